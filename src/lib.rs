@@ -1,0 +1,38 @@
+//! `rocwheel` takes a ROCm CI run to `pip install`.
+//!
+//! The modules are declared bottom-up, one paragraph a layer. **A module uses only the paragraphs
+//! above its own; siblings never use each other.** `tests/it/architecture.rs` holds that rule, the
+//! length of files, and the lists of who may touch the disk, the network, the terminal, the
+//! environment and threads. `docs/architecture.md` tells the rest.
+
+// Failing well.
+pub mod error;
+
+// Words: values with rules, and no I/O.
+pub mod glob;
+pub mod relpath;
+pub mod target;
+pub mod version;
+
+// Formats: bytes in, bytes out. Nothing here has heard of a run or a package.
+pub mod archive;
+pub mod elf;
+pub mod location;
+pub mod wheel;
+
+// What CI built, and where it put it.
+pub mod artifact;
+pub mod run;
+
+// What we ship: `packages.toml` is the policy, the rest is how.
+pub mod package;
+
+// Pages about a package set.
+pub mod index;
+
+// The world outside.
+pub mod console;
+pub mod store;
+
+// The verbs, one file each.
+pub mod commands;

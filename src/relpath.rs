@@ -1,0 +1,201 @@
+//! `RelPath`: a place inside an artifact or a wheel.
+//!
+//! `/`-separated, relative, UTF-8, never empty, with no `.`, `..` or empty component, no NUL and no
+//! backslash (which a Windows reader would take for a separator).
+
+use std::{borrow::Borrow, fmt, str::FromStr};
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RelPath(Box<str>);
+
+/// Why a text is not a `RelPath`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}: {text:?}")]
+pub struct InvalidRelPath {
+    text: String,
+    reason: &'static str,
+}
+
+impl RelPath {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub fn components(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.0.split('/')
+    }
+
+    /// The number of components: 2 for `lib/libx.so`.
+    pub fn depth(&self) -> usize {
+        self.components().count()
+    }
+
+    pub fn file_name(&self) -> &str {
+        self.0.rsplit('/').next().unwrap_or(&self.0)
+    }
+
+    /// The directory it lies in; `None` at the top.
+    pub fn parent(&self) -> Option<Self> {
+        self.0
+            .rsplit_once('/')
+            .map(|(parent, _)| Self(parent.into()))
+    }
+
+    /// Every directory above it, outermost first.
+    pub fn ancestors(&self) -> impl Iterator<Item = Self> + '_ {
+        self.0
+            .match_indices('/')
+            .map(|(at, _)| Self(self.0[..at].into()))
+    }
+
+    /// `self/other`.
+    #[must_use]
+    pub fn join(&self, other: &Self) -> Self {
+        Self(format!("{}/{}", self.0, other.0).into())
+    }
+
+    /// The path seen from `base`, when it lies below it.
+    pub fn strip_prefix(&self, base: &Self) -> Option<Self> {
+        let rest = self.0.strip_prefix(base.as_str())?.strip_prefix('/')?;
+        Some(Self(rest.into()))
+    }
+
+    /// Where a relative link text leads when read in this path's directory.
+    ///
+    /// `None` when it is absolute, leaves the root, ends at the root itself, or is no path at all.
+    pub fn resolve_link(&self, text: &str) -> Option<Self> {
+        if text.is_empty() || text.starts_with('/') || text.contains(['\\', '\0']) {
+            return None;
+        }
+        let mut components: Vec<&str> = self.components().collect();
+        components.pop();
+        for component in text.split('/') {
+            match component {
+                "" | "." => {}
+                ".." => {
+                    components.pop()?;
+                }
+                name => components.push(name),
+            }
+        }
+        (!components.is_empty()).then(|| Self(components.join("/").into()))
+    }
+}
+
+impl FromStr for RelPath {
+    type Err = InvalidRelPath;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let reason = if text.is_empty() {
+            "an empty path"
+        } else if text.starts_with('/') {
+            "an absolute path"
+        } else if text.contains('\0') {
+            "a NUL in a path"
+        } else if text.contains('\\') {
+            "a backslash in a path"
+        } else if text.split('/').any(|component| component == "..") {
+            "a path with `..`"
+        } else if text
+            .split('/')
+            .any(|component| component.is_empty() || component == ".")
+        {
+            "a path that is not in its shortest form"
+        } else {
+            return Ok(Self(text.into()));
+        };
+        Err(InvalidRelPath {
+            text: text.to_owned(),
+            reason,
+        })
+    }
+}
+
+impl fmt::Display for RelPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Borrow<str> for RelPath {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl AsRef<str> for RelPath {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> RelPath {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_path_that_could_leave_its_root_is_refused_in_words() {
+        let refused = [
+            "",
+            "/etc/passwd",
+            "a/../b",
+            "a//b",
+            "./a",
+            "a/",
+            "a\0b",
+            "C:\\x",
+        ];
+        let messages: Vec<String> = refused
+            .iter()
+            .map(|text| text.parse::<RelPath>().unwrap_err().to_string())
+            .collect();
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        an empty path: ""
+        an absolute path: "/etc/passwd"
+        a path with `..`: "a/../b"
+        a path that is not in its shortest form: "a//b"
+        a path that is not in its shortest form: "./a"
+        a path that is not in its shortest form: "a/"
+        a NUL in a path: "a\0b"
+        a backslash in a path: "C:\\x"
+        "#);
+    }
+
+    #[test]
+    fn links_resolve_inside_the_root_or_not_at_all() {
+        let from = path("lib/llvm/bin/clang");
+        assert_eq!(
+            from.resolve_link("clang-22"),
+            Some(path("lib/llvm/bin/clang-22"))
+        );
+        assert_eq!(from.resolve_link("../../x.so"), Some(path("lib/x.so")));
+        assert_eq!(
+            from.resolve_link("./../lib//y"),
+            Some(path("lib/llvm/lib/y"))
+        );
+        assert_eq!(from.resolve_link("../../../../etc"), None);
+        assert_eq!(from.resolve_link("../../.."), None);
+        assert_eq!(from.resolve_link("/etc/passwd"), None);
+        assert_eq!(from.resolve_link(""), None);
+    }
+
+    #[test]
+    fn the_parts_of_a_path() {
+        let file = path("lib/rocblas/library/x.dat");
+        assert_eq!(file.depth(), 4);
+        assert_eq!(file.file_name(), "x.dat");
+        assert_eq!(file.parent(), Some(path("lib/rocblas/library")));
+        assert_eq!(path("top").parent(), None);
+        let above: Vec<String> = file.ancestors().map(|path| path.to_string()).collect();
+        assert_eq!(above, ["lib", "lib/rocblas", "lib/rocblas/library"]);
+        assert_eq!(
+            file.strip_prefix(&path("lib/rocblas")),
+            Some(path("library/x.dat"))
+        );
+        assert_eq!(file.strip_prefix(&path("lib/roc")), None);
+    }
+}
