@@ -6,6 +6,10 @@
 use std::{
     error::Error as StdError,
     fmt::{self, Write as _},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 pub use anyhow::{Context, Error, Result, anyhow, bail, ensure};
@@ -44,6 +48,26 @@ impl Exit {
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;
+
+/// Whether the user asked to stop: set by a signal, looked at between two pieces of work.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// The flag itself, for whoever listens to signals.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+
+    /// An error once the user has asked to stop.
+    pub fn check(&self) -> Result<(), Interrupted> {
+        if self.0.load(Ordering::Relaxed) {
+            Err(Interrupted)
+        } else {
+            Ok(())
+        }
+    }
+}
 
 /// An answer rather than a failure: the work was done, and the result is no.
 #[derive(Debug, thiserror::Error)]
@@ -279,6 +303,15 @@ mod tests {
             Exit::Interrupted
         );
         assert_eq!(Exit::of(&anyhow!("no such directory")), Exit::CouldNotTry);
+    }
+
+    #[test]
+    fn a_stop_shows_in_every_copy_of_it() {
+        let stop = Stop::default();
+        let seen_by_a_worker = stop.clone();
+        assert!(seen_by_a_worker.check().is_ok());
+        stop.flag().store(true, Ordering::Relaxed);
+        assert!(seen_by_a_worker.check().is_err());
     }
 
     #[test]
