@@ -1,8 +1,133 @@
 //! The verbs: dispatch, and what the process answers.
+//!
+//! A verb is a file here with `Args` (clap), then `pub fn run(args: &Args, world: &World) ->
+//! Result<()>`, a table of contents, then the pure functions it needs. It speaks through `World`.
+
+pub mod args;
+pub mod completions;
+pub mod man;
 
 use std::process::ExitCode;
 
+use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    flag,
+};
+
+use self::args::GlobalArgs;
+use crate::{
+    console::Console,
+    error::{Context, Exit, Result, Stop, anyhow},
+};
+
+/// What a verb may reach outside its arguments.
+pub struct World {
+    pub console: Console,
+    /// Set when the user asks to stop: hand it to whatever takes long.
+    pub stop: Stop,
+}
+
+/// Takes a ROCm CI run to `pip install`
+#[derive(Debug, Parser)]
+#[command(
+    name = "rocwheel",
+    version = version(),
+    arg_required_else_help = true,
+    max_term_width = 100,
+    after_help = "Exit codes: 0 done, 1 the answer is no, 2 could not try, 130 interrupted"
+)]
+struct Cli {
+    #[command(flatten)]
+    global: GlobalArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    #[command(hide = true)]
+    Completions(completions::Args),
+    #[command(hide = true)]
+    Man(man::Args),
+}
+
+impl Command {
+    fn run(&self, world: &World) -> Result<()> {
+        match self {
+            Self::Completions(args) => completions::run(args, world),
+            Self::Man(args) => man::run(args, world),
+        }
+    }
+}
+
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    ExitCode::SUCCESS
+    let exit = match args::parse::<Cli>() {
+        Ok(cli) => obey(&cli),
+        Err(refusal) => refuse(&refusal),
+    };
+    ExitCode::from(exit.code())
+}
+
+fn obey(cli: &Cli) -> Exit {
+    let world = World {
+        console: Console::of_this_process(&cli.global.options()),
+        stop: Stop::default(),
+    };
+    let result = listen(&world.stop).and_then(|()| cli.command.run(&world));
+    match result {
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            world.console.error(&error);
+            Exit::of(&error)
+        }
+    }
+}
+
+/// What clap says instead of a command line: help and version, or what is wrong with it.
+fn refuse(refusal: &clap::Error) -> Exit {
+    let console = Console::of_this_process(&args::globals::<Cli>().options());
+    let rendered = refusal.render();
+    let error = match refusal.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            match console.styled(&rendered.ansi().to_string()) {
+                Ok(()) => return Exit::Done,
+                Err(error) => error,
+            }
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => anyhow!("no command was given"),
+        _ => {
+            let text = rendered.to_string();
+            let message = text.lines().next().unwrap_or_default();
+            anyhow!("{}", message.trim_start_matches("error: "))
+        }
+    };
+    console.error_as(&error, &rendered.to_string());
+    Exit::of(&error)
+}
+
+/// The first signal asks the work to stop between two pieces; the second ends the process.
+fn listen(stop: &Stop) -> Result<()> {
+    let code = i32::from(Exit::Interrupted.code());
+    for signal in [SIGINT, SIGTERM] {
+        flag::register_conditional_shutdown(signal, code, stop.flag())
+            .and_then(|_| flag::register(signal, stop.flag()))
+            .context("listen for signals")?;
+    }
+    Ok(())
+}
+
+/// The command tree, for what describes it.
+fn command() -> clap::Command {
+    args::tidy(Cli::command())
+}
+
+/// `0.1.0`, or `0.1.0 (0123abc)` when the build knew its commit.
+fn version() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match option_env!("ROCWHEEL_COMMIT") {
+        None | Some("") => version.to_owned(),
+        Some(commit) => format!("{version} ({commit})"),
+    }
 }

@@ -1,3 +1,4 @@
 //! One integration binary, so that it links once.
 
 mod elf;
+mod store;
