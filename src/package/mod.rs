@@ -1,1 +1,4 @@
 //! To come.
+
+pub mod dist_info;
+pub mod templates;
