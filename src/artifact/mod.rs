@@ -2,6 +2,7 @@
 
 mod manifest;
 mod name;
+pub mod sample;
 
 pub use manifest::{ArtifactManifest, InvalidManifest, Submodule, TherockManifest, dist_targets};
 pub use name::{ArchiveName, ArtifactName, Component, InvalidArchiveName, InvalidArtifactName};
