@@ -1,1 +1,3 @@
 //! One integration binary, so that it links once.
+
+mod elf;
