@@ -2,9 +2,15 @@
 //! them.
 
 mod compress;
+#[cfg(test)]
+pub(crate) mod craft;
+mod decompress;
+mod read;
 mod write;
 
 pub use compress::compress;
+pub use decompress::{BadStream, Decompressor};
+pub use read::TarReader;
 pub use write::{TarEntry, TarKind, TarPlan, TarStream};
 
 /// What an archive is, as its file name says.
