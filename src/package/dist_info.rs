@@ -135,8 +135,8 @@ pub fn literal(value: &str) -> String {
 
 fn escape(out: &mut String, code: u32) {
     let _ = match code {
-        ..=0xff => write!(out, "\\x{code:02x}"),
-        ..=0xffff => write!(out, "\\u{code:04x}"),
+        0..=0xff => write!(out, "\\x{code:02x}"),
+        0x100..=0xffff => write!(out, "\\u{code:04x}"),
         _ => write!(out, "\\U{code:08x}"),
     };
 }

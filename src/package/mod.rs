@@ -1,4 +1,5 @@
 //! To come.
 
 pub mod dist_info;
+pub mod selector;
 pub mod templates;

@@ -14,6 +14,9 @@ macro_rules! texts {
 /// The static part of `_dist_info.py`; `dist_info::render` adds the rest.
 pub const DIST_INFO: &str = include_str!("python/_dist_info.py");
 
+/// The description of the `rocm` package.
+pub const README: &str = include_str!("python/rocm/README.md");
+
 const ROCM_SDK: &[Text] = texts!("rocm/src/rocm_sdk":
     "__init__.py",
     "__main__.py",
@@ -27,6 +30,7 @@ const ROCM_TOP: &[Text] = texts!("rocm":
     "MANIFEST.in",
     "README.md",
     "pyproject.toml",
+    "rocm_build.py",
     "setup.py",
 );
 
@@ -66,7 +70,7 @@ mod tests {
                 files.iter().any(|(name, _)| *name == "py.typed"),
                 "{logical}"
             );
-            for (name, text) in files.iter().filter(|(name, _)| name.ends_with(".py")) {
+            for (name, text) in files.iter().filter(|(name, _)| *name != "py.typed") {
                 assert!(text.starts_with("\"\"\""), "{logical}: {name}");
                 assert!(text.ends_with('\n'), "{logical}: {name}");
                 assert!(!text.contains('\r'), "{logical}: {name}");
