@@ -9,7 +9,7 @@ use crate::index::{
 
 /// Below `simple/`, so that one prefix holds every index. No project can be called so: a
 /// normalised name begins with a letter or a digit.
-const TREE: &str = "simple/_json";
+pub(super) const TREE: &str = "simple/_json";
 
 /// `simple/_json/{project}/index.json`.
 pub(super) fn project_page(project: &Project, files: &[SetFile], layout: Layout) -> Page {

@@ -51,6 +51,8 @@ pub struct SetJsonFile {
     path: String,
     #[serde(with = "as_text")]
     pub project: Project,
+    #[serde(with = "as_text")]
+    pub version: Version,
     pub size: u64,
     pub sha256: Sha256,
     /// When the file was last modified, in nanoseconds, on the machine that hashed it.
@@ -78,6 +80,7 @@ impl SetJson {
         let files = set.files().iter().map(|file| SetJsonFile {
             path: format!("{}{}", layout.files(), file.name),
             project: file.project.clone(),
+            version: file.version.clone(),
             size: file.size,
             sha256: file.sha256,
             modified: None,
@@ -106,12 +109,12 @@ impl SetJson {
 
     pub fn parse(text: &str) -> Result<Self> {
         #[derive(Deserialize)]
-        struct Version {
+        struct Schema {
             schema: u32,
         }
         // The number first: of a later form nothing else may be understood.
-        let version: Version = serde_json::from_str(text).context("read the `schema` of a set")?;
-        ensure_known(version.schema)?;
+        let form: Schema = serde_json::from_str(text).context("read the `schema` of a set")?;
+        ensure_known(form.schema)?;
         let set: Self = serde_json::from_str(text).context("read a set")?;
         for file in &set.files {
             let name = file
@@ -286,18 +289,21 @@ mod tests {
             {
               "path": "dist/rocm-7.13.0.dev0+ab.tar.gz",
               "project": "rocm",
+              "version": "7.13.0.dev0+ab",
               "size": 1234567,
               "sha256": "4b418a8fb07082923c45ba6b276c44f6e14bd90445bf1cbc07a0143c75ca2c24"
             },
             {
               "path": "dist/rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl",
               "project": "rocm-sdk-core",
+              "version": "7.9.0",
               "size": 12,
               "sha256": "cf9f53400b4bde91dd10bf3b5d6119da97e7eb7ccfd5baee6008e53db992e808"
             },
             {
               "path": "dist/rocm_sdk_core-7.13.0.dev0+ab-py3-none-linux_x86_64.whl",
               "project": "rocm-sdk-core",
+              "version": "7.13.0.dev0+ab",
               "size": 1234567,
               "sha256": "e63c597381d45812a09f6d8d38cbb7a430eab2b97f8fef52db3e61d4e04e59fb"
             }
@@ -341,7 +347,7 @@ mod tests {
     fn another_schema_and_other_texts_are_refused_in_words() {
         let file = |path: &str, sha256: &str| {
             format!(
-                r#"{{"schema":1,"files":[{{"path":"{path}","project":"a","size":1,"sha256":"{sha256}"}}]}}"#
+                r#"{{"schema":1,"files":[{{"path":"{path}","project":"a","version":"1","size":1,"sha256":"{sha256}"}}]}}"#
             )
         };
         let sha256 = Sha256::of(b"").to_string();
@@ -391,7 +397,7 @@ mod tests {
           caused by: a control character in a file name: "\n"
 
         error: read a set
-          caused by: not a SHA-256 of 64 lower-case hexadecimal digits: "abc" at line 1 column 80
+          caused by: not a SHA-256 of 64 lower-case hexadecimal digits: "abc" at line 1 column 94
         "#);
         assert!(SetJson::parse(&file("dist/a.whl", &sha256)).is_ok());
     }
