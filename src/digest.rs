@@ -5,7 +5,10 @@ use std::{fmt, io, str::FromStr};
 use sha2::Digest as _;
 
 /// A SHA-256. Shown as 64 lower-case hexadecimal digits, and read back from nothing else.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(try_from = "String", into = "String")]
 pub struct Sha256([u8; 32]);
 
 /// Why a text is not a SHA-256.
@@ -87,6 +90,20 @@ fn digit(byte: u8) -> Option<u8> {
     }
 }
 
+impl TryFrom<String> for Sha256 {
+    type Error = InvalidSha256;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<Sha256> for String {
+    fn from(sha256: Sha256) -> Self {
+        sha256.to_string()
+    }
+}
+
 impl fmt::Display for Sha256 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -113,6 +130,17 @@ mod tests {
             (Sha256::of(b"abc"), 3)
         );
         assert_eq!(ABC.parse(), Ok(Sha256::of(b"abc")));
+    }
+
+    #[test]
+    fn a_digest_is_a_text_in_json() {
+        let json = serde_json::to_string(&Sha256::of(b"abc")).unwrap();
+        assert_eq!(json, format!("\"{ABC}\""));
+        assert_eq!(
+            serde_json::from_str::<Sha256>(&json).unwrap(),
+            Sha256::of(b"abc")
+        );
+        assert!(serde_json::from_str::<Sha256>("\"ABC\"").is_err());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 pub mod args;
 pub mod completions;
 pub mod man;
+pub mod summary;
 
 use std::process::ExitCode;
 

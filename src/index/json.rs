@@ -9,13 +9,18 @@ use crate::index::{
 
 /// Below `simple/`, so that one prefix holds every index. No project can be called so: a
 /// normalised name begins with a letter or a digit.
-const TREE: &str = "simple/_json";
+pub(super) const TREE: &str = "simple/_json";
 
 /// `simple/_json/{project}/index.json`.
 pub(super) fn project_page(project: &Project, files: &[SetFile], layout: Layout) -> Page {
     let directory = format!("../../../{}", layout.files());
-    let mut versions: Vec<String> = files.iter().map(|file| file.version.to_string()).collect();
-    versions.dedup();
+    let mut versions: Vec<String> = Vec::new();
+    for version in files.iter().map(|file| file.version.to_string()) {
+        // `1.0` and `1.0.0` are equal, so the same text can stand on both sides of another.
+        if !versions.contains(&version) {
+            versions.push(version);
+        }
+    }
     let files: Vec<Value> = files.iter().map(|file| entry(file, &directory)).collect();
     let value = json!({
         "meta": { "api-version": REPOSITORY_VERSION },
@@ -150,6 +155,24 @@ mod tests {
           ]
         }
         "#);
+    }
+
+    #[test]
+    fn a_version_is_listed_once_in_each_spelling() {
+        let names = [
+            "a-1.0.0.tar.gz",
+            "a-1.0-x.whl",
+            "a-1.0.1.zip",
+            "a-1.0-a.whl",
+        ];
+        let versions = ["1.0.0", "1.0", "1.0.1", "1.0"];
+        let files = names.iter().zip(versions);
+        let files = files.map(|(name, version)| samples::file(name, "a", version));
+        let set = PackageSet::new(files.collect()).unwrap();
+        let (project, files) = set.projects().next().unwrap();
+        let page = project_page(project, files, Layout::Flat);
+        let value: Value = serde_json::from_str(&page.body).unwrap();
+        assert_eq!(value["versions"], json!(["1.0", "1.0.0", "1.0.1"]));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod links;
 mod set;
 mod set_json;
 mod simple;
+mod urls;
 
 pub use html::size_text;
 pub use links::{InvalidLink, targets_of};
@@ -19,6 +20,7 @@ pub use set::{
     SetFile, Sidecar, UploadTime,
 };
 pub use set_json::{Identity, SetJson, SetJsonFile};
+pub use urls::{InvalidUrl, Urls};
 
 /// PEP 629: sizes, versions and upload times are there (PEP 700).
 const REPOSITORY_VERSION: &str = "1.1";

@@ -2,9 +2,7 @@
 
 use std::{collections::HashSet, fmt, str::FromStr};
 
-use pep440_rs::Version;
-
-use crate::digest::Sha256;
+use crate::{digest::Sha256, version::Version};
 
 /// A package set: every file once, by project, then version, then name.
 #[derive(Clone, Debug, PartialEq, Eq)]
