@@ -1,1 +1,3 @@
 //! To come.
+mod launcher;
+pub use launcher::{InvalidLauncherTarget, launcher};

@@ -1,1 +1,2 @@
 //! One integration binary, so that it links once.
+mod launcher;
