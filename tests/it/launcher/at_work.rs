@@ -178,6 +178,15 @@ fn the_environment_passes_untouched() {
 }
 
 #[test]
+fn the_target_gets_no_open_file_of_the_launcher() {
+    each(|stage| {
+        let mut command = Command::new(stage.shell("bin/sh"));
+        let output = command.args(["-c", "ls /proc/$$/fd; exit 7"]).output();
+        ran(&output.unwrap(), "0\n1\n2\n");
+    });
+}
+
+#[test]
 fn a_launcher_found_by_its_name_alone_runs_its_target() {
     each(|stage| {
         stage.launcher("bin/rocm-clang", "../lib/clang-22");
