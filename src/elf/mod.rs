@@ -6,6 +6,7 @@
 mod error;
 mod facts;
 mod image;
+mod launcher;
 mod rpath;
 mod source;
 mod strings;
@@ -14,6 +15,7 @@ pub mod write;
 
 pub use error::ElfError;
 pub use facts::{Facts, Kind, Machine, read};
+pub use launcher::{InvalidLauncherTarget, launcher};
 pub use rpath::{InvalidRpath, Rpath};
 pub use source::ReadAt;
 pub use versions::NeededVersions;
