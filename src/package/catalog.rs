@@ -165,6 +165,12 @@ impl Catalog {
             .context("no required runtime package in `packages.toml`: the others find their libraries there")
     }
 
+    /// The package that device code is laid over.
+    pub fn overlaid(&self) -> Result<&PackageSpec> {
+        let name = self.only(Kind::Device)?.overlay.as_deref().unwrap_or_default();
+        self.get(name).with_context(|| format!("no package `{name}` in `packages.toml`"))
+    }
+
     fn check(&self) -> Result<()> {
         ensure!(
             self.schema == SCHEMA,
@@ -227,7 +233,7 @@ impl PackageSpec {
     }
 
     /// Whether a `take` row names an artifact of this name and component.
-    fn takes_kind(&self, artifact: &ArtifactName, mode: Mode) -> bool {
+    pub fn takes_kind(&self, artifact: &ArtifactName, mode: Mode) -> bool {
         self.take.iter().any(|take| {
             take.only.is_none_or(|only| only == mode)
                 && take.components.contains(&artifact.component)

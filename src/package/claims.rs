@@ -2,7 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{package::plan::Members, relpath::RelPath, target::Scope};
+use crate::{
+    error::Result,
+    package::plan::{Member, Members, Source},
+    relpath::RelPath,
+    target::Scope,
+    wheel,
+};
 
 /// What one runtime or device package has taken, with paths as in the artifacts.
 #[derive(Debug)]
@@ -34,6 +40,17 @@ impl Claim {
             notes: Vec::new(),
         }
     }
+
+    /// Makes the directory a Python package: an empty `__init__.py`, unless a file of that name is
+    /// among the artifacts.
+    pub fn add_empty_module(&mut self) -> Result<()> {
+        let path: RelPath = "__init__.py".parse()?;
+        if self.members.contains(&path) {
+            return Ok(());
+        }
+        let source = Source::Text(String::new());
+        self.members.insert(path, Member { mode: wheel::Mode::Regular, source })
+    }
 }
 
 /// How the devel tree refers to a path that a package ships.
@@ -54,8 +71,16 @@ impl Claims {
         self.0.push(claim);
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Claim> {
-        self.0.iter()
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn into_vec(self) -> Vec<Claim> {
+        self.0
     }
 
     /// Names of the artifacts that the runtime packages looked at.

@@ -6,14 +6,13 @@
 use std::{
     collections::{BTreeMap, btree_map},
     fmt,
-    path::PathBuf,
+    sync::Arc,
 };
 
 use crate::{
-    artifact::ArtifactName,
     elf::Rpath,
     error::{Result, bail},
-    package::{devel::DevelPlan, naming::Mode},
+    package::{naming::Mode, origin::Origin, sdk_tree::SdkTree},
     relpath::RelPath,
     run::Platform,
     version::Version,
@@ -70,16 +69,10 @@ pub enum Source {
     Launcher(String),
     /// A text that this program wrote.
     Text(String),
-    /// The packed SDK tree.
-    Devel(DevelPlan),
-}
-
-/// A file of an artifact.
-#[derive(Clone, Debug)]
-pub struct Origin {
-    pub artifact: ArtifactName,
-    pub path: PathBuf,
-    pub len: u64,
+    /// The SDK tree, packed.
+    Sdk(Arc<SdkTree>),
+    /// What the packed SDK tree holds; sizes are known once run paths are.
+    SdkManifest(Arc<SdkTree>),
 }
 
 impl Members {
@@ -97,6 +90,10 @@ impl Members {
                 member.source
             ),
         }
+    }
+
+    pub fn into_iter(self) -> impl Iterator<Item = (RelPath, Member)> {
+        self.0.into_iter()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&RelPath, &Member)> {
@@ -117,6 +114,18 @@ impl Members {
 }
 
 impl BuildPlan {
+    /// A set with nothing in it yet.
+    pub fn new(version: &Version, mode: Mode, platform: Platform) -> Self {
+        Self {
+            version: version.clone(),
+            mode,
+            platform,
+            wheels: Vec::new(),
+            sdists: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
     /// The names of the files that the build will leave, in the order they are made.
     pub fn file_names(&self) -> impl Iterator<Item = String> + '_ {
         let wheels = self.wheels.iter().map(|wheel| (&wheel.directory, wheel.filename.to_string()));
@@ -162,10 +171,8 @@ impl fmt::Display for WheelPlan {
                 }
                 Source::Launcher(target) => writeln!(f, "  launch {path}{mark} -> {target}")?,
                 Source::Text(text) => writeln!(f, "  text   {path} ({} bytes)", text.len())?,
-                Source::Devel(plan) => {
-                    writeln!(f, "  pack   {path}")?;
-                    write!(f, "{plan}")?;
-                }
+                Source::Sdk(tree) => write!(f, "  pack   {path}\n{tree}")?,
+                Source::SdkManifest(_) => writeln!(f, "  count  {path}")?,
             }
         }
         for (path, text) in &self.dist_info {
@@ -184,7 +191,8 @@ impl fmt::Display for Source {
             }
             Self::Launcher(target) => write!(f, "a launcher for `{target}`"),
             Self::Text(_) => f.write_str("a text written by this program"),
-            Self::Devel(_) => f.write_str("the packed SDK tree"),
+            Self::SdkManifest(_) => f.write_str("the manifest of the SDK tree"),
+            Self::Sdk(_) => f.write_str("the packed SDK tree"),
         }
     }
 }

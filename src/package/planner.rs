@@ -1,25 +1,25 @@
 //! From the artifacts to the plan of a whole set. Decides; reads nothing, writes nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{collections::BTreeSet, fmt::Display};
 
 use crate::{
-    artifact::{ArtifactTree, Merged, OnCollision, TreeFile},
-    error::{Context as _, Result, anyhow, bail, ensure, hinted},
+    artifact::{ArtifactName, ArtifactTree, Merged, OnCollision},
+    error::{Context as _, Result, anyhow, ensure, hinted},
     package::{
         catalog::{Catalog, Kind, PackageSpec},
         claims::{Claim, Claims},
         describe::Describer,
         device,
-        devel::DevelPlan,
+        devel,
         naming::{Mode, Release, platform_package},
-        plan::{BuildPlan, Member, Members, Source, WheelPlan},
+        plan::BuildPlan,
         runtime::Runtime,
+        sdk_tree::SdkTree,
         search::SearchPath,
     },
-    relpath::RelPath,
     run::Platform,
     target::{PlatformView, Scope, Target, missing},
-    wheel,
+    wheel::Tag,
 };
 
 /// What is to be built, beyond what the artifacts say.
@@ -32,8 +32,8 @@ pub struct Request {
     pub linux: Option<Vec<Target>>,
     /// The targets that Windows users are promised, if that is known.
     pub windows: Option<Vec<Target>>,
-    /// The platform tag of the wheels; `linux_x86_64` or `win_amd64` when absent.
-    pub wheel_tag: Option<String>,
+    /// What the wheels say they run on: `py3-none-linux_x86_64`.
+    pub tag: Tag,
     pub on_collision: OnCollision,
 }
 
@@ -54,8 +54,7 @@ struct Planner<'a> {
     core: String,
     /// What the artifacts have device code for.
     scopes: BTreeSet<Scope>,
-    notes: Vec<String>,
-    wheels: Vec<WheelPlan>,
+    plan: BuildPlan,
 }
 
 impl<'a> Planner<'a> {
@@ -65,7 +64,7 @@ impl<'a> Planner<'a> {
             Mode::Split => catalog.only(Kind::Device)?,
             Mode::Legacy => catalog.overlaid()?,
         };
-        let scopes = tree.artifacts.iter().map(|artifact| &artifact.name).filter(|name| {
+        let with_code = tree.artifacts.iter().map(|artifact| &artifact.name).filter(|name| {
             name.scope != Scope::Generic && holder.takes_kind(name, request.mode)
         });
         Ok(Self {
@@ -73,63 +72,110 @@ impl<'a> Planner<'a> {
             tree,
             request,
             core: platform_package(&core, &request.release),
-            scopes: scopes.map(|name| name.scope.base()).collect(),
-            notes: Vec::new(),
-            wheels: Vec::new(),
+            scopes: with_code.map(|name| name.scope.base()).collect(),
+            plan: BuildPlan::new(&request.release.version, request.mode, request.platform),
         })
     }
 
+    /// One set for all targets: libraries without device code, and device code apart.
     fn split(mut self) -> Result<BuildPlan> {
         self.check_targets()?;
-        let mut claims = Claims::default();
-        let mut absent = Vec::new();
+        let (mut claims, mut absent) = (Claims::default(), Vec::new());
         for spec in self.specs(Kind::Runtime) {
             match self.runtime(spec, None)? {
                 Some(claim) => claims.push(claim),
                 None => absent.push(spec.name.clone()),
             }
         }
-        let device = self.catalog.only(Kind::Device)?;
+        let below = &self.catalog.overlaid()?.name;
         ensure!(
-            self.scopes.is_empty() || !absent.contains(&self.catalog.overlaid()?.name),
-            "device code for {} but no artifact for package `{}`, which it is laid over",
-            listed(&self.scopes),
-            self.catalog.overlaid()?.name
+            self.scopes.is_empty() || !absent.contains(below),
+            "device code for {}, and no artifact for package `{below}`, which it is laid over",
+            listed(&self.scopes)
         );
+        let device = self.catalog.only(Kind::Device)?;
         for scope in self.scopes.clone() {
             claims.push(self.device(device, &scope)?);
         }
         if self.scopes.is_empty() {
             absent.push(device.name.clone());
         }
-        self.describe_and_finish(claims, &absent)
+        let describer = self.describer(absent)?;
+        self.add_selector_and_devel(&describer, &claims, None)?;
+        self.add_wheels(&describer, claims)?;
+        Ok(self.plan)
     }
 
-    fn describe_and_finish(mut self, claims: Claims, absent: &[String]) -> Result<BuildPlan> {
-        let view = self.view();
-        let describer = Describer { catalog: self.catalog, request: self.request, view: &view, absent, only: None };
-        let devel = self.devel(&claims, None)?;
-        let sdist = describer.selector(None)?;
-        for claim in claims.into_vec() {
-            self.notes.extend(claim.notes.iter().cloned());
-            self.wheels.push(describer.wheel(claim)?);
+    /// One libraries package for each family; with several families, each has a selector and a
+    /// devel package of its own.
+    fn legacy(mut self) -> Result<BuildPlan> {
+        let (mut claims, mut absent) = (Claims::default(), Vec::new());
+        absent.push(self.catalog.only(Kind::Device)?.name.clone());
+        for spec in self.specs(Kind::Runtime) {
+            let families: Vec<Option<Scope>> = match spec.dist_template(Mode::Legacy).is_for_one_scope() {
+                true => self.scopes.iter().cloned().map(Some).collect(),
+                false => vec![None],
+            };
+            let before = claims.len();
+            for family in families {
+                if let Some(claim) = self.runtime(spec, family.as_ref())? {
+                    claims.push(claim);
+                }
+            }
+            if claims.len() == before {
+                absent.push(spec.name.clone());
+            }
         }
-        self.wheels.push(describer.devel(devel, None)?);
-        Ok(BuildPlan {
-            version: self.request.release.version.clone(),
+        let mut describer = self.describer(absent)?;
+        let several = self.scopes.len() > 1;
+        let mut families: Vec<Option<Scope>> = self.scopes.iter().cloned().map(Some).collect();
+        if families.is_empty() {
+            families.push(None);
+        }
+        for family in families {
+            if several {
+                describer.restricted.clone_from(&family);
+                describer.directory = family.as_ref().map(Scope::to_string);
+            }
+            self.add_selector_and_devel(&describer, &claims, family.as_ref())?;
+        }
+        (describer.restricted, describer.directory) = (None, None);
+        self.add_wheels(&describer, claims)?;
+        Ok(self.plan)
+    }
+
+    fn describer(&self, absent: Vec<String>) -> Result<Describer<'a>> {
+        Ok(Describer {
+            catalog: self.catalog,
+            release: &self.request.release,
             mode: self.request.mode,
             platform: self.request.platform,
-            wheels: self.wheels,
-            sdists: vec![sdist],
-            notes: self.notes,
+            tag: self.request.tag.clone(),
+            view: self.view(),
+            absent,
+            restricted: None,
+            directory: None,
         })
     }
 
-    fn legacy(self) -> Result<BuildPlan> {
-        Err(hinted(
-            anyhow!("this set was built without the kpack split, which cannot be packaged yet"),
-            "set `KPACK_SPLIT_ARTIFACTS` when the artifacts are built",
-        ))
+    fn add_selector_and_devel(
+        &mut self,
+        describer: &Describer<'_>,
+        claims: &Claims,
+        scope: Option<&Scope>,
+    ) -> Result<()> {
+        let tree = self.devel(claims, scope)?;
+        self.plan.sdists.push(describer.selector()?);
+        self.plan.wheels.push(describer.devel(tree)?);
+        Ok(())
+    }
+
+    fn add_wheels(&mut self, describer: &Describer<'_>, claims: Claims) -> Result<()> {
+        for mut claim in claims.into_vec() {
+            self.plan.notes.append(&mut claim.notes);
+            self.plan.wheels.push(describer.wheel(claim)?);
+        }
+        Ok(())
     }
 
     fn specs(&self, kind: Kind) -> Vec<&'a PackageSpec> {
@@ -138,12 +184,14 @@ impl<'a> Planner<'a> {
     }
 
     /// The targets as users see them.
+    ///
+    /// Packages of families know nothing of the targets that either platform was promised.
     fn view(&self) -> PlatformView {
-        PlatformView::new(
-            self.request.linux.as_deref(),
-            self.request.windows.as_deref(),
-            self.scopes.iter().cloned(),
-        )
+        let (linux, windows) = match self.request.mode {
+            Mode::Split => (self.request.linux.as_deref(), self.request.windows.as_deref()),
+            Mode::Legacy => (None, None),
+        };
+        PlatformView::new(linux, windows, self.scopes.iter().cloned())
     }
 
     /// Refuses a set that lacks a target it is meant to have.
@@ -167,7 +215,7 @@ impl<'a> Planner<'a> {
         }
         let promised: BTreeSet<Scope> = expected.iter().map(|target| Scope::Target(target.base())).collect();
         for extra in self.scopes.difference(&promised) {
-            self.notes.push(format!("device code for `{extra}`, which no family of this platform names"));
+            self.plan.notes.push(format!("device code for `{extra}`, which no family of this platform names"));
         }
         Ok(())
     }
@@ -182,7 +230,7 @@ impl<'a> Planner<'a> {
                     "look at the artifact directory: `rocwheel build --plan` lists what it found",
                 ));
             }
-            self.notes.push(format!("no artifacts for package `{}`: left out", spec.name));
+            self.plan.notes.push(format!("no artifacts for package `{}`: left out", spec.name));
             return Ok(None);
         }
         let dist = spec.dist_name(self.request.mode, scope);
@@ -207,7 +255,7 @@ impl<'a> Planner<'a> {
         Ok(claim)
     }
 
-    fn devel(&self, claims: &Claims, scope: Option<&Scope>) -> Result<DevelPlan> {
+    fn devel(&self, claims: &Claims, scope: Option<&Scope>) -> Result<SdkTree> {
         let spec = self.catalog.only(Kind::Devel)?;
         let mode = self.request.mode;
         let runtime = claims.runtime_artifacts();
@@ -216,16 +264,16 @@ impl<'a> Planner<'a> {
             named && !spec.leaves_out(name, mode) && spec.reaches(name, mode, scope)
         })?;
         let top = platform_package(&spec.dist_name(mode, scope), &self.request.release);
-        DevelPlan::new(top.parse()?, &merged.files, claims, scope, self.request.platform)
+        devel::tree(top.parse()?, &merged.files, claims, scope, self.request.platform)
             .context("plan package `devel`")
     }
 
-    fn merge(&self, select: impl Fn(&crate::artifact::ArtifactName) -> bool) -> Result<Merged<'_>> {
+    fn merge(&self, select: impl Fn(&ArtifactName) -> bool) -> Result<Merged<'_>> {
         self.tree.merge(select, self.request.on_collision)
     }
 }
 
-fn listed<T: std::fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
+fn listed<T: Display>(items: impl IntoIterator<Item = T>) -> String {
     let items: Vec<String> = items.into_iter().map(|item| format!("`{item}`")).collect();
     if items.is_empty() { "none".to_owned() } else { items.join(", ") }
 }

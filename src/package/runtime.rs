@@ -11,7 +11,8 @@ use crate::{
     package::{
         catalog::PackageSpec,
         claims::Claim,
-        plan::{Member, Origin, Source},
+        origin::Origin,
+        plan::{Member, Source},
         search::{self, SearchPath},
     },
     relpath::RelPath,
