@@ -2,6 +2,9 @@
 
 mod manifest;
 mod name;
+mod resolve;
+mod unpack;
 
 pub use manifest::{ArtifactManifest, InvalidManifest, Submodule, TherockManifest, dist_targets};
 pub use name::{ArchiveName, ArtifactName, Component, InvalidArchiveName, InvalidArtifactName};
+pub use unpack::{Clashes, Limits, Staged, Unpacked, stage, unpack};
