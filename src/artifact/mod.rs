@@ -2,7 +2,10 @@
 
 mod manifest;
 mod name;
+mod resolve;
 pub mod sample;
+mod unpack;
 
 pub use manifest::{ArtifactManifest, InvalidManifest, Submodule, TherockManifest, dist_targets};
 pub use name::{ArchiveName, ArtifactName, Component, InvalidArchiveName, InvalidArtifactName};
+pub use unpack::{Clashes, Limits, Staged, Unpacked, stage, unpack};

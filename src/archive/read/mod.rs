@@ -18,6 +18,8 @@ mod extension;
 use extension::Extension;
 
 const BLOCK: usize = 512;
+/// No system opens a longer path.
+const NAME_MAX: usize = 4096;
 
 /// Walks through a tar: `next_entry`, then the content of the file through `Read`.
 pub struct TarReader<R> {
@@ -238,6 +240,11 @@ fn member(header: &Header, len: u64, extension: Extension) -> Result<TarEntry> {
 }
 
 fn text(bytes: &[u8]) -> Result<String> {
+    ensure!(
+        bytes.len() <= NAME_MAX,
+        "a name of {} bytes, where {NAME_MAX} are allowed",
+        bytes.len()
+    );
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(text.to_owned()),
         Err(_) => bail!(

@@ -237,6 +237,20 @@ fn a_huge_extension_is_refused_before_it_is_read() {
 }
 
 #[test]
+fn a_name_longer_than_any_path_is_refused_and_not_shown() {
+    let named = |len| {
+        Craft::default()
+            .member("././@LongLink", b'L', &vec![b'x'; len], |_| {})
+            .file("x", b"")
+            .end()
+    };
+    walk(&named(4096)).unwrap();
+    insta::assert_snapshot!(refused(named(4097)), @"read the tar header at byte 0: a name of 4097 bytes, where 4096 are allowed");
+    let link = Craft::default().member("././@LongLink", b'K', &vec![b'x'; 4097], |_| {});
+    insta::assert_snapshot!(refused(link.symlink("x", "").end()), @"read the tar header at byte 0: a name of 4097 bytes, where 4096 are allowed");
+}
+
+#[test]
 fn a_tar_beyond_its_limit_is_refused_at_the_member_that_goes_there() {
     let walk = |tar: &[u8], max_len| {
         let mut reader = TarReader::new(tar, max_len);
