@@ -4,5 +4,6 @@
     reason = "a helper of a test has nobody to hand an error to"
 )]
 
+mod layouts;
 mod load;
 mod written;
