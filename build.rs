@@ -1,5 +1,4 @@
 //! Builds the launcher that the crate embeds, and notes the commit that the crate is built from.
-#![expect(clippy::print_stdout, reason = "cargo listens on standard output")]
 #![expect(clippy::disallowed_methods, reason = "a build script has no fs_err")]
 
 use std::{

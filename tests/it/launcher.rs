@@ -4,7 +4,7 @@
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod at_work;
 
-use std::sync::LazyLock;
+use std::{fmt::Write as _, sync::LazyLock};
 
 use sha2::{Digest, Sha256};
 
@@ -49,8 +49,11 @@ fn source_digest() -> String {
 }
 
 fn digest(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut text = String::new();
+    for byte in Sha256::digest(bytes) {
+        write!(text, "{byte:02x}").unwrap();
+    }
+    text
 }
 
 #[test]

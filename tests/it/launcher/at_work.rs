@@ -27,7 +27,7 @@ fn each(test: impl Fn(&Stage)) {
     for template in [BUILT].into_iter().chain(copy) {
         // Not the system's directory for temporary files, where nothing may be executable.
         let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        test(&Stage { folder, template });
+        insta::allow_duplicates! { test(&Stage { folder, template }) };
     }
 }
 
@@ -178,6 +178,20 @@ fn the_environment_passes_untouched() {
 }
 
 #[test]
+fn the_target_gets_no_open_file_of_the_launcher() {
+    each(|stage| {
+        let open_files = |shell: &Path| {
+            let mut command = Command::new(shell);
+            let output = command.args(["-c", "ls /proc/$$/fd; exit 7"]).output();
+            text(&output.unwrap().stdout)
+        };
+        let without = open_files(Path::new("/bin/sh"));
+        assert_eq!(open_files(&stage.shell("bin/sh")), without);
+        assert!(without.starts_with("0\n1\n"), "{without}");
+    });
+}
+
+#[test]
 fn a_launcher_found_by_its_name_alone_runs_its_target() {
     each(|stage| {
         stage.launcher("bin/rocm-clang", "../lib/clang-22");
@@ -298,12 +312,10 @@ fn a_launcher_does_not_run_itself() {
         stage.link("bin/alias", "../bin/clang");
         for target in ["clang", "./clang", "../bin/clang", "alias"] {
             let launcher = stage.launcher("bin/clang", target);
-            insta::allow_duplicates! {
-                insta::assert_snapshot!(
-                    stage.failure(&mut Command::new(launcher)),
-                    @"exit status: 1 could not exec …/bin/clang: the launcher would run itself"
-                );
-            }
+            insta::assert_snapshot!(
+                stage.failure(&mut Command::new(launcher)),
+                @"exit status: 1 could not exec …/bin/clang: the launcher would run itself"
+            );
         }
     });
 }
@@ -443,12 +455,10 @@ fn without_proc_a_launcher_does_not_run_itself_for_ever() {
         stage.link("bin/alias", "clang");
         for target in ["clang", "alias"] {
             stage.launcher("bin/clang", target);
-            insta::allow_duplicates! {
-                insta::assert_snapshot!(stage.failure(&mut confined(stage, "/bin/clang")), @"
-                exit status: 1 could not exec /bin/clang: the launcher would run itself
-                hint: cannot read /proc/self/exe (No such file or directory); is /proc mounted?
-                ");
-            }
+            insta::assert_snapshot!(stage.failure(&mut confined(stage, "/bin/clang")), @"
+            exit status: 1 could not exec /bin/clang: the launcher would run itself
+            hint: cannot read /proc/self/exe (No such file or directory); is /proc mounted?
+            ");
         }
         stage.launcher("bin/clang", "../bin/alias");
         let failure = stage.failure(&mut confined(stage, "/bin/clang"));
