@@ -261,6 +261,7 @@ mod tests {
             ":xnack+",
             "gfx942:",
             "gfx942:xnack",
+            "gfx942:+",
             "gfx942:XNACK+",
             "gfx94X-dcgpu:xnack+",
             "gfx942/../x",
@@ -279,6 +280,7 @@ mod tests {
         not a GPU target such as `gfx942` or `gfx942:xnack+`: ":xnack+"
         not a GPU target such as `gfx942` or `gfx942:xnack+`: "gfx942:"
         not a GPU target such as `gfx942` or `gfx942:xnack+`: "gfx942:xnack"
+        not a GPU target such as `gfx942` or `gfx942:xnack+`: "gfx942:+"
         not a GPU target such as `gfx942` or `gfx942:xnack+`: "gfx942:XNACK+"
         not a GPU target such as `gfx942` or `gfx942:xnack+`: "gfx94X-dcgpu:xnack+"
         a family with other characters than letters, digits and `-`: "gfx942/../x"
