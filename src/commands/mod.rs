@@ -7,6 +7,7 @@ pub mod args;
 pub mod completions;
 pub mod man;
 pub mod summary;
+pub mod upload;
 
 use std::process::ExitCode;
 

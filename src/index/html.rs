@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::index::SetFile;
+use crate::{index::SetFile, location::percent_encode};
 
 /// No script, no font, no picture from elsewhere; the browser's own light and dark colours.
 const STYLE: &str = "\
@@ -103,20 +103,6 @@ pub(super) fn escape(text: &str) -> String {
             '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.push('\u{fffd}'),
             c if c.is_control() => out.push(' '),
             c => out.push(c),
-        }
-    }
-    out
-}
-
-/// One component of a path, fit for a link: everything but the unreserved characters as `%XX`.
-pub(super) fn percent_encode(component: &str) -> String {
-    let mut out = String::with_capacity(component.len());
-    for byte in component.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(byte));
-            }
-            _ => _ = write!(out, "%{byte:02X}"),
         }
     }
     out

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::index::{
-    Layout, PackageSet, Page, PageKind, Project, REPOSITORY_VERSION, Rank, SetFile,
-    html::percent_encode,
+use crate::{
+    index::{Layout, PackageSet, Page, PageKind, Project, REPOSITORY_VERSION, Rank, SetFile},
+    location::percent_encode,
 };
 
 /// Below `simple/`, so that one prefix holds every index. No project can be called so: a

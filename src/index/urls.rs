@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::index::html::percent_encode;
+use crate::{index::json, location::percent_encode};
 
 /// The directory that holds a set's `simple/`, `index.html` and files, as an address.
 ///
@@ -43,7 +43,7 @@ impl Urls {
 
     /// The same index in JSON, for a server that says so in its content type.
     pub fn json_index(&self) -> String {
-        format!("{self}{}/", crate::index::json::TREE)
+        format!("{self}{}/", json::TREE)
     }
 
     /// For `--find-links`.

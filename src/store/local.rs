@@ -100,14 +100,14 @@ impl LocalStore {
 }
 
 impl Store for LocalStore {
-    fn list(&self, prefix: &str, depth: Depth) -> Result<Vec<Object>, StoreError> {
-        if let Some(directory) = prefix.strip_suffix('/') {
-            self.place(directory)?;
-        } else if !prefix.is_empty() {
-            return Err(StoreError::new(Kind::Unusable, prefix));
+    fn list(&self, directory: Option<&Key>, depth: Depth) -> Result<Vec<Object>, StoreError> {
+        let mut directories = vec![String::new()];
+        if let Some(directory) = directory {
+            let path = directory.to_path();
+            self.place(path.as_str())?;
+            directories = vec![format!("{path}/")];
         }
         let mut objects = Vec::new();
-        let mut directories = vec![prefix.to_owned()];
         while let Some(directory) = directories.pop() {
             let further = self
                 .list_directory(&directory, &mut objects)

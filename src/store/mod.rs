@@ -22,11 +22,11 @@ use crate::{digest::Sha256, location::Key};
 /// - What was put can be read at once (read-after-write), by key and by listing.
 /// - A key that ends in `/` is the page of a directory: what a web server answers for that address.
 pub trait Store: fmt::Debug + fmt::Display + Send + Sync {
-    /// The objects whose keys begin with `prefix`, by key.
+    /// The objects in a directory, or in the whole store, by key.
     ///
-    /// The prefix is empty or ends in `/`, so that `1-linux/` never finds `1-linux-debug/`. Nothing
-    /// there is an empty list. A store may leave out pages of directories.
-    fn list(&self, prefix: &str, depth: Depth) -> Result<Vec<Object>, StoreError>;
+    /// `1-linux` never finds `1-linux-debug/`. Nothing there is an empty list. A store may leave
+    /// out pages of directories.
+    fn list(&self, directory: Option<&Key>, depth: Depth) -> Result<Vec<Object>, StoreError>;
 
     fn head(&self, key: &Key) -> Result<Object, StoreError>;
 
@@ -42,10 +42,10 @@ pub trait Store: fmt::Debug + fmt::Display + Send + Sync {
     fn delete(&self, key: &Key) -> Result<(), StoreError>;
 }
 
-/// How far below a prefix to list.
+/// How far below a directory to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// Only keys without a further `/`.
+    /// Only what lies in the directory itself.
     Children,
     All,
 }
