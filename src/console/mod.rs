@@ -204,8 +204,7 @@ impl Console {
             && self.settings.verbosity >= Verbosity::Normal
             && !self.group_is_open.swap(true, Ordering::Relaxed);
         if opens {
-            self.talk
-                .command(&format!("::group::{}", workflow::escape_data(&title)));
+            self.talk.command(&workflow::open_group(&title));
         } else if self.settings.verbosity >= Verbosity::Normal {
             self.talk.headline(&title);
         }
@@ -239,7 +238,7 @@ pub struct Group<'a>(Option<&'a Console>);
 impl Drop for Group<'_> {
     fn drop(&mut self) {
         if let Some(console) = self.0 {
-            console.talk.command("::endgroup::");
+            console.talk.command(workflow::CLOSE_GROUP);
             console.group_is_open.store(false, Ordering::Relaxed);
         }
     }
