@@ -326,12 +326,12 @@ fn manual_pages_are_roff() {
         let outcome = run("", arguments);
         assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
         let lines: Vec<&str> = outcome.stdout.lines().skip(2).take(3).collect();
-        let version = Regex::new(r#"rocwheel \d[^"]*"#).unwrap();
+        let version = Regex::new(r#"rocwheel \d+\.[^"]*"#).unwrap();
         let page = lines.join("\n");
         version.replace(&page, "rocwheel VERSION").into_owned()
     };
     insta::assert_snapshot!(page(&["man"]), @r#"
-    .TH rocwheel VERSION"rocwheel 0.1.0" 
+    .TH rocwheel 1  "rocwheel VERSION" 
     .SH NAME
     rocwheel \- Takes a ROCm CI run to `pip install`
     "#);
