@@ -236,8 +236,8 @@ mod tests {
     #[test]
     fn control_characters_are_spelled_out() {
         assert_eq!(
-            visible("a\u{1b}[2Kb\r\u{7}c\td\r\n\u{202e}e\u{9b}é"),
-            r"a\u{1b}[2Kb\r\u{7}c".to_owned() + "\td\n" + r"\u{202e}e\u{9b}é"
+            visible("a\u{1b}[2Kb\r\u{7}c\td\r\n\u{202e}\u{200e}\u{2066}e\u{9b}é"),
+            r"a\u{1b}[2Kb\r\u{7}c".to_owned() + "\td\n" + r"\u{202e}\u{200e}\u{2066}e\u{9b}é"
         );
     }
 
