@@ -112,8 +112,12 @@ impl Console {
 
     /// Bytes of our own making for stdout: a completion script, a manual page.
     pub fn verbatim(&self, bytes: &[u8]) -> Result<()> {
-        let mut stdout = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
-        match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        let write = || {
+            let mut stdout = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
+            stdout.write_all(bytes)?;
+            stdout.flush()
+        };
+        match self.talk.without_bars(write) {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => {
                 Err(error).context("write to standard output")
             }
