@@ -347,3 +347,10 @@ fn many_threads_advance_one_progress() {
     });
     assert_eq!(talk, "");
 }
+
+#[test]
+fn worker_threads_may_speak() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Console>();
+    shared::<Progress>();
+}
