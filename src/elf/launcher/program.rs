@@ -82,7 +82,11 @@ fn fail(why: &[&[u8]], unreadable: Option<Errno>) -> ! {
         said.push(OWN_LINK.to_bytes());
         said.push(b" (");
         said.push(errno.describe(&mut number));
-        said.push(b"); is /proc mounted?\n");
+        said.push(b")");
+        if errno.0 == Errno::NOT_FOUND.0 {
+            said.push(b"; is /proc mounted?");
+        }
+        said.push(b"\n");
     }
     let said = said.bytes();
     let _ = unsafe { call(SYS_WRITE, 2, said.as_ptr() as usize, said.len()) };
@@ -182,6 +186,7 @@ impl Text {
     }
 
     fn push_slot(&mut self) -> bool {
+        let before = self.len;
         for at in 0..PATH_MAX {
             // Volatile, because the compiler would go by the zeros that it sees.
             let byte = unsafe { ptr::read_volatile((&raw const SLOT.target[0]).add(at)) };
@@ -189,9 +194,10 @@ impl Text {
                 return true;
             }
             if !self.push(&[byte]) {
-                return false;
+                break;
             }
         }
+        self.len = before;
         false
     }
 
@@ -228,7 +234,7 @@ impl Text {
     /// Follows the links that the last name of the path stands for. Links in its directory may
     /// stay: the kernel goes up from where they lead.
     fn follow_links(&mut self) -> bool {
-        for _ in 0..MAX_LINKS {
+        for _ in 0..=MAX_LINKS {
             let mut link = Text::new();
             if link.read_link(self.c_str()).is_err() {
                 return true;
@@ -270,6 +276,7 @@ impl Text {
 struct Errno(usize);
 
 impl Errno {
+    const NOT_FOUND: Self = Self(2);
     const NAME_TOO_LONG: Self = Self(36);
 
     /// The C library's words, for what `execve` and `readlink` answer.
