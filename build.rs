@@ -86,7 +86,8 @@ fn copy_launcher(out: &Path, why: &str) {
             println!("cargo:warning={line}");
         }
     }
-    if let Err(error) = fs::copy(COPY, out) {
+    // Not `fs::copy`: sources may be read-only, and the next build writes here again.
+    if let Err(error) = fs::read(COPY).and_then(|copy| fs::write(out, copy)) {
         println!("cargo:error=copy `{COPY}` to `{}`: {error}", out.display());
     }
 }

@@ -82,7 +82,11 @@ fn fail(why: &[&[u8]], unreadable: Option<Errno>) -> ! {
         said.push(OWN_LINK.to_bytes());
         said.push(b" (");
         said.push(errno.describe(&mut number));
-        said.push(b"); is /proc mounted?\n");
+        said.push(b")");
+        if errno.0 == Errno::NOT_FOUND.0 {
+            said.push(b"; is /proc mounted?");
+        }
+        said.push(b"\n");
     }
     let said = said.bytes();
     let _ = unsafe { call(SYS_WRITE, 2, said.as_ptr() as usize, said.len()) };
@@ -156,6 +160,7 @@ impl Text {
         }
     }
 
+    #[inline(never)]
     fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or(&[])
     }
@@ -182,6 +187,7 @@ impl Text {
     }
 
     fn push_slot(&mut self) -> bool {
+        let before = self.len;
         for at in 0..PATH_MAX {
             // Volatile, because the compiler would go by the zeros that it sees.
             let byte = unsafe { ptr::read_volatile((&raw const SLOT.target[0]).add(at)) };
@@ -189,9 +195,10 @@ impl Text {
                 return true;
             }
             if !self.push(&[byte]) {
-                return false;
+                break;
             }
         }
+        self.len = before;
         false
     }
 
@@ -228,7 +235,7 @@ impl Text {
     /// Follows the links that the last name of the path stands for. Links in its directory may
     /// stay: the kernel goes up from where they lead.
     fn follow_links(&mut self) -> bool {
-        for _ in 0..MAX_LINKS {
+        for _ in 0..=MAX_LINKS {
             let mut link = Text::new();
             if link.read_link(self.c_str()).is_err() {
                 return true;
@@ -270,39 +277,39 @@ impl Text {
 struct Errno(usize);
 
 impl Errno {
+    const NOT_FOUND: Self = Self(2);
     const NAME_TOO_LONG: Self = Self(36);
 
-    /// The C library's words, for what `execve` and `readlink` answer.
     fn describe(self, number: &mut Text) -> &[u8] {
-        match self.0 {
-            1 => b"Operation not permitted",
-            2 => b"No such file or directory",
-            5 => b"Input/output error",
-            7 => b"Argument list too long",
-            8 => b"Exec format error",
-            11 => b"Resource temporarily unavailable",
-            12 => b"Cannot allocate memory",
-            13 => b"Permission denied",
-            14 => b"Bad address",
-            20 => b"Not a directory",
-            21 => b"Is a directory",
-            22 => b"Invalid argument",
-            23 => b"Too many open files in system",
-            24 => b"Too many open files",
-            26 => b"Text file busy",
-            36 => b"File name too long",
-            38 => b"Function not implemented",
-            40 => b"Too many levels of symbolic links",
-            80 => b"Accessing a corrupted shared library",
-            116 => b"Stale file handle",
-            unknown => {
-                number.push(b"errno ");
-                number.push_decimal(unknown);
-                number.bytes()
-            }
+        if let Some((_, words)) = WORDS.iter().find(|(errno, _)| *errno == self.0) {
+            return words;
         }
+        number.push(b"errno ");
+        number.push_decimal(self.0);
+        number.bytes()
     }
 }
+
+/// The C library's words for what `execve` and `readlink` answer.
+static WORDS: [(usize, &[u8]); 17] = [
+    (1, b"Operation not permitted"),
+    (2, b"No such file or directory"),
+    (5, b"Input/output error"),
+    (7, b"Argument list too long"),
+    (8, b"Exec format error"),
+    (11, b"Resource temporarily unavailable"),
+    (12, b"Cannot allocate memory"),
+    (13, b"Permission denied"),
+    (20, b"Not a directory"),
+    (22, b"Invalid argument"),
+    (23, b"Too many open files in system"),
+    (24, b"Too many open files"),
+    (26, b"Text file busy"),
+    (36, b"File name too long"),
+    (40, b"Too many levels of symbolic links"),
+    (80, b"Accessing a corrupted shared library"),
+    (116, b"Stale file handle"),
+];
 
 const SYS_WRITE: usize = 1;
 const SYS_OPEN: usize = 2;

@@ -361,18 +361,24 @@ fn a_launcher_too_deep_for_the_kernel_to_name_runs_its_target() {
     each(|stage| {
         let launcher = stage.launcher("launcher", "clang-22");
         let program = stage.program("program", &static_program());
-        let descend = r#"for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22; do
-            mkdir "$0" && cd -P "$0" || exit 1
-        done
-        cp "$1" clang && cp "$2" clang-22 && exec ./clang"#;
-        let mut command = Command::new("sh");
-        command
-            .args(["-c", descend, &"d".repeat(200)])
-            .args([launcher, program]);
-        ran(
-            &command.current_dir(stage.root()).output().unwrap(),
-            "./clang",
-        );
+        let in_the_deep = |commands: &str| {
+            let down = r#"{ mkdir -p "$0" && cd -P "$0"; }"#;
+            let descend = [down; 22].join(" && ");
+            let mut command = Command::new("sh");
+            command.args(["-c", &format!("{descend} && {commands}"), &"d".repeat(200)]);
+            command
+                .args([&launcher, &program])
+                .current_dir(stage.root());
+            command
+        };
+        let mut complete = in_the_deep(r#"cp "$1" clang && cp "$2" clang-22 && exec ./clang"#);
+        ran(&complete.output().unwrap(), "./clang");
+
+        let mut incomplete = in_the_deep("rm clang-22 && exec ./clang");
+        insta::assert_snapshot!(stage.failure(&mut incomplete), @"
+        exit status: 1 could not exec ./clang-22: No such file or directory
+        hint: cannot read /proc/self/exe (File name too long)
+        ");
     });
 }
 
@@ -431,6 +437,32 @@ fn without_proc_a_chain_runs_by_the_names_that_were_called() {
         ] {
             ran(&confined(stage, name).output().unwrap(), name);
         }
+    });
+}
+
+#[test]
+fn without_proc_as_many_links_are_followed_as_the_kernel_follows() {
+    each(|stage| {
+        stage.launcher("bin/clang", "clang-22");
+        stage.program("bin/clang-22", &static_program());
+        stage.link("link40", "bin/clang");
+        for link in 1..40 {
+            stage.link(&format!("link{link}"), &format!("link{}", link + 1));
+        }
+        ran(&confined(stage, "/link1").output().unwrap(), "/link1");
+    });
+}
+
+#[test]
+fn without_proc_a_name_beyond_all_room_is_too_long() {
+    each(|stage| {
+        let directory = ("d".repeat(200) + "/").repeat(15);
+        let target = "./".repeat(1000) + "clang-22";
+        stage.launcher(directory.clone() + "clang", target);
+        let link = directory + "link";
+        stage.link(&link, &("./".repeat(2000) + "clang"));
+        let failure = stage.failure(&mut confined(stage, &format!("/{link}")));
+        assert!(failure.contains("/././: File name too long\n"), "{failure}");
     });
 }
 
