@@ -17,7 +17,8 @@ pub struct ArtifactName {
 }
 
 /// Which part of a project an artifact holds. A file belongs to the first that claims it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(serde::Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[serde(rename_all = "lowercase")]
 pub enum Component {
     Lib,
     Run,

@@ -2,10 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::{
-    target::Scope,
-    version::Version,
-};
+use crate::{target::Scope, version::Version};
 
 /// Whether device code travels apart from the libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -31,7 +28,9 @@ pub struct Release {
 pub struct ImportSuffix(String);
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a version suffix ends a Python module name, so it holds only letters, digits and `_`: {0:?}")]
+#[error(
+    "a version suffix ends a Python module name, so it holds only letters, digits and `_`: {0:?}"
+)]
 pub struct InvalidImportSuffix(String);
 
 impl FromStr for ImportSuffix {
@@ -67,13 +66,19 @@ impl NameTemplate {
 
     /// The text with the place filled; the xnack suffix of a target never shows in a name.
     pub fn fill(&self, scope: Option<&Scope>) -> String {
-        let name = scope.map(|scope| scope.base().to_string()).unwrap_or_default();
-        PLACES.iter().fold(self.0.clone(), |text, place| text.replace(place, &name))
+        let name = scope
+            .map(|scope| scope.base().to_string())
+            .unwrap_or_default();
+        PLACES
+            .iter()
+            .fold(self.0.clone(), |text, place| text.replace(place, &name))
     }
 
     /// As the installed Python knows it: one place name, whatever fills it.
     pub fn python_template(&self) -> String {
-        PLACES.iter().fold(self.0.clone(), |text, place| text.replace(place, "{target_family}"))
+        PLACES.iter().fold(self.0.clone(), |text, place| {
+            text.replace(place, "{target_family}")
+        })
     }
 }
 
@@ -81,7 +86,9 @@ impl TryFrom<String> for NameTemplate {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        let bare = PLACES.iter().fold(text.clone(), |text, place| text.replace(place, ""));
+        let bare = PLACES
+            .iter()
+            .fold(text.clone(), |text, place| text.replace(place, ""));
         let lawful = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if text.is_empty() || !bare.chars().all(lawful) {
             return Err(format!(
@@ -109,17 +116,28 @@ mod tests {
     #[test]
     fn a_name_is_filled_with_the_base_target() {
         let scope: Scope = "gfx942:xnack+".parse().unwrap();
-        assert_eq!(template("rocm-sdk-device-{target}").fill(Some(&scope)), "rocm-sdk-device-gfx942");
+        assert_eq!(
+            template("rocm-sdk-device-{target}").fill(Some(&scope)),
+            "rocm-sdk-device-gfx942"
+        );
         let family: Scope = "gfx94X-dcgpu".parse().unwrap();
         let libraries = template("rocm-sdk-libraries-{family}");
-        assert_eq!(libraries.fill(Some(&family)), "rocm-sdk-libraries-gfx94X-dcgpu");
-        assert_eq!(libraries.python_template(), "rocm-sdk-libraries-{target_family}");
+        assert_eq!(
+            libraries.fill(Some(&family)),
+            "rocm-sdk-libraries-gfx94X-dcgpu"
+        );
+        assert_eq!(
+            libraries.python_template(),
+            "rocm-sdk-libraries-{target_family}"
+        );
     }
 
     #[test]
     fn an_import_name_keeps_case_and_ends_with_the_suffix() {
-        let release =
-            Release { version: "7.1".parse().unwrap(), suffix: "_v1".parse().unwrap() };
+        let release = Release {
+            version: "7.1".parse().unwrap(),
+            suffix: "_v1".parse().unwrap(),
+        };
         assert_eq!(
             platform_package("rocm-sdk-libraries-gfx94X-dcgpu", &release),
             "_rocm_sdk_libraries_gfx94X_dcgpu_v1"

@@ -1,6 +1,8 @@
 //! `_devel_manifest.json`: what the packed SDK tree holds, for whoever unpacks it to know that
 //! nothing is missing. `python/rocm/src/rocm_sdk/_manifest.py` reads it.
 
+use std::fmt::Write as _;
+
 use serde_json::json;
 
 use crate::{digest::Sha256, relpath::RelPath, version::Version};
@@ -25,7 +27,7 @@ pub fn render<'a>(
     let mut entries: Vec<_> = entries.into_iter().collect();
     entries.sort_by_key(|(path, _)| *path);
     let (mut files, mut links, mut directories, mut bytes) = (0_u64, 0_u64, 0_u64, 0_u64);
-    let mut lines = String::new();
+    let mut listing = String::new();
     for (path, entry) in entries {
         let (kind, detail) = match entry {
             Entry::Directory => {
@@ -42,7 +44,7 @@ pub fn render<'a>(
                 ('l', text.clone())
             }
         };
-        lines.push_str(&format!("{kind}\0{path}\0{detail}\n"));
+        let _ = writeln!(listing, "{kind}\0{path}\0{detail}");
     }
     let manifest = json!({
         "version": version.to_string(),
@@ -50,7 +52,7 @@ pub fn render<'a>(
         "links": links,
         "directories": directories,
         "bytes": bytes,
-        "sha256": Sha256::of(lines.as_bytes()).to_string(),
+        "sha256": Sha256::of(listing.as_bytes()).to_string(),
     });
     format!("{manifest:#}\n")
 }
@@ -72,7 +74,8 @@ mod tests {
         let version = "1.0".parse().unwrap();
         let pairs = || entries.iter().map(|(path, entry)| (path, entry));
         let text = render(&version, pairs());
-        let lines = b"f\0__init__.py\x000\nd\0lib\0\nl\0lib/liba.so\0liba.so.1\nf\0lib/liba.so.1\x0040\n";
+        let lines =
+            b"f\0__init__.py\x000\nd\0lib\0\nl\0lib/liba.so\0liba.so.1\nf\0lib/liba.so.1\x0040\n";
         assert!(text.contains(&Sha256::of(lines).to_string()), "{text}");
         assert_eq!(text, render(&version, pairs().rev()));
         insta::assert_snapshot!(text.lines().take(6).collect::<Vec<_>>().join("\n"), @r#"

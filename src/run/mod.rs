@@ -59,7 +59,8 @@ impl fmt::Display for RunId {
 }
 
 /// The system that packages are for, whatever the system they are built on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(serde::Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[serde(rename_all = "lowercase")]
 pub enum Platform {
     Linux,
     Windows,
