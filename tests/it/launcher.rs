@@ -3,6 +3,8 @@
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod at_work;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod confined;
 
 use std::{fmt::Write as _, sync::LazyLock};
 

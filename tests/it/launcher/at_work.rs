@@ -9,7 +9,6 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
-    sync::LazyLock,
 };
 
 use tempfile::TempDir;
@@ -17,12 +16,12 @@ use tempfile::TempDir;
 use crate::launcher::{BUILT, COPY};
 
 /// A directory to run launchers in, and which launcher to run there.
-struct Stage {
-    folder: TempDir,
-    template: &'static [u8],
+pub(super) struct Stage {
+    pub(super) folder: TempDir,
+    pub(super) template: &'static [u8],
 }
 
-fn each(test: impl Fn(&Stage)) {
+pub(super) fn each(test: impl Fn(&Stage)) {
     let copy = Some(COPY.as_slice()).filter(|copy| *copy != BUILT);
     for template in [BUILT].into_iter().chain(copy) {
         // Not the system's directory for temporary files, where nothing may be executable.
@@ -32,7 +31,7 @@ fn each(test: impl Fn(&Stage)) {
 }
 
 impl Stage {
-    fn root(&self) -> PathBuf {
+    pub(super) fn root(&self) -> PathBuf {
         self.folder.path().canonicalize().unwrap()
     }
 
@@ -40,7 +39,7 @@ impl Stage {
         self.root().join(Path::new(&path))
     }
 
-    fn launcher(&self, path: impl AsRef<OsStr>, target: impl AsRef<[u8]>) -> PathBuf {
+    pub(super) fn launcher(&self, path: impl AsRef<OsStr>, target: impl AsRef<[u8]>) -> PathBuf {
         self.program(path, &self.launcher_bytes(target.as_ref()))
     }
 
@@ -64,7 +63,7 @@ impl Stage {
 
     /// An executable, written by another process: what another test starts meanwhile inherits the
     /// files that this one has open to write, and while it does, the kernel will not run them.
-    fn program(&self, path: impl AsRef<OsStr>, bytes: &[u8]) -> PathBuf {
+    pub(super) fn program(&self, path: impl AsRef<OsStr>, bytes: &[u8]) -> PathBuf {
         let path = self.path(path);
         fs_err::create_dir_all(path.parent().unwrap()).unwrap();
         let mut writer = Command::new("sh")
@@ -78,7 +77,7 @@ impl Stage {
         path
     }
 
-    fn link(&self, path: &str, text: &str) -> PathBuf {
+    pub(super) fn link(&self, path: &str, text: &str) -> PathBuf {
         let path = self.path(path);
         fs_err::create_dir_all(path.parent().unwrap()).unwrap();
         fs_err::os::unix::fs::symlink(text, &path).unwrap();
@@ -86,7 +85,7 @@ impl Stage {
     }
 
     /// Exit code and standard error of a launcher, without the name of this directory.
-    fn failure(&self, command: &mut Command) -> String {
+    pub(super) fn failure(&self, command: &mut Command) -> String {
         let output = command.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         let root = self.root();
@@ -96,7 +95,7 @@ impl Stage {
 }
 
 /// A static executable that prints its `argv[0]` and exits with 7.
-fn static_program() -> Vec<u8> {
+pub(super) fn static_program() -> Vec<u8> {
     let code = [
         &[0x48, 0x8b, 0x74, 0x24, 0x08, 0x31, 0xd2][..], // rsi = argv[0], edx = 0
         &[0x80, 0x3c, 0x16, 0x00, 0x74, 0x05],           // while rsi[rdx] is not 0
@@ -120,7 +119,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[track_caller]
-fn ran(output: &Output, name: &str) {
+pub(super) fn ran(output: &Output, name: &str) {
     let said = (text(&output.stdout), text(&output.stderr));
     assert_eq!(said, (name.to_owned(), String::new()));
     assert_eq!(output.status.code(), Some(7));
@@ -379,140 +378,5 @@ fn a_launcher_too_deep_for_the_kernel_to_name_runs_its_target() {
         exit status: 1 could not exec ./clang-22: No such file or directory
         hint: cannot read /proc/self/exe (File name too long)
         ");
-    });
-}
-
-/// Runs a program with a stage as its whole world: nothing there but what the test has put.
-fn confined(stage: &Stage, program: &str) -> Command {
-    static HOW: LazyLock<&[&str]> = LazyLock::new(|| {
-        let ways: [&[&str]; 3] = [&[], &["unshare", "--map-root-user"], &["sudo", "-n"]];
-        let probe = Stage {
-            folder: TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap(),
-            template: BUILT,
-        };
-        probe.program("probe", &static_program());
-        let works = |way: &&[&str]| {
-            let output = confine(way, &probe.root(), "/probe").output();
-            output.is_ok_and(|output| output.status.code() == Some(7))
-        };
-        ways.into_iter()
-            .find(works)
-            .expect("`chroot` needs root, user namespaces (`unshare --map-root-user`) or `sudo -n`")
-    });
-    confine(*HOW, &stage.root(), program)
-}
-
-fn confine(way: &[&str], root: &Path, program: &str) -> Command {
-    let chroot = [
-        "/usr/sbin/chroot",
-        "/usr/bin/chroot",
-        "/sbin/chroot",
-        "/bin/chroot",
-    ];
-    let chroot = chroot.into_iter().find(|path| Path::new(path).exists());
-    // With an empty `PATH`, a name without a slash is looked for in the working directory, and
-    // reaches the kernel as it is.
-    let rest = ["env", "PATH=", chroot.expect("`chroot` is missing")];
-    let words: Vec<&str> = way.iter().copied().chain(rest).collect();
-    let mut command = Command::new(words[0]);
-    command.args(&words[1..]).arg(root).arg(program);
-    command
-}
-
-#[test]
-fn without_proc_a_chain_runs_by_the_names_that_were_called() {
-    each(|stage| {
-        stage.launcher("bin/clang++", "clang");
-        stage.launcher("bin/clang", "../lib/clang-22");
-        stage.program("lib/clang-22", &static_program());
-        stage.link("usr/first", "second");
-        stage.link("usr/second", "/other/third");
-        stage.link("other/third", "../bin/clang++");
-        stage.link("linked", "bin");
-        for name in [
-            "/bin/clang++",
-            "bin/clang++",
-            "/usr/first",
-            "/linked/clang++",
-        ] {
-            ran(&confined(stage, name).output().unwrap(), name);
-        }
-    });
-}
-
-#[test]
-fn without_proc_as_many_links_are_followed_as_the_kernel_follows() {
-    each(|stage| {
-        stage.launcher("bin/clang", "clang-22");
-        stage.program("bin/clang-22", &static_program());
-        stage.link("link40", "bin/clang");
-        for link in 1..40 {
-            stage.link(&format!("link{link}"), &format!("link{}", link + 1));
-        }
-        ran(&confined(stage, "/link1").output().unwrap(), "/link1");
-    });
-}
-
-#[test]
-fn without_proc_a_name_beyond_all_room_is_too_long() {
-    each(|stage| {
-        let directory = ("d".repeat(200) + "/").repeat(15);
-        let target = "./".repeat(1000) + "clang-22";
-        stage.launcher(directory.clone() + "clang", target);
-        let link = directory + "link";
-        stage.link(&link, &("./".repeat(2000) + "clang"));
-        let failure = stage.failure(&mut confined(stage, &format!("/{link}")));
-        assert!(failure.contains("/././: File name too long\n"), "{failure}");
-    });
-}
-
-#[test]
-fn without_proc_a_failure_says_that_proc_is_missing() {
-    each(|stage| {
-        stage.launcher("clang++", "bin/clang-22");
-        insta::assert_snapshot!(stage.failure(&mut confined(stage, "/clang++")), @"
-        exit status: 1 could not exec /bin/clang-22: No such file or directory
-        hint: cannot read /proc/self/exe (No such file or directory); is /proc mounted?
-        ");
-        insta::assert_snapshot!(stage.failure(&mut confined(stage, "clang++")), @"
-        exit status: 1 could not find path component of main program: 'clang++'
-        hint: cannot read /proc/self/exe (No such file or directory); is /proc mounted?
-        ");
-    });
-}
-
-#[test]
-fn without_proc_a_launcher_does_not_run_itself_for_ever() {
-    each(|stage| {
-        stage.link("bin/alias", "clang");
-        for target in ["clang", "alias"] {
-            stage.launcher("bin/clang", target);
-            insta::assert_snapshot!(stage.failure(&mut confined(stage, "/bin/clang")), @"
-            exit status: 1 could not exec /bin/clang: the launcher would run itself
-            hint: cannot read /proc/self/exe (No such file or directory); is /proc mounted?
-            ");
-        }
-        stage.launcher("bin/clang", "../bin/alias");
-        let failure = stage.failure(&mut confined(stage, "/bin/clang"));
-        assert!(
-            failure.contains("/../bin/alias: File name too long\n"),
-            "{failure}"
-        );
-    });
-}
-
-#[test]
-fn the_longest_target_that_the_kernel_takes_runs() {
-    each(|stage| {
-        stage.program("pp", &static_program());
-        stage.launcher("clang", "./".repeat(2046) + "pp");
-        ran(&confined(stage, "/clang").output().unwrap(), "/clang");
-
-        stage.launcher("clang", "./".repeat(2046) + "ppp");
-        let failure = stage.failure(&mut confined(stage, "/clang"));
-        assert!(
-            failure.contains("/./ppp: File name too long\n"),
-            "{failure}"
-        );
     });
 }
