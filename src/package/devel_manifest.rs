@@ -54,13 +54,9 @@ pub fn render<'a>(
         "links": links,
         "directories": directories,
         "bytes": bytes,
-        "sha256": hex(&digest.finalize()),
+        "sha256": format!("{:x}", digest.finalize()),
     });
     format!("{facts:#}\n")
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
