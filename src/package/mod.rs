@@ -3,6 +3,7 @@
 //! `packages.toml` is the policy; `plan` decides, `assemble` writes.
 
 pub mod catalog;
+pub mod devel_manifest;
 pub mod dist_info;
 pub mod naming;
 pub mod sdk_manifest;

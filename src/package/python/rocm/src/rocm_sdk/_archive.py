@@ -7,7 +7,6 @@ import shutil
 import stat
 import sys
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -16,7 +15,6 @@ from ._manifest import Entry
 from ._problem import DevelError
 
 _BLOCK = 1 << 20
-_END = 1024
 
 
 def unpack(archive: Path, root_name: str, tree: Path) -> list[Entry]:
@@ -27,7 +25,7 @@ def unpack(archive: Path, root_name: str, tree: Path) -> list[Entry]:
     entries: dict[str, Entry] = {}
     tree.mkdir()
     try:
-        with tarfile.open(archive, "r:xz" if archive.suffix == ".xz" else "r:") as tar:
+        with _opened(archive) as raw, tarfile.open(fileobj=raw, mode="r:") as tar:
             for member in tar:
                 entry = _entry(member, root_name)
                 if entry is None:
@@ -41,7 +39,7 @@ def unpack(archive: Path, root_name: str, tree: Path) -> list[Entry]:
                     content = tar.extractfile(member)
                     assert content is not None, "a regular member has content"
                     _write(long(tree / entry.path), content, member)
-        _check_end(archive)
+            _check_end(raw, tar.offset)
         _check_ancestors(entries)
     except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
         raise DevelError(f"{archive} is damaged ({error}); reinstall rocm-sdk-devel") from error
@@ -103,17 +101,20 @@ def _write(path: Path, content: IO[bytes], member: tarfile.TarInfo) -> None:
         path.chmod(mode | (mode & 0o444) >> 2)
 
 
-def _check_end(archive: Path) -> None:
-    """An archive that was cut between two members looks whole but for its missing end."""
-    for tail in _tails(archive):
-        if any(tail):
-            raise tarfile.ReadError("its end is missing")
+def _opened(archive: Path) -> IO[bytes]:
+    return lzma.open(archive) if archive.suffix == ".xz" else open(archive, "rb")
 
 
-def _tails(archive: Path) -> Iterator[bytes]:
-    # The checksum of an xz archive has already told.
-    if archive.suffix != ".xz":
-        with open(archive, "rb") as file:
-            size = archive.stat().st_size
-            file.seek(max(0, size - _END))
-            yield file.read()
+def _check_end(content: IO[bytes], end: int) -> None:
+    """An archive that was cut between two members looks whole but for its missing end.
+
+    Reading to the very end also verifies the checksum of a compressed archive.
+    """
+    content.seek(end)
+    zeros = 0
+    while block := content.read(_BLOCK):
+        if any(block):
+            raise tarfile.ReadError("there is something behind its end")
+        zeros += len(block)
+    if zeros < tarfile.BLOCKSIZE:
+        raise tarfile.ReadError("its end is missing")

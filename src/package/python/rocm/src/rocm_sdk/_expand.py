@@ -46,17 +46,16 @@ def expand(package: Path, root: Path, archives: list[Path]) -> None:
             _rename(root, work / "old")
         _rename(tree, root)
         rows = record.rows
+        _remove(work / "old")
+        record.remove(lambda path: path == work.name)
+        record.save(work / _SCRATCH)
+        _remove(work)
         for archive in archives:
             archive.unlink()
-        # Whatever fails from here on leaves a tree that is complete and recorded.
-        gone = {f"{package.name}/{archive.name}" for archive in archives} | {work.name}
-        record.remove(lambda path: path in gone)
-        record.save(work / _SCRATCH)
     except BaseException:
         record.rows = rows
         _give_up(work, record, root)
         raise
-    _remove(work)
 
 
 def _unpack(
@@ -132,7 +131,8 @@ def _give_up(work: Path, record: Record, root: Path) -> None:
         if not os.path.lexists(root) and (work / "old").is_dir():
             _rename(work / "old", root)
         record.remove(lambda path: path == work.name)
-        record.save(work / _SCRATCH)
+        if work.is_dir():
+            record.save(work / _SCRATCH)
         _remove(work)
     except OSError as error:
         print(f"WARNING: could not tidy {work}: {error}", file=sys.stderr)
