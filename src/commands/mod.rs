@@ -5,6 +5,7 @@
 
 pub mod args;
 pub mod completions;
+pub mod index;
 pub mod man;
 pub mod summary;
 pub mod upload;
@@ -48,6 +49,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Index(index::Args),
     #[command(hide = true)]
     Completions(completions::Args),
     #[command(hide = true)]
@@ -57,6 +59,7 @@ enum Command {
 impl Command {
     fn run(&self, world: &World) -> Result<()> {
         match self {
+            Self::Index(args) => index::run(args, world),
             Self::Completions(args) => completions::run(args, world),
             Self::Man(args) => man::run(args, world),
         }
