@@ -1,1 +1,13 @@
-//! To come.
+//! Wheels and source distributions as files: names, metadata, RECORD, and the archives themselves.
+
+pub mod digest;
+pub mod filename;
+pub mod name;
+pub mod record;
+pub mod tag;
+
+pub use digest::Digest;
+pub use filename::{SdistFilename, WheelFilename};
+pub use name::DistName;
+pub use record::Record;
+pub use tag::Tag;
