@@ -2,7 +2,10 @@
 
 use std::{env, ffi::OsString};
 
-use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches, error::ErrorKind};
+use clap::{
+    Arg, ArgAction, Command, CommandFactory, FromArgMatches,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 
 use crate::console::{ColorChoice, Format, Options, ProgressChoice};
 
@@ -111,9 +114,42 @@ pub(super) fn parse<C: CommandFactory + FromArgMatches>() -> Result<C, clap::Err
                 .try_get_matches_from(&arguments)
                 .err()
                 .unwrap_or(error),
-            _ => error,
+            _ => with_origin::<C>(error, &arguments),
         })?;
     C::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// The error, and where the value came from if no flag gave it.
+fn with_origin<C: CommandFactory>(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
+    let without_variables = each_argument(C::command(), &|argument| argument.env(None));
+    let same_without = without_variables
+        .try_get_matches_from(arguments)
+        .is_err_and(|other| other.to_string() == error.to_string());
+    let Some(ContextValue::String(culprit)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let mut command = C::command();
+    command.build();
+    if let Some(variable) = variable_of(&command, culprit)
+        && !same_without
+    {
+        let tip = format!("the value comes from the environment variable `{variable}`");
+        let tips = ContextValue::StyledStrs(vec![tip.into()]);
+        error.insert(ContextKind::Suggested, tips);
+    }
+    error
+}
+
+/// The variable of an argument as clap writes it: `--format <FORMAT>`.
+fn variable_of(command: &Command, argument: &str) -> Option<String> {
+    command
+        .get_arguments()
+        .find(|own| own.to_string() == argument)
+        .and_then(|own| own.get_env()?.to_str().map(str::to_owned))
+        .or_else(|| {
+            let mut below = command.get_subcommands();
+            below.find_map(|command| variable_of(command, argument))
+        })
 }
 
 /// The global options of a command line that is otherwise refused.

@@ -8,6 +8,8 @@ pub mod completions;
 pub mod index;
 pub mod man;
 pub mod summary;
+#[cfg(test)]
+mod tests;
 pub mod upload;
 
 use std::process::ExitCode;
@@ -21,7 +23,7 @@ use signal_hook::{
 use self::args::GlobalArgs;
 use crate::{
     console::Console,
-    error::{Context, Exit, Result, Stop, anyhow},
+    error::{Context, Error, Exit, Hint, Result, Stop, anyhow, bail},
 };
 
 /// What a verb may reach outside its arguments.
@@ -81,35 +83,42 @@ fn obey(cli: &Cli) -> Exit {
         stop: Stop::default(),
     };
     let result = listen(&world.stop).and_then(|()| cli.command.run(&world));
-    match result {
-        Ok(()) => Exit::Done,
-        Err(error) => {
-            world.console.error(&error);
-            Exit::of(&error)
-        }
-    }
+    end(result, |error| world.console.error(error))
 }
 
 /// What clap says instead of a command line: help and version, or what is wrong with it.
 fn refuse(refusal: &clap::Error) -> Exit {
     let console = Console::of_this_process(&args::globals::<Cli>().options());
     let rendered = refusal.render();
-    let error = match refusal.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            match console.styled(&rendered.ansi().to_string()) {
-                Ok(()) => return Exit::Done,
-                Err(error) => error,
-            }
+    let text = rendered.to_string();
+    if refusal.use_stderr() {
+        let result = usage_error(refusal.kind(), &text);
+        end(result, |error| console.error_as(error, &text))
+    } else {
+        let result = console.styled(&rendered.ansi().to_string());
+        end(result, |error| console.error(error))
+    }
+}
+
+fn end(result: Result<()>, tell: impl FnOnce(&Error)) -> Exit {
+    match result {
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            tell(&error);
+            Exit::of(&error)
         }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => anyhow!("no command was given"),
-        _ => {
-            let text = rendered.to_string();
-            let message = text.lines().next().unwrap_or_default();
-            anyhow!("{}", message.trim_start_matches("error: "))
-        }
-    };
-    console.error_as(&error, &rendered.to_string());
-    Exit::of(&error)
+    }
+}
+
+/// The message and the tips in what clap says, without the usage that stands below them.
+fn usage_error(kind: ErrorKind, text: &str) -> Result<()> {
+    if kind == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        bail!("no command was given");
+    }
+    let message = text.lines().next().unwrap_or_default();
+    let error = anyhow!("{}", message.trim_start_matches("error: "));
+    let tips = text.lines().filter_map(|line| line.strip_prefix("  tip: "));
+    tips.rev().fold(Err(error), Hint::hint)
 }
 
 /// The first signal asks the work to stop between two pieces; the second ends the process.

@@ -112,8 +112,12 @@ impl Console {
 
     /// Bytes of our own making for stdout: a completion script, a manual page.
     pub fn verbatim(&self, bytes: &[u8]) -> Result<()> {
-        let mut stdout = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
-        match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        let write = || {
+            let mut stdout = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
+            stdout.write_all(bytes)?;
+            stdout.flush()
+        };
+        match self.talk.without_bars(write) {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => {
                 Err(error).context("write to standard output")
             }
@@ -204,8 +208,7 @@ impl Console {
             && self.settings.verbosity >= Verbosity::Normal
             && !self.group_is_open.swap(true, Ordering::Relaxed);
         if opens {
-            self.talk
-                .command(&format!("::group::{}", workflow::escape_data(&title)));
+            self.talk.command(&workflow::open_group(&title));
         } else if self.settings.verbosity >= Verbosity::Normal {
             self.talk.headline(&title);
         }
@@ -239,7 +242,7 @@ pub struct Group<'a>(Option<&'a Console>);
 impl Drop for Group<'_> {
     fn drop(&mut self) {
         if let Some(console) = self.0 {
-            console.talk.command("::endgroup::");
+            console.talk.command(workflow::CLOSE_GROUP);
             console.group_is_open.store(false, Ordering::Relaxed);
         }
     }

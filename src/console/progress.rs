@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{
     quantity::size,
@@ -23,7 +23,8 @@ pub struct Progress(Shown);
 #[derive(Debug)]
 enum Shown {
     Nothing,
-    Bar(MultiProgress, ProgressBar),
+    /// It clears itself when it is dropped.
+    Bar(ProgressBar),
     Lines(Lines),
 }
 
@@ -78,7 +79,7 @@ impl Progress {
                 let bar = bar(total)
                     .with_prefix(talk.paint(UNDER_WAY, verb))
                     .with_message(one_line(what));
-                Shown::Bar(bars.clone(), bars.add(bar))
+                Shown::Bar(bars.add(bar))
             }
             _ => Shown::Lines(Lines {
                 talk: Arc::clone(talk),
@@ -96,7 +97,7 @@ impl Progress {
     pub fn inc(&self, bytes: u64) {
         match &self.0 {
             Shown::Nothing => {}
-            Shown::Bar(_, bar) => bar.inc(bytes),
+            Shown::Bar(bar) => bar.inc(bytes),
             Shown::Lines(lines) => lines.inc(bytes),
         }
     }
@@ -107,17 +108,8 @@ impl Progress {
     pub(super) fn done(&self) -> Option<u64> {
         match &self.0 {
             Shown::Nothing => None,
-            Shown::Bar(_, bar) => Some(bar.position()),
+            Shown::Bar(bar) => Some(bar.position()),
             Shown::Lines(lines) => Some(lines.done.load(Ordering::Relaxed)),
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if let Shown::Bar(bars, bar) = &self.0 {
-            bar.finish_and_clear();
-            bars.remove(bar);
         }
     }
 }

@@ -110,11 +110,15 @@ impl Talk {
     /// What cannot be said is lost: nobody is there to be told.
     fn write(&self, text: &str) {
         let text = error::redact(text);
-        let write = || {
+        self.without_bars(|| {
             let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
             let _ = sink.write_all(text.as_bytes());
             let _ = sink.flush();
-        };
+        });
+    }
+
+    /// Writes while no bar is in the way; a terminal shows both streams.
+    pub(super) fn without_bars<R>(&self, write: impl FnOnce() -> R) -> R {
         match &self.bars {
             Some(bars) => bars.suspend(write),
             None => write(),

@@ -320,12 +320,13 @@ fn a_bar_makes_room_for_lines_and_leaves_nothing_behind() {
         let progress = console.progress("Building", "a\n.whl", 2048);
         progress.inc(1024);
         console.status("Built", "b.whl");
+        console.data("b.whl").unwrap();
         drop(progress);
         console.status("Built", "a.whl");
     });
     insta::assert_snapshot!(talk, @r"
     Building [============>           ] 1.00 KiB/2.00 KiB a\n.whl<clear>       Built b.whl
-    Building [============>           ] 1.00 KiB/2.00 KiB a\n.whl<clear>       Built a.whl
+    Building [============>           ] 1.00 KiB/2.00 KiB a\n.whl<clear>    Building [============>           ] 1.00 KiB/2.00 KiB a\n.whl<clear>       Built a.whl
     ");
 }
 
@@ -345,4 +346,11 @@ fn many_threads_advance_one_progress() {
         assert_eq!(progress.done(), Some(4000));
     });
     assert_eq!(talk, "");
+}
+
+#[test]
+fn worker_threads_may_speak() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Console>();
+    shared::<Progress>();
 }

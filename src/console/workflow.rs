@@ -67,10 +67,10 @@ impl Annotation {
         let properties: Vec<String> = [file, line, title]
             .into_iter()
             .flatten()
-            .map(|(name, value)| format!("{name}={}", escape_property(&value)))
+            .map(|(name, value)| format!("{name}={}", property(&value)))
             .collect();
         let space = if properties.is_empty() { "" } else { " " };
-        let (level, message) = (self.level, escape_data(&self.message));
+        let (level, message) = (self.level, data(&self.message));
         format!("::{level}{space}{}::{message}", properties.join(","))
     }
 }
@@ -92,16 +92,28 @@ impl fmt::Display for Annotation {
     }
 }
 
-/// For the text behind a command.
-pub(super) fn escape_data(text: &str) -> String {
+/// The command that folds the lines below it.
+pub(super) fn open_group(title: &str) -> String {
+    format!("::group::{}", data(title))
+}
+
+pub(super) const CLOSE_GROUP: &str = "::endgroup::";
+
+/// The text behind a command. The runner puts it into the log, so it is made harmless too.
+fn data(text: &str) -> String {
+    escape(&defang(&visible(text)))
+}
+
+/// A value between `::command` and `::`.
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+/// What the runner undoes.
+fn escape(text: &str) -> String {
     text.replace('%', "%25")
         .replace('\r', "%0D")
         .replace('\n', "%0A")
-}
-
-/// For a value between `::command` and `::`.
-pub(super) fn escape_property(text: &str) -> String {
-    escape_data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
 /// The text with every line that the runner would obey made harmless by a backslash.
@@ -136,7 +148,7 @@ pub(super) fn visible(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
+    for c in text.replace("\r\n", "\n").chars() {
         if stays(c) {
             out.push(c);
         } else {
@@ -192,7 +204,7 @@ mod tests {
         .at_line(7);
         insta::assert_snapshot!(
             annotation.command(),
-            @r"::warning file=C%3A\a%2Cb,line=7,title=50%25%3A a%2C b::100 %25%0D%0A::error::no: it, is fine"
+            @r"::warning file=C%3A\a%2Cb,line=7,title=50%25%3A a%2C b::100 %25%0A\::error::no: it, is fine"
         );
     }
 
@@ -224,8 +236,8 @@ mod tests {
     #[test]
     fn control_characters_are_spelled_out() {
         assert_eq!(
-            visible("a\u{1b}[2Kb\r\u{7}c\td\n\u{202e}e\u{9b}é"),
-            r"a\u{1b}[2Kb\r\u{7}c".to_owned() + "\td\n" + r"\u{202e}e\u{9b}é"
+            visible("a\u{1b}[2Kb\r\u{7}c\td\r\n\u{202e}\u{200e}\u{2066}e\u{9b}é"),
+            r"a\u{1b}[2Kb\r\u{7}c".to_owned() + "\td\n" + r"\u{202e}\u{200e}\u{2066}e\u{9b}é"
         );
     }
 
@@ -244,11 +256,20 @@ mod tests {
 
         #[test]
         fn a_command_is_one_line_whose_data_comes_back(title in ".*", message in r"(?s).*") {
-            let command = Annotation::new(Level::Error, title.clone(), message.clone()).command();
+            let command = Annotation::new(Level::Error, title, message.clone()).command();
             prop_assert!(!command.contains(['\r', '\n']));
             let (_, data) = command[2..].split_once("::").unwrap();
             let data = data.replace("%0A", "\n").replace("%0D", "\r").replace("%25", "%");
-            prop_assert_eq!(data, message);
+            let harmless = visible(&message);
+            prop_assert_eq!(data, defang(&harmless));
+        }
+
+        #[test]
+        fn the_runner_undoes_what_is_escaped(text in r"(?s).*|(%|0A|25|\r|\n)*") {
+            let escaped = escape(&text);
+            let back = escaped.replace("%0A", "\n").replace("%0D", "\r").replace("%25", "%");
+            prop_assert!(!escaped.contains(['\r', '\n']));
+            prop_assert_eq!(back, text);
         }
     }
 }

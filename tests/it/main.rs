@@ -1,3 +1,6 @@
 //! One integration binary, so that it links once.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod architecture;
+mod cli;
 mod store;

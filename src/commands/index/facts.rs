@@ -9,9 +9,10 @@ use flate2::read::GzDecoder;
 use fs_err as fs;
 
 use crate::{
-    error::{Context as _, Result, anyhow, bail, ensure},
-    index::{Project, Sidecar},
+    error::{Context as _, Result, anyhow, ensure},
+    index::Sidecar,
     version::Version,
+    wheel::{DistName, SdistFilename, WheelFilename},
 };
 
 /// Metadata is a page of text; more is not metadata.
@@ -22,7 +23,7 @@ const LONGEST_SDIST: u64 = 1 << 30;
 /// What an index tells of a package.
 #[derive(Debug)]
 pub(super) struct Facts {
-    pub(super) project: Project,
+    pub(super) project: DistName,
     pub(super) version: Version,
     pub(super) requires_python: Option<String>,
     /// Of a wheel only: an sdist's metadata need not be that of what is built from it.
@@ -30,41 +31,39 @@ pub(super) struct Facts {
 }
 
 pub(super) fn read(path: &Path, name: &str) -> Result<Facts> {
-    let (stem, is_wheel) = match (name.strip_suffix(".whl"), name.strip_suffix(".tar.gz")) {
-        (Some(stem), _) => (stem, true),
-        (_, Some(stem)) => (stem, false),
-        _ => bail!("neither a wheel nor an sdist: `{name}`"),
-    };
     let file = io::BufReader::new(fs::File::open(path)?);
-    let text = if is_wheel {
-        wheel_metadata(file).context("read METADATA")?
+    let (project, version, text, metadata) = if Path::new(name).extension() == Some("whl".as_ref())
+    {
+        let name: WheelFilename = name.parse()?;
+        let text = wheel_metadata(file).context("read METADATA")?;
+        let sidecar = Sidecar::new(text.clone());
+        (
+            name.name().clone(),
+            name.version().clone(),
+            text,
+            Some(sidecar),
+        )
     } else {
-        sdist_metadata(file, stem).context("read PKG-INFO")?
-    };
-    let (project, version) = if is_wheel {
-        stem.split_once('-')
-            .and_then(|(name, rest)| Some((name, rest.split_once('-')?.0)))
-    } else {
-        stem.rsplit_once('-')
-    }
-    .with_context(|| format!("not the name of a package: `{name}`"))?;
-    let facts = Facts {
-        project: project.parse()?,
-        version: version.parse()?,
-        requires_python: header(&text, "Requires-Python")?,
-        metadata: is_wheel.then(|| Sidecar::new(text.clone())),
+        let name: SdistFilename = name.parse()?;
+        let text = sdist_metadata(file, name.top()).context("read PKG-INFO")?;
+        (name.name().clone(), name.version().clone(), text, None)
     };
     let inside = header(&text, "Name")?.context("no `Name` in the metadata")?;
     ensure!(
-        inside.parse::<Project>()? == facts.project,
+        inside.parse::<DistName>()? == project,
         "another project by its metadata than by its name: `{inside}`"
     );
     let inside = header(&text, "Version")?.context("no `Version` in the metadata")?;
     ensure!(
-        inside.parse::<Version>()? == facts.version,
+        inside.parse::<Version>()? == version,
         "another version by its metadata than by its name: `{inside}`"
     );
-    Ok(facts)
+    Ok(Facts {
+        project,
+        version,
+        requires_python: header(&text, "Requires-Python")?,
+        metadata,
+    })
 }
 
 fn wheel_metadata(file: io::BufReader<fs::File>) -> Result<Vec<u8>> {

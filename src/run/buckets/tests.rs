@@ -1,3 +1,5 @@
+//! Every bucket of the table, and who writes to it.
+
 use super::*;
 
 fn facts(origin: Origin, updated_at: &str) -> RunFacts {

@@ -1,3 +1,5 @@
+//! Where runs of every kind keep their outputs.
+
 use serde_json::json;
 
 use super::*;
