@@ -5,6 +5,7 @@
 
 pub mod args;
 pub mod completions;
+pub mod index;
 pub mod man;
 pub mod summary;
 #[cfg(test)]
@@ -50,6 +51,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Index(index::Args),
     #[command(hide = true)]
     Completions(completions::Args),
     #[command(hide = true)]
@@ -59,6 +61,7 @@ enum Command {
 impl Command {
     fn run(&self, world: &World) -> Result<()> {
         match self {
+            Self::Index(args) => index::run(args, world),
             Self::Completions(args) => completions::run(args, world),
             Self::Man(args) => man::run(args, world),
         }

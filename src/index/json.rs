@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::{
-    index::{Layout, PackageSet, Page, PageKind, Project, REPOSITORY_VERSION, Rank, SetFile},
+    index::{Layout, PackageSet, Page, PageKind, REPOSITORY_VERSION, Rank, SetFile},
     location::percent_encode,
 };
 
@@ -12,7 +12,7 @@ use crate::{
 pub(super) const TREE: &str = "simple/_json";
 
 /// `simple/_json/{project}/index.json`.
-pub(super) fn project_page(project: &Project, files: &[SetFile], layout: Layout) -> Page {
+pub(super) fn project_page(project: &str, files: &[SetFile], layout: Layout) -> Page {
     let directory = format!("../../../{}", layout.files());
     let mut versions: Vec<String> = Vec::new();
     for version in files.iter().map(|file| file.version.to_string()) {
@@ -24,7 +24,7 @@ pub(super) fn project_page(project: &Project, files: &[SetFile], layout: Layout)
     let files: Vec<Value> = files.iter().map(|file| entry(file, &directory)).collect();
     let value = json!({
         "meta": { "api-version": REPOSITORY_VERSION },
-        "name": project.as_str(),
+        "name": project,
         "versions": versions,
         "files": files,
     });
@@ -39,7 +39,7 @@ pub(super) fn project_page(project: &Project, files: &[SetFile], layout: Layout)
 pub(super) fn root_page(set: &PackageSet) -> Page {
     let projects = set
         .projects()
-        .map(|(project, _)| json!({ "name": project.as_str() }));
+        .map(|(project, _)| json!({ "name": project }));
     let value = json!({
         "meta": { "api-version": REPOSITORY_VERSION },
         "projects": projects.collect::<Vec<Value>>(),

@@ -16,8 +16,8 @@ mod urls;
 pub use html::size_text;
 pub use links::{InvalidLink, targets_of};
 pub use set::{
-    Duplicate, FileName, InvalidFileName, InvalidProject, InvalidUploadTime, PackageSet, Project,
-    SetFile, Sidecar, UploadTime,
+    Duplicate, FileName, InvalidFileName, InvalidUploadTime, PackageSet, SetFile, Sidecar,
+    UploadTime,
 };
 pub use set_json::{Identity, SetJson, SetJsonFile};
 pub use urls::{InvalidUrl, Urls};

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, fmt, str::FromStr};
 
-use crate::{digest::Sha256, version::Version};
+use crate::{digest::Sha256, version::Version, wheel::DistName};
 
 /// A package set: every file once, by project, then version, then name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct PackageSet(Vec<SetFile>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetFile {
     pub name: FileName,
-    pub project: Project,
+    pub project: DistName,
     pub version: Version,
     pub size: u64,
     pub sha256: Sha256,
@@ -79,11 +79,15 @@ impl PackageSet {
         &self.0
     }
 
-    /// Every project with its files, in order.
-    pub fn projects(&self) -> impl Iterator<Item = (&Project, &[SetFile])> {
+    /// Every project, by its normal form, with its files, in order.
+    pub fn projects(&self) -> impl Iterator<Item = (&str, &[SetFile])> {
         self.0
             .chunk_by(|a, b| a.project == b.project)
-            .filter_map(|files| files.first().map(|first| (&first.project, files)))
+            .filter_map(|files| {
+                files
+                    .first()
+                    .map(|first| (first.project.normalized(), files))
+            })
     }
 
     /// What all its files take, sidecars aside.
@@ -133,42 +137,6 @@ impl FromStr for FileName {
 }
 
 impl fmt::Display for FileName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// A project's name in its normalised form (PEP 503): `rocm-sdk-core` for `ROCm_SDK.core`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Project(Box<str>);
-
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a project name: {0:?}")]
-pub struct InvalidProject(String);
-
-impl Project {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for Project {
-    type Err = InvalidProject;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let separator = |c: char| matches!(c, '-' | '_' | '.');
-        let known = |c: char| c.is_ascii_alphanumeric() || separator(c);
-        let outside = text.starts_with(separator) || text.ends_with(separator);
-        if text.is_empty() || outside || !text.chars().all(known) {
-            return Err(InvalidProject(text.to_owned()));
-        }
-        let words = text.split(separator).filter(|word| !word.is_empty());
-        let words: Vec<String> = words.map(str::to_ascii_lowercase).collect();
-        Ok(Self(words.join("-").into()))
-    }
-}
-
-impl fmt::Display for Project {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -321,17 +289,6 @@ mod tests {
         a control character in a file name: "a\u{85}b"
         "#);
         assert!("..a b+%\"<é".parse::<FileName>().is_ok());
-    }
-
-    #[test]
-    fn project_names_are_normalised_or_refused() {
-        let name = |text: &str| text.parse::<Project>().map(|name| name.to_string());
-        assert_eq!(name("ROCm_SDK.-_core"), Ok("rocm-sdk-core".into()));
-        assert_eq!(name("rocm"), Ok("rocm".into()));
-        for text in ["", "-a", "a.", "a b", "ä", "_json", "../a"] {
-            assert!(name(text).is_err(), "{text}");
-        }
-        insta::assert_snapshot!(name("_json").unwrap_err(), @r#"not a project name: "_json""#);
     }
 
     #[test]

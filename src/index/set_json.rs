@@ -1,13 +1,14 @@
 //! `set.json`: what a package set is, for programs. Written and read.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{
     digest::Sha256,
     error::{Context as _, Hint as _, Result, ensure},
-    index::{FileName, Layout, PackageSet, Page, PageKind, Project, Rank},
+    index::{FileName, Layout, PackageSet, Page, PageKind, Rank},
     target::{Scope, Target},
     version::{GitSha, Version},
+    wheel::DistName,
 };
 
 /// The form that this version writes and reads.
@@ -49,8 +50,12 @@ pub struct SetJson {
 pub struct SetJsonFile {
     /// Below the directory of `set.json`: `dist/rocm-7.13.0.tar.gz`.
     path: String,
-    #[serde(with = "as_text")]
-    pub project: Project,
+    /// Written in its normal form.
+    #[serde(
+        serialize_with = "normalized",
+        deserialize_with = "as_text::deserialize"
+    )]
+    pub project: DistName,
     #[serde(with = "as_text")]
     pub version: Version,
     pub size: u64,
@@ -88,7 +93,7 @@ impl SetJson {
         let mut rocm = set
             .files()
             .iter()
-            .filter(|file| file.project.as_str() == "rocm");
+            .filter(|file| file.project.normalized() == "rocm");
         let mut this = Self {
             schema: SCHEMA,
             identity,
@@ -138,7 +143,7 @@ impl SetJson {
 
     /// The targets whose device code comes in wheels of its own.
     pub fn device_targets(&self) -> Vec<Target> {
-        let projects = self.files.iter().map(|file| file.project.as_str());
+        let projects = self.files.iter().map(|file| file.project.normalized());
         let targets = projects.filter_map(|name| name.strip_prefix("rocm-sdk-device-"));
         let mut targets: Vec<Target> = targets.filter_map(|name| name.parse().ok()).collect();
         targets.sort();
@@ -149,7 +154,7 @@ impl SetJson {
     pub fn has(&self, project: &str) -> bool {
         self.files
             .iter()
-            .any(|file| file.project.as_str() == project)
+            .any(|file| file.project.normalized() == project)
     }
 
     /// The whole document in one line.
@@ -178,6 +183,10 @@ fn ensure_known(schema: u32) -> Result<()> {
         Ok(())
     };
     known().hint("use the version of rocwheel that wrote it, or a later one")
+}
+
+fn normalized<S: Serializer>(name: &DistName, to: S) -> std::result::Result<S::Ok, S::Error> {
+    to.serialize_str(name.normalized())
 }
 
 /// Values with rules are written as their text, and read by their rules.

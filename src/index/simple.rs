@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use crate::index::{
-    Layout, PackageSet, Page, PageKind, Project, Rank, SetFile,
+    Layout, PackageSet, Page, PageKind, Rank, SetFile,
     html::{escape, file_list, frame},
 };
 
 /// `simple/{project}/index.html`.
-pub(super) fn project_page(project: &Project, files: &[SetFile], layout: Layout) -> Page {
+pub(super) fn project_page(project: &str, files: &[SetFile], layout: Layout) -> Page {
     let directory = format!("../../{}", layout.files());
     Page {
         path: format!("simple/{project}/index.html"),
@@ -25,7 +25,7 @@ pub(super) fn project_page(project: &Project, files: &[SetFile], layout: Layout)
 pub(super) fn root_page(set: &PackageSet) -> Page {
     let mut list = String::from("<ul>\n");
     for (project, _) in set.projects() {
-        let name = escape(project.as_str());
+        let name = escape(project);
         let _ = writeln!(list, "<li><a href=\"{name}/\">{name}</a></li>");
     }
     list.push_str("</ul>\n");

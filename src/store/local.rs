@@ -1,8 +1,7 @@
-//! A directory laid out like a bucket.
+//! A directory laid out like a bucket: a file's path below it is its key.
 //!
-//! A file's path below the directory is its key. `a/`, the page of a directory, is `a/index.html`,
-//! or `a/index.json` when its type is a JSON one. Types and cache headers have no place in a
-//! directory: a type is told by the name, a cache header is dropped. Symbolic links are no objects.
+//! `a/`, the page of a directory, is `a/index.html`, or `a/index.json` for JSON. A type is told by
+//! the name, cache headers are dropped, and symbolic links are no objects.
 
 use std::{
     fmt,

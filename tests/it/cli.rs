@@ -59,7 +59,11 @@ fn help_is_data() {
     --- stdout
     Takes a ROCm CI run to `pip install`
 
-    Usage: rocwheel [OPTIONS]
+    Usage: rocwheel [OPTIONS] <COMMAND>
+
+    Commands:
+      index  Write the index of a directory of packages
+      help   Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help (see more with '--help')
@@ -163,7 +167,7 @@ fn an_unknown_command_is_a_usage_error() {
 
       tip: a similar subcommand exists: 'completions'
 
-    Usage: rocwheel [OPTIONS]
+    Usage: rocwheel [OPTIONS] <COMMAND>
 
     For more information, try '--help'.
     ");

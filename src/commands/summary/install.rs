@@ -60,7 +60,7 @@ fn rocm_requirements(set: &SetJson) -> Option<Vec<String>> {
     let version = set.identity.version.as_ref().filter(|_| set.has("rocm"))?;
     let mut files = set.files().iter();
     let mut extras = Vec::new();
-    if files.any(|file| file.project.as_str().starts_with("rocm-sdk-libraries")) {
+    if files.any(|file| file.project.normalized().starts_with("rocm-sdk-libraries")) {
         extras.push("libraries".to_owned());
     }
     if set.has("rocm-sdk-devel") {
@@ -81,7 +81,7 @@ fn rocm_requirements(set: &SetJson) -> Option<Vec<String>> {
 fn other_requirements(set: &SetJson) -> Vec<String> {
     let files = set.files().iter();
     let mut all: Vec<String> = files
-        .map(|file| format!("{}=={}", file.project, file.version))
+        .map(|file| format!("{}=={}", file.project.normalized(), file.version))
         .collect();
     all.dedup();
     all

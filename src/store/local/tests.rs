@@ -1,3 +1,5 @@
+//! Attacks on a directory that is a store.
+
 use super::*;
 use crate::{digest::Sha256, error::render};
 
