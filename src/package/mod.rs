@@ -6,6 +6,5 @@ pub mod catalog;
 pub mod devel_manifest;
 pub mod dist_info;
 pub mod naming;
-pub mod sdk_manifest;
 pub mod selector;
 pub mod templates;
