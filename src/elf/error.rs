@@ -12,6 +12,9 @@ pub enum ElfError {
     /// A sound file in a form that is not read or changed here.
     #[error("an ELF file of a form that is not supported: {0}")]
     Unsupported(String),
+    /// A plan that would break the file was made; it is not handed out.
+    #[error("the changed ELF file would be broken: {0}")]
+    Broken(String),
 }
 
 impl ElfError {

@@ -121,7 +121,7 @@ impl Facts {
     }
 }
 
-fn machine(image: &Image<'_, impl ReadAt + ?Sized>) -> Machine {
+pub(super) fn machine<R: ReadAt + ?Sized>(image: &Image<'_, R>) -> Machine {
     let host = image.ctx.is_big() && image.ctx.is_little_endian();
     match image.header.e_machine {
         EM_X86_64 if host => Machine::X86_64,

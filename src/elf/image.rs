@@ -75,8 +75,12 @@ impl<'a, R: ReadAt + ?Sized> Image<'a, R> {
         self.segments.iter().find(|segment| segment.p_type == kind)
     }
 
-    /// The dynamic table up to its end mark; empty when there is none.
-    pub(super) fn dynamic(&self) -> Result<Vec<Entry>, ElfError> {
+    pub(super) fn len(&self) -> u64 {
+        self.source.len()
+    }
+
+    /// The dynamic table, spare slots and all; empty when there is none.
+    pub(super) fn dynamic_bytes(&self) -> Result<Vec<u8>, ElfError> {
         let Some(place) = self.segment(PT_DYNAMIC) else {
             return Ok(Vec::new());
         };
@@ -86,7 +90,12 @@ impl<'a, R: ReadAt + ?Sized> Image<'a, R> {
                 place.p_filesz
             )));
         }
-        let bytes = self.bytes("dynamic table", place.p_offset, place.p_filesz)?;
+        self.bytes("dynamic table", place.p_offset, place.p_filesz)
+    }
+
+    /// The dynamic table up to its end mark; empty when there is none.
+    pub(super) fn dynamic(&self) -> Result<Vec<Entry>, ElfError> {
+        let bytes = self.dynamic_bytes()?;
         // goblin reads the table through its program header, so it gets one that fits the bytes.
         let at_zero = ProgramHeader {
             p_type: PT_DYNAMIC,
