@@ -5,4 +5,5 @@ mod kpack;
 mod layouts;
 mod linkers;
 mod load;
+mod mutated;
 mod written;
