@@ -1,4 +1,5 @@
-//! The other small files of a `.dist-info` directory: WHEEL, entry_points.txt and top_level.txt.
+//! The other small files of a `.dist-info` directory: WHEEL, `entry_points.txt` and
+//! `top_level.txt`.
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
@@ -15,14 +16,13 @@ use crate::{
 /// The root is purelib although the wheels hold binaries: all packages must land in one directory,
 /// and a distribution whose `lib` and `lib64` differ would part them.
 pub fn wheel_text(tag: &Tag) -> String {
-    let mut text = format!(
-        "Wheel-Version: 1.0\nGenerator: rocwheel ({})\nRoot-Is-Purelib: true\n",
-        env!("CARGO_PKG_VERSION")
-    );
-    for tag in tag.expand() {
-        text += &format!("Tag: {tag}\n");
-    }
-    text
+    let tags = tag.expand();
+    let tags: Vec<String> = tags.iter().map(|tag| format!("Tag: {tag}\n")).collect();
+    format!(
+        "Wheel-Version: 1.0\nGenerator: rocwheel ({})\nRoot-Is-Purelib: true\n{}",
+        env!("CARGO_PKG_VERSION"),
+        tags.concat()
+    )
 }
 
 /// What WHEEL says that a reader must know.
@@ -156,14 +156,14 @@ fn is_dotted(text: &str) -> bool {
 
 const CONSOLE_SCRIPTS: &str = "[console_scripts]";
 
-/// The text of entry_points.txt, sorted by name; `None` when there is nothing to say.
+/// The text of `entry_points.txt`, sorted by name; `None` when there is nothing to say.
 pub fn entry_points_text(commands: &[EntryPoint]) -> Option<String> {
     let sorted: BTreeSet<&EntryPoint> = commands.iter().collect();
     let lines = sorted.iter().map(|command| format!("{command}\n"));
     (!commands.is_empty()).then(|| format!("{CONSOLE_SCRIPTS}\n{}", lines.collect::<String>()))
 }
 
-/// The commands that entry_points.txt asks for; other groups are no one's here.
+/// The commands that `entry_points.txt` asks for; other groups are no one's here.
 pub fn parse_entry_points(text: &str) -> Result<Vec<EntryPoint>, InvalidEntryPoint> {
     let mut group = "";
     let mut commands = Vec::new();
@@ -177,7 +177,7 @@ pub fn parse_entry_points(text: &str) -> Result<Vec<EntryPoint>, InvalidEntryPoi
     Ok(commands)
 }
 
-/// The text of top_level.txt: what an `import` can name, sorted.
+/// The text of `top_level.txt`: what an `import` can name, sorted.
 pub fn top_level_text<'a>(members: impl IntoIterator<Item = &'a RelPath>) -> String {
     let names: BTreeSet<&str> = members
         .into_iter()
