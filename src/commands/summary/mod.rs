@@ -8,6 +8,7 @@ pub mod outputs;
 mod samples {
     use crate::digest::Sha256;
     use crate::index::{Identity, Layout, PackageSet, SetFile, SetJson, Urls};
+    use crate::run::Platform;
 
     pub(super) fn urls() -> Urls {
         "https://bucket.s3.amazonaws.com/1-linux/python"
@@ -45,9 +46,9 @@ mod samples {
             "rocm-sdk-device-gfx1100",
             "rocm-sdk-device-gfx942",
         ]);
-        set.identity.repository = Some("ROCm/TheRock".into());
-        set.identity.run_id = Some("21440027240".into());
-        set.identity.platform = Some("linux".into());
+        set.identity.repository = "ROCm/TheRock".parse().ok();
+        set.identity.run_id = "21440027240".parse().ok();
+        set.identity.platform = Some(Platform::Linux);
         set.identity.commit = Some("89553ce3746eda74ade42557470d25e37c91b6f0".parse().unwrap());
         set
     }
