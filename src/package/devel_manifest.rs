@@ -5,7 +5,7 @@
 //! archive, sorted by the bytes of its path below the root. A line is the kind, the path and the
 //! size of a file or the text of a link, with NUL between them and a newline behind.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use sha2::{Digest as _, Sha256};
 
@@ -54,9 +54,16 @@ pub fn render<'a>(
         "links": links,
         "directories": directories,
         "bytes": bytes,
-        "sha256": format!("{:x}", digest.finalize()),
+        "sha256": hex(&digest.finalize()),
     });
     format!("{facts:#}\n")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 #[cfg(test)]
