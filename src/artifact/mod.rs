@@ -1,1 +1,13 @@
-//! To come.
+//! Artifacts: the slices of a build that CI publishes, as names, as archives and as a tree on disk.
+
+mod manifest;
+mod name;
+mod resolve;
+pub mod sample;
+pub mod tree;
+mod unpack;
+
+pub use manifest::{ArtifactManifest, InvalidManifest, Submodule, TherockManifest, dist_targets};
+pub use name::{ArchiveName, ArtifactName, Component, InvalidArchiveName, InvalidArtifactName};
+pub use tree::{Artifact, ArtifactTree, Content, FileFacts, FileKind, LinkEnd, TreeFile};
+pub use unpack::{Clashes, Limits, Staged, Unpacked, stage, unpack};

@@ -1,13 +1,18 @@
 //! Wheels and source distributions as files: names, metadata, RECORD, and the archives themselves.
 
 pub mod digest;
+pub mod dist_info;
 pub mod filename;
+pub mod headers;
+pub mod metadata;
 pub mod name;
 pub mod record;
 pub mod tag;
 
 pub use digest::Digest;
 pub use filename::{SdistFilename, WheelFilename};
+pub use headers::Line;
+pub use metadata::Metadata;
 pub use name::DistName;
 pub use record::Record;
 pub use tag::Tag;

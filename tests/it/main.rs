@@ -3,4 +3,7 @@
 
 mod architecture;
 mod cli;
+mod elf;
+mod judges;
+mod launcher;
 mod store;

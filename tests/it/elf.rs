@@ -1,0 +1,9 @@
+//! ELF files against the judges of this machine: its dynamic loader, its linkers, its tools.
+
+mod compiled;
+mod kpack;
+mod layouts;
+mod linkers;
+mod load;
+mod mutated;
+mod written;
