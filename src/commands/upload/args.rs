@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::ArgGroup;
-use fs_err as fs;
 
 use super::{
     destination::{Destination, local},
@@ -11,14 +10,9 @@ use super::{
 };
 use crate::{
     commands::args::RunArgs,
-    error::{Context as _, Hint as _, Result, anyhow, ensure},
+    error::{Hint as _, Result, anyhow, ensure},
     index::Identity,
-    location::Bucket,
-    run::{
-        ArtifactGroup, Choices, Environment, Event, Origin, Platform, Repository, RunContext,
-        RunFacts, RunId, RunReference,
-    },
-    version::ReleaseType,
+    run::{ArtifactGroup, Origin, RunContext, RunFacts, RunId, RunReference},
 };
 
 /// Publish a package set and its index where its run keeps them
@@ -36,13 +30,10 @@ pub struct Args {
     pub run: RunArgs,
     /// The family that the set is for, which names its directory
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP", group = "set")]
-    pub artifact_group: Option<String>,
+    pub artifact_group: Option<ArtifactGroup>,
     /// The set is for all targets, and has no directory of its own below `python/`
     #[arg(long, env = "ROCWHEEL_MULTI_TARGET", group = "set")]
     pub multi_target: bool,
-    /// Write to this bucket, whatever the repository and release type say
-    #[arg(long, value_name = "BUCKET", env = "ROCWHEEL_BUCKET")]
-    pub bucket: Option<String>,
     /// Write to this directory, laid out as the bucket would be
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
     pub output_dir: Option<PathBuf>,
@@ -55,12 +46,6 @@ pub struct Args {
     /// Append step outputs to this file
     #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
     pub github_output: Option<PathBuf>,
-    /// What started this run, which tells whether it builds a fork's code
-    #[arg(long, value_name = "FILE", env = "GITHUB_EVENT_PATH", hide = true)]
-    event: Option<PathBuf>,
-    /// The run that this process is part of
-    #[arg(long, value_name = "ID", env = "GITHUB_RUN_ID", hide = true)]
-    this_run: Option<String>,
 }
 
 impl Args {
@@ -74,98 +59,57 @@ impl Args {
 
     /// What the set says it was built from, completed by what was asked for.
     pub fn identity(&self, known: &Identity) -> Result<Identity> {
-        let platform = self.platform()?;
+        let platform = self.run.platform();
         let mut identity = known.clone();
         let check = || -> Result<()> {
             let built = identity.platform.unwrap_or(platform);
             ensure!(
                 built == platform,
-                "a set for {built} was built, to be uploaded for {platform}"
+                "a set that was built for {built} is to be uploaded for {platform}"
             );
             Ok(())
         };
         check().hint("pass the right `--platform`")?;
         identity.platform = Some(platform);
         if identity.run_id.is_none() {
-            identity.run_id = Some(self.run_id()?);
-            identity.repository = identity.repository.or(Some(self.repository()?));
+            let run = self.run()?;
+            let repository = self.context(&run)?.repository(&run)?;
+            identity.repository = identity.repository.or(Some(repository));
+            identity.run_id = Some(run.id);
         }
         Ok(identity)
     }
 
     pub fn destination(&self) -> Result<Destination> {
-        let place = self.context()?.place(&self.run_id()?.into())?;
-        let run = place.run(&self.run_id()?, self.platform()?);
-        let root = run.python(&self.group()?).root().clone();
+        let run = self.run()?;
+        let place = self.context(&run)?.place(&run)?;
+        let group = self.artifact_group.clone().unwrap_or_default();
+        let python = place.run(&run.id, self.run.platform()).python(&group);
+        let root = python.root();
         match &self.output_dir {
             Some(directory) => local(directory, root.key()),
-            None => Err(anyhow!(
-                "no store for `{root}`: this version writes to directories only"
-            ))
-            .hint("pass `--output-dir`"),
+            None => Err(anyhow!("uploads to buckets are not there yet: `{root}`"))
+                .hint("pass `--output-dir` to write the same to a directory"),
         }
     }
 
-    fn context(&self) -> Result<RunContext> {
-        let bucket: Option<Bucket> = self.bucket.as_deref().map(str::parse).transpose()?;
-        let release: ReleaseType = self
-            .run
-            .release_type
-            .parse()
-            .context("read `--release-type`")?;
-        let event = match &self.event {
-            None => None,
-            Some(file) => {
-                let payload = fs::read_to_string(file)
-                    .hint("`GITHUB_EVENT_PATH` must name a JSON file, or be unset")?;
-                Some(Event::parse(&payload)?)
-            }
-        };
-        let this_run: Option<RunId> = self.this_run.as_deref().map(str::parse).transpose()?;
-        let mut context = RunContext {
-            choices: Choices {
-                repository: Some(self.repository()?),
-                release_type: Some(release),
-                bucket,
-            },
-            environment: Environment {
-                repository: None,
-                release_type: None,
-                run_id: this_run,
-                event,
-            },
-            run: None,
-        };
-        let run: RunReference = self.run_id()?.into();
-        // A directory on this machine needs no question to GitHub: an unknown run is the
-        // repository's own.
-        if self.output_dir.is_some() && context.needs_lookup(&run)? {
-            let origin = Origin::Own;
+    /// In a directory of one's own, a set need not come from a run.
+    fn run(&self) -> Result<RunReference> {
+        match self.run.run() {
+            Err(_) if self.output_dir.is_some() => Ok(RunId::local().into()),
+            run => run.cloned(),
+        }
+    }
+
+    fn context(&self, run: &RunReference) -> Result<RunContext> {
+        let mut context = self.run.context()?;
+        // For a directory of one's own GitHub is not asked: an unknown run is the repository's.
+        if self.output_dir.is_some() && context.needs_lookup(run)? {
             context.run = Some(RunFacts {
-                origin,
+                origin: Origin::Own,
                 updated_at: None,
             });
         }
         Ok(context)
-    }
-
-    fn run_id(&self) -> Result<RunId> {
-        match &self.run.run_id {
-            Some(id) => id.parse().context("read `--run-id`"),
-            None => Ok(RunId::local()),
-        }
-    }
-
-    fn platform(&self) -> Result<Platform> {
-        self.run.platform.parse().context("read `--platform`")
-    }
-
-    fn repository(&self) -> Result<Repository> {
-        self.run.repository.parse().context("read `--repository`")
-    }
-
-    fn group(&self) -> Result<ArtifactGroup> {
-        let group = self.artifact_group.as_deref().unwrap_or_default();
-        group.parse().context("read `--artifact-group`")
     }
 }
