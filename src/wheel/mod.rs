@@ -7,7 +7,10 @@ pub mod headers;
 pub mod metadata;
 pub mod name;
 pub mod record;
+#[cfg(test)]
+pub(crate) mod sparse;
 pub mod tag;
+pub mod writer;
 
 pub use digest::Digest;
 pub use filename::{SdistFilename, WheelFilename};
@@ -16,3 +19,4 @@ pub use metadata::Metadata;
 pub use name::DistName;
 pub use record::Record;
 pub use tag::Tag;
+pub use writer::{Content, Method, Mode, Timestamp, ZipWriter};
