@@ -7,7 +7,10 @@ pub mod headers;
 pub mod metadata;
 pub mod name;
 pub mod record;
+#[cfg(test)]
+pub(crate) mod sparse;
 pub mod tag;
+pub mod writer;
 
 pub use digest::Digest;
 pub use dist_info::{EntryPoint, entry_points_text, top_level_text, wheel_text};
@@ -23,3 +26,4 @@ pub enum Mode {
     Regular,
     Executable,
 }
+pub use writer::{Content, Method, Mode, Timestamp, ZipWriter};
