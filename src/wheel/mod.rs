@@ -20,10 +20,4 @@ pub use metadata::Metadata;
 pub use name::DistName;
 pub use record::Record;
 pub use tag::Tag;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    Regular,
-    Executable,
-}
 pub use writer::{Content, Method, Mode, Timestamp, ZipWriter};
