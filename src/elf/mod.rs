@@ -1,1 +1,28 @@
-//! To come.
+//! ELF files: what they say about themselves, and how their run path is changed.
+//!
+//! Everything works through positional reads, so that cost and memory follow the headers and not
+//! the size of the file. `docs/elf.md` explains the strategy and lists what was seen in practice.
+
+mod check;
+mod edit;
+mod error;
+mod facts;
+mod image;
+mod launcher;
+mod plan;
+mod rpath;
+mod source;
+mod strings;
+mod versions;
+mod view;
+pub mod write;
+
+pub use edit::{EditPlan, Strategy, Untouchable, Warning};
+pub use error::ElfError;
+pub use facts::{Facts, Kind, Machine, read};
+pub use launcher::{InvalidLauncherTarget, launcher};
+pub use plan::plan_rpath;
+pub use rpath::{InvalidRpath, Rpath};
+pub use source::ReadAt;
+pub use versions::NeededVersions;
+pub use view::PatchedReader;

@@ -127,6 +127,18 @@ impl TargetTable {
         }
     }
 
+    /// What artifacts are for that serve these names: everything, the families, and each target.
+    ///
+    /// Without features: ask for the base of an artifact's scope.
+    pub fn scopes<S: AsRef<str>>(&self, names: &[S]) -> Result<BTreeSet<Scope>, UnknownFamilies> {
+        let targets = self.expand(names)?;
+        let families = names.iter().filter_map(|name| name.as_ref().parse().ok());
+        let mut scopes: BTreeSet<Scope> = families.map(Scope::Family).collect();
+        scopes.insert(Scope::Generic);
+        scopes.extend(targets.iter().map(|target| Scope::Target(target.base())));
+        Ok(scopes)
+    }
+
     fn lookup(&self, name: &str) -> Vec<Target> {
         match name.parse() {
             Ok(Scope::Family(family)) => self.targets(&family).cloned().collect(),
@@ -320,6 +332,16 @@ mod tests {
             ["gfx942:xnack+", "gfx942"]
         );
         assert!(expand(&[]).is_empty());
+    }
+
+    #[test]
+    fn the_artifacts_of_a_family_are_its_own_its_targets_and_the_generic_ones() {
+        let scopes = TargetTable::builtin()
+            .scopes(&["gfx94X-dcgpu", "gfx950:xnack+"])
+            .unwrap();
+        let texts: Vec<&str> = scopes.iter().map(Scope::as_str).collect();
+        assert_eq!(texts, ["generic", "gfx942", "gfx94X-dcgpu", "gfx950"]);
+        assert!(TargetTable::builtin().scopes(&["gfx9999"]).is_err());
     }
 
     #[test]

@@ -14,10 +14,17 @@ pub mod tag;
 pub mod writer;
 
 pub use digest::Digest;
+pub use dist_info::{EntryPoint, entry_points_text, top_level_text, wheel_text};
 pub use filename::{SdistFilename, WheelFilename};
 pub use headers::Line;
 pub use metadata::Metadata;
 pub use name::DistName;
 pub use record::Record;
 pub use tag::Tag;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Regular,
+    Executable,
+}
 pub use writer::{Content, Method, Mode, Timestamp, ZipWriter};

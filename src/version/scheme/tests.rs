@@ -1,3 +1,5 @@
+//! Versions in every spelling that upstream has used.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,0 +1,90 @@
+//! The few ways in which unpacking touches the disk. Paths were checked before they come here.
+
+use std::{
+    io::{self, Read, Write},
+    path::Path,
+};
+
+use fs_err::OpenOptions;
+
+#[cfg(windows)]
+use crate::error::Hint;
+use crate::{artifact::resolve::End, error::Result, relpath::RelPath};
+
+/// The modes of files; nobody but the owner may write.
+pub(super) const REGULAR: u32 = 0o644;
+pub(super) const EXECUTABLE: u32 = 0o755;
+const DIRECTORY: u32 = 0o755;
+
+/// Writes a new file; one that is there already is an error, be it a link.
+pub(super) fn write_file(
+    root: &Path,
+    path: &RelPath,
+    mode: u32,
+    content: &mut impl Read,
+    buffer: &mut [u8],
+) -> Result<()> {
+    let at = root.join(path.as_str());
+    let mut file = OpenOptions::new().write(true).create_new(true).open(&at)?;
+    loop {
+        let read = match content.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            result => result?,
+        };
+        let (read, _) = buffer.split_at(read);
+        if read.is_empty() {
+            break;
+        }
+        file.write_all(read)?;
+    }
+    set_mode(&at, mode)
+}
+
+pub(super) fn create_directory(root: &Path, path: &RelPath) -> Result<()> {
+    let at = root.join(path.as_str());
+    fs_err::create_dir(&at)?;
+    set_mode(&at, DIRECTORY)
+}
+
+pub(super) fn hard_link(root: &Path, target: &RelPath, path: &RelPath) -> Result<()> {
+    fs_err::hard_link(root.join(target.as_str()), root.join(path.as_str()))?;
+    Ok(())
+}
+
+#[cfg(unix)]
+pub(super) fn symlink(root: &Path, path: &RelPath, text: &str, _: &End) -> Result<()> {
+    fs_err::os::unix::fs::symlink(text, root.join(path.as_str()))?;
+    Ok(())
+}
+
+/// Windows has two kinds of links, and lets only some users make them.
+#[cfg(windows)]
+pub(super) fn symlink(root: &Path, path: &RelPath, text: &str, end: &End) -> Result<()> {
+    use fs_err::os::windows::fs::{symlink_dir, symlink_file};
+    let (text, at) = (text.replace('/', "\\"), root.join(path.as_str()));
+    let made = if *end == End::Directory {
+        symlink_dir(text, at)
+    } else {
+        symlink_file(text, at)
+    };
+    made.hint("turn on the developer mode of Windows, or unpack on Linux")
+}
+
+/// Set as it should be, whatever the umask says.
+#[cfg(unix)]
+fn set_mode(at: &Path, mode: u32) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let mut permissions = fs_err::symlink_metadata(at)?.permissions();
+    permissions.set_mode(mode);
+    fs_err::set_permissions(at, permissions)?;
+    Ok(())
+}
+
+#[cfg(not(unix))]
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "elsewhere there are no modes to set"
+)]
+fn set_mode(_: &Path, _: u32) -> Result<()> {
+    Ok(())
+}

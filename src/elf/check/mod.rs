@@ -1,0 +1,44 @@
+//! Looks at a file before and after a change, and knows nothing of how the change was made.
+//!
+//! What is read here is parsed here: a mistake in the parsers of planning cannot hide itself.
+
+mod raw;
+mod rules;
+mod sameness;
+
+use crate::elf::{ElfError, ReadAt, check::raw::Raw, view::View};
+
+/// An error when the file could not be loaded even without a change.
+pub(super) fn loadable(source: &(impl ReadAt + ?Sized)) -> Result<(), ElfError> {
+    let raw = Raw::read(source)?;
+    match rules::loading(&raw).into_iter().next() {
+        Some(broken) => Err(ElfError::Damaged(broken)),
+        None => Ok(()),
+    }
+}
+
+/// An error unless the change keeps everything that a loader and the usual tools rely on, and the
+/// run path is `goal` afterwards.
+pub(super) fn accept<R: ReadAt + ?Sized>(
+    before: &R,
+    after: &View<'_, R>,
+    goal: &str,
+) -> Result<(), ElfError> {
+    let old = Raw::read(before)?;
+    let new = Raw::read(after)?;
+    let known = rules::all(&old, before)?;
+    let mut broken = rules::all(&new, after)?;
+    // What was so before is not made worse, and not ours to refuse.
+    broken.retain(|rule| !known.contains(rule));
+    broken.extend(rules::plan(after.plan));
+    broken.extend(sameness::segments(&old, &new));
+    broken.extend(sameness::small_segments(&old, &new, before, after)?);
+    broken.extend(sameness::sections(&old, &new, before, after)?);
+    broken.extend(sameness::dynamic(&old, &new, before, after)?);
+    broken.extend(sameness::loaded_bytes(&old, &new, after.plan));
+    broken.extend(rules::run_path(&new, after, goal)?);
+    match broken.into_iter().next() {
+        Some(rule) => Err(ElfError::Broken(rule)),
+        None => Ok(()),
+    }
+}

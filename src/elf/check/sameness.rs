@@ -1,0 +1,227 @@
+//! What a change of the run path must leave as it was.
+
+use std::ops::Range;
+
+use crate::elf::{
+    ElfError, ReadAt,
+    check::{
+        raw::{
+            ALLOC, DYNAMIC, EH_FRAME, INTERP, LOAD, NOBITS, NOTE, PHDR, PROPERTY, RELRO, Raw,
+            STACK, STRTAB, Section, Segment, TLS, same_bytes,
+        },
+        rules::{is_executable, string_place},
+    },
+    edit::EditPlan,
+};
+
+const WRITE: u32 = 2;
+const SECTION_DYNAMIC: u32 = 6;
+const STRING_TABLE: u64 = 5;
+const STRING_SIZE: u64 = 10;
+const RPATH: u64 = 15;
+const RUNPATH: u64 = 29;
+/// `DT_HASH`, `DT_GNU_HASH`, `DT_SYMTAB`, `DT_VERSYM`, `DT_VERNEED`, `DT_VERDEF`: tables that are
+/// found by these alone, and may move when their bytes are found there.
+const MOVABLE: [u64; 6] = [4, 0x6fff_fef5, 6, 0x6fff_fff0, 0x6fff_fffe, 0x6fff_fffc];
+
+/// Every segment that was loaded still is, where it was; at most one is new, or one grew.
+pub(super) fn segments(old: &Raw, new: &Raw) -> Vec<String> {
+    let mut broken = Vec::new();
+    if old.header != new.header {
+        broken.push("the file header changed".to_owned());
+    }
+    let (before, after): (Vec<_>, Vec<_>) = (old.loads().collect(), new.loads().collect());
+    if after.len() < before.len() || after.len() > before.len().saturating_add(1) {
+        broken.push("segments are missing, or more than one is new".to_owned());
+    }
+    for (index, (one, other)) in before.iter().zip(&after).enumerate() {
+        if one != other && !grew(one, other, index, old) {
+            broken.push(format!("a loaded segment changed: {:#x}", one.address));
+        }
+    }
+    let fixed = [STACK, TLS, RELRO, EH_FRAME];
+    let of = |raw: &Raw, kinds: &[u32]| -> Vec<Segment> {
+        let segments = raw.segments.iter();
+        segments
+            .filter(|s| kinds.contains(&s.kind))
+            .copied()
+            .collect()
+    };
+    if of(old, &fixed) != of(new, &fixed) {
+        broken.push("a segment changed that must not".to_owned());
+    }
+    if is_executable(old) && old.first(PHDR).is_some() && new.first(PHDR).is_none() {
+        broken.push("an executable lost `PT_PHDR`".to_owned());
+    }
+    broken
+}
+
+/// The interpreter and the notes may move, and read the same.
+pub(super) fn small_segments<R: ReadAt + ?Sized>(
+    old: &Raw,
+    new: &Raw,
+    before: &R,
+    after: &(impl ReadAt + ?Sized),
+) -> Result<Vec<String>, ElfError> {
+    let small = |segment: &&Segment| matches!(segment.kind, INTERP | NOTE | PROPERTY);
+    let one: Vec<&Segment> = old.segments.iter().filter(small).collect();
+    let other: Vec<&Segment> = new.segments.iter().filter(small).collect();
+    let mut same = one.len() == other.len();
+    for (one, other) in one.iter().zip(&other) {
+        let moved = Segment {
+            offset: one.offset,
+            address: one.address,
+            ..**other
+        };
+        same = same
+            && moved == **one
+            && same_bytes((before, one.offset), (after, other.offset), one.file_size)?;
+    }
+    if same {
+        Ok(Vec::new())
+    } else {
+        Ok(vec!["a note or the interpreter changed".to_owned()])
+    }
+}
+
+/// Whether a segment is the last one, and grew from the end of the file, as it may.
+fn grew(one: &Segment, other: &Segment, index: usize, old: &Raw) -> bool {
+    let is_last = old.loads().next_back() == Some(one);
+    let flags = if index == 0 {
+        one.flags
+    } else {
+        one.flags | WRITE
+    };
+    let same_begin = Segment {
+        flags: one.flags,
+        file_size: one.file_size,
+        memory_size: one.memory_size,
+        ..*other
+    } == *one;
+    is_last
+        && same_begin
+        && (other.flags == one.flags || other.flags == flags)
+        && one.file().end == old.len
+        && one.file_size == one.memory_size
+        && other.file_size == other.memory_size
+        && other.file_size > one.file_size
+}
+
+/// Every section is the same, but for the strings that grew and the tables that moved unchanged.
+pub(super) fn sections<R: ReadAt + ?Sized>(
+    old: &Raw,
+    new: &Raw,
+    before: &R,
+    after: &(impl ReadAt + ?Sized),
+) -> Result<Vec<String>, ElfError> {
+    let mut broken = Vec::new();
+    if old.sections.len() != new.sections.len() || old.section_table != new.section_table {
+        broken.push("the section table changed".to_owned());
+    }
+    for (index, (one, other)) in old.sections.iter().zip(&new.sections).enumerate() {
+        if one == other {
+            continue;
+        }
+        let is_same = Section {
+            address: one.address,
+            offset: one.offset,
+            size: one.size,
+            ..*other
+        } == *one;
+        let is_loaded = one.flags & ALLOC != 0 && one.kind != NOBITS;
+        let size = one.size.min(other.size);
+        let sized = match one.kind {
+            STRTAB => other.size > one.size,
+            SECTION_DYNAMIC => true,
+            _ => other.size == one.size,
+        };
+        let bytes = one.kind == SECTION_DYNAMIC
+            || same_bytes((before, one.offset), (after, other.offset), size)?;
+        let aligned = one.rest.get(8..16).and_then(<[u8]>::first_chunk);
+        let align = u64::from_le_bytes(aligned.copied().unwrap_or_default()).max(1);
+        let aligned = other.address % align == one.address % align;
+        if !(is_same && is_loaded && sized && bytes && aligned) {
+            broken.push(format!("section {index} changed"));
+        }
+    }
+    Ok(broken)
+}
+
+/// The dynamic table says the same, and what its addresses lead to is the same.
+pub(super) fn dynamic<R: ReadAt + ?Sized>(
+    old: &Raw,
+    new: &Raw,
+    before: &R,
+    after: &(impl ReadAt + ?Sized),
+) -> Result<Vec<String>, ElfError> {
+    let mut broken = Vec::new();
+    let changing = [STRING_TABLE, STRING_SIZE, RPATH, RUNPATH];
+    let rest = |raw: &Raw| -> Vec<(u64, u64)> {
+        let entries = raw.dynamic.as_deref().unwrap_or_default().iter();
+        entries
+            .filter(|(tag, _)| !changing.contains(tag))
+            .copied()
+            .collect()
+    };
+    let (one, other) = (rest(old), rest(new));
+    if one.len() != other.len() {
+        broken.push("the dynamic table lost or gained an entry".to_owned());
+    }
+    for ((tag, value), (new_tag, new_value)) in one.iter().zip(&other) {
+        let moved = MOVABLE.contains(tag) && is_same_table(old, new, *value, *new_value);
+        if tag != new_tag || (value != new_value && !moved) {
+            broken.push(format!("a dynamic entry changed: {tag:#x}"));
+        }
+    }
+    let (Some(one), Some(other)) = (string_place(old), string_place(new)) else {
+        return Ok(broken);
+    };
+    let len = one.1.saturating_sub(one.0);
+    let grew = len <= other.1.saturating_sub(other.0);
+    if !grew || !same_bytes((before, one.0), (after, other.0), len)? {
+        broken.push("a dynamic string changed".to_owned());
+    }
+    Ok(broken)
+}
+
+/// Whether a moved table is a section before and after, the bytes of which `sections` compares.
+fn is_same_table(old: &Raw, new: &Raw, before: u64, after: u64) -> bool {
+    let mut pairs = old.sections.iter().zip(&new.sections);
+    pairs.any(|(one, other)| {
+        one.flags & ALLOC != 0
+            && one.address == before
+            && other.address == after
+            && !one.file().is_empty()
+    })
+}
+
+/// Nothing that is loaded changes, but headers and the dynamic table.
+pub(super) fn loaded_bytes(old: &Raw, new: &Raw, plan: &EditPlan) -> Vec<String> {
+    let dynamic = |raw: &Raw| raw.first(DYNAMIC).map_or(0..0, Segment::file);
+    let file_header = 0..64;
+    let allowed: [Range<u64>; 4] = [
+        file_header,
+        new.table_range(),
+        dynamic(old),
+        old.section_table_range(),
+    ];
+    let mut broken = Vec::new();
+    for overlay in plan.overlays() {
+        let range = overlay.offset..overlay.end();
+        let inside = |place: &Range<u64>| place.start <= range.start && range.end <= place.end;
+        if !allowed.iter().any(inside) {
+            broken.push(format!("bytes change that must not: at {:#x}", range.start));
+        }
+    }
+    // The table grows over bytes that belong to no part of the new file; `rules::sections` looks
+    // at sections, this at what has none.
+    let table = new.table_range();
+    let hit = new.segments.iter().any(|segment| {
+        let file = segment.file();
+        !matches!(segment.kind, LOAD | PHDR | 0) && file.start < table.end && table.start < file.end
+    });
+    if hit {
+        broken.push("the program headers lie in a segment of another kind".to_owned());
+    }
+    broken
+}

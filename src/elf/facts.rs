@@ -1,0 +1,168 @@
+//! What packaging and checking ask of an ELF file.
+
+use std::fmt;
+
+use goblin::elf::{
+    dynamic::{DF_1_PIE, DT_FLAGS_1, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME},
+    header::{EM_X86_64, ET_DYN, ET_EXEC},
+    program_header::PT_INTERP,
+};
+
+use crate::elf::{
+    ElfError, NeededVersions, ReadAt,
+    image::{Entry, Image, value},
+    strings::{Strings, utf8},
+    versions::versions,
+};
+
+/// `EM_AMDGPU`: what is called a code object, a shared object that no host can load.
+const EM_AMDGPU: u16 = 224;
+const KPACK_REF: &[u8] = b".rocm_kpack_ref";
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    pub kind: Kind,
+    pub machine: Machine,
+    pub soname: Option<String>,
+    pub needed: Vec<String>,
+    /// The text of `DT_RPATH`.
+    pub rpath: Option<String>,
+    /// The text of `DT_RUNPATH`, which makes the loader ignore `DT_RPATH`.
+    pub runpath: Option<String>,
+    /// The dynamic loader that an executable asks for.
+    pub interpreter: Option<String>,
+    /// The GNU symbol versions that must be found, by library.
+    pub versions: Vec<NeededVersions>,
+    /// Whether the section `.rocm_kpack_ref` is there, which is left by the kpack split.
+    pub kpack_ref: bool,
+}
+
+/// What `file` of libmagic 5.36 and later calls it; mode bits and `PT_INTERP` do not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// At a fixed address, or position independent and marked so (`DF_1_PIE`).
+    Executable,
+    SharedObject,
+    /// A relocatable object, a core dump.
+    Other,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Machine {
+    /// 64-bit and little-endian, as every host of ROCm is.
+    X86_64,
+    AmdGpu,
+    /// The number of another machine, or of x86-64 in another class or byte order.
+    Other(u16),
+}
+
+impl Facts {
+    /// The text that the loader goes by: `DT_RUNPATH` if there is one, else `DT_RPATH`.
+    pub fn run_path(&self) -> Option<&str> {
+        self.runpath.as_deref().or(self.rpath.as_deref())
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Executable => "executable",
+            Self::SharedObject => "shared object",
+            Self::Other => "other",
+        })
+    }
+}
+
+/// The facts of an ELF file; `None` for a file that is none.
+pub fn read(source: &(impl ReadAt + ?Sized)) -> Result<Option<Facts>, ElfError> {
+    let Some(image) = Image::read(source)? else {
+        return Ok(None);
+    };
+    let machine = machine(&image);
+    if !matches!(image.header.e_type, ET_DYN | ET_EXEC) {
+        return Ok(Some(Facts::bare(Kind::Other, machine)));
+    }
+    let dynamic = image.dynamic()?;
+    let strings = Strings::find(&image, &dynamic);
+    let text = |tag| {
+        value(&dynamic, tag)
+            .map(|offset| strings.text(offset))
+            .transpose()
+    };
+    Ok(Some(Facts {
+        soname: text(DT_SONAME)?,
+        needed: dynamic
+            .iter()
+            .filter(|entry| entry.tag == DT_NEEDED)
+            .map(|entry| strings.text(entry.value))
+            .collect::<Result<_, _>>()?,
+        rpath: text(DT_RPATH)?,
+        runpath: text(DT_RUNPATH)?,
+        interpreter: interpreter(&image)?,
+        versions: versions(&image, &dynamic, &strings)?,
+        kpack_ref: has_kpack_ref(&image)?,
+        ..Facts::bare(kind(image.header.e_type, &dynamic), machine)
+    }))
+}
+
+impl Facts {
+    fn bare(kind: Kind, machine: Machine) -> Self {
+        Self {
+            kind,
+            machine,
+            soname: None,
+            needed: Vec::new(),
+            rpath: None,
+            runpath: None,
+            interpreter: None,
+            versions: Vec::new(),
+            kpack_ref: false,
+        }
+    }
+}
+
+pub(super) fn machine<R: ReadAt + ?Sized>(image: &Image<'_, R>) -> Machine {
+    let host = image.ctx.is_big() && image.ctx.is_little_endian();
+    match image.header.e_machine {
+        EM_X86_64 if host => Machine::X86_64,
+        EM_AMDGPU => Machine::AmdGpu,
+        other => Machine::Other(other),
+    }
+}
+
+fn kind(elf_type: u16, dynamic: &[Entry]) -> Kind {
+    let pie = value(dynamic, DT_FLAGS_1).is_some_and(|flags| flags & DF_1_PIE != 0);
+    if elf_type == ET_EXEC || pie {
+        Kind::Executable
+    } else {
+        Kind::SharedObject
+    }
+}
+
+fn interpreter(image: &Image<'_, impl ReadAt + ?Sized>) -> Result<Option<String>, ElfError> {
+    let Some(place) = image.segment(PT_INTERP) else {
+        return Ok(None);
+    };
+    // Debug files keep the entry and drop the bytes.
+    if place.p_filesz == 0 {
+        return Ok(None);
+    }
+    let end = place.p_offset.saturating_add(place.p_filesz);
+    let text = image.text("interpreter", place.p_offset, end)?;
+    utf8(text).map(Some)
+}
+
+/// Asks for section headers only, as the kpack split never leaves a file without them.
+fn has_kpack_ref<R: ReadAt + ?Sized>(image: &Image<'_, R>) -> Result<bool, ElfError> {
+    let sections = image.sections()?;
+    let names = sections.get(usize::from(image.header.e_shstrndx));
+    let Some(names) = names.filter(|names| names.sh_size > 0) else {
+        return Ok(false);
+    };
+    let names = image.bytes("section name table", names.sh_offset, names.sh_size)?;
+    Ok(sections.iter().any(|section| {
+        let name = names.get(section.sh_name..).unwrap_or_default();
+        name.strip_prefix(KPACK_REF)
+            .is_some_and(|rest| rest.first() == Some(&0))
+    }))
+}

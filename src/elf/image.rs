@@ -1,0 +1,228 @@
+//! The tables of an ELF file, read by goblin's struct parsers from small positional reads.
+
+use goblin::{
+    container::{Container, Ctx, Endian},
+    elf::{
+        Dynamic, Elf, Header, ProgramHeader, SectionHeader,
+        header::{EI_CLASS, EI_DATA, ELFCLASS32, ELFCLASS64, ELFDATA2LSB, ELFDATA2MSB},
+        program_header::{PT_DYNAMIC, PT_LOAD},
+    },
+};
+
+use crate::elf::{ElfError, ReadAt, source::read_exact_at};
+
+/// More than any file has: a table of 4,096 entries.
+const MAX_DYNAMIC: u64 = 1 << 16;
+
+/// Longer than any path; only run paths come near.
+const MAX_TEXT: u64 = 1 << 16;
+
+pub(super) struct Image<'a, R: ?Sized> {
+    source: &'a R,
+    pub(super) ctx: Ctx,
+    pub(super) header: Header,
+    pub(super) segments: Vec<ProgramHeader>,
+}
+
+/// One entry of the dynamic table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) tag: u64,
+    pub(super) value: u64,
+}
+
+impl<'a, R: ReadAt + ?Sized> Image<'a, R> {
+    /// `None` when the file does not begin as an ELF file does.
+    pub(super) fn read(source: &'a R) -> Result<Option<Self>, ElfError> {
+        let Some((header, ctx)) = read_header(source)? else {
+            return Ok(None);
+        };
+        let mut image = Self {
+            source,
+            ctx,
+            header,
+            segments: Vec::new(),
+        };
+        image.segments = image.read_segments()?;
+        Ok(Some(image))
+    }
+
+    pub(super) fn bytes(&self, what: &str, offset: u64, len: u64) -> Result<Vec<u8>, ElfError> {
+        let size = self.source.len();
+        let inside = offset.checked_add(len).is_some_and(|end| end <= size);
+        let (true, Ok(len)) = (inside, usize::try_from(len)) else {
+            return Err(ElfError::damaged(format!(
+                "the {what} lies outside the file: {len} bytes at {offset} of {size}"
+            )));
+        };
+        let mut bytes = vec![0; len];
+        read_exact_at(self.source, offset, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Where an address lies in the file, and how many bytes follow it in its segment.
+    pub(super) fn locate(&self, address: u64) -> Option<(u64, u64)> {
+        self.segments
+            .iter()
+            .filter(|segment| segment.p_type == PT_LOAD)
+            .find_map(|segment| {
+                let inside = address.checked_sub(segment.p_vaddr)?;
+                let rest = segment.p_filesz.checked_sub(inside)?;
+                let offset = segment.p_offset.checked_add(inside)?;
+                (rest > 0).then_some((offset, rest))
+            })
+    }
+
+    pub(super) fn segment(&self, kind: u32) -> Option<&ProgramHeader> {
+        self.segments.iter().find(|segment| segment.p_type == kind)
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.source.len()
+    }
+
+    /// The dynamic table, spare slots and all; empty when there is none.
+    pub(super) fn dynamic_bytes(&self) -> Result<Vec<u8>, ElfError> {
+        let Some(place) = self.segment(PT_DYNAMIC) else {
+            return Ok(Vec::new());
+        };
+        if place.p_filesz > MAX_DYNAMIC {
+            return Err(ElfError::damaged(format!(
+                "a dynamic table of {} bytes",
+                place.p_filesz
+            )));
+        }
+        self.bytes("dynamic table", place.p_offset, place.p_filesz)
+    }
+
+    /// The dynamic table up to its end mark; empty when there is none.
+    pub(super) fn dynamic(&self) -> Result<Vec<Entry>, ElfError> {
+        let bytes = self.dynamic_bytes()?;
+        // goblin reads the table through its program header, so it gets one that fits the bytes.
+        let at_zero = ProgramHeader {
+            p_type: PT_DYNAMIC,
+            p_filesz: bytes.len() as u64,
+            ..ProgramHeader::default()
+        };
+        let table = Dynamic::parse(&bytes, &[at_zero], self.ctx)
+            .map_err(|error| ElfError::damaged(format!("the dynamic table: {error}")))?;
+        let entries = table.map(|table| table.dyns).unwrap_or_default();
+        Ok(entries
+            .iter()
+            .map(|entry| Entry {
+                tag: entry.d_tag,
+                value: entry.d_val,
+            })
+            .collect())
+    }
+
+    /// The section headers; empty when the file has none.
+    pub(super) fn sections(&self) -> Result<Vec<SectionHeader>, ElfError> {
+        if self.header.e_shoff == 0 {
+            return Ok(Vec::new());
+        }
+        if self.header.e_shnum == 0 {
+            return Err(ElfError::Unsupported(
+                "more than 65,279 sections".to_owned(),
+            ));
+        }
+        let size = SectionHeader::size(self.ctx);
+        if usize::from(self.header.e_shentsize) != size {
+            return Err(ElfError::damaged(format!(
+                "section headers of {} bytes instead of {size}",
+                self.header.e_shentsize
+            )));
+        }
+        let count = usize::from(self.header.e_shnum);
+        let bytes = self.bytes(
+            "section header table",
+            self.header.e_shoff,
+            count.saturating_mul(size) as u64,
+        )?;
+        // goblin takes a first header with a size for a count of further ones: the null header
+        // stands in for it, as nothing here asks for it.
+        let rest = SectionHeader::parse_from(&bytes, size, count.saturating_sub(1), self.ctx)
+            .map_err(|error| ElfError::damaged(format!("the section header table: {error}")))?;
+        let mut sections = vec![SectionHeader::default()];
+        sections.extend(rest);
+        sections.truncate(count);
+        Ok(sections)
+    }
+
+    /// The text at an offset, up to its NUL, which must come before `end`.
+    pub(super) fn text(&self, what: &str, offset: u64, end: u64) -> Result<Vec<u8>, ElfError> {
+        let mut text = Vec::new();
+        let mut at = offset;
+        let end = end.min(offset.saturating_add(MAX_TEXT));
+        while at < end {
+            let chunk = self.bytes(what, at, (end.saturating_sub(at)).min(256))?;
+            if let Some(nul) = chunk.iter().position(|byte| *byte == 0) {
+                text.extend(chunk.iter().take(nul));
+                return Ok(text);
+            }
+            text.extend_from_slice(&chunk);
+            at = at.saturating_add(256);
+        }
+        Err(ElfError::damaged(format!("the {what} has no end")))
+    }
+
+    fn read_segments(&self) -> Result<Vec<ProgramHeader>, ElfError> {
+        let count = usize::from(self.header.e_phnum);
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        if count == 0xffff {
+            return Err(ElfError::Unsupported(
+                "more than 65,534 program headers".to_owned(),
+            ));
+        }
+        let size = ProgramHeader::size(self.ctx);
+        if usize::from(self.header.e_phentsize) != size {
+            return Err(ElfError::damaged(format!(
+                "program headers of {} bytes instead of {size}",
+                self.header.e_phentsize
+            )));
+        }
+        let len = count.saturating_mul(size) as u64;
+        let bytes = self.bytes("program header table", self.header.e_phoff, len)?;
+        ProgramHeader::parse(&bytes, 0, count, self.ctx)
+            .map_err(|error| ElfError::damaged(format!("the program header table: {error}")))
+    }
+}
+
+/// The value of the last entry with a tag, which is the one that the loader goes by.
+pub(super) fn value(dynamic: &[Entry], tag: u64) -> Option<u64> {
+    dynamic
+        .iter()
+        .rev()
+        .find(|entry| entry.tag == tag)
+        .map(|entry| entry.value)
+}
+
+fn read_header<R: ReadAt + ?Sized>(source: &R) -> Result<Option<(Header, Ctx)>, ElfError> {
+    let mut bytes = [0; 64];
+    let len = usize::try_from(source.len()).unwrap_or(usize::MAX).min(64);
+    read_exact_at(source, 0, bytes.get_mut(..len).unwrap_or_default())?;
+    if !bytes.starts_with(b"\x7fELF") {
+        return Ok(None);
+    }
+    let container = match bytes.get(EI_CLASS) {
+        Some(&ELFCLASS32) => Container::Little,
+        Some(&ELFCLASS64) => Container::Big,
+        _ => return Err(ElfError::damaged("neither a 32-bit nor a 64-bit file")),
+    };
+    let endian = match bytes.get(EI_DATA) {
+        Some(&ELFDATA2LSB) => Endian::Little,
+        Some(&ELFDATA2MSB) => Endian::Big,
+        _ => return Err(ElfError::damaged("neither little-endian nor big-endian")),
+    };
+    let ctx = Ctx::new(container, endian);
+    if len < Header::size(ctx) {
+        return Err(ElfError::damaged(format!(
+            "the file ends in its header, after {len} bytes"
+        )));
+    }
+    let header = Elf::parse_header(&bytes)
+        .map_err(|error| ElfError::damaged(format!("the header: {error}")))?;
+    Ok(Some((header, ctx)))
+}

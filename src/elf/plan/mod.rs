@@ -1,0 +1,114 @@
+//! Plans how a file gets its run path. Looks at headers and writes nothing.
+//!
+//! The file's bytes stay where they are. New strings go behind its end, and the ladder in `room`
+//! finds the segment that brings them into memory. `check` looks at every plan before it is used.
+
+mod block;
+mod draft;
+mod parts;
+mod room;
+mod table;
+
+use goblin::elf::{
+    dynamic::{DF_1_PIE, DT_FLAGS_1, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME},
+    header::{ET_DYN, ET_EXEC},
+    program_header::PT_INTERP,
+};
+
+use crate::elf::{
+    ElfError, ReadAt, Rpath, check,
+    edit::{EditPlan, Strategy, Untouchable},
+    facts::{Machine, machine},
+    image::Image,
+    plan::{draft::Draft, parts::Parts, table::Table},
+    view::View,
+};
+
+/// Plans the change after which the file has the run path `goal`, as its only `DT_RPATH`.
+///
+/// The plan is empty when the file is so already, and when it is none that has a run path.
+pub fn plan_rpath(source: &(impl ReadAt + ?Sized), goal: &Rpath) -> Result<EditPlan, ElfError> {
+    let nothing = |strategy| Ok(EditPlan::nothing(source.len(), strategy));
+    let Some(image) = Image::read(source)? else {
+        return nothing(Strategy::Skip(Untouchable::NotElf));
+    };
+    if let Some(reason) = foreign(&image) {
+        return nothing(Strategy::Skip(reason));
+    }
+    let Some(table) = Table::read(&image)? else {
+        return nothing(Strategy::Skip(Untouchable::Static));
+    };
+    let parts = Parts::new(image, table)?;
+    if let Some(reason) = untouchable(&parts)? {
+        return nothing(Strategy::Skip(reason));
+    }
+    let goal = goal.to_string();
+    if is_reached(&parts, &goal)? {
+        return nothing(Strategy::Nothing);
+    }
+    check::loadable(source)?;
+    let plan = change(parts, &goal)?;
+    let view = View {
+        source,
+        plan: &plan,
+    };
+    check::accept(source, &view, &goal)?;
+    Ok(plan)
+}
+
+fn foreign<R: ReadAt + ?Sized>(image: &Image<'_, R>) -> Option<Untouchable> {
+    if !matches!(image.header.e_type, ET_DYN | ET_EXEC) {
+        return Some(Untouchable::NotLinked);
+    }
+    (machine(image) != Machine::X86_64).then_some(Untouchable::ForeignMachine)
+}
+
+fn untouchable<R: ReadAt + ?Sized>(parts: &Parts<'_, R>) -> Result<Option<Untouchable>, ElfError> {
+    let table = &parts.table;
+    let asks_for_loader = parts.image.segment(PT_INTERP).is_some();
+    let pie = table
+        .last(DT_FLAGS_1)
+        .is_some_and(|flags| flags & DF_1_PIE != 0);
+    if !asks_for_loader && parts.image.header.e_type == ET_EXEC {
+        return Ok(Some(Untouchable::Static));
+    }
+    if !asks_for_loader && pie {
+        return Ok(Some(Untouchable::StaticPie));
+    }
+    if let Some(name) = table.last(DT_SONAME) {
+        let name = parts.string(name)?;
+        if name.starts_with(b"ld-linux") || name.starts_with(b"ld-musl") {
+            return Ok(Some(Untouchable::Loader));
+        }
+    }
+    let has_any = |tags: &[u64]| tags.iter().any(|tag| table.last(*tag).is_some());
+    let works = has_any(&[DT_NEEDED, DT_RPATH, DT_RUNPATH]);
+    Ok((!works).then_some(Untouchable::NeedsNothing))
+}
+
+fn is_reached<R: ReadAt + ?Sized>(parts: &Parts<'_, R>, goal: &str) -> Result<bool, ElfError> {
+    match parts.table.run_paths().as_slice() {
+        [] => Ok(goal.is_empty()),
+        [only] if only.tag == DT_RPATH => Ok(parts.string(only.value)? == goal.as_bytes()),
+        _ => Ok(false),
+    }
+}
+
+fn change<R: ReadAt + ?Sized>(parts: Parts<'_, R>, goal: &str) -> Result<EditPlan, ElfError> {
+    let source_len = parts.len;
+    let known = if goal.is_empty() {
+        Some(None)
+    } else {
+        parts.run_path_that_is(goal)?.map(Some)
+    };
+    if let Some(place) = known {
+        let overlay = parts.table.overlay(&parts.table.with_run_path(place));
+        return Ok(EditPlan::new(
+            source_len,
+            vec![overlay],
+            Vec::new(),
+            Strategy::Retag,
+        ));
+    }
+    Ok(Draft::new(parts, goal)?.finish())
+}

@@ -1,0 +1,146 @@
+//! The ladder: where the segment comes from that brings new bytes into memory.
+
+use std::ops::Range;
+
+use goblin::elf::{
+    ProgramHeader,
+    program_header::{PF_W, PF_X, PT_LOAD, PT_NULL, PT_PHDR},
+};
+
+use crate::elf::{
+    ElfError, ReadAt,
+    edit::Warning,
+    plan::{
+        block::Block,
+        parts::{PHDR, Parts, SHDR, file_range, overlaps, segment_range},
+    },
+};
+
+pub(super) const PAGE: u64 = 0x1000;
+/// What an executable may grow by so that its program headers are where old kernels look.
+const MAX_PAD_EXECUTABLE: u64 = 64 << 20;
+/// In a shared object only programs that read their own headers look there.
+const MAX_PAD_SHARED: u64 = 1 << 20;
+
+#[derive(Debug)]
+pub(super) enum Room {
+    /// The segment with this number ends where the file ends.
+    Extend { load: usize },
+    /// One more entry fits behind the program headers, or in place of an empty one.
+    Slot,
+    /// One more entry fits once this is out of the way.
+    Evict(Block),
+    /// The table moves too. The new segment begins at least here, for the sake of its address.
+    Relocate { not_before: Option<u64> },
+}
+
+pub(super) fn find<R: ReadAt + ?Sized>(
+    parts: &Parts<'_, R>,
+    moves_table: bool,
+) -> Result<(Room, Option<Warning>), ElfError> {
+    let mut warning = None;
+    if parts.is_executable() && !is_pinned(parts) {
+        match pinned_start(parts, MAX_PAD_EXECUTABLE) {
+            Some(start) => {
+                let not_before = Some(start);
+                return Ok((Room::Relocate { not_before }, None));
+            }
+            None => warning = Some(Warning::MisplacedProgramHeaders),
+        }
+    }
+    let room = if let Some(load) = extendable(parts, moves_table) {
+        Room::Extend { load }
+    } else if has_slot(parts)? {
+        Room::Slot
+    } else if let Some(block) = Block::find(parts) {
+        Room::Evict(block)
+    } else if parts.is_executable() {
+        let Some(start) = pinned_start(parts, MAX_PAD_EXECUTABLE) else {
+            return Err(ElfError::Unsupported(
+                "no room for a program header, and too much memory in use to move them".to_owned(),
+            ));
+        };
+        Room::Relocate {
+            not_before: Some(start),
+        }
+    } else {
+        Room::Relocate {
+            not_before: pinned_start(parts, MAX_PAD_SHARED),
+        }
+    };
+    Ok((room, warning))
+}
+
+/// Whether the program headers are in memory where kernels before 5.18 take them to be: as far
+/// from the first segment as in the file.
+fn is_pinned<R: ReadAt + ?Sized>(parts: &Parts<'_, R>) -> bool {
+    let (Some(first), Some(load)) = (parts.loads().next(), parts.load_of(&parts.headers(0))) else {
+        return false;
+    };
+    bias(first) == bias(load)
+}
+
+/// The offset from which on a segment with the bias of the first one is free of all others.
+fn pinned_start<R: ReadAt + ?Sized>(parts: &Parts<'_, R>, max_pad: u64) -> Option<u64> {
+    let first = parts.loads().next()?;
+    let bias = first.p_vaddr.checked_sub(first.p_offset)?;
+    let free = parts
+        .address_end()
+        .next_multiple_of(PAGE)
+        .checked_sub(bias)?;
+    let start = free.max(parts.len.next_multiple_of(PAGE));
+    (start - parts.len <= max_pad && bias % PAGE == 0).then_some(start)
+}
+
+fn bias(load: &ProgramHeader) -> u64 {
+    load.p_vaddr.wrapping_sub(load.p_offset)
+}
+
+/// The highest segment, if the file ends with it and bytes behind it would be in memory as well.
+fn extendable<R: ReadAt + ?Sized>(parts: &Parts<'_, R>, moves_table: bool) -> Option<usize> {
+    let segments = parts.image.segments.iter().enumerate();
+    let mut loads = segments.filter(|(_, segment)| segment.p_type == PT_LOAD);
+    let first = loads.clone().next()?.0;
+    let (index, load) = loads.clone().max_by_key(|(_, load)| load.p_vaddr)?;
+    let is_last =
+        loads.all(|(_, other)| other.p_vaddr + other.p_memsz <= load.p_vaddr + load.p_memsz);
+    let ends_file = load.p_offset + load.p_filesz == parts.len;
+    let suits = load.p_filesz == load.p_memsz
+        && load.p_filesz > 0
+        && load.p_flags & PF_X == 0
+        // The moved dynamic table must be writable, and the first segment must not become so.
+        && (!moves_table || load.p_flags & PF_W != 0 || index != first);
+    (is_last && ends_file && suits).then_some(index)
+}
+
+fn has_slot<R: ReadAt + ?Sized>(parts: &Parts<'_, R>) -> Result<bool, ElfError> {
+    if parts.image.segment(PT_NULL).is_some() && parts.load_of(&parts.headers(0)).is_some() {
+        return Ok(true);
+    }
+    let slot = parts.headers(0).end..parts.headers(1).end;
+    if parts.load_of(&(parts.headers(1))).is_none() || !is_free(parts, &slot) {
+        return Ok(false);
+    }
+    let bytes = parts
+        .image
+        .bytes("program header table", slot.start, PHDR)?;
+    Ok(bytes.iter().all(|byte| *byte == 0))
+}
+
+/// Whether nothing owns a range behind the program headers.
+fn is_free<R: ReadAt + ?Sized>(parts: &Parts<'_, R>, slot: &Range<u64>) -> bool {
+    let is_said_to_be = parts.image.segment(PT_PHDR).is_some_and(|place| {
+        place.p_offset == parts.headers(0).start && segment_range(place).end >= slot.end
+    });
+    let header = &parts.image.header;
+    let sections = header.e_shoff..header.e_shoff + parts.sections.len() as u64 * SHDR;
+    let mut owned = parts.sections.iter().filter_map(file_range);
+    let segments = parts.image.segments.iter();
+    let mut parts_of_segments = segments
+        .filter(|segment| !matches!(segment.p_type, PT_LOAD | PT_PHDR))
+        .map(segment_range);
+    (is_said_to_be || !parts.sections.is_empty())
+        && !overlaps(&sections, slot)
+        && !owned.any(|range| overlaps(&range, slot))
+        && !parts_of_segments.any(|range| overlaps(&range, slot))
+}

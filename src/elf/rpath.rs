@@ -1,0 +1,90 @@
+//! `Rpath`: the directories in which the dynamic loader looks first.
+
+use std::{fmt, str::FromStr};
+
+/// Ordered entries, none empty, none twice.
+///
+/// An empty entry means the current directory to the loader, which nobody wants; it is left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rpath(Vec<String>);
+
+/// Why a text is not a run path.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a NUL in a run path: {0:?}")]
+pub struct InvalidRpath(String);
+
+impl Rpath {
+    pub fn entries(&self) -> &[String] {
+        &self.0
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// This path, then the entries of `other` that it lacks.
+    #[must_use]
+    pub fn join(&self, other: &Self) -> Self {
+        let mut joined = self.clone();
+        for entry in &other.0 {
+            joined.push(entry);
+        }
+        joined
+    }
+
+    fn push(&mut self, entry: &str) {
+        if !entry.is_empty() && !self.0.iter().any(|known| known == entry) {
+            self.0.push(entry.to_owned());
+        }
+    }
+}
+
+impl FromStr for Rpath {
+    type Err = InvalidRpath;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.contains('\0') {
+            return Err(InvalidRpath(text.to_owned()));
+        }
+        let mut rpath = Self::default();
+        for entry in text.split(':') {
+            rpath.push(entry);
+        }
+        Ok(rpath)
+    }
+}
+
+impl fmt::Display for Rpath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(":"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rpath(text: &str) -> Rpath {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn entries_stay_in_order_and_appear_once() {
+        let joined = rpath("$ORIGIN:/b:$ORIGIN").join(&rpath("/c:/b:$ORIGIN/../lib"));
+        assert_eq!(joined.to_string(), "$ORIGIN:/b:/c:$ORIGIN/../lib");
+        assert_eq!(joined.join(&joined), joined);
+    }
+
+    #[test]
+    fn an_entry_that_means_the_current_directory_is_left_out() {
+        assert_eq!(rpath(":/a::/b:").to_string(), "/a:/b");
+        assert!(rpath("").is_empty());
+        assert!(rpath(":").is_empty());
+    }
+
+    #[test]
+    fn a_nul_is_refused_in_words() {
+        let error = "/a\0b".parse::<Rpath>().unwrap_err();
+        insta::assert_snapshot!(error, @r#"a NUL in a run path: "/a\0b""#);
+    }
+}

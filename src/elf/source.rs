@@ -1,0 +1,104 @@
+//! Reading at a place: all that this module asks of a file.
+
+use std::{io, sync::Arc};
+
+/// Bytes that can be read at any offset, and whose number is known.
+#[expect(
+    clippy::len_without_is_empty,
+    reason = "nobody asks a file whether it is empty before reading its header"
+)]
+pub trait ReadAt {
+    fn len(&self) -> u64;
+
+    /// Reads at most `buffer.len()` bytes; fewer only at the end or as `Read::read` would.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+}
+
+impl ReadAt for [u8] {
+    fn len(&self) -> u64 {
+        <[u8]>::len(self) as u64
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let rest = usize::try_from(offset)
+            .ok()
+            .and_then(|start| self.get(start..))
+            .unwrap_or_default();
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        Ok(count)
+    }
+}
+
+impl ReadAt for Vec<u8> {
+    fn len(&self) -> u64 {
+        self.as_slice().len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.as_slice().read_at(offset, buffer)
+    }
+}
+
+impl<T: ReadAt + ?Sized> ReadAt for &T {
+    fn len(&self) -> u64 {
+        T::len(self)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        T::read_at(self, offset, buffer)
+    }
+}
+
+impl<T: ReadAt + ?Sized> ReadAt for Arc<T> {
+    fn len(&self) -> u64 {
+        T::len(self)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        T::read_at(self, offset, buffer)
+    }
+}
+
+/// Fills the buffer; an early end is an error that says where.
+pub(super) fn read_exact_at(
+    source: &(impl ReadAt + ?Sized),
+    offset: u64,
+    buffer: &mut [u8],
+) -> io::Result<()> {
+    let mut done = 0;
+    while done < buffer.len() {
+        let rest = buffer.get_mut(done..).unwrap_or_default();
+        match source.read_at(offset.saturating_add(done as u64), rest) {
+            Ok(0) => {
+                return Err(io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    format!(
+                        "the file ends early, at {}",
+                        offset.saturating_add(done as u64)
+                    ),
+                ));
+            }
+            Ok(count) => done = done.saturating_add(count),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_past_the_end_is_short_and_never_a_panic() {
+        let bytes = b"abcdef".to_vec();
+        let mut buffer = [0; 4];
+        assert_eq!(bytes.read_at(4, &mut buffer).unwrap(), 2);
+        assert_eq!(&buffer[..2], b"ef");
+        assert_eq!(bytes.read_at(u64::MAX, &mut buffer).unwrap(), 0);
+        let error = read_exact_at(&bytes, 4, &mut buffer).unwrap_err();
+        assert_eq!(error.to_string(), "the file ends early, at 6");
+    }
+}

@@ -1,0 +1,45 @@
+//! The strings that the dynamic table points into.
+
+use goblin::elf::dynamic::{DT_STRSZ, DT_STRTAB};
+
+use crate::elf::{
+    ElfError, ReadAt,
+    image::{Entry, Image, value},
+};
+
+pub(super) struct Strings<'a, 'b, R: ?Sized> {
+    image: &'a Image<'b, R>,
+    place: Option<(u64, u64)>,
+}
+
+impl<'a, 'b, R: ReadAt + ?Sized> Strings<'a, 'b, R> {
+    pub(super) fn find(image: &'a Image<'b, R>, dynamic: &[Entry]) -> Self {
+        let place = value(dynamic, DT_STRTAB)
+            .and_then(|address| image.locate(address))
+            .map(|(offset, rest)| {
+                let size = value(dynamic, DT_STRSZ).unwrap_or(rest).min(rest);
+                (offset, offset.saturating_add(size))
+            });
+        Self { image, place }
+    }
+
+    pub(super) fn text(&self, offset: u64) -> Result<String, ElfError> {
+        let Some((start, end)) = self.place else {
+            return Err(ElfError::damaged(
+                "the dynamic string table is in no segment",
+            ));
+        };
+        let start = start.saturating_add(offset);
+        let text = self.image.text("dynamic string", start, end)?;
+        utf8(text)
+    }
+}
+
+pub(super) fn utf8(text: Vec<u8>) -> Result<String, ElfError> {
+    String::from_utf8(text).map_err(|error| {
+        ElfError::damaged(format!(
+            "a string that is not UTF-8: {:?}",
+            String::from_utf8_lossy(error.as_bytes())
+        ))
+    })
+}

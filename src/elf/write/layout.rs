@@ -1,0 +1,472 @@
+//! Places sections in the file and in memory, and writes the headers.
+
+use std::collections::BTreeMap;
+
+use goblin::elf::{
+    program_header::{
+        PF_R, PF_W, PF_X, PT_DYNAMIC, PT_GNU_STACK, PT_INTERP, PT_LOAD, PT_NOTE, PT_PHDR,
+    },
+    section_header::{
+        SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, SHT_DYNAMIC, SHT_NOBITS, SHT_NOTE, SHT_STRTAB,
+    },
+};
+
+use crate::elf::write::tables::Strings;
+
+pub(super) const EHDR: u64 = 64;
+pub(super) const PHDR: u64 = 56;
+const SHDR: u64 = 64;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Section {
+    pub(super) name: String,
+    pub(super) kind: u32,
+    pub(super) flags: u32,
+    pub(super) align: u64,
+    pub(super) entry_size: u64,
+    pub(super) link: &'static str,
+    pub(super) info: u32,
+    pub(super) bytes: Vec<u8>,
+    /// What it takes in memory alone, when it has no bytes.
+    pub(super) hollow: u64,
+}
+
+/// Where the program header table lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableAt {
+    /// After the file header, as every linker puts it.
+    Start,
+    /// At the end, in a segment of its own with spare slots, as the kpack split puts it.
+    End { spare: u16 },
+    /// The same, at an offset equal to its address, as the kpack split does for executables.
+    EndPinned { spare: u16 },
+}
+
+/// How a file is laid out, apart from its sections.
+#[derive(Clone, Debug)]
+pub(super) struct Shape {
+    pub(super) elf_type: u16,
+    pub(super) base: u64,
+    pub(super) page: u64,
+    pub(super) table: TableAt,
+    pub(super) phdr: bool,
+    pub(super) section_headers: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Segment {
+    kind: u32,
+    flags: u32,
+    offset: u64,
+    address: u64,
+    file_size: u64,
+    memory_size: u64,
+    align: u64,
+}
+
+/// Where everything is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Layout {
+    places: Vec<(u64, u64)>,
+    names: BTreeMap<String, usize>,
+    segments: Vec<Segment>,
+    table: u64,
+    section_names: u64,
+    section_headers: u64,
+    end: u64,
+}
+
+/// Lays the sections out, asks for them again with their addresses known, and writes the file.
+///
+/// The second answer must have the sizes of the first.
+pub(super) fn build(shape: &Shape, sections: impl Fn(&Layout) -> Vec<Section>) -> Vec<u8> {
+    let layout = Layout::new(shape, &sections(&Layout::default()));
+    layout.write(shape, &sections(&layout))
+}
+
+impl Section {
+    fn is_allocated(&self) -> bool {
+        self.flags & SHF_ALLOC != 0
+    }
+
+    fn segment_flags(&self) -> u32 {
+        let mut flags = PF_R;
+        if self.flags & SHF_WRITE != 0 {
+            flags |= PF_W;
+        }
+        if self.flags & SHF_EXECINSTR != 0 {
+            flags |= PF_X;
+        }
+        flags
+    }
+
+    fn is_hole(&self) -> bool {
+        self.kind == SHT_NOBITS && self.flags & SHF_WRITE == 0
+    }
+
+    fn file_size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn memory_size(&self) -> u64 {
+        self.file_size().max(self.hollow)
+    }
+}
+
+impl Layout {
+    /// The address of a section; 0 while nothing is placed yet.
+    pub(super) fn address(&self, name: &str) -> u64 {
+        self.place(name).1
+    }
+
+    /// The index of a section; 0 when there is none.
+    pub(super) fn index(&self, name: &str) -> usize {
+        self.names.get(name).copied().unwrap_or(0)
+    }
+
+    fn place(&self, name: &str) -> (u64, u64) {
+        let place = self.index(name).checked_sub(1);
+        place
+            .and_then(|index| self.places.get(index))
+            .copied()
+            .unwrap_or_default()
+    }
+
+    fn new(shape: &Shape, sections: &[Section]) -> Self {
+        let mut layout = Self {
+            table: EHDR,
+            ..Self::default()
+        };
+        let table = count_segments(shape, sections) * PHDR;
+        let start = if shape.table == TableAt::Start {
+            EHDR + table
+        } else {
+            EHDR
+        };
+        let mut cursor = Cursor::new(shape, start);
+        for (index, section) in sections.iter().enumerate() {
+            layout.names.insert(section.name.clone(), index + 1);
+            let place = cursor.place(section);
+            layout.places.push(place);
+        }
+        layout.section_names = cursor.offset;
+        if shape.section_headers {
+            let names: u64 = sections.iter().map(|s| s.name.len() as u64 + 1).sum();
+            // One for the empty name, and the table's own.
+            let names = 1 + names + ".shstrtab".len() as u64 + 1;
+            layout.section_headers = cursor.offset + names;
+            if shape.table == TableAt::Start {
+                layout.section_headers = layout.section_headers.next_multiple_of(8);
+            }
+            cursor.offset = layout.section_headers + (sections.len() as u64 + 2) * SHDR;
+        }
+        let mut loads = cursor.loads.clone();
+        if let TableAt::End { spare } | TableAt::EndPinned { spare } = shape.table {
+            let load = cursor.table_at_end(shape, table + u64::from(spare) * PHDR);
+            layout.table = load.offset;
+            loads.push(load);
+        }
+        layout.end = cursor.offset;
+        layout.segments = layout.program_headers(shape, sections, loads);
+        layout
+    }
+
+    fn program_headers(
+        &self,
+        shape: &Shape,
+        sections: &[Section],
+        loads: Vec<Segment>,
+    ) -> Vec<Segment> {
+        let mut segments = Vec::new();
+        if shape.phdr {
+            let size = match shape.table {
+                TableAt::Start => count_segments(shape, sections) * PHDR,
+                TableAt::End { .. } | TableAt::EndPinned { .. } => {
+                    loads.last().map_or(0, |load| load.file_size)
+                }
+            };
+            let address = match shape.table {
+                TableAt::Start => shape.base + EHDR,
+                _ => loads.last().map_or(0, |load| load.address),
+            };
+            segments.push(Segment {
+                kind: PT_PHDR,
+                flags: PF_R,
+                offset: self.table,
+                address,
+                file_size: size,
+                memory_size: size,
+                align: 8,
+            });
+        }
+        segments.extend(self.covering(sections, |s| s.name == ".interp", PT_INTERP));
+        segments.extend(loads);
+        segments.extend(self.covering(sections, |s| s.kind == SHT_DYNAMIC, PT_DYNAMIC));
+        segments.extend(self.covering(sections, |s| s.kind == SHT_NOTE, PT_NOTE));
+        segments.push(Segment {
+            kind: PT_GNU_STACK,
+            flags: PF_R | PF_W,
+            align: 16,
+            ..Segment::default()
+        });
+        segments
+    }
+
+    /// The segment that covers exactly one section, when that section is there.
+    fn covering(
+        &self,
+        sections: &[Section],
+        wanted: impl Fn(&Section) -> bool,
+        kind: u32,
+    ) -> Option<Segment> {
+        let section = sections.iter().find(|section| wanted(section))?;
+        let (offset, address) = self.place(&section.name);
+        Some(Segment {
+            kind,
+            flags: section.segment_flags(),
+            offset,
+            address,
+            file_size: section.file_size(),
+            memory_size: section.memory_size(),
+            align: section.align,
+        })
+    }
+
+    fn write(&self, shape: &Shape, sections: &[Section]) -> Vec<u8> {
+        let mut file = Patch(vec![0; usize::try_from(self.end).unwrap_or_default()]);
+        file.put(0, &self.file_header(shape, sections));
+        for (index, segment) in self.segments.iter().enumerate() {
+            file.put(self.table + index as u64 * PHDR, &segment.bytes());
+        }
+        for (section, (offset, _)) in sections.iter().zip(&self.places) {
+            file.put(*offset, &section.bytes);
+        }
+        if shape.section_headers {
+            self.write_section_headers(&mut file, sections);
+        }
+        file.0
+    }
+
+    fn file_header(&self, shape: &Shape, sections: &[Section]) -> Vec<u8> {
+        let (headers, count) = if shape.section_headers {
+            (self.section_headers, sections.len() + 2)
+        } else {
+            (0, 0)
+        };
+        let mut bytes = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+        bytes.extend(shape.elf_type.to_le_bytes());
+        bytes.extend(goblin::elf::header::EM_X86_64.to_le_bytes());
+        bytes.extend(1_u32.to_le_bytes());
+        bytes.extend(self.address(".text").to_le_bytes());
+        bytes.extend(self.table.to_le_bytes());
+        bytes.extend(headers.to_le_bytes());
+        bytes.extend(0_u32.to_le_bytes());
+        for half in [
+            EHDR,
+            PHDR,
+            self.segments.len() as u64,
+            SHDR,
+            count as u64,
+            (count as u64).saturating_sub(1),
+        ] {
+            bytes.extend(u16::try_from(half).unwrap_or(0).to_le_bytes());
+        }
+        bytes
+    }
+
+    fn write_section_headers(&self, file: &mut Patch, sections: &[Section]) {
+        let mut names = Strings::default();
+        let mut headers = vec![0; usize::try_from(SHDR).unwrap_or(64)];
+        for (section, (offset, address)) in sections.iter().zip(&self.places) {
+            let link = self.index(section.link);
+            headers.extend(names.add(&section.name).to_le_bytes());
+            headers.extend(section.kind.to_le_bytes());
+            headers.extend(u64::from(section.flags).to_le_bytes());
+            headers.extend(address.to_le_bytes());
+            headers.extend(offset.to_le_bytes());
+            headers.extend(section.memory_size().to_le_bytes());
+            headers.extend(u32::try_from(link).unwrap_or(0).to_le_bytes());
+            headers.extend(section.info.to_le_bytes());
+            headers.extend(section.align.to_le_bytes());
+            headers.extend(section.entry_size.to_le_bytes());
+        }
+        headers.extend(names.add(".shstrtab").to_le_bytes());
+        headers.extend(SHT_STRTAB.to_le_bytes());
+        let size = names.bytes().len() as u64;
+        for word in [0, 0, self.section_names, size, 0, 1, 0] {
+            headers.extend(word.to_le_bytes());
+        }
+        file.put(self.section_names, names.bytes());
+        file.put(self.section_headers, &headers);
+    }
+}
+
+impl Segment {
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.extend(self.kind.to_le_bytes());
+        bytes.extend(self.flags.to_le_bytes());
+        for word in [
+            self.offset,
+            self.address,
+            self.address,
+            self.file_size,
+            self.memory_size,
+            self.align,
+        ] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes
+    }
+
+    fn end(&self) -> u64 {
+        self.address + self.memory_size
+    }
+}
+
+/// Bytes that pieces are put into.
+struct Patch(Vec<u8>);
+
+impl Patch {
+    fn put(&mut self, offset: u64, bytes: &[u8]) {
+        let start = usize::try_from(offset).unwrap_or_default();
+        if let Some(place) = self.0.get_mut(start..start + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+    }
+}
+
+/// Walks through the file, opening a segment whenever the permissions change.
+struct Cursor {
+    offset: u64,
+    page: u64,
+    loads: Vec<Segment>,
+}
+
+impl Cursor {
+    fn new(shape: &Shape, start: u64) -> Self {
+        let headers = Segment {
+            kind: PT_LOAD,
+            offset: 0,
+            address: shape.base,
+            file_size: start,
+            memory_size: start,
+            align: shape.page,
+            flags: 0,
+        };
+        Self {
+            offset: start,
+            page: shape.page,
+            loads: vec![headers],
+        }
+    }
+
+    /// The offset and the address of the next section.
+    fn place(&mut self, section: &Section) -> (u64, u64) {
+        if !section.is_allocated() {
+            self.offset = self.offset.next_multiple_of(section.align.max(1));
+            let offset = self.offset;
+            self.offset += section.file_size();
+            return (offset, 0);
+        }
+        if section.is_hole() {
+            return self.place_hole(section);
+        }
+        self.open_for(section);
+        let page = self.page;
+        let Some(load) = self.loads.last_mut() else {
+            return (0, 0);
+        };
+        let align = section.align.max(1);
+        self.offset = self.offset.next_multiple_of(align);
+        let place = (self.offset, load.address + (self.offset - load.offset));
+        debug_assert_eq!(place.1 % page, place.0 % page);
+        self.offset += section.file_size();
+        load.file_size = self.offset - load.offset;
+        load.memory_size = load.file_size + (section.memory_size() - section.file_size());
+        place
+    }
+
+    fn open_for(&mut self, section: &Section) {
+        let flags = section.segment_flags();
+        let Some(last) = self.loads.last_mut() else {
+            return;
+        };
+        // The segment of the headers takes the permissions of what comes first.
+        if last.flags == 0 {
+            last.flags = flags;
+        }
+        let is_closed = last.memory_size > last.file_size;
+        if last.flags == flags && !is_closed {
+            return;
+        }
+        let address = if last.file_size == 0 {
+            // What follows a hole goes on within the page in which the hole ends.
+            last.end()
+        } else {
+            let page = last.end().next_multiple_of(self.page);
+            page + self.offset % self.page
+        };
+        self.loads.push(Segment {
+            kind: PT_LOAD,
+            flags,
+            offset: self.offset,
+            address,
+            align: self.page,
+            ..Segment::default()
+        });
+    }
+
+    /// A segment that exists in memory alone; the end of its last page stays in the file.
+    fn place_hole(&mut self, section: &Section) -> (u64, u64) {
+        let end = self.loads.last().map_or(0, Segment::end);
+        let address = end.next_multiple_of(self.page);
+        let offset = self.offset.next_multiple_of(self.page);
+        self.loads.push(Segment {
+            kind: PT_LOAD,
+            flags: section.segment_flags(),
+            offset,
+            address,
+            memory_size: section.hollow,
+            align: self.page,
+            ..Segment::default()
+        });
+        self.offset = offset + section.hollow % self.page;
+        (offset, address)
+    }
+
+    fn table_at_end(&mut self, shape: &Shape, size: u64) -> Segment {
+        let end = self.loads.last().map_or(0, Segment::end);
+        let mut address = end.next_multiple_of(self.page);
+        let mut offset = self.offset.next_multiple_of(self.page);
+        if matches!(shape.table, TableAt::EndPinned { .. }) {
+            offset = offset.max(address - shape.base);
+            address = shape.base + offset;
+        }
+        self.offset = offset + size;
+        Segment {
+            kind: PT_LOAD,
+            flags: PF_R,
+            offset,
+            address,
+            file_size: size,
+            memory_size: size,
+            align: 0x1000,
+        }
+    }
+}
+
+fn count_segments(shape: &Shape, sections: &[Section]) -> u64 {
+    let mut cursor = Cursor::new(shape, EHDR);
+    for section in sections.iter().filter(|section| section.is_allocated()) {
+        cursor.place(section);
+    }
+    let has = |found: bool| u64::from(found);
+    cursor.loads.len() as u64
+        + 1
+        + has(shape.phdr)
+        + has(shape.table != TableAt::Start)
+        + has(sections.iter().any(|section| section.name == ".interp"))
+        + has(sections.iter().any(|section| section.kind == SHT_DYNAMIC))
+        + has(sections.iter().any(|section| section.kind == SHT_NOTE))
+}

@@ -1,0 +1,14 @@
+//! Writes small ELF files for x86-64 Linux that really load and run, without a compiler.
+//!
+//! The built-in sample is made of them, and so are the fixtures of the tests. The same calls give
+//! the same bytes.
+
+mod code;
+mod layout;
+mod object;
+mod sections;
+mod symbols;
+mod tables;
+
+pub use layout::TableAt;
+pub use object::{Executable, HashStyle, Object, Program, Shared, SharedObject};

@@ -1,0 +1,355 @@
+//! What a file is to contain, said call by call.
+
+use std::marker::PhantomData;
+
+use crate::elf::write::{code::Code, layout::TableAt, sections};
+
+/// A file to be written; start with `SharedObject::new` or `Executable::new`.
+#[derive(Clone, Debug)]
+pub struct Object<K> {
+    pub(super) plan: Plan,
+    kind: PhantomData<K>,
+}
+
+/// A shared object with an soname.
+pub type SharedObject = Object<Shared>;
+
+/// A program: static until it needs or calls something, and position independent from then on.
+pub type Executable = Object<Program>;
+
+#[derive(Clone, Debug)]
+pub enum Shared {}
+
+#[derive(Clone, Debug)]
+pub enum Program {}
+
+/// Which hash tables the loader finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HashStyle {
+    Gnu,
+    SysV,
+    Both,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) form: Form,
+    pub(super) needed: Vec<String>,
+    pub(super) versions: Vec<(String, Vec<String>)>,
+    pub(super) rpath: Option<String>,
+    pub(super) runpath: Option<String>,
+    pub(super) imports: Vec<String>,
+    pub(super) exports: Vec<(String, Code)>,
+    pub(super) build_id: Option<Vec<u8>>,
+    pub(super) hash: HashStyle,
+    pub(super) spare_dynamic: usize,
+    pub(super) constants: Vec<(String, Vec<u8>)>,
+    pub(super) unloaded: Vec<(String, Vec<u8>)>,
+    pub(super) hole: Option<(String, u64)>,
+    pub(super) bss: u64,
+    pub(super) code_first: bool,
+    pub(super) table: TableAt,
+    pub(super) phdr: bool,
+    pub(super) section_headers: bool,
+    pub(super) page: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Form {
+    Shared {
+        soname: Option<String>,
+    },
+    Program {
+        text: String,
+        status: u8,
+        call: Option<usize>,
+        at: At,
+    },
+}
+
+/// Where a program stands in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum At {
+    /// Wherever the kernel likes when it is dynamic; at a fixed address when it is static.
+    Usual,
+    Fixed,
+    Anywhere,
+}
+
+impl Object<Shared> {
+    pub fn new(soname: &str) -> Self {
+        Self::of(Form::Shared {
+            soname: Some(soname.to_owned()),
+        })
+    }
+
+    #[must_use]
+    pub fn without_soname(mut self) -> Self {
+        self.plan.form = Form::Shared { soname: None };
+        self
+    }
+
+    /// Exports a function that returns a number.
+    #[must_use]
+    pub fn function(mut self, name: &str, value: i32) -> Self {
+        self.plan
+            .exports
+            .push((name.to_owned(), Code::returning(value)));
+        self
+    }
+
+    /// Exports a function that returns what a function of another library returns.
+    #[must_use]
+    pub fn calls(mut self, name: &str, import: &str) -> Self {
+        let slot = self.plan.import(import);
+        self.plan
+            .exports
+            .push((name.to_owned(), Code::jumping_to(slot)));
+        self
+    }
+
+    /// Leaves out `PT_PHDR`, as GNU ld does in a shared object.
+    #[must_use]
+    pub fn without_phdr(mut self) -> Self {
+        self.plan.phdr = false;
+        self
+    }
+}
+
+impl Object<Program> {
+    #[expect(
+        clippy::new_without_default,
+        reason = "`Executable::new()` is the beginning of a sentence"
+    )]
+    pub fn new() -> Self {
+        Self::of(Form::Program {
+            text: String::new(),
+            status: 0,
+            call: None,
+            at: At::Usual,
+        })
+    }
+
+    /// Prints a text, to the letter, before it ends.
+    #[must_use]
+    pub fn prints(mut self, wanted: &str) -> Self {
+        if let Form::Program { text, .. } = &mut self.plan.form {
+            wanted.clone_into(text);
+        }
+        self
+    }
+
+    #[must_use]
+    pub fn exits(mut self, wanted: u8) -> Self {
+        if let Form::Program { status, .. } = &mut self.plan.form {
+            *status = wanted;
+        }
+        self
+    }
+
+    /// Exits with what a function of a library returns.
+    #[must_use]
+    pub fn calls(mut self, import: &str) -> Self {
+        let slot = self.plan.import(import);
+        if let Form::Program { call, .. } = &mut self.plan.form {
+            *call = Some(slot);
+        }
+        self
+    }
+
+    /// Stands at a fixed address even when it is dynamic (`ET_EXEC`).
+    #[must_use]
+    pub fn at_fixed_address(mut self) -> Self {
+        if let Form::Program { at, .. } = &mut self.plan.form {
+            *at = At::Fixed;
+        }
+        self
+    }
+
+    /// Position independent even when it is static (static-PIE).
+    #[must_use]
+    pub fn at_any_address(mut self) -> Self {
+        if let Form::Program { at, .. } = &mut self.plan.form {
+            *at = At::Anywhere;
+        }
+        self
+    }
+}
+
+impl<K> Object<K> {
+    fn of(form: Form) -> Self {
+        Self {
+            plan: Plan {
+                form,
+                needed: Vec::new(),
+                versions: Vec::new(),
+                rpath: None,
+                runpath: None,
+                imports: Vec::new(),
+                exports: Vec::new(),
+                build_id: None,
+                hash: HashStyle::Gnu,
+                spare_dynamic: 0,
+                constants: Vec::new(),
+                unloaded: Vec::new(),
+                hole: None,
+                bss: 0,
+                code_first: false,
+                table: TableAt::Start,
+                phdr: true,
+                section_headers: true,
+                page: 0x1000,
+            },
+            kind: PhantomData,
+        }
+    }
+
+    /// Adds a `DT_NEEDED`.
+    #[must_use]
+    pub fn needs(mut self, soname: &str) -> Self {
+        self.plan.needed.push(soname.to_owned());
+        self
+    }
+
+    /// Adds a `DT_NEEDED`, unless it is there, and a GNU symbol version that it must have.
+    #[must_use]
+    pub fn needs_version(mut self, soname: &str, version: &str) -> Self {
+        let plan = &mut self.plan;
+        if !plan.needed.iter().any(|known| known == soname) {
+            plan.needed.push(soname.to_owned());
+        }
+        match plan
+            .versions
+            .iter_mut()
+            .find(|(library, _)| library == soname)
+        {
+            Some((_, versions)) => versions.push(version.to_owned()),
+            None => plan
+                .versions
+                .push((soname.to_owned(), vec![version.to_owned()])),
+        }
+        self
+    }
+
+    /// Sets `DT_RPATH`.
+    #[must_use]
+    pub fn rpath(mut self, path: &str) -> Self {
+        self.plan.rpath = Some(path.to_owned());
+        self
+    }
+
+    /// Sets `DT_RUNPATH`.
+    #[must_use]
+    pub fn runpath(mut self, path: &str) -> Self {
+        self.plan.runpath = Some(path.to_owned());
+        self
+    }
+
+    #[must_use]
+    pub fn build_id(mut self, id: &[u8]) -> Self {
+        self.plan.build_id = Some(id.to_vec());
+        self
+    }
+
+    #[must_use]
+    pub fn hash_style(mut self, style: HashStyle) -> Self {
+        self.plan.hash = style;
+        self
+    }
+
+    /// Spare entries at the end of the dynamic table, as GNU ld leaves them and lld does not.
+    #[must_use]
+    pub fn spare_dynamic_entries(mut self, count: usize) -> Self {
+        self.plan.spare_dynamic = count;
+        self
+    }
+
+    /// A section that is loaded, such as `.rocm_kpack_ref`.
+    #[must_use]
+    pub fn section(mut self, name: &str, bytes: &[u8]) -> Self {
+        self.plan.constants.push((name.to_owned(), bytes.to_vec()));
+        self
+    }
+
+    /// A section that is only in the file, such as `.comment`.
+    #[must_use]
+    pub fn unloaded_section(mut self, name: &str, bytes: &[u8]) -> Self {
+        self.plan.unloaded.push((name.to_owned(), bytes.to_vec()));
+        self
+    }
+
+    /// Bytes in `.rodata` that do not compress, so that the file has a size.
+    #[must_use]
+    pub fn payload(self, len: usize) -> Self {
+        let noise = super::tables::noise(len);
+        self.section(".rodata", &noise)
+    }
+
+    /// A section that takes memory but no bytes of the file, as the kpack split leaves
+    /// `.hip_fatbin`.
+    #[must_use]
+    pub fn hollow_section(mut self, name: &str, len: u64) -> Self {
+        self.plan.hole = Some((name.to_owned(), len));
+        self
+    }
+
+    /// Zeroes in memory after the data.
+    #[must_use]
+    pub fn bss(mut self, len: u64) -> Self {
+        self.plan.bss = len;
+        self
+    }
+
+    /// Puts the code directly behind the program headers, where nothing can make room for them.
+    #[must_use]
+    pub fn code_first(mut self) -> Self {
+        self.plan.code_first = true;
+        self
+    }
+
+    #[must_use]
+    pub fn program_headers(mut self, place: TableAt) -> Self {
+        self.plan.table = place;
+        self
+    }
+
+    #[must_use]
+    pub fn without_section_headers(mut self) -> Self {
+        self.plan.section_headers = false;
+        self
+    }
+
+    /// What segments are aligned to: a power of two, 4096 if nothing is said.
+    #[must_use]
+    pub fn page_size(mut self, size: u64) -> Self {
+        self.plan.page = size;
+        self
+    }
+
+    pub fn build(&self) -> Vec<u8> {
+        sections::build(&self.plan)
+    }
+}
+
+impl Plan {
+    pub(super) fn is_dynamic(&self) -> bool {
+        match self.form {
+            Form::Shared { .. } => true,
+            Form::Program { at, .. } => at == At::Anywhere || self.is_linked(),
+        }
+    }
+
+    /// Whether the dynamic loader has something to do, and so is asked for.
+    pub(super) fn is_linked(&self) -> bool {
+        !self.needed.is_empty() || !self.imports.is_empty()
+    }
+
+    /// The slot of the GOT in which the loader puts an imported function.
+    fn import(&mut self, name: &str) -> usize {
+        let known = self.imports.iter().position(|known| known == name);
+        known.unwrap_or_else(|| {
+            self.imports.push(name.to_owned());
+            self.imports.len() - 1
+        })
+    }
+}

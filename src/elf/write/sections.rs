@@ -1,0 +1,356 @@
+//! Turns what a file is to contain into its sections.
+
+use goblin::elf::{
+    dynamic::{
+        DF_1_PIE, DT_FLAGS_1, DT_GNU_HASH, DT_HASH, DT_NEEDED, DT_NULL, DT_RELA, DT_RELAENT,
+        DT_RELASZ, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRSZ, DT_STRTAB, DT_SYMENT, DT_SYMTAB,
+        DT_VERNEED, DT_VERNEEDNUM, DT_VERSYM,
+    },
+    header::{ET_DYN, ET_EXEC},
+    reloc::R_X86_64_GLOB_DAT,
+    section_header::{
+        SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, SHT_DYNAMIC, SHT_DYNSYM, SHT_GNU_HASH,
+        SHT_GNU_VERNEED, SHT_GNU_VERSYM, SHT_HASH, SHT_NOBITS, SHT_NOTE, SHT_PROGBITS, SHT_RELA,
+        SHT_STRTAB,
+    },
+};
+
+use crate::elf::write::{
+    code::Code,
+    layout::{self, Layout, Section, Shape},
+    object::{At, Form, HashStyle, Plan},
+    symbols::{self, Symbol},
+    tables::{self, Strings},
+};
+
+const INTERPRETER: &str = "/lib64/ld-linux-x86-64.so.2";
+const FIXED_BASE: u64 = 0x40_0000;
+
+pub(super) fn build(plan: &Plan) -> Vec<u8> {
+    let fixed = match plan.form {
+        Form::Shared { .. } => false,
+        Form::Program { at, .. } => at == At::Fixed || !plan.is_dynamic(),
+    };
+    let shape = Shape {
+        elf_type: if fixed { ET_EXEC } else { ET_DYN },
+        base: if fixed { FIXED_BASE } else { 0 },
+        page: plan.page,
+        table: plan.table,
+        phdr: plan.phdr,
+        section_headers: plan.section_headers,
+    };
+    layout::build(&shape, |at| sections(plan, at))
+}
+
+fn sections(plan: &Plan, at: &Layout) -> Vec<Section> {
+    let code = code(plan);
+    let (mut text, places) = text(&code, at);
+    text.align = 16;
+    let mut sections = Vec::new();
+    if plan.code_first {
+        sections.push(text.clone());
+    }
+    sections.extend(interpreter(plan));
+    sections.extend(plan.build_id.as_deref().map(|id| Section {
+        align: 4,
+        ..allocated(".note.gnu.build-id", SHT_NOTE, tables::build_id(id))
+    }));
+    let dynamic = if plan.is_dynamic() {
+        let linking = Linking::new(plan, at, &places);
+        sections.extend(linking.sections(plan, at));
+        Some(linking.dynamic(plan, at))
+    } else {
+        None
+    };
+    for (name, bytes) in &plan.constants {
+        sections.push(allocated(name, SHT_PROGBITS, bytes.clone()));
+    }
+    sections.extend(plan.hole.iter().map(|(name, len)| Section {
+        hollow: *len,
+        align: 0x1000,
+        ..allocated(name, SHT_NOBITS, Vec::new())
+    }));
+    if !plan.code_first {
+        sections.push(text);
+    }
+    if let Some(bytes) = dynamic {
+        sections.push(Section {
+            flags: SHF_ALLOC | SHF_WRITE,
+            align: 8,
+            entry_size: 16,
+            link: ".dynstr",
+            ..allocated(".dynamic", SHT_DYNAMIC, bytes)
+        });
+    }
+    sections.extend(writable(plan));
+    for (name, bytes) in &plan.unloaded {
+        sections.push(Section {
+            flags: 0,
+            ..allocated(name, SHT_PROGBITS, bytes.clone())
+        });
+    }
+    sections
+}
+
+fn allocated(name: &str, kind: u32, bytes: Vec<u8>) -> Section {
+    Section {
+        name: name.to_owned(),
+        kind,
+        flags: SHF_ALLOC,
+        align: 1,
+        bytes,
+        ..Section::default()
+    }
+}
+
+fn interpreter(plan: &Plan) -> Option<Section> {
+    let wanted = matches!(plan.form, Form::Program { .. }) && plan.is_linked();
+    wanted.then(|| {
+        let mut bytes = INTERPRETER.as_bytes().to_vec();
+        bytes.push(0);
+        allocated(".interp", SHT_PROGBITS, bytes)
+    })
+}
+
+/// The functions in file order; what a program starts with comes first.
+fn code(plan: &Plan) -> Vec<Code> {
+    let start = match &plan.form {
+        Form::Shared { .. } => None,
+        Form::Program {
+            text, status, call, ..
+        } => Some(Code::program(text, *status, *call)),
+    };
+    let exports = plan.exports.iter().map(|(_, code)| code.clone());
+    start.into_iter().chain(exports).collect()
+}
+
+/// `.text`, and the address and size of each function in it.
+fn text(code: &[Code], at: &Layout) -> (Section, Vec<(u64, u64)>) {
+    let start = at.address(".text");
+    let got = at.address(".got");
+    let mut bytes: Vec<u8> = Vec::new();
+    let mut places = Vec::new();
+    for function in code {
+        bytes.resize(bytes.len().next_multiple_of(16), 0xcc);
+        let address = start + bytes.len() as u64;
+        places.push((address, function.len() as u64));
+        bytes.extend(function.at(address, got));
+    }
+    let section = Section {
+        flags: SHF_ALLOC | SHF_EXECINSTR,
+        ..allocated(".text", SHT_PROGBITS, bytes)
+    };
+    (section, places)
+}
+
+fn writable(plan: &Plan) -> Vec<Section> {
+    let mut sections = Vec::new();
+    let flags = SHF_ALLOC | SHF_WRITE;
+    if !plan.imports.is_empty() {
+        sections.push(Section {
+            flags,
+            align: 8,
+            entry_size: 8,
+            ..allocated(".got", SHT_PROGBITS, vec![0; plan.imports.len() * 8])
+        });
+    }
+    if plan.bss > 0 {
+        sections.push(Section {
+            flags,
+            align: 32,
+            hollow: plan.bss,
+            ..allocated(".bss", SHT_NOBITS, Vec::new())
+        });
+    }
+    sections
+}
+
+/// What the dynamic loader reads.
+struct Linking {
+    symbols: Vec<Symbol>,
+    strings: Strings,
+    needed: Vec<u32>,
+    versions: Vec<(u32, Vec<(u32, u32)>)>,
+    soname: Option<u32>,
+    rpath: Option<u32>,
+    runpath: Option<u32>,
+}
+
+impl Linking {
+    fn new(plan: &Plan, at: &Layout, places: &[(u64, u64)]) -> Self {
+        let mut strings = Strings::default();
+        let section = u16::try_from(at.index(".text")).unwrap_or(0);
+        let imports = plan.imports.iter().map(|name| (name, None));
+        // A program exports nothing, so its exports and its places never have to be told apart.
+        let exports = plan.exports.iter().zip(places);
+        let exports =
+            exports.map(|((name, _), (address, size))| (name, Some((section, *address, *size))));
+        let mut symbols: Vec<Symbol> = imports
+            .chain(exports)
+            .map(|(name, definition)| Symbol {
+                name: name.clone(),
+                place: strings.add(name),
+                definition,
+            })
+            .collect();
+        symbols::sort(&mut symbols);
+        Self {
+            symbols,
+            needed: plan.needed.iter().map(|name| strings.add(name)).collect(),
+            versions: needed_versions(plan, &mut strings),
+            soname: match &plan.form {
+                Form::Shared { soname } => soname.as_ref().map(|name| strings.add(name)),
+                Form::Program { .. } => None,
+            },
+            rpath: plan.rpath.as_ref().map(|path| strings.add(path)),
+            runpath: plan.runpath.as_ref().map(|path| strings.add(path)),
+            strings,
+        }
+    }
+
+    fn sections(&self, plan: &Plan, at: &Layout) -> Vec<Section> {
+        let mut sections = Vec::new();
+        if plan.hash != HashStyle::SysV {
+            sections.push(Section {
+                align: 8,
+                link: ".dynsym",
+                ..allocated(
+                    ".gnu.hash",
+                    SHT_GNU_HASH,
+                    symbols::gnu_hash_table(&self.symbols),
+                )
+            });
+        }
+        if plan.hash != HashStyle::Gnu {
+            sections.push(Section {
+                align: 8,
+                entry_size: 4,
+                link: ".dynsym",
+                ..allocated(".hash", SHT_HASH, symbols::sysv_hash_table(&self.symbols))
+            });
+        }
+        sections.push(Section {
+            align: 8,
+            entry_size: 24,
+            link: ".dynstr",
+            // The index of the first symbol that is not local.
+            info: 1,
+            ..allocated(".dynsym", SHT_DYNSYM, symbols::table(&self.symbols))
+        });
+        sections.extend(self.version_sections());
+        let strings = self.strings.bytes().to_vec();
+        sections.push(allocated(".dynstr", SHT_STRTAB, strings));
+        sections.extend(self.relocations(plan, at));
+        sections
+    }
+
+    fn version_sections(&self) -> Vec<Section> {
+        if self.versions.is_empty() {
+            return Vec::new();
+        }
+        // Every symbol is unversioned: 0 is the null symbol's, 1 that of all others.
+        let mut indices = vec![0, 0];
+        indices.extend(self.symbols.iter().flat_map(|_| 1_u16.to_le_bytes()));
+        let needed = tables::needed_versions(&self.versions);
+        vec![
+            Section {
+                align: 2,
+                entry_size: 2,
+                link: ".dynsym",
+                ..allocated(".gnu.version", SHT_GNU_VERSYM, indices)
+            },
+            Section {
+                align: 8,
+                link: ".dynstr",
+                info: u32::try_from(self.versions.len()).unwrap_or(0),
+                ..allocated(".gnu.version_r", SHT_GNU_VERNEED, needed)
+            },
+        ]
+    }
+
+    /// One relocation for each slot of the GOT.
+    fn relocations(&self, plan: &Plan, at: &Layout) -> Option<Section> {
+        let mut bytes = Vec::new();
+        let got = at.address(".got");
+        for (slot, import) in plan.imports.iter().enumerate() {
+            let position = self.symbols.iter().position(|s| s.name == *import);
+            let symbol = position.unwrap_or(0) as u64 + 1;
+            bytes.extend((got + slot as u64 * 8).to_le_bytes());
+            bytes.extend(((symbol << 32) | u64::from(R_X86_64_GLOB_DAT)).to_le_bytes());
+            bytes.extend(0_u64.to_le_bytes());
+        }
+        (!bytes.is_empty()).then(|| Section {
+            align: 8,
+            entry_size: 24,
+            link: ".dynsym",
+            ..allocated(".rela.dyn", SHT_RELA, bytes)
+        })
+    }
+
+    fn dynamic(&self, plan: &Plan, at: &Layout) -> Vec<u8> {
+        let mut entries: Vec<(u64, u64)> = Vec::new();
+        entries.extend(self.needed.iter().map(|name| (DT_NEEDED, u64::from(*name))));
+        let texts = [
+            (DT_SONAME, self.soname),
+            (DT_RPATH, self.rpath),
+            (DT_RUNPATH, self.runpath),
+        ];
+        entries.extend(
+            texts
+                .iter()
+                .filter_map(|(tag, text)| text.map(|text| (*tag, u64::from(text)))),
+        );
+        for (tag, section) in [
+            (DT_GNU_HASH, ".gnu.hash"),
+            (DT_HASH, ".hash"),
+            (DT_STRTAB, ".dynstr"),
+            (DT_SYMTAB, ".dynsym"),
+            (DT_RELA, ".rela.dyn"),
+            (DT_VERSYM, ".gnu.version"),
+            (DT_VERNEED, ".gnu.version_r"),
+        ] {
+            let wanted = match tag {
+                DT_GNU_HASH => plan.hash != HashStyle::SysV,
+                DT_HASH => plan.hash != HashStyle::Gnu,
+                DT_RELA => !plan.imports.is_empty(),
+                DT_VERSYM | DT_VERNEED => !self.versions.is_empty(),
+                _ => true,
+            };
+            if wanted {
+                entries.push((tag, at.address(section)));
+            }
+        }
+        entries.push((DT_STRSZ, self.strings.bytes().len() as u64));
+        entries.push((DT_SYMENT, 24));
+        if !plan.imports.is_empty() {
+            entries.push((DT_RELASZ, plan.imports.len() as u64 * 24));
+            entries.push((DT_RELAENT, 24));
+        }
+        if !self.versions.is_empty() {
+            entries.push((DT_VERNEEDNUM, self.versions.len() as u64));
+        }
+        if let Form::Program { at, .. } = &plan.form
+            && *at != At::Fixed
+        {
+            entries.push((DT_FLAGS_1, DF_1_PIE));
+        }
+        entries.extend((0..=plan.spare_dynamic).map(|_| (DT_NULL, 0)));
+        entries
+            .iter()
+            .flat_map(|(tag, value)| [tag.to_le_bytes(), value.to_le_bytes()].concat())
+            .collect()
+    }
+}
+
+fn needed_versions(plan: &Plan, strings: &mut Strings) -> Vec<(u32, Vec<(u32, u32)>)> {
+    plan.versions
+        .iter()
+        .map(|(library, versions)| {
+            let names = versions
+                .iter()
+                .map(|name| (symbols::sysv_hash(name), strings.add(name)))
+                .collect();
+            (strings.add(library), names)
+        })
+        .collect()
+}

@@ -1,0 +1,470 @@
+"""What this distribution of ROCm consists of, and which GPU target to use.
+
+Every package carries a copy, and `setup.py` of the `rocm` package loads it by its path, so it
+stands alone: standard library only, no imports from its neighbours. Generated lines follow the
+end of this text and fill in the version and the targets.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import NamedTuple
+
+__version__: str = "DEFAULT"
+PY_PACKAGE_SUFFIX_NONCE: str = "_DEFAULT"
+
+DEFAULT_TARGET_FAMILY: str = "DEFAULT"
+AVAILABLE_TARGET_FAMILIES: list[str] = []
+LINUX_TARGET_FAMILIES: list[str] = []
+WINDOWS_TARGET_FAMILIES: list[str] = []
+# Logical names of packages that this distribution was published without.
+ABSENT_PACKAGES: list[str] = []
+CACHED_TARGET_FAMILY: str | None = None
+
+ALL_PACKAGES: dict[str, PackageEntry] = {}
+ALL_LIBRARIES: dict[str, LibraryEntry] = {}
+
+_VERBOSE = os.environ.get("ROCM_SDK_VERBOSE") == "1"
+_KFD_NODES = "/sys/class/kfd/kfd/topology/nodes"
+_DETECTION_TIMEOUT_SECONDS = 60
+
+
+class PackageEntry:
+    """One package of the distribution; creating it registers it in `ALL_PACKAGES`."""
+
+    def __init__(
+        self,
+        logical_name: str,
+        dist_package_template: str,
+        *,
+        pure_py_package_name: str,
+        template_directory: str,
+        required: bool = False,
+        sys_platform: str | None = None,
+    ) -> None:
+        if logical_name in ALL_PACKAGES:
+            raise ValueError(f"Package already defined: {logical_name}")
+        self.logical_name = logical_name
+        self.dist_package_template = dist_package_template
+        self.pure_py_package_name = pure_py_package_name
+        self.template_directory = template_directory
+        self.required = required
+        self.sys_platform = sys_platform
+        ALL_PACKAGES[logical_name] = self
+
+    @property
+    def is_target_specific(self) -> bool:
+        return "{target_family}" in self.dist_package_template
+
+    def get_dist_package_name(self, target_family: str | None = None) -> str:
+        """The name that pip knows it by, such as `rocm-sdk-device-gfx942`."""
+        if not self.is_target_specific:
+            return self.dist_package_template
+        if target_family is None:
+            raise ValueError(
+                f"Package {self.logical_name} is target specific, but no target specified"
+            )
+        return self.dist_package_template.replace(
+            "{target_family}", base_target(target_family)
+        )
+
+    def get_dist_package_require(self, target_family: str | None = None) -> str:
+        """The requirement that pins it to this version."""
+        return f"{self.get_dist_package_name(target_family)}=={__version__}"
+
+    def get_py_package_name(self, target_family: str | None = None) -> str:
+        """The import name of the directory that holds its files."""
+        name = self.get_dist_package_name(target_family).replace("-", "_")
+        return f"_{name}{PY_PACKAGE_SUFFIX_NONCE}"
+
+    def get_py_package(self, target_family: str | None = None) -> ModuleSpec | None:
+        return importlib.util.find_spec(self.get_py_package_name(target_family))
+
+    def has_py_package(self, target_family: str | None = None) -> bool:
+        return self.get_py_package(target_family) is not None
+
+    def __repr__(self) -> str:
+        return self.dist_package_template
+
+
+class LibraryEntry:
+    """One shared library by its short name; creating it registers it in `ALL_LIBRARIES`."""
+
+    def __init__(
+        self,
+        shortname: str,
+        package_name: str,
+        so_pattern: str,
+        dll_pattern: str,
+        posix_relpath: str = "lib",
+        optional: bool = False,
+    ) -> None:
+        assert shortname not in ALL_LIBRARIES, f"Library already defined: {shortname}"
+        self.shortname = shortname
+        self.package = ALL_PACKAGES[package_name]
+        self.posix_relpath = posix_relpath
+        self.windows_relpath = "bin"
+        self.so_pattern = so_pattern
+        self.dll_pattern = dll_pattern
+        self.optional = optional
+        ALL_LIBRARIES[shortname] = self
+
+
+PackageEntry(
+    "meta",
+    "rocm",
+    pure_py_package_name="rocm_sdk",
+    template_directory="rocm",
+    required=True,
+)
+PackageEntry(
+    "core",
+    "rocm-sdk-core",
+    pure_py_package_name="rocm_sdk_core",
+    template_directory="rocm-sdk-core",
+    required=True,
+)
+PackageEntry(
+    "libraries",
+    "rocm-sdk-libraries-{target_family}",
+    pure_py_package_name="rocm_sdk_libraries",
+    template_directory="rocm-sdk-libraries",
+)
+PackageEntry(
+    "device",
+    "rocm-sdk-device-{target_family}",
+    pure_py_package_name="rocm_sdk_device",
+    template_directory="rocm-sdk-device",
+)
+PackageEntry(
+    "devel",
+    "rocm-sdk-devel",
+    pure_py_package_name="rocm_sdk_devel",
+    template_directory="rocm-sdk-devel",
+)
+PackageEntry(
+    "profiler",
+    "rocm-profiler",
+    pure_py_package_name="rocm_profiler",
+    template_directory="rocm-profiler",
+    sys_platform="linux",
+)
+
+LibraryEntry("amdhip64", "core", "libamdhip64.so*", "amdhip64*.dll")
+LibraryEntry("hipfile", "core", "libhipfile.so*", "")
+# The digit keeps hiprtc-builtins out.
+LibraryEntry("hiprtc", "core", "libhiprtc.so*", "hiprtc0*.dll")
+LibraryEntry("roctx64", "core", "libroctx64.so*", "")
+LibraryEntry("rocprofiler-sdk", "core", "librocprofiler-sdk.so*", "")
+LibraryEntry("rocprofiler-sdk-roctx", "core", "librocprofiler-sdk-roctx.so*", "")
+LibraryEntry("roctracer64", "core", "libroctracer64.so*", "")
+LibraryEntry(
+    "rocm_sysdeps_liblzma",
+    "core",
+    "librocm_sysdeps_liblzma.so.*",
+    "",
+    posix_relpath="lib/rocm_sysdeps/lib",
+)
+LibraryEntry(
+    "rocm-openblas",
+    "core",
+    "librocm-openblas.so.*",
+    "rocm-openblas*.dll",
+    posix_relpath="lib/host-math/lib",
+)
+LibraryEntry("amd_comgr", "core", "libamd_comgr.so*", "amd_comgr*.dll")
+LibraryEntry("rocm_kpack", "core", "librocm_kpack.so*", "rocm_kpack*.dll")
+LibraryEntry("rocm_smi64", "core", "librocm_smi64.so*", "")
+LibraryEntry("rocdecode", "core", "librocdecode.so*", "")
+LibraryEntry("rocjpeg", "core", "librocjpeg.so*", "")
+LibraryEntry("amd_smi", "core", "libamd_smi.so*", "")
+LibraryEntry("rocdxg", "core", "librocdxg*.so*", "", optional=True)
+LibraryEntry("rpp", "libraries", "librpp.so*", "")
+LibraryEntry("hipblas", "libraries", "libhipblas.so*", "*hipblas*.dll")
+LibraryEntry("hipblaslt", "libraries", "libhipblaslt.so*", "*hipblaslt*.dll")
+LibraryEntry("hipfft", "libraries", "libhipfft.so*", "hipfft*.dll")
+LibraryEntry("hiprand", "libraries", "libhiprand.so*", "hiprand*.dll")
+LibraryEntry("hipsparse", "libraries", "libhipsparse.so*", "hipsparse*.dll")
+LibraryEntry("hipsparselt", "libraries", "libhipsparselt.so*", "")
+LibraryEntry("hipsolver", "libraries", "libhipsolver.so*", "hipsolver*.dll")
+LibraryEntry("rccl", "libraries", "librccl.so*", "")
+LibraryEntry("miopen", "libraries", "libMIOpen.so*", "MIOpen*.dll")
+LibraryEntry("origami", "libraries", "liborigami.so*", "origami*.dll")
+LibraryEntry(
+    "hipdnn", "libraries", "libhipdnn_backend.so*", "hipdnn_backend*.dll"
+)
+
+# The families of each target, from the widest to the narrowest.
+_FAMILIES: dict[str, tuple[str, ...]] = {
+    "gfx900": ("dgpu-all", "gfx900-dgpu"),
+    "gfx90c": ("igpu-all", "gfx90c-igpu"),
+    "gfx906": ("dgpu-all", "gfx906-dgpu"),
+    "gfx908": ("dcgpu-all", "gfx908-dcgpu"),
+    "gfx90a": ("dcgpu-all", "gfx90a-dcgpu"),
+    "gfx942": ("dcgpu-all", "gfx94X-all", "gfx94X-dcgpu"),
+    "gfx950": ("dcgpu-all", "gfx950-all", "gfx950-dcgpu"),
+    "gfx1010": ("dgpu-all", "gfx101X-all", "gfx101X-dgpu"),
+    "gfx1011": ("dgpu-all", "gfx101X-all", "gfx101X-dgpu"),
+    "gfx1012": ("dgpu-all", "gfx101X-all", "gfx101X-dgpu"),
+    "gfx1030": ("dgpu-all", "gfx103X-all", "gfx103X-dgpu"),
+    "gfx1031": ("dgpu-all", "gfx103X-all", "gfx103X-dgpu"),
+    "gfx1032": ("dgpu-all", "gfx103X-all", "gfx103X-dgpu"),
+    "gfx1033": ("igpu-all", "gfx103X-all", "gfx103X-igpu"),
+    "gfx1034": ("dgpu-all", "gfx103X-all", "gfx103X-dgpu"),
+    "gfx1035": ("igpu-all", "gfx103X-all", "gfx103X-igpu"),
+    "gfx1036": ("igpu-all", "gfx103X-all", "gfx103X-igpu"),
+    "gfx1100": ("dgpu-all", "gfx110X-all", "gfx110X-dgpu"),
+    "gfx1101": ("dgpu-all", "gfx110X-all", "gfx110X-dgpu"),
+    "gfx1102": ("dgpu-all", "gfx110X-all", "gfx110X-dgpu"),
+    "gfx1103": ("igpu-all", "gfx110X-all", "gfx110X-igpu"),
+    "gfx1150": ("igpu-all", "gfx115X-all", "gfx115X-igpu"),
+    "gfx1151": ("igpu-all", "gfx115X-all", "gfx115X-igpu"),
+    "gfx1152": ("igpu-all", "gfx115X-all", "gfx115X-igpu"),
+    "gfx1153": ("igpu-all", "gfx115X-all", "gfx115X-igpu"),
+    "gfx1200": ("dgpu-all", "gfx120X-all"),
+    "gfx1201": ("dgpu-all", "gfx120X-all"),
+    "gfx1250": ("dcgpu-all", "gfx125X-all", "gfx125X-dcgpu"),
+}
+
+
+class TargetChoice(NamedTuple):
+    """A target or family of this distribution, and who chose it."""
+
+    family: str | None
+    source: str  # `environment`, `detected` or `default`
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it was chosen for this machine, or there is nothing else to choose."""
+        return self.source != "default" or len(base_targets()) <= 1
+
+
+def base_target(target_family: str) -> str:
+    """The target without its features: `gfx942` of `gfx942:xnack+`."""
+    return target_family.split(":", 1)[0]
+
+
+def base_targets() -> list[str]:
+    return sorted({base_target(name) for name in AVAILABLE_TARGET_FAMILIES})
+
+
+def families_of(target: str) -> tuple[str, ...]:
+    """The families of a target, the narrowest first."""
+    base = base_target(target)
+    if base in _FAMILIES:
+        return _FAMILIES[base][::-1]
+    # A target younger than the table: its generation's families are named after it.
+    stems = (base, base[:-1] + "X")
+    kinds = ("dgpu", "igpu", "dcgpu", "all")
+    return tuple(f"{stem}-{kind}" for stem in stems for kind in kinds)
+
+
+def match_target_family(wanted: str) -> str | None:
+    """What this distribution has for a target or a family, if anything."""
+    base = base_target(wanted)
+    for name in (wanted, base):
+        if name in AVAILABLE_TARGET_FAMILIES:
+            return name
+    for name in AVAILABLE_TARGET_FAMILIES:
+        if base_target(name) == base:
+            return name
+    for family in families_of(wanted) if base.startswith("gfx") else ():
+        if family in AVAILABLE_TARGET_FAMILIES:
+            return family
+    for name in AVAILABLE_TARGET_FAMILIES:
+        if wanted in _FAMILIES.get(base_target(name), ()):
+            return name
+    return None
+
+
+def discover_current_target_family() -> str | None:
+    """What this distribution has for the first GPU of this machine that it supports."""
+    for target in _detected_targets():
+        found = match_target_family(target)
+        if found is not None:
+            return found
+        _say(f"no package for {target}")
+    return None
+
+
+def choose_target_family() -> TargetChoice:
+    """Asks the environment, then the machine, then takes the default."""
+    wanted = os.environ.get("ROCM_SDK_TARGET_FAMILY", "").strip()
+    if wanted:
+        found = match_target_family(wanted)
+        if found is None:
+            raise ValueError(
+                f"Requested ROCM_SDK_TARGET_FAMILY={wanted} is not available in the "
+                f"distribution (available: {_available()})"
+            )
+        return TargetChoice(found, "environment")
+    if not AVAILABLE_TARGET_FAMILIES:
+        return TargetChoice(None, "default")
+    found = discover_current_target_family()
+    if found is not None:
+        return TargetChoice(found, "detected")
+    return TargetChoice(match_target_family(DEFAULT_TARGET_FAMILY), "default")
+
+
+def determine_target_family() -> str:
+    """The target or family to use on this machine; decided once per process."""
+    global CACHED_TARGET_FAMILY
+    if CACHED_TARGET_FAMILY is None:
+        CACHED_TARGET_FAMILY = choose_target_family().family
+    if CACHED_TARGET_FAMILY is None:
+        raise ValueError(
+            f"The default target {DEFAULT_TARGET_FAMILY} is not available in the "
+            f"distribution (available: {_available()})"
+        )
+    return CACHED_TARGET_FAMILY
+
+
+def get_target_family_platform_marker(target_family: str) -> str:
+    """The marker of a target that only one of the two platforms has; else empty."""
+    if not LINUX_TARGET_FAMILIES or not WINDOWS_TARGET_FAMILIES:
+        return ""
+    base = base_target(target_family)
+    on_linux = base in map(base_target, LINUX_TARGET_FAMILIES)
+    on_windows = base in map(base_target, WINDOWS_TARGET_FAMILIES)
+    if on_linux and not on_windows:
+        return 'sys_platform == "linux"'
+    if on_windows and not on_linux:
+        return 'sys_platform == "win32"'
+    return ""
+
+
+def extra_packages() -> list[PackageEntry]:
+    """The packages that an extra of `rocm` installs."""
+    fat = ALL_PACKAGES["libraries"].is_target_specific
+    return [
+        package
+        for name, package in ALL_PACKAGES.items()
+        # Libraries that hold their device code leave nothing for device packages.
+        if not package.required
+        and name not in ABSENT_PACKAGES
+        and not (fat and name == "device")
+    ]
+
+
+def build_extras(choice: TargetChoice | None) -> dict[str, list[str]]:
+    """The extras named after packages, for a machine, or (`None`) for any machine.
+
+    For any machine, an extra that depends on the target is there but holds nothing, unless there
+    is only one target. For a machine whose target is not known it is left out, so that installers
+    say so instead of installing code for another GPU.
+    """
+    extras: dict[str, list[str]] = {}
+    for package in extra_packages():
+        marker = f'sys_platform == "{package.sys_platform}"' if package.sys_platform else ""
+        if not package.is_target_specific:
+            extras[package.logical_name] = [_requirement(package, None, marker)]
+            continue
+        only = base_targets()[0] if len(base_targets()) == 1 else None
+        family = only if choice is None else choice.family
+        if choice is not None and not (choice.family and choice.is_certain):
+            continue
+        extras[package.logical_name] = (
+            [] if family is None else [_requirement(package, family, marker)]
+        )
+    return extras
+
+
+def build_per_target_extras() -> dict[str, list[str]]:
+    """`device-gfx942` and its like, and `device-all`; empty with one target or none."""
+    targets = base_targets()
+    extras: dict[str, list[str]] = {}
+    if len(targets) <= 1:
+        return extras
+    for package in extra_packages():
+        if not package.is_target_specific:
+            continue
+        requirements = [
+            _requirement(package, target, get_target_family_platform_marker(target))
+            for target in targets
+        ]
+        for target, requirement in zip(targets, requirements):
+            extras[f"{package.logical_name}-{target}"] = [requirement]
+        extras[f"{package.logical_name}-all"] = requirements
+    return extras
+
+
+def build_install_requires(target_family: str | None = None) -> list[str]:
+    """What `rocm` itself requires."""
+    return [
+        package.get_dist_package_require(target_family)
+        for name, package in ALL_PACKAGES.items()
+        if package.required and name != "meta"
+    ]
+
+
+def _requirement(package: PackageEntry, target: str | None, marker: str) -> str:
+    pin = package.get_dist_package_require(target)
+    return f"{pin}; {marker}" if marker else pin
+
+
+def _available() -> str:
+    return ", ".join(AVAILABLE_TARGET_FAMILIES) or "none"
+
+
+def _detected_targets() -> list[str]:
+    """The targets of this machine's GPUs in their order, each once."""
+    return list(dict.fromkeys(_targets_of_offload_arch() or _targets_of_kernel()))
+
+
+def _targets_of_offload_arch() -> list[str]:
+    path = os.pathsep.join(
+        [sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)]
+    )
+    program = shutil.which("offload-arch", path=path)
+    if program is None:
+        _say("no offload-arch on PATH")
+        return []
+    try:
+        result = subprocess.run(
+            [program],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_DETECTION_TIMEOUT_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        _say(f"{program}: {error}")
+        return []
+    if result.returncode != 0:
+        _say(f"{program}: exit code {result.returncode}: {result.stderr.strip()}")
+    lines = (line.strip() for line in result.stdout.splitlines())
+    return [line for line in lines if line.startswith("gfx")]
+
+
+def _targets_of_kernel() -> list[str]:
+    """Asks the driver, which is there before any part of ROCm is installed."""
+    found: list[str] = []
+    try:
+        nodes = [node for node in Path(_KFD_NODES).iterdir() if node.name.isdigit()]
+        for node in sorted(nodes, key=lambda node: int(node.name)):
+            for line in (node / "properties").read_text("utf-8").splitlines():
+                name, _, value = line.partition(" ")
+                if name == "gfx_target_version" and int(value) > 0:
+                    found.append(_target_of_version(int(value)))
+    except (OSError, ValueError) as error:
+        _say(f"{_KFD_NODES}: {error}")
+    return found
+
+
+def _target_of_version(version: int) -> str:
+    """`gfx90a` of 90010: major, minor and stepping, two decimal digits each."""
+    return f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
+
+
+def _say(message: str) -> None:
+    if _VERBOSE:
+        print(f"[rocm_sdk] {message}", file=sys.stderr)

@@ -1,0 +1,78 @@
+"""Console scripts of the profilers: each becomes the program of the same name."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from . import _dist_info
+
+
+def rocprof_compute() -> NoReturn:
+    _become("rocprof-compute")
+
+
+def rocprof_sys_attach() -> NoReturn:
+    _become("rocprof-sys-attach")
+
+
+def rocprof_sys_avail() -> NoReturn:
+    _become("rocprof-sys-avail")
+
+
+def rocprof_sys_causal() -> NoReturn:
+    _become("rocprof-sys-causal")
+
+
+def rocprof_sys_instrument() -> NoReturn:
+    _become("rocprof-sys-instrument")
+
+
+def rocprof_sys_run() -> NoReturn:
+    _become("rocprof-sys-run")
+
+
+def rocprof_sys_sample() -> NoReturn:
+    _become("rocprof-sys-sample")
+
+
+def rocprof_sys_python() -> NoReturn:
+    _become("rocprof-sys-python")
+
+
+def _become(name: str) -> NoReturn:
+    if sys.platform == "win32":
+        raise RuntimeError("rocm-profiler is not supported on Windows.")
+    program = _root("profiler") / "bin" / name
+    if not program.exists():
+        raise FileNotFoundError(f"Profiler tool not found: {program}")
+    os.execve(program, [str(program), *sys.argv[1:]], _environment(dict(os.environ)))
+
+
+def _environment(env: dict[str, str]) -> dict[str, str]:
+    """The environment with the profilers' own libraries and modules in front."""
+    profiler, core = _root("profiler"), _root("core")
+    libraries = [profiler / "lib", core / "lib" / "rocm_sysdeps" / "lib"]
+    _prepend(env, "LD_LIBRARY_PATH", libraries)
+    _prepend(env, "PYTHONPATH", [profiler / "libexec" / "rocprofiler-compute"])
+    return env
+
+
+def _prepend(env: dict[str, str], name: str, directories: list[Path]) -> None:
+    old = env.get(name, "")
+    present = old.split(os.pathsep) if old else []
+    new = [str(path) for path in directories if path.is_dir()]
+    joined = [path for path in new if path not in present] + present
+    if joined:
+        env[name] = os.pathsep.join(joined)
+
+
+def _root(logical_name: str) -> Path:
+    name = _dist_info.ALL_PACKAGES[logical_name].get_py_package_name()
+    spec = importlib.util.find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(f"the package {name} is not installed", name=name)
+    return Path(list(spec.submodule_search_locations)[0])

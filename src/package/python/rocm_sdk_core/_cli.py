@@ -1,0 +1,224 @@
+"""Console scripts: each becomes the program of the same name in the installed ROCm."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from . import _dist_info
+
+_TARBALLS = ("_devel.tar.xz", "_devel.tar")
+
+
+def amdclang() -> NoReturn:
+    _run("lib/llvm/bin/amdclang")
+
+
+def amdclang_cpp() -> NoReturn:
+    _run("lib/llvm/bin/amdclang-cpp")
+
+
+def amdclang_cl() -> NoReturn:
+    _run("lib/llvm/bin/amdclang-cl")
+
+
+def amdclangpp() -> NoReturn:
+    _run("lib/llvm/bin/amdclang++")
+
+
+def amdflang() -> NoReturn:
+    _run("lib/llvm/bin/amdflang")
+
+
+def amdlld() -> NoReturn:
+    _run("lib/llvm/bin/amdlld")
+
+
+def hipcc() -> NoReturn:
+    _run("bin/hipcc")
+
+
+def hipconfig() -> NoReturn:
+    _run("bin/hipconfig")
+
+
+def hipify_clang() -> NoReturn:
+    _run("bin/hipify-clang")
+
+
+def hipify_perl() -> NoReturn:
+    _run("bin/hipify-perl")
+
+
+def roccoremerge() -> NoReturn:
+    _run("bin/roccoremerge")
+
+
+def rocgdb() -> NoReturn:
+    _run("bin/rocgdb")
+
+
+def rocpd() -> NoReturn:
+    _run("bin/rocpd")
+
+
+def rocpd2csv() -> NoReturn:
+    _run("bin/rocpd2csv")
+
+
+def rocpd2otf2() -> NoReturn:
+    _run("bin/rocpd2otf2")
+
+
+def rocpd2pftrace() -> NoReturn:
+    _run("bin/rocpd2pftrace")
+
+
+def rocpd2summary() -> NoReturn:
+    _run("bin/rocpd2summary")
+
+
+def rocprofv3() -> NoReturn:
+    _run("bin/rocprofv3")
+
+
+def rocprofv3_attach() -> NoReturn:
+    _run("bin/rocprofv3-attach")
+
+
+def rocprofv3_avail() -> NoReturn:
+    _run("bin/rocprofv3-avail")
+
+
+def roc_obj() -> NoReturn:
+    _run("bin/roc-obj")
+
+
+def roc_obj_extract() -> NoReturn:
+    _run("bin/roc-obj-extract")
+
+
+def roc_obj_ls() -> NoReturn:
+    _run("bin/roc-obj-ls")
+
+
+def amd_smi() -> NoReturn:
+    _query("bin/amd-smi")
+
+
+def hipInfo() -> NoReturn:  # noqa: N802 (the name of the program)
+    _query("bin/hipInfo")
+
+
+def offload_arch() -> NoReturn:
+    _query("lib/llvm/bin/offload-arch")
+
+
+def rocm_agent_enumerator() -> NoReturn:
+    _query("bin/rocm_agent_enumerator")
+
+
+def rocm_info() -> NoReturn:
+    _query("bin/rocminfo")
+
+
+def rocm_smi() -> NoReturn:
+    _query("bin/rocm-smi")
+
+
+def _run(relpath: str) -> NoReturn:
+    """Becomes a program that may need the development files, unpacking them first."""
+    package = _devel_package()
+    if package is None:
+        _become(_core_root() / relpath)
+    if not _is_expanded(package):
+        _expand()
+    _become(_devel_root(package) / relpath)
+
+
+def _query(relpath: str) -> NoReturn:
+    """Becomes a program that only asks about the machine, and never unpacks anything."""
+    package = _devel_package()
+    expanded = package is not None and _is_expanded(package)
+    root = _devel_root(package) if package is not None and expanded else _core_root()
+    _become(root / relpath)
+
+
+def _core_root() -> Path:
+    name = _dist_info.ALL_PACKAGES["core"].get_py_package_name()
+    spec = importlib.util.find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        _fail(f"the package {name} is not installed; reinstall rocm-sdk-core")
+    return Path(list(spec.submodule_search_locations)[0])
+
+
+def _devel_package() -> Path | None:
+    """The directory of `rocm_sdk_devel`, when it is installed."""
+    name = _dist_info.ALL_PACKAGES["devel"].pure_py_package_name
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError) as error:
+        _warn(f"cannot look for {name} ({error}); falling back to core.")
+        return None
+    if spec is None:
+        return None
+    if spec.origin is None:
+        _warn(f"{name} is only a left-over directory; falling back to core.")
+        return None
+    return Path(spec.origin).parent
+
+
+def _devel_root(package: Path) -> Path:
+    return package.parent / _dist_info.ALL_PACKAGES["devel"].get_py_package_name()
+
+
+def _is_expanded(package: Path) -> bool:
+    # The tarball goes last: while it is there, the tree may be incomplete.
+    waiting = any((package / name).exists() for name in _TARBALLS)
+    return not waiting and (_devel_root(package) / "__init__.py").is_file()
+
+
+def _expand() -> None:
+    command = [sys.executable, "-m", "rocm_sdk", "init", "--quiet"]
+    if subprocess.run(command, stdout=sys.stderr, check=False).returncode != 0:
+        _fail(
+            "Failed to expand rocm[devel] package. "
+            f"Run `{sys.executable} -m rocm_sdk init` to see why."
+        )
+
+
+def _become(program: Path) -> NoReturn:
+    arguments = sys.argv[1:]
+    if sys.platform == "win32":
+        program = program.with_name(program.name + ".exe")
+        sys.exit(_run_child([str(program), *arguments]))
+    try:
+        os.execv(program, [str(program), *arguments])
+    except OSError as error:
+        _fail(f"cannot run {program}: {error.strerror}")
+
+
+def _run_child(command: list[str]) -> int:
+    """Runs a child in the foreground; it gets Ctrl-C too and decides how to end."""
+    try:
+        child = subprocess.Popen(command)
+    except OSError as error:
+        _fail(f"cannot run {command[0]}: {error.strerror}")
+    while True:
+        try:
+            return child.wait()
+        except KeyboardInterrupt:
+            continue
+
+
+def _warn(message: str) -> None:
+    print(f"WARNING: {message}", file=sys.stderr)
+
+
+def _fail(message: str) -> NoReturn:
+    print(f"ERROR: {message}", file=sys.stderr)
+    sys.exit(1)

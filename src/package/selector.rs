@@ -1,0 +1,256 @@
+//! The contents of the `rocm` sdist: what users name, and what selects the packages they get.
+//!
+//! Nothing here looks at the machine: the same distribution gives the same bytes everywhere. The
+//! extras are those that `build_extras(None)` of `_dist_info.py` computes, and a test holds them to it.
+
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
+
+use crate::{
+    package::{
+        dist_info::{self, DistInfo, Form},
+        templates,
+    },
+    relpath::{InvalidRelPath, RelPath},
+};
+
+const SUMMARY: &str = "ROCm SDK: selects the packages for this machine's GPU";
+const EGG_INFO: &str = "src/rocm.egg-info";
+const ENTRY_POINTS: &str = "[console_scripts]\nrocm-sdk = rocm_sdk.__main__:main\n";
+
+/// A requirement and the condition under which it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    pub pin: String,
+    pub marker: Option<&'static str>,
+}
+
+/// An extra's name and what it installs.
+pub type Extra = (String, Vec<Requirement>);
+
+/// The files of the sdist below its top directory, in their order.
+pub fn files(info: &DistInfo<'_>) -> Result<Vec<(RelPath, Vec<u8>)>, InvalidRelPath> {
+    let info = DistInfo {
+        this_package: "meta",
+        libraries_py_package: None,
+        ..*info
+    };
+    let mut texts: Vec<(String, String)> = templates::sdist_top()
+        .iter()
+        .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
+        .collect();
+    texts.push((
+        "src/rocm_sdk/_dist_info.py".into(),
+        dist_info::render(&info),
+    ));
+    for (name, text) in templates::pure_package("meta") {
+        texts.push((format!("src/rocm_sdk/{name}"), (*text).to_owned()));
+    }
+    texts.extend(egg_info(&info, &texts));
+    texts.push(("PKG-INFO".into(), pkg_info(&info)));
+    texts.push((
+        "setup.cfg".into(),
+        "[egg_info]\ntag_build = \ntag_date = 0\n\n".into(),
+    ));
+    texts.sort_by(|a, b| files_first(&a.0, &b.0));
+    texts
+        .into_iter()
+        .map(|(path, text)| Ok((path.parse()?, text.into_bytes())))
+        .collect()
+}
+
+/// The metadata that the sdist carries; what depends on the machine is declared dynamic.
+pub fn pkg_info(info: &DistInfo<'_>) -> String {
+    let mut text = format!(
+        "Metadata-Version: 2.4\n\
+         Name: rocm\n\
+         Version: {}\n\
+         Summary: {SUMMARY}\n\
+         Project-URL: Homepage, https://github.com/ROCm/TheRock\n\
+         Project-URL: Documentation, https://rocm.docs.amd.com\n\
+         License-Expression: MIT\n\
+         Requires-Python: >=3.10\n\
+         Description-Content-Type: text/markdown\n\
+         Dynamic: provides-extra\n\
+         Dynamic: requires-dist\n",
+        info.version
+    );
+    for pin in requires(info) {
+        let _ = writeln!(text, "Requires-Dist: {pin}");
+    }
+    for (extra, requirements) in extras(info) {
+        let _ = writeln!(text, "Provides-Extra: {extra}");
+        for Requirement { pin, marker } in requirements {
+            let marker = marker.map_or(String::new(), |marker| format!("{marker} and "));
+            let _ = writeln!(text, "Requires-Dist: {pin}; {marker}extra == \"{extra}\"");
+        }
+    }
+    text.push('\n');
+    text.push_str(templates::README);
+    text
+}
+
+/// What `rocm` requires by itself.
+pub fn requires(info: &DistInfo<'_>) -> Vec<String> {
+    vec![format!("rocm-sdk-core=={}", info.version)]
+}
+
+/// The extras in their order: by package, then by target.
+pub fn extras(info: &DistInfo<'_>) -> Vec<Extra> {
+    let targets = base_targets(info);
+    let only = (targets.len() == 1).then(|| targets.first()).flatten();
+    let packages = extra_packages(info);
+    let mut extras: Vec<Extra> = Vec::new();
+    for package in &packages {
+        let requirements = match (package.per_target, only) {
+            // Which target it is depends on the machine.
+            (true, None) => Vec::new(),
+            (true, Some(target)) => vec![package.requirement(info, Some(target), None)],
+            (false, _) => vec![package.requirement(info, None, package.marker)],
+        };
+        extras.push((package.logical.to_owned(), requirements));
+    }
+    for package in packages
+        .iter()
+        .filter(|p| p.per_target && targets.len() > 1)
+    {
+        let all: Vec<Requirement> = targets
+            .iter()
+            .map(|target| package.requirement(info, Some(target), marker(info, target)))
+            .collect();
+        for (target, requirement) in targets.iter().zip(&all) {
+            let extra = format!("{}-{target}", package.logical);
+            extras.push((extra, vec![requirement.clone()]));
+        }
+        extras.push((format!("{}-all", package.logical), all));
+    }
+    extras
+}
+
+struct ExtraPackage {
+    logical: &'static str,
+    dist: &'static str,
+    per_target: bool,
+    marker: Option<&'static str>,
+}
+
+impl ExtraPackage {
+    fn requirement(
+        &self,
+        info: &DistInfo<'_>,
+        target: Option<&String>,
+        marker: Option<&'static str>,
+    ) -> Requirement {
+        let target = target.map_or(String::new(), |target| format!("-{target}"));
+        Requirement {
+            pin: format!("{}{target}=={}", self.dist, info.version),
+            marker,
+        }
+    }
+}
+
+fn extra_packages(info: &DistInfo<'_>) -> Vec<ExtraPackage> {
+    let fat = info.form != Form::Split;
+    let all = [
+        ("libraries", "rocm-sdk-libraries", fat, None),
+        ("device", "rocm-sdk-device", true, None),
+        ("devel", "rocm-sdk-devel", false, None),
+        (
+            "profiler",
+            "rocm-profiler",
+            false,
+            Some("sys_platform == \"linux\""),
+        ),
+    ];
+    all.into_iter()
+        .filter(|(logical, ..)| !info.absent.iter().any(|absent| absent == logical))
+        .filter(|(logical, ..)| !(fat && *logical == "device"))
+        .map(|(logical, dist, per_target, marker)| ExtraPackage {
+            logical,
+            dist,
+            per_target,
+            marker,
+        })
+        .collect()
+}
+
+fn base(target: &str) -> &str {
+    target.split(':').next().unwrap_or(target)
+}
+
+fn base_targets(info: &DistInfo<'_>) -> Vec<String> {
+    let own = info.this_target.filter(|_| info.form == Form::Restricted);
+    let names: BTreeSet<&str> = match own {
+        Some(own) => BTreeSet::from([base(own)]),
+        None => info.available.iter().map(|name| base(name)).collect(),
+    };
+    names.into_iter().map(str::to_owned).collect()
+}
+
+/// A target that only one of two platforms has is only asked for there.
+fn marker(info: &DistInfo<'_>, target: &str) -> Option<&'static str> {
+    if info.linux.is_empty() || info.windows.is_empty() {
+        return None;
+    }
+    let within = |list: &[String]| list.iter().any(|name| base(name) == target);
+    match (within(info.linux), within(info.windows)) {
+        (true, false) => Some("sys_platform == \"linux\""),
+        (false, true) => Some("sys_platform == \"win32\""),
+        _ => None,
+    }
+}
+
+/// What setuptools would have left, for tools that read it.
+fn egg_info(info: &DistInfo<'_>, others: &[(String, String)]) -> Vec<(String, String)> {
+    let mut files = vec![
+        ("PKG-INFO", pkg_info(info)),
+        ("dependency_links.txt", "\n".to_owned()),
+        ("entry_points.txt", ENTRY_POINTS.to_owned()),
+        ("requires.txt", requires_txt(info)),
+        ("top_level.txt", "rocm_sdk\n".to_owned()),
+    ];
+    let mut sources: Vec<String> = others.iter().map(|(path, _)| path.clone()).collect();
+    sources.extend(files.iter().map(|(name, _)| format!("{EGG_INFO}/{name}")));
+    sources.push(format!("{EGG_INFO}/SOURCES.txt"));
+    sources.sort();
+    files.push(("SOURCES.txt", sources.join("\n")));
+    files
+        .into_iter()
+        .map(|(name, text)| (format!("{EGG_INFO}/{name}"), text))
+        .collect()
+}
+
+fn requires_txt(info: &DistInfo<'_>) -> String {
+    let mut sections: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (extra, requirements) in extras(info) {
+        sections.entry(extra.clone()).or_default();
+        for Requirement { pin, marker } in requirements {
+            let section = marker.map_or(extra.clone(), |marker| format!("{extra}:{marker}"));
+            sections.entry(section).or_default().push(pin);
+        }
+    }
+    let mut text = requires(info).join("\n") + "\n";
+    for (name, pins) in sections {
+        let _ = writeln!(text, "\n[{name}]");
+        for pin in pins {
+            let _ = writeln!(text, "{pin}");
+        }
+    }
+    text
+}
+
+/// Per directory the files first, then the directories, each by name.
+fn files_first(a: &str, b: &str) -> Ordering {
+    match (a.split_once('/'), b.split_once('/')) {
+        (None, Some(_)) => Ordering::Less,
+        (Some(_), None) => Ordering::Greater,
+        (Some((a, below_a)), Some((b, below_b))) if a == b => files_first(below_a, below_b),
+        _ => a.cmp(b),
+    }
+}
+
+#[cfg(test)]
+mod tests;

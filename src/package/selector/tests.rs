@@ -1,0 +1,225 @@
+//! The sdist's contents and metadata.
+
+use super::*;
+
+struct Set {
+    available: Vec<String>,
+    linux: Vec<String>,
+    windows: Vec<String>,
+    absent: Vec<String>,
+}
+
+impl Set {
+    fn new(linux: &[&str], windows: &[&str]) -> Self {
+        let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let mut available = [linux, windows].concat();
+        available.sort_unstable();
+        available.dedup();
+        Self {
+            available: texts(&available),
+            linux: texts(linux),
+            windows: texts(windows),
+            absent: Vec::new(),
+        }
+    }
+
+    fn info(&self, form: Form) -> DistInfo<'_> {
+        DistInfo {
+            version: "10.1.0a20260820",
+            nonce: "",
+            form,
+            default: self.available.first().map(String::as_str),
+            available: &self.available,
+            linux: &self.linux,
+            windows: &self.windows,
+            absent: &self.absent,
+            this_target: None,
+            this_package: "meta",
+            libraries_py_package: None,
+        }
+    }
+}
+
+fn text(info: &DistInfo<'_>, path: &str) -> String {
+    let files = files(info).unwrap();
+    let (_, bytes) = files
+        .into_iter()
+        .find(|(name, _)| name.as_str() == path)
+        .unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+fn head(text: &str) -> &str {
+    let start = text.find("Dynamic").unwrap();
+    &text[start..text.find("\n\n").unwrap()]
+}
+
+#[test]
+fn extras_and_markers_follow_the_targets_of_both_platforms() {
+    let set = Set::new(&["gfx1100", "gfx942"], &["gfx1100", "gfx1201"]);
+    insta::assert_snapshot!(head(&pkg_info(&set.info(Form::Split))), @r#"
+    Dynamic: provides-extra
+    Dynamic: requires-dist
+    Requires-Dist: rocm-sdk-core==10.1.0a20260820
+    Provides-Extra: libraries
+    Requires-Dist: rocm-sdk-libraries==10.1.0a20260820; extra == "libraries"
+    Provides-Extra: device
+    Provides-Extra: devel
+    Requires-Dist: rocm-sdk-devel==10.1.0a20260820; extra == "devel"
+    Provides-Extra: profiler
+    Requires-Dist: rocm-profiler==10.1.0a20260820; sys_platform == "linux" and extra == "profiler"
+    Provides-Extra: device-gfx1100
+    Requires-Dist: rocm-sdk-device-gfx1100==10.1.0a20260820; extra == "device-gfx1100"
+    Provides-Extra: device-gfx1201
+    Requires-Dist: rocm-sdk-device-gfx1201==10.1.0a20260820; sys_platform == "win32" and extra == "device-gfx1201"
+    Provides-Extra: device-gfx942
+    Requires-Dist: rocm-sdk-device-gfx942==10.1.0a20260820; sys_platform == "linux" and extra == "device-gfx942"
+    Provides-Extra: device-all
+    Requires-Dist: rocm-sdk-device-gfx1100==10.1.0a20260820; extra == "device-all"
+    Requires-Dist: rocm-sdk-device-gfx1201==10.1.0a20260820; sys_platform == "win32" and extra == "device-all"
+    Requires-Dist: rocm-sdk-device-gfx942==10.1.0a20260820; sys_platform == "linux" and extra == "device-all"
+    "#);
+}
+
+#[test]
+fn requirements_of_one_platform_have_sections_of_their_own() {
+    let set = Set::new(&["gfx1100", "gfx942"], &["gfx1100"]);
+    insta::assert_snapshot!(requires_txt(&set.info(Form::Split)), @r#"
+    rocm-sdk-core==10.1.0a20260820
+
+    [devel]
+    rocm-sdk-devel==10.1.0a20260820
+
+    [device]
+
+    [device-all]
+    rocm-sdk-device-gfx1100==10.1.0a20260820
+
+    [device-all:sys_platform == "linux"]
+    rocm-sdk-device-gfx942==10.1.0a20260820
+
+    [device-gfx1100]
+    rocm-sdk-device-gfx1100==10.1.0a20260820
+
+    [device-gfx942]
+
+    [device-gfx942:sys_platform == "linux"]
+    rocm-sdk-device-gfx942==10.1.0a20260820
+
+    [libraries]
+    rocm-sdk-libraries==10.1.0a20260820
+
+    [profiler]
+
+    [profiler:sys_platform == "linux"]
+    rocm-profiler==10.1.0a20260820
+    "#);
+}
+
+#[test]
+fn one_target_needs_no_choice_and_no_extras_of_its_own() {
+    let set = Set::new(&["gfx942:xnack+", "gfx942"], &[]);
+    let names: Vec<String> = extras(&set.info(Form::Split))
+        .into_iter()
+        .map(|(name, requirements)| {
+            let pins: Vec<String> = requirements.into_iter().map(|r| r.pin).collect();
+            format!("{name}: {}", pins.join(" "))
+        })
+        .collect();
+    insta::assert_snapshot!(names.join("\n"), @r"
+    libraries: rocm-sdk-libraries==10.1.0a20260820
+    device: rocm-sdk-device-gfx942==10.1.0a20260820
+    devel: rocm-sdk-devel==10.1.0a20260820
+    profiler: rocm-profiler==10.1.0a20260820
+    ");
+}
+
+#[test]
+fn a_legacy_set_has_libraries_per_family_and_no_device_extra() {
+    let set = Set::new(&["gfx110X-all", "gfx94X-dcgpu"], &[]);
+    let restricted = DistInfo {
+        this_target: Some("gfx94X-dcgpu"),
+        ..set.info(Form::Restricted)
+    };
+    let info = text(&restricted, "PKG-INFO");
+    assert!(info.contains("rocm-sdk-libraries-gfx94X-dcgpu==10.1.0a20260820; extra"));
+    assert!(!head(&info).contains("device"));
+    assert!(!text(&restricted, "src/rocm_sdk/_dist_info.py").contains("append('gfx110X-all')"));
+    let names: Vec<String> = extras(&set.info(Form::Legacy))
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "libraries",
+            "devel",
+            "profiler",
+            "libraries-gfx110X-all",
+            "libraries-gfx94X-dcgpu",
+            "libraries-all"
+        ]
+    );
+}
+
+#[test]
+fn a_set_without_targets_or_packages_still_has_an_sdist() {
+    let mut set = Set::new(&[], &[]);
+    set.absent = vec!["devel".into(), "profiler".into(), "device".into()];
+    let names: Vec<String> = extras(&set.info(Form::Split))
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(names, ["libraries"]);
+    assert!(files(&set.info(Form::Split)).is_ok());
+}
+
+#[test]
+fn the_files_come_in_the_order_of_an_sdist() {
+    let set = Set::new(&["gfx942"], &[]);
+    let names: Vec<String> = files(&set.info(Form::Split))
+        .unwrap()
+        .iter()
+        .map(|(path, _)| path.to_string())
+        .filter(|path| !path.contains("/rocm_sdk/_") && !path.contains("/tests/"))
+        .collect();
+    insta::assert_snapshot!(names.join("\n"), @r"
+    MANIFEST.in
+    PKG-INFO
+    README.md
+    pyproject.toml
+    rocm_build.py
+    setup.cfg
+    setup.py
+    src/rocm.egg-info/PKG-INFO
+    src/rocm.egg-info/SOURCES.txt
+    src/rocm.egg-info/dependency_links.txt
+    src/rocm.egg-info/entry_points.txt
+    src/rocm.egg-info/requires.txt
+    src/rocm.egg-info/top_level.txt
+    src/rocm_sdk/py.typed
+    ");
+}
+
+#[test]
+fn the_list_of_sources_is_sorted_and_leaves_out_what_is_made_later() {
+    let set = Set::new(&["gfx942"], &[]);
+    let info = set.info(Form::Split);
+    let listed = text(&info, "src/rocm.egg-info/SOURCES.txt");
+    assert!(!listed.ends_with('\n'));
+    let mut expected: Vec<String> = files(&info)
+        .unwrap()
+        .iter()
+        .map(|(path, _)| path.to_string())
+        .filter(|path| path != "PKG-INFO" && path != "setup.cfg")
+        .collect();
+    expected.sort();
+    assert_eq!(listed.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn the_extras_reach_into_the_package_only_through_its_generated_lines() {
+    let set = Set::new(&["gfx1100"], &["gfx1201"]);
+    let rendered = text(&set.info(Form::Split), "src/rocm_sdk/_dist_info.py");
+    assert!(rendered.ends_with("THIS_PACKAGE_ENTRY = ALL_PACKAGES['meta']\n"));
+}

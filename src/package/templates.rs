@@ -1,0 +1,97 @@
+//! The Python that ships inside the packages, embedded at compile time.
+//!
+//! It lives under `src/package/python/`, where it is linted and tested as ordinary Python.
+
+/// A file of a package: its name and its text.
+pub type Text = (&'static str, &'static str);
+
+macro_rules! texts {
+    ($root:literal: $($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("python/", $root, "/", $name)))),*]
+    };
+}
+
+/// The static part of `_dist_info.py`; `dist_info::render` adds the rest.
+pub const DIST_INFO: &str = include_str!("python/_dist_info.py");
+
+/// The description of the `rocm` package.
+pub const README: &str = include_str!("python/rocm/README.md");
+
+const ROCM_SDK: &[Text] = texts!("rocm/src/rocm_sdk":
+    "__init__.py",
+    "__main__.py",
+    "_archive.py",
+    "_devel.py",
+    "_device_links.py",
+    "_expand.py",
+    "_installed.py",
+    "_libraries.py",
+    "_links.py",
+    "_lock.py",
+    "_manifest.py",
+    "_problem.py",
+    "_process.py",
+    "_record.py",
+    "_versions.py",
+    "py.typed",
+    "tests/__init__.py",
+);
+
+const ROCM_TOP: &[Text] = texts!("rocm":
+    "MANIFEST.in",
+    "README.md",
+    "pyproject.toml",
+    "rocm_build.py",
+    "setup.py",
+);
+
+const CORE: &[Text] = texts!("rocm_sdk_core": "__init__.py", "_cli.py", "py.typed");
+const LIBRARIES: &[Text] = texts!("rocm_sdk_libraries": "__init__.py", "py.typed");
+const DEVEL: &[Text] = texts!("rocm_sdk_devel": "__init__.py", "py.typed");
+const PROFILER: &[Text] = texts!("rocm_profiler": "__init__.py", "_cli.py", "py.typed");
+
+/// The files of a package's pure part, by its logical name, without `_dist_info.py`.
+///
+/// Empty for packages that have none: a device package only adds files to the libraries.
+pub fn pure_package(logical: &str) -> &'static [Text] {
+    match logical {
+        "meta" => ROCM_SDK,
+        "core" => CORE,
+        "libraries" => LIBRARIES,
+        "devel" => DEVEL,
+        "profiler" => PROFILER,
+        _ => &[],
+    }
+}
+
+/// The files at the top of the `rocm` source distribution.
+pub fn sdist_top() -> &'static [Text] {
+    ROCM_TOP
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pure_package_is_typed_and_starts_with_its_purpose() {
+        for logical in ["meta", "core", "libraries", "devel", "profiler"] {
+            let files = pure_package(logical);
+            assert!(
+                files.iter().any(|(name, _)| *name == "py.typed"),
+                "{logical}"
+            );
+            for (name, text) in files.iter().filter(|(name, _)| *name != "py.typed") {
+                assert!(text.starts_with("\"\"\""), "{logical}: {name}");
+                assert!(text.ends_with('\n'), "{logical}: {name}");
+                assert!(!text.contains('\r'), "{logical}: {name}");
+                assert!(text.lines().count() < 500, "{logical}: {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_device_package_has_no_pure_part() {
+        assert!(pure_package("device").is_empty());
+    }
+}

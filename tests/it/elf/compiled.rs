@@ -1,0 +1,130 @@
+//! The linkers that the C compiler of this machine can use.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    sync::OnceLock,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Linker {
+    Bfd,
+    Gold,
+    Lld,
+    Mold,
+}
+
+/// All that are here. GNU ld and the one that comes with Rust always are; continuous integration
+/// has every one.
+pub(super) fn linkers() -> &'static [Linker] {
+    static FOUND: OnceLock<Vec<Linker>> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        let all = [Linker::Bfd, Linker::Gold, Linker::Lld, Linker::Mold];
+        let found: Vec<Linker> = all.into_iter().filter(|linker| linker.works()).collect();
+        say(&[format!("linkers: {found:?}")]);
+        let lacks = |linker| !found.contains(&linker);
+        assert!(
+            !lacks(Linker::Bfd),
+            "no GNU ld: install `gcc` and `binutils`"
+        );
+        assert!(
+            !lacks(Linker::Lld),
+            "no `rust-lld` beside rustc: install Rust with rustup"
+        );
+        if std::env::var_os("CI").is_some_and(|value| value == "true") {
+            assert_eq!(
+                found, all,
+                "a linker is missing: install `binutils` and `mold`"
+            );
+        }
+        found
+    })
+}
+
+impl Linker {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Bfd => "bfd",
+            Self::Gold => "gold",
+            Self::Lld => "lld",
+            Self::Mold => "mold",
+        }
+    }
+
+    /// Options that a linker does not know, whatever its version.
+    pub(super) fn lacks(self, options: &[&str]) -> bool {
+        let unknown = ["-Wl,-z,pack-relative-relocs", "-Wl,-z,noseparate-code"];
+        self == Self::Gold && options.iter().any(|option| unknown.contains(option))
+    }
+
+    pub(super) fn build(
+        self,
+        place: &Path,
+        source: &str,
+        flags: &[&str],
+        dependency: &Path,
+    ) -> PathBuf {
+        let code = place.join("source.c");
+        let built = place.join("built");
+        fs_err::write(&code, source).unwrap();
+        let output = self.compile(&code, &built, flags, Some(dependency));
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success(),
+            "{} {flags:?}: {errors}",
+            self.name()
+        );
+        built
+    }
+
+    fn compile(
+        self,
+        code: &Path,
+        built: &Path,
+        flags: &[&str],
+        dependency: Option<&Path>,
+    ) -> Output {
+        let mut command = Command::new("cc");
+        command
+            .args(["-O1", "-o"])
+            .arg(built)
+            .args(flags)
+            .arg(code)
+            .args(dependency);
+        command.arg(format!("-fuse-ld={}", self.name()));
+        if self == Self::Lld {
+            command
+                .arg("-B")
+                .arg(sysroot().join("lib/rustlib/x86_64-unknown-linux-gnu/bin/gcc-ld"));
+        }
+        command.output().expect("no C compiler: install `gcc`")
+    }
+
+    fn works(self) -> bool {
+        let place = tempfile::tempdir().unwrap();
+        let code = place.path().join("source.c");
+        fs_err::write(&code, "int f(void) { return 1; }").unwrap();
+        let output = self.compile(
+            &code,
+            &place.path().join("built"),
+            &["-shared", "-fPIC"],
+            None,
+        );
+        output.status.success()
+    }
+}
+
+/// Shows what a test saw, when it fails or is run with `--nocapture`.
+#[expect(clippy::print_stdout, reason = "the test harness keeps it")]
+pub(super) fn say(lines: &[String]) {
+    println!("{}", lines.join("\n"));
+}
+
+/// Where Rust keeps its own libraries and tools.
+pub(super) fn sysroot() -> PathBuf {
+    let output = Command::new("rustc")
+        .args(["--print", "sysroot"])
+        .output()
+        .unwrap();
+    PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
+}

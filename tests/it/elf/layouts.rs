@@ -1,0 +1,309 @@
+//! Every layout of the fixture writer: its dependency is found only through the new run path.
+
+use std::fmt::Write as _;
+
+use rocwheel::elf::{
+    Strategy, Untouchable,
+    write::{Executable, HashStyle, SharedObject, TableAt},
+};
+
+use crate::elf::load::{Place, linked, run, with_rpath};
+
+const GOAL: &str = "$ORIGIN/../somewhere/else:$ORIGIN/../dep";
+
+fn libraries() -> Vec<(&'static str, SharedObject)> {
+    let plain = SharedObject::new("libx.so.1")
+        .needs("liby.so.2")
+        .function("x_one", 1)
+        .calls("x", "y_answer")
+        .spare_dynamic_entries(2);
+    let kpack = plain
+        .clone()
+        .section(".rocm_kpack_ref", b"\x82\xb2")
+        .hollow_section(".hip_fatbin", 0x5123)
+        .unloaded_section(".comment", b"odd");
+    vec![
+        ("plain", plain.clone()),
+        ("RUNPATH", plain.clone().runpath("$ORIGIN")),
+        ("RPATH", plain.clone().rpath("$ORIGIN")),
+        ("both", plain.clone().rpath("/a").runpath("/b")),
+        ("RUNPATH with the goal", plain.clone().runpath(GOAL)),
+        (
+            "both, RPATH with the goal",
+            plain.clone().rpath(GOAL).runpath("/b"),
+        ),
+        ("no spare entry", plain.clone().spare_dynamic_entries(0)),
+        (
+            "no spare entry, RUNPATH",
+            plain.clone().spare_dynamic_entries(0).runpath("/a"),
+        ),
+        ("build id", plain.clone().build_id(&[7; 20])),
+        (
+            "build id and versions",
+            plain
+                .clone()
+                .build_id(&[7; 20])
+                .needs_version("libc.so.6", "GLIBC_2.2.5"),
+        ),
+        ("SysV hash", plain.clone().hash_style(HashStyle::SysV)),
+        (
+            "both hashes, no PHDR",
+            plain.clone().hash_style(HashStyle::Both).without_phdr(),
+        ),
+        (
+            "no section headers",
+            plain.clone().without_section_headers(),
+        ),
+        (
+            "no section headers, no spare entry",
+            plain
+                .clone()
+                .without_section_headers()
+                .spare_dynamic_entries(0),
+        ),
+        ("code first", plain.clone().code_first()),
+        ("code first, bss", plain.clone().code_first().bss(1 << 28)),
+        ("bss", plain.clone().bss(1 << 30)),
+        ("huge pages", plain.clone().page_size(0x20_0000).bss(4096)),
+        ("payload", plain.clone().payload(100_000)),
+        ("kpack, table at start", kpack.clone()),
+        (
+            "kpack",
+            kpack.clone().program_headers(TableAt::End { spare: 3 }),
+        ),
+        (
+            "kpack, no spare slot",
+            kpack.clone().program_headers(TableAt::End { spare: 0 }),
+        ),
+        (
+            "kpack, no spare entry",
+            kpack
+                .clone()
+                .program_headers(TableAt::End { spare: 3 })
+                .spare_dynamic_entries(0),
+        ),
+        (
+            "kpack, no PHDR",
+            kpack
+                .clone()
+                .program_headers(TableAt::End { spare: 3 })
+                .without_phdr(),
+        ),
+        (
+            "kpack, pinned",
+            kpack
+                .clone()
+                .program_headers(TableAt::EndPinned { spare: 3 }),
+        ),
+    ]
+}
+
+fn programs() -> Vec<(&'static str, Executable)> {
+    let plain = Executable::new()
+        .needs("liby.so.2")
+        .calls("y_answer")
+        .spare_dynamic_entries(2);
+    let kpack = plain.clone().hollow_section(".hip_fatbin", 0x5123);
+    vec![
+        ("plain", plain.clone()),
+        ("RUNPATH", plain.clone().runpath("$ORIGIN")),
+        ("no spare entry", plain.clone().spare_dynamic_entries(0)),
+        (
+            "fixed address",
+            plain.clone().at_fixed_address().bss(64 << 20),
+        ),
+        (
+            "fixed address, code first",
+            plain.clone().at_fixed_address().code_first(),
+        ),
+        ("code first, bss", plain.clone().code_first().bss(1 << 20)),
+        (
+            "code first, huge bss",
+            plain.clone().code_first().bss(1 << 30),
+        ),
+        (
+            "no section headers",
+            plain.clone().without_section_headers(),
+        ),
+        (
+            "kpack",
+            kpack.clone().program_headers(TableAt::End { spare: 3 }),
+        ),
+        (
+            "kpack, pinned",
+            kpack
+                .clone()
+                .program_headers(TableAt::EndPinned { spare: 3 }),
+        ),
+        (
+            "kpack, fixed",
+            kpack
+                .clone()
+                .at_fixed_address()
+                .program_headers(TableAt::EndPinned { spare: 0 }),
+        ),
+    ]
+}
+
+#[test]
+fn every_library_finds_its_dependency_after_the_change_and_only_then() {
+    let place = Place::new();
+    let answer = SharedObject::new("liby.so.2")
+        .function("y_answer", 42)
+        .build();
+    place.put("dep/liby.so.2", &answer);
+    let mut seen = String::new();
+    for (name, object) in libraries() {
+        let before = object.build();
+        let path = place.put("lib/before.so", &before);
+        if !name.contains("goal") {
+            assert!(linked(&path, "x").is_err(), "{name}");
+        }
+        let (plan, after) = with_rpath(&before, GOAL).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let path = place.put("lib/after.so", &after);
+        assert_eq!(linked(&path, "x"), Ok(42), "{name}");
+        assert_eq!(linked(&path, "x_one").unwrap_or(1), 1, "{name}");
+        assert_end_state(&after, GOAL, name);
+        let growth = after.len() - before.len();
+        writeln!(seen, "{name}: {:?} +{growth}", plan.strategy()).unwrap();
+    }
+    insta::assert_snapshot!(seen, @r"
+    plain: Evict +224
+    RUNPATH: Evict +232
+    RPATH: Evict +232
+    both: Evict +232
+    RUNPATH with the goal: Retag +0
+    both, RPATH with the goal: Retag +0
+    no spare entry: Evict +440
+    no spare entry, RUNPATH: Evict +232
+    build id: Evict +168
+    build id and versions: Evict +192
+    SysV hash: Evict +208
+    both hashes, no PHDR: Evict +152
+    no section headers: Extend +79
+    no section headers, no spare entry: Extend +288
+    code first: Relocate +11272
+    code first, bss: Relocate +480
+    bss: Evict +224
+    huge pages: Evict +224
+    payload: Evict +216
+    kpack, table at start: Evict +216
+    kpack: Extend +79
+    kpack, no spare slot: Extend +79
+    kpack, no spare entry: Extend +296
+    kpack, no PHDR: Extend +79
+    kpack, pinned: Extend +79
+    ");
+}
+
+#[test]
+fn every_program_finds_its_dependency_after_the_change_and_only_then() {
+    let place = Place::new();
+    let answer = SharedObject::new("liby.so.2")
+        .function("y_answer", 42)
+        .build();
+    place.put("dep/liby.so.2", &answer);
+    let mut seen = String::new();
+    for (name, object) in programs() {
+        let before = object.build();
+        assert!(run(&place.put("bin/before", &before)).is_err(), "{name}");
+        match with_rpath(&before, GOAL) {
+            Ok((plan, after)) => {
+                let path = place.put("bin/after", &after);
+                assert_eq!(run(&path), Ok((String::new(), 42)), "{name}");
+                assert_end_state(&after, GOAL, name);
+                let growth = after.len() - before.len();
+                writeln!(seen, "{name}: {:?} +{growth}", plan.strategy()).unwrap();
+            }
+            Err(error) => writeln!(seen, "{name}: {error}").unwrap(),
+        }
+    }
+    insta::assert_snapshot!(seen, @r"
+    plain: Evict +132
+    RUNPATH: Evict +140
+    no spare entry: Evict +344
+    fixed address: Evict +124
+    fixed address, code first: Relocate +11240
+    code first, bss: Relocate +1059728
+    code first, huge bss: an ELF file of a form that is not supported: no room for a program header, and too much memory in use to move them
+    no section headers: Extend +61
+    kpack: Relocate +28624
+    kpack, pinned: Extend +61
+    kpack, fixed: Extend +61
+    ");
+}
+
+/// One `DT_RPATH`, a second pass that changes nothing, and five other goals one after the other.
+fn assert_end_state(file: &[u8], goal: &str, name: &str) {
+    let facts = rocwheel::elf::read(file).unwrap().unwrap();
+    assert_eq!(
+        (facts.rpath.as_deref(), facts.runpath),
+        (Some(goal), None),
+        "{name}"
+    );
+    let (again, same) = with_rpath(file, goal).unwrap();
+    assert!(again.is_noop() && same == file, "{name}");
+    let place = Place::new();
+    place.put(
+        "other/liby.so.2",
+        &SharedObject::new("liby.so.2")
+            .function("y_answer", 43)
+            .build(),
+    );
+    let mut file = file.to_vec();
+    for count in 1..=5 {
+        let goal = format!("$ORIGIN/{}:$ORIGIN/../other", "x".repeat(count * 7));
+        file = with_rpath(&file, &goal)
+            .unwrap_or_else(|e| panic!("{name}, {count}: {e}"))
+            .1;
+    }
+    let path = place.put("lib/file", &file);
+    match facts.interpreter {
+        None => assert_eq!(linked(&path, "x"), Ok(43), "{name}"),
+        Some(_) => assert_eq!(run(&path), Ok((String::new(), 43)), "{name}"),
+    }
+    let (plan, removed) = with_rpath(&file, "").unwrap();
+    assert_eq!(plan.strategy(), Strategy::Retag, "{name}");
+    let facts = rocwheel::elf::read(&removed).unwrap().unwrap();
+    assert_eq!(facts.run_path(), None, "{name}");
+}
+
+#[test]
+fn files_without_a_run_path_are_left_alone_and_say_why() {
+    let library = SharedObject::new("libx.so.1").needs("liby.so.2").build();
+    let with = |offset: usize, byte: u8| {
+        let mut changed = library.clone();
+        changed[offset] = byte;
+        changed
+    };
+    let cases = [
+        ("static", Executable::new().exits(1).build()),
+        ("static-PIE", Executable::new().at_any_address().build()),
+        ("AMDGPU", with(18, 224)),
+        ("relocatable", with(16, 1)),
+        (
+            "loader",
+            SharedObject::new("ld-linux-x86-64.so.2").needs("x").build(),
+        ),
+        ("alone", SharedObject::new("libx.so").build()),
+        ("text", b"#!/bin/sh\n".to_vec()),
+        ("empty", Vec::new()),
+    ];
+    let mut seen = String::new();
+    for (name, file) in cases {
+        let (plan, after) = with_rpath(&file, GOAL).unwrap();
+        assert!(plan.is_noop() && after == file, "{name}");
+        let reason = plan.skipped().as_ref().map(Untouchable::to_string);
+        writeln!(seen, "{name}: {}", reason.unwrap()).unwrap();
+    }
+    insta::assert_snapshot!(seen, @r"
+    static: statically linked
+    static-PIE: statically linked, position independent
+    AMDGPU: not for x86-64
+    relocatable: neither an executable nor a shared object
+    loader: the dynamic loader
+    alone: needs no library and has no run path
+    text: not an ELF file
+    empty: not an ELF file
+    ");
+}
