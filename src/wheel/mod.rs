@@ -1,5 +1,6 @@
 //! Wheels and source distributions as files: names, metadata, RECORD, and the archives themselves.
 
+pub mod deflate;
 pub mod digest;
 pub mod dist_info;
 pub mod filename;
