@@ -13,6 +13,7 @@ pub(crate) mod sparse;
 pub mod tag;
 pub mod writer;
 
+pub use deflate::{Compression, Deflater, Level};
 pub use dist_info::{EntryPoint, entry_points_text, top_level_text, wheel_text};
 pub use filename::{SdistFilename, WheelFilename};
 pub use headers::Line;
@@ -20,4 +21,4 @@ pub use metadata::Metadata;
 pub use name::DistName;
 pub use record::Record;
 pub use tag::Tag;
-pub use writer::{Content, Method, Mode, Timestamp, ZipWriter};
+pub use writer::{Member, Method, Mode, Timestamp, ZipWriter};
