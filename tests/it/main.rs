@@ -7,3 +7,4 @@
 mod elf;
 #[path = "support/judges.rs"]
 mod judges;
+mod python;
