@@ -21,5 +21,4 @@ pub use metadata::Metadata;
 pub use name::DistName;
 pub use record::Record;
 pub use tag::Tag;
-pub use writer::{Content, Method, Mode, Timestamp, ZipWriter};
 pub use writer::{Member, Method, Mode, Timestamp, ZipWriter};

@@ -13,7 +13,7 @@ use crate::{
     run::Platform,
     target::{Target, TargetTable, split_list},
     version::Version,
-    wheel::Tag,
+    wheel::{Compression, Tag},
 };
 
 /// 1980-01-01, the first day that a wheel can name.
@@ -78,10 +78,14 @@ pub struct What {
     /// What goes into which package, instead of the built-in policy
     #[arg(long, value_name = "FILE", env = "ROCWHEEL_PACKAGES_FILE")]
     packages_file: Option<PathBuf>,
-    /// How hard wheels are compressed, 1 to 12; 0 stores
-    #[arg(long, value_name = "LEVEL", default_value_t = 6, env = "ROCWHEEL_COMPRESSION",
-          value_parser = clap::value_parser!(u8).range(0..=12))]
-    compression: u8,
+    /// How wheels are compressed: a level from 1 to 12, or `store`
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value_t,
+        env = "ROCWHEEL_COMPRESSION"
+    )]
+    compression: Compression,
     /// What members are dated with, in seconds since 1970
     #[arg(long, value_name = "SECONDS", default_value_t = FIRST_DAY, env = "SOURCE_DATE_EPOCH")]
     source_date_epoch: u64,
@@ -119,7 +123,7 @@ impl What {
     pub fn settings(&self) -> Settings {
         Settings {
             time: self.source_date_epoch,
-            level: i32::from(self.compression),
+            compression: self.compression,
         }
     }
 
