@@ -137,7 +137,7 @@ fn a_segment_that_no_loader_takes_is_refused() {
     };
     spoilt("misaligned", |f| add(f, |f| last_load(f) + ADDRESS, 8));
     spoilt("no power of two", |f| {
-        put(f, |f| last_load(f) + ALIGN, 0x1001)
+        put(f, |f| last_load(f) + ALIGN, 0x1001);
     });
     spoilt("over another", |f| {
         let offset = number(f, last_load(f) + OFFSET);
@@ -148,7 +148,7 @@ fn a_segment_that_no_loader_takes_is_refused() {
         add(f, |f| last_load(f) + MEMORY_SIZE, 1);
     });
     spoilt("larger than its memory", |f| {
-        add(f, |f| last_load(f) + FILE_SIZE, 1)
+        add(f, |f| last_load(f) + FILE_SIZE, 1);
     });
     spoilt("on the page of the one before", |f| {
         let at = segments(f, raw::LOAD);
@@ -262,7 +262,7 @@ fn strings_and_tables_that_changed_are_refused() {
     spoilt("strings elsewhere", |f| add(f, |f| entry(f, 5) + 8, 1));
     spoilt("strings too short", |f| put(f, |f| entry(f, 10) + 8, 5));
     spoilt("strings nowhere", |f| {
-        put(f, |f| entry(f, 5) + 8, 0x1234_5678)
+        put(f, |f| entry(f, 5) + 8, 0x1234_5678);
     });
     spoilt("an old string", |f| {
         let start = number(f, last_load(f) + OFFSET);

@@ -251,7 +251,7 @@ fn a_spare_slot_of_the_program_headers_is_used() {
     kpack.push(0);
     // An entry that means nothing, in place of a note.
     let mut empty = object.build_id(&[7; 20]).build();
-    let headers = (64..64 + 8 * 56).step_by(56);
+    let headers = (64..64 + 7 * 56).step_by(56);
     let note = headers.rev().find(|at| empty[*at] == 4).unwrap();
     empty[note] = 0;
     for (name, before) in [("kpack", kpack), ("empty", empty)] {
