@@ -81,11 +81,14 @@ pub trait Hint<T> {
 
 impl<T, E: Into<Error>> Hint<T> for Result<T, E> {
     fn hint(self, hint: impl Into<String>) -> Result<T> {
-        self.map_err(|error| {
-            let (error, hint) = (error.into(), hint.into());
-            Error::new(Hinted { error, hint })
-        })
+        self.map_err(|error| hinted(error, hint))
     }
+}
+
+/// An error with a hint, for where there is no `Result` yet.
+pub fn hinted(error: impl Into<Error>, hint: impl Into<String>) -> Error {
+    let (error, hint) = (error.into(), hint.into());
+    Error::new(Hinted { error, hint })
 }
 
 /// `Exit::of` and `render` look through it by the error's chain, so it also hands on its inside.

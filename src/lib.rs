@@ -9,6 +9,7 @@
 pub mod error;
 
 // Words: values with rules, and no I/O.
+pub mod digest;
 pub mod glob;
 pub mod relpath;
 pub mod target;

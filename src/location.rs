@@ -1,1 +1,450 @@
-//! To come.
+//! Places in object storage, and how they are written as URLs.
+
+use std::{
+    borrow::Borrow,
+    fmt::{self, Write as _},
+    net::Ipv4Addr,
+    str::FromStr,
+};
+
+use crate::relpath::RelPath;
+
+/// The name of an object: `/`-separated, relative, never empty, with no `.`, `..` or empty segment,
+/// no control character and no backslash.
+///
+/// It may end in one `/`: then it is a directory, and an object of that name is the page about it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(Box<str>);
+
+/// Why a text is not a `Key`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}: {text:?}")]
+pub struct InvalidKey {
+    text: String,
+    reason: &'static str,
+}
+
+/// The name of a bucket, as S3 allows it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bucket(Box<str>);
+
+/// Why a text is not a `Bucket`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}: {text:?}")]
+pub struct InvalidBucket {
+    text: String,
+    reason: &'static str,
+}
+
+/// An object or a directory in a bucket. Shown, and read, as `s3://bucket/key`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Location {
+    bucket: Bucket,
+    key: Key,
+}
+
+/// Why a text is not a `Location`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidLocation {
+    #[error("not a location such as `s3://bucket/key`: {0:?}")]
+    Form(String),
+    #[error(transparent)]
+    Bucket(#[from] InvalidBucket),
+    #[error(transparent)]
+    Key(#[from] InvalidKey),
+}
+
+impl Key {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub fn is_directory(&self) -> bool {
+        self.0.ends_with('/')
+    }
+
+    /// The directory of this name, with its `/`: what a listing must begin with, so that `1-linux`
+    /// does not list `1-linux-x`.
+    #[must_use]
+    pub fn directory(&self) -> Self {
+        Self(format!("{}/", self.trimmed()).into())
+    }
+
+    /// The object at `path` below it. A path may have control characters, which a key may not.
+    pub fn join(&self, path: &RelPath) -> Result<Self, InvalidKey> {
+        format!("{}/{path}", self.trimmed()).parse()
+    }
+
+    /// The path seen from a directory, when it lies below it.
+    pub fn relative_to(&self, directory: &Self) -> Option<RelPath> {
+        let rest = self.0.strip_prefix(directory.trimmed())?;
+        let rest = rest.strip_prefix('/')?;
+        rest.strip_suffix('/').unwrap_or(rest).parse().ok()
+    }
+
+    /// The same place as a path, without a directory's `/`.
+    #[expect(
+        clippy::missing_panics_doc,
+        reason = "a key obeys every rule of a path"
+    )]
+    pub fn to_path(&self) -> RelPath {
+        self.trimmed().parse().expect("a key is a path")
+    }
+
+    /// The last segment.
+    pub fn file_name(&self) -> &str {
+        let trimmed = self.trimmed();
+        trimmed.rsplit('/').next().unwrap_or(trimmed)
+    }
+
+    fn trimmed(&self) -> &str {
+        self.0.strip_suffix('/').unwrap_or(&self.0)
+    }
+
+    fn encoded(&self) -> String {
+        let segments: Vec<String> = self.0.split('/').map(percent_encode).collect();
+        segments.join("/")
+    }
+}
+
+impl Bucket {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Location {
+    pub fn new(bucket: Bucket, key: Key) -> Self {
+        Self { bucket, key }
+    }
+
+    pub fn bucket(&self) -> &Bucket {
+        &self.bucket
+    }
+
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The object at `path` below it.
+    pub fn join(&self, path: &RelPath) -> Result<Self, InvalidKey> {
+        Ok(Self::new(self.bucket.clone(), self.key.join(path)?))
+    }
+
+    /// The directory of this name, with its `/`.
+    #[must_use]
+    pub fn directory(&self) -> Self {
+        Self::new(self.bucket.clone(), self.key.directory())
+    }
+
+    /// `s3://bucket/key`, with nothing encoded.
+    pub fn s3(&self) -> String {
+        format!("s3://{}/{}", self.bucket, self.key)
+    }
+
+    /// The public address, at the endpoint that serves every region.
+    pub fn https(&self) -> String {
+        let (bucket, key) = (&self.bucket, self.key.encoded());
+        if bucket.as_str().contains('.') {
+            // The certificate is for one name before the endpoint's, not for a name with dots.
+            format!("https://s3.amazonaws.com/{bucket}/{key}")
+        } else {
+            format!("https://{bucket}.s3.amazonaws.com/{key}")
+        }
+    }
+}
+
+/// One segment of a URL's path: letters, digits, `-`, `.`, `_` and `~` stay, all else is `%XX`.
+///
+/// So `+` is `%2B`: S3 reads a bare one as a space.
+pub fn percent_encode(segment: &str) -> String {
+    let mut encoded = String::with_capacity(segment.len());
+    for byte in segment.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
+impl FromStr for Key {
+    type Err = InvalidKey;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let path = text.strip_suffix('/').unwrap_or(text);
+        let reason = if text.is_empty() {
+            "an empty key"
+        } else if text.starts_with('/') {
+            "a key that begins with `/`"
+        } else if text.chars().any(char::is_control) {
+            "a key with a control character"
+        } else if text.contains('\\') {
+            "a key with a backslash"
+        } else if path.split('/').any(str::is_empty) {
+            "a key with an empty segment"
+        } else if path.split('/').any(|segment| matches!(segment, "." | "..")) {
+            "a key with `.` or `..`"
+        } else {
+            return Ok(Self(text.into()));
+        };
+        Err(InvalidKey {
+            text: text.to_owned(),
+            reason,
+        })
+    }
+}
+
+impl FromStr for Bucket {
+    type Err = InvalidBucket;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+        let reason = if !(3..=63).contains(&text.len()) {
+            "a bucket's name has 3 to 63 characters"
+        } else if !text.chars().all(|c| is_edge(c) || matches!(c, '-' | '.')) {
+            "a bucket's name has small letters, digits, `-` and `.`"
+        } else if !text.starts_with(is_edge) || !text.ends_with(is_edge) || text.contains("..") {
+            "a bucket's name begins and ends with a letter or digit, and has no `..`"
+        } else if text.parse::<Ipv4Addr>().is_ok() {
+            "a bucket's name is no address"
+        } else {
+            return Ok(Self(text.into()));
+        };
+        Err(InvalidBucket {
+            text: text.to_owned(),
+            reason,
+        })
+    }
+}
+
+impl FromStr for Location {
+    type Err = InvalidLocation;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (bucket, key) = text
+            .strip_prefix("s3://")
+            .and_then(|rest| rest.split_once('/'))
+            .filter(|(_, key)| !key.is_empty())
+            .ok_or_else(|| InvalidLocation::Form(text.to_owned()))?;
+        Ok(Self::new(bucket.parse()?, key.parse()?))
+    }
+}
+
+impl Borrow<str> for Key {
+    fn borrow(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Display for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.s3())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(text: &str) -> Key {
+        text.parse().unwrap()
+    }
+
+    fn path(text: &str) -> RelPath {
+        text.parse().unwrap()
+    }
+
+    fn location(text: &str) -> Location {
+        text.parse().unwrap()
+    }
+
+    fn refusals<T>(texts: &[&str]) -> String
+    where
+        T: FromStr<Err: fmt::Display> + fmt::Debug,
+    {
+        let messages: Vec<String> = texts
+            .iter()
+            .map(|text| text.parse::<T>().err().unwrap().to_string())
+            .collect();
+        messages.join("\n")
+    }
+
+    #[test]
+    fn a_key_that_is_no_plain_path_is_refused_in_words() {
+        let refused = [
+            "", "/", "/a", "a//b", "a//", "./a", "a/..", "a/../b", "a\nb", "a\u{85}", "a\\b",
+        ];
+        insta::assert_snapshot!(refusals::<Key>(&refused), @r#"
+        an empty key: ""
+        a key that begins with `/`: "/"
+        a key that begins with `/`: "/a"
+        a key with an empty segment: "a//b"
+        a key with an empty segment: "a//"
+        a key with `.` or `..`: "./a"
+        a key with `.` or `..`: "a/.."
+        a key with `.` or `..`: "a/../b"
+        a key with a control character: "a\nb"
+        a key with a control character: "a\u{85}"
+        a key with a backslash: "a\\b"
+        "#);
+        for text in ["a", "a/", "a/b c+d", "1-linux/python/é/"] {
+            assert_eq!(key(text).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_directory_ends_in_one_slash() {
+        assert_eq!(key("a/b").directory(), key("a/b/"));
+        assert_eq!(key("a/b/").directory(), key("a/b/"));
+        assert!(key("a/").is_directory() && !key("a").is_directory());
+        assert_eq!(key("a/b/").file_name(), "b");
+        assert_eq!(key("a").file_name(), "a");
+        assert_eq!(key("a/b/").to_path(), path("a/b"));
+    }
+
+    #[test]
+    fn paths_go_below_a_key_and_come_back() {
+        for base in ["a/b", "a/b/"] {
+            let joined = key(base).join(&path("c/d.whl")).unwrap();
+            assert_eq!(joined, key("a/b/c/d.whl"));
+            assert_eq!(joined.relative_to(&key(base)), Some(path("c/d.whl")));
+            assert_eq!(key("a/b/c/").relative_to(&key(base)), Some(path("c")));
+            assert_eq!(key(base).relative_to(&key(base)), None);
+            assert_eq!(key("a/bc/d").relative_to(&key(base)), None);
+        }
+        insta::assert_snapshot!(key("a").join(&path("b\nc")).unwrap_err(), @r#"a key with a control character: "a/b\nc""#);
+    }
+
+    #[test]
+    fn a_name_that_no_bucket_can_have_is_refused_in_words() {
+        let long = "a".repeat(64);
+        let refused = [
+            "",
+            "ab",
+            &long,
+            "Therock",
+            "the_rock",
+            "-therock",
+            "therock.",
+            "the..rock",
+            "127.0.0.1",
+            "the/rock",
+        ];
+        insta::assert_snapshot!(refusals::<Bucket>(&refused), @r#"
+        a bucket's name has 3 to 63 characters: ""
+        a bucket's name has 3 to 63 characters: "ab"
+        a bucket's name has 3 to 63 characters: "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+        a bucket's name has small letters, digits, `-` and `.`: "Therock"
+        a bucket's name has small letters, digits, `-` and `.`: "the_rock"
+        a bucket's name begins and ends with a letter or digit, and has no `..`: "-therock"
+        a bucket's name begins and ends with a letter or digit, and has no `..`: "therock."
+        a bucket's name begins and ends with a letter or digit, and has no `..`: "the..rock"
+        a bucket's name is no address: "127.0.0.1"
+        a bucket's name has small letters, digits, `-` and `.`: "the/rock"
+        "#);
+    }
+
+    #[test]
+    fn a_location_reads_and_shows_as_s3() {
+        for text in ["s3://therock-ci-artifacts/1-linux/a+b c", "s3://abc/d/"] {
+            assert_eq!(location(text).to_string(), text);
+        }
+        let refused = [
+            "",
+            "s3://",
+            "s3://abc",
+            "s3://abc/",
+            "s3:///key",
+            "https://abc/d",
+            "s3://AB/c",
+            "s3://abc/../d",
+        ];
+        insta::assert_snapshot!(refusals::<Location>(&refused), @r#"
+        not a location such as `s3://bucket/key`: ""
+        not a location such as `s3://bucket/key`: "s3://"
+        not a location such as `s3://bucket/key`: "s3://abc"
+        not a location such as `s3://bucket/key`: "s3://abc/"
+        a bucket's name has 3 to 63 characters: ""
+        not a location such as `s3://bucket/key`: "https://abc/d"
+        a bucket's name has 3 to 63 characters: "AB"
+        a key with `.` or `..`: "../d"
+        "#);
+        let base = location("s3://abc/d");
+        assert_eq!(base.directory(), location("s3://abc/d/"));
+        assert_eq!(base.join(&path("e")).unwrap(), location("s3://abc/d/e"));
+        assert_eq!((base.bucket().as_str(), base.key().as_str()), ("abc", "d"));
+    }
+
+    #[test]
+    fn an_address_is_encoded_segment_by_segment() {
+        let table = [
+            (
+                "s3://therock-ci-artifacts/42-linux/python/dist/rocm-7.13.0.dev0+8027b7b9.tar.gz",
+                "https://therock-ci-artifacts.s3.amazonaws.com/42-linux/python/dist/rocm-7.13.0.dev0%2B8027b7b9.tar.gz",
+            ),
+            (
+                "s3://abc/rccl_test_gfx942:xnack+.tar.zst",
+                "https://abc.s3.amazonaws.com/rccl_test_gfx942%3Axnack%2B.tar.zst",
+            ),
+            ("s3://abc/simple/", "https://abc.s3.amazonaws.com/simple/"),
+            (
+                "s3://my.own.bucket/a b%c/é",
+                "https://s3.amazonaws.com/my.own.bucket/a%20b%25c/%C3%A9",
+            ),
+        ];
+        for (text, address) in table {
+            assert_eq!(location(text).https(), address);
+        }
+        assert_eq!(
+            percent_encode("a/b?c#d&(e)'~_"),
+            "a%2Fb%3Fc%23d%26%28e%29%27~_"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_key_leads_out_and_every_path_without_controls_is_one(text in "[a./\\\\é\n]{0,10}") {
+            let as_path = text.strip_suffix('/').unwrap_or(&text).parse::<RelPath>();
+            let is_key = text.parse::<Key>().is_ok();
+            prop_assert_eq!(is_key, as_path.is_ok() && !text.contains('\n'));
+            if is_key {
+                prop_assert_eq!(key(&text).to_path(), as_path.unwrap());
+            }
+        }
+
+        #[test]
+        fn an_encoded_segment_decodes_to_itself(text in "\\PC{0,12}") {
+            let encoded = percent_encode(&text);
+            prop_assert!(encoded.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~%".contains(&b)));
+            let mut decoded = Vec::new();
+            let mut rest = encoded.as_bytes();
+            while let [byte, after @ ..] = rest {
+                if *byte == b'%' {
+                    let digits = std::str::from_utf8(&after[..2]).unwrap();
+                    decoded.push(u8::from_str_radix(digits, 16).unwrap());
+                    rest = &after[2..];
+                } else {
+                    decoded.push(*byte);
+                    rest = after;
+                }
+            }
+            prop_assert_eq!(decoded, text.into_bytes());
+        }
+    }
+}

@@ -1,1 +1,57 @@
-//! To come.
+//! Archives: tar streams, read with suspicion and written the same everywhere, and what compresses
+//! them.
+
+mod compress;
+#[cfg(test)]
+pub(crate) mod craft;
+mod decompress;
+mod read;
+mod write;
+
+pub use compress::compress;
+pub use decompress::{BadStream, Decompressor};
+pub use read::TarReader;
+pub use write::{TarEntry, TarKind, TarPlan, TarStream};
+
+/// What an archive is, as its file name says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Format {
+    TarZst,
+    TarXz,
+}
+
+impl Format {
+    /// Both, the one to prefer first.
+    pub const ALL: [Self; 2] = [Self::TarZst, Self::TarXz];
+
+    /// `.tar.zst` or `.tar.xz`.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::TarZst => ".tar.zst",
+            Self::TarXz => ".tar.xz",
+        }
+    }
+
+    /// What `name` says it is; nothing when it is only an extension.
+    pub fn from_file_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| {
+            name.strip_suffix(format.extension())
+                .is_some_and(|stem| !stem.is_empty())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_name_says_the_format() {
+        let format = Format::from_file_name;
+        assert_eq!(format("blas_lib_gfx942.tar.zst"), Some(Format::TarZst));
+        assert_eq!(format("blas_lib_gfx942.tar.xz"), Some(Format::TarXz));
+        for other in ["a.tar.gz", "a.zst", ".tar.xz", "a.tar.zst.sha256sum", ""] {
+            assert_eq!(format(other), None, "{other}");
+        }
+    }
+}

@@ -1,8 +1,157 @@
 //! The verbs: dispatch, and what the process answers.
+//!
+//! A verb is a file here with `Args` (clap), then `pub fn run(args: &Args, world: &World) ->
+//! Result<()>`, a table of contents, then the pure functions it needs. It speaks through `World`.
+
+pub mod args;
+pub mod build;
+pub mod completions;
+pub mod index;
+pub mod man;
+pub mod pipeline;
+pub mod summary;
+#[cfg(test)]
+mod tests;
+pub mod upload;
 
 use std::process::ExitCode;
 
+use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    flag,
+};
+
+use self::args::GlobalArgs;
+use crate::{
+    console::Console,
+    error::{Context, Error, Exit, Hint, Result, Stop, anyhow, bail},
+};
+
+/// What a verb may reach outside its arguments.
+pub struct World {
+    pub console: Console,
+    /// Set when the user asks to stop: hand it to whatever takes long.
+    pub stop: Stop,
+}
+
+/// Takes a ROCm CI run to `pip install`
+#[derive(Debug, Parser)]
+#[command(
+    name = "rocwheel",
+    version = version(),
+    arg_required_else_help = true,
+    max_term_width = 100,
+    after_help = "Exit codes: 0 done, 1 the answer is no, 2 could not try, 130 interrupted"
+)]
+struct Cli {
+    #[command(flatten)]
+    global: GlobalArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Pipeline(pipeline::Args),
+    Build(build::Args),
+    Index(index::Args),
+    Upload(upload::Args),
+    Summary(summary::Args),
+    #[command(hide = true)]
+    Completions(completions::Args),
+    #[command(hide = true)]
+    Man(man::Args),
+}
+
+impl Command {
+    fn run(&self, world: &World) -> Result<()> {
+        match self {
+            Self::Pipeline(args) => pipeline::run(args, world),
+            Self::Build(args) => build::run(args, world),
+            Self::Index(args) => index::run(args, world),
+            Self::Upload(args) => upload::run(args, world),
+            Self::Summary(args) => summary::run(args, world),
+            Self::Completions(args) => completions::run(args, world),
+            Self::Man(args) => man::run(args, world),
+        }
+    }
+}
+
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    ExitCode::SUCCESS
+    let exit = match args::parse::<Cli>() {
+        Ok(cli) => obey(&cli),
+        Err(refusal) => refuse(&refusal),
+    };
+    ExitCode::from(exit.code())
+}
+
+fn obey(cli: &Cli) -> Exit {
+    let world = World {
+        console: Console::of_this_process(&cli.global.options()),
+        stop: Stop::default(),
+    };
+    let result = listen(&world.stop).and_then(|()| cli.command.run(&world));
+    end(result, |error| world.console.error(error))
+}
+
+/// What clap says instead of a command line: help and version, or what is wrong with it.
+fn refuse(refusal: &clap::Error) -> Exit {
+    let console = Console::of_this_process(&args::globals::<Cli>().options());
+    let rendered = refusal.render();
+    let text = rendered.to_string();
+    if refusal.use_stderr() {
+        let result = usage_error(refusal.kind(), &text);
+        end(result, |error| console.error_as(error, &text))
+    } else {
+        let result = console.styled(&rendered.ansi().to_string());
+        end(result, |error| console.error(error))
+    }
+}
+
+fn end(result: Result<()>, tell: impl FnOnce(&Error)) -> Exit {
+    match result {
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            tell(&error);
+            Exit::of(&error)
+        }
+    }
+}
+
+/// The message and the tips in what clap says, without the usage that stands below them.
+fn usage_error(kind: ErrorKind, text: &str) -> Result<()> {
+    if kind == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        bail!("no command was given");
+    }
+    let message = text.lines().next().unwrap_or_default();
+    let error = anyhow!("{}", message.trim_start_matches("error: "));
+    let tips = text.lines().filter_map(|line| line.strip_prefix("  tip: "));
+    tips.rev().fold(Err(error), Hint::hint)
+}
+
+/// The first signal asks the work to stop between two pieces; the second ends the process.
+fn listen(stop: &Stop) -> Result<()> {
+    let code = i32::from(Exit::Interrupted.code());
+    for signal in [SIGINT, SIGTERM] {
+        flag::register_conditional_shutdown(signal, code, stop.flag())
+            .and_then(|_| flag::register(signal, stop.flag()))
+            .context("listen for signals")?;
+    }
+    Ok(())
+}
+
+/// The command tree, for what describes it.
+fn command() -> clap::Command {
+    args::tidy(Cli::command())
+}
+
+/// `0.1.0`, or `0.1.0 (0123abc)` when the build knew its commit.
+fn version() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match option_env!("ROCWHEEL_COMMIT") {
+        None | Some("") => version.to_owned(),
+        Some(commit) => format!("{version} ({commit})"),
+    }
 }

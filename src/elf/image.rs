@@ -6,14 +6,17 @@ use goblin::{
         Dynamic, Elf, Header, ProgramHeader, SectionHeader,
         header::{EI_CLASS, EI_DATA, ELFCLASS32, ELFCLASS64, ELFDATA2LSB, ELFDATA2MSB},
         program_header::{PT_DYNAMIC, PT_LOAD},
+        section_header::{SHF_TLS, SHT_NOBITS},
     },
 };
 
 use crate::elf::{ElfError, ReadAt, source::read_exact_at};
 
-/// More than any file has: a table of 65,536 entries.
-const MAX_DYNAMIC: u64 = 1 << 20;
-const MAX_STRING: u64 = 1 << 20;
+/// More than any file has: a table of 4,096 entries.
+const MAX_DYNAMIC: u64 = 1 << 16;
+
+/// Longer than any path; only run paths come near.
+const MAX_TEXT: u64 = 1 << 16;
 
 pub(super) struct Image<'a, R: ?Sized> {
     source: &'a R,
@@ -77,6 +80,22 @@ impl<'a, R: ReadAt + ?Sized> Image<'a, R> {
 
     pub(super) fn len(&self) -> u64 {
         self.source.len()
+    }
+
+    /// Whether the file holds debug information alone: the tables of the file that it was split
+    /// from are named, and their bytes are not there.
+    pub(super) fn is_debug_only(&self, sections: &[SectionHeader]) -> bool {
+        let Some(place) = self.segment(PT_DYNAMIC) else {
+            return false;
+        };
+        // Before binutils 2.35 the program headers went on to tell of bytes.
+        place.p_filesz == 0
+            || sections.iter().any(|section| {
+                section.sh_type == SHT_NOBITS
+                    && section.sh_addr == place.p_vaddr
+                    && section.sh_size > 0
+                    && section.sh_flags & u64::from(SHF_TLS) == 0
+            })
     }
 
     /// The dynamic table, spare slots and all; empty when there is none.
@@ -151,7 +170,8 @@ impl<'a, R: ReadAt + ?Sized> Image<'a, R> {
     pub(super) fn text(&self, what: &str, offset: u64, end: u64) -> Result<Vec<u8>, ElfError> {
         let mut text = Vec::new();
         let mut at = offset;
-        while at < end && (text.len() as u64) < MAX_STRING {
+        let end = end.min(offset.saturating_add(MAX_TEXT));
+        while at < end {
             let chunk = self.bytes(what, at, (end.saturating_sub(at)).min(256))?;
             if let Some(nul) = chunk.iter().position(|byte| *byte == 0) {
                 text.extend(chunk.iter().take(nul));

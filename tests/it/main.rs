@@ -1,10 +1,10 @@
 //! One integration binary, so that it links once.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test has nobody to hand an error to"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod architecture;
+mod cli;
 mod elf;
-#[path = "support/judges.rs"]
 mod judges;
+mod launcher;
 mod python;
+mod store;

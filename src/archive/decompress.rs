@@ -1,0 +1,279 @@
+//! Reading through a compression that may be cut off, damaged, or not what the name says.
+
+use std::io::{self, BufReader, Read};
+
+use xz2::{bufread::XzDecoder, stream};
+use zstd::stream::read::Decoder as ZstdDecoder;
+
+use crate::archive::Format;
+
+/// A window of 128 MiB, what `zstd` itself reads unless told otherwise; `--ultra -22` stays inside.
+const ZSTD_WINDOW_LOG: u32 = 27;
+/// `xz -9` needs 65 MiB.
+const XZ_MEMORY: u64 = 512 << 20;
+
+/// Why there is nothing more to read. An error of the source itself is passed on as it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadStream {
+    #[error("the {0} data is cut off")]
+    Truncated(&'static str),
+    #[error("this is not {0} data")]
+    Foreign(&'static str),
+    #[error("something follows the end of the {0} data")]
+    Trailing(&'static str),
+    #[error("the {0} data needs more memory than {1} MiB to read")]
+    Memory(&'static str, u64),
+    #[error("the {0} data is damaged: {1}")]
+    Damaged(&'static str, String),
+}
+
+/// The tar inside, from all frames or streams of the source, up to the source's very end.
+pub struct Decompressor<R: Read> {
+    decoder: Decoder<R>,
+    begun: bool,
+    ended: bool,
+}
+
+enum Decoder<R: Read> {
+    Zstd(ZstdDecoder<'static, BufReader<Source<R>>>),
+    Xz(XzDecoder<BufReader<Source<R>>>),
+}
+
+/// Remembers whether an error was the source's own.
+struct Source<R> {
+    inner: R,
+    failed: bool,
+}
+
+impl<R: Read> Decompressor<R> {
+    pub fn new(format: Format, source: R) -> io::Result<Self> {
+        let source = Source {
+            inner: source,
+            failed: false,
+        };
+        let decoder = match format {
+            Format::TarZst => {
+                let mut decoder = ZstdDecoder::new(source)?;
+                decoder.window_log_max(ZSTD_WINDOW_LOG)?;
+                Decoder::Zstd(decoder)
+            }
+            Format::TarXz => {
+                let stream = stream::Stream::new_stream_decoder(XZ_MEMORY, stream::CONCATENATED)?;
+                Decoder::Xz(XzDecoder::new_stream(BufReader::new(source), stream))
+            }
+        };
+        Ok(Self {
+            decoder,
+            begun: false,
+            ended: false,
+        })
+    }
+
+    fn source(&self) -> &Source<R> {
+        match &self.decoder {
+            Decoder::Zstd(decoder) => decoder.get_ref().get_ref(),
+            Decoder::Xz(decoder) => decoder.get_ref().get_ref(),
+        }
+    }
+
+    fn explain(&self, error: io::Error) -> io::Error {
+        if self.source().failed {
+            return error;
+        }
+        let reason = match &self.decoder {
+            Decoder::Zstd(_) => explain_zstd(&error, self.begun),
+            Decoder::Xz(_) => explain_xz(&error),
+        };
+        io::Error::new(io::ErrorKind::InvalidData, reason)
+    }
+}
+
+impl<R: Read> Read for Decompressor<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.ended || buf.is_empty() {
+            return Ok(0);
+        }
+        let read = match &mut self.decoder {
+            Decoder::Zstd(decoder) => decoder.read(buf),
+            Decoder::Xz(decoder) => decoder.read(buf),
+        };
+        let read = read.map_err(|error| self.explain(error))?;
+        self.begun |= read > 0;
+        self.ended = read == 0;
+        Ok(read)
+    }
+}
+
+impl<R: Read> Read for Source<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let result = self.inner.read(buf);
+            match &result {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => self.failed = true,
+                Ok(_) => {}
+            }
+            return result;
+        }
+    }
+}
+
+/// The library gives nothing but a text; tests hold that it stays what it is.
+fn explain_zstd(error: &io::Error, begun: bool) -> BadStream {
+    let text = error.to_string();
+    match text.as_str() {
+        _ if error.kind() == io::ErrorKind::UnexpectedEof => BadStream::Truncated("zstd"),
+        "Unknown frame descriptor" if begun => BadStream::Trailing("zstd"),
+        "Unknown frame descriptor" => BadStream::Foreign("zstd"),
+        "Frame requires too much memory for decoding" => {
+            BadStream::Memory("zstd", 1 << (ZSTD_WINDOW_LOG - 20))
+        }
+        _ => BadStream::Damaged("zstd", text),
+    }
+}
+
+fn explain_xz(error: &io::Error) -> BadStream {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+    match cause {
+        _ if error.kind() == io::ErrorKind::UnexpectedEof => BadStream::Truncated("xz"),
+        Some(stream::Error::Format) => BadStream::Foreign("xz"),
+        Some(stream::Error::MemLimit) => BadStream::Memory("xz", XZ_MEMORY >> 20),
+        _ => BadStream::Damaged("xz", error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::archive::compress;
+
+    const TEXT: &[u8] = b"the tar inside, long enough to be worth it, it, it, it, it, it, it, it";
+
+    fn compressed(format: Format) -> Vec<u8> {
+        let mut out = Vec::new();
+        compress(format, TEXT, &mut out).unwrap();
+        out
+    }
+
+    fn read(format: Format, source: impl Read) -> Result<Vec<u8>, String> {
+        let mut out = Vec::new();
+        Decompressor::new(format, source)
+            .and_then(|mut decompressor| decompressor.read_to_end(&mut out))
+            .map(|_| out)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn several_frames_or_streams_are_one_text() {
+        for format in Format::ALL {
+            let twice = [compressed(format), compressed(format)].concat();
+            assert_eq!(read(format, twice.as_slice()).unwrap(), TEXT.repeat(2));
+        }
+    }
+
+    #[test]
+    fn a_reader_at_its_end_stays_there() {
+        for format in Format::ALL {
+            let bytes = compressed(format);
+            let mut decompressor = Decompressor::new(format, bytes.as_slice()).unwrap();
+            io::copy(&mut decompressor, &mut io::sink()).unwrap();
+            assert_eq!(decompressor.read(&mut [0; 9]).unwrap(), 0);
+        }
+    }
+
+    #[test]
+    fn data_cut_off_anywhere_is_an_error() {
+        for format in Format::ALL {
+            let bytes = compressed(format);
+            for len in 0..bytes.len() {
+                let error = read(format, &bytes[..len]).unwrap_err();
+                assert!(error.ends_with("is cut off"), "{format:?} {len}: {error}");
+            }
+        }
+        insta::assert_snapshot!(read(Format::TarZst, io::empty()).unwrap_err(), @"the zstd data is cut off");
+        insta::assert_snapshot!(read(Format::TarXz, io::empty()).unwrap_err(), @"the xz data is cut off");
+    }
+
+    #[test]
+    fn data_that_is_something_else_is_refused() {
+        let page = b"<html><body>404 Not Found</body></html>".as_slice();
+        insta::assert_snapshot!(read(Format::TarZst, page).unwrap_err(), @"this is not zstd data");
+        insta::assert_snapshot!(read(Format::TarXz, page).unwrap_err(), @"this is not xz data");
+        let xz = compressed(Format::TarXz);
+        insta::assert_snapshot!(read(Format::TarZst, xz.as_slice()).unwrap_err(), @"this is not zstd data");
+    }
+
+    #[test]
+    fn garbage_after_the_end_is_refused() {
+        let with_tail = |format| [compressed(format), b"and then some".to_vec()].concat();
+        let error = |format| read(format, with_tail(format).as_slice()).unwrap_err();
+        insta::assert_snapshot!(error(Format::TarZst), @"something follows the end of the zstd data");
+        insta::assert_snapshot!(error(Format::TarXz), @"the xz data is damaged: lzma data error");
+    }
+
+    #[test]
+    fn a_flipped_bit_is_found_by_the_checksum() {
+        for format in Format::ALL {
+            let mut bytes = compressed(format);
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+            read(format, bytes.as_slice()).unwrap_err();
+        }
+        let mut zst = compressed(Format::TarZst);
+        let last = zst.len() - 1;
+        zst[last] ^= 1;
+        insta::assert_snapshot!(read(Format::TarZst, zst.as_slice()).unwrap_err(), @"the zstd data is damaged: Restored data doesn't match checksum");
+        let mut xz = compressed(Format::TarXz);
+        xz[40] ^= 1;
+        insta::assert_snapshot!(read(Format::TarXz, xz.as_slice()).unwrap_err(), @"the xz data is damaged: lzma data error");
+    }
+
+    #[test]
+    fn a_window_of_128_mib_is_read_and_a_larger_one_refused() {
+        let with_window = |log| {
+            let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+            encoder.window_log(log).unwrap();
+            encoder.write_all(TEXT).unwrap();
+            encoder.finish().unwrap()
+        };
+        assert_eq!(
+            read(Format::TarZst, with_window(27).as_slice()).unwrap(),
+            TEXT
+        );
+        insta::assert_snapshot!(read(Format::TarZst, with_window(28).as_slice()).unwrap_err(), @"the zstd data needs more memory than 128 MiB to read");
+    }
+
+    #[test]
+    fn an_xz_dictionary_beyond_the_limit_is_refused() {
+        let mut bytes = compressed(Format::TarXz);
+        // The block header, 12 bytes in: its length, flags, LZMA2, one property; then its checksum.
+        assert_eq!(bytes[12..16], [2, 0, 0x21, 1]);
+        bytes[16] = 40;
+        let checksum = crc32fast::hash(&bytes[12..20]);
+        bytes[20..24].copy_from_slice(&checksum.to_le_bytes());
+        insta::assert_snapshot!(read(Format::TarXz, bytes.as_slice()).unwrap_err(), @"the xz data needs more memory than 512 MiB to read");
+    }
+
+    #[test]
+    fn an_error_of_the_source_is_passed_on() {
+        struct Broken<'a>(&'a [u8]);
+        impl Read for Broken<'_> {
+            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+                match self.0.read(buf) {
+                    Ok(0) => Err(io::Error::new(
+                        io::ErrorKind::UnexpectedEof,
+                        "connection closed",
+                    )),
+                    other => other,
+                }
+            }
+        }
+        for format in Format::ALL {
+            let bytes = compressed(format);
+            let error = read(format, Broken(&bytes[..bytes.len() - 3])).unwrap_err();
+            assert_eq!(error, "connection closed");
+        }
+    }
+}

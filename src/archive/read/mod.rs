@@ -1,0 +1,285 @@
+//! The members of a tar from outside, each checked before it is handed out.
+//!
+//! The `tar` crate reads the fields of headers; the walk is here, because that crate holds extension
+//! headers of any size in memory and takes a stream without an end mark for whole.
+
+use std::io::{self, Read};
+
+use tar::Header;
+
+use crate::{
+    archive::{TarEntry, TarKind},
+    error::{Context, Result, bail, ensure},
+    relpath::RelPath,
+};
+
+mod extension;
+
+use extension::Extension;
+
+const BLOCK: usize = 512;
+/// No system opens a longer path.
+const NAME_MAX: usize = 4096;
+
+/// Walks through a tar: `next_entry`, then the content of the file through `Read`.
+pub struct TarReader<R> {
+    source: R,
+    /// How many bytes the tar may have, all told.
+    max_len: u64,
+    /// How many bytes were read.
+    at: u64,
+    /// How much of the current file was not read, and how much padding follows it.
+    due: u64,
+    padding: u64,
+    ended: bool,
+}
+
+impl<R: Read> TarReader<R> {
+    pub fn new(source: R, max_len: u64) -> Self {
+        Self {
+            source,
+            max_len,
+            at: 0,
+            due: 0,
+            padding: 0,
+            ended: false,
+        }
+    }
+
+    /// The next member, past whatever is left of the one before.
+    ///
+    /// Nothing comes only when the end mark was there and nothing but padding after it.
+    pub fn next_entry(&mut self) -> Result<Option<TarEntry>> {
+        let mut extension = Extension::default();
+        self.skip_content()?;
+        while !self.ended {
+            let start = self.at;
+            let block = self.block()?;
+            if block == [0; BLOCK] {
+                ensure!(
+                    extension == Extension::default(),
+                    "the tar announces a member and ends instead"
+                );
+                self.finish()?;
+                break;
+            }
+            let header = Header::from_byte_slice(&block);
+            let entry = self
+                .take_header(header, &mut extension)
+                .with_context(|| format!("read the tar header at byte {start}"))?;
+            if let Some(entry) = entry {
+                self.announce(&entry)?;
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A member, or nothing when the header only says something about the next one.
+    fn take_header(
+        &mut self,
+        header: &Header,
+        extension: &mut Extension,
+    ) -> Result<Option<TarEntry>> {
+        check_sum(header)?;
+        let len = header.entry_size()?;
+        let kind = header.entry_type().as_byte();
+        if !extension::is_extension(kind) {
+            return member(header, len, std::mem::take(extension)).map(Some);
+        }
+        ensure!(
+            len <= extension::MAX_LEN,
+            "an extension header of {len} bytes, where {} are plenty",
+            extension::MAX_LEN
+        );
+        let mut content = vec![0; usize::try_from(len)?];
+        self.due = len;
+        self.padding = padding(len);
+        self.read_exact(&mut content)?;
+        self.skip_content()?;
+        extension.add(kind, &content)?;
+        Ok(None)
+    }
+
+    /// Makes the content of a file readable, if it may be that long.
+    fn announce(&mut self, entry: &TarEntry) -> Result<()> {
+        if let TarKind::File { len, .. } = entry.kind {
+            let end = self.at.checked_add(len);
+            ensure!(
+                end.is_some_and(|end| end <= self.max_len),
+                "`{}` has {len} bytes, and takes the archive beyond {} bytes",
+                entry.path,
+                self.max_len
+            );
+            self.due = len;
+            self.padding = padding(len);
+        }
+        Ok(())
+    }
+
+    fn skip_content(&mut self) -> Result<()> {
+        self.due = self.due.saturating_add(std::mem::take(&mut self.padding));
+        io::copy(self, &mut io::sink())?;
+        Ok(())
+    }
+
+    fn block(&mut self) -> Result<[u8; BLOCK]> {
+        let mut block = [0; BLOCK];
+        self.due = BLOCK as u64;
+        self.read_exact(&mut block)?;
+        Ok(block)
+    }
+
+    /// Reads what follows a block of zeros: another one, and then nothing that is not zero.
+    fn finish(&mut self) -> Result<()> {
+        ensure!(
+            self.block()? == [0; BLOCK],
+            "half an end mark at byte {} of the tar",
+            self.at - 2 * BLOCK as u64
+        );
+        let mut step = vec![0; 64 * 1024];
+        loop {
+            let read = self.read_source(&mut step)?;
+            if read == 0 {
+                self.ended = true;
+                return Ok(());
+            }
+            let (step, _) = step.split_at(read);
+            ensure!(
+                step.iter().all(|&byte| byte == 0),
+                "something follows the end of the tar"
+            );
+        }
+    }
+
+    fn read_source(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.source.read(buf) {
+                Ok(read) => {
+                    self.at += read as u64;
+                    if self.at > self.max_len {
+                        let text = format!("the archive goes beyond {} bytes", self.max_len);
+                        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+                    }
+                    return Ok(read);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// The content of the current file: as long as announced, or an error.
+impl<R: Read> Read for TarReader<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.due).map_or(buf.len(), |due| due.min(buf.len()));
+        if most == 0 {
+            return Ok(0);
+        }
+        let (buf, _) = buf.split_at_mut(most);
+        let read = self.read_source(buf)?;
+        if read == 0 {
+            let text = format!("the tar is cut off at byte {}", self.at);
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+        }
+        self.due -= read as u64;
+        Ok(read)
+    }
+}
+
+fn padding(len: u64) -> u64 {
+    len.wrapping_neg() % BLOCK as u64
+}
+
+fn check_sum(header: &Header) -> Result<()> {
+    let bytes = header.as_bytes().iter().enumerate();
+    // The field of the sum itself counts as blanks.
+    let sum: u32 = bytes
+        .map(|(at, &byte)| u32::from(if (148..156).contains(&at) { b' ' } else { byte }))
+        .sum();
+    let stated = header.cksum().ok().context("this is not a tar header")?;
+    ensure!(
+        sum == stated,
+        "its checksum is {stated}, and should be {sum}"
+    );
+    Ok(())
+}
+
+fn member(header: &Header, len: u64, extension: Extension) -> Result<TarEntry> {
+    let name = match extension.path {
+        Some(name) => name,
+        None => text(&header.path_bytes())?,
+    };
+    let kind = header.entry_type().as_byte();
+    let path = name.strip_suffix('/').filter(|_| kind == b'5');
+    let path: RelPath = path.unwrap_or(&name).parse()?;
+    let len = real_len(len, extension.size).with_context(|| format!("`{path}`"))?;
+    let link = || match extension.link {
+        Some(link) => Ok(link),
+        None => text(&header.link_name_bytes().unwrap_or_default()),
+    };
+    let kind = match kind {
+        0 | b'0' => {
+            let executable = header.mode()? & 0o111 != 0;
+            TarKind::File { len, executable }
+        }
+        b'1' => TarKind::Hardlink(
+            link()?
+                .parse()
+                .with_context(|| format!("hard link `{path}`"))?,
+        ),
+        b'2' => TarKind::Symlink(link_text(&path, link()?)?),
+        b'5' => TarKind::Directory,
+        other => bail!("`{path}` is {}", describe(other)),
+    };
+    if !matches!(kind, TarKind::File { .. }) {
+        ensure!(len == 0, "`{path}` is no file, and has {len} bytes");
+    }
+    Ok(TarEntry { path, kind })
+}
+
+fn text(bytes: &[u8]) -> Result<String> {
+    ensure!(
+        bytes.len() <= NAME_MAX,
+        "a name of {} bytes, where {NAME_MAX} are allowed",
+        bytes.len()
+    );
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Ok(text.to_owned()),
+        Err(_) => bail!(
+            "a name that is not UTF-8: {:?}",
+            String::from_utf8_lossy(bytes)
+        ),
+    }
+}
+
+fn link_text(path: &RelPath, text: String) -> Result<String> {
+    ensure!(!text.is_empty(), "link `{path}` leads nowhere");
+    ensure!(!text.contains('\0'), "link `{path}` has a NUL: {text:?}");
+    Ok(text)
+}
+
+/// A header that cannot hold the length holds 0 or the most it can; anything else contradicts.
+fn real_len(plain: u64, extended: Option<u64>) -> Result<u64> {
+    const MOST: u64 = 0o777_7777_7777;
+    match extended {
+        None => Ok(plain),
+        Some(len) if plain == len || plain == 0 || plain == MOST => Ok(len),
+        Some(len) => bail!("its header says {plain} bytes, its extension {len}"),
+    }
+}
+
+fn describe(kind: u8) -> String {
+    match kind {
+        b'3' => "a character device".to_owned(),
+        b'4' => "a block device".to_owned(),
+        b'6' => "a named pipe".to_owned(),
+        b'7' => "a contiguous file".to_owned(),
+        b'S' => "a sparse file".to_owned(),
+        other => format!("of an unknown kind: {:?}", char::from(other)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

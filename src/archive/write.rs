@@ -1,0 +1,313 @@
+//! A tar whose length is known before its first byte, and whose bytes depend on its plan alone.
+
+use std::{
+    io::{self, Read},
+    sync::Arc,
+};
+
+use tar::{EntryType, Header};
+
+use crate::{
+    error::{Context, Result, ensure},
+    relpath::RelPath,
+};
+
+const BLOCK: usize = 512;
+/// What an eleven-digit octal field of a header can hold; beyond it stands a pax record.
+const OCTAL_MAX: u64 = 0o777_7777_7777;
+/// What a name field of a header can hold.
+const NAME_MAX: usize = 100;
+/// Two blocks of zeros end an archive.
+const END: usize = 1024;
+
+/// One member of an archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TarEntry {
+    pub path: RelPath,
+    pub kind: TarKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TarKind {
+    Directory,
+    File {
+        len: u64,
+        executable: bool,
+    },
+    /// Its text, as `readlink` would give it.
+    Symlink(String),
+    /// The path of an earlier file of the same archive.
+    Hardlink(RelPath),
+}
+
+/// The members of an archive, in their order, and what the archive will weigh.
+///
+/// Modes are 644 or 755, the owner is 0, every time is the same: nothing comes from the machine.
+#[derive(Clone, Debug)]
+pub struct TarPlan {
+    entries: Arc<[TarEntry]>,
+    mtime: u64,
+    len: u64,
+}
+
+impl TarPlan {
+    /// `mtime`, in seconds since 1970, is every member's.
+    pub fn new(entries: Vec<TarEntry>, mtime: u64) -> Result<Self> {
+        ensure!(
+            mtime <= OCTAL_MAX,
+            "a time that no tar header can hold: {mtime}"
+        );
+        let mut len = Some(END as u64);
+        for entry in &entries {
+            if let TarKind::Symlink(text) = &entry.kind {
+                ensure!(
+                    !text.is_empty() && !text.contains('\0'),
+                    "link `{}` leads nowhere: {text:?}",
+                    entry.path
+                );
+            }
+            len = len
+                .and_then(|len| len.checked_add(head(entry, mtime).len() as u64))
+                .and_then(|len| len.checked_add(content_len(entry)))
+                .and_then(|len| len.checked_add(padding(content_len(entry))));
+        }
+        Ok(Self {
+            len: len.context("the members of the archive add up to more than a tar can hold")?,
+            entries: entries.into(),
+            mtime,
+        })
+    }
+
+    /// The exact number of bytes that `stream` gives.
+    #[expect(clippy::len_without_is_empty, reason = "an empty archive has bytes")]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub fn entries(&self) -> &[TarEntry] {
+        &self.entries
+    }
+
+    /// The archive, with the content of the file `entries()[index]` coming from `open(index)`.
+    ///
+    /// A file that is shorter or longer than its entry says ends the stream with an error.
+    pub fn stream<O, R>(&self, open: O) -> TarStream<O, R>
+    where
+        O: FnMut(usize) -> Result<R>,
+        R: Read,
+    {
+        TarStream {
+            plan: self.clone(),
+            open,
+            next: 0,
+            ready: io::Cursor::default(),
+            file: None,
+        }
+    }
+}
+
+/// The bytes of a `TarPlan`.
+pub struct TarStream<O, R> {
+    plan: TarPlan,
+    open: O,
+    /// The entry to begin next; one past the last stands for the end mark.
+    next: usize,
+    /// Headers, padding and the end mark, as far as they wait to be read.
+    ready: io::Cursor<Vec<u8>>,
+    file: Option<Open<R>>,
+}
+
+/// A file being read, and how much of it is due.
+struct Open<R> {
+    index: usize,
+    content: R,
+    due: u64,
+}
+
+impl<O, R> TarStream<O, R>
+where
+    O: FnMut(usize) -> Result<R>,
+    R: Read,
+{
+    /// Makes the next header, and opens the file that follows it.
+    fn begin(&mut self) -> io::Result<()> {
+        let index = self.next;
+        let Some(entry) = self.plan.entries.get(index) else {
+            self.ready = io::Cursor::new(vec![0; END]);
+            self.next += 1;
+            return Ok(());
+        };
+        if let TarKind::File { len, .. } = entry.kind {
+            let content = (self.open)(index)
+                .with_context(|| format!("read `{}`", entry.path))
+                .map_err(io::Error::other)?;
+            self.file = Some(Open {
+                index,
+                content,
+                due: len,
+            });
+        }
+        self.ready = io::Cursor::new(head(entry, self.plan.mtime));
+        self.next += 1;
+        Ok(())
+    }
+
+    /// Reads on in the open file, which must end exactly where its entry says.
+    fn read_file(&mut self, mut file: Open<R>, buf: &mut [u8]) -> io::Result<usize> {
+        let wanted = usize::try_from(file.due).map_or(buf.len(), |due| due.min(buf.len()));
+        let mut probe = [0];
+        let read = if wanted == 0 {
+            read_some(&mut file.content, &mut probe)?
+        } else {
+            read_some(&mut file.content, &mut buf[..wanted])?
+        };
+        match (wanted, read) {
+            (0, 0) => {
+                let len = content_len(&self.plan.entries[file.index]);
+                self.ready = io::Cursor::new(vec![0; usize::try_from(padding(len)).unwrap_or(0)]);
+                Ok(0)
+            }
+            (0, _) => Err(self.changed(&file, "more")),
+            (_, 0) => Err(self.changed(&file, "fewer")),
+            _ => {
+                file.due -= read as u64;
+                self.file = Some(file);
+                Ok(read)
+            }
+        }
+    }
+
+    fn changed(&self, file: &Open<R>, how: &str) -> io::Error {
+        let entry = &self.plan.entries[file.index];
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!(
+                "`{}` has {how} bytes than planned: {}",
+                entry.path,
+                content_len(entry)
+            ),
+        )
+    }
+}
+
+impl<O, R> Read for TarStream<O, R>
+where
+    O: FnMut(usize) -> Result<R>,
+    R: Read,
+{
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        while !buf.is_empty() {
+            let mut read = self.ready.read(buf)?;
+            if read == 0
+                && let Some(file) = self.file.take()
+            {
+                read = self.read_file(file, buf)?;
+            } else if read == 0 && self.next <= self.plan.entries.len() {
+                self.begin()?;
+            } else {
+                return Ok(read);
+            }
+            if read > 0 {
+                return Ok(read);
+            }
+        }
+        Ok(0)
+    }
+}
+
+fn read_some(from: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match from.read(buf) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+fn content_len(entry: &TarEntry) -> u64 {
+    match entry.kind {
+        TarKind::File { len, .. } => len,
+        _ => 0,
+    }
+}
+
+/// How many zeros follow content of `len` bytes.
+fn padding(len: u64) -> u64 {
+    len.wrapping_neg() % BLOCK as u64
+}
+
+/// The header of an entry, after a pax header when a plain one cannot hold it all.
+fn head(entry: &TarEntry, mtime: u64) -> Vec<u8> {
+    let (kind, mode, len, link) = match &entry.kind {
+        TarKind::Directory => (EntryType::Directory, 0o755, 0, ""),
+        TarKind::File { len, executable } => {
+            let mode = if *executable { 0o755 } else { 0o644 };
+            (EntryType::Regular, mode, *len, "")
+        }
+        TarKind::Symlink(text) => (EntryType::Symlink, 0o777, 0, text.as_str()),
+        TarKind::Hardlink(path) => (EntryType::Link, 0o644, 0, path.as_str()),
+    };
+    let slash = if kind.is_dir() { "/" } else { "" };
+    let name = format!("{}{slash}", entry.path);
+
+    let mut records = Vec::new();
+    if !fits(&name) {
+        push_record(&mut records, "path", &name);
+    }
+    if !fits(link) {
+        push_record(&mut records, "linkpath", link);
+    }
+    if len > OCTAL_MAX {
+        push_record(&mut records, "size", &len.to_string());
+    }
+
+    let mut out = Vec::new();
+    if !records.is_empty() {
+        let len = records.len() as u64;
+        let pax = header(EntryType::XHeader, 0o644, len, mtime, "././@PaxHeader", "");
+        out.extend_from_slice(pax.as_bytes());
+        out.append(&mut records);
+        out.resize(out.len().next_multiple_of(BLOCK), 0);
+    }
+    let plain_len = if len > OCTAL_MAX { 0 } else { len };
+    out.extend_from_slice(header(kind, mode, plain_len, mtime, &name, link).as_bytes());
+    out
+}
+
+fn header(kind: EntryType, mode: u32, len: u64, mtime: u64, name: &str, link: &str) -> Header {
+    let mut header = Header::new_ustar();
+    header.set_entry_type(kind);
+    header.set_mode(mode);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_size(len);
+    header.set_mtime(mtime);
+    fill(&mut header.as_old_mut().name, name);
+    fill(&mut header.as_old_mut().linkname, link);
+    header.set_cksum();
+    header
+}
+
+fn fits(text: &str) -> bool {
+    text.len() <= NAME_MAX && text.is_ascii()
+}
+
+/// As much of a name as a header holds; the pax record says the rest.
+fn fill(field: &mut [u8; NAME_MAX], text: &str) {
+    for (byte, char) in field.iter_mut().zip(text.chars()) {
+        *byte = u8::try_from(char).ok().filter(u8::is_ascii).unwrap_or(b'?');
+    }
+}
+
+/// `30 path=…\n`: the number counts the whole record, its own digits too.
+fn push_record(records: &mut Vec<u8>, key: &str, value: &str) {
+    let rest = format!(" {key}={value}\n");
+    let mut len = rest.len() + 1;
+    while len.to_string().len() + rest.len() != len {
+        len = len.to_string().len() + rest.len();
+    }
+    records.extend_from_slice(format!("{len}{rest}").as_bytes());
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+//! What a build says of itself: `therock_manifest.json` and `dist_info.json`, in the base artifact.
+
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+
+use crate::{
+    error::{Context, Result, bail},
+    target::{Target, split_list},
+};
+
+/// The build that artifacts come from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TherockManifest {
+    pub commit: Option<String>,
+    pub job: Option<String>,
+    pub run_id: Option<String>,
+    pub package_version: Option<String>,
+    /// The leading `X.Y.Z` of the package version.
+    pub rocm_version: Option<String>,
+    pub submodules: Vec<Submodule>,
+    /// Build flags; a boolean or a number each, so far.
+    pub flags: Map<String, Value>,
+    /// Device code is in `.kpack` files of its own, one artifact a target.
+    pub kpack_split: bool,
+}
+
+/// A project of the build, and the commit it was built from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Submodule {
+    #[serde(rename = "submodule_name")]
+    pub name: Option<String>,
+    #[serde(rename = "submodule_path")]
+    pub path: Option<String>,
+    #[serde(rename = "submodule_url")]
+    pub url: Option<String>,
+    #[serde(rename = "pin_sha")]
+    pub commit: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct RawManifest {
+    the_rock_commit: Option<String>,
+    github_job: Option<Value>,
+    github_run_id: Option<Value>,
+    rocm_package_version: Option<String>,
+    rocm_version: Option<String>,
+    submodules: Option<Vec<Submodule>>,
+    flags: Option<Map<String, Value>>,
+}
+
+#[derive(Deserialize)]
+struct RawDistInfo {
+    dist_amdgpu_targets: String,
+}
+
+impl TherockManifest {
+    /// The artifact that has it.
+    pub const ARTIFACT: &str = "base_lib_generic";
+    /// Where it lies in the install tree.
+    pub const PATH: &str = "share/therock/therock_manifest.json";
+    /// Where its neighbour lies, which `dist_targets` reads.
+    pub const DIST_INFO_PATH: &str = "share/therock/dist_info.json";
+    /// Far beyond any real one, and soon read.
+    pub const MAX_LEN: u64 = 16 << 20;
+
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        let raw: RawManifest = from_object(bytes)?;
+        let flags = raw.flags.unwrap_or_default();
+        Ok(Self {
+            commit: raw.the_rock_commit,
+            job: text(raw.github_job).context("read `github_job`")?,
+            run_id: text(raw.github_run_id).context("read `github_run_id`")?,
+            package_version: raw.rocm_package_version,
+            rocm_version: raw.rocm_version,
+            submodules: raw.submodules.unwrap_or_default(),
+            kpack_split: flags.get("KPACK_SPLIT_ARTIFACTS").is_some_and(is_truthy),
+            flags,
+        })
+    }
+}
+
+/// The targets that the build is for, from its `dist_info.json`.
+pub fn dist_targets(bytes: &[u8]) -> Result<Vec<Target>> {
+    let raw: RawDistInfo = from_object(bytes)?;
+    split_list(&raw.dist_amdgpu_targets)
+        .map(|name| Ok(name.parse()?))
+        .collect::<Result<_>>()
+        .context("read `dist_amdgpu_targets`")
+}
+
+/// Only from an object: serde would also take an array, field by field.
+fn from_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    serde_json::from_slice::<Map<String, Value>>(bytes)?;
+    Ok(serde_json::from_slice(bytes)?)
+}
+
+/// A number that someone wrote without quotes is the same id.
+fn text(value: Option<Value>) -> Result<Option<String>> {
+    Ok(match value {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) => Some(text),
+        Some(Value::Number(number)) => Some(number.to_string()),
+        Some(other) => bail!("neither a text nor a number: {other}"),
+    })
+}
+
+/// As Python sees it, which is what the packages published so far were built by: `"OFF"` is true.
+fn is_truthy(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(truth) => *truth,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !text.is_empty(),
+        Value::Array(values) => !values.is_empty(),
+        Value::Object(values) => !values.is_empty(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::render;
+
+    fn manifest(text: &str) -> TherockManifest {
+        TherockManifest::parse(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_manifest_says_what_was_built() {
+        let manifest = manifest(
+            r#"{
+                "the_rock_commit": "0123abcd",
+                "github_job": "build",
+                "github_run_id": 17000000000,
+                "rocm_package_version": "7.13.0a20261101",
+                "rocm_version": "7.13.0",
+                "submodules": [{
+                    "submodule_name": "rocBLAS", "submodule_path": "rocm-libraries",
+                    "submodule_url": "https://example.com/x.git", "pin_sha": "4567", "patches": []
+                }],
+                "flags": { "KPACK_SPLIT_ARTIFACTS": true, "CANARY": -1 },
+                "later": {}
+            }"#,
+        );
+        assert_eq!(manifest.commit.as_deref(), Some("0123abcd"));
+        assert_eq!(manifest.run_id.as_deref(), Some("17000000000"));
+        assert_eq!(manifest.rocm_version.as_deref(), Some("7.13.0"));
+        assert_eq!(manifest.submodules[0].commit.as_deref(), Some("4567"));
+        assert_eq!(manifest.flags["CANARY"], -1);
+        assert!(manifest.kpack_split);
+    }
+
+    #[test]
+    fn a_flag_counts_as_it_does_in_python() {
+        let split = |value: &str| {
+            let text = format!(r#"{{"flags": {{"KPACK_SPLIT_ARTIFACTS": {value}}}}}"#);
+            manifest(&text).kpack_split
+        };
+        for on in ["true", "1", "-1", "0.5", r#""OFF""#, "[0]", r#"{"a": 0}"#] {
+            assert!(split(on), "{on}");
+        }
+        for off in ["false", "0", "-0", "0.0", r#""""#, "[]", "{}", "null"] {
+            assert!(!split(off), "{off}");
+        }
+    }
+
+    #[test]
+    fn a_manifest_without_flags_is_of_the_old_kind() {
+        for text in [
+            "{}",
+            r#"{"flags": null}"#,
+            r#"{"flags": {}, "the_rock_commit": null}"#,
+        ] {
+            assert!(!manifest(text).kpack_split);
+        }
+    }
+
+    #[test]
+    fn what_is_no_manifest_is_refused_in_words() {
+        let refused = [
+            "",
+            "[null, null, null, null, null, null, null]",
+            r#"{"the_rock_commit": "01"#,
+            r#"{"flags": ["KPACK_SPLIT_ARTIFACTS"]}"#,
+            r#"{"the_rock_commit": 7}"#,
+            r#"{"github_run_id": {}}"#,
+        ];
+        let messages: Vec<String> = refused
+            .iter()
+            .map(|text| render(&TherockManifest::parse(text.as_bytes()).unwrap_err()))
+            .collect();
+        insta::assert_snapshot!(messages.join(""), @"
+        error: EOF while parsing a value at line 1 column 0
+        error: invalid type: sequence, expected a map at line 1 column 0
+        error: EOF while parsing a string at line 1 column 23
+        error: invalid type: sequence, expected a map at line 1 column 10
+        error: invalid type: integer `7`, expected a string at line 1 column 21
+        error: read `github_run_id`
+          caused by: neither a text nor a number: {}
+        ");
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        assert!(TherockManifest::parse(deep.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn the_targets_of_a_build_are_a_cmake_list() {
+        let targets = dist_targets(br#"{"dist_amdgpu_targets": "gfx942;gfx1100;"}"#).unwrap();
+        assert_eq!(
+            targets,
+            ["gfx942", "gfx1100"].map(|name| name.parse().unwrap())
+        );
+        let refused = [r#"{"dist_amdgpu_targets": "gfx942;../x"}"#, "{}"];
+        let messages: Vec<String> = refused
+            .iter()
+            .map(|text| render(&dist_targets(text.as_bytes()).unwrap_err()))
+            .collect();
+        insta::assert_snapshot!(messages.join(""), @r#"
+        error: read `dist_amdgpu_targets`
+          caused by: not a GPU target such as `gfx942` or `gfx942:xnack+`: "../x"
+        error: missing field `dist_amdgpu_targets` at line 1 column 2
+        "#);
+    }
+}

@@ -1,0 +1,266 @@
+//! `blas_lib_gfx942`: what an artifact is called, as a directory and as an archive.
+
+use std::{cmp::Ordering, fmt, str::FromStr};
+
+use crate::{
+    archive::Format,
+    target::{InvalidScope, Scope},
+};
+
+/// `{name}_{component}_{scope}`, ordered by that text.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ArtifactName {
+    /// Letters, digits and `-`, beginning with a letter: `core-hip`.
+    pub name: String,
+    pub component: Component,
+    pub scope: Scope,
+}
+
+/// Which part of a project an artifact holds. A file belongs to the first that claims it.
+#[derive(serde::Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[serde(rename_all = "lowercase")]
+pub enum Component {
+    Lib,
+    Run,
+    Dbg,
+    Dev,
+    Doc,
+    Test,
+}
+
+/// `blas_lib_gfx942.tar.zst`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ArchiveName {
+    pub artifact: ArtifactName,
+    pub format: Format,
+}
+
+/// Why a text is not an `ArtifactName`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidArtifactName {
+    #[error("not of the form `name_component_scope`: {0:?}")]
+    Shape(String),
+    #[error("a name that is not letters, digits and `-` after a letter: {0:?}")]
+    Name(String),
+    #[error("not one of the components `lib`, `run`, `dbg`, `dev`, `doc` and `test`: {0:?}")]
+    Component(String),
+    #[error(transparent)]
+    Scope(#[from] InvalidScope),
+}
+
+/// Why a text is not an `ArchiveName`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidArchiveName {
+    #[error("neither a `.tar.zst` nor a `.tar.xz`: {0:?}")]
+    Extension(String),
+    #[error(transparent)]
+    Artifact(#[from] InvalidArtifactName),
+}
+
+impl Component {
+    pub const ALL: [Self; 6] = [
+        Self::Lib,
+        Self::Run,
+        Self::Dbg,
+        Self::Dev,
+        Self::Doc,
+        Self::Test,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Lib => "lib",
+            Self::Run => "run",
+            Self::Dbg => "dbg",
+            Self::Dev => "dev",
+            Self::Doc => "doc",
+            Self::Test => "test",
+        }
+    }
+}
+
+impl FromStr for Component {
+    type Err = InvalidArtifactName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|component| component.as_str() == text)
+            .ok_or_else(|| InvalidArtifactName::Component(text.to_owned()))
+    }
+}
+
+impl FromStr for ArtifactName {
+    type Err = InvalidArtifactName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let fields: Vec<&str> = text.splitn(4, '_').collect();
+        let [name, component, scope] = fields[..] else {
+            return Err(InvalidArtifactName::Shape(text.to_owned()));
+        };
+        if !is_name(name) {
+            return Err(InvalidArtifactName::Name(name.to_owned()));
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            component: component.parse()?,
+            scope: scope.parse()?,
+        })
+    }
+}
+
+impl FromStr for ArchiveName {
+    type Err = InvalidArchiveName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (stem, format) = Format::from_file_name(text)
+            .and_then(|format| Some((text.strip_suffix(format.extension())?, format)))
+            .ok_or_else(|| InvalidArchiveName::Extension(text.to_owned()))?;
+        Ok(Self {
+            artifact: stem.parse()?,
+            format,
+        })
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+}
+
+impl Ord for ArtifactName {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.to_string().cmp(&other.to_string())
+    }
+}
+
+impl PartialOrd for ArtifactName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Display for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl fmt::Display for ArtifactName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}_{}_{}", self.name, self.component, self.scope)
+    }
+}
+
+impl fmt::Display for ArchiveName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.artifact, self.format.extension())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_name_has_three_parts() {
+        let name: ArtifactName = "core-hip_dev_gfx942:xnack+".parse().unwrap();
+        assert_eq!(name.name, "core-hip");
+        assert_eq!(name.component, Component::Dev);
+        assert_eq!(name.scope, "gfx942:xnack+".parse().unwrap());
+        assert_eq!(name.to_string(), "core-hip_dev_gfx942:xnack+");
+    }
+
+    #[test]
+    fn what_is_no_artifact_is_refused_in_words() {
+        let refused = [
+            "",
+            "blas",
+            "blas_lib",
+            "blas_lib_gfx942_x",
+            "_lib_generic",
+            "9blas_lib_generic",
+            "../x_lib_generic",
+            "blas__generic",
+            "blas_LIB_generic",
+            "blas_src_generic",
+            "blas_lib_",
+            "blas_lib_generic.part",
+            "blas_lib_gfx942:xnack+.part",
+        ];
+        let messages: Vec<String> = refused
+            .iter()
+            .map(|text| text.parse::<ArtifactName>().unwrap_err().to_string())
+            .collect();
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        not of the form `name_component_scope`: ""
+        not of the form `name_component_scope`: "blas"
+        not of the form `name_component_scope`: "blas_lib"
+        not of the form `name_component_scope`: "blas_lib_gfx942_x"
+        a name that is not letters, digits and `-` after a letter: ""
+        a name that is not letters, digits and `-` after a letter: "9blas"
+        a name that is not letters, digits and `-` after a letter: "../x"
+        not one of the components `lib`, `run`, `dbg`, `dev`, `doc` and `test`: ""
+        not one of the components `lib`, `run`, `dbg`, `dev`, `doc` and `test`: "LIB"
+        not one of the components `lib`, `run`, `dbg`, `dev`, `doc` and `test`: "src"
+        an empty family: ""
+        a family with other characters than letters, digits and `-`: "generic.part"
+        not a GPU target such as `gfx942` or `gfx942:xnack+`: "gfx942:xnack+.part"
+        "#);
+    }
+
+    #[test]
+    fn what_is_no_archive_of_an_artifact_is_refused_in_words() {
+        let refused = [
+            "blas_lib_generic",
+            "blas_lib_generic.zip",
+            "blas_lib_generic.tar.zst.sha256sum",
+            ".tar.xz",
+            "index.tar.xz",
+            "blas_lib_generic.1.tar.xz",
+        ];
+        let messages: Vec<String> = refused
+            .iter()
+            .map(|text| text.parse::<ArchiveName>().unwrap_err().to_string())
+            .collect();
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        neither a `.tar.zst` nor a `.tar.xz`: "blas_lib_generic"
+        neither a `.tar.zst` nor a `.tar.xz`: "blas_lib_generic.zip"
+        neither a `.tar.zst` nor a `.tar.xz`: "blas_lib_generic.tar.zst.sha256sum"
+        neither a `.tar.zst` nor a `.tar.xz`: ".tar.xz"
+        not of the form `name_component_scope`: "index"
+        a family with other characters than letters, digits and `-`: "generic.1"
+        "#);
+    }
+
+    #[test]
+    fn of_two_archives_of_an_artifact_zstd_comes_first() {
+        let mut names: Vec<ArchiveName> = ["b_lib_generic.tar.xz", "b_lib_generic.tar.zst"]
+            .map(|name| name.parse().unwrap())
+            .into();
+        names.sort();
+        assert_eq!(names[0].to_string(), "b_lib_generic.tar.zst");
+        assert_eq!(names[0].artifact, names[1].artifact);
+    }
+
+    #[test]
+    fn names_are_ordered_by_their_text() {
+        let mut names: Vec<ArtifactName> = ["core_lib_generic", "core-hip_lib_generic"]
+            .map(|name| name.parse().unwrap())
+            .into();
+        names.sort();
+        assert_eq!(names[0].name, "core-hip");
+    }
+
+    proptest! {
+        #[test]
+        fn what_parses_is_one_safe_file_name_and_prints_itself(text in "[a-z/._:+-]{0,4}_(lib|dev)_[a-z0-9/._:+-]{0,8}") {
+            if let Ok(name) = text.parse::<ArtifactName>() {
+                prop_assert_eq!(name.to_string(), text.clone());
+                prop_assert!(!text.contains(['/', '.']));
+            }
+        }
+    }
+}

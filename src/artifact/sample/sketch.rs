@@ -1,0 +1,183 @@
+//! `Sketch`: one artifact of the sample while it is being described.
+
+use std::io::Cursor;
+
+use crate::{
+    archive::{Format, TarEntry, TarKind, TarPlan, compress},
+    elf::write::{Executable, SharedObject},
+    error::{Context as _, Result},
+    relpath::RelPath,
+};
+
+/// Every member's time: 2020-01-01.
+const TIME: u64 = 1_577_836_800;
+
+pub(super) struct Sketch {
+    name: &'static str,
+    format: Format,
+    stages: Vec<&'static str>,
+    members: Vec<(String, Content)>,
+}
+
+enum Content {
+    Directory,
+    Bytes(Vec<u8>),
+    Program(Vec<u8>),
+    Link(String),
+    HardLink(String),
+}
+
+impl Sketch {
+    pub(super) fn zst(name: &'static str) -> Self {
+        Self::new(name, Format::TarZst)
+    }
+
+    pub(super) fn xz(name: &'static str) -> Self {
+        Self::new(name, Format::TarXz)
+    }
+
+    fn new(name: &'static str, format: Format) -> Self {
+        Self {
+            name,
+            format,
+            stages: Vec::new(),
+            members: Vec::new(),
+        }
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub(super) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// What follows lies in this directory of the build tree.
+    pub(super) fn stage(mut self, stage: &'static str) -> Self {
+        self.stages.push(stage);
+        self
+    }
+
+    pub(super) fn directory(self, path: &str) -> Self {
+        self.with(path, Content::Directory)
+    }
+
+    pub(super) fn text(self, path: &str, text: &str) -> Self {
+        self.with(path, Content::Bytes(text.as_bytes().to_vec()))
+    }
+
+    pub(super) fn bytes(self, path: &str, bytes: Vec<u8>) -> Self {
+        self.with(path, Content::Bytes(bytes))
+    }
+
+    pub(super) fn script(self, path: &str, text: &str) -> Self {
+        self.with(path, Content::Program(text.as_bytes().to_vec()))
+    }
+
+    /// An executable that prints a text.
+    pub(super) fn tool(self, path: &str, says: &str) -> Self {
+        let program = Executable::new().prints(says).build();
+        self.with(path, Content::Program(program))
+    }
+
+    pub(super) fn program(self, path: &str, program: Vec<u8>) -> Self {
+        self.with(path, Content::Program(program))
+    }
+
+    pub(super) fn link(self, path: &str, text: &str) -> Self {
+        self.with(path, Content::Link(text.to_owned()))
+    }
+
+    pub(super) fn hard_link(self, path: &str, to: &str) -> Self {
+        let to = self.staged(to);
+        self.with(path, Content::HardLink(to))
+    }
+
+    /// A library under its full version, and the two links that lead to it.
+    ///
+    /// `library("lib", "librocblas.so.5", ".1", …)` gives `librocblas.so.5.1`, which calls itself
+    /// `librocblas.so.5`, and the links `librocblas.so.5` and `librocblas.so`.
+    pub(super) fn library(
+        self,
+        directory: &str,
+        soname: &str,
+        minor: &str,
+        shape: impl FnOnce(SharedObject) -> SharedObject,
+    ) -> Self {
+        let full = format!("{soname}{minor}");
+        let bytes = shape(SharedObject::new(soname)).build();
+        let (bare, _) = soname.split_once(".so.").unwrap_or((soname, ""));
+        let at = |name: &str| format!("{directory}/{name}");
+        let library = self.with(&at(&full), Content::Program(bytes));
+        let versioned = library.with(&at(soname), Content::Link(full));
+        versioned.with(&at(&format!("{bare}.so")), Content::Link(soname.to_owned()))
+    }
+
+    fn with(mut self, path: &str, content: Content) -> Self {
+        let path = self.staged(path);
+        self.members.push((path, content));
+        self
+    }
+
+    fn staged(&self, path: &str) -> String {
+        format!("{}/{path}", self.stages.last().copied().unwrap_or("stage"))
+    }
+
+    pub(super) fn pack(&self) -> Result<Vec<u8>> {
+        let manifest = self.stages.join("\n") + "\n";
+        let mut entries = vec![file(
+            "artifact_manifest.txt".parse()?,
+            manifest.len(),
+            false,
+        )];
+        for (path, content) in &self.members {
+            entries.push(content.entry(path.parse()?)?);
+        }
+        let tar = TarPlan::new(entries, TIME)?.stream(|index| {
+            let member = index
+                .checked_sub(1)
+                .and_then(|index| self.members.get(index));
+            let bytes = match member {
+                None => manifest.as_bytes(),
+                Some((_, Content::Bytes(bytes) | Content::Program(bytes))) => bytes,
+                Some(_) => &[],
+            };
+            Ok(Cursor::new(bytes.to_vec()))
+        });
+        let mut packed = Vec::new();
+        compress(self.format, tar, &mut packed).with_context(|| format!("pack `{}`", self.name))?;
+        Ok(packed)
+    }
+}
+
+impl Content {
+    fn entry(&self, path: RelPath) -> Result<TarEntry> {
+        Ok(match self {
+            Self::Directory => TarEntry {
+                path,
+                kind: TarKind::Directory,
+            },
+            Self::Bytes(bytes) => file(path, bytes.len(), false),
+            Self::Program(bytes) => file(path, bytes.len(), true),
+            Self::Link(text) => TarEntry {
+                path,
+                kind: TarKind::Symlink(text.clone()),
+            },
+            Self::HardLink(to) => TarEntry {
+                path,
+                kind: TarKind::Hardlink(to.parse()?),
+            },
+        })
+    }
+}
+
+fn file(path: RelPath, len: usize, executable: bool) -> TarEntry {
+    TarEntry {
+        path,
+        kind: TarKind::File {
+            len: len as u64,
+            executable,
+        },
+    }
+}

@@ -1,0 +1,88 @@
+//! The few ways in which unpacking touches the disk. Paths were checked before they come here.
+
+use std::{
+    io::{self, Read, Write},
+    path::Path,
+};
+
+use fs_err::OpenOptions;
+
+#[cfg(windows)]
+use crate::error::Hint;
+use crate::{artifact::resolve::End, error::Result, relpath::RelPath};
+
+/// The modes of files; nobody but the owner may write.
+pub(super) const REGULAR: u32 = 0o644;
+pub(super) const EXECUTABLE: u32 = 0o755;
+#[cfg(unix)]
+const DIRECTORY: u32 = 0o755;
+
+/// Writes a new file; one that is there already is an error, be it a link.
+pub(super) fn write_file(
+    root: &Path,
+    path: &RelPath,
+    mode: u32,
+    content: &mut impl Read,
+    buffer: &mut [u8],
+) -> Result<()> {
+    let at = root.join(path.as_str());
+    let mut file = OpenOptions::new().write(true).create_new(true).open(&at)?;
+    loop {
+        let read = match content.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            result => result?,
+        };
+        let (read, _) = buffer.split_at(read);
+        if read.is_empty() {
+            break;
+        }
+        file.write_all(read)?;
+    }
+    #[cfg(unix)]
+    file.set_permissions(with_mode(file.metadata()?.permissions(), mode))?;
+    #[cfg(not(unix))]
+    let _ = mode;
+    Ok(())
+}
+
+pub(super) fn create_directory(root: &Path, path: &RelPath) -> Result<()> {
+    let at = root.join(path.as_str());
+    fs_err::create_dir(&at)?;
+    #[cfg(unix)]
+    fs_err::set_permissions(
+        &at,
+        with_mode(fs_err::metadata(&at)?.permissions(), DIRECTORY),
+    )?;
+    Ok(())
+}
+
+pub(super) fn hard_link(root: &Path, target: &RelPath, path: &RelPath) -> Result<()> {
+    fs_err::hard_link(root.join(target.as_str()), root.join(path.as_str()))?;
+    Ok(())
+}
+
+#[cfg(unix)]
+pub(super) fn symlink(root: &Path, path: &RelPath, text: &str, _: &End) -> Result<()> {
+    fs_err::os::unix::fs::symlink(text, root.join(path.as_str()))?;
+    Ok(())
+}
+
+/// Windows has two kinds of links, and lets only some users make them.
+#[cfg(windows)]
+pub(super) fn symlink(root: &Path, path: &RelPath, text: &str, end: &End) -> Result<()> {
+    use fs_err::os::windows::fs::{symlink_dir, symlink_file};
+    let (text, at) = (text.replace('/', "\\"), root.join(path.as_str()));
+    let made = if *end == End::Directory {
+        symlink_dir(text, at)
+    } else {
+        symlink_file(text, at)
+    };
+    made.hint("turn on the developer mode of Windows, or unpack on Linux")
+}
+
+/// Modes are set as they should be, whatever the umask says.
+#[cfg(unix)]
+fn with_mode<P: std::os::unix::fs::PermissionsExt>(mut permissions: P, mode: u32) -> P {
+    permissions.set_mode(mode);
+    permissions
+}

@@ -1,0 +1,222 @@
+//! One member after the other: whether it may be, then where it goes.
+
+use std::{io::Read, path::Path};
+
+use crate::{
+    archive::{TarEntry, TarKind},
+    artifact::{
+        ArtifactManifest,
+        resolve::{End, Node, resolve},
+        unpack::{
+            Clashes, Limits, Unpacked, disk,
+            seen::{Kind, Seen},
+        },
+    },
+    error::{Context, Hint, Result, Stop, anyhow, bail, ensure},
+    relpath::RelPath,
+};
+
+/// An artifact on its way to the disk.
+pub(super) struct Unpacking<'a> {
+    root: &'a Path,
+    limits: &'a Limits,
+    seen: Seen,
+    /// The bytes of all paths.
+    paths: u64,
+    /// Made last, so that nothing is ever written through one.
+    links: Vec<RelPath>,
+    buffer: Vec<u8>,
+    unpacked: Unpacked,
+}
+
+impl<'a> Unpacking<'a> {
+    pub(super) fn new(root: &'a Path, limits: &'a Limits, manifest: ArtifactManifest) -> Self {
+        Self {
+            root,
+            limits,
+            seen: Seen::default(),
+            paths: 0,
+            links: Vec::new(),
+            buffer: vec![0; 256 * 1024],
+            unpacked: Unpacked {
+                directory: root.to_owned(),
+                manifest,
+                files: 0,
+                symlinks: 0,
+                bytes: 0,
+                clashes: Vec::new(),
+            },
+        }
+    }
+
+    pub(super) fn write_manifest(&mut self, path: &RelPath, mut text: &[u8]) -> Result<()> {
+        self.note(path, Kind::File)?;
+        disk::write_file(self.root, path, disk::REGULAR, &mut text, &mut self.buffer)
+    }
+
+    pub(super) fn take(&mut self, entry: TarEntry, content: &mut impl Read) -> Result<()> {
+        let TarEntry { path, kind } = entry;
+        self.check_place(&path, &kind)?;
+        self.make_parents(&path)?;
+        match kind {
+            TarKind::Directory => self.take_directory(&path),
+            TarKind::File { len, executable } => {
+                self.note(&path, Kind::File)?;
+                self.unpacked.files += 1;
+                self.unpacked.bytes += len;
+                let mode = if executable {
+                    disk::EXECUTABLE
+                } else {
+                    disk::REGULAR
+                };
+                disk::write_file(self.root, &path, mode, content, &mut self.buffer)
+                    .with_context(|| format!("unpack `{path}`"))
+            }
+            TarKind::Symlink(text) => self.take_symlink(path, text),
+            TarKind::Hardlink(target) => self.take_hardlink(&path, &target),
+        }
+    }
+
+    /// Whether there may be a member of this name; a directory may come more than once.
+    fn check_place(&self, path: &RelPath, kind: &TarKind) -> Result<()> {
+        let seen = self.seen.get(path.as_str());
+        let again = *kind == TarKind::Directory && seen == Some(&Kind::Directory);
+        ensure!(again || seen.is_none(), "two members are called `{path}`");
+        let manifest = &self.unpacked.manifest;
+        let on_the_way = *kind == TarKind::Directory && manifest.leads_to_basedir(path);
+        ensure!(
+            on_the_way || manifest.split(path).is_some(),
+            "`{path}` lies in none of the directories that `{}` lists",
+            ArtifactManifest::FILE_NAME
+        );
+        if let Some(name) = path.components().find(|name| name.len() > self.limits.name) {
+            bail!(
+                "a name of {} bytes, where {} are allowed: `{path}`",
+                name.len(),
+                self.limits.name
+            );
+        }
+        if cfg!(windows)
+            && let Some(name) = path.components().find(|name| !windows_allows(name))
+        {
+            bail!("a name that Windows does not allow: `{name}` in `{path}`");
+        }
+        Ok(())
+    }
+
+    fn take_directory(&mut self, path: &RelPath) -> Result<()> {
+        if self.seen.get(path.as_str()) == Some(&Kind::Directory) {
+            return Ok(());
+        }
+        self.note(path, Kind::Directory)?;
+        disk::create_directory(self.root, path)
+    }
+
+    /// Makes the directories above a path, none of which may be anything else.
+    fn make_parents(&mut self, path: &RelPath) -> Result<()> {
+        let parent = path.parent();
+        if parent.is_none_or(|parent| self.seen.get(parent.as_str()) == Some(&Kind::Directory)) {
+            return Ok(());
+        }
+        for above in path.ancestors() {
+            match self.seen.get(above.as_str()) {
+                Some(Kind::Directory) => {}
+                None => self.take_directory(&above)?,
+                Some(Kind::File) => bail!("`{path}` lies below `{above}`, which is a file"),
+                Some(Kind::Link(_)) => bail!("`{path}` lies below `{above}`, which is a link"),
+            }
+        }
+        Ok(())
+    }
+
+    fn take_symlink(&mut self, path: RelPath, text: String) -> Result<()> {
+        ensure_inside(&path, &text, |_| Some(Node::Directory))?;
+        self.paths += text.len() as u64;
+        self.note(&path, Kind::Link(text.into()))?;
+        self.links.push(path);
+        Ok(())
+    }
+
+    fn take_hardlink(&mut self, path: &RelPath, target: &RelPath) -> Result<()> {
+        ensure!(
+            self.seen.get(target.as_str()) == Some(&Kind::File),
+            "hard link `{path}` leads to no file unpacked before it: `{target}`"
+        );
+        self.note(path, Kind::File)?;
+        self.unpacked.files += 1;
+        disk::hard_link(self.root, target, path)
+    }
+
+    /// Takes note of a new path, if there may be one.
+    fn note(&mut self, path: &RelPath, kind: Kind) -> Result<()> {
+        ensure!(
+            self.seen.len() < self.limits.members,
+            "more than {} files, directories and links, from `{path}` on",
+            self.limits.members
+        );
+        self.paths += path.as_str().len() as u64;
+        ensure!(
+            self.paths <= self.limits.paths,
+            "more than {} bytes of names, from `{path}` on",
+            self.limits.paths
+        );
+        if let Some(other) = self.seen.add(path, kind) {
+            ensure!(
+                self.limits.clashes == Clashes::Report,
+                "`{path}` and `{other}` are one name where case does not count"
+            );
+            self.unpacked.clashes.push((other, path.clone()));
+        }
+        Ok(())
+    }
+
+    /// Makes the links, now that it is known where each of them ends.
+    pub(super) fn make_links(mut self, stop: &Stop) -> Result<Unpacked> {
+        for path in &self.links {
+            stop.check()?;
+            let Some(Kind::Link(text)) = self.seen.get(path.as_str()) else {
+                continue;
+            };
+            let end = ensure_inside(path, text, |path| self.seen.node(path))?;
+            disk::symlink(self.root, path, text, &end)?;
+            self.unpacked.symlinks += 1;
+        }
+        Ok(self.unpacked)
+    }
+}
+
+fn ensure_inside<'a>(
+    path: &RelPath,
+    text: &'a str,
+    at: impl Fn(&str) -> Option<Node<'a>>,
+) -> Result<End> {
+    let end = resolve(path, text, at);
+    if text.starts_with('/') {
+        return Err(anyhow!("link `{path}` is absolute: `{text}`"))
+            .hint("build the artifact with relative links, as `ln --relative` makes them");
+    }
+    ensure!(
+        end != End::Outside,
+        "link `{path}` leads out of the artifact: `{text}`"
+    );
+    Ok(end)
+}
+
+/// Without what separates, names a drive or a stream, or is a device, and what Windows would drop.
+pub(super) fn windows_allows(name: &str) -> bool {
+    const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
+    let stem = name
+        .split('.')
+        .next()
+        .unwrap_or(name)
+        .trim_end()
+        .to_ascii_lowercase();
+    let numbered = ["com", "lpt"].into_iter().any(|device| {
+        stem.strip_prefix(device)
+            .is_some_and(|number| matches!(number.as_bytes(), [b'1'..=b'9']))
+    });
+    !name.contains(|c: char| c.is_control() || "<>:\"/\\|?*".contains(c))
+        && !name.ends_with([' ', '.'])
+        && !numbered
+        && !DEVICES.contains(&stem.as_str())
+}

@@ -1,0 +1,193 @@
+//! An archive from outside becomes a directory: whole and under its own name, or not at all.
+
+use std::{
+    error::Error as StdError,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    archive::{Decompressor, TarEntry, TarKind, TarReader},
+    artifact::{ArchiveName, ArtifactManifest},
+    error::{Context, Hint, Result, Stop, bail},
+    relpath::RelPath,
+};
+
+mod disk;
+mod member;
+mod seen;
+mod staged;
+
+use member::Unpacking;
+use staged::Part;
+pub use staged::Staged;
+
+/// What an archive may be. The defaults are far beyond any real artifact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The bytes of the tar: 256 GiB.
+    pub bytes: u64,
+    /// The files, directories and links: 4 million.
+    pub members: u64,
+    /// The bytes of one component of a path: 255, as in most file systems.
+    pub name: usize,
+    /// The bytes of all paths together, which are held in memory: 1 GiB.
+    pub paths: u64,
+    /// What to do about names that differ only by case or normal form.
+    pub clashes: Clashes,
+}
+
+/// `share/terminfo/E` beside `share/terminfo/e` is fine on Linux, and one directory elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clashes {
+    /// An error that names both.
+    Refuse,
+    /// Listed in `Unpacked::clashes`.
+    Report,
+}
+
+/// What came out of an archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unpacked {
+    pub directory: PathBuf,
+    pub manifest: ArtifactManifest,
+    /// Regular files and hard links.
+    pub files: u64,
+    pub symlinks: u64,
+    /// The bytes of all files.
+    pub bytes: u64,
+    /// Pairs of names that a file system without case would take for one.
+    pub clashes: Vec<(RelPath, RelPath)>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let keeps_case = !cfg!(any(windows, target_vendor = "apple"));
+        Self {
+            bytes: 256 << 30,
+            members: 4_000_000,
+            name: 255,
+            paths: 1 << 30,
+            clashes: if keeps_case {
+                Clashes::Report
+            } else {
+                Clashes::Refuse
+            },
+        }
+    }
+}
+
+/// Unpacks into `{destination}/{stem}`, which is replaced only by a whole artifact.
+///
+/// `progress` is told the bytes of the tar as they come.
+pub fn unpack(
+    archive: impl Read,
+    name: &ArchiveName,
+    destination: &Path,
+    limits: &Limits,
+    stop: &Stop,
+    progress: &dyn Fn(u64),
+) -> Result<Unpacked> {
+    stage(archive, name, destination, limits, stop, progress)?.commit()
+}
+
+/// Unpacks into `{destination}/{stem}.part`, for a caller who has more to verify, and who then
+/// says `commit`; or else all of it is removed.
+///
+/// The archive is read to its very end.
+pub fn stage(
+    archive: impl Read,
+    name: &ArchiveName,
+    destination: &Path,
+    limits: &Limits,
+    stop: &Stop,
+    progress: &dyn Fn(u64),
+) -> Result<Staged> {
+    let attempt = || -> Result<Staged> {
+        let part = Part::create(destination, &name.artifact)?;
+        let tar = Watched {
+            source: Decompressor::new(name.format, archive)?,
+            stop,
+            progress,
+        };
+        let tar = TarReader::new(tar, limits.bytes);
+        let unpacked = fill(part.path(), tar, limits, stop)?;
+        Ok(Staged::new(part, unpacked))
+    };
+    attempt().or_else(|error| {
+        // A stop comes out of the reader as an error of the archive.
+        stop.check()?;
+        let damaged = error.chain().any(is_damage);
+        let result = Err(error).with_context(|| format!("unpack `{name}`"));
+        if damaged {
+            result.hint(
+                "download the archive again; if it is the same, its run has to build it again",
+            )
+        } else {
+            result
+        }
+    })
+}
+
+fn is_damage(cause: &(dyn StdError + 'static)) -> bool {
+    let kind = cause.downcast_ref().map(io::Error::kind);
+    matches!(
+        kind,
+        Some(io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
+    )
+}
+
+fn fill(
+    root: &Path,
+    mut tar: TarReader<impl Read>,
+    limits: &Limits,
+    stop: &Stop,
+) -> Result<Unpacked> {
+    let (path, text) = first_member(&mut tar)?;
+    let manifest = ArtifactManifest::parse(&text).with_context(|| format!("read `{path}`"))?;
+    let mut unpacking = Unpacking::new(root, limits, manifest);
+    unpacking.write_manifest(&path, &text)?;
+    while let Some(entry) = tar.next_entry()? {
+        unpacking.take(entry, &mut tar)?;
+    }
+    unpacking.make_links(stop)
+}
+
+/// The manifest's path and its text, or as much of it as shows that it is too long.
+fn first_member(tar: &mut TarReader<impl Read>) -> Result<(RelPath, Vec<u8>)> {
+    let expected = ArtifactManifest::FILE_NAME;
+    let path = match tar.next_entry()? {
+        Some(TarEntry {
+            path,
+            kind: TarKind::File { .. },
+        }) if path.as_str() == expected => path,
+        Some(entry) => bail!(
+            "the first member is not the regular file `{expected}`: `{}`",
+            entry.path
+        ),
+        None => bail!("the archive is empty, with no `{expected}`"),
+    };
+    let mut text = Vec::new();
+    tar.take(ArtifactManifest::MAX_LEN as u64 + 1)
+        .read_to_end(&mut text)?;
+    Ok((path, text))
+}
+
+/// A source that stops when the user says so, and tells how far it is.
+struct Watched<'a, R> {
+    source: R,
+    stop: &'a Stop,
+    progress: &'a dyn Fn(u64),
+}
+
+impl<R: Read> Read for Watched<'_, R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.stop.check().map_err(io::Error::other)?;
+        let read = self.source.read(buf)?;
+        (self.progress)(read as u64);
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests;

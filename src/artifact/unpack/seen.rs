@@ -1,0 +1,105 @@
+//! What was unpacked so far, and which names would be one name elsewhere.
+
+use std::collections::HashMap;
+
+use unicode_normalization::UnicodeNormalization;
+
+use crate::{artifact::resolve::Node, relpath::RelPath};
+
+/// Something unpacked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Directory,
+    File,
+    Link(Box<str>),
+}
+
+/// Every path of an archive, with those above it.
+#[derive(Default)]
+pub(super) struct Seen {
+    kinds: HashMap<RelPath, Kind>,
+    /// The paths that are not their own folded form, by it: `readme` for `README`.
+    folded: HashMap<Box<str>, RelPath>,
+}
+
+impl Seen {
+    pub(super) fn get(&self, path: &str) -> Option<&Kind> {
+        self.kinds.get(path)
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.kinds.len() as u64
+    }
+
+    /// Takes note of a new path, and gives an earlier one that differs only by case or normal form.
+    pub(super) fn add(&mut self, path: &RelPath, kind: Kind) -> Option<RelPath> {
+        let folded = fold(path.as_str());
+        let own = folded == path.as_str();
+        let other = match self.folded.get(folded.as_str()) {
+            Some(other) => Some(other.clone()),
+            None if !own => self
+                .kinds
+                .get_key_value(folded.as_str())
+                .map(|(path, _)| path.clone()),
+            None => None,
+        };
+        if !own && other.is_none() {
+            self.folded.insert(folded.into(), path.clone());
+        }
+        self.kinds.insert(path.clone(), kind);
+        other
+    }
+
+    /// What stands at a path, as links are resolved.
+    pub(super) fn node(&self, path: &str) -> Option<Node<'_>> {
+        Some(match self.get(path)? {
+            Kind::Directory => Node::Directory,
+            Kind::File => Node::File,
+            Kind::Link(text) => Node::Link(text),
+        })
+    }
+}
+
+/// One text for all that Windows or macOS would take for the same name.
+fn fold(path: &str) -> String {
+    if path.is_ascii() {
+        path.to_ascii_lowercase()
+    } else {
+        path.chars().flat_map(char::to_lowercase).nfc().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The paths that clash with an earlier one, each with it.
+    fn clashes(paths: &[&str]) -> Vec<String> {
+        let mut seen = Seen::default();
+        let mut clashes = Vec::new();
+        for path in paths {
+            let path: RelPath = path.parse().unwrap();
+            if let Some(other) = seen.add(&path, Kind::File) {
+                clashes.push(format!("{path} = {other}"));
+            }
+        }
+        clashes
+    }
+
+    #[test]
+    fn names_that_differ_by_case_or_normal_form_are_one() {
+        assert_eq!(clashes(&["a", "A"]), ["A = a"]);
+        assert_eq!(clashes(&["A", "a"]), ["a = A"]);
+        assert_eq!(
+            clashes(&["a/Read", "b/Read", "a/READ"]),
+            ["a/READ = a/Read"]
+        );
+        assert_eq!(clashes(&["xY", "Xy", "xy"]), ["Xy = xY", "xy = xY"]);
+        assert_eq!(
+            clashes(&["caf\u{e9}", "cafe\u{301}"]),
+            ["cafe\u{301} = caf\u{e9}"]
+        );
+        assert_eq!(clashes(&["STRASSE", "É", "é"]), ["é = É"]);
+        assert!(clashes(&["a", "b", "a.b", "a-b", "é", "e"]).is_empty());
+    }
+}

@@ -1,0 +1,251 @@
+//! Which run a verb is about: what was asked for, kept apart from what the environment says.
+
+use std::{env, path::PathBuf};
+
+use clap::{
+    ArgMatches, Command, FromArgMatches,
+    builder::{PossibleValuesParser, TypedValueParser},
+    parser::ValueSource,
+};
+
+use crate::{
+    error::{Context, Hint, Result},
+    location::Bucket,
+    run::{Choices, Environment, Platform, Repository, RunContext, RunReference},
+    version::ReleaseType,
+};
+
+/// Which run of which repository, and where its outputs are.
+#[derive(Clone, Debug)]
+pub struct RunArgs {
+    flags: RunFlags,
+    /// What was asked for by name, and not merely by a variable.
+    choices: Choices,
+}
+
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Run options")]
+struct RunFlags {
+    /// The workflow run: its id, or the address of its page
+    #[arg(long, value_name = "RUN", env = "GITHUB_RUN_ID")]
+    run_id: Option<RunReference>,
+    /// The repository of the run; by default `ROCm/TheRock`
+    #[arg(long, value_name = "OWNER/NAME", env = "GITHUB_REPOSITORY")]
+    repository: Option<Repository>,
+    /// The system that the run built for; by default the one of this machine
+    #[arg(long, env = "ROCWHEEL_PLATFORM", value_parser = platforms())]
+    platform: Option<Platform>,
+    /// What the run is released as, which decides its bucket; by default `ci`
+    #[arg(long, value_name = "TYPE", env = "RELEASE_TYPE", value_parser = release_types())]
+    release_type: Option<ReleaseType>,
+    /// The bucket of the run, whatever the repository and the release type are
+    #[arg(long, env = "ROCWHEEL_BUCKET")]
+    bucket: Option<Bucket>,
+    /// What GitHub says about the event that started this run, in JSON
+    #[arg(long, value_name = "FILE", env = "GITHUB_EVENT_PATH")]
+    event_path: Option<PathBuf>,
+}
+
+impl RunArgs {
+    /// The run that was named, or the one that this process is part of.
+    pub fn run(&self) -> Result<&RunReference> {
+        let run = self.flags.run_id.as_ref();
+        run.context("no run was named")
+            .hint("pass `--run-id` with an id or the address of a run")
+    }
+
+    /// The system that the packages are for.
+    pub fn platform(&self) -> Platform {
+        self.flags.platform.unwrap_or(if cfg!(windows) {
+            Platform::Windows
+        } else {
+            Platform::Linux
+        })
+    }
+
+    /// What decides where a run keeps its outputs, as far as this process knows by itself.
+    pub fn context(&self) -> Result<RunContext> {
+        self.context_in(|name| env::var(name).ok())
+    }
+
+    fn context_in(&self, variable: impl Fn(&str) -> Option<String>) -> Result<RunContext> {
+        let payload = self.flags.event_path.as_ref();
+        let payload = payload.map(fs_err::read_to_string).transpose();
+        let environment = Environment::parse(
+            variable("GITHUB_REPOSITORY").as_deref(),
+            variable("RELEASE_TYPE").as_deref(),
+            variable("GITHUB_RUN_ID").as_deref(),
+            payload
+                .hint("`--event-path` and `GITHUB_EVENT_PATH` name a file of JSON")?
+                .as_deref(),
+        )?;
+        Ok(RunContext {
+            choices: self.choices.clone(),
+            environment,
+            run: None,
+        })
+    }
+}
+
+impl clap::Args for RunArgs {
+    fn augment_args(command: Command) -> Command {
+        RunFlags::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        RunFlags::augment_args_for_update(command)
+    }
+}
+
+impl FromArgMatches for RunArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let flags = RunFlags::from_arg_matches(matches)?;
+        let choices = flags.choices(matches);
+        Ok(Self { flags, choices })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.flags.update_from_arg_matches(matches)?;
+        self.choices = self.flags.choices(matches);
+        Ok(())
+    }
+}
+
+impl RunFlags {
+    /// A bucket is a choice however it was named; nothing else sets its variable.
+    fn choices(&self, matches: &ArgMatches) -> Choices {
+        let named = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
+        let repository = self.repository.clone();
+        Choices {
+            repository: repository.filter(|_| named("repository")),
+            release_type: self.release_type.filter(|_| named("release_type")),
+            bucket: self.bucket.clone(),
+        }
+    }
+}
+
+fn platforms() -> impl TypedValueParser<Value = Platform> {
+    PossibleValuesParser::new(Platform::ALL.map(Platform::as_str)).try_map(|text| text.parse())
+}
+
+fn release_types() -> impl TypedValueParser<Value = ReleaseType> {
+    PossibleValuesParser::new(ReleaseType::ALL.map(ReleaseType::as_str))
+        .try_map(|text| text.parse())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::error::render;
+
+    #[derive(clap::Parser)]
+    struct Probe {
+        #[command(flatten)]
+        run: RunArgs,
+    }
+
+    /// The arguments of a line, in an environment without the variables of this process.
+    fn parse(line: &str) -> Result<RunArgs, clap::Error> {
+        let command = Probe::command().mut_args(|argument| argument.env(None));
+        let arguments = ["probe"].into_iter().chain(line.split_whitespace());
+        let matches = command.try_get_matches_from(arguments)?;
+        Ok(Probe::from_arg_matches(&matches)?.run)
+    }
+
+    fn refused(line: &str) -> String {
+        let text = parse(line).unwrap_err().to_string();
+        text.lines().take(2).collect::<Vec<_>>().join("\n")
+    }
+
+    fn in_actions(name: &str) -> Option<String> {
+        let value = match name {
+            "GITHUB_REPOSITORY" => "someone/TheRock",
+            "GITHUB_RUN_ID" => "42",
+            "RELEASE_TYPE" => "",
+            _ => return None,
+        };
+        Some(value.to_owned())
+    }
+
+    #[test]
+    fn a_flag_is_a_choice_and_a_variable_tells_of_this_run() {
+        let arguments = parse("--run-id 7 --repository ROCm/TheRock --release-type nightly");
+        let context = arguments.unwrap().context_in(in_actions).unwrap();
+        let RunContext {
+            choices,
+            environment,
+            ..
+        } = context;
+        assert_eq!(choices.repository.unwrap().to_string(), "ROCm/TheRock");
+        assert_eq!(choices.release_type, Some(ReleaseType::Nightly));
+        assert_eq!(
+            environment.repository.unwrap().to_string(),
+            "someone/TheRock"
+        );
+        assert_eq!(environment.run_id.unwrap().as_str(), "42");
+        assert_eq!(environment.release_type, None);
+    }
+
+    #[test]
+    fn a_value_that_only_a_variable_gave_is_no_choice() {
+        let command = Probe::command()
+            .mut_args(|argument| argument.env(None))
+            .mut_arg("repository", |argument| {
+                argument.default_value("ROCm/TheRock")
+            });
+        let matches = command.try_get_matches_from(["probe"]).unwrap();
+        let run = Probe::from_arg_matches(&matches).unwrap().run;
+        assert!(run.flags.repository.is_some());
+        assert!(run.choices.repository.is_none());
+    }
+
+    #[test]
+    fn a_bucket_is_a_choice() {
+        let run = parse("--bucket my-bucket").unwrap();
+        assert_eq!(run.choices.bucket.unwrap().to_string(), "my-bucket");
+    }
+
+    #[test]
+    fn a_run_may_be_named_by_its_page() {
+        let run = parse("--run-id https://github.com/ROCm/TheRock/actions/runs/7").unwrap();
+        assert_eq!(run.run().unwrap().id.as_str(), "7");
+        insta::assert_snapshot!(render(&parse("").unwrap().run().unwrap_err()), @r"
+        error: no run was named
+
+        hint: pass `--run-id` with an id or the address of a run
+        ");
+    }
+
+    #[test]
+    fn bad_values_are_refused_in_words() {
+        insta::assert_snapshot!(refused("--run-id 7x"), @r#"error: invalid value '7x' for '--run-id <RUN>': not a run id, nor an address such as `https://github.com/ROCm/TheRock/actions/runs/21440027240`: "7x""#);
+        insta::assert_snapshot!(refused("--repository TheRock"), @r#"error: invalid value 'TheRock' for '--repository <OWNER/NAME>': not a repository such as `ROCm/TheRock`: "TheRock""#);
+        insta::assert_snapshot!(refused("--platform macos"), @r"
+        error: invalid value 'macos' for '--platform <PLATFORM>'
+          [possible values: linux, windows]
+        ");
+        insta::assert_snapshot!(refused("--release-type stable"), @r"
+        error: invalid value 'stable' for '--release-type <TYPE>'
+          [possible values: ci, dev, dev-bkc, nightly, nightly-bkc, prerelease, release]
+        ");
+        insta::assert_snapshot!(refused("--bucket No"), @r#"error: invalid value 'No' for '--bucket <BUCKET>': a bucket's name has 3 to 63 characters: "No""#);
+    }
+
+    #[test]
+    fn the_event_is_read_and_must_be_there() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let payload = r#"{"pull_request": {"head": {"repo": null}}}"#;
+        file.write_all(payload.as_bytes()).unwrap();
+        let line = format!("--event-path {}", file.path().display());
+        let context = parse(&line).unwrap().context_in(|_| None).unwrap();
+        assert!(context.environment.event.is_some());
+        let gone = parse("--event-path gone.json").unwrap();
+        let error = render(&gone.context_in(|_| None).unwrap_err());
+        assert!(error.contains("`gone.json`"), "{error}");
+        assert!(error.contains("hint: `--event-path`"), "{error}");
+    }
+}

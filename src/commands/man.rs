@@ -1,0 +1,34 @@
+//! `man`: the manual pages.
+
+use super::World;
+use crate::error::{Context, Hint, Result};
+
+/// Print a manual page, in roff
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The verb whose page it is; by default the page of the whole program
+    verb: Option<String>,
+}
+
+pub fn run(args: &Args, world: &World) -> Result<()> {
+    let page = page(args.verb.as_deref())?;
+    world.console.verbatim(&page)
+}
+
+fn page(verb: Option<&str>) -> Result<Vec<u8>> {
+    let mut root = super::command();
+    root.build();
+    let command = match verb {
+        None => &root,
+        Some(verb) => root
+            .find_subcommand(verb)
+            .with_context(|| format!("no such verb: `{verb}`"))
+            .hint("`rocwheel --help` lists the verbs")?,
+    };
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command.clone())
+        .source(format!("rocwheel {}", super::version()))
+        .render(&mut page)
+        .context("render the manual page")?;
+    Ok(page)
+}

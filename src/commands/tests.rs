@@ -1,0 +1,131 @@
+//! The command tree keeps the promises that hold for every verb.
+
+use std::collections::BTreeMap;
+
+use clap::{Arg, ArgAction, Parser};
+
+use super::*;
+use crate::commands::args::{Jobs, RunArgs};
+
+/// Groups that no verb may use yet.
+#[derive(Debug, Parser)]
+struct Probe {
+    #[command(flatten)]
+    run: RunArgs,
+    #[command(flatten)]
+    jobs: Jobs,
+}
+
+/// Every command, by its full name.
+fn tree() -> BTreeMap<String, clap::Command> {
+    fn collect(name: &str, command: &clap::Command, found: &mut BTreeMap<String, clap::Command>) {
+        for below in command.get_subcommands() {
+            let name = format!("{name} {}", below.get_name());
+            collect(&name, below, found);
+        }
+        found.insert(name.to_owned(), command.clone());
+    }
+    let mut found = BTreeMap::new();
+    for (name, mut command) in [
+        ("rocwheel", command()),
+        ("probe", args::tidy(Probe::command())),
+    ] {
+        command.build();
+        collect(name, &command, &mut found);
+    }
+    found
+}
+
+/// Arguments that the user names, other than `--help` and `--version`.
+fn flags(command: &clap::Command) -> impl Iterator<Item = &Arg> {
+    command.get_arguments().filter(|argument| {
+        !argument.is_positional()
+            && !matches!(
+                argument.get_action(),
+                ArgAction::Help | ArgAction::HelpLong | ArgAction::HelpShort | ArgAction::Version
+            )
+    })
+}
+
+#[test]
+fn clap_finds_the_tree_in_order() {
+    Cli::command().debug_assert();
+    Probe::command().debug_assert();
+}
+
+#[test]
+fn every_flag_has_a_variable_that_its_help_names() {
+    for (name, mut command) in tree() {
+        let help = command.render_long_help().to_string();
+        for flag in flags(&command) {
+            let Some(variable) = flag.get_env() else {
+                panic!("`{name} {flag}` has no `env`");
+            };
+            let shown = format!("[env: {}]", variable.to_str().unwrap());
+            assert!(
+                help.contains(&shown),
+                "`{name} --help` lacks {shown}:\n{help}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_variable_stands_for_one_flag() {
+    for (name, command) in tree() {
+        let mut variables: Vec<_> = flags(&command).filter_map(Arg::get_env).collect();
+        let all = variables.len();
+        variables.sort();
+        variables.dedup();
+        assert_eq!(variables.len(), all, "`{name}` reads a variable twice");
+    }
+}
+
+#[test]
+fn every_flag_and_every_command_says_what_it_is_without_a_full_stop() {
+    for (name, command) in tree() {
+        let about = command.get_about().map(ToString::to_string);
+        let helps = command.get_arguments().map(|argument| {
+            (
+                argument.to_string(),
+                argument.get_help().map(ToString::to_string),
+            )
+        });
+        let about = (name != "probe").then_some((String::new(), about));
+        for (argument, help) in helps.chain(about) {
+            let help = help.unwrap_or_default();
+            let fine = help.starts_with(|c: char| c.is_uppercase()) && !help.ends_with('.');
+            assert!(fine, "`{name} {argument}` has the help {help:?}");
+        }
+    }
+}
+
+#[test]
+fn a_flag_has_the_same_variable_in_every_command() {
+    let mut seen: BTreeMap<String, (String, String)> = BTreeMap::new();
+    for (name, command) in tree() {
+        for flag in flags(&command) {
+            let long = flag.get_long().unwrap_or_default().to_owned();
+            let variable = flag.get_env().unwrap().to_str().unwrap().to_owned();
+            let (first, other) = seen.entry(long).or_insert((variable.clone(), name.clone()));
+            assert_eq!(
+                *first, variable,
+                "`{name} {flag}` and `{other} {flag}` differ"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_probe_has_defaults_that_parse() {
+    Probe::try_parse_from(["probe"]).unwrap();
+}
+
+#[test]
+fn the_first_signal_asks_the_work_to_stop() {
+    let stop = Stop::default();
+    listen(&stop).unwrap();
+    assert!(stop.check().is_ok());
+    signal_hook::low_level::raise(SIGTERM).unwrap();
+    assert!(stop.check().is_err());
+}

@@ -1,0 +1,208 @@
+//! Carries an upload out, and looks at the result before it is called one.
+
+use std::{
+    io::{self, Read, Seek as _, SeekFrom},
+    path::Path,
+};
+
+use fs_err as fs;
+
+use super::{
+    destination::Destination,
+    plan::{Bytes, Item, Seen, There, UploadPlan, Why, conflict},
+};
+use crate::{
+    commands::World,
+    digest::Sha256,
+    error::{Context as _, No, Result, Stop, bail, ensure},
+    index::{Page, targets_of},
+    store::{self, Body, Condition, Depth, Kind, PutOptions, Span},
+};
+
+/// What happened to one item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Uploaded,
+    Unchanged,
+}
+
+/// What is in the directory already.
+pub fn look(destination: &Destination, items: &[Item]) -> Result<Seen> {
+    let mut seen = Seen::default();
+    let listed = destination
+        .store
+        .list(Some(&destination.directory), Depth::All)?;
+    for object in listed {
+        // Other groups of packages have their directories here too, and their own names in them.
+        let path = object.key.relative_to(&destination.directory);
+        let path = path.map(|path| path.to_string()).unwrap_or_default();
+        if path.starts_with("dist/") || path.starts_with("simple/") {
+            seen.paths.insert(path);
+        }
+    }
+    for item in items {
+        // Not from the listing, which may leave out pages of directories.
+        if let Some(there) = existing(destination, &item.path)? {
+            seen.there.insert(item.path.clone(), there);
+        }
+    }
+    Ok(seen)
+}
+
+fn existing(destination: &Destination, path: &str) -> Result<Option<There>> {
+    let (store, key) = (destination.store.as_ref(), destination.key(path)?);
+    match store.head(&key) {
+        Err(error) if error.kind() == Kind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+        Ok(object) => Ok(Some(There {
+            size: object.size,
+            sha256: store::digest(store, &key)?,
+        })),
+    }
+}
+
+/// Writes what the plan says, in its order; the first failure ends it, so that nothing appears
+/// before what it points at.
+pub fn write(
+    plan: &UploadPlan,
+    destination: &Destination,
+    world: &World,
+    report: &mut dyn FnMut(&Item, Outcome),
+) -> Result<()> {
+    let progress = world
+        .console
+        .progress("Uploading", &plan.destination, plan.size());
+    let watch = Watch {
+        stop: &world.stop,
+        progress: &|bytes| progress.inc(bytes),
+    };
+    for (item, why) in &plan.actions {
+        world.stop.check()?;
+        let condition = match why {
+            Why::Same => None,
+            Why::Refused(there) => bail!(No(conflict(item, *there))),
+            Why::Changed(_) => Some(Condition::Always),
+            Why::New if item.is_page() => Some(Condition::Always),
+            Why::New => Some(Condition::IfAbsent),
+        };
+        let outcome = match condition {
+            None => Outcome::Unchanged,
+            Some(condition) => put(item, destination, condition, &watch)
+                .with_context(|| format!("upload `{}`", item.path))?,
+        };
+        report(item, outcome);
+    }
+    Ok(())
+}
+
+fn put(item: &Item, to: &Destination, condition: Condition, watch: &Watch) -> Result<Outcome> {
+    let key = to.key(&item.path)?;
+    let options = PutOptions {
+        content_type: item.content_type.to_owned(),
+        cache_control: Some(item.cache_control().to_owned()),
+        condition,
+        sha256: Some(item.sha256),
+    };
+    let answer = match &item.bytes {
+        Bytes::Here(bytes) => to.store.put(&key, &bytes.as_slice(), &options),
+        Bytes::OnDisk(path) => {
+            let size = item.size;
+            to.store.put(&key, &OnDisk { path, size, watch }, &options)
+        }
+    };
+    match answer {
+        Ok(()) => Ok(Outcome::Uploaded),
+        // Another writer came first; that is fine if it wrote the same.
+        Err(error) if error.kind() == Kind::Exists => {
+            let there = existing(to, &item.path)?.context(error)?;
+            ensure!(there.sha256 == item.sha256, No(conflict(item, there)));
+            Ok(Outcome::Unchanged)
+        }
+        Err(error) => {
+            watch.stop.check()?;
+            Err(error.into())
+        }
+    }
+}
+
+/// Reads every page back, and asks for everything that one links to.
+pub fn verify(plan: &UploadPlan, pages: &[Page], to: &Destination, stop: &Stop) -> Result<()> {
+    for (item, _) in &plan.actions {
+        stop.check()?;
+        let there = if item.is_page() {
+            read(to, &item.path).map(|(sha256, size)| There { size, sha256 })
+        } else {
+            head(to, item)
+        };
+        let there = there.with_context(|| format!("read back `{}`", item.path))?;
+        let same = there.size == item.size && there.sha256 == item.sha256;
+        ensure!(
+            same,
+            No(format!("not what was uploaded: {}", conflict(item, there)))
+        );
+    }
+    for page in pages {
+        for target in targets_of(page)? {
+            stop.check()?;
+            let key = to.key(&target)?;
+            to.store
+                .head(&key)
+                .with_context(|| format!("follow a link of `{}`", page.path))?;
+        }
+    }
+    Ok(())
+}
+
+fn read(from: &Destination, path: &str) -> Result<(Sha256, u64)> {
+    let reader = from.store.get(&from.key(path)?, Span::Whole)?;
+    Ok(Sha256::of_reader(reader)?)
+}
+
+/// A file's digest is the store's word, if it has one: it checked the bytes as they came.
+fn head(from: &Destination, item: &Item) -> Result<There> {
+    let object = from.store.head(&from.key(&item.path)?)?;
+    Ok(There {
+        size: object.size,
+        sha256: object.sha256.unwrap_or(item.sha256),
+    })
+}
+
+/// Who is told how far an upload is, and who may end it.
+struct Watch<'a> {
+    stop: &'a Stop,
+    progress: &'a (dyn Fn(u64) + Sync),
+}
+
+/// A file as bytes to put, which end with an error once the user asks to stop.
+struct OnDisk<'a> {
+    path: &'a Path,
+    size: u64,
+    watch: &'a Watch<'a>,
+}
+
+impl Body for OnDisk<'_> {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send + '_>> {
+        let mut file = fs::File::open(self.path)?;
+        file.seek(SeekFrom::Start(offset))?;
+        let watch = self.watch;
+        Ok(Box::new(Watched { file, watch }))
+    }
+}
+
+struct Watched<'a> {
+    file: fs::File,
+    watch: &'a Watch<'a>,
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.watch.stop.check().map_err(io::Error::other)?;
+        let count = self.file.read(buffer)?;
+        (self.watch.progress)(count as u64);
+        Ok(count)
+    }
+}

@@ -1,0 +1,143 @@
+//! A console whose streams can be read, for tests of whatever speaks.
+
+use std::{
+    fmt,
+    io::{self, Write},
+    sync::{Arc, Mutex},
+};
+
+use indicatif::{MultiProgress, ProgressDrawTarget, TermLike};
+
+use super::{
+    Console, Format,
+    settings::{Reader, Settings, Show, Verbosity},
+};
+
+/// Text, without colours or progress, into files.
+pub(crate) const PLAIN: Settings = Settings {
+    format: Format::Text,
+    verbosity: Verbosity::Normal,
+    progress: Show::Nothing,
+    commands: false,
+    stdout_color: false,
+    stderr_color: false,
+    reader: Reader::Program,
+};
+
+/// The same into the log of a workflow.
+pub(crate) const GITHUB: Settings = Settings {
+    format: Format::Github,
+    commands: true,
+    reader: Reader::Workflow,
+    ..PLAIN
+};
+
+/// The same with answers in JSON.
+pub(crate) const JSON: Settings = Settings {
+    format: Format::Json,
+    ..PLAIN
+};
+
+/// What a console has said so far.
+#[derive(Debug, Default)]
+pub(crate) struct Transcript {
+    stdout: Shared,
+    stderr: Shared,
+}
+
+impl Transcript {
+    pub(crate) fn stdout(&self) -> String {
+        self.stdout.text()
+    }
+
+    pub(crate) fn stderr(&self) -> String {
+        self.stderr.text()
+    }
+}
+
+/// A console, and what it says.
+pub(crate) fn console(settings: Settings) -> (Console, Transcript) {
+    let transcript = Transcript::default();
+    let (stdout, stderr) = (transcript.stdout.clone(), transcript.stderr.clone());
+    let bars = (settings.progress == Show::Bars).then(|| {
+        let screen = Box::new(Screen(stderr.clone()));
+        MultiProgress::with_draw_target(ProgressDrawTarget::term_like_with_hz(screen, 255))
+    });
+    let console = Console::new(settings, Box::new(stdout), Box::new(stderr), bars);
+    (console, transcript)
+}
+
+/// A stream that many hold.
+#[derive(Clone, Debug, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl Shared {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A terminal on such a stream, whose cursor movements show in angle brackets.
+#[derive(Debug)]
+struct Screen(Shared);
+
+impl Screen {
+    fn put(&self, text: fmt::Arguments<'_>) -> io::Result<()> {
+        self.0.clone().write_fmt(text)
+    }
+
+    fn moves(&self, way: &str, n: usize) -> io::Result<()> {
+        if n == 0 {
+            return Ok(());
+        }
+        self.put(format_args!("<{way} {n}>"))
+    }
+}
+
+impl TermLike for Screen {
+    fn width(&self) -> u16 {
+        72
+    }
+
+    fn move_cursor_up(&self, n: usize) -> io::Result<()> {
+        self.moves("up", n)
+    }
+
+    fn move_cursor_down(&self, n: usize) -> io::Result<()> {
+        self.moves("down", n)
+    }
+
+    fn move_cursor_right(&self, n: usize) -> io::Result<()> {
+        self.moves("right", n)
+    }
+
+    fn move_cursor_left(&self, n: usize) -> io::Result<()> {
+        self.moves("left", n)
+    }
+
+    fn write_line(&self, text: &str) -> io::Result<()> {
+        self.put(format_args!("{}\n", text.trim_end()))
+    }
+
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        self.put(format_args!("{}", text.trim_end()))
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        self.put(format_args!("<clear>"))
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+}

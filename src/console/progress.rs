@@ -1,0 +1,217 @@
+//! How far a long piece of work is: a bar, or a line now and then.
+
+use std::{
+    sync::{
+        Arc, Mutex, TryLockError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::{
+    quantity::size,
+    settings::Show,
+    talk::{Talk, UNDER_WAY, one_line},
+};
+
+/// A handle that many threads may advance; what it drew disappears when it is dropped.
+#[derive(Debug)]
+pub struct Progress(Shown);
+
+#[derive(Debug)]
+enum Shown {
+    Nothing,
+    /// It clears itself when it is dropped.
+    Bar(ProgressBar),
+    Lines(Lines),
+}
+
+#[derive(Debug)]
+struct Lines {
+    talk: Arc<Talk>,
+    verb: String,
+    what: String,
+    total: Option<u64>,
+    done: AtomicU64,
+    start: Instant,
+    pace: Mutex<Pace>,
+}
+
+/// When the next line is due.
+#[derive(Debug, Default)]
+struct Pace {
+    /// Since the start.
+    last_line: Duration,
+    tenths: u64,
+}
+
+impl Pace {
+    /// A line for each tenth of the work would be too many for work that is done in a moment.
+    const SHORTEST: Duration = Duration::from_secs(3);
+    /// Longer silence looks like a hang.
+    const LONGEST: Duration = Duration::from_secs(30);
+
+    fn is_due(&mut self, elapsed: Duration, done: u64, total: Option<u64>) -> bool {
+        let since = elapsed.saturating_sub(self.last_line);
+        let tenths = total.map_or(0, |total| tenths(done, total));
+        let due = since >= Self::LONGEST || (tenths > self.tenths && since >= Self::SHORTEST);
+        if due {
+            self.last_line = elapsed;
+            self.tenths = tenths;
+        }
+        due
+    }
+}
+
+impl Progress {
+    pub(super) fn new(
+        talk: &Arc<Talk>,
+        verb: &str,
+        what: &str,
+        total: Option<u64>,
+        show: Show,
+    ) -> Self {
+        Self(match (show, &talk.bars) {
+            (Show::Nothing, _) => Shown::Nothing,
+            (Show::Bars, Some(bars)) => {
+                let bar = bar(total)
+                    .with_prefix(talk.paint(UNDER_WAY, verb))
+                    .with_message(one_line(what));
+                Shown::Bar(bars.add(bar))
+            }
+            _ => Shown::Lines(Lines {
+                talk: Arc::clone(talk),
+                verb: verb.to_owned(),
+                what: one_line(what),
+                total,
+                done: AtomicU64::new(0),
+                start: Instant::now(),
+                pace: Mutex::default(),
+            }),
+        })
+    }
+
+    /// So many bytes more are done.
+    pub fn inc(&self, bytes: u64) {
+        match &self.0 {
+            Shown::Nothing => {}
+            Shown::Bar(bar) => bar.inc(bytes),
+            Shown::Lines(lines) => lines.inc(bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Progress {
+    pub(super) fn done(&self) -> Option<u64> {
+        match &self.0 {
+            Shown::Nothing => None,
+            Shown::Bar(bar) => Some(bar.position()),
+            Shown::Lines(lines) => Some(lines.done.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+impl Lines {
+    fn inc(&self, bytes: u64) {
+        let done = self
+            .done
+            .fetch_add(bytes, Ordering::Relaxed)
+            .saturating_add(bytes);
+        let mut pace = match self.pace.try_lock() {
+            Ok(pace) => pace,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // Another thread is deciding just now.
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if pace.is_due(self.start.elapsed(), done, self.total) {
+            let facts = facts(&self.what, done, self.total);
+            self.talk.status(UNDER_WAY, &self.verb, &facts);
+        }
+    }
+}
+
+fn facts(what: &str, done: u64, total: Option<u64>) -> String {
+    match total {
+        Some(total) => {
+            let percent = percent(done, total);
+            format!("{what}: {percent} % of {}", size(total))
+        }
+        None => format!("{what}: {}", size(done)),
+    }
+}
+
+fn bar(total: Option<u64>) -> ProgressBar {
+    let (bar, template) = match total {
+        Some(total) => (
+            ProgressBar::new(total),
+            "{prefix:>12} [{bar:24}] {binary_bytes}/{binary_total_bytes} {wide_msg}",
+        ),
+        None => (
+            ProgressBar::no_length(),
+            "{prefix:>12} {binary_bytes} {wide_msg}",
+        ),
+    };
+    let style = ProgressStyle::with_template(template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("=> ");
+    bar.with_style(style)
+}
+
+fn tenths(done: u64, total: u64) -> u64 {
+    percent(done, total) / 10
+}
+
+fn percent(done: u64, total: u64) -> u64 {
+    let done = u128::from(done.min(total)) * 100;
+    u64::try_from(done.checked_div(total.into()).unwrap_or(100)).unwrap_or(100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// When lines appear, in seconds, for work of `total` done at an even pace.
+    fn lines(seconds: u32, total: Option<u64>) -> Vec<u32> {
+        let mut pace = Pace::default();
+        (1..=seconds)
+            .filter(|&second| {
+                let done = u64::from(second) * 1000 / u64::from(seconds);
+                pace.is_due(SECOND * second, done, total)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_line_shows_every_tenth_but_not_in_a_flood() {
+        assert_eq!(
+            lines(100, Some(1000)),
+            [10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
+        );
+        assert_eq!(lines(10, Some(1000)), [3, 6, 9]);
+        assert_eq!(lines(2, Some(1000)), [0; 0]);
+    }
+
+    #[test]
+    fn slow_work_and_work_of_unknown_size_show_a_line_every_half_minute() {
+        assert_eq!(lines(1000, Some(1000))[..6], [30, 60, 90, 100, 130, 160]);
+        assert_eq!(lines(100, None), [30, 60, 90]);
+    }
+
+    #[test]
+    fn more_than_the_total_and_nothing_at_all_are_all() {
+        assert_eq!(percent(7, 0), 100);
+        assert_eq!(percent(u64::MAX, 10), 100);
+        assert_eq!(percent(u64::MAX / 2, u64::MAX), 49);
+    }
+
+    #[test]
+    fn a_line_says_how_much_of_what() {
+        insta::assert_snapshot!(facts("a.whl", 511, Some(1024)), @"a.whl: 49 % of 1.00 KiB");
+        insta::assert_snapshot!(facts("a.whl", 2048, None), @"a.whl: 2.00 KiB");
+    }
+}

@@ -1,0 +1,358 @@
+//! How to talk: what the user asked for, seen in the light of the environment and the terminal.
+
+use std::{env, io::IsTerminal};
+
+use clap::ValueEnum;
+
+/// What the answer on stdout looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// One JSON document on stdout.
+    Json,
+    /// Text, with groups and annotations for the log of GitHub Actions.
+    Github,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal and in GitHub Actions.
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// Whether work that takes long shows how far it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProgressChoice {
+    /// Bars on a terminal, a line now and then elsewhere.
+    #[default]
+    Auto,
+    Never,
+}
+
+/// What the user asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// `None`: what suits the place.
+    pub format: Option<Format>,
+    pub color: ColorChoice,
+    pub progress: ProgressChoice,
+    /// Each `-v` adds one, each `-q` takes one away.
+    pub verbosity: i16,
+}
+
+/// Which of the two streams are terminals.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Terminals {
+    pub stdout: bool,
+    pub stderr: bool,
+}
+
+impl Terminals {
+    pub fn of_this_process() -> Self {
+        Self {
+            stdout: std::io::stdout().is_terminal(),
+            stderr: std::io::stderr().is_terminal(),
+        }
+    }
+}
+
+/// How much is said on stderr; each level says what the ones before it say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verbosity {
+    /// `-qq`
+    Errors,
+    /// `-q`
+    Warnings,
+    Normal,
+    /// `-v`
+    Debug,
+}
+
+/// How progress shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Show {
+    Bars,
+    Lines,
+    Nothing,
+}
+
+/// Whether a line that looks like a workflow command is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// GitHub Actions reads the output, and obeys commands in it.
+    Workflow,
+    /// A person at a terminal, whom an escape sequence could mislead.
+    Terminal,
+    /// A file or another program, which gets every byte as it is.
+    Program,
+}
+
+/// What `Console` goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    pub format: Format,
+    pub verbosity: Verbosity,
+    pub progress: Show,
+    /// Whether groups and annotations are written.
+    pub commands: bool,
+    pub stdout_color: bool,
+    pub stderr_color: bool,
+    /// Who reads stdout.
+    pub reader: Reader,
+}
+
+impl Settings {
+    /// Decides from the options, a look-up of environment variables, and the streams.
+    pub fn resolve(
+        options: &Options,
+        variable: impl Fn(&str) -> Option<String>,
+        terminals: Terminals,
+    ) -> Self {
+        let actions = is_on(&variable, "GITHUB_ACTIONS");
+        let format = match options.format {
+            Some(format) => format,
+            None if actions => Format::Github,
+            None => Format::Text,
+        };
+        let verbosity = match options.verbosity {
+            ..=-2 => Verbosity::Errors,
+            -1 => Verbosity::Warnings,
+            0 => Verbosity::Normal,
+            1.. => Verbosity::Debug,
+        };
+        let ci = actions || is_on(&variable, "CI");
+        let dumb = variable("TERM").is_some_and(|term| term == "dumb");
+        let progress = if options.progress == ProgressChoice::Never || verbosity < Verbosity::Normal
+        {
+            Show::Nothing
+        } else if terminals.stderr && !dumb && !ci {
+            Show::Bars
+        } else {
+            Show::Lines
+        };
+        let color = |terminal| color(options.color, &variable, terminal && !dumb, actions);
+        Self {
+            format,
+            verbosity,
+            progress,
+            commands: match format {
+                Format::Text => false,
+                Format::Json => actions,
+                Format::Github => true,
+            },
+            stdout_color: color(terminals.stdout),
+            stderr_color: color(terminals.stderr),
+            reader: if actions || format == Format::Github {
+                Reader::Workflow
+            } else if terminals.stdout {
+                Reader::Terminal
+            } else {
+                Reader::Program
+            },
+        }
+    }
+
+    /// Decides for this process.
+    pub fn of_this_process(options: &Options) -> Self {
+        Self::resolve(
+            options,
+            |name| env::var(name).ok(),
+            Terminals::of_this_process(),
+        )
+    }
+}
+
+/// The flag first, then <https://no-color.org>, then those who force, then the place.
+fn color(
+    choice: ColorChoice,
+    variable: &impl Fn(&str) -> Option<String>,
+    able: bool,
+    actions: bool,
+) -> bool {
+    match choice {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => {
+            if variable("NO_COLOR").is_some_and(|value| !value.is_empty()) {
+                false
+            } else if is_on(variable, "CLICOLOR_FORCE") || is_on(variable, "FORCE_COLOR") {
+                true
+            } else if variable("CLICOLOR").is_some_and(|value| value == "0") {
+                false
+            } else {
+                able || actions
+            }
+        }
+    }
+}
+
+fn is_on(variable: &impl Fn(&str) -> Option<String>, name: &str) -> bool {
+    variable(name).is_some_and(|value| {
+        !matches!(
+            value.to_ascii_lowercase().as_str(),
+            "" | "0" | "false" | "no" | "off"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(options: Options, environment: &str, terminal: bool) -> Settings {
+        let variable = |name: &str| {
+            environment
+                .split_whitespace()
+                .filter_map(|pair| pair.split_once('='))
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| value.to_owned())
+        };
+        let terminals = Terminals {
+            stdout: terminal,
+            stderr: terminal,
+        };
+        Settings::resolve(&options, variable, terminals)
+    }
+
+    #[test]
+    fn color_follows_the_flag_then_the_environment_then_the_place() {
+        use ColorChoice::{Always, Auto, Never};
+        let rows = [
+            (Auto, "", true, true),
+            (Auto, "", false, false),
+            (Auto, "TERM=dumb", true, false),
+            (Auto, "NO_COLOR=1", true, false),
+            (Auto, "NO_COLOR=", true, true),
+            (
+                Auto,
+                "NO_COLOR=1 CLICOLOR_FORCE=1 FORCE_COLOR=1",
+                true,
+                false,
+            ),
+            (Auto, "CLICOLOR_FORCE=1", false, true),
+            (Auto, "CLICOLOR_FORCE=0", false, false),
+            (Auto, "FORCE_COLOR=3", false, true),
+            (Auto, "FORCE_COLOR=1 TERM=dumb", true, true),
+            (Auto, "CLICOLOR=0", true, false),
+            (Auto, "CLICOLOR=0 CLICOLOR_FORCE=1", true, true),
+            (Auto, "GITHUB_ACTIONS=true", false, true),
+            (Auto, "GITHUB_ACTIONS=false", false, false),
+            (Auto, "GITHUB_ACTIONS=true NO_COLOR=1", false, false),
+            (Always, "NO_COLOR=1 TERM=dumb", false, true),
+            (Never, "CLICOLOR_FORCE=1 GITHUB_ACTIONS=true", true, false),
+        ];
+        for (color, environment, terminal, expected) in rows {
+            let options = Options {
+                color,
+                ..Options::default()
+            };
+            let settings = settings(options, environment, terminal);
+            assert_eq!(
+                (settings.stdout_color, settings.stderr_color),
+                (expected, expected),
+                "{color:?} {environment:?} terminal: {terminal}"
+            );
+        }
+    }
+
+    #[test]
+    fn bars_need_a_terminal_and_a_person() {
+        use ProgressChoice::{Auto, Never};
+        let rows = [
+            (Auto, 0, "", true, Show::Bars),
+            (Auto, 1, "", true, Show::Bars),
+            (Auto, 0, "", false, Show::Lines),
+            (Auto, 0, "CI=true", true, Show::Lines),
+            (Auto, 0, "CI=false", true, Show::Bars),
+            (Auto, 0, "GITHUB_ACTIONS=true", true, Show::Lines),
+            (Auto, 0, "TERM=dumb", true, Show::Lines),
+            (Auto, -1, "", true, Show::Nothing),
+            (Auto, -1, "CI=1", false, Show::Nothing),
+            (Never, 1, "", true, Show::Nothing),
+        ];
+        for (progress, verbosity, environment, terminal, expected) in rows {
+            let options = Options {
+                progress,
+                verbosity,
+                ..Options::default()
+            };
+            assert_eq!(
+                settings(options, environment, terminal).progress,
+                expected,
+                "{progress:?} {verbosity} {environment:?} terminal: {terminal}"
+            );
+        }
+    }
+
+    #[test]
+    fn commands_are_for_github_unless_plain_text_was_asked_for() {
+        let rows = [
+            (None, "", Format::Text, false),
+            (None, "GITHUB_ACTIONS=true", Format::Github, true),
+            (
+                Some(Format::Text),
+                "GITHUB_ACTIONS=true",
+                Format::Text,
+                false,
+            ),
+            (
+                Some(Format::Json),
+                "GITHUB_ACTIONS=true",
+                Format::Json,
+                true,
+            ),
+            (Some(Format::Json), "", Format::Json, false),
+            (Some(Format::Github), "", Format::Github, true),
+        ];
+        for (format, environment, expected, commands) in rows {
+            let options = Options {
+                format,
+                ..Options::default()
+            };
+            let settings = settings(options, environment, false);
+            assert_eq!(
+                (settings.format, settings.commands),
+                (expected, commands),
+                "{format:?} {environment:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn plain_text_in_actions_is_still_read_by_actions() {
+        let options = Options {
+            format: Some(Format::Text),
+            ..Options::default()
+        };
+        let reader = |environment, terminal| settings(options, environment, terminal).reader;
+        assert_eq!(reader("GITHUB_ACTIONS=true", true), Reader::Workflow);
+        assert_eq!(reader("", true), Reader::Terminal);
+        assert_eq!(reader("", false), Reader::Program);
+    }
+
+    #[test]
+    fn quiet_and_verbose_have_four_levels() {
+        let level = |verbosity| {
+            let options = Options {
+                verbosity,
+                ..Options::default()
+            };
+            settings(options, "", false).verbosity
+        };
+        assert_eq!(
+            [-9, -2, -1, 0, 1, 9].map(level),
+            [
+                Verbosity::Errors,
+                Verbosity::Errors,
+                Verbosity::Warnings,
+                Verbosity::Normal,
+                Verbosity::Debug,
+                Verbosity::Debug
+            ]
+        );
+    }
+}

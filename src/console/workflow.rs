@@ -1,0 +1,275 @@
+//! What GitHub Actions reads in a log: workflow commands, and how to keep other text from being one.
+
+use std::{
+    borrow::Cow,
+    fmt::{self, Write as _},
+};
+
+/// How grave an annotation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    Error,
+    Warning,
+    Notice,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Notice => "notice",
+        })
+    }
+}
+
+/// A remark that GitHub shows on the summary page of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Annotation {
+    pub level: Level,
+    pub file: Option<String>,
+    pub line: Option<u64>,
+    pub title: String,
+    pub message: String,
+}
+
+impl Annotation {
+    /// An annotation of nothing in particular.
+    pub fn new(level: Level, title: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            level,
+            file: None,
+            line: None,
+            title: title.into(),
+            message: message.into(),
+        }
+    }
+
+    /// Says which file it is about.
+    #[must_use]
+    pub fn in_file(mut self, file: impl Into<String>) -> Self {
+        self.file = Some(file.into());
+        self
+    }
+
+    /// Says which line of the file it is about.
+    #[must_use]
+    pub fn at_line(mut self, line: u64) -> Self {
+        self.line = Some(line);
+        self
+    }
+
+    /// The workflow command, one line without its end.
+    pub fn command(&self) -> String {
+        let file = self.file.as_ref().map(|file| ("file", file.clone()));
+        let line = self.line.map(|line| ("line", line.to_string()));
+        let title = (!self.title.is_empty()).then(|| ("title", self.title.clone()));
+        let properties: Vec<String> = [file, line, title]
+            .into_iter()
+            .flatten()
+            .map(|(name, value)| format!("{name}={}", property(&value)))
+            .collect();
+        let space = if properties.is_empty() { "" } else { " " };
+        let (level, message) = (self.level, data(&self.message));
+        format!("::{level}{space}{}::{message}", properties.join(","))
+    }
+}
+
+impl fmt::Display for Annotation {
+    /// `file:7: title: message`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(f, "{file}:")?;
+            if let Some(line) = self.line {
+                write!(f, "{line}:")?;
+            }
+            f.write_str(" ")?;
+        }
+        if !self.title.is_empty() {
+            write!(f, "{}: ", self.title)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// The command that folds the lines below it.
+pub(super) fn open_group(title: &str) -> String {
+    format!("::group::{}", data(title))
+}
+
+pub(super) const CLOSE_GROUP: &str = "::endgroup::";
+
+/// The text behind a command. The runner puts it into the log, so it is made harmless too.
+fn data(text: &str) -> String {
+    escape(&defang(&visible(text)))
+}
+
+/// A value between `::command` and `::`.
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+/// What the runner undoes.
+fn escape(text: &str) -> String {
+    text.replace('%', "%25")
+        .replace('\r', "%0D")
+        .replace('\n', "%0A")
+}
+
+/// The text with every line that the runner would obey made harmless by a backslash.
+///
+/// The runner obeys `::command` at the start of a line, after any white space, and the older
+/// `##[command]` anywhere in it; a carriage return ends a line too.
+pub(super) fn defang(text: &str) -> Cow<'_, str> {
+    if !text.contains("::") && !text.contains("##[") {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for line in text.split_inclusive(['\n', '\r']) {
+        // Wider than white space: whatever a reader might drop, such as a byte order mark.
+        let start = line
+            .find(|c: char| c.is_ascii_graphic())
+            .unwrap_or(line.len());
+        let (margin, rest) = line.split_at(start);
+        out.push_str(margin);
+        if rest.starts_with("::") {
+            out.push('\\');
+        }
+        out.push_str(&rest.replace("##[", r"##\["));
+    }
+    Cow::Owned(out)
+}
+
+/// The text with its control characters spelled out, so that it cannot move the cursor, start a
+/// line of its own or hide what stands before it. Line feeds and tabs stay.
+pub(super) fn visible(text: &str) -> Cow<'_, str> {
+    let stays = |c: char| c == '\n' || c == '\t' || !is_hidden(c);
+    if text.chars().all(stays) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.replace("\r\n", "\n").chars() {
+        if stays(c) {
+            out.push(c);
+        } else {
+            out.extend(c.escape_default());
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// The same JSON, with nothing in its strings that a terminal or the runner would obey.
+pub(super) fn harmless_json(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.replace("##[", r"#\u0023[").chars() {
+        if is_hidden(c) {
+            let _ = write!(out, "\\u{:04x}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Characters that show as nothing and do something: controls, and changes of direction.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What the runner would take for a command, written after its source.
+    fn obeyed(output: &str) -> bool {
+        output.split(['\n', '\r']).any(|line| {
+            line.trim_start().starts_with("::")
+                || line
+                    .split_once("##[")
+                    .is_some_and(|(_, rest)| rest.contains(']'))
+        })
+    }
+
+    #[test]
+    fn a_command_escapes_what_would_end_it() {
+        let annotation = Annotation::new(
+            Level::Warning,
+            "50%: a, b",
+            "100 %\r\n::error::no: it, is fine",
+        )
+        .in_file("C:\\a,b")
+        .at_line(7);
+        insta::assert_snapshot!(
+            annotation.command(),
+            @r"::warning file=C%3A\a%2Cb,line=7,title=50%25%3A a%2C b::100 %25%0A\::error::no: it, is fine"
+        );
+    }
+
+    #[test]
+    fn a_command_without_properties_has_no_space() {
+        let annotation = Annotation::new(Level::Notice, "", "done");
+        assert_eq!(annotation.command(), "::notice::done");
+    }
+
+    #[test]
+    fn text_from_outside_is_not_a_command() {
+        let hostile = "\
+            ::error::gone\n\
+            \u{20} \t::set-output name=x::y\r::add-mask::a\n\
+            \u{feff}::group::b\n\
+            name ##[error]c\n\
+            ####[add-path]d\n\
+            std::fs at 12::30\n";
+        insta::assert_snapshot!(defang(hostile).replace('\r', "<CR>"), @r"
+        \::error::gone
+          	\::set-output name=x::y<CR>\::add-mask::a
+        ﻿\::group::b
+        name ##\[error]c
+        ####\[add-path]d
+        std::fs at 12::30
+        ");
+    }
+
+    #[test]
+    fn control_characters_are_spelled_out() {
+        assert_eq!(
+            visible("a\u{1b}[2Kb\r\u{7}c\td\r\n\u{202e}\u{200e}\u{2066}e\u{9b}é"),
+            r"a\u{1b}[2Kb\r\u{7}c".to_owned() + "\td\n" + r"\u{202e}\u{200e}\u{2066}e\u{9b}é"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn harmless_json_is_the_same_json(text in r"(?s).*|(##\[|\u{9b}|\u{202e}|\\)*") {
+            let json = harmless_json(&serde_json::to_string(&text).unwrap());
+            prop_assert!(!json.contains("##[") && !json.contains(is_hidden));
+            prop_assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
+        }
+
+        #[test]
+        fn nothing_defanged_is_obeyed(text in r"([ \t\r\n:#\[\]ea\u{feff}\u{85}\u{a0}]|::error::|##\[)*") {
+            prop_assert!(!obeyed(&defang(&text)), "{:?}", defang(&text));
+        }
+
+        #[test]
+        fn a_command_is_one_line_whose_data_comes_back(title in ".*", message in r"(?s).*") {
+            let command = Annotation::new(Level::Error, title, message.clone()).command();
+            prop_assert!(!command.contains(['\r', '\n']));
+            let (_, data) = command[2..].split_once("::").unwrap();
+            let data = data.replace("%0A", "\n").replace("%0D", "\r").replace("%25", "%");
+            let harmless = visible(&message);
+            prop_assert_eq!(data, defang(&harmless));
+        }
+
+        #[test]
+        fn the_runner_undoes_what_is_escaped(text in r"(?s).*|(%|0A|25|\r|\n)*") {
+            let escaped = escape(&text);
+            let back = escaped.replace("%0A", "\n").replace("%0D", "\r").replace("%25", "%");
+            prop_assert!(!escaped.contains(['\r', '\n']));
+            prop_assert_eq!(back, text);
+        }
+    }
+}

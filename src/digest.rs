@@ -1,0 +1,155 @@
+//! `Sha256`: the one digest that indexes, RECORD files and transfers speak of.
+
+use std::{fmt, io, str::FromStr};
+
+use sha2::Digest as _;
+
+/// A SHA-256. Shown as 64 lower-case hexadecimal digits, and read back from nothing else.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(try_from = "String", into = "String")]
+pub struct Sha256([u8; 32]);
+
+/// Why a text is not a SHA-256.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a SHA-256 of 64 lower-case hexadecimal digits: {0:?}")]
+pub struct InvalidSha256(String);
+
+impl Sha256 {
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(sha2::Sha256::digest(bytes).into())
+    }
+
+    /// The digest of all that a reader has left, and how many bytes that was.
+    pub fn of_reader(mut reader: impl io::Read) -> io::Result<(Self, u64)> {
+        let mut hasher = Hasher::default();
+        io::copy(&mut reader, &mut hasher)?;
+        Ok(hasher.finish())
+    }
+
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl From<[u8; 32]> for Sha256 {
+    fn from(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+}
+
+/// Hashes and counts what is written to it.
+#[derive(Default)]
+pub struct Hasher {
+    hash: sha2::Sha256,
+    len: u64,
+}
+
+impl Hasher {
+    pub fn finish(self) -> (Sha256, u64) {
+        (Sha256(self.hash.finalize().into()), self.len)
+    }
+}
+
+impl io::Write for Hasher {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.hash.update(bytes);
+        self.len += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl FromStr for Sha256 {
+    type Err = InvalidSha256;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let invalid = || InvalidSha256(text.chars().take(80).collect());
+        let digits: Option<Vec<u8>> = text.bytes().map(digit).collect();
+        let digits = digits.ok_or_else(invalid)?;
+        let bytes: Vec<u8> = digits
+            .chunks_exact(2)
+            .map(|pair| pair[0] << 4 | pair[1])
+            .collect();
+        if digits.len() != 64 {
+            return Err(invalid());
+        }
+        bytes.try_into().map(Self).map_err(|_| invalid())
+    }
+}
+
+fn digit(byte: u8) -> Option<u8> {
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    }
+}
+
+impl TryFrom<String> for Sha256 {
+    type Error = InvalidSha256;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<Sha256> for String {
+    fn from(sha256: Sha256) -> Self {
+        sha256.to_string()
+    }
+}
+
+impl fmt::Display for Sha256 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Sha256 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+    #[test]
+    fn a_digest_is_the_known_one_and_reads_back() {
+        assert_eq!(Sha256::of(b"abc").to_string(), ABC);
+        assert_eq!(
+            Sha256::of_reader(&b"abc"[..]).unwrap(),
+            (Sha256::of(b"abc"), 3)
+        );
+        assert_eq!(ABC.parse(), Ok(Sha256::of(b"abc")));
+    }
+
+    #[test]
+    fn a_digest_is_a_text_in_json() {
+        let json = serde_json::to_string(&Sha256::of(b"abc")).unwrap();
+        assert_eq!(json, format!("\"{ABC}\""));
+        assert_eq!(
+            serde_json::from_str::<Sha256>(&json).unwrap(),
+            Sha256::of(b"abc")
+        );
+        assert!(serde_json::from_str::<Sha256>("\"ABC\"").is_err());
+    }
+
+    #[test]
+    fn anything_but_64_lower_case_digits_is_refused() {
+        let upper = ABC.to_uppercase();
+        let refused = ["", "ba78", &ABC[1..], &upper, &format!("{ABC}00"), "ü"];
+        for text in refused {
+            assert!(text.parse::<Sha256>().is_err(), "{text}");
+        }
+        insta::assert_snapshot!("Abc".parse::<Sha256>().unwrap_err(), @r#"not a SHA-256 of 64 lower-case hexadecimal digits: "Abc""#);
+    }
+}

@@ -1,0 +1,413 @@
+//! `set.json`: what a package set is, for programs. Written and read.
+
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::{
+    digest::Sha256,
+    error::{Context as _, Hint as _, Result, ensure},
+    index::{FileName, Layout, PackageSet, Page, PageKind, Rank},
+    run::{Platform, Repository, RunId},
+    target::{Scope, Target},
+    version::{GitSha, Version},
+    wheel::DistName,
+};
+
+/// The form that this version writes and reads.
+const SCHEMA: u32 = 1;
+
+/// What a set was built from, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct Identity {
+    #[serde(with = "option_as_text", skip_serializing_if = "Option::is_none")]
+    pub repository: Option<Repository>,
+    #[serde(with = "option_as_text", skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    #[serde(with = "option_as_text", skip_serializing_if = "Option::is_none")]
+    pub platform: Option<Platform>,
+    #[serde(with = "option_as_text", skip_serializing_if = "Option::is_none")]
+    pub commit: Option<GitSha>,
+    /// Of ROCm.
+    #[serde(with = "option_as_text", skip_serializing_if = "Option::is_none")]
+    pub version: Option<Version>,
+    #[serde(with = "list_as_text", skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<Scope>,
+}
+
+/// A whole `set.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SetJson {
+    schema: u32,
+    #[serde(flatten)]
+    pub identity: Identity,
+    files: Vec<SetJsonFile>,
+}
+
+/// One file of the set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SetJsonFile {
+    /// Below the directory of `set.json`: `dist/rocm-7.13.0.tar.gz`.
+    path: String,
+    /// Written in its normal form.
+    #[serde(
+        serialize_with = "normalized",
+        deserialize_with = "as_text::deserialize"
+    )]
+    pub project: DistName,
+    #[serde(with = "as_text")]
+    pub version: Version,
+    pub size: u64,
+    pub sha256: Sha256,
+    /// When the file was last modified, in nanoseconds, on the machine that hashed it.
+    ///
+    /// It lets the same machine skip hashing again, and is never published.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub modified: Option<u64>,
+}
+
+impl SetJsonFile {
+    /// `rocm-7.13.0.tar.gz`, or that in `dist/`.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    pub fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+}
+
+impl SetJson {
+    /// Says what the files of a set are. Targets that are not given are those with a device wheel,
+    /// and the version is that of `rocm`.
+    pub fn new(identity: Identity, set: &PackageSet, layout: Layout) -> Self {
+        let files = set.files().iter().map(|file| SetJsonFile {
+            path: format!("{}{}", layout.files(), file.name),
+            project: file.project.clone(),
+            version: file.version.clone(),
+            size: file.size,
+            sha256: file.sha256,
+            modified: None,
+        });
+        let mut rocm = set
+            .files()
+            .iter()
+            .filter(|file| file.project.normalized() == "rocm");
+        let mut this = Self {
+            schema: SCHEMA,
+            identity,
+            files: files.collect(),
+        };
+        if this.identity.version.is_none() {
+            this.identity.version = rocm.next_back().map(|file| file.version.clone());
+        }
+        if this.identity.targets.is_empty() {
+            this.identity.targets = this
+                .device_targets()
+                .into_iter()
+                .map(Scope::Target)
+                .collect();
+        }
+        this
+    }
+
+    pub fn parse(text: &str) -> Result<Self> {
+        #[derive(Deserialize)]
+        struct Schema {
+            schema: u32,
+        }
+        // The number first: of a later form nothing else may be understood.
+        let form: Schema = serde_json::from_str(text).context("read the `schema` of a set")?;
+        ensure_known(form.schema)?;
+        let set: Self = serde_json::from_str(text).context("read a set")?;
+        for file in &set.files {
+            let name = file
+                .path
+                .strip_prefix(Layout::Dist.files())
+                .unwrap_or(&file.path);
+            name.parse::<FileName>()
+                .with_context(|| format!("read the path of a file in a set: {:?}", file.path))?;
+        }
+        Ok(set)
+    }
+
+    pub fn files(&self) -> &[SetJsonFile] {
+        &self.files
+    }
+
+    /// For what is known only to whoever hashed the files.
+    pub fn files_mut(&mut self) -> &mut [SetJsonFile] {
+        &mut self.files
+    }
+
+    /// The targets whose device code comes in wheels of its own.
+    pub fn device_targets(&self) -> Vec<Target> {
+        let projects = self.files.iter().map(|file| file.project.normalized());
+        let targets = projects.filter_map(|name| name.strip_prefix("rocm-sdk-device-"));
+        let mut targets: Vec<Target> = targets.filter_map(|name| name.parse().ok()).collect();
+        targets.sort();
+        targets.dedup();
+        targets
+    }
+
+    pub fn has(&self, project: &str) -> bool {
+        self.files
+            .iter()
+            .any(|file| file.project.normalized() == project)
+    }
+
+    /// The whole document in one line.
+    pub fn compact(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// The page `set.json`.
+    pub fn page(&self) -> Page {
+        let text = serde_json::to_string_pretty(self).unwrap_or_default();
+        Page {
+            path: "set.json".into(),
+            kind: PageKind::Json,
+            rank: Rank::Root,
+            body: text + "\n",
+        }
+    }
+}
+
+fn ensure_known(schema: u32) -> Result<()> {
+    let known = || -> Result<()> {
+        ensure!(
+            schema == SCHEMA,
+            "a set of another schema than {SCHEMA}: {schema}"
+        );
+        Ok(())
+    };
+    known().hint("use the version of rocwheel that wrote it, or a later one")
+}
+
+fn normalized<S: Serializer>(name: &DistName, to: S) -> std::result::Result<S::Ok, S::Error> {
+    to.serialize_str(name.normalized())
+}
+
+/// Values with rules are written as their text, and read by their rules.
+mod as_text {
+    use std::{fmt::Display, str::FromStr};
+
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    pub(super) fn serialize<T: Display, S: Serializer>(
+        value: &T,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.collect_str(value)
+    }
+
+    pub(super) fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+mod option_as_text {
+    use std::{fmt::Display, str::FromStr};
+
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    #[expect(clippy::ref_option, reason = "serde hands over the field itself")]
+    pub(super) fn serialize<T: Display, S: Serializer>(
+        value: &Option<T>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => to.collect_str(value),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, T, D>(from: D) -> Result<Option<T>, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
+        let text: Option<String> = Option::deserialize(from)?;
+        text.map(|text| text.parse().map_err(D::Error::custom))
+            .transpose()
+    }
+}
+
+mod list_as_text {
+    use std::{fmt::Display, str::FromStr};
+
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    pub(super) fn serialize<T: Display, S: Serializer>(
+        values: &[T],
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.collect_seq(values.iter().map(T::to_string))
+    }
+
+    pub(super) fn deserialize<'de, T, D>(from: D) -> Result<Vec<T>, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
+        let texts: Vec<String> = Vec::deserialize(from)?;
+        texts
+            .iter()
+            .map(|text| text.parse().map_err(D::Error::custom))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{error::render, index::set::samples};
+
+    fn sample() -> SetJson {
+        let identity = Identity {
+            repository: "ROCm/TheRock".parse().ok(),
+            run_id: "21440027240".parse().ok(),
+            platform: Some(Platform::Linux),
+            commit: Some("89553ce3746eda74ade42557470d25e37c91b6f0".parse().unwrap()),
+            version: None,
+            targets: vec!["gfx1100".parse().unwrap(), "gfx94X-dcgpu".parse().unwrap()],
+        };
+        SetJson::new(identity, &samples::set(), Layout::Dist)
+    }
+
+    #[test]
+    fn a_set_says_what_it_is_and_what_it_holds() {
+        insta::assert_snapshot!(sample().page().body, @r#"
+        {
+          "schema": 1,
+          "repository": "ROCm/TheRock",
+          "run-id": "21440027240",
+          "platform": "linux",
+          "commit": "89553ce3746eda74ade42557470d25e37c91b6f0",
+          "version": "7.13.0.dev0+ab",
+          "targets": [
+            "gfx1100",
+            "gfx94X-dcgpu"
+          ],
+          "files": [
+            {
+              "path": "dist/rocm-7.13.0.dev0+ab.tar.gz",
+              "project": "rocm",
+              "version": "7.13.0.dev0+ab",
+              "size": 1234567,
+              "sha256": "4b418a8fb07082923c45ba6b276c44f6e14bd90445bf1cbc07a0143c75ca2c24"
+            },
+            {
+              "path": "dist/rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl",
+              "project": "rocm-sdk-core",
+              "version": "7.9.0",
+              "size": 12,
+              "sha256": "cf9f53400b4bde91dd10bf3b5d6119da97e7eb7ccfd5baee6008e53db992e808"
+            },
+            {
+              "path": "dist/rocm_sdk_core-7.13.0.dev0+ab-py3-none-linux_x86_64.whl",
+              "project": "rocm-sdk-core",
+              "version": "7.13.0.dev0+ab",
+              "size": 1234567,
+              "sha256": "e63c597381d45812a09f6d8d38cbb7a430eab2b97f8fef52db3e61d4e04e59fb"
+            }
+          ]
+        }
+        "#);
+    }
+
+    #[test]
+    fn a_set_reads_back_and_an_unknown_identity_is_left_out() {
+        let mut set = sample();
+        set.files[0].modified = Some(1_700_000_000_000_000_001);
+        assert_eq!(SetJson::parse(&set.page().body).unwrap(), set);
+        assert_eq!(SetJson::parse(&set.compact()).unwrap(), set);
+        assert_eq!(set.files[0].name(), "rocm-7.13.0.dev0+ab.tar.gz");
+        let empty = PackageSet::new(Vec::new()).unwrap();
+        let anonymous = SetJson::new(Identity::default(), &empty, Layout::Flat);
+        assert_eq!(anonymous.compact(), r#"{"schema":1,"files":[]}"#);
+        assert_eq!(SetJson::parse(&anonymous.compact()).unwrap(), anonymous);
+    }
+
+    #[test]
+    fn device_wheels_say_for_which_targets_a_set_is() {
+        let names = [
+            "rocm-sdk-device-gfx942",
+            "rocm-sdk-device-gfx1100",
+            "rocm-sdk-core",
+        ];
+        let files = names.map(|name| samples::file(&format!("{name}-1.whl"), name, "1"));
+        let set = PackageSet::new(files.to_vec()).unwrap();
+        let set = SetJson::new(Identity::default(), &set, Layout::Dist);
+        assert_eq!(
+            set.device_targets(),
+            ["gfx1100".parse().unwrap(), "gfx942".parse().unwrap()]
+        );
+        assert_eq!(set.identity.targets.len(), 2);
+        assert!(set.has("rocm-sdk-core") && !set.has("rocm"));
+    }
+
+    #[test]
+    fn another_schema_and_other_texts_are_refused_in_words() {
+        let file = |path: &str, sha256: &str| {
+            format!(
+                r#"{{"schema":1,"files":[{{"path":"{path}","project":"a","version":"1","size":1,"sha256":"{sha256}"}}]}}"#
+            )
+        };
+        let sha256 = Sha256::of(b"").to_string();
+        let texts = [
+            String::new(),
+            "{}".into(),
+            r#"{"schema":2,"files":7}"#.into(),
+            r#"{"schema":1,"files":7}"#.into(),
+            r#"{"schema":1,"version":"x y","files":[]}"#.into(),
+            r#"{"schema":1,"targets":["`"],"files":[]}"#.into(),
+            file("../a.whl", &sha256),
+            file("dist/../../a.whl", &sha256),
+            file("dist/\\n", &sha256),
+            file("dist/a.whl", "abc"),
+        ];
+        let messages: Vec<String> = texts
+            .iter()
+            .map(|text| render(&SetJson::parse(text).unwrap_err()))
+            .collect();
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        error: read the `schema` of a set
+          caused by: EOF while parsing a value at line 1 column 0
+
+        error: read the `schema` of a set
+          caused by: missing field `schema` at line 1 column 2
+
+        error: a set of another schema than 1: 2
+
+        hint: use the version of rocwheel that wrote it, or a later one
+
+        error: read a set
+          caused by: invalid type: integer `7`, expected a sequence at line 1 column 21
+
+        error: read a set
+          caused by: not a PEP 440 version: "x y" at line 1 column 39
+
+        error: read a set
+          caused by: a family with other characters than letters, digits and `-`: "`" at line 1 column 39
+
+        error: read the path of a file in a set: "../a.whl"
+          caused by: a path for a file name: "../a.whl"
+
+        error: read the path of a file in a set: "dist/../../a.whl"
+          caused by: a path for a file name: "../../a.whl"
+
+        error: read the path of a file in a set: "dist/\n"
+          caused by: a control character in a file name: "\n"
+
+        error: read a set
+          caused by: not a SHA-256 of 64 lower-case hexadecimal digits: "abc" at line 1 column 94
+        "#);
+        assert!(SetJson::parse(&file("dist/a.whl", &sha256)).is_ok());
+    }
+}

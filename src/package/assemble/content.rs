@@ -1,0 +1,168 @@
+//! The bytes of one member: how many there are, known beforehand, and where they come from.
+
+use std::{
+    io::{self, Cursor, Read},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crate::{
+    archive::{TarEntry, TarKind, TarPlan},
+    artifact::FileAt,
+    elf::{self, EditPlan, PatchedReader, Rpath},
+    error::{Context as _, Result},
+    package::{
+        devel_manifest,
+        origin::Origin,
+        plan::Source,
+        sdk_tree::{SdkEntry, SdkTree},
+    },
+    version::Version,
+};
+
+pub(super) enum Content {
+    Bytes(Arc<[u8]>),
+    File {
+        path: PathBuf,
+        len: u64,
+    },
+    /// A file with a new run path. The plan is small, whatever the size of the file.
+    Patched {
+        path: PathBuf,
+        plan: EditPlan,
+    },
+    Tar {
+        plan: TarPlan,
+        files: Arc<[Option<Content>]>,
+    },
+}
+
+impl Content {
+    /// Looks at a source just as far as its length needs.
+    pub(super) fn of(source: &Source, version: &Version, mtime: u64) -> Result<Self> {
+        Ok(match source {
+            Source::Copy(origin) => Self::file(origin),
+            Source::Relink(origin, rpath) => Self::patched(origin, rpath)?,
+            Source::Launcher(target) => Self::Bytes(elf::launcher(target.as_bytes())?.into()),
+            Source::Text(text) => Self::Bytes(text.as_bytes().into()),
+            Source::Sdk(tree) => Self::tar(tree, mtime)?,
+            Source::SdkManifest(tree) => Self::Bytes(manifest(tree, version)?.into_bytes().into()),
+        })
+    }
+
+    fn file(origin: &Origin) -> Self {
+        Self::File {
+            path: origin.path.clone(),
+            len: origin.len,
+        }
+    }
+
+    fn patched(origin: &Origin, rpath: &Rpath) -> Result<Self> {
+        let file = FileAt::open(&origin.path)?;
+        let plan = elf::plan_rpath(&file, rpath)
+            .with_context(|| format!("plan a new run path for `{}`", origin.path.display()))?;
+        Ok(if plan.is_noop() {
+            Self::file(origin)
+        } else {
+            Self::Patched {
+                path: origin.path.clone(),
+                plan,
+            }
+        })
+    }
+
+    fn tar(tree: &SdkTree, mtime: u64) -> Result<Self> {
+        let (mut entries, mut files) = (Vec::new(), Vec::new());
+        for (path, entry) in tree.ordered() {
+            let content = sdk_content(entry)?;
+            entries.push(TarEntry {
+                path: tree.top.join(path),
+                kind: tar_kind(entry, content.as_ref()),
+            });
+            files.push(content);
+        }
+        Ok(Self::Tar {
+            plan: TarPlan::new(entries, mtime)?,
+            files: files.into(),
+        })
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::File { len, .. } => *len,
+            Self::Patched { plan, .. } => plan.total_len(),
+            Self::Tar { plan, .. } => plan.len(),
+        }
+    }
+
+    pub(super) fn open(&self) -> Result<Box<dyn Read + Send>> {
+        Ok(match self {
+            Self::Bytes(bytes) => Box::new(Cursor::new(Arc::clone(bytes))),
+            Self::File { path, .. } => Box::new(open(path)?),
+            Self::Patched { path, plan } => {
+                Box::new(PatchedReader::new(FileAt::open(path)?, plan.clone()))
+            }
+            Self::Tar { plan, files } => {
+                let files = Arc::clone(files);
+                Box::new(plan.stream(move |index| match files.get(index) {
+                    Some(Some(content)) => content.open(),
+                    _ => Ok(Box::new(io::empty()) as Box<dyn Read + Send>),
+                }))
+            }
+        })
+    }
+}
+
+fn open(path: &Path) -> Result<fs_err::File> {
+    Ok(fs_err::File::open(path)?)
+}
+
+/// The content of a file of the tree; nothing else has any.
+fn sdk_content(entry: &SdkEntry) -> Result<Option<Content>> {
+    Ok(match entry {
+        SdkEntry::File {
+            origin,
+            rpath: Some(rpath),
+            ..
+        } => Some(Content::patched(origin, rpath)?),
+        SdkEntry::File {
+            origin,
+            rpath: None,
+            ..
+        } => Some(Content::file(origin)),
+        SdkEntry::Empty => Some(Content::Bytes(Arc::from([]))),
+        SdkEntry::Directory | SdkEntry::Shipped(_) | SdkEntry::Link(_) => None,
+    })
+}
+
+fn tar_kind(entry: &SdkEntry, content: Option<&Content>) -> TarKind {
+    match entry {
+        SdkEntry::Directory => TarKind::Directory,
+        SdkEntry::Shipped(text) | SdkEntry::Link(text) => TarKind::Symlink(text.clone()),
+        SdkEntry::File { mode, .. } => TarKind::File {
+            len: content.map_or(0, Content::len),
+            executable: *mode == crate::wheel::Mode::Executable,
+        },
+        SdkEntry::Empty => TarKind::File {
+            len: 0,
+            executable: false,
+        },
+    }
+}
+
+fn manifest(tree: &SdkTree, version: &Version) -> Result<String> {
+    let mut members = Vec::new();
+    for (path, entry) in tree.ordered() {
+        let member = match entry {
+            SdkEntry::Directory => devel_manifest::Member::Directory,
+            SdkEntry::Shipped(text) | SdkEntry::Link(text) => devel_manifest::Member::Link { text },
+            SdkEntry::File { .. } | SdkEntry::Empty => {
+                let len = sdk_content(entry)?.map_or(0, |content| content.len());
+                devel_manifest::Member::File { len }
+            }
+        };
+        members.push((path, member));
+    }
+    Ok(devel_manifest::render(&version.to_string(), members))
+}

@@ -1,0 +1,251 @@
+//! What a package says of itself: its Python part, and the texts of its `dist-info`.
+//! Decides; reads nothing, writes nothing.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{
+    error::{Context as _, Result},
+    package::{
+        catalog::{Catalog, Kind, PackageSpec},
+        claims::Claim,
+        devel_manifest, device,
+        dist_info::{self, DistInfo, Form},
+        naming::{Mode, Release, platform_package},
+        plan::{Member, Members, SdistPlan, Source, WheelPlan},
+        sdk_tree::SdkTree,
+        selector, templates,
+    },
+    run::Platform,
+    target::{PlatformView, Scope},
+    wheel::{self, DistName, EntryPoint, Metadata, SdistFilename, Tag, WheelFilename},
+};
+
+/// What all packages of a set say alike.
+pub(super) struct Describer<'a> {
+    pub(super) catalog: &'a Catalog,
+    pub(super) release: &'a Release,
+    pub(super) mode: Mode,
+    pub(super) platform: Platform,
+    pub(super) tag: Tag,
+    pub(super) view: PlatformView,
+    /// Packages that this set goes without, by name.
+    pub(super) absent: Vec<String>,
+    /// The one family that the `rocm` package knows of, where each family has its own.
+    pub(super) restricted: Option<Scope>,
+    /// The subdirectory of `dist/` that a package goes to.
+    pub(super) directory: Option<String>,
+}
+
+impl Describer<'_> {
+    /// The wheel of a package whose files are claimed.
+    pub(super) fn wheel(&self, claim: Claim) -> Result<WheelPlan> {
+        let spec = self
+            .catalog
+            .get(&claim.package)
+            .context("find a claimed package in the catalog")?;
+        let scope = claim.scope.clone();
+        let scripts = spec.scripts(self.platform, |file| claim.members.contains(file));
+        let mut members = Members::default();
+        if spec.kind == Kind::Device {
+            let (path, member) = device::links(&claim, &self.release.version)?;
+            members.insert(format!("{}/{path}", claim.directory).parse()?, member)?;
+        }
+        self.add_python(spec, scope.as_ref(), &mut members)?;
+        for (path, member) in claim.members.into_entries() {
+            members.insert(format!("{}/{path}", claim.directory).parse()?, member)?;
+        }
+        self.finish(spec, scope.as_ref(), members, &scripts)
+    }
+
+    /// The wheel that packs the SDK tree.
+    pub(super) fn devel(&self, tree: SdkTree) -> Result<WheelPlan> {
+        let spec = self.catalog.only(Kind::Devel)?;
+        let mut members = Members::default();
+        self.add_python(spec, self.restricted.as_ref(), &mut members)?;
+        let tree = Arc::new(tree);
+        let archive = format!("{}/_devel.tar", spec.python).parse()?;
+        members.insert(archive, regular(Source::Sdk(Arc::clone(&tree))))?;
+        members.insert(
+            devel_manifest::PATH.parse()?,
+            regular(Source::SdkManifest(tree)),
+        )?;
+        let scripts = spec.scripts(self.platform, |_| false);
+        self.finish(spec, self.restricted.as_ref(), members, &scripts)
+    }
+
+    /// The sdist that selects the others.
+    pub(super) fn selector(&self) -> Result<SdistPlan> {
+        let spec = self.catalog.only(Kind::Selector)?;
+        let name: DistName = spec.dist_name(self.mode, None).parse()?;
+        let texts = self.texts();
+        Ok(SdistPlan {
+            filename: SdistFilename::new(&name, &self.release.version),
+            files: selector::files(&texts.dist_info(self, spec, texts.restricted.as_deref()))?,
+            directory: self.directory.clone(),
+        })
+    }
+
+    /// Adds the Python part of a package, if it has one.
+    fn add_python(
+        &self,
+        spec: &PackageSpec,
+        scope: Option<&Scope>,
+        members: &mut Members,
+    ) -> Result<()> {
+        let files = templates::pure_package(&spec.name);
+        if files.is_empty() {
+            return Ok(());
+        }
+        let import = match scope.filter(|_| spec.dist_template(self.mode).is_for_one_scope()) {
+            Some(scope) => format!("{}_{}", spec.python, scope.to_string().replace('-', "_")),
+            None => spec.python.clone(),
+        };
+        let texts = self.texts();
+        let this = scope.map(Scope::to_string);
+        let info = dist_info::render(&texts.dist_info(self, spec, this.as_deref()));
+        let mut add = |name: &str, text: String| {
+            members.insert(
+                format!("{import}/{name}").parse()?,
+                regular(Source::Text(text)),
+            )
+        };
+        add("_dist_info.py", info)?;
+        for (name, text) in files {
+            add(name, (*text).to_owned())?;
+        }
+        Ok(())
+    }
+
+    fn finish(
+        &self,
+        spec: &PackageSpec,
+        scope: Option<&Scope>,
+        members: Members,
+        scripts: &BTreeMap<String, String>,
+    ) -> Result<WheelPlan> {
+        let dist: DistName = spec.dist_name(self.mode, scope).parse()?;
+        let filename = WheelFilename::new(&dist, &self.release.version, &self.tag);
+        let scripts: Vec<EntryPoint> = scripts
+            .iter()
+            .map(|(name, call)| format!("{name} = {call}").parse())
+            .collect::<Result<_, _>>()?;
+        let top_level = wheel::top_level_text(members.iter().map(|(path, _)| path));
+        let mut texts = vec![
+            ("METADATA", self.metadata(spec, scope, dist)?.to_string()),
+            ("WHEEL", wheel::wheel_text(&self.tag)),
+            ("top_level.txt", top_level),
+        ];
+        texts.extend(wheel::entry_points_text(&scripts).map(|text| ("entry_points.txt", text)));
+        texts.sort_unstable();
+        let directory = filename.dist_info();
+        let dist_info = texts
+            .into_iter()
+            .map(|(name, text)| Ok((format!("{directory}/{name}").parse()?, text)))
+            .collect::<Result<_>>()?;
+        Ok(WheelPlan {
+            filename,
+            members,
+            dist_info,
+            directory: self.directory.clone(),
+        })
+    }
+
+    fn metadata(
+        &self,
+        spec: &PackageSpec,
+        scope: Option<&Scope>,
+        dist: DistName,
+    ) -> Result<Metadata> {
+        let common = &self.catalog.metadata;
+        let version = &self.release.version;
+        let urls = common
+            .urls
+            .iter()
+            .map(|(label, url)| format!("{label}, {url}").parse());
+        let requires = match spec.kind {
+            Kind::Device => {
+                let below = self.catalog.overlaid()?.dist_name(self.mode, None);
+                vec![format!("{below}=={version}").parse()?]
+            }
+            _ => Vec::new(),
+        };
+        Ok(Metadata {
+            summary: Some(spec.summary(scope).parse()?),
+            license_expression: Some(common.license.parse()?),
+            requires_python: Some(common.requires_python.parse()?),
+            project_urls: urls.collect::<Result<_, _>>()?,
+            requires_dist: requires,
+            ..Metadata::new(dist, version.clone())
+        })
+    }
+
+    fn texts(&self) -> Texts {
+        let all = |scopes: &[Scope]| scopes.iter().map(Scope::to_string).collect();
+        let overlaid = self
+            .catalog
+            .overlaid()
+            .map(|below| below.dist_name(self.mode, None));
+        Texts {
+            version: self.release.version.to_string(),
+            nonce: self.release.suffix.to_string(),
+            default: self.view.default.as_ref().map(Scope::to_string),
+            available: all(&self.view.available),
+            linux: all(&self.view.linux),
+            windows: all(&self.view.windows),
+            restricted: self.restricted.as_ref().map(Scope::to_string),
+            libraries: overlaid
+                .map(|dist| platform_package(&dist, self.release))
+                .ok(),
+        }
+    }
+}
+
+fn regular(source: Source) -> Member {
+    Member {
+        mode: wheel::Mode::Regular,
+        source,
+    }
+}
+
+/// The words of a `_dist_info.py`, owned.
+struct Texts {
+    version: String,
+    nonce: String,
+    default: Option<String>,
+    available: Vec<String>,
+    linux: Vec<String>,
+    windows: Vec<String>,
+    restricted: Option<String>,
+    libraries: Option<String>,
+}
+
+impl Texts {
+    fn dist_info<'a>(
+        &'a self,
+        describer: &'a Describer<'_>,
+        spec: &'a PackageSpec,
+        this: Option<&'a str>,
+    ) -> DistInfo<'a> {
+        let form = match (describer.mode, &describer.restricted) {
+            (Mode::Split, _) => Form::Split,
+            (Mode::Legacy, None) => Form::Legacy,
+            (Mode::Legacy, Some(_)) => Form::Restricted,
+        };
+        DistInfo {
+            version: &self.version,
+            nonce: &self.nonce,
+            form,
+            default: self.default.as_deref(),
+            available: &self.available,
+            linux: &self.linux,
+            windows: &self.windows,
+            absent: &describer.absent,
+            this_target: this,
+            this_package: &spec.name,
+            libraries_py_package: self
+                .libraries
+                .as_deref()
+                .filter(|_| spec.kind == Kind::Device),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! How packages are called: for pip, for Python, and in this publication.
+
+use std::{fmt, str::FromStr};
+
+use crate::{target::Scope, version::Version};
+
+/// Whether device code travels apart from the libraries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// One arch-neutral libraries package and one device package per target.
+    Split,
+    /// One libraries package per family, device code inside.
+    Legacy,
+}
+
+/// What this publication is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Release {
+    pub version: Version,
+    pub suffix: ImportSuffix,
+}
+
+/// Appended to the import name of every platform package, so that two sets can live side by side.
+///
+/// Letters, digits and `_`: it ends a Python identifier and a directory name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImportSuffix(String);
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a version suffix ends a Python module name, so it holds only letters, digits and `_`: {0:?}"
+)]
+pub struct InvalidImportSuffix(String);
+
+impl FromStr for ImportSuffix {
+    type Err = InvalidImportSuffix;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(InvalidImportSuffix(text.to_owned()))
+        }
+    }
+}
+
+impl fmt::Display for ImportSuffix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A distribution name with a place for the target or family it is built for:
+/// `rocm-sdk-device-{target}`.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(try_from = "String")]
+pub struct NameTemplate(String);
+
+const PLACES: [&str; 2] = ["{target}", "{family}"];
+
+impl NameTemplate {
+    pub fn is_for_one_scope(&self) -> bool {
+        PLACES.iter().any(|place| self.0.contains(place))
+    }
+
+    /// The text with the place filled; the xnack suffix of a target never shows in a name.
+    pub fn fill(&self, scope: Option<&Scope>) -> String {
+        let name = scope
+            .map(|scope| scope.base().to_string())
+            .unwrap_or_default();
+        PLACES
+            .iter()
+            .fold(self.0.clone(), |text, place| text.replace(place, &name))
+    }
+
+    /// As the installed Python knows it: one place name, whatever fills it.
+    pub fn python_template(&self) -> String {
+        PLACES.iter().fold(self.0.clone(), |text, place| {
+            text.replace(place, "{target_family}")
+        })
+    }
+}
+
+impl TryFrom<String> for NameTemplate {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let bare = PLACES
+            .iter()
+            .fold(text.clone(), |text, place| text.replace(place, ""));
+        let lawful = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if text.is_empty() || !bare.chars().all(lawful) {
+            return Err(format!(
+                "a distribution name is lower-case letters, digits, `-` and at most `{{target}}` or \
+                 `{{family}}`: {text:?}"
+            ));
+        }
+        Ok(Self(text))
+    }
+}
+
+/// `_rocm_sdk_core`: the import name of the files that a distribution of this name installs.
+pub fn platform_package(dist: &str, release: &Release) -> String {
+    format!("_{}{}", dist.replace('-', "_"), release.suffix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn template(text: &str) -> NameTemplate {
+        text.to_owned().try_into().unwrap()
+    }
+
+    #[test]
+    fn a_name_is_filled_with_the_base_target() {
+        let scope: Scope = "gfx942:xnack+".parse().unwrap();
+        assert_eq!(
+            template("rocm-sdk-device-{target}").fill(Some(&scope)),
+            "rocm-sdk-device-gfx942"
+        );
+        let family: Scope = "gfx94X-dcgpu".parse().unwrap();
+        let libraries = template("rocm-sdk-libraries-{family}");
+        assert_eq!(
+            libraries.fill(Some(&family)),
+            "rocm-sdk-libraries-gfx94X-dcgpu"
+        );
+        assert_eq!(
+            libraries.python_template(),
+            "rocm-sdk-libraries-{target_family}"
+        );
+    }
+
+    #[test]
+    fn an_import_name_keeps_case_and_ends_with_the_suffix() {
+        let release = Release {
+            version: "7.1".parse().unwrap(),
+            suffix: "_v1".parse().unwrap(),
+        };
+        assert_eq!(
+            platform_package("rocm-sdk-libraries-gfx94X-dcgpu", &release),
+            "_rocm_sdk_libraries_gfx94X_dcgpu_v1"
+        );
+    }
+
+    #[test]
+    fn names_that_could_be_something_else_are_refused() {
+        insta::assert_snapshot!(
+            "a b".parse::<ImportSuffix>().unwrap_err(),
+            @r#"a version suffix ends a Python module name, so it holds only letters, digits and `_`: "a b""#
+        );
+        insta::assert_snapshot!(
+            NameTemplate::try_from("Rocm/../x".to_owned()).unwrap_err(),
+            @r#"a distribution name is lower-case letters, digits, `-` and at most `{target}` or `{family}`: "Rocm/../x""#
+        );
+    }
+}

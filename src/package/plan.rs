@@ -1,0 +1,215 @@
+//! What a build will make: for every wheel a sorted map from member path to source.
+//!
+//! A plan is a value. It is the dry run, the snapshot test, and what a finished set is checked
+//! against. Nothing here reads a file.
+
+use std::{
+    collections::{BTreeMap, btree_map},
+    fmt,
+    sync::Arc,
+};
+
+use crate::{
+    elf::Rpath,
+    error::{Result, bail},
+    package::{naming::Mode, origin::Origin, sdk_tree::SdkTree},
+    relpath::RelPath,
+    run::Platform,
+    target::Scope,
+    version::Version,
+    wheel::{self, SdistFilename, WheelFilename},
+};
+
+#[derive(Debug)]
+pub struct BuildPlan {
+    pub version: Version,
+    pub mode: Mode,
+    pub platform: Platform,
+    /// What the set has device code for.
+    pub targets: Vec<Scope>,
+    pub wheels: Vec<WheelPlan>,
+    pub sdists: Vec<SdistPlan>,
+    /// What a reader of the plan should know: files left out, names mended.
+    pub notes: Vec<String>,
+}
+
+/// One wheel: its members, then the texts of its `dist-info`, then RECORD.
+#[derive(Debug)]
+pub struct WheelPlan {
+    pub filename: WheelFilename,
+    pub members: Members,
+    pub dist_info: Vec<(RelPath, String)>,
+    /// The subdirectory of `dist/` it goes to; sets without the kpack split have one per family.
+    pub directory: Option<String>,
+}
+
+/// One sdist: its files, in the order of the archive.
+#[derive(Debug)]
+pub struct SdistPlan {
+    pub filename: SdistFilename,
+    pub files: Vec<(RelPath, Vec<u8>)>,
+    pub directory: Option<String>,
+}
+
+/// A sorted map that notices when a path is claimed twice.
+#[derive(Debug, Default)]
+pub struct Members(BTreeMap<RelPath, Member>);
+
+#[derive(Clone, Debug)]
+pub struct Member {
+    pub mode: wheel::Mode,
+    pub source: Source,
+}
+
+/// Where a member's bytes come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// The file as it is.
+    Copy(Origin),
+    /// A library or executable, with this run path and no other.
+    Relink(Origin, Rpath),
+    /// The executable standing in for a link with this text.
+    Launcher(String),
+    /// A text that this program wrote.
+    Text(String),
+    /// The SDK tree, packed.
+    Sdk(Arc<SdkTree>),
+    /// What the packed SDK tree holds; sizes are known once run paths are.
+    SdkManifest(Arc<SdkTree>),
+}
+
+impl Members {
+    /// Adds a member; a path that is taken already is an error naming both sources.
+    pub fn insert(&mut self, path: RelPath, member: Member) -> Result<()> {
+        match self.0.entry(path) {
+            btree_map::Entry::Vacant(place) => {
+                place.insert(member);
+                Ok(())
+            }
+            btree_map::Entry::Occupied(taken) => bail!(
+                "two sources for one member `{}`: {} and {}",
+                taken.key(),
+                taken.get().source,
+                member.source
+            ),
+        }
+    }
+
+    pub fn into_entries(self) -> impl Iterator<Item = (RelPath, Member)> {
+        self.0.into_iter()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&RelPath, &Member)> {
+        self.0.iter()
+    }
+
+    pub fn contains(&self, path: &RelPath) -> bool {
+        self.0.contains_key(path)
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl BuildPlan {
+    /// A set with nothing in it yet.
+    pub fn new(version: &Version, mode: Mode, platform: Platform) -> Self {
+        Self {
+            version: version.clone(),
+            mode,
+            platform,
+            targets: Vec::new(),
+            wheels: Vec::new(),
+            sdists: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// The names of the files that the build will leave, in the order they are made.
+    pub fn file_names(&self) -> impl Iterator<Item = String> + '_ {
+        let wheels = self
+            .wheels
+            .iter()
+            .map(|wheel| (&wheel.directory, wheel.filename.to_string()));
+        let sdists = self
+            .sdists
+            .iter()
+            .map(|sdist| (&sdist.directory, sdist.filename.to_string()));
+        wheels
+            .chain(sdists)
+            .map(|(directory, name)| match directory {
+                Some(directory) => format!("{directory}/{name}"),
+                None => name,
+            })
+    }
+}
+
+impl fmt::Display for BuildPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for wheel in &self.wheels {
+            writeln!(f, "{wheel}")?;
+        }
+        for sdist in &self.sdists {
+            writeln!(f, "{}", sdist.filename)?;
+            for (path, text) in &sdist.files {
+                writeln!(f, "  text   {path} ({} bytes)", text.len())?;
+            }
+            writeln!(f)?;
+        }
+        for note in &self.notes {
+            writeln!(f, "note: {note}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for WheelPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.filename)?;
+        for (path, member) in self.members.iter() {
+            let mark = match member.mode {
+                wheel::Mode::Executable => "*",
+                wheel::Mode::Regular => "",
+            };
+            match &member.source {
+                Source::Copy(origin) => writeln!(f, "  copy   {path}{mark} < {}", origin.artifact)?,
+                Source::Relink(origin, rpath) => {
+                    writeln!(f, "  relink {path}{mark} < {} [{rpath}]", origin.artifact)?;
+                }
+                Source::Launcher(target) => writeln!(f, "  launch {path}{mark} -> {target}")?,
+                Source::Text(text) => writeln!(f, "  text   {path} ({} bytes)", text.len())?,
+                Source::Sdk(tree) => write!(f, "  pack   {path}\n{tree}")?,
+                Source::SdkManifest(_) => writeln!(f, "  count  {path}")?,
+            }
+        }
+        for (path, text) in &self.dist_info {
+            writeln!(f, "  text   {path} ({} bytes)", text.len())?;
+        }
+        Ok(())
+    }
+}
+
+/// A source in a sentence about it.
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Copy(origin) | Self::Relink(origin, _) => {
+                write!(
+                    f,
+                    "`{}` of artifact `{}`",
+                    origin.path.display(),
+                    origin.artifact
+                )
+            }
+            Self::Launcher(target) => write!(f, "a launcher for `{target}`"),
+            Self::Text(_) => f.write_str("a text written by this program"),
+            Self::SdkManifest(_) => f.write_str("the manifest of the SDK tree"),
+            Self::Sdk(_) => f.write_str("the packed SDK tree"),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Where the files of a package find the libraries of `rocm-sdk-core`.
+
+use crate::{
+    elf::{Facts, Kind, Machine, Rpath},
+    error::{Context as _, Result},
+    relpath::RelPath,
+};
+
+/// Directories of the core package that run paths lead to, in order.
+#[derive(Clone, Debug)]
+pub(super) struct SearchPath {
+    core: String,
+    directories: Vec<RelPath>,
+}
+
+impl SearchPath {
+    /// `core` is the import name of the core package's files, `_rocm_sdk_core`.
+    pub(super) fn new(core: &str, directories: &[RelPath]) -> Self {
+        Self {
+            core: core.to_owned(),
+            directories: directories.to_vec(),
+        }
+    }
+
+    /// The run path of a file: its own, then the way to each directory.
+    ///
+    /// The way leaves the package and enters the core package even when they are the same, so that
+    /// it also holds at the same place below `_rocm_sdk_devel`.
+    pub(super) fn extend(&self, path: &RelPath, facts: &Facts) -> Result<Rpath> {
+        let up = "../".repeat(path.depth());
+        let added: Vec<String> = self
+            .directories
+            .iter()
+            .map(|directory| format!("$ORIGIN/{up}{}/{directory}", self.core))
+            .collect();
+        let added: Rpath = added.join(":").parse()?;
+        Ok(own(path, facts)?.join(&added))
+    }
+}
+
+/// The run path that a file came with.
+pub(super) fn own(path: &RelPath, facts: &Facts) -> Result<Rpath> {
+    let text = facts.run_path().unwrap_or_default();
+    text.parse()
+        .with_context(|| format!("read the run path of `{path}`"))
+}
+
+/// Whether a run path means anything in a file: whether a loader will ever look at it.
+pub(super) fn is_searched(facts: &Facts) -> bool {
+    facts.machine == Machine::X86_64
+        && matches!(facts.kind, Kind::Executable | Kind::SharedObject)
+        && (!facts.needed.is_empty() || facts.run_path().is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elf::{self, write::SharedObject};
+
+    fn facts(library: &SharedObject) -> Facts {
+        elf::read(&library.build()).unwrap().unwrap()
+    }
+
+    fn way(path: &str, library: SharedObject) -> String {
+        let search = SearchPath::new(
+            "_rocm_sdk_core",
+            &[
+                "lib".parse().unwrap(),
+                "lib/rocm_sysdeps/lib".parse().unwrap(),
+            ],
+        );
+        search
+            .extend(&path.parse().unwrap(), &facts(&library))
+            .unwrap()
+            .to_string()
+    }
+
+    #[test]
+    fn the_way_to_the_core_package_starts_at_the_depth_of_the_file() {
+        let library = || SharedObject::new("libx.so.1").runpath("$ORIGIN");
+        insta::assert_snapshot!(
+            way("lib/libx.so.1", library()),
+            @"$ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib"
+        );
+        insta::assert_snapshot!(
+            way("libx.so.1", library()),
+            @"$ORIGIN:$ORIGIN/../_rocm_sdk_core/lib:$ORIGIN/../_rocm_sdk_core/lib/rocm_sysdeps/lib"
+        );
+    }
+
+    #[test]
+    fn what_is_there_already_is_not_said_twice() {
+        let library = SharedObject::new("libx.so.1").rpath("$ORIGIN/../../_rocm_sdk_core/lib:/b");
+        insta::assert_snapshot!(
+            way("lib/libx.so.1", library),
+            @"$ORIGIN/../../_rocm_sdk_core/lib:/b:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib"
+        );
+    }
+
+    #[test]
+    fn a_library_that_needs_nothing_is_left_alone() {
+        assert!(!is_searched(&facts(&SharedObject::new("liba.so.1"))));
+        assert!(is_searched(&facts(
+            &SharedObject::new("liba.so.1").needs("libb.so")
+        )));
+        assert!(is_searched(&facts(
+            &SharedObject::new("liba.so.1").runpath("$ORIGIN")
+        )));
+    }
+}

@@ -1,0 +1,399 @@
+//! A CI run: its name, its repository, and where it keeps what it built.
+
+use std::{fmt, str::FromStr};
+
+mod buckets;
+mod layout;
+mod origin;
+mod reference;
+mod resolve;
+
+pub use buckets::{BucketFacts, Buckets, Channel, Product, Publication, Role};
+pub use layout::{NativePackage, PythonLocation, RunLocation};
+pub use origin::{Event, InvalidUtcTime, Origin, RunFacts, UtcTime};
+pub use reference::{InvalidRunReference, RunReference};
+pub use resolve::{Choices, Environment, Place, RunContext};
+
+/// What GitHub calls a run: decimal digits of any length, or `local` for no run at all.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId(Box<str>);
+
+/// Why a text is not a `RunId`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a run id such as `21440027240`, nor `local`: {0:?}")]
+pub struct InvalidRunId(String);
+
+impl RunId {
+    pub fn local() -> Self {
+        Self("local".into())
+    }
+
+    pub fn is_local(&self) -> bool {
+        &*self.0 == "local"
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for RunId {
+    type Err = InvalidRunId;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit())
+            && !text.is_empty()
+            && !text.starts_with('0');
+        if is_number || text == "local" {
+            Ok(Self(text.into()))
+        } else {
+            Err(InvalidRunId(text.to_owned()))
+        }
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// The system that packages are for, whatever the system they are built on.
+#[derive(serde::Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[serde(rename_all = "lowercase")]
+pub enum Platform {
+    Linux,
+    Windows,
+}
+
+/// Why a text is not a `Platform`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a platform (linux, windows): {0:?}")]
+pub struct InvalidPlatform(String);
+
+impl Platform {
+    pub const ALL: [Self; 2] = [Self::Linux, Self::Windows];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Linux => "linux",
+            Self::Windows => "windows",
+        }
+    }
+
+    /// What Python calls it in `sys.platform` and in markers.
+    pub fn sys_platform(self) -> &'static str {
+        match self {
+            Self::Linux => "linux",
+            Self::Windows => "win32",
+        }
+    }
+
+    /// The platform tag of its wheels.
+    pub fn wheel_tag(self) -> &'static str {
+        match self {
+            Self::Linux => "linux_x86_64",
+            Self::Windows => "win_amd64",
+        }
+    }
+}
+
+impl FromStr for Platform {
+    type Err = InvalidPlatform;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|platform| platform.as_str() == text)
+            .ok_or_else(|| InvalidPlatform(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Platform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A repository on GitHub, `owner/name`. Equal whatever the case, as GitHub has it.
+#[derive(Clone, Debug)]
+pub struct Repository {
+    owner: Box<str>,
+    name: Box<str>,
+}
+
+/// Why a text is not a `Repository`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a repository such as `ROCm/TheRock`: {0:?}")]
+pub struct InvalidRepository(String);
+
+impl Repository {
+    pub fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl PartialEq for Repository {
+    fn eq(&self, other: &Self) -> bool {
+        self.owner.eq_ignore_ascii_case(&other.owner) && self.name.eq_ignore_ascii_case(&other.name)
+    }
+}
+
+impl Eq for Repository {}
+
+impl FromStr for Repository {
+    type Err = InvalidRepository;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_owner = |owner: &str| is_segment(owner) && owner.len() <= 39 && !owner.contains('.');
+        let is_name = |name: &str| {
+            (1..=100).contains(&name.len())
+                && name.chars().all(is_plain)
+                && name != "."
+                && name != ".."
+        };
+        match text.split_once('/') {
+            Some((owner, name)) if is_owner(owner) && is_name(name) => Ok(Self {
+                owner: owner.into(),
+                name: name.into(),
+            }),
+            _ => Err(InvalidRepository(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Repository {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.owner, self.name)
+    }
+}
+
+/// Which of a run's package sets: a family's (`gfx94X-dcgpu`), or the one for all targets when it
+/// is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ArtifactGroup(Box<str>);
+
+/// Why a text is not an `ArtifactGroup`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}: {text:?}")]
+pub struct InvalidArtifactGroup {
+    text: String,
+    reason: &'static str,
+}
+
+impl ArtifactGroup {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for ArtifactGroup {
+    type Err = InvalidArtifactGroup;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let reason = if text.is_empty() || is_segment(text) {
+            if !layout::is_reserved(text) {
+                return Ok(Self(text.into()));
+            }
+            "an artifact group with the name of a part of every package set"
+        } else {
+            "an artifact group has letters, digits, `-`, `_` and `.`, and begins with one of the first two"
+        };
+        Err(InvalidArtifactGroup {
+            text: text.to_owned(),
+            reason,
+        })
+    }
+}
+
+impl fmt::Display for ArtifactGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// A step of the build that runs as one job: `math-libs`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stage(Box<str>);
+
+/// Why a text is not a `Stage`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a build stage such as `math-libs`: {0:?}")]
+pub struct InvalidStage(String);
+
+impl FromStr for Stage {
+    type Err = InvalidStage;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if is_segment(text) {
+            Ok(Self(text.into()))
+        } else {
+            Err(InvalidStage(text.to_owned()))
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// Whether a name can be one part of a key, and of a URL without being encoded.
+fn is_segment(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_plain)
+}
+
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusals<T>(texts: &[&str]) -> String
+    where
+        T: FromStr<Err: fmt::Display> + fmt::Debug,
+    {
+        let messages: Vec<String> = texts
+            .iter()
+            .map(|text| text.parse::<T>().err().unwrap().to_string())
+            .collect();
+        messages.join("\n")
+    }
+
+    #[test]
+    fn a_run_id_is_digits_of_any_length_or_local() {
+        let long = "9".repeat(80);
+        for text in ["1", "21440027240", &long, "local"] {
+            assert_eq!(text.parse::<RunId>().unwrap().to_string(), text);
+        }
+        assert!(RunId::local().is_local());
+        assert_eq!("local".parse(), Ok(RunId::local()));
+        let refused = ["", "0", "01", "-1", "1 ", "1/..", "Local", "１"];
+        insta::assert_snapshot!(refusals::<RunId>(&refused), @r#"
+        not a run id such as `21440027240`, nor `local`: ""
+        not a run id such as `21440027240`, nor `local`: "0"
+        not a run id such as `21440027240`, nor `local`: "01"
+        not a run id such as `21440027240`, nor `local`: "-1"
+        not a run id such as `21440027240`, nor `local`: "1 "
+        not a run id such as `21440027240`, nor `local`: "1/.."
+        not a run id such as `21440027240`, nor `local`: "Local"
+        not a run id such as `21440027240`, nor `local`: "１"
+        "#);
+    }
+
+    #[test]
+    fn a_platform_has_a_name_for_each_who_asks() {
+        let names = Platform::ALL.map(|platform| {
+            assert_eq!(platform.to_string().parse(), Ok(platform));
+            let (python, tag) = (platform.sys_platform(), platform.wheel_tag());
+            format!("{platform} {python} {tag}")
+        });
+        assert_eq!(
+            names,
+            ["linux linux linux_x86_64", "windows win32 win_amd64"]
+        );
+        let refused = ["", "Linux", "darwin", "win32"];
+        insta::assert_snapshot!(refusals::<Platform>(&refused), @r#"
+        not a platform (linux, windows): ""
+        not a platform (linux, windows): "Linux"
+        not a platform (linux, windows): "darwin"
+        not a platform (linux, windows): "win32"
+        "#);
+    }
+
+    #[test]
+    fn a_repository_is_an_owner_and_a_name() {
+        for text in ["ROCm/TheRock", "a/b", "user_corp/x.y-z_1", "ROCm/.github"] {
+            assert_eq!(text.parse::<Repository>().unwrap().to_string(), text);
+        }
+        let same: [Repository; 2] = ["ROCm/TheRock", "rocm/therock"].map(|t| t.parse().unwrap());
+        assert_eq!(same[0], same[1]);
+        assert_ne!(same[0], "ROCm/rockrel".parse().unwrap());
+        let long = [
+            format!("{}/x", "a".repeat(40)),
+            format!("x/{}", "a".repeat(101)),
+        ];
+        let refused = [
+            "", "TheRock", "a/b/c", "/b", "a/", "a/..", "../b", "a.b/c", "a b/c", "a/b+", "a/.",
+            &long[0], &long[1],
+        ];
+        insta::assert_snapshot!(refusals::<Repository>(&refused), @r#"
+        not a repository such as `ROCm/TheRock`: ""
+        not a repository such as `ROCm/TheRock`: "TheRock"
+        not a repository such as `ROCm/TheRock`: "a/b/c"
+        not a repository such as `ROCm/TheRock`: "/b"
+        not a repository such as `ROCm/TheRock`: "a/"
+        not a repository such as `ROCm/TheRock`: "a/.."
+        not a repository such as `ROCm/TheRock`: "../b"
+        not a repository such as `ROCm/TheRock`: "a.b/c"
+        not a repository such as `ROCm/TheRock`: "a b/c"
+        not a repository such as `ROCm/TheRock`: "a/b+"
+        not a repository such as `ROCm/TheRock`: "a/."
+        not a repository such as `ROCm/TheRock`: "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/x"
+        not a repository such as `ROCm/TheRock`: "x/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+        "#);
+    }
+
+    #[test]
+    fn a_stage_is_one_segment() {
+        assert_eq!(
+            "math-libs".parse::<Stage>().unwrap().to_string(),
+            "math-libs"
+        );
+        let refused = ["", "a/b", "..", "a b"];
+        insta::assert_snapshot!(refusals::<Stage>(&refused), @r#"
+        not a build stage such as `math-libs`: ""
+        not a build stage such as `math-libs`: "a/b"
+        not a build stage such as `math-libs`: ".."
+        not a build stage such as `math-libs`: "a b"
+        "#);
+    }
+
+    #[test]
+    fn an_artifact_group_is_empty_or_one_segment() {
+        for text in [
+            "",
+            "gfx94X-dcgpu",
+            "gfx950-dcgpu-asan",
+            "multi-arch-release",
+        ] {
+            assert_eq!(text.parse::<ArtifactGroup>().unwrap().to_string(), text);
+        }
+        assert!(ArtifactGroup::default().is_empty());
+        let refused = [
+            "a/b",
+            "..",
+            ".hidden",
+            "-x",
+            "gfx942:xnack+",
+            "dist",
+            "simple",
+            "index.html",
+            "SHA256SUMS",
+            "set.json",
+        ];
+        insta::assert_snapshot!(refusals::<ArtifactGroup>(&refused), @r#"
+        an artifact group has letters, digits, `-`, `_` and `.`, and begins with one of the first two: "a/b"
+        an artifact group has letters, digits, `-`, `_` and `.`, and begins with one of the first two: ".."
+        an artifact group has letters, digits, `-`, `_` and `.`, and begins with one of the first two: ".hidden"
+        an artifact group has letters, digits, `-`, `_` and `.`, and begins with one of the first two: "-x"
+        an artifact group has letters, digits, `-`, `_` and `.`, and begins with one of the first two: "gfx942:xnack+"
+        an artifact group with the name of a part of every package set: "dist"
+        an artifact group with the name of a part of every package set: "simple"
+        an artifact group with the name of a part of every package set: "index.html"
+        an artifact group with the name of a part of every package set: "SHA256SUMS"
+        an artifact group with the name of a part of every package set: "set.json"
+        "#);
+    }
+}

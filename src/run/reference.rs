@@ -1,0 +1,140 @@
+//! A run as people name it: its id, or the address of its page.
+
+use std::str::FromStr;
+
+use crate::run::{Repository, RunId};
+
+/// A run, and what else its address told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunReference {
+    pub id: RunId,
+    pub repository: Option<Repository>,
+    /// `https://github.com`, or another installation of GitHub.
+    pub server: Option<String>,
+}
+
+/// Why a text is not a `RunReference`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "not a run id, nor an address such as `https://github.com/ROCm/TheRock/actions/runs/21440027240`: {0:?}"
+)]
+pub struct InvalidRunReference(String);
+
+impl Repository {
+    /// The page of a run on `server`, such as `https://github.com`.
+    pub fn run_url(&self, server: &str, id: &RunId) -> String {
+        let server = server.trim_end_matches('/');
+        format!("{server}/{self}/actions/runs/{id}")
+    }
+}
+
+impl From<RunId> for RunReference {
+    fn from(id: RunId) -> Self {
+        Self {
+            id,
+            repository: None,
+            server: None,
+        }
+    }
+}
+
+impl FromStr for RunReference {
+    type Err = InvalidRunReference;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Ok(id) = text.parse::<RunId>() {
+            return Ok(id.into());
+        }
+        parse_url(text).ok_or_else(|| InvalidRunReference(text.to_owned()))
+    }
+}
+
+/// Each page of a run is an address of it: its attempts, jobs, steps and summaries.
+fn parse_url(text: &str) -> Option<RunReference> {
+    let rest = text.strip_prefix("https://")?;
+    let path = rest.split(['?', '#']).next()?;
+    let mut segments = path.split('/');
+    let host = segments.next().filter(|host| is_host(host))?;
+    let (owner, name) = (segments.next()?, segments.next()?);
+    if (segments.next()?, segments.next()?) != ("actions", "runs") {
+        return None;
+    }
+    let id: RunId = segments.next()?.parse().ok()?;
+    Some(RunReference {
+        id: Some(id).filter(|id| !id.is_local())?,
+        repository: Some(format!("{owner}/{name}").parse().ok()?),
+        server: Some(format!("https://{}", host.to_ascii_lowercase())),
+    })
+}
+
+/// A name, perhaps with a port; no user and no password.
+fn is_host(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':');
+    !text.is_empty() && text.chars().all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reference(text: &str) -> RunReference {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn an_id_tells_the_run_alone() {
+        for text in ["21440027240", "local"] {
+            let reference = reference(text);
+            assert_eq!(reference.id.as_str(), text);
+            assert_eq!((reference.repository, reference.server), (None, None));
+        }
+    }
+
+    #[test]
+    fn each_page_of_a_run_tells_the_run_and_its_repository() {
+        let page = "https://github.com/ROCm/TheRock/actions/runs/21440027240";
+        let repository: Repository = "ROCm/TheRock".parse().unwrap();
+        for tail in [
+            "",
+            "/",
+            "/attempts/2",
+            "/job/61234567890?pr=12#step:3:1",
+            "#summary-61234567890",
+            "?check_suite_focus=true",
+        ] {
+            let reference = reference(&format!("{page}{tail}"));
+            assert_eq!(reference.id.as_str(), "21440027240", "{tail}");
+            assert_eq!(reference.repository, Some(repository.clone()));
+            assert_eq!(reference.server.as_deref(), Some("https://github.com"));
+        }
+        let id = "21440027240".parse().unwrap();
+        assert_eq!(repository.run_url("https://github.com/", &id), page);
+        let elsewhere = reference("https://GitHub.example.org:8443/a/b/actions/runs/1");
+        assert_eq!(
+            elsewhere.server.as_deref(),
+            Some("https://github.example.org:8443")
+        );
+    }
+
+    #[test]
+    fn the_address_of_something_else_is_refused_in_words() {
+        let refused = [
+            "",
+            "main",
+            "https://github.com/ROCm/TheRock/pull/12",
+            "https://github.com/ROCm/TheRock/actions/workflows/ci.yml",
+            "https://github.com/ROCm/TheRock/runs/61234567890",
+            "https://github.com/ROCm/TheRock/actions/runs/",
+            "https://github.com/ROCm/TheRock/actions/runs/local",
+            "https://github.com/ROCm/../actions/runs/1",
+            "https://user:secret@github.com/a/b/actions/runs/1",
+            "http://github.com/a/b/actions/runs/1",
+            "https:///a/b/actions/runs/1",
+        ];
+        for text in refused {
+            assert!(text.parse::<RunReference>().is_err(), "{text}");
+        }
+        let error = "https://github.com/ROCm/TheRock/pull/12".parse::<RunReference>();
+        insta::assert_snapshot!(error.unwrap_err(), @r#"not a run id, nor an address such as `https://github.com/ROCm/TheRock/actions/runs/21440027240`: "https://github.com/ROCm/TheRock/pull/12""#);
+    }
+}

@@ -1,0 +1,300 @@
+//! Where runs of every kind keep their outputs.
+
+use serde_json::json;
+
+use super::*;
+use crate::error;
+
+const FORK: Event = Event {
+    origin: Origin::Fork,
+    repository: Origin::Own,
+};
+
+fn repository(text: &str) -> Repository {
+    text.parse().unwrap()
+}
+
+fn run(text: &str) -> RunReference {
+    text.parse().unwrap()
+}
+
+/// Run 42 of `name`, seen from inside.
+fn inside(name: &str, release_type: &str, event: Option<Event>) -> RunContext {
+    let environment = Environment::parse(Some(name), Some(release_type), Some("42"), None);
+    RunContext {
+        environment: Environment {
+            event,
+            ..environment.unwrap()
+        },
+        ..RunContext::default()
+    }
+}
+
+fn facts(origin: Origin) -> RunFacts {
+    RunFacts {
+        origin,
+        updated_at: None,
+    }
+}
+
+fn show(context: &RunContext, reference: &str) -> String {
+    match context.place(&run(reference)) {
+        Err(error) => error::render(&error),
+        Ok(place) => {
+            let location = place.run(&run(reference).id, Platform::Linux);
+            let role = place.role.map(|role| role.to_string());
+            let role = role.as_deref().and_then(|role| role.rsplit('/').next());
+            format!("{} {}", location.root(), role.unwrap_or("-"))
+        }
+    }
+}
+
+#[test]
+fn a_run_writes_where_its_repository_event_and_release_type_say() {
+    let fork = "s3://therock-ci-artifacts-external/ROCm-TheRock/42-linux/ -";
+    let home = "s3://therock-ci-artifacts/42-linux/ therock-ci";
+    let table = [
+        ("ROCm/TheRock", "", None, home),
+        ("ROCm/TheRock", "ci", None, home),
+        ("ROCm/TheRock", "ci", Some(FORK), fork),
+        (
+            "ROCm/rocm-libraries",
+            "",
+            None,
+            "s3://therock-ci-artifacts-external/ROCm-rocm-libraries/42-linux/ therock-ci-external",
+        ),
+        (
+            "ROCm/rocm-libraries",
+            "",
+            Some(FORK),
+            "s3://therock-ci-artifacts-external/ROCm-rocm-libraries/42-linux/ -",
+        ),
+        (
+            "ROCm/rockrel",
+            "nightly",
+            None,
+            "s3://therock-nightly-artifacts/42-linux/ therock-nightly",
+        ),
+        (
+            "ROCm/TheRock",
+            "dev-bkc",
+            Some(FORK),
+            "s3://therock-dev-artifacts/42-linux/ -",
+        ),
+    ];
+    for (name, release_type, event, expected) in table {
+        assert_eq!(show(&inside(name, release_type, event), "42"), expected);
+    }
+}
+
+#[test]
+fn a_fork_of_ones_own_has_no_role_to_take_on() {
+    let event = Event {
+        origin: Origin::Own,
+        repository: Origin::Fork,
+    };
+    assert_eq!(
+        show(&inside("me/TheRock", "", Some(event)), "42"),
+        "s3://therock-ci-artifacts-external/me-TheRock/42-linux/ -"
+    );
+}
+
+#[test]
+fn another_run_is_where_github_says_and_not_where_this_one_is() {
+    let mut context = inside("ROCm/TheRock", "nightly", Some(FORK));
+    assert!(context.needs_lookup(&run("7")).unwrap());
+    insta::assert_snapshot!(show(&context, "7"), @r"
+    error: not known whose code was built: run `7` of `ROCm/TheRock`
+
+    hint: let GitHub be asked, or pass `--bucket`
+    ");
+    context.run = Some(facts(Origin::Own));
+    assert!(!context.needs_lookup(&run("7")).unwrap());
+    assert_eq!(show(&context, "7"), "s3://therock-ci-artifacts/7-linux/ -");
+    context.environment.event = None;
+    context.run = Some(facts(Origin::Fork));
+    assert_eq!(
+        show(&context, "7"),
+        "s3://therock-ci-artifacts-external/ROCm-TheRock/7-linux/ -"
+    );
+}
+
+#[test]
+fn github_is_asked_only_when_its_answer_matters() {
+    let laptop = RunContext::default();
+    let asked = |context: &RunContext, text: &str| context.needs_lookup(&run(text)).unwrap();
+    assert!(asked(&laptop, "7"));
+    assert!(!asked(&laptop, "local"));
+    assert!(!asked(
+        &laptop,
+        "https://github.com/ROCm/rocm-libraries/actions/runs/7"
+    ));
+    assert!(!asked(&inside("ROCm/TheRock", "", None), "42"));
+    let chosen = |choices| RunContext {
+        choices,
+        ..RunContext::default()
+    };
+    assert!(!asked(
+        &chosen(Choices {
+            release_type: Some(ReleaseType::Nightly),
+            ..Choices::default()
+        }),
+        "7"
+    ));
+    assert!(!asked(
+        &chosen(Choices {
+            bucket: Some("testing".parse().unwrap()),
+            ..Choices::default()
+        }),
+        "7"
+    ));
+}
+
+#[test]
+fn a_choice_beats_the_environment_which_beats_home() {
+    let inside = inside("ROCm/rocm-libraries", "nightly", None);
+    let here = run("42");
+    assert_eq!(
+        inside.repository(&here).unwrap(),
+        repository("ROCm/rocm-libraries")
+    );
+    assert_eq!(inside.release_type(&here), ReleaseType::Nightly);
+    let mut chosen = inside.clone();
+    chosen.choices.repository = Some(repository("a/b"));
+    chosen.choices.release_type = Some(ReleaseType::Dev);
+    assert_eq!(chosen.repository(&here).unwrap(), repository("a/b"));
+    assert_eq!(chosen.release_type(&here), ReleaseType::Dev);
+    let laptop = RunContext::default();
+    assert_eq!(
+        laptop.repository(&here).unwrap(),
+        repository("ROCm/TheRock")
+    );
+    assert_eq!(laptop.release_type(&here), ReleaseType::Ci);
+}
+
+#[test]
+fn the_release_type_of_this_run_says_nothing_about_another() {
+    let inside = inside("ROCm/TheRock", "nightly", None);
+    assert_eq!(inside.release_type(&run("7")), ReleaseType::Ci);
+    let elsewhere = run("https://github.com/ROCm/rockrel/actions/runs/42");
+    assert_eq!(inside.release_type(&elsewhere), ReleaseType::Ci);
+    let mut chosen = inside.clone();
+    chosen.choices.repository = Some(repository("ROCm/rockrel"));
+    assert_eq!(chosen.release_type(&run("42")), ReleaseType::Ci);
+    let mut unnamed = inside;
+    unnamed.environment.run_id = None;
+    assert_eq!(unnamed.release_type(&run("7")), ReleaseType::Nightly);
+}
+
+#[test]
+fn a_bucket_of_ones_choice_keeps_the_prefix_it_needs() {
+    let place = |bucket: &str, name: &str, event| {
+        let mut context = inside(name, "", event);
+        context.choices.bucket = Some(bucket.parse().unwrap());
+        show(&context, "42")
+    };
+    let table = [
+        ("testing", "ROCm/TheRock", "s3://testing/42-linux/ -"),
+        (
+            "testing",
+            "ROCm/rockrel",
+            "s3://testing/ROCm-rockrel/42-linux/ -",
+        ),
+        (
+            "therock-nightly-artifacts",
+            "ROCm/rockrel",
+            "s3://therock-nightly-artifacts/42-linux/ therock-nightly",
+        ),
+        (
+            "therock-ci-artifacts-external",
+            "ROCm/TheRock",
+            "s3://therock-ci-artifacts-external/ROCm-TheRock/42-linux/ therock-ci-external",
+        ),
+    ];
+    for (bucket, name, expected) in table {
+        assert_eq!(place(bucket, name, None), expected);
+    }
+    assert_eq!(
+        place("therock-ci-artifacts", "ROCm/TheRock", Some(FORK)),
+        "s3://therock-ci-artifacts/42-linux/ -"
+    );
+}
+
+#[test]
+fn what_is_built_by_hand_is_local() {
+    assert_eq!(
+        show(&RunContext::default(), "local"),
+        "s3://local/local-linux/ -"
+    );
+}
+
+#[test]
+fn a_run_from_before_the_move_is_found() {
+    let context = RunContext {
+        run: Some(RunFacts {
+            origin: Origin::Own,
+            updated_at: Some("2025-10-01T00:00:00Z".parse().unwrap()),
+        }),
+        ..RunContext::default()
+    };
+    assert_eq!(show(&context, "7"), "s3://therock-artifacts/7-linux/ -");
+}
+
+#[test]
+fn a_contradiction_is_told_and_so_is_a_release_that_no_run_makes() {
+    let context = |choices| RunContext {
+        choices,
+        run: Some(facts(Origin::Own)),
+        ..RunContext::default()
+    };
+    let other = context(Choices {
+        repository: Some(repository("ROCm/rockrel")),
+        ..Choices::default()
+    });
+    let release = context(Choices {
+        release_type: Some(ReleaseType::Release),
+        ..Choices::default()
+    });
+    let url = "https://github.com/ROCm/TheRock/actions/runs/7";
+    let messages = [show(&other, url), show(&release, "7")];
+    insta::assert_snapshot!(messages.join("\n"), @r"
+    error: a run of `ROCm/TheRock` was asked for in repository `ROCm/rockrel`
+
+    error: no run keeps artifacts for release type `release`
+
+    hint: pass `--bucket`, or the release type that was promoted
+    ");
+    assert!(other.needs_lookup(&run(url)).is_err());
+}
+
+#[test]
+fn what_is_empty_is_unset_and_what_is_wrong_names_its_variable() {
+    let empty = Environment::parse(Some(""), Some(" "), Some(""), Some("")).unwrap();
+    assert!(empty.repository.is_none() && empty.release_type.is_none());
+    assert!(empty.run_id.is_none() && empty.event.is_none());
+    let payload = json!({"pull_request": {"head": {"repo": null}}}).to_string();
+    let fork = Environment::parse(None, None, None, Some(&payload)).unwrap();
+    assert_eq!(fork.event.unwrap().origin, Origin::Fork);
+    let refusals = [
+        Environment::parse(Some("TheRock"), None, None, None),
+        Environment::parse(None, Some("CI"), None, None),
+        Environment::parse(None, None, Some("x"), None),
+        Environment::parse(None, None, None, Some("x")),
+    ]
+    .map(|result| error::render(&result.unwrap_err()));
+    insta::assert_snapshot!(refusals.join("\n"), @r#"
+    error: read `GITHUB_REPOSITORY`
+      caused by: not a repository such as `ROCm/TheRock`: "TheRock"
+
+    error: read `RELEASE_TYPE`
+      caused by: not a release type (ci, dev, dev-bkc, nightly, nightly-bkc, prerelease, release): "CI"
+
+    error: read `GITHUB_RUN_ID`
+      caused by: not a run id such as `21440027240`, nor `local`: "x"
+
+    error: read the event's payload
+      caused by: expected value at line 1 column 1
+
+    hint: `GITHUB_EVENT_PATH` must name a JSON file, or be unset
+    "#);
+}

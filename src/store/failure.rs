@@ -1,0 +1,140 @@
+//! What can go wrong with a store, told apart by what a caller can do about it.
+
+use std::{error::Error, fmt, io};
+
+/// What a caller can do about a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// There is no such object: do without it.
+    NotFound,
+    /// There is one already: compare.
+    Exists,
+    /// Other credentials, or none, may help.
+    Denied,
+    /// Another key may help: this store cannot hold this one.
+    Unusable,
+    /// The bytes are not those that were promised: look at their source.
+    Differs,
+    /// The same again later may help.
+    Unavailable,
+    /// Nothing known helps.
+    Failed,
+}
+
+/// A failure, the place where it happened and, if anybody said, why.
+#[derive(Debug)]
+pub struct StoreError {
+    kind: Kind,
+    place: String,
+    cause: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl StoreError {
+    pub fn new(kind: Kind, place: impl fmt::Display) -> Self {
+        let place = place.to_string();
+        let cause = None;
+        Self { kind, place, cause }
+    }
+
+    #[must_use]
+    pub fn caused_by(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        self.cause = Some(cause.into());
+        self
+    }
+
+    /// The kind that the operating system's answer amounts to.
+    pub fn from_io(place: impl fmt::Display, error: io::Error) -> Self {
+        let kind = match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Kind::NotFound,
+            io::ErrorKind::AlreadyExists => Kind::Exists,
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Kind::Denied,
+            io::ErrorKind::InvalidFilename | io::ErrorKind::IsADirectory => Kind::Unusable,
+            io::ErrorKind::TimedOut | io::ErrorKind::ResourceBusy => Kind::Unavailable,
+            _ => Kind::Failed,
+        };
+        let plain = matches!(kind, Kind::NotFound | Kind::Exists);
+        let failure = Self::new(kind, place);
+        // "No such file" adds nothing to "no such object".
+        if plain {
+            failure
+        } else {
+            failure.caused_by(error)
+        }
+    }
+
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.kind {
+            Kind::NotFound => "no such object",
+            Kind::Exists => "an object is there already",
+            Kind::Denied => "access denied",
+            Kind::Unusable => "not a usable key",
+            Kind::Differs => "the bytes are not those that were promised",
+            Kind::Unavailable => "the store does not answer now",
+            Kind::Failed => "the store failed",
+        };
+        write!(f, "{what}: `{}`", self.place)
+    }
+}
+
+impl Error for StoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        let cause = self.cause.as_ref()?;
+        Some(cause.as_ref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::render;
+
+    #[test]
+    fn every_failure_has_its_words() {
+        let kinds = [
+            Kind::NotFound,
+            Kind::Exists,
+            Kind::Denied,
+            Kind::Unusable,
+            Kind::Differs,
+            Kind::Unavailable,
+            Kind::Failed,
+        ];
+        let messages = kinds.map(|kind| StoreError::new(kind, "a/b").to_string());
+        insta::assert_snapshot!(messages.join("\n"), @r"
+        no such object: `a/b`
+        an object is there already: `a/b`
+        access denied: `a/b`
+        not a usable key: `a/b`
+        the bytes are not those that were promised: `a/b`
+        the store does not answer now: `a/b`
+        the store failed: `a/b`
+        ");
+    }
+
+    #[test]
+    fn the_answer_of_the_system_is_the_cause_where_it_adds_something() {
+        let error =
+            |kind, text: &str| StoreError::from_io("a", io::Error::new(kind, text.to_owned()));
+        let denied = error(
+            io::ErrorKind::PermissionDenied,
+            "permission denied (os error 13)",
+        );
+        let missing = error(io::ErrorKind::NotFound, "no such file or directory");
+        assert_eq!(
+            (denied.kind(), missing.kind()),
+            (Kind::Denied, Kind::NotFound)
+        );
+        let shown = render(&denied.into()) + &render(&missing.into());
+        insta::assert_snapshot!(shown, @r"
+        error: access denied: `a`
+          caused by: permission denied (os error 13)
+        error: no such object: `a`
+        ");
+    }
+}

@@ -1,0 +1,340 @@
+//! A directory laid out like a bucket: a file's path below it is its key.
+//!
+//! `a/`, the page of a directory, is `a/index.html`, or `a/index.json` for JSON. A type is told by
+//! the name, cache headers are dropped, and symbolic links are no objects.
+
+use std::{
+    fmt,
+    io::{self, Read, Seek as _, SeekFrom, Write as _},
+    path::{Path, PathBuf},
+    process,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use fs_err as fs;
+
+use crate::{
+    digest::Hasher,
+    location::Key,
+    store::{Body, Condition, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
+};
+
+/// Names of unfinished files begin so; no key may.
+const UNFINISHED: &str = ".rocwheel-";
+
+#[derive(Debug)]
+pub struct LocalStore {
+    root: PathBuf,
+}
+
+impl LocalStore {
+    /// The directory need not exist yet.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where the page of a directory is, or else the file of that name.
+    fn find(&self, key: &Key) -> Result<PathBuf, StoreError> {
+        let text = key.as_str();
+        if !text.ends_with('/') {
+            return self.place(text);
+        }
+        let page = self.place(&format!("{text}index.html"))?;
+        match fs::symlink_metadata(&page) {
+            Ok(_) => Ok(page),
+            Err(_) => self.place(&format!("{text}index.json")),
+        }
+    }
+
+    /// The path of a key, once nothing about the key or the directories can lead elsewhere.
+    fn place(&self, key: &str) -> Result<PathBuf, StoreError> {
+        let unusable = || StoreError::new(Kind::Unusable, key);
+        let mut path = self.root.clone();
+        let mut components = key.split('/').peekable();
+        while let Some(component) = components.next() {
+            if !is_plain(component) {
+                return Err(unusable());
+            }
+            path.push(component);
+            let directory = components.peek().is_some();
+            let link = fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink());
+            if link {
+                let cause = format!("a symbolic link: `{}`", path.display());
+                return Err(unusable().caused_by(cause));
+            }
+            if !directory {
+                return Ok(path);
+            }
+        }
+        Err(unusable())
+    }
+
+    /// Adds the objects of one directory and says which directories are in it.
+    fn list_directory(&self, prefix: &str, objects: &mut Vec<Object>) -> io::Result<Vec<String>> {
+        let mut directories = Vec::new();
+        let entries = match fs::read_dir(self.root.join(prefix)) {
+            Err(error) if is_nothing(&error) => return Ok(directories),
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let name = entry.file_name();
+            // A name that is no Unicode or not plain can be no key.
+            let Some(name) = name.to_str().filter(|name| is_plain(name)) else {
+                continue;
+            };
+            let found = entry.metadata()?;
+            if found.is_dir() {
+                directories.push(format!("{prefix}{name}/"));
+            } else if let (true, Ok(key)) = (found.is_file(), format!("{prefix}{name}").parse()) {
+                objects.push(object(key, found.len(), Path::new(name)));
+            }
+        }
+        Ok(directories)
+    }
+}
+
+impl Store for LocalStore {
+    fn list(&self, directory: Option<&Key>, depth: Depth) -> Result<Vec<Object>, StoreError> {
+        let mut directories = vec![String::new()];
+        if let Some(directory) = directory {
+            let path = directory.to_path();
+            self.place(path.as_str())?;
+            directories = vec![format!("{path}/")];
+        }
+        let mut objects = Vec::new();
+        while let Some(directory) = directories.pop() {
+            let further = self
+                .list_directory(&directory, &mut objects)
+                .map_err(|error| StoreError::from_io(&directory, error))?;
+            if depth == Depth::All {
+                directories.extend(further);
+            }
+        }
+        objects.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(objects)
+    }
+
+    fn head(&self, key: &Key) -> Result<Object, StoreError> {
+        head(key, &self.find(key)?)
+    }
+
+    fn get(&self, key: &Key, span: Span) -> Result<Box<dyn Read + Send>, StoreError> {
+        let path = self.find(key)?;
+        head(key, &path)?;
+        let (start, len) = match span {
+            Span::Whole => (0, u64::MAX),
+            Span::From(start) => (start, u64::MAX),
+            Span::Between(range) => (range.start, range.end.saturating_sub(range.start)),
+        };
+        let open = || {
+            let mut file = fs::File::open(&path)?;
+            file.seek(SeekFrom::Start(start))?;
+            io::Result::Ok(file.take(len))
+        };
+        let reader = open().map_err(|error| StoreError::from_io(key, error))?;
+        Ok(Box::new(reader))
+    }
+
+    fn put(&self, key: &Key, body: &dyn Body, options: &PutOptions) -> Result<(), StoreError> {
+        let page = if options.content_type.contains("json") {
+            "index.json"
+        } else {
+            "index.html"
+        };
+        let text = key.as_str();
+        let name = if text.ends_with('/') { page } else { "" };
+        let path = self.place(&format!("{text}{name}"))?;
+        if options.condition == Condition::IfAbsent && exists(&path) {
+            return Err(StoreError::new(Kind::Exists, key));
+        }
+        let failed = |error| StoreError::from_io(key, error);
+        make_directory_of(&path, key)?;
+        let unfinished = Unfinished::beside(&path);
+        let written = unfinished.fill(body).map_err(failed)?;
+        let (sha256, size) = written.finish();
+        if size != body.size() || options.sha256.is_some_and(|wanted| wanted != sha256) {
+            return Err(StoreError::new(Kind::Differs, key));
+        }
+        unfinished
+            .become_file(&path, options.condition)
+            .map_err(failed)
+    }
+
+    fn copy(&self, from: &Key, to: &Key, condition: Condition) -> Result<(), StoreError> {
+        let object = self.head(from)?;
+        let content_type = object.content_type.unwrap_or_default();
+        let body = Copied {
+            store: self,
+            from,
+            size: object.size,
+        };
+        let options = PutOptions {
+            content_type,
+            cache_control: None,
+            condition,
+            sha256: None,
+        };
+        self.put(to, &body, &options)
+    }
+
+    fn delete(&self, key: &Key) -> Result<(), StoreError> {
+        match fs::remove_file(self.find(key)?) {
+            Err(error) if !is_nothing(&error) => Err(StoreError::from_io(key, error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for LocalStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.root.display().fmt(f)
+    }
+}
+
+/// An object of the same store as bytes to put.
+struct Copied<'a> {
+    store: &'a LocalStore,
+    from: &'a Key,
+    size: u64,
+}
+
+impl Body for Copied<'_> {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send + '_>> {
+        let reader = self.store.get(self.from, Span::From(offset));
+        reader
+            .map_err(io::Error::other)
+            .map(|reader| reader as Box<dyn Read + Send>)
+    }
+}
+
+/// A file that is not there yet: it has its name only once it is whole, and goes if that never
+/// comes.
+struct Unfinished(PathBuf);
+
+impl Unfinished {
+    fn beside(path: &Path) -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        Self(path.with_file_name(format!("{UNFINISHED}{}-{number}", process::id())))
+    }
+
+    fn fill(&self, body: &dyn Body) -> io::Result<Hasher> {
+        let mut file = fs::File::create(&self.0)?;
+        let mut reader = body.read_from(0)?;
+        let mut hasher = Hasher::default();
+        let mut buffer = vec![0; 1 << 20];
+        loop {
+            let count = match reader.read(&mut buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                count => count?,
+            };
+            let bytes = buffer.get(..count).unwrap_or_default();
+            if bytes.is_empty() {
+                return Ok(hasher);
+            }
+            hasher.write_all(bytes)?;
+            file.write_all(bytes)?;
+        }
+    }
+
+    fn become_file(self, path: &Path, condition: Condition) -> io::Result<()> {
+        // A rename would replace; of two links of one name the second fails.
+        match condition {
+            Condition::Always => fs::rename(&self.0, path),
+            Condition::IfAbsent => match fs::hard_link(&self.0, path) {
+                Err(error) if knows_no_links(&error) && !exists(path) => fs::rename(&self.0, path),
+                answer => answer,
+            },
+        }
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // After a rename there is nothing to remove, and a leftover does no harm.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn head(key: &Key, path: &Path) -> Result<Object, StoreError> {
+    let found = fs::symlink_metadata(path).map_err(|error| StoreError::from_io(key, error))?;
+    if found.is_file() {
+        Ok(object(key.clone(), found.len(), path))
+    } else {
+        Err(StoreError::new(Kind::NotFound, key))
+    }
+}
+
+fn object(key: Key, size: u64, path: &Path) -> Object {
+    Object {
+        key,
+        size,
+        sha256: None,
+        content_type: content_type(path).map(str::to_owned),
+    }
+}
+
+/// One component of a key that is also one component of a path, on this system and on Unix.
+fn is_plain(component: &str) -> bool {
+    let is_special = matches!(component, "" | "." | "..");
+    let separators: &[char] = if cfg!(windows) {
+        &['\\', '\0', ':', '<', '>', '"', '|', '?', '*']
+    } else {
+        &['\\', '\0']
+    };
+    !(is_special || component.starts_with(UNFINISHED) || component.contains(separators))
+}
+
+fn make_directory_of(path: &Path, key: &Key) -> Result<(), StoreError> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(directory).map_err(|error| match error.kind() {
+        // A file stands where a directory would have to be.
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+            StoreError::new(Kind::Unusable, key).caused_by(error)
+        }
+        _ => StoreError::from_io(key, error),
+    })
+}
+
+fn exists(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}
+
+/// FAT, and some network file systems. There, and only there, two writers can both think that
+/// they were first.
+fn knows_no_links(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied
+    )
+}
+
+/// Nothing there, or a file where a directory would have to be.
+fn is_nothing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}
+
+fn content_type(path: &Path) -> Option<&'static str> {
+    match path.extension()?.to_str()? {
+        "html" => Some("text/html; charset=utf-8"),
+        "json" => Some("application/json"),
+        "whl" | "zip" => Some("application/zip"),
+        "gz" => Some("application/gzip"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

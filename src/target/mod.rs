@@ -1,0 +1,341 @@
+//! What code is built for: a target (`gfx942`), a family of targets (`gfx94X-dcgpu`), or anything.
+
+use std::{borrow::Borrow, cmp::Ordering, fmt, str::FromStr};
+
+mod table;
+mod view;
+
+pub use table::{TargetTable, UnknownFamilies};
+pub use view::{PlatformView, missing};
+
+/// An instruction set, with or without features: `gfx942`, `gfx942:xnack+`, `gfx1250-strict`.
+///
+/// Ordered by code points, so `gfx1100` comes before `gfx942`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Target(Box<str>);
+
+/// A named group of targets: `gfx94X-dcgpu`, `dgpu-all`. Never `generic`, never a target's name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Family(Box<str>);
+
+/// What an artifact is for. Ordered by the text alone, whatever its kind.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    Generic,
+    Family(Family),
+    Target(Target),
+}
+
+/// Why a text is not a `Target`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a GPU target such as `gfx942` or `gfx942:xnack+`: {0:?}")]
+pub struct InvalidTarget(String);
+
+/// Why a text is not a `Family`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}: {text:?}")]
+pub struct InvalidFamily {
+    text: String,
+    reason: &'static str,
+}
+
+/// Why a text is not a `Scope`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidScope {
+    #[error(transparent)]
+    Target(#[from] InvalidTarget),
+    #[error(transparent)]
+    Family(#[from] InvalidFamily),
+}
+
+impl Target {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The target without its features: `gfx942` for `gfx942:xnack+`.
+    #[must_use]
+    pub fn base(&self) -> Self {
+        Self(self.base_str().into())
+    }
+
+    fn base_str(&self) -> &str {
+        self.0.split(':').next().unwrap_or(&self.0)
+    }
+}
+
+impl Family {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Scope {
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Generic => "generic",
+            Self::Family(family) => family.as_str(),
+            Self::Target(target) => target.as_str(),
+        }
+    }
+
+    /// The scope without a target's features.
+    #[must_use]
+    pub fn base(&self) -> Self {
+        match self {
+            Self::Target(target) => Self::Target(target.base()),
+            other => other.clone(),
+        }
+    }
+}
+
+/// The names in a list as CI writes it, separated by `;` or `,`; blanks do not count.
+pub fn split_list(text: &str) -> impl Iterator<Item = &str> {
+    text.split([';', ','])
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+}
+
+impl FromStr for Target {
+    type Err = InvalidTarget;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut parts = text.split(':');
+        let is_target = parts.next().is_some_and(is_processor) && parts.all(is_feature);
+        if is_target {
+            Ok(Self(text.into()))
+        } else {
+            Err(InvalidTarget(text.to_owned()))
+        }
+    }
+}
+
+impl FromStr for Family {
+    type Err = InvalidFamily;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+        let reason = if text.is_empty() {
+            "an empty family"
+        } else if text == "generic" || is_processor(text) {
+            "not a name for a family"
+        } else if !text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
+            "a family with other characters than letters, digits and `-`"
+        } else if !edge(text.chars().next()) || !edge(text.chars().next_back()) {
+            "a family that begins or ends with `-`"
+        } else {
+            return Ok(Self(text.into()));
+        };
+        Err(InvalidFamily {
+            text: text.to_owned(),
+            reason,
+        })
+    }
+}
+
+impl FromStr for Scope {
+    type Err = InvalidScope;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            "generic" => Self::Generic,
+            _ if text.contains(':') => Self::Target(text.parse()?),
+            _ if is_processor(text) => Self::Target(Target(text.into())),
+            _ => Self::Family(text.parse()?),
+        })
+    }
+}
+
+/// `gfx`, digits, perhaps small letters, perhaps `-strict`: a family has a capital or another `-`.
+fn is_processor(text: &str) -> bool {
+    let Some(rest) = text.strip_prefix("gfx") else {
+        return false;
+    };
+    let rest = rest.strip_suffix("-strict").unwrap_or(rest);
+    let letters = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    letters.len() < rest.len() && letters.chars().all(|c| c.is_ascii_lowercase())
+}
+
+/// `xnack+`, `sramecc-`.
+fn is_feature(text: &str) -> bool {
+    text.strip_suffix(['+', '-'])
+        .is_some_and(|name| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase()))
+}
+
+impl Ord for Scope {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
+
+impl PartialOrd for Scope {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl From<Target> for Scope {
+    fn from(target: Target) -> Self {
+        Self::Target(target)
+    }
+}
+
+impl From<Family> for Scope {
+    fn from(family: Family) -> Self {
+        Self::Family(family)
+    }
+}
+
+impl Borrow<str> for Target {
+    fn borrow(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl Borrow<str> for Family {
+    fn borrow(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scope(text: &str) -> Scope {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_text_is_generic_a_target_or_a_family() {
+        assert_eq!(scope("generic"), Scope::Generic);
+        for text in [
+            "gfx942",
+            "gfx90a",
+            "gfx90c",
+            "gfx942:xnack+",
+            "gfx942:xnack-",
+            "gfx90a:sramecc+:xnack-",
+            "gfx1250-strict",
+            "gfx11",
+        ] {
+            assert!(matches!(scope(text), Scope::Target(_)), "{text}");
+            assert_eq!(scope(text).to_string(), text);
+        }
+        for text in [
+            "gfx94X-dcgpu",
+            "gfx950-all",
+            "dgpu-all",
+            "gfx9-4-generic",
+            "GFX942",
+            "gfx",
+            "gfxabc",
+        ] {
+            assert!(matches!(scope(text), Scope::Family(_)), "{text}");
+            assert_eq!(scope(text).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_text_that_could_not_name_a_wheel_is_refused_in_words() {
+        let refused = [
+            "",
+            ":xnack+",
+            "gfx942:",
+            "gfx942:xnack",
+            "gfx942:+",
+            "gfx942:XNACK+",
+            "gfx94X-dcgpu:xnack+",
+            "gfx942/../x",
+            "-all",
+            "all-",
+            "a.b",
+            "gfx942\n",
+            "é",
+        ];
+        let messages: Vec<String> = refused
+            .iter()
+            .map(|text| text.parse::<Scope>().unwrap_err().to_string())
+            .collect();
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        an empty family: ""
+        not a GPU target such as `gfx942` or `gfx942:xnack+`: ":xnack+"
+        not a GPU target such as `gfx942` or `gfx942:xnack+`: "gfx942:"
+        not a GPU target such as `gfx942` or `gfx942:xnack+`: "gfx942:xnack"
+        not a GPU target such as `gfx942` or `gfx942:xnack+`: "gfx942:+"
+        not a GPU target such as `gfx942` or `gfx942:xnack+`: "gfx942:XNACK+"
+        not a GPU target such as `gfx942` or `gfx942:xnack+`: "gfx94X-dcgpu:xnack+"
+        a family with other characters than letters, digits and `-`: "gfx942/../x"
+        a family that begins or ends with `-`: "-all"
+        a family that begins or ends with `-`: "all-"
+        a family with other characters than letters, digits and `-`: "a.b"
+        a family with other characters than letters, digits and `-`: "gfx942\n"
+        a family with other characters than letters, digits and `-`: "é"
+        "#);
+        insta::assert_snapshot!("gfx94X".parse::<Target>().unwrap_err(), @r#"not a GPU target such as `gfx942` or `gfx942:xnack+`: "gfx94X""#);
+        insta::assert_snapshot!("gfx942".parse::<Family>().unwrap_err(), @r#"not a name for a family: "gfx942""#);
+        insta::assert_snapshot!("generic".parse::<Family>().unwrap_err(), @r#"not a name for a family: "generic""#);
+    }
+
+    #[test]
+    fn the_base_of_a_scope_has_no_features() {
+        assert_eq!(scope("gfx942:xnack+").base(), scope("gfx942"));
+        assert_eq!(scope("gfx90a:sramecc+:xnack-").base(), scope("gfx90a"));
+        assert_eq!(scope("gfx94X-dcgpu").base(), scope("gfx94X-dcgpu"));
+        assert_eq!(Scope::Generic.base(), Scope::Generic);
+    }
+
+    #[test]
+    fn scopes_sort_by_code_points_whatever_they_are() {
+        let mut scopes = [
+            "gfx950",
+            "gfx942:xnack+",
+            "gfx94X-dcgpu",
+            "gfx942",
+            "generic",
+            "gfx1201",
+            "gfx110X-all",
+            "gfx1100",
+        ]
+        .map(scope);
+        scopes.sort();
+        assert_eq!(
+            scopes.map(|scope| scope.to_string()),
+            [
+                "generic",
+                "gfx1100",
+                "gfx110X-all",
+                "gfx1201",
+                "gfx942",
+                "gfx942:xnack+",
+                "gfx94X-dcgpu",
+                "gfx950",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_list_has_commas_or_semicolons_and_no_blanks() {
+        let names: Vec<&str> = split_list(" gfx942 ;gfx950,, ;dgpu-all\n").collect();
+        assert_eq!(names, ["gfx942", "gfx950", "dgpu-all"]);
+        assert_eq!(split_list(" ; , ").count(), 0);
+    }
+}

@@ -1,0 +1,410 @@
+//! The targets and families there are: `target.toml`, read once and checked.
+
+use std::{collections::BTreeSet, fmt, sync::LazyLock};
+
+use serde::Deserialize;
+
+use crate::error::{Context, Result, ensure};
+use crate::target::{Family, Scope, Target};
+
+static BUILTIN: LazyLock<TargetTable> = LazyLock::new(|| {
+    TargetTable::parse(include_str!("../target.toml")).expect("a test reads the built-in table")
+});
+
+/// Every target, what it is, and the families it belongs to, in the order of the data.
+#[derive(Debug)]
+pub struct TargetTable {
+    rows: Vec<Row>,
+    /// Each family once, in the order of first mention.
+    families: Vec<Family>,
+}
+
+#[derive(Debug)]
+struct Row {
+    target: Target,
+    product: String,
+    families: Vec<Family>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTable {
+    targets: Vec<RawRow>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRow {
+    name: String,
+    product: String,
+    families: Vec<String>,
+}
+
+/// Names that stand for no target.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct UnknownFamilies {
+    unknown: Vec<String>,
+    meant: Vec<String>,
+    families: Vec<String>,
+    targets: Vec<String>,
+}
+
+impl TargetTable {
+    /// The table this program was built with.
+    pub fn builtin() -> &'static Self {
+        &BUILTIN
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let raw: RawTable = toml::from_str(text).context("read the target table")?;
+        ensure!(!raw.targets.is_empty(), "a target table without targets");
+        let mut seen = BTreeSet::new();
+        let mut families: Vec<Family> = Vec::new();
+        let mut rows = Vec::new();
+        for raw in raw.targets {
+            let row = Row::parse(raw)?;
+            ensure!(
+                seen.insert(row.target.clone()),
+                "two rows for one target: `{}`",
+                row.target
+            );
+            for family in &row.families {
+                if !families.contains(family) {
+                    families.push(family.clone());
+                }
+            }
+            rows.push(row);
+        }
+        Ok(Self { rows, families })
+    }
+
+    /// Every target, without features.
+    pub fn known(&self) -> impl Iterator<Item = &Target> {
+        self.rows.iter().map(|row| &row.target)
+    }
+
+    /// The product that made a target known; features do not matter.
+    pub fn product(&self, target: &Target) -> Option<&str> {
+        self.row(target).map(|row| row.product.as_str())
+    }
+
+    /// Every family, apart from those that each target is by itself.
+    pub fn families(&self) -> impl Iterator<Item = &Family> {
+        self.families.iter()
+    }
+
+    /// The families of a target; features do not matter.
+    pub fn families_of(&self, target: &Target) -> &[Family] {
+        self.row(target).map_or(&[], |row| row.families.as_slice())
+    }
+
+    /// The targets of a family; none when the family is unknown.
+    pub fn targets(&self, family: &Family) -> impl Iterator<Item = &Target> {
+        self.rows
+            .iter()
+            .filter(move |row| row.families.contains(family))
+            .map(|row| &row.target)
+    }
+
+    /// The targets that families and targets stand for, each once, in the order of first mention.
+    ///
+    /// A target keeps its features; its base must be known.
+    pub fn expand<S: AsRef<str>>(&self, names: &[S]) -> Result<Vec<Target>, UnknownFamilies> {
+        let mut seen = BTreeSet::new();
+        let mut targets = Vec::new();
+        let mut unknown = Vec::new();
+        for name in names.iter().map(AsRef::as_ref) {
+            let found = self.lookup(name);
+            if found.is_empty() {
+                unknown.push(name.to_owned());
+            }
+            targets.extend(found.into_iter().filter(|it| seen.insert(it.clone())));
+        }
+        if unknown.is_empty() {
+            Ok(targets)
+        } else {
+            Err(self.unknown(unknown))
+        }
+    }
+
+    /// What artifacts are for that serve these names: everything, the families, and each target.
+    ///
+    /// Without features: ask for the base of an artifact's scope.
+    pub fn scopes<S: AsRef<str>>(&self, names: &[S]) -> Result<BTreeSet<Scope>, UnknownFamilies> {
+        let targets = self.expand(names)?;
+        let families = names.iter().filter_map(|name| name.as_ref().parse().ok());
+        let mut scopes: BTreeSet<Scope> = families.map(Scope::Family).collect();
+        scopes.insert(Scope::Generic);
+        scopes.extend(targets.iter().map(|target| Scope::Target(target.base())));
+        Ok(scopes)
+    }
+
+    fn lookup(&self, name: &str) -> Vec<Target> {
+        match name.parse() {
+            Ok(Scope::Family(family)) => self.targets(&family).cloned().collect(),
+            Ok(Scope::Target(target)) if self.row(&target).is_some() => vec![target],
+            Ok(Scope::Target(_) | Scope::Generic) | Err(_) => Vec::new(),
+        }
+    }
+
+    fn row(&self, target: &Target) -> Option<&Row> {
+        let base = target.base();
+        self.rows.iter().find(|row| row.target == base)
+    }
+
+    fn unknown(&self, unknown: Vec<String>) -> UnknownFamilies {
+        let sorted = |names: BTreeSet<&str>| names.into_iter().map(str::to_owned).collect();
+        let families: Vec<String> = sorted(self.families().map(Family::as_str).collect());
+        let targets: Vec<String> = sorted(self.known().map(Target::as_str).collect());
+        let meant = unknown
+            .iter()
+            .flat_map(|name| nearest(name, &families, &targets))
+            .collect::<BTreeSet<String>>();
+        UnknownFamilies {
+            unknown,
+            meant: meant.into_iter().collect(),
+            families,
+            targets,
+        }
+    }
+}
+
+impl Row {
+    fn parse(raw: RawRow) -> Result<Self> {
+        let target: Target = raw.name.parse().context("read the target table")?;
+        let row = || format!("read the target table's row `{target}`");
+        ensure!(
+            target == target.base(),
+            "a row for a target with features: `{target}`"
+        );
+        ensure!(
+            !raw.product.trim().is_empty(),
+            "a target without a product: `{target}`"
+        );
+        let families = raw
+            .families
+            .iter()
+            .map(|name| name.parse().with_context(row))
+            .collect::<Result<Vec<Family>>>()?;
+        ensure!(
+            families.iter().collect::<BTreeSet<_>>().len() == families.len(),
+            "a family named twice for `{target}`"
+        );
+        Ok(Self {
+            families,
+            target,
+            product: raw.product,
+        })
+    }
+}
+
+impl UnknownFamilies {
+    /// The names that stand for nothing, as they were given.
+    pub fn names(&self) -> &[String] {
+        &self.unknown
+    }
+
+    /// What may have been meant, and what there is.
+    pub fn hint(&self) -> String {
+        let known = format!(
+            "a family is one of {}; a target is one of {}",
+            self.families.join(", "),
+            self.targets.join(", ")
+        );
+        if self.meant.is_empty() {
+            known
+        } else {
+            format!("did you mean {}? {known}", quoted(&self.meant, " or "))
+        }
+    }
+}
+
+impl fmt::Display for UnknownFamilies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let noun = if self.unknown.len() == 1 {
+            "family"
+        } else {
+            "families"
+        };
+        write!(f, "unknown GPU {noun}: {}", quoted(&self.unknown, ", "))
+    }
+}
+
+fn quoted(names: &[String], separator: &str) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(separator)
+}
+
+/// The known names that differ from `name` in case alone, or else those that it begins.
+fn nearest(name: &str, families: &[String], targets: &[String]) -> Vec<String> {
+    let lower = name.to_ascii_lowercase();
+    let known = || families.iter().chain(targets);
+    let same: Vec<String> = known()
+        .filter(|known| known.eq_ignore_ascii_case(name))
+        .cloned()
+        .collect();
+    if !same.is_empty() || name.len() < "gfx1".len() {
+        return same;
+    }
+    known()
+        .filter(|known| known.to_ascii_lowercase().starts_with(&lower))
+        .cloned()
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expand(names: &[&str]) -> Vec<String> {
+        let targets = TargetTable::builtin().expand(names).unwrap();
+        targets.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn every_family_stands_for_the_targets_that_the_build_gives_it() {
+        let table = TargetTable::builtin();
+        let mut families: Vec<&Family> = table.families().collect();
+        families.sort();
+        let text: Vec<String> = families
+            .iter()
+            .map(|family| {
+                let targets: Vec<&str> = table.targets(family).map(Target::as_str).collect();
+                format!("{family}: {}", targets.join(" "))
+            })
+            .collect();
+        insta::assert_snapshot!(text.join("\n"), @r"
+        dcgpu-all: gfx908 gfx90a gfx942 gfx950 gfx1250
+        dgpu-all: gfx900 gfx906 gfx1010 gfx1011 gfx1012 gfx1030 gfx1031 gfx1032 gfx1034 gfx1100 gfx1101 gfx1102 gfx1200 gfx1201
+        gfx101X-all: gfx1010 gfx1011 gfx1012
+        gfx101X-dgpu: gfx1010 gfx1011 gfx1012
+        gfx103X-all: gfx1030 gfx1031 gfx1032 gfx1033 gfx1034 gfx1035 gfx1036
+        gfx103X-dgpu: gfx1030 gfx1031 gfx1032 gfx1034
+        gfx103X-igpu: gfx1033 gfx1035 gfx1036
+        gfx110X-all: gfx1100 gfx1101 gfx1102 gfx1103
+        gfx110X-dgpu: gfx1100 gfx1101 gfx1102
+        gfx110X-igpu: gfx1103
+        gfx115X-all: gfx1150 gfx1151 gfx1152 gfx1153
+        gfx115X-igpu: gfx1150 gfx1151 gfx1152 gfx1153
+        gfx120X-all: gfx1200 gfx1201
+        gfx125X-all: gfx1250
+        gfx125X-dcgpu: gfx1250
+        gfx900-dgpu: gfx900
+        gfx906-dgpu: gfx906
+        gfx908-dcgpu: gfx908
+        gfx90a-dcgpu: gfx90a
+        gfx90c-igpu: gfx90c
+        gfx94X-all: gfx942
+        gfx94X-dcgpu: gfx942
+        gfx950-all: gfx950
+        gfx950-dcgpu: gfx950
+        igpu-all: gfx90c gfx1033 gfx1035 gfx1036 gfx1103 gfx1150 gfx1151 gfx1152 gfx1153
+        ");
+        assert_eq!(table.known().count(), 28);
+        assert_eq!(families.len() + table.known().count(), 53);
+    }
+
+    #[test]
+    fn a_target_has_a_product_and_families_with_or_without_features() {
+        let table = TargetTable::builtin();
+        let target = |text: &str| text.parse::<Target>().unwrap();
+        for text in ["gfx942", "gfx942:xnack+"] {
+            assert_eq!(table.product(&target(text)), Some("MI300A/MI300X CDNA"));
+            let families: Vec<&str> = table
+                .families_of(&target(text))
+                .iter()
+                .map(Family::as_str)
+                .collect();
+            assert_eq!(families, ["dcgpu-all", "gfx94X-all", "gfx94X-dcgpu"]);
+        }
+        assert_eq!(table.product(&target("gfx9999")), None);
+        assert!(table.families_of(&target("gfx9999")).is_empty());
+    }
+
+    #[test]
+    fn names_expand_in_the_order_given_and_each_target_comes_once() {
+        assert_eq!(
+            expand(&["gfx950", "gfx94X-dcgpu", "dcgpu-all"]),
+            ["gfx950", "gfx942", "gfx908", "gfx90a", "gfx1250"]
+        );
+        assert_eq!(
+            expand(&["gfx942:xnack+", "gfx942", "gfx942:xnack+"]),
+            ["gfx942:xnack+", "gfx942"]
+        );
+        assert!(expand(&[]).is_empty());
+    }
+
+    #[test]
+    fn the_artifacts_of_a_family_are_its_own_its_targets_and_the_generic_ones() {
+        let scopes = TargetTable::builtin()
+            .scopes(&["gfx94X-dcgpu", "gfx950:xnack+"])
+            .unwrap();
+        let texts: Vec<&str> = scopes.iter().map(Scope::as_str).collect();
+        assert_eq!(texts, ["generic", "gfx942", "gfx94X-dcgpu", "gfx950"]);
+        assert!(TargetTable::builtin().scopes(&["gfx9999"]).is_err());
+    }
+
+    #[test]
+    fn every_unknown_name_is_told_with_what_there_is() {
+        let error = TargetTable::builtin()
+            .expand(&["gfx942", "gfx9999", "GFX94x-dcgpu", "gfx110X"])
+            .unwrap_err();
+        insta::assert_snapshot!(error, @"unknown GPU families: `gfx9999`, `GFX94x-dcgpu`, `gfx110X`");
+        insta::assert_snapshot!(error.hint(), @"did you mean `gfx110X-all` or `gfx110X-dgpu` or `gfx110X-igpu` or `gfx94X-dcgpu`? a family is one of dcgpu-all, dgpu-all, gfx101X-all, gfx101X-dgpu, gfx103X-all, gfx103X-dgpu, gfx103X-igpu, gfx110X-all, gfx110X-dgpu, gfx110X-igpu, gfx115X-all, gfx115X-igpu, gfx120X-all, gfx125X-all, gfx125X-dcgpu, gfx900-dgpu, gfx906-dgpu, gfx908-dcgpu, gfx90a-dcgpu, gfx90c-igpu, gfx94X-all, gfx94X-dcgpu, gfx950-all, gfx950-dcgpu, igpu-all; a target is one of gfx1010, gfx1011, gfx1012, gfx1030, gfx1031, gfx1032, gfx1033, gfx1034, gfx1035, gfx1036, gfx1100, gfx1101, gfx1102, gfx1103, gfx1150, gfx1151, gfx1152, gfx1153, gfx1200, gfx1201, gfx1250, gfx900, gfx906, gfx908, gfx90a, gfx90c, gfx942, gfx950");
+        let error = TargetTable::builtin().expand(&["generic"]).unwrap_err();
+        assert_eq!(error.names(), ["generic"]);
+        assert!(error.hint().starts_with("a family is one of dcgpu-all, "));
+        for name in ["", "gfx9999:xnack+", "gfx942:xnack", "gfx"] {
+            let error = TargetTable::builtin().expand(&[name]).unwrap_err();
+            assert_eq!(error.names(), [name]);
+            assert!(!error.hint().contains("did you mean"), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_table_that_contradicts_itself_is_refused() {
+        let row = |name: &str, product: &str, families: &str| {
+            format!("{{ name = {name:?}, product = {product:?}, families = [{families}] }}")
+        };
+        let tables = [
+            String::new(),
+            "targets = []".into(),
+            "targets = [{ name = \"gfx900\" }]".into(),
+            format!("targets = [{}]", row("gfx94X", "p", "")),
+            format!("targets = [{}]", row("gfx942:xnack+", "p", "")),
+            format!("targets = [{}]", row("gfx942", " ", "")),
+            format!("targets = [{}]", row("gfx942", "p", "'gfx950'")),
+            format!("targets = [{}]", row("gfx942", "p", "'a', 'b', 'a'")),
+            format!(
+                "targets = [{}, {}]",
+                row("gfx942", "p", ""),
+                row("gfx942", "q", "")
+            ),
+        ];
+        let messages: Vec<String> = tables
+            .iter()
+            .map(|text| format!("{:#}", TargetTable::parse(text).unwrap_err()))
+            .collect();
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        read the target table: TOML parse error at line 1, column 1
+          |
+        1 | 
+          | ^
+        missing field `targets`
+
+        a target table without targets
+        read the target table: TOML parse error at line 1, column 12
+          |
+        1 | targets = [{ name = "gfx900" }]
+          |            ^^^^^^^^^^^^^^^^^^^
+        missing field `product`
+
+        read the target table: not a GPU target such as `gfx942` or `gfx942:xnack+`: "gfx94X"
+        a row for a target with features: `gfx942:xnack+`
+        a target without a product: `gfx942`
+        read the target table's row `gfx942`: not a name for a family: "gfx950"
+        a family named twice for `gfx942`
+        two rows for one target: `gfx942`
+        "#);
+    }
+}

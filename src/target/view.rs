@@ -1,0 +1,199 @@
+//! The targets of a release as users of Linux and of Windows see them.
+
+use std::collections::BTreeSet;
+
+use crate::target::{Scope, Target};
+
+/// What the `rocm` package offers, the same text on every platform. Each list is sorted and unique.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlatformView {
+    pub linux: Vec<Scope>,
+    pub windows: Vec<Scope>,
+    pub available: Vec<Scope>,
+    /// What a user gets who names nothing and whose GPU nothing is known of.
+    pub default: Option<Scope>,
+}
+
+impl PlatformView {
+    /// The view of a release, from the targets that it has on each platform.
+    ///
+    /// With neither list, what lies on disk is all there is, and no platform is told apart.
+    pub fn new(
+        linux: Option<&[Target]>,
+        windows: Option<&[Target]>,
+        on_disk: impl IntoIterator<Item = Scope>,
+    ) -> Self {
+        if linux.is_none() && windows.is_none() {
+            return Self::of_disk(on_disk);
+        }
+        let (linux, windows) = (scopes(linux), scopes(windows));
+        let available: BTreeSet<Scope> = linux.union(&windows).cloned().collect();
+        let default = linux.intersection(&windows).next();
+        Self {
+            default: default.or(available.first()).cloned(),
+            available: available.iter().cloned().collect(),
+            linux: linux.iter().cloned().collect(),
+            windows: windows.iter().cloned().collect(),
+        }
+    }
+
+    fn of_disk(on_disk: impl IntoIterator<Item = Scope>) -> Self {
+        let available: BTreeSet<Scope> = on_disk
+            .into_iter()
+            .filter(|scope| *scope != Scope::Generic)
+            .collect();
+        Self {
+            default: available.first().cloned(),
+            available: available.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// The one `sys_platform` that has the scope, when both platforms are told apart; features do
+    /// not matter.
+    pub fn marker(&self, scope: &Scope) -> Option<&'static str> {
+        if self.linux.is_empty() || self.windows.is_empty() {
+            return None;
+        }
+        let base = scope.base();
+        let has = |list: &[Scope]| list.iter().any(|scope| scope.base() == base);
+        match (has(&self.linux), has(&self.windows)) {
+            (true, false) => Some("linux"),
+            (false, true) => Some("win32"),
+            (true, true) | (false, false) => None,
+        }
+    }
+}
+
+fn scopes(targets: Option<&[Target]>) -> BTreeSet<Scope> {
+    let targets = targets.unwrap_or_default();
+    targets.iter().cloned().map(Scope::Target).collect()
+}
+
+/// The targets that were promised and not found, without features, sorted.
+///
+/// `gfx942:xnack+` alone fulfils `gfx942`: both end up in one package. Pass what holds device code,
+/// not every scope on disk: an artifact of tests does not make a target complete.
+pub fn missing<'a>(
+    expected: &[Target],
+    discovered: impl IntoIterator<Item = &'a Scope>,
+) -> Vec<Target> {
+    let found: BTreeSet<Scope> = discovered.into_iter().map(Scope::base).collect();
+    let expected: BTreeSet<Target> = expected.iter().map(Target::base).collect();
+    expected
+        .into_iter()
+        .filter(|target| !found.contains(&Scope::Target(target.clone())))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn targets(text: &str) -> Option<Vec<Target>> {
+        (text != "-").then(|| {
+            text.split_whitespace()
+                .map(|t| t.parse().unwrap())
+                .collect()
+        })
+    }
+
+    fn scopes(text: &str) -> Vec<Scope> {
+        text.split_whitespace()
+            .map(|t| t.parse().unwrap())
+            .collect()
+    }
+
+    fn text(scopes: &[Scope]) -> String {
+        let texts: Vec<&str> = scopes.iter().map(Scope::as_str).collect();
+        texts.join(" ")
+    }
+
+    fn view(linux: &str, windows: &str, on_disk: &str) -> PlatformView {
+        PlatformView::new(
+            targets(linux).as_deref(),
+            targets(windows).as_deref(),
+            scopes(on_disk),
+        )
+    }
+
+    #[test]
+    fn the_default_is_the_first_that_both_platforms_have_or_else_the_first_of_all() {
+        let table = [
+            (
+                "gfx942 gfx950 gfx1100",
+                "gfx1100 gfx1102",
+                "gfx1100 gfx1102 gfx942 gfx950",
+                "gfx1100",
+            ),
+            ("gfx900 gfx942", "gfx942", "gfx900 gfx942", "gfx942"),
+            ("gfx942", "gfx1100", "gfx1100 gfx942", "gfx1100"),
+            ("gfx950 gfx942", "-", "gfx942 gfx950", "gfx942"),
+            ("-", "gfx1200 gfx1100", "gfx1100 gfx1200", "gfx1100"),
+        ];
+        for (linux, windows, available, default) in table {
+            let view = view(linux, windows, "gfx90a");
+            assert_eq!(text(&view.available), available);
+            assert_eq!(view.default.unwrap().as_str(), default);
+        }
+    }
+
+    #[test]
+    fn each_platform_lists_its_own_targets_sorted_and_once() {
+        let view = view("gfx950 gfx942:xnack+ gfx942 gfx950", "-", "");
+        assert_eq!(text(&view.linux), "gfx942 gfx942:xnack+ gfx950");
+        assert_eq!(text(&view.windows), "");
+    }
+
+    #[test]
+    fn a_platform_without_targets_is_not_a_missing_list() {
+        assert_eq!(
+            view("", "-", "gfx942"),
+            PlatformView::default(),
+            "the disk must not count once a list is given"
+        );
+    }
+
+    #[test]
+    fn without_lists_the_disk_decides_and_no_platform_is_told_apart() {
+        let view = view("-", "-", "gfx950 gfx94X-dcgpu generic gfx950");
+        assert_eq!(text(&view.available), "gfx94X-dcgpu gfx950");
+        assert_eq!(view.default.unwrap().as_str(), "gfx94X-dcgpu");
+        assert!(view.linux.is_empty() && view.windows.is_empty());
+        assert_eq!(
+            PlatformView::new(None, None, scopes("generic")),
+            PlatformView::default()
+        );
+    }
+
+    #[test]
+    fn a_marker_names_the_only_platform_that_has_a_target() {
+        let both = view("gfx942:xnack+ gfx1100", "gfx1100 gfx1102", "");
+        let linux_only = view("gfx942", "-", "");
+        let marker = |view: &PlatformView, scope: &str| view.marker(&scope.parse().unwrap());
+        assert_eq!(marker(&both, "gfx942"), Some("linux"));
+        assert_eq!(marker(&both, "gfx942:xnack-"), Some("linux"));
+        assert_eq!(marker(&both, "gfx1102"), Some("win32"));
+        assert_eq!(marker(&both, "gfx1100"), None);
+        assert_eq!(marker(&both, "gfx950"), None);
+        assert_eq!(marker(&linux_only, "gfx942"), None);
+    }
+
+    #[test]
+    fn a_target_is_missing_unless_some_variant_of_it_was_found() {
+        let missing = |expected: &str, discovered: &str| {
+            let targets = missing(&targets(expected).unwrap(), &scopes(discovered));
+            targets
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert_eq!(missing("gfx942 gfx950", "gfx942 generic"), "gfx950");
+        assert_eq!(missing("gfx942", "gfx942:xnack+"), "");
+        assert_eq!(missing("gfx942:xnack+", "gfx942"), "");
+        assert_eq!(missing("gfx950 gfx942:xnack- gfx942", ""), "gfx942 gfx950");
+        assert_eq!(missing("gfx942", "gfx94X-dcgpu generic"), "gfx942");
+        assert_eq!(missing("", "gfx942"), "");
+    }
+}

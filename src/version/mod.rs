@@ -1,0 +1,240 @@
+//! Versions as Python orders and writes them, and the kinds of release that have one.
+
+use std::{fmt, str::FromStr};
+
+mod inputs;
+mod scheme;
+
+pub use inputs::{
+    BaseVersion, Date, GitSha, InvalidBaseVersion, InvalidDate, InvalidGitSha, VersionFile,
+};
+pub use scheme::{PackageVersions, Scheme, VersionInputs, compute};
+
+/// A PEP 440 version. Parsing accepts every spelling; `Display` is the normal form.
+///
+/// Equal as PEP 440 means it: `1.0` equals `1.0.0`, though they are written differently.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(pep440_rs::Version);
+
+/// Why a text is not a `Version`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a PEP 440 version: {text:?}")]
+pub struct InvalidVersion {
+    text: String,
+    /// None for a character that no version has: it must not reach a terminal raw.
+    source: Option<pep440_rs::VersionParseError>,
+}
+
+impl Version {
+    /// As a wheel's or an sdist's file name has it: without `-`, which separates the name's parts.
+    pub fn filename_form(&self) -> String {
+        self.to_string().replace('-', "_")
+    }
+
+    /// Whether installers leave it out until asked: `rc`, `a`, `b` and `dev` versions.
+    pub fn is_prerelease(&self) -> bool {
+        self.0.any_prerelease()
+    }
+}
+
+impl FromStr for Version {
+    type Err = InvalidVersion;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let invalid = |source| InvalidVersion {
+            text: text.to_owned(),
+            source,
+        };
+        if !text.trim().chars().all(|c| c.is_ascii_graphic()) {
+            return Err(invalid(None));
+        }
+        text.parse().map(Self).map_err(|error| invalid(Some(error)))
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// How a build is meant to reach its users. It decides the version and the bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ReleaseType {
+    Ci,
+    Dev,
+    DevBkc,
+    Nightly,
+    NightlyBkc,
+    Prerelease,
+    Release,
+}
+
+/// Why a text is not a `ReleaseType`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a release type ({known}): {text:?}", known = ReleaseType::ALL.map(ReleaseType::as_str).join(", "))]
+pub struct InvalidReleaseType {
+    text: String,
+}
+
+impl ReleaseType {
+    pub const ALL: [Self; 7] = [
+        Self::Ci,
+        Self::Dev,
+        Self::DevBkc,
+        Self::Nightly,
+        Self::NightlyBkc,
+        Self::Prerelease,
+        Self::Release,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ci => "ci",
+            Self::Dev => "dev",
+            Self::DevBkc => "dev-bkc",
+            Self::Nightly => "nightly",
+            Self::NightlyBkc => "nightly-bkc",
+            Self::Prerelease => "prerelease",
+            Self::Release => "release",
+        }
+    }
+}
+
+impl FromStr for ReleaseType {
+    type Err = InvalidReleaseType;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == text)
+            .ok_or_else(|| InvalidReleaseType {
+                text: text.to_owned(),
+            })
+    }
+}
+
+impl fmt::Display for ReleaseType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::error::Error;
+
+    fn version(text: &str) -> Version {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn every_spelling_becomes_the_normal_form() {
+        let table = [
+            ("10.1.0", "10.1.0"),
+            (" v1.0\n", "1.0"),
+            ("1.0-ALPHA.1", "1.0a1"),
+            ("1.0.preview_2", "1.0rc2"),
+            ("1.0c3", "1.0rc3"),
+            ("1.0-7", "1.0.post7"),
+            ("1.0-r", "1.0.post0"),
+            ("1.0-dev", "1.0.dev0"),
+            ("01.002", "1.2"),
+            ("2!1.0", "2!1.0"),
+            ("7.13.0.dev0+DEADBEEF", "7.13.0.dev0+deadbeef"),
+            ("1.0+Ubuntu-1_x.007", "1.0+ubuntu.1.x.7"),
+            (
+                "10.1.0a20260811+bkc.20260814",
+                "10.1.0a20260811+bkc.20260814",
+            ),
+        ];
+        for (text, normal) in table {
+            assert_eq!(version(text).to_string(), normal, "{text}");
+            assert_eq!(version(text).filename_form(), normal, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_no_version_is_refused_in_words() {
+        let refused = [
+            "",
+            " ",
+            "rocm",
+            "1.*",
+            "1.0+",
+            "1.0 1",
+            "1.0/..",
+            "1.0+a/b",
+            "1.0\0",
+            "99999999999999999999999.0",
+            "1.0+é",
+            "+1",
+        ];
+        let messages: Vec<String> = refused
+            .iter()
+            .map(|text| format!("{:#}", Error::from(text.parse::<Version>().unwrap_err())))
+            .collect();
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        not a PEP 440 version: "": expected version to start with a number, but no leading ASCII digits were found
+        not a PEP 440 version: " ": expected version to start with a number, but no leading ASCII digits were found
+        not a PEP 440 version: "rocm": expected version to start with a number, but no leading ASCII digits were found
+        not a PEP 440 version: "1.*": wildcards are not allowed in a version
+        not a PEP 440 version: "1.0+": found a `+` indicating the start of a local component in a version, but did not find any alphanumeric ASCII segment following the `+`
+        not a PEP 440 version: "1.0 1"
+        not a PEP 440 version: "1.0/..": after parsing `1.0`, found `/..`, which is not part of a valid version
+        not a PEP 440 version: "1.0+a/b": after parsing `1.0+a`, found `/b`, which is not part of a valid version
+        not a PEP 440 version: "1.0\0"
+        not a PEP 440 version: "99999999999999999999999.0": expected number less than or equal to 18446744073709551615, but number found in "99999999999999999999999" exceeds it
+        not a PEP 440 version: "1.0+é"
+        not a PEP 440 version: "+1": expected version to start with a number, but no leading ASCII digits were found
+        "#);
+    }
+
+    #[test]
+    fn equal_versions_may_be_written_differently() {
+        assert_eq!(version("1.0"), version("1.0.0"));
+        assert_ne!(version("1.0").to_string(), version("1.0.0").to_string());
+    }
+
+    #[test]
+    fn a_version_knows_whether_installers_leave_it_out() {
+        let left_out = ["1.0a1", "1.0rc2", "1.0.dev0", "1.0.post1.dev2"];
+        assert!(left_out.iter().all(|text| version(text).is_prerelease()));
+        let offered = ["1.0", "1.0.post1", "1.0+local"];
+        assert!(!offered.iter().any(|text| version(text).is_prerelease()));
+    }
+
+    #[test]
+    fn a_release_type_is_one_of_seven_exact_names() {
+        for kind in ReleaseType::ALL {
+            assert_eq!(kind.to_string().parse(), Ok(kind));
+        }
+        let refused = ["", "CI", " ci", "stable", "nightly_bkc"];
+        let messages: Vec<String> = refused
+            .iter()
+            .map(|text| text.parse::<ReleaseType>().unwrap_err().to_string())
+            .collect();
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        not a release type (ci, dev, dev-bkc, nightly, nightly-bkc, prerelease, release): ""
+        not a release type (ci, dev, dev-bkc, nightly, nightly-bkc, prerelease, release): "CI"
+        not a release type (ci, dev, dev-bkc, nightly, nightly-bkc, prerelease, release): " ci"
+        not a release type (ci, dev, dev-bkc, nightly, nightly-bkc, prerelease, release): "stable"
+        not a release type (ci, dev, dev-bkc, nightly, nightly-bkc, prerelease, release): "nightly_bkc"
+        "#);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics_and_the_normal_form_is_its_own(text in "[0-9a-z!.+_v -]{0,24}|\\PC{0,12}") {
+            if let Ok(version) = text.parse::<Version>() {
+                let normal = version.to_string();
+                let again: Version = normal.parse().unwrap();
+                prop_assert_eq!(again.to_string(), normal);
+                prop_assert_eq!(again, version);
+            }
+        }
+    }
+}

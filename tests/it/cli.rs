@@ -1,0 +1,381 @@
+//! What the binary says when nothing is built yet: help, versions, refusals, and its manners.
+
+use std::process::Command;
+
+use regex::Regex;
+
+/// What a run of the binary came to.
+struct Outcome {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+/// The binary in an environment that holds only `variables`: `NO_COLOR=1 CI=true`.
+fn command(variables: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
+    command.env_clear().args(arguments);
+    for pair in variables.split_whitespace() {
+        let (name, value) = pair.split_once('=').unwrap();
+        command.env(name, value);
+    }
+    command
+}
+
+fn run(variables: &str, arguments: &[&str]) -> Outcome {
+    let output = command(variables, arguments).output().unwrap();
+    Outcome {
+        code: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// Code and both streams, for one snapshot.
+fn shown(variables: &str, arguments: &[&str]) -> String {
+    let Outcome {
+        code,
+        stdout,
+        stderr,
+    } = run(variables, arguments);
+    let stdout = stdout.replace('\u{1b}', "^");
+    let stderr = stderr.replace('\u{1b}', "^");
+    format!("exit {code}\n--- stdout\n{stdout}--- stderr\n{stderr}")
+}
+
+#[test]
+fn no_arguments_are_answered_with_help_on_stderr() {
+    let outcome = run("", &[]);
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""));
+    assert_eq!(outcome.stderr, run("", &["-h"]).stdout);
+}
+
+#[test]
+fn help_is_data() {
+    let long = run("", &["--help"]);
+    assert_eq!((long.code, long.stderr.as_str()), (0, ""));
+    insta::assert_snapshot!(shown("", &["-h"]), @r"
+    exit 0
+    --- stdout
+    Takes a ROCm CI run to `pip install`
+
+    Usage: rocwheel [OPTIONS] <COMMAND>
+
+    Commands:
+      index    Write the index of a directory of packages
+      upload   Publish a package set and its index where its run keeps them
+      summary  Say what was built and how to install it
+      help     Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help     Print help (see more with '--help')
+      -V, --version  Print version
+
+    Global options:
+      -q, --quiet...         Say less: -q only warnings and errors, -qq only errors [env:
+                             ROCWHEEL_QUIET]
+      -v, --verbose...       Say more about the work [env: ROCWHEEL_VERBOSE]
+          --format <FORMAT>  What the answer on stdout looks like; in GitHub Actions `github`, elsewhere
+                             `text` [env: ROCWHEEL_FORMAT] [possible values: text, json, github]
+          --color <WHEN>     Whether output has colors; `NO_COLOR` and `CLICOLOR_FORCE` count as well
+                             [env: ROCWHEEL_COLOR] [possible values: auto, always, never]
+          --no-progress      Show no bars and no progress lines [env: ROCWHEEL_NO_PROGRESS]
+
+    Exit codes: 0 done, 1 the answer is no, 2 could not try, 130 interrupted
+    --- stderr
+    ");
+}
+
+#[test]
+fn the_help_of_a_command_names_every_variable() {
+    insta::assert_snapshot!(shown("", &["completions", "--help"]), @r"
+    exit 0
+    --- stdout
+    Print a completion script for a shell
+
+    Usage: rocwheel completions [OPTIONS] <SHELL>
+
+    Arguments:
+      <SHELL>
+              The shell that will read it
+              
+              [possible values: bash, elvish, fish, powershell, zsh]
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+    Global options:
+      -q, --quiet...
+              Say less: -q only warnings and errors, -qq only errors
+              
+              [env: ROCWHEEL_QUIET]
+
+      -v, --verbose...
+              Say more about the work
+              
+              [env: ROCWHEEL_VERBOSE]
+
+          --format <FORMAT>
+              What the answer on stdout looks like; in GitHub Actions `github`, elsewhere `text`
+
+              Possible values:
+              - text:   For people
+              - json:   One JSON document on stdout
+              - github: Text, with groups and annotations for the log of GitHub Actions
+              
+              [env: ROCWHEEL_FORMAT]
+
+          --color <WHEN>
+              Whether output has colors; `NO_COLOR` and `CLICOLOR_FORCE` count as well
+
+              Possible values:
+              - auto:   On a terminal and in GitHub Actions
+              - always
+              - never
+              
+              [env: ROCWHEEL_COLOR]
+
+          --no-progress
+              Show no bars and no progress lines
+              
+              [env: ROCWHEEL_NO_PROGRESS]
+    --- stderr
+    ");
+}
+
+#[test]
+fn help_does_not_depend_on_what_the_variables_hold() {
+    let plain = run("", &["completions", "--help"]).stdout;
+    let variables = "ROCWHEEL_COLOR=never ROCWHEEL_FORMAT= ROCWHEEL_VERBOSE=2";
+    assert_eq!(run(variables, &["completions", "--help"]).stdout, plain);
+}
+
+#[test]
+fn the_version_may_name_a_commit() {
+    let version = run("", &["--version"]);
+    let expected = Regex::new(r"^rocwheel \d+\.\d+\.\d+( \([0-9a-f]{7,40}\))?\n$").unwrap();
+    assert!(expected.is_match(&version.stdout), "{:?}", version.stdout);
+    assert_eq!((version.code, version.stderr.as_str()), (0, ""));
+}
+
+#[test]
+fn an_unknown_command_is_a_usage_error() {
+    insta::assert_snapshot!(shown("", &["completion"]), @r"
+    exit 2
+    --- stdout
+    --- stderr
+    error: unrecognized subcommand 'completion'
+
+      tip: a similar subcommand exists: 'completions'
+
+    Usage: rocwheel [OPTIONS] <COMMAND>
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn an_unknown_flag_is_a_usage_error() {
+    insta::assert_snapshot!(shown("", &["man", "--vebose"]), @r"
+    exit 2
+    --- stdout
+    --- stderr
+    error: unexpected argument '--vebose' found
+
+      tip: a similar argument exists: '--verbose'
+
+    Usage: rocwheel man --verbose... [VERB]
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn a_usage_error_can_be_json() {
+    insta::assert_snapshot!(shown("", &["--format", "json", "man", "--vebose"]), @r#"
+    exit 2
+    --- stdout
+    {"schema":"rocwheel-error-v1","error":"unexpected argument '--vebose' found","causes":[],"hints":["a similar argument exists: '--verbose'"],"exit":2}
+    --- stderr
+    error: unexpected argument '--vebose' found
+
+      tip: a similar argument exists: '--verbose'
+
+    Usage: rocwheel man --verbose... [VERB]
+
+    For more information, try '--help'.
+    "#);
+}
+
+#[test]
+fn a_usage_error_is_annotated_in_actions_and_obeys_nobody() {
+    let arguments = ["man", "x\n::add-mask::y\n##[error]z"];
+    insta::assert_snapshot!(shown("GITHUB_ACTIONS=true NO_COLOR=1", &arguments), @r"
+    exit 2
+    --- stdout
+    --- stderr
+    error: no such verb: `x
+    \::add-mask::y
+    ##\[error]z`
+
+    hint: `rocwheel --help` lists the verbs
+    ::error title=no such verb%3A `x%0A\%3A%3Aadd-mask%3A%3Ay%0A##\[error]z`::hint: `rocwheel --help` lists the verbs
+    ");
+}
+
+#[test]
+fn a_bad_variable_is_named_but_not_for_a_bad_flag() {
+    insta::assert_snapshot!(shown("ROCWHEEL_FORMAT=yaml", &["man"]), @r"
+    exit 2
+    --- stdout
+    --- stderr
+    error: invalid value 'yaml' for '--format <FORMAT>'
+      [possible values: text, json, github]
+
+      tip: the value comes from the environment variable `ROCWHEEL_FORMAT`
+
+    For more information, try '--help'.
+    ");
+    let both = run("ROCWHEEL_FORMAT=yaml", &["man", "--format", "xml"]);
+    assert!(both.stderr.contains("'xml'") && !both.stderr.contains("environment variable"));
+}
+
+#[test]
+fn a_variable_that_is_set_and_empty_is_absent() {
+    let variables = "ROCWHEEL_FORMAT= ROCWHEEL_COLOR= ROCWHEEL_QUIET= ROCWHEEL_NO_PROGRESS=";
+    let outcome = run(variables, &["man"]);
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
+}
+
+#[test]
+fn a_count_in_a_variable_may_be_a_word() {
+    for value in ["1", "true", "0", "off"] {
+        assert_eq!(run(&format!("ROCWHEEL_VERBOSE={value}"), &["man"]).code, 0);
+    }
+    insta::assert_snapshot!(shown("ROCWHEEL_QUIET=much", &["man"]), @r"
+    exit 2
+    --- stdout
+    --- stderr
+    error: invalid value 'much' for '--quiet...': expected a number, `true` or `false`
+
+      tip: the value comes from the environment variable `ROCWHEEL_QUIET`
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn colors_come_when_asked_for_and_go_when_unwanted() {
+    let rows = [
+        ("", &[][..], false),
+        ("CLICOLOR_FORCE=1", &[], true),
+        ("FORCE_COLOR=1", &[], true),
+        ("GITHUB_ACTIONS=true", &[], true),
+        ("CLICOLOR_FORCE=1 NO_COLOR=1", &[], false),
+        ("NO_COLOR=1", &["--color", "always"], true),
+        ("CLICOLOR_FORCE=1", &["--color", "never"], false),
+        ("CLICOLOR_FORCE=1 ROCWHEEL_COLOR=never", &[], false),
+    ];
+    for (variables, flags, expected) in rows {
+        let help = run(variables, &[flags, &["--help"]].concat()).stdout;
+        assert_eq!(help.contains('\u{1b}'), expected, "{variables:?} {flags:?}");
+        let error = run(variables, &[flags, &["frobnicate"]].concat()).stderr;
+        assert_eq!(
+            error.contains('\u{1b}'),
+            expected,
+            "{variables:?} {flags:?}"
+        );
+    }
+}
+
+#[test]
+fn each_shell_gets_its_script() {
+    let first_line = |shell| {
+        let outcome = run("", &["completions", shell]);
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "{shell}");
+        assert!(outcome.stdout.contains("rocwheel"), "{shell}");
+        let first = outcome.stdout.lines().find(|line| !line.is_empty());
+        first.unwrap().to_owned()
+    };
+    let lines: Vec<String> = ["bash", "zsh", "fish", "powershell"].map(first_line).into();
+    insta::assert_snapshot!(lines.join("\n"), @r"
+    _rocwheel() {
+    #compdef rocwheel
+    # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+    using namespace System.Management.Automation
+    ");
+    insta::assert_snapshot!(shown("", &["completions", "tcsh"]), @r"
+    exit 2
+    --- stdout
+    --- stderr
+    error: invalid value 'tcsh' for '<SHELL>'
+      [possible values: bash, elvish, fish, powershell, zsh]
+
+      tip: a similar value exists: 'zsh'
+
+    For more information, try '--help'.
+    ");
+}
+
+#[cfg(unix)]
+#[test]
+fn bash_understands_its_script() {
+    let script = run("", &["completions", "bash"]).stdout;
+    let bash = Command::new("bash").args(["-n", "-c", &script]).status();
+    assert!(bash.unwrap().success());
+}
+
+#[test]
+fn manual_pages_are_roff() {
+    let page = |arguments: &[&str]| {
+        let outcome = run("", arguments);
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
+        let lines: Vec<&str> = outcome.stdout.lines().skip(2).take(3).collect();
+        let version = Regex::new(r#"rocwheel \d+\.[^"]*"#).unwrap();
+        let page = lines.join("\n");
+        version.replace(&page, "rocwheel VERSION").into_owned()
+    };
+    insta::assert_snapshot!(page(&["man"]), @r#"
+    .TH rocwheel 1  "rocwheel VERSION" 
+    .SH NAME
+    rocwheel \- Takes a ROCm CI run to `pip install`
+    "#);
+    insta::assert_snapshot!(page(&["man", "completions"]), @r#"
+    .TH rocwheel-completions 1  "rocwheel VERSION" 
+    .SH NAME
+    rocwheel\-completions \- Print a completion script for a shell
+    "#);
+    insta::assert_snapshot!(shown("", &["man", "frobnicate"]), @r"
+    exit 2
+    --- stdout
+    --- stderr
+    error: no such verb: `frobnicate`
+
+    hint: `rocwheel --help` lists the verbs
+    ");
+}
+
+#[test]
+fn a_reader_who_left_is_no_error() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = command("", &["man"]).stdout(writer).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), stderr.as_str()), (Some(0), ""));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error() {
+    let full = fs_err::File::create("/dev/full").unwrap();
+    let output = command("", &["man"])
+        .stdout(full.into_parts().0)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @r"
+    error: write to standard output
+      caused by: No space left on device (os error 28)
+    ");
+}

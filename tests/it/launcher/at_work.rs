@@ -1,0 +1,382 @@
+//! Launchers as processes. Each test runs the launcher of this build, and the copy if it differs.
+
+use std::{
+    ffi::OsStr,
+    io::Write as _,
+    os::{
+        fd::AsRawFd as _,
+        unix::{ffi::OsStrExt as _, process::CommandExt as _},
+    },
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use tempfile::TempDir;
+
+use crate::launcher::{BUILT, COPY};
+
+/// A directory to run launchers in, and which launcher to run there.
+pub(super) struct Stage {
+    pub(super) folder: TempDir,
+    pub(super) template: &'static [u8],
+}
+
+pub(super) fn each(test: impl Fn(&Stage)) {
+    let copy = Some(COPY.as_slice()).filter(|copy| *copy != BUILT);
+    for template in [BUILT].into_iter().chain(copy) {
+        // Not the system's directory for temporary files, where nothing may be executable.
+        let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        insta::allow_duplicates! { test(&Stage { folder, template }) };
+    }
+}
+
+impl Stage {
+    pub(super) fn root(&self) -> PathBuf {
+        self.folder.path().canonicalize().unwrap()
+    }
+
+    fn path(&self, path: impl AsRef<OsStr>) -> PathBuf {
+        self.root().join(Path::new(&path))
+    }
+
+    pub(super) fn launcher(&self, path: impl AsRef<OsStr>, target: impl AsRef<[u8]>) -> PathBuf {
+        self.program(path, &self.launcher_bytes(target.as_ref()))
+    }
+
+    fn launcher_bytes(&self, target: &[u8]) -> Vec<u8> {
+        if self.template == BUILT {
+            return rocwheel::elf::launcher(target).unwrap();
+        }
+        let mark = b"rocwheel launcher runs: ";
+        let found = self.template.windows(mark.len());
+        let slot = found.into_iter().position(|bytes| bytes == mark).unwrap() + mark.len();
+        let mut bytes = self.template.to_vec();
+        bytes[slot..slot + target.len()].copy_from_slice(target);
+        bytes
+    }
+
+    /// A launcher of the shell, which can tell what it was started with.
+    fn shell(&self, path: impl AsRef<OsStr>) -> PathBuf {
+        let directories = self.path(&path).components().count() - 2;
+        self.launcher(path, "../".repeat(directories) + "bin/sh")
+    }
+
+    /// An executable, written by another process: what another test starts meanwhile inherits the
+    /// files that this one has open to write, and while it does, the kernel will not run them.
+    pub(super) fn program(&self, path: impl AsRef<OsStr>, bytes: &[u8]) -> PathBuf {
+        let path = self.path(path);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        let mut writer = Command::new("sh")
+            .args(["-c", r#"cat > "$0" && chmod 755 "$0""#])
+            .arg(&path)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        writer.stdin.take().unwrap().write_all(bytes).unwrap();
+        assert!(writer.wait().unwrap().success());
+        path
+    }
+
+    pub(super) fn link(&self, path: &str, text: &str) -> PathBuf {
+        let path = self.path(path);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::os::unix::fs::symlink(text, &path).unwrap();
+        path
+    }
+
+    /// Exit code and standard error of a launcher, without the name of this directory.
+    pub(super) fn failure(&self, command: &mut Command) -> String {
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let root = self.root();
+        let said = said.replace(root.to_str().unwrap(), "…");
+        format!("{} {}", output.status, said.trim_end())
+    }
+}
+
+/// A static executable that prints its `argv[0]` and exits with 7.
+pub(super) fn static_program() -> Vec<u8> {
+    let code = [
+        &[0x48, 0x8b, 0x74, 0x24, 0x08, 0x31, 0xd2][..], // rsi = argv[0], edx = 0
+        &[0x80, 0x3c, 0x16, 0x00, 0x74, 0x05],           // while rsi[rdx] is not 0
+        &[0x48, 0xff, 0xc2, 0xeb, 0xf5],                 // rdx += 1
+        &[0xbf, 1, 0, 0, 0, 0xb8, 1, 0, 0, 0, 0x0f, 0x05], // write(1, rsi, rdx)
+        &[0xbf, 7, 0, 0, 0, 0xb8, 231, 0, 0, 0, 0x0f, 0x05], // exit_group(7)
+    ]
+    .concat();
+    let (base, headers) = (0x40_0000_u64, 64 + 56);
+    let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let magic = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x3e\0\x01\0\0\0".to_vec();
+    let entry: Vec<u8> = words(&[base + headers, 64, 0]);
+    let sizes = b"\0\0\0\0\x40\0\x38\0\x01\0\x40\0\0\0\0\0".to_vec();
+    let len = headers + code.len() as u64;
+    let segment = words(&[1 | 5 << 32, 0, base, base, len, len, 4096]);
+    [magic, entry, sizes, segment, code].concat()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[track_caller]
+pub(super) fn ran(output: &Output, name: &str) {
+    let said = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(said, (name.to_owned(), String::new()));
+    assert_eq!(output.status.code(), Some(7));
+}
+
+#[test]
+fn arguments_and_exit_code_pass_through_a_chain() {
+    each(|stage| {
+        let first = stage.launcher("bin/clang++", "clang");
+        stage.launcher("bin/clang", "../lib/llvm/bin/clang-22");
+        stage.shell("lib/llvm/bin/clang-22");
+        let arguments: [&[u8]; 8] = [
+            b"-c",
+            b"cat /proc/$$/cmdline; exit 7",
+            b"two words",
+            b"",
+            b"\xff\xfe",
+            b"line\nline",
+            b"$HOME * \"'\\",
+            "ü".as_bytes(),
+        ];
+        let output = Command::new(first)
+            .arg0("any name/at all")
+            .args(arguments.map(OsStr::from_bytes))
+            .output()
+            .unwrap();
+        let seen: Vec<_> = output.stdout.split(|byte| *byte == 0).collect();
+        let passed = [&[&b"any name/at all"[..]], &arguments[..], &[b""]].concat();
+        assert_eq!(seen, passed, "{}", text(&output.stderr));
+        assert_eq!(output.status.code(), Some(7));
+    });
+}
+
+#[test]
+fn the_environment_passes_untouched() {
+    each(|stage| {
+        let variables: [(&[u8], &[u8]); 4] = [
+            (b"EMPTY", b""),
+            (b"LD_LIBRARY_PATH", b"/nowhere"),
+            (b"ODD \xff", b"\xfe = \n"),
+            (b"PATH", b"/usr/bin:/bin"),
+        ];
+        let output = Command::new(stage.shell("bin/sh"))
+            .args(["-c", "cat /proc/$$/environ; exit 7"])
+            .env_clear()
+            .envs(
+                variables.map(|(name, value)| (OsStr::from_bytes(name), OsStr::from_bytes(value))),
+            )
+            .output()
+            .unwrap();
+        let passed = variables.map(|(name, value)| [name, b"=", value, b"\0"].concat());
+        assert_eq!(text(&output.stdout), text(&passed.concat()));
+        assert_eq!(output.stdout, passed.concat());
+    });
+}
+
+#[test]
+fn the_target_gets_no_open_file_of_the_launcher() {
+    each(|stage| {
+        let open_files = |shell: &Path| {
+            let mut command = Command::new(shell);
+            let output = command.args(["-c", "ls /proc/$$/fd; exit 7"]).output();
+            text(&output.unwrap().stdout)
+        };
+        let without = open_files(Path::new("/bin/sh"));
+        assert_eq!(open_files(&stage.shell("bin/sh")), without);
+        assert!(without.starts_with("0\n1\n"), "{without}");
+    });
+}
+
+#[test]
+fn a_launcher_found_by_its_name_alone_runs_its_target() {
+    each(|stage| {
+        stage.launcher("bin/rocm-clang", "../lib/clang-22");
+        stage.program("lib/clang-22", &static_program());
+        let mut command = Command::new("rocm-clang");
+        ran(
+            &command.env("PATH", stage.path("bin")).output().unwrap(),
+            "rocm-clang",
+        );
+    });
+}
+
+#[test]
+fn a_relative_call_runs_the_target_beside_the_launcher() {
+    each(|stage| {
+        stage.launcher("bin/clang", "clang-22");
+        stage.program("bin/clang-22", &static_program());
+        let mut command = Command::new("./clang");
+        ran(
+            &command.current_dir(stage.path("bin")).output().unwrap(),
+            "./clang",
+        );
+    });
+}
+
+#[test]
+fn a_link_to_a_launcher_runs_the_target_beside_the_launcher() {
+    each(|stage| {
+        stage.launcher("real/bin/clang", "clang-22");
+        stage.program("real/bin/clang-22", &static_program());
+        stage.link("directory", "real/bin");
+        stage.link("a/first", "second");
+        stage.link("a/second", "../directory/clang");
+        for link in ["a/first", "directory/clang"].map(|link| stage.path(link)) {
+            ran(
+                &Command::new(&link).output().unwrap(),
+                link.to_str().unwrap(),
+            );
+        }
+    });
+}
+
+#[test]
+fn the_target_is_run_by_its_real_path() {
+    each(|stage| {
+        let script = stage.program("lib/deep/script", b"#!/bin/sh\nprintf %s \"$0\"; exit 7\n");
+        stage.link("lib/linked", "deep");
+        stage.link("lib/alias", "linked/script");
+        let launcher = stage.launcher("bin/tool", "../lib/./linked/../alias");
+        ran(
+            &Command::new(launcher).output().unwrap(),
+            script.to_str().unwrap(),
+        );
+    });
+}
+
+#[test]
+fn any_bytes_may_stand_in_a_path() {
+    each(|stage| {
+        let directory = OsStr::from_bytes(b"a b\n\"c'$d\\e\xff");
+        let program = Path::new(directory).join("new\nline");
+        stage.program(&program, &static_program());
+        let target = [directory.as_bytes(), b"/new\nline"].concat();
+        let inside = stage.launcher(Path::new(directory).join("tool"), "new\nline");
+        let outside = stage.launcher("tool", target);
+        for launcher in [inside, outside] {
+            ran(
+                &Command::new(launcher).arg0("tool").output().unwrap(),
+                "tool",
+            );
+        }
+    });
+}
+
+#[test]
+fn a_target_that_cannot_run_is_named_with_the_reason() {
+    each(|stage| {
+        stage.program("lib/script", b"no interpreter");
+        stage.program("lib/for another machine", b"\x7fELF");
+        fs_err::write(stage.path("lib/text"), "#!/bin/sh\n").unwrap();
+        let launcher = stage.launcher("bin/clang", "../lib/clang-22");
+        insta::assert_snapshot!(
+            stage.failure(&mut Command::new(launcher)),
+            @"exit status: 1 could not exec …/bin/../lib/clang-22: No such file or directory"
+        );
+        let launcher = stage.launcher("bin/clang", "../lib/text");
+        insta::assert_snapshot!(
+            stage.failure(&mut Command::new(launcher)),
+            @"exit status: 1 could not exec …/lib/text: Permission denied"
+        );
+        let launcher = stage.launcher("bin/clang", "../lib");
+        insta::assert_snapshot!(
+            stage.failure(&mut Command::new(launcher)),
+            @"exit status: 1 could not exec …/lib: Permission denied"
+        );
+        let launcher = stage.launcher("bin/clang", "../lib/script");
+        insta::assert_snapshot!(
+            stage.failure(&mut Command::new(launcher)),
+            @"exit status: 1 could not exec …/lib/script: Exec format error"
+        );
+        let launcher = stage.launcher("bin/clang", "../lib/text/clang");
+        insta::assert_snapshot!(
+            stage.failure(&mut Command::new(launcher)),
+            @"exit status: 1 could not exec …/bin/../lib/text/clang: Not a directory"
+        );
+        stage.link("bin/circle", "circle");
+        let launcher = stage.launcher("bin/clang", "circle");
+        insta::assert_snapshot!(
+            stage.failure(&mut Command::new(launcher)),
+            @"exit status: 1 could not exec …/bin/circle: Too many levels of symbolic links"
+        );
+    });
+}
+
+#[test]
+fn a_launcher_does_not_run_itself() {
+    each(|stage| {
+        stage.link("bin/alias", "../bin/clang");
+        for target in ["clang", "./clang", "../bin/clang", "alias"] {
+            let launcher = stage.launcher("bin/clang", target);
+            insta::assert_snapshot!(
+                stage.failure(&mut Command::new(launcher)),
+                @"exit status: 1 could not exec …/bin/clang: the launcher would run itself"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_launcher_deleted_while_it_starts_still_runs_its_target() {
+    each(|stage| {
+        let launcher = stage.launcher("bin/clang", "clang-22");
+        stage.program("bin/clang-22", &static_program());
+        let opened = fs_err::File::open(&launcher).unwrap();
+        fs_err::remove_file(&launcher).unwrap();
+        let mut command = Command::new(format!("/proc/self/fd/{}", opened.as_raw_fd()));
+        ran(&command.arg0("clang").output().unwrap(), "clang");
+    });
+}
+
+/// The kernel takes paths of up to 4095 bytes.
+#[test]
+fn paths_may_be_as_long_as_the_kernel_takes_them() {
+    each(|stage| {
+        let mut directory = stage.root();
+        while directory.as_os_str().len() < 3800 {
+            directory.push("d".repeat(200));
+        }
+        directory.push("e".repeat(4093 - directory.as_os_str().len() - 1));
+        stage.program(directory.join("t"), &static_program());
+        let launcher = stage.launcher(directory.join("l"), "t");
+        assert_eq!(launcher.as_os_str().len(), 4095);
+        ran(&Command::new(&launcher).arg0("l").output().unwrap(), "l");
+
+        let launcher = stage.launcher(directory.join("l"), "tt");
+        let failure = stage.failure(&mut Command::new(&launcher));
+        assert!(
+            failure.starts_with("exit status: 1 could not exec …/ddd"),
+            "{failure}"
+        );
+        assert!(failure.ends_with("e/tt: File name too long"), "{failure}");
+    });
+}
+
+#[test]
+fn a_launcher_too_deep_for_the_kernel_to_name_runs_its_target() {
+    each(|stage| {
+        let launcher = stage.launcher("launcher", "clang-22");
+        let program = stage.program("program", &static_program());
+        let in_the_deep = |commands: &str| {
+            let down = r#"{ mkdir -p "$0" && cd -P "$0"; }"#;
+            let descend = [down; 22].join(" && ");
+            let mut command = Command::new("sh");
+            command.args(["-c", &format!("{descend} && {commands}"), &"d".repeat(200)]);
+            command
+                .args([&launcher, &program])
+                .current_dir(stage.root());
+            command
+        };
+        let mut complete = in_the_deep(r#"cp "$1" clang && cp "$2" clang-22 && exec ./clang"#);
+        ran(&complete.output().unwrap(), "./clang");
+
+        let mut incomplete = in_the_deep("rm clang-22 && exec ./clang");
+        insta::assert_snapshot!(stage.failure(&mut incomplete), @"
+        exit status: 1 could not exec ./clang-22: No such file or directory
+        hint: cannot read /proc/self/exe (File name too long)
+        ");
+    });
+}

@@ -1,0 +1,145 @@
+//! Launchers in a world without `/proc`, where a test's directory is the root.
+
+use std::{path::Path, process::Command, sync::LazyLock};
+
+use tempfile::TempDir;
+
+use crate::launcher::{
+    BUILT,
+    at_work::{Stage, each, ran, static_program},
+};
+
+/// Runs a program with a stage as its whole world: nothing there but what the test has put.
+fn confined(stage: &Stage, program: &str) -> Command {
+    static HOW: LazyLock<&[&str]> = LazyLock::new(|| {
+        let ways: [&[&str]; 3] = [&[], &["unshare", "--map-root-user"], &["sudo", "-n"]];
+        let probe = Stage {
+            folder: TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap(),
+            template: BUILT,
+        };
+        probe.program("probe", &static_program());
+        let works = |way: &&[&str]| {
+            let output = confine(way, &probe.root(), "/probe").output();
+            output.is_ok_and(|output| output.status.code() == Some(7))
+        };
+        ways.into_iter()
+            .find(works)
+            .expect("`chroot` needs root, user namespaces (`unshare --map-root-user`) or `sudo -n`")
+    });
+    confine(*HOW, &stage.root(), program)
+}
+
+fn confine(way: &[&str], root: &Path, program: &str) -> Command {
+    let chroot = [
+        "/usr/sbin/chroot",
+        "/usr/bin/chroot",
+        "/sbin/chroot",
+        "/bin/chroot",
+    ];
+    let chroot = chroot.into_iter().find(|path| Path::new(path).exists());
+    // With an empty `PATH`, a name without a slash is looked for in the working directory, and
+    // reaches the kernel as it is.
+    let rest = ["env", "PATH=", chroot.expect("`chroot` is missing")];
+    let words: Vec<&str> = way.iter().copied().chain(rest).collect();
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).arg(root).arg(program);
+    command
+}
+
+#[test]
+fn without_proc_a_chain_runs_by_the_names_that_were_called() {
+    each(|stage| {
+        stage.launcher("bin/clang++", "clang");
+        stage.launcher("bin/clang", "../lib/clang-22");
+        stage.program("lib/clang-22", &static_program());
+        stage.link("usr/first", "second");
+        stage.link("usr/second", "/other/third");
+        stage.link("other/third", "../bin/clang++");
+        stage.link("linked", "bin");
+        for name in [
+            "/bin/clang++",
+            "bin/clang++",
+            "/usr/first",
+            "/linked/clang++",
+        ] {
+            ran(&confined(stage, name).output().unwrap(), name);
+        }
+    });
+}
+
+#[test]
+fn without_proc_as_many_links_are_followed_as_the_kernel_follows() {
+    each(|stage| {
+        stage.launcher("bin/clang", "clang-22");
+        stage.program("bin/clang-22", &static_program());
+        stage.link("link40", "bin/clang");
+        for link in 1..40 {
+            stage.link(&format!("link{link}"), &format!("link{}", link + 1));
+        }
+        ran(&confined(stage, "/link1").output().unwrap(), "/link1");
+    });
+}
+
+#[test]
+fn without_proc_a_name_beyond_all_room_is_too_long() {
+    each(|stage| {
+        let directory = ("d".repeat(200) + "/").repeat(15);
+        let target = "./".repeat(1000) + "clang-22";
+        stage.launcher(directory.clone() + "clang", target);
+        let link = directory + "link";
+        stage.link(&link, &("./".repeat(2000) + "clang"));
+        let failure = stage.failure(&mut confined(stage, &format!("/{link}")));
+        assert!(failure.contains("/././: File name too long\n"), "{failure}");
+    });
+}
+
+#[test]
+fn without_proc_a_failure_says_that_proc_is_missing() {
+    each(|stage| {
+        stage.launcher("clang++", "bin/clang-22");
+        insta::assert_snapshot!(stage.failure(&mut confined(stage, "/clang++")), @"
+        exit status: 1 could not exec /bin/clang-22: No such file or directory
+        hint: cannot read /proc/self/exe (No such file or directory); is /proc mounted?
+        ");
+        insta::assert_snapshot!(stage.failure(&mut confined(stage, "clang++")), @"
+        exit status: 1 could not find path component of main program: 'clang++'
+        hint: cannot read /proc/self/exe (No such file or directory); is /proc mounted?
+        ");
+    });
+}
+
+#[test]
+fn without_proc_a_launcher_does_not_run_itself_for_ever() {
+    each(|stage| {
+        stage.link("bin/alias", "clang");
+        for target in ["clang", "alias"] {
+            stage.launcher("bin/clang", target);
+            insta::assert_snapshot!(stage.failure(&mut confined(stage, "/bin/clang")), @"
+            exit status: 1 could not exec /bin/clang: the launcher would run itself
+            hint: cannot read /proc/self/exe (No such file or directory); is /proc mounted?
+            ");
+        }
+        stage.launcher("bin/clang", "../bin/alias");
+        let failure = stage.failure(&mut confined(stage, "/bin/clang"));
+        assert!(
+            failure.contains("/../bin/alias: File name too long\n"),
+            "{failure}"
+        );
+    });
+}
+
+#[test]
+fn the_longest_target_that_the_kernel_takes_runs() {
+    each(|stage| {
+        stage.program("pp", &static_program());
+        stage.launcher("clang", "./".repeat(2046) + "pp");
+        ran(&confined(stage, "/clang").output().unwrap(), "/clang");
+
+        stage.launcher("clang", "./".repeat(2046) + "ppp");
+        let failure = stage.failure(&mut confined(stage, "/clang"));
+        assert!(
+            failure.contains("/./ppp: File name too long\n"),
+            "{failure}"
+        );
+    });
+}

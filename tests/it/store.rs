@@ -1,0 +1,307 @@
+//! What every store promises: one run that ends in an error where a promise is broken.
+//!
+//! A directory runs it here; a server's store runs it against the server. It leaves nothing behind.
+
+use std::{io::Read as _, sync::Barrier, thread};
+
+use rocwheel::{
+    digest::Sha256,
+    error::{Context as _, Result, anyhow, ensure, render},
+    location::Key,
+    store::{
+        Condition, Depth, Kind, PutOptions, Span, Store, StoreError, digest, local::LocalStore,
+    },
+};
+
+#[test]
+fn a_directory_keeps_the_promises_of_a_store() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = LocalStore::new(directory.path().join("bucket +%é"));
+    if let Err(error) = contract(&store, "").and_then(|()| contract(&store, "1-linux/a+b/")) {
+        panic!("{}", render(&error));
+    }
+}
+
+/// Runs it in an empty store, under `prefix`, which is empty or ends in `/`.
+pub(crate) fn contract(store: &dyn Store, prefix: &str) -> Result<()> {
+    let bench = Bench { store, prefix };
+    bench
+        .what_is_put_can_be_read()
+        .context("what is put can be read")?;
+    bench
+        .absent_things_are_not_found()
+        .context("absent things are not found")?;
+    bench
+        .keys_are_taken_literally()
+        .context("keys are taken literally")?;
+    bench
+        .a_listing_is_whole_and_in_order()
+        .context("a listing is whole and in order")?;
+    bench.conditions_hold().context("conditions hold")?;
+    bench
+        .one_of_many_writers_wins()
+        .context("one of many writers wins")?;
+    bench
+        .promised_bytes_are_checked()
+        .context("promised bytes are checked")?;
+    bench
+        .a_directory_has_a_page()
+        .context("a directory has a page")?;
+    bench.a_copy_is_the_same().context("a copy is the same")?;
+    bench.nothing_is_left()
+}
+
+struct Bench<'a> {
+    store: &'a dyn Store,
+    prefix: &'a str,
+}
+
+impl Bench<'_> {
+    fn key(&self, name: &str) -> Result<Key> {
+        let text = format!("{}{name}", self.prefix);
+        text.parse().map_err(|error| anyhow!("{error}"))
+    }
+
+    fn put(&self, key: &Key, bytes: &[u8], condition: Condition) -> Result<(), StoreError> {
+        self.store
+            .put(key, &bytes, &options("application/zip", condition, None))
+    }
+
+    fn read(&self, key: &Key, span: Span) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.store.get(key, span)?.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn what_is_put_can_be_read(&self) -> Result<()> {
+        let key = self.key("dist/a.whl")?;
+        self.put(&key, b"0123456789", Condition::Always)?;
+        let spans = [
+            (Span::Whole, "0123456789"),
+            (Span::From(7), "789"),
+            (Span::From(10), ""),
+            (Span::From(99), ""),
+            (Span::Between(2..4), "23"),
+            (Span::Between(8..99), "89"),
+        ];
+        for (span, expected) in spans {
+            let read = self.read(&key, span.clone())?;
+            ensure!(read == expected.as_bytes(), "{span:?} gives: {read:?}");
+        }
+        let object = self.store.head(&key)?;
+        ensure!(
+            object.size == 10 && object.key == key,
+            "head says: {object:?}"
+        );
+        let kind = object.content_type.unwrap_or_default();
+        ensure!(kind == "application/zip", "head says the type is: {kind}");
+        ensure!(
+            digest(self.store, &key)? == Sha256::of(b"0123456789"),
+            "another digest"
+        );
+        self.put(&key, b"", Condition::Always)?;
+        ensure!(
+            self.read(&key, Span::Whole)?.is_empty(),
+            "an empty object is not empty"
+        );
+        Ok(self.store.delete(&key)?)
+    }
+
+    fn absent_things_are_not_found(&self) -> Result<()> {
+        let (key, other) = (self.key("no/such.whl")?, self.key("no/other.whl")?);
+        expect(Kind::NotFound, self.store.head(&key))?;
+        expect(Kind::NotFound, self.store.get(&key, Span::Whole).map(drop))?;
+        expect(
+            Kind::NotFound,
+            self.store.copy(&key, &other, Condition::Always),
+        )?;
+        let listed = self.store.list(Some(&self.key("no")?), Depth::All)?;
+        ensure!(listed.is_empty(), "something is listed: {listed:?}");
+        Ok(self.store.delete(&key)?)
+    }
+
+    fn keys_are_taken_literally(&self) -> Result<()> {
+        let names = [
+            "a+b c%2B%.whl",
+            "é&'(x).whl",
+            "a b.whl",
+            "A+B.whl",
+            ".hidden",
+        ];
+        for name in names {
+            let key = self.key(&format!("odd/{name}"))?;
+            self.put(&key, name.as_bytes(), Condition::IfAbsent)?;
+        }
+        for name in names {
+            let key = self.key(&format!("odd/{name}"))?;
+            let read = self.read(&key, Span::Whole)?;
+            ensure!(read == name.as_bytes(), "`{name}` holds: {read:?}");
+            self.store.delete(&key)?;
+        }
+        Ok(())
+    }
+
+    fn a_listing_is_whole_and_in_order(&self) -> Result<()> {
+        let mut names = [
+            "run/b.whl",
+            "run/a/x.whl",
+            "run/a.whl",
+            "run/a/b/c.whl",
+            "run-2/a.whl",
+        ];
+        for name in names {
+            self.put(&self.key(name)?, name.as_bytes(), Condition::Always)?;
+        }
+        names.sort_unstable();
+        let list = |directory: &str, depth| -> Result<Vec<String>> {
+            let directory = self.key(directory)?;
+            let objects = self.store.list(Some(&directory), depth)?;
+            let keys = objects.iter().map(|object| object.key.as_str());
+            let names = keys.map(|key| key.strip_prefix(self.prefix).unwrap_or(key).to_owned());
+            Ok(names.collect())
+        };
+        let (all, top) = (list("run", Depth::All)?, list("run/", Depth::Children)?);
+        ensure!(all == names[1..], "all are: {all:?}");
+        ensure!(top == ["run/a.whl", "run/b.whl"], "children are: {top:?}");
+        let whole = self.store.list(None, Depth::All)?;
+        ensure!(
+            whole.len() == names.len(),
+            "in the whole store are: {whole:?}"
+        );
+        names
+            .iter()
+            .try_for_each(|name| Ok(self.store.delete(&self.key(name)?)?))
+    }
+
+    fn conditions_hold(&self) -> Result<()> {
+        let key = self.key("once.whl")?;
+        self.put(&key, b"first", Condition::IfAbsent)?;
+        expect(Kind::Exists, self.put(&key, b"second", Condition::IfAbsent))?;
+        ensure!(
+            self.read(&key, Span::Whole)? == b"first",
+            "the first one is gone"
+        );
+        self.put(&key, b"third", Condition::Always)?;
+        ensure!(
+            self.read(&key, Span::Whole)? == b"third",
+            "the third one is not there"
+        );
+        Ok(self.store.delete(&key)?)
+    }
+
+    fn one_of_many_writers_wins(&self) -> Result<()> {
+        let key = self.key("race.whl")?;
+        let start = Barrier::new(4);
+        let write = |bytes: &[u8]| {
+            start.wait();
+            self.put(&key, bytes, Condition::IfAbsent)
+        };
+        let texts: [&[u8]; 4] = [b"aaaa", b"bbbb", b"cccc", b"dddd"];
+        let answers = thread::scope(|scope| {
+            let writers = texts.map(|bytes| scope.spawn(|| write(bytes)));
+            writers.map(|writer| writer.join().map_err(|_| anyhow!("a writer panicked")))
+        });
+        let mut winners = Vec::new();
+        for (answer, bytes) in answers.into_iter().zip(texts) {
+            match answer? {
+                Ok(()) => winners.push(bytes),
+                Err(error) => expect(Kind::Exists, Err::<(), _>(error))?,
+            }
+        }
+        let read = self.read(&key, Span::Whole)?;
+        ensure!(
+            winners == [read.as_slice()],
+            "of the winners {winners:?} it holds: {read:?}"
+        );
+        Ok(self.store.delete(&key)?)
+    }
+
+    fn promised_bytes_are_checked(&self) -> Result<()> {
+        let key = self.key("promised.whl")?;
+        let wrong = options("application/zip", Condition::Always, Some(Sha256::of(b"b")));
+        expect(
+            Kind::Differs,
+            self.store.put(&key, &b"a".as_slice(), &wrong),
+        )?;
+        expect(Kind::NotFound, self.store.head(&key))?;
+        let right = options("application/zip", Condition::Always, Some(Sha256::of(b"a")));
+        self.store.put(&key, &b"a".as_slice(), &right)?;
+        expect(
+            Kind::Differs,
+            self.store.put(&key, &b"c".as_slice(), &wrong),
+        )?;
+        ensure!(
+            self.read(&key, Span::Whole)? == b"a",
+            "the old bytes are gone"
+        );
+        Ok(self.store.delete(&key)?)
+    }
+
+    fn a_directory_has_a_page(&self) -> Result<()> {
+        for kind in [
+            "text/html; charset=utf-8",
+            "application/vnd.pypi.simple.v1+json",
+        ] {
+            let key = self.key("simple/rocm/")?;
+            self.store.put(
+                &key,
+                &b"page".as_slice(),
+                &options(kind, Condition::Always, None),
+            )?;
+            ensure!(
+                self.read(&key, Span::Whole)? == b"page",
+                "the page of {kind} is not there"
+            );
+            ensure!(
+                self.store.head(&key)?.size == 4,
+                "the page has another size"
+            );
+            self.store.delete(&key)?;
+            expect(Kind::NotFound, self.store.head(&key))?;
+        }
+        Ok(())
+    }
+
+    fn a_copy_is_the_same(&self) -> Result<()> {
+        let (from, to) = (self.key("from.whl")?, self.key("deep/er/to.whl")?);
+        self.put(&from, b"bytes", Condition::Always)?;
+        self.store.copy(&from, &to, Condition::IfAbsent)?;
+        ensure!(
+            self.read(&to, Span::Whole)? == b"bytes",
+            "the copy is another"
+        );
+        expect(
+            Kind::Exists,
+            self.store.copy(&from, &to, Condition::IfAbsent),
+        )?;
+        self.store.delete(&from)?;
+        ensure!(
+            self.read(&to, Span::Whole)? == b"bytes",
+            "the copy went with its source"
+        );
+        Ok(self.store.delete(&to)?)
+    }
+
+    fn nothing_is_left(&self) -> Result<()> {
+        let left = self.store.list(None, Depth::All)?;
+        ensure!(left.is_empty(), "objects are left: {left:?}");
+        Ok(())
+    }
+}
+
+fn options(kind: &str, condition: Condition, sha256: Option<Sha256>) -> PutOptions {
+    PutOptions {
+        content_type: kind.to_owned(),
+        cache_control: Some("no-cache".to_owned()),
+        condition,
+        sha256,
+    }
+}
+
+fn expect<T>(kind: Kind, answer: Result<T, StoreError>) -> Result<()> {
+    match answer {
+        Err(error) if error.kind() == kind => Ok(()),
+        Err(error) => Err(error).context(format!("{kind:?} was expected")),
+        Ok(_) => Err(anyhow!("{kind:?} was expected, and it succeeded")),
+    }
+}
