@@ -62,7 +62,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
         fs::write(file, text(markdown::LIMIT))?;
     }
     match &args.step_summary {
-        Some(file) => append(file, &text(room(file))),
+        Some(file) => append_summary(file, text, world),
         None if args.output.is_none() => world.console.data(text(markdown::LIMIT)),
         None => Ok(()),
     }
@@ -79,10 +79,18 @@ fn urls_of_indexed(local: &LocalSet) -> Result<Urls> {
     local.urls()
 }
 
-/// How much of a step's summary is left for this one.
-pub fn room(file: &Path) -> usize {
+/// Appends what there is room for: GitHub drops a summary that is too long, with all that others
+/// wrote to it.
+fn append_summary(file: &Path, text: impl Fn(usize) -> String, world: &World) -> Result<()> {
     let there = fs::metadata(file).map_or(0, |found| found.len());
-    markdown::LIMIT.saturating_sub(usize::try_from(there).unwrap_or(usize::MAX))
+    let there = usize::try_from(there).unwrap_or(usize::MAX);
+    let text = text(markdown::LIMIT.saturating_sub(there));
+    if text.is_empty() {
+        world
+            .console
+            .warn("no room is left in the job summary: it has none of the packages");
+    }
+    append(file, &text)
 }
 
 /// Appends to a file that other steps may write to as well.
