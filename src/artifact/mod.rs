@@ -9,5 +9,8 @@ mod unpack;
 
 pub use manifest::{ArtifactManifest, InvalidManifest, Submodule, TherockManifest, dist_targets};
 pub use name::{ArchiveName, ArtifactName, Component, InvalidArchiveName, InvalidArtifactName};
-pub use tree::{Artifact, ArtifactTree, Content, FileFacts, FileKind, LinkEnd, TreeFile};
+pub use tree::{
+    Artifact, ArtifactTree, Collision, Content, FileAt, FileFacts, FileKind, LinkEnd, Merged,
+    Owned, TreeFile, merge, same_content,
+};
 pub use unpack::{Clashes, Limits, Staged, Unpacked, stage, unpack};

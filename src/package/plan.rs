@@ -15,6 +15,7 @@ use crate::{
     package::{naming::Mode, origin::Origin, sdk_tree::SdkTree},
     relpath::RelPath,
     run::Platform,
+    target::Scope,
     version::Version,
     wheel::{self, SdistFilename, WheelFilename},
 };
@@ -24,6 +25,8 @@ pub struct BuildPlan {
     pub version: Version,
     pub mode: Mode,
     pub platform: Platform,
+    /// What the set has device code for.
+    pub targets: Vec<Scope>,
     pub wheels: Vec<WheelPlan>,
     pub sdists: Vec<SdistPlan>,
     /// What a reader of the plan should know: files left out, names mended.
@@ -92,7 +95,7 @@ impl Members {
         }
     }
 
-    pub fn into_iter(self) -> impl Iterator<Item = (RelPath, Member)> {
+    pub fn into_entries(self) -> impl Iterator<Item = (RelPath, Member)> {
         self.0.into_iter()
     }
 
@@ -120,6 +123,7 @@ impl BuildPlan {
             version: version.clone(),
             mode,
             platform,
+            targets: Vec::new(),
             wheels: Vec::new(),
             sdists: Vec::new(),
             notes: Vec::new(),
@@ -128,12 +132,20 @@ impl BuildPlan {
 
     /// The names of the files that the build will leave, in the order they are made.
     pub fn file_names(&self) -> impl Iterator<Item = String> + '_ {
-        let wheels = self.wheels.iter().map(|wheel| (&wheel.directory, wheel.filename.to_string()));
-        let sdists = self.sdists.iter().map(|sdist| (&sdist.directory, sdist.filename.to_string()));
-        wheels.chain(sdists).map(|(directory, name)| match directory {
-            Some(directory) => format!("{directory}/{name}"),
-            None => name,
-        })
+        let wheels = self
+            .wheels
+            .iter()
+            .map(|wheel| (&wheel.directory, wheel.filename.to_string()));
+        let sdists = self
+            .sdists
+            .iter()
+            .map(|sdist| (&sdist.directory, sdist.filename.to_string()));
+        wheels
+            .chain(sdists)
+            .map(|(directory, name)| match directory {
+                Some(directory) => format!("{directory}/{name}"),
+                None => name,
+            })
     }
 }
 
@@ -187,7 +199,12 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Copy(origin) | Self::Relink(origin, _) => {
-                write!(f, "`{}` of artifact `{}`", origin.path.display(), origin.artifact)
+                write!(
+                    f,
+                    "`{}` of artifact `{}`",
+                    origin.path.display(),
+                    origin.artifact
+                )
             }
             Self::Launcher(target) => write!(f, "a launcher for `{target}`"),
             Self::Text(_) => f.write_str("a text written by this program"),

@@ -186,11 +186,12 @@ pub fn top_level_text<'a>(members: impl IntoIterator<Item = &'a RelPath>) -> Str
             if path.depth() == 1 {
                 first.strip_suffix(".py")
             } else {
-                Some(first).filter(|name| !name.ends_with(".dist-info") && !name.ends_with(".data"))
+                let is_own = matches!(first.rsplit_once('.'), Some((_, "dist-info" | "data")));
+                (!is_own).then_some(first)
             }
         })
         .collect();
-    names.iter().map(|name| format!("{name}\n")).collect()
+    names.into_iter().flat_map(|name| [name, "\n"]).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! ELF files against the judges of this machine: its dynamic loader, its linkers, its tools.
 
 mod compiled;
+mod cost;
 mod kpack;
 mod layouts;
 mod linkers;

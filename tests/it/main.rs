@@ -7,4 +7,5 @@ mod elf;
 mod judges;
 mod launcher;
 mod publish;
+mod python;
 mod store;

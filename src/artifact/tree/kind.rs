@@ -30,6 +30,11 @@ impl FileKind {
         }
     }
 
+    /// Whether a dynamic loader may come by.
+    pub fn is_loaded(self) -> bool {
+        matches!(self, Self::Executable | Self::SharedObject)
+    }
+
     /// The kind of an ELF file whose name decides nothing.
     pub(super) fn of_elf(kind: elf::Kind) -> Self {
         match kind {

@@ -66,7 +66,8 @@ pub(crate) fn wheel(directory: &Path, name: &str, version: &str, more: &str) -> 
         .iter()
         .map(|(path, _)| path.clone() + ",,\n")
         .collect();
-    record += &format!("{info}/RECORD,,\n");
+    record.push_str(&info);
+    record.push_str("/RECORD,,\n");
     let stored = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
     let all = members

@@ -134,7 +134,7 @@ fn what_is_there_and_not_of_the_set_is_told() {
 fn a_digest_is_remembered_until_the_file_changes() {
     let bench = Bench::new();
     let path = wheel(&bench.root.join("dist"), "rocm", "1.0", "");
-    let old = SystemTime::now() - Duration::from_secs(3600);
+    let old = SystemTime::now() - Duration::from_hours(1);
     let set_time = |path: &str| {
         let file = fs_err::OpenOptions::new().write(true).open(path).unwrap();
         file.file().set_modified(old).unwrap();
