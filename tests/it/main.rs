@@ -7,5 +7,6 @@ mod elf;
 mod judges;
 mod launcher;
 mod pipeline;
+mod publish;
 mod python;
 mod store;
