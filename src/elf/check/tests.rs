@@ -305,6 +305,23 @@ fn strings_and_tables_that_changed_are_refused() {
 }
 
 #[test]
+fn strings_are_compared_in_a_file_without_sections() {
+    let object = SharedObject::new("libx.so.1").needs("liby.so.2");
+    let case = Case::of(object.without_section_headers().build());
+    let seen = case.spoilt(|f| {
+        let start = f
+            .windows(9)
+            .enumerate()
+            .filter(|(_, w)| w == b"liby.so.2")
+            .last()
+            .unwrap()
+            .0;
+        f[start] = b'L';
+    });
+    insta::assert_snapshot!(seen, @"the changed ELF file would be broken: a dynamic string changed");
+}
+
+#[test]
 fn what_is_not_part_of_the_change_stays() {
     let mut seen = String::new();
     let mut spoilt = |name: &str, spoil: fn(&mut Vec<u8>)| {
