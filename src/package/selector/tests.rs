@@ -58,8 +58,8 @@ fn head(text: &str) -> &str {
 fn extras_and_markers_follow_the_targets_of_both_platforms() {
     let set = Set::new(&["gfx1100", "gfx942"], &["gfx1100", "gfx1201"]);
     insta::assert_snapshot!(head(&pkg_info(&set.info(Form::Split))), @r#"
-    Dynamic: provides-extra
-    Dynamic: requires-dist
+    Dynamic: Provides-Extra
+    Dynamic: Requires-Dist
     Requires-Dist: rocm-sdk-core==10.1.0a20260820
     Provides-Extra: libraries
     Requires-Dist: rocm-sdk-libraries==10.1.0a20260820; extra == "libraries"
