@@ -92,6 +92,7 @@ def test_targets_come_and_go(venv: Venv, index: str, published: Path) -> None:
     assert venv.run("python", "-c", code) == "3\n"
 
 
+@pytest.mark.slow
 def test_uninstalling_everything_leaves_nothing(venv: Venv, index: str) -> None:
     before = sorted(path.name for path in venv.site.iterdir())
     install(venv, index, ALL)
@@ -104,6 +105,7 @@ def test_uninstalling_everything_leaves_nothing(venv: Venv, index: str) -> None:
     assert [path for path in left if path.relative_to(venv.site).parts[0] not in before] == []
 
 
+@pytest.mark.slow
 def test_eight_at_once_succeed(venv: Venv, index: str) -> None:
     install(venv, index, "rocm[libraries,devel,device-gfx942]")
     running = [
@@ -120,12 +122,14 @@ def test_eight_at_once_succeed(venv: Venv, index: str) -> None:
         assert (process.returncode, out) == (0, f"{venv.site / ROOT}\n"), err
 
 
+@pytest.mark.slow
 def test_the_environment_chooses_the_device_extra(venv: Venv, index: str) -> None:
     install(venv, index, "rocm[libraries,device]", ROCM_SDK_TARGET_FAMILY="gfx1100")
     assert list(venv.site.glob("rocm_sdk_device_gfx1100-*.dist-info"))
     assert not list(venv.site.glob("rocm_sdk_device_gfx942-*.dist-info"))
 
 
+@pytest.mark.slow
 def test_development_files_without_libraries_say_what_to_install(venv: Venv, index: str) -> None:
     install(venv, index, "rocm[devel]")
     out = venv.try_("rocm-sdk", "path", "--root")
