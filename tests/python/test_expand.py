@@ -226,7 +226,7 @@ def test_a_damaged_tree_without_an_archive_has_to_be_reinstalled(
     installed: Path, load: Importer
 ) -> None:
     (expand(load) / "__init__.py").unlink()
-    with pytest.raises(ImportError, match="Expected to find _devel.tar or _devel.tar.xz in"):
+    with pytest.raises(ImportError, match=r"Expected to find _devel\.tar or _devel\.tar\.xz in"):
         expand(load)
     Sdk().devel().unpack(installed)
     assert (expand(load) / "__init__.py").is_file()

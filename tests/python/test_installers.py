@@ -10,7 +10,12 @@ from venvs import Venv
 
 SDK = Sdk(available=("gfx1100", "gfx942"))
 GFX942 = f"{ROOT}/lib/rocblas/library/gfx942.co"
-INSTALLERS = ["pip", "uv-hardlink", "uv-copy", "uv-symlink"]
+INSTALLERS = [
+    "pip",
+    "uv-hardlink",
+    pytest.param("uv-copy", marks=pytest.mark.slow),
+    pytest.param("uv-symlink", marks=pytest.mark.slow),
+]
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +108,7 @@ _devel.get_devel_root()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("installer", ["pip", "uv-copy"])
 def test_killed_while_expanding_and_uninstalled_leaves_nothing(
     installer: str, tmp_path: Path, wheelhouse: Path
