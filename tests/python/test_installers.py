@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sdk import ROOT, Sdk
+from sdk import ROOT, SONAME, Sdk
 from venvs import Venv
 
 SDK = Sdk(available=("gfx1100", "gfx942"))
@@ -44,6 +44,10 @@ def left(venv: Venv) -> list[str]:
 def test_expanding_and_uninstalling_leaves_nothing(venv: Venv, wheelhouse: Path) -> None:
     assert venv.run("rocm-sdk", "path", "--root") == f"{venv.site / ROOT}\n"
     assert (venv.site / GFX942).is_file()
+    hip = venv.site / ROOT / "lib" / SONAME
+    # Even where an installer put links to its cache, programs find the development files.
+    assert hip.is_file()
+    assert not hip.is_symlink()
     # What a compiler or an import leaves behind is not in RECORD.
     venv.run("python", "-c", f"import {ROOT}, rocm_sdk_devel")
     venv.uninstall("rocm-sdk-device-gfx942")
