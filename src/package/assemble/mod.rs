@@ -1,3 +1,4 @@
 //! A plan to files.
 
 mod content;
+pub mod pipeline;
