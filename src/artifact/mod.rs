@@ -4,8 +4,13 @@ mod manifest;
 mod name;
 mod resolve;
 pub mod sample;
+pub mod tree;
 mod unpack;
 
 pub use manifest::{ArtifactManifest, InvalidManifest, Submodule, TherockManifest, dist_targets};
 pub use name::{ArchiveName, ArtifactName, Component, InvalidArchiveName, InvalidArtifactName};
+pub use tree::{
+    Artifact, ArtifactTree, Collision, Content, FileAt, FileFacts, FileKind, LinkEnd, Merged,
+    Owned, TreeFile, merge, same_content,
+};
 pub use unpack::{Clashes, Limits, Staged, Unpacked, stage, unpack};

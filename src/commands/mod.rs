@@ -52,6 +52,8 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Index(index::Args),
+    Upload(upload::Args),
+    Summary(summary::Args),
     #[command(hide = true)]
     Completions(completions::Args),
     #[command(hide = true)]
@@ -62,6 +64,8 @@ impl Command {
     fn run(&self, world: &World) -> Result<()> {
         match self {
             Self::Index(args) => index::run(args, world),
+            Self::Upload(args) => upload::run(args, world),
+            Self::Summary(args) => summary::run(args, world),
             Self::Completions(args) => completions::run(args, world),
             Self::Man(args) => man::run(args, world),
         }

@@ -11,9 +11,11 @@ use goblin::{
 
 use crate::elf::{ElfError, ReadAt, source::read_exact_at};
 
-/// More than any file has: a table of 65,536 entries.
-const MAX_DYNAMIC: u64 = 1 << 20;
-const MAX_STRING: u64 = 1 << 20;
+/// More than any file has: a table of 4,096 entries.
+const MAX_DYNAMIC: u64 = 1 << 16;
+
+/// Longer than any path; only run paths come near.
+const MAX_TEXT: u64 = 1 << 16;
 
 pub(super) struct Image<'a, R: ?Sized> {
     source: &'a R,
@@ -151,7 +153,8 @@ impl<'a, R: ReadAt + ?Sized> Image<'a, R> {
     pub(super) fn text(&self, what: &str, offset: u64, end: u64) -> Result<Vec<u8>, ElfError> {
         let mut text = Vec::new();
         let mut at = offset;
-        while at < end && (text.len() as u64) < MAX_STRING {
+        let end = end.min(offset.saturating_add(MAX_TEXT));
+        while at < end {
             let chunk = self.bytes(what, at, (end.saturating_sub(at)).min(256))?;
             if let Some(nul) = chunk.iter().position(|byte| *byte == 0) {
                 text.extend(chunk.iter().take(nul));

@@ -12,7 +12,7 @@ use crate::elf::{
 };
 
 /// More than any file has; a chain that is longer runs in a circle.
-const MAX_RECORDS: usize = 1 << 14;
+const MAX_RECORDS: usize = 1 << 12;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeededVersions {

@@ -6,6 +6,7 @@ use crate::{
     digest::Sha256,
     error::{Context as _, Hint as _, Result, ensure},
     index::{FileName, Layout, PackageSet, Page, PageKind, Rank},
+    run::{Platform, Repository, RunId},
     target::{Scope, Target},
     version::{GitSha, Version},
     wheel::DistName,
@@ -18,13 +19,12 @@ const SCHEMA: u32 = 1;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Identity {
-    /// `owner/name`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub repository: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub run_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub platform: Option<String>,
+    #[serde(with = "option_as_text", skip_serializing_if = "Option::is_none")]
+    pub repository: Option<Repository>,
+    #[serde(with = "option_as_text", skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    #[serde(with = "option_as_text", skip_serializing_if = "Option::is_none")]
+    pub platform: Option<Platform>,
     #[serde(with = "option_as_text", skip_serializing_if = "Option::is_none")]
     pub commit: Option<GitSha>,
     /// Of ROCm.
@@ -270,9 +270,9 @@ mod tests {
 
     fn sample() -> SetJson {
         let identity = Identity {
-            repository: Some("ROCm/TheRock".into()),
-            run_id: Some("21440027240".into()),
-            platform: Some("linux".into()),
+            repository: "ROCm/TheRock".parse().ok(),
+            run_id: "21440027240".parse().ok(),
+            platform: Some(Platform::Linux),
             commit: Some("89553ce3746eda74ade42557470d25e37c91b6f0".parse().unwrap()),
             version: None,
             targets: vec!["gfx1100".parse().unwrap(), "gfx94X-dcgpu".parse().unwrap()],

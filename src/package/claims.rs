@@ -49,7 +49,13 @@ impl Claim {
             return Ok(());
         }
         let source = Source::Text(String::new());
-        self.members.insert(path, Member { mode: wheel::Mode::Regular, source })
+        self.members.insert(
+            path,
+            Member {
+                mode: wheel::Mode::Regular,
+                source,
+            },
+        )
     }
 }
 
@@ -85,7 +91,11 @@ impl Claims {
 
     /// Names of the artifacts that the runtime packages looked at.
     pub fn runtime_artifacts(&self) -> BTreeSet<&str> {
-        self.0.iter().flat_map(|claim| &claim.artifacts).map(String::as_str).collect()
+        self.0
+            .iter()
+            .flat_map(|claim| &claim.artifacts)
+            .map(String::as_str)
+            .collect()
     }
 
     /// Who ships a path, for a devel tree of this scope: the first package that has it.
@@ -100,10 +110,9 @@ impl Claims {
         self.0.iter().filter(eligible).find_map(|claim| {
             let alias = claim.aliases.get(path).map(|text| Reference::Alias(text));
             let shipped = || {
-                claim
-                    .members
-                    .contains(path)
-                    .then_some(Reference::Shipped { directory: &claim.directory })
+                claim.members.contains(path).then_some(Reference::Shipped {
+                    directory: &claim.directory,
+                })
             };
             alias.or_else(shipped)
         })

@@ -1,28 +1,23 @@
 //! What a package says of itself: its Python part, and the texts of its `dist-info`.
 //! Decides; reads nothing, writes nothing.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     error::{Context as _, Result},
     package::{
         catalog::{Catalog, Kind, PackageSpec},
         claims::Claim,
-        device,
+        devel_manifest, device,
         dist_info::{self, DistInfo, Form},
         naming::{Mode, Release, platform_package},
         plan::{Member, Members, SdistPlan, Source, WheelPlan},
-        sdk_manifest,
         sdk_tree::SdkTree,
         selector, templates,
     },
-    relpath::RelPath,
     run::Platform,
     target::{PlatformView, Scope},
-    wheel::{self, DistName, Metadata, SdistFilename, Tag, WheelFilename},
+    wheel::{self, DistName, EntryPoint, Metadata, SdistFilename, Tag, WheelFilename},
 };
 
 /// What all packages of a set say alike.
@@ -44,7 +39,10 @@ pub(super) struct Describer<'a> {
 impl Describer<'_> {
     /// The wheel of a package whose files are claimed.
     pub(super) fn wheel(&self, claim: Claim) -> Result<WheelPlan> {
-        let spec = self.catalog.get(&claim.package).context("find a claimed package in the catalog")?;
+        let spec = self
+            .catalog
+            .get(&claim.package)
+            .context("find a claimed package in the catalog")?;
         let scope = claim.scope.clone();
         let scripts = spec.scripts(self.platform, |file| claim.members.contains(file));
         let mut members = Members::default();
@@ -52,30 +50,27 @@ impl Describer<'_> {
             let (path, member) = device::links(&claim, &self.release.version)?;
             members.insert(format!("{}/{path}", claim.directory).parse()?, member)?;
         }
-        let mut top_level = BTreeSet::from([claim.directory.clone()]);
-        top_level.extend(self.add_python(spec, scope.as_ref(), &mut members)?);
+        self.add_python(spec, scope.as_ref(), &mut members)?;
         for (path, member) in claim.members.into_iter() {
             members.insert(format!("{}/{path}", claim.directory).parse()?, member)?;
         }
-        self.finish(spec, scope.as_ref(), members, &top_level, &scripts)
+        self.finish(spec, scope.as_ref(), members, &scripts)
     }
 
     /// The wheel that packs the SDK tree.
     pub(super) fn devel(&self, tree: SdkTree) -> Result<WheelPlan> {
         let spec = self.catalog.only(Kind::Devel)?;
         let mut members = Members::default();
-        let top_level: BTreeSet<String> =
-            self.add_python(spec, self.restricted.as_ref(), &mut members)?.into_iter().collect();
+        self.add_python(spec, self.restricted.as_ref(), &mut members)?;
         let tree = Arc::new(tree);
-        for (name, source) in [
-            ("_devel.tar", Source::Sdk(Arc::clone(&tree))),
-            (sdk_manifest::FILE_NAME, Source::SdkManifest(tree)),
-        ] {
-            let member = Member { mode: wheel::Mode::Regular, source };
-            members.insert(format!("{}/{name}", spec.python).parse()?, member)?;
-        }
+        let archive = format!("{}/_devel.tar", spec.python).parse()?;
+        members.insert(archive, regular(Source::Sdk(Arc::clone(&tree))))?;
+        members.insert(
+            devel_manifest::PATH.parse()?,
+            regular(Source::SdkManifest(tree)),
+        )?;
         let scripts = spec.scripts(self.platform, |_| false);
-        self.finish(spec, self.restricted.as_ref(), members, &top_level, &scripts)
+        self.finish(spec, self.restricted.as_ref(), members, &scripts)
     }
 
     /// The sdist that selects the others.
@@ -90,16 +85,16 @@ impl Describer<'_> {
         })
     }
 
-    /// Adds the Python part of a package; gives its import name, if it has one.
+    /// Adds the Python part of a package, if it has one.
     fn add_python(
         &self,
         spec: &PackageSpec,
         scope: Option<&Scope>,
         members: &mut Members,
-    ) -> Result<Option<String>> {
+    ) -> Result<()> {
         let files = templates::pure_package(&spec.name);
         if files.is_empty() {
-            return Ok(None);
+            return Ok(());
         }
         let import = match scope.filter(|_| spec.dist_template(self.mode).is_for_one_scope()) {
             Some(scope) => format!("{}_{}", spec.python, scope.to_string().replace('-', "_")),
@@ -109,14 +104,16 @@ impl Describer<'_> {
         let this = scope.map(Scope::to_string);
         let info = dist_info::render(&texts.dist_info(self, spec, this.as_deref()));
         let mut add = |name: &str, text: String| {
-            let member = Member { mode: wheel::Mode::Regular, source: Source::Text(text) };
-            members.insert(format!("{import}/{name}").parse()?, member)
+            members.insert(
+                format!("{import}/{name}").parse()?,
+                regular(Source::Text(text)),
+            )
         };
         add("_dist_info.py", info)?;
         for (name, text) in files {
             add(name, (*text).to_owned())?;
         }
-        Ok(Some(import))
+        Ok(())
     }
 
     fn finish(
@@ -124,41 +121,70 @@ impl Describer<'_> {
         spec: &PackageSpec,
         scope: Option<&Scope>,
         members: Members,
-        top_level: &BTreeSet<String>,
         scripts: &BTreeMap<String, String>,
     ) -> Result<WheelPlan> {
-        let dist = spec.dist_name(self.mode, scope);
-        let filename = WheelFilename::new(&dist.parse()?, &self.release.version, &self.tag);
-        let at = |name: &str| -> Result<RelPath> { Ok(format!("{}/{name}", filename.dist_info()).parse()?) };
+        let dist: DistName = spec.dist_name(self.mode, scope).parse()?;
+        let filename = WheelFilename::new(&dist, &self.release.version, &self.tag);
+        let scripts: Vec<EntryPoint> = scripts
+            .iter()
+            .map(|(name, call)| format!("{name} = {call}").parse())
+            .collect::<Result<_, _>>()?;
+        let top_level = wheel::top_level_text(members.iter().map(|(path, _)| path));
         let mut texts = vec![
-            (at("METADATA")?, self.metadata(spec, scope, &dist)?),
-            (at("WHEEL")?, wheel::wheel_text(&self.tag)),
-            (at("top_level.txt")?, top_level.iter().map(|name| format!("{name}\n")).collect()),
+            ("METADATA", self.metadata(spec, scope, dist)?.to_string()),
+            ("WHEEL", wheel::wheel_text(&self.tag)),
+            ("top_level.txt", top_level),
         ];
-        if !scripts.is_empty() {
-            texts.push((at("entry_points.txt")?, wheel::entry_points(scripts)));
-        }
-        texts.sort();
-        Ok(WheelPlan { filename, members, dist_info: texts, directory: self.directory.clone() })
+        texts.extend(wheel::entry_points_text(&scripts).map(|text| ("entry_points.txt", text)));
+        texts.sort_unstable();
+        let directory = filename.dist_info();
+        let dist_info = texts
+            .into_iter()
+            .map(|(name, text)| Ok((format!("{directory}/{name}").parse()?, text)))
+            .collect::<Result<_>>()?;
+        Ok(WheelPlan {
+            filename,
+            members,
+            dist_info,
+            directory: self.directory.clone(),
+        })
     }
 
-    fn metadata(&self, spec: &PackageSpec, scope: Option<&Scope>, dist: &str) -> Result<String> {
+    fn metadata(
+        &self,
+        spec: &PackageSpec,
+        scope: Option<&Scope>,
+        dist: DistName,
+    ) -> Result<Metadata> {
         let common = &self.catalog.metadata;
-        let mut metadata = Metadata::new(dist, &self.release.version);
-        metadata.summary = Some(spec.summary(scope));
-        metadata.license = Some(common.license.clone());
-        metadata.requires_python = Some(common.requires_python.clone());
-        metadata.project_urls = common.urls.clone().into_iter().collect();
-        if spec.kind == Kind::Device {
-            let below = self.catalog.overlaid()?.dist_name(self.mode, None);
-            metadata.requires_dist = vec![format!("{below}=={}", self.release.version)];
-        }
-        metadata.render()
+        let version = &self.release.version;
+        let urls = common
+            .urls
+            .iter()
+            .map(|(label, url)| format!("{label}, {url}").parse());
+        let requires = match spec.kind {
+            Kind::Device => {
+                let below = self.catalog.overlaid()?.dist_name(self.mode, None);
+                vec![format!("{below}=={version}").parse()?]
+            }
+            _ => Vec::new(),
+        };
+        Ok(Metadata {
+            summary: Some(spec.summary(scope).parse()?),
+            license_expression: Some(common.license.parse()?),
+            requires_python: Some(common.requires_python.parse()?),
+            project_urls: urls.collect::<Result<_, _>>()?,
+            requires_dist: requires,
+            ..Metadata::new(dist, version.clone())
+        })
     }
 
     fn texts(&self) -> Texts {
         let all = |scopes: &[Scope]| scopes.iter().map(Scope::to_string).collect();
-        let overlaid = self.catalog.overlaid().map(|below| below.dist_name(self.mode, None));
+        let overlaid = self
+            .catalog
+            .overlaid()
+            .map(|below| below.dist_name(self.mode, None));
         Texts {
             version: self.release.version.to_string(),
             nonce: self.release.suffix.to_string(),
@@ -167,8 +193,17 @@ impl Describer<'_> {
             linux: all(&self.view.linux),
             windows: all(&self.view.windows),
             restricted: self.restricted.as_ref().map(Scope::to_string),
-            libraries: overlaid.map(|dist| platform_package(&dist, self.release)).ok(),
+            libraries: overlaid
+                .map(|dist| platform_package(&dist, self.release))
+                .ok(),
         }
+    }
+}
+
+fn regular(source: Source) -> Member {
+    Member {
+        mode: wheel::Mode::Regular,
+        source,
     }
 }
 
@@ -207,7 +242,10 @@ impl Texts {
             absent: &describer.absent,
             this_target: this,
             this_package: &spec.name,
-            libraries_py_package: self.libraries.as_deref().filter(|_| spec.kind == Kind::Device),
+            libraries_py_package: self
+                .libraries
+                .as_deref()
+                .filter(|_| spec.kind == Kind::Device),
         }
     }
 }

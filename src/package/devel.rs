@@ -1,15 +1,12 @@
 //! The packed SDK tree: links to what other packages ship, and files of its own besides.
 //! Decides; reads nothing, writes nothing.
 
-use std::collections::BTreeMap;
-
 use crate::{
-    artifact::{Content, Leaf, LinkEnd, TreeFile},
+    artifact::{Content, LinkEnd, Owned},
     error::{Result, bail},
     package::{
         claims::{Claims, Reference},
-        origin::Origin,
-        runtime::escaping_link,
+        runtime::{Files, Found, escaping_link},
         sdk_tree::{SdkEntry, SdkTree},
         search,
     },
@@ -21,18 +18,23 @@ use crate::{
 /// Decides what stands at every path of the tree.
 pub(super) fn tree(
     top: RelPath,
-    files: &BTreeMap<RelPath, TreeFile>,
+    files: &Files<'_>,
     claims: &Claims,
     scope: Option<&Scope>,
     platform: Platform,
 ) -> Result<SdkTree> {
     let mut tree = SdkTree::new(top);
     tree.add("__init__.py".parse()?, SdkEntry::Empty);
-    for (path, file) in files {
-        tree.add(path.clone(), entry(path, file, claims, scope, platform)?);
+    for (path, owned) in files {
+        tree.add(
+            (*path).clone(),
+            entry(path, owned, claims, scope, platform)?,
+        );
     }
     if let Some((above, path)) = tree.contradiction() {
-        let owner = files.get(&above).map(|file| file.artifact.to_string());
+        let owner = files
+            .get(&above)
+            .map(|owned| owned.artifact.name.to_string());
         bail!(
             "`{above}` is a directory, because of `{path}`, and no directory in artifact `{}`",
             owner.unwrap_or_default()
@@ -43,12 +45,13 @@ pub(super) fn tree(
 
 fn entry(
     path: &RelPath,
-    file: &TreeFile,
+    owned: &Owned<'_>,
     claims: &Claims,
     scope: Option<&Scope>,
     platform: Platform,
 ) -> Result<SdkEntry> {
-    if let Content::Directory = file.content {
+    let content = &owned.file.content;
+    if *content == Content::Directory {
         return Ok(SdkEntry::Directory);
     }
     match claims.find(path, scope) {
@@ -59,23 +62,40 @@ fn entry(
         }
         None => {}
     }
-    match &file.content {
-        Content::Link { text, end: LinkEnd::Escapes } => Err(escaping_link(path, text, file)),
+    match content {
+        Content::Link {
+            text,
+            end: LinkEnd::Escapes,
+        } => Err(escaping_link(path, text, owned)),
         Content::Link { text, .. } => Ok(SdkEntry::Link(text.clone())),
-        Content::File(leaf) => own_file(path, leaf, file, platform),
+        Content::File(facts) => own_file(
+            path,
+            &Found {
+                owned,
+                source: &owned.file.source,
+                facts,
+            },
+            platform,
+        ),
         Content::Directory => Ok(SdkEntry::Directory),
     }
 }
 
 /// A file of the tree itself keeps its run path, as DT_RPATH, so that `LD_LIBRARY_PATH` cannot
 /// come before it.
-fn own_file(path: &RelPath, leaf: &Leaf, file: &TreeFile, platform: Platform) -> Result<SdkEntry> {
-    let loaded = leaf.elf.as_ref().filter(|elf| {
-        platform == Platform::Linux && elf.run_path().is_some() && search::is_searched(elf)
-    });
+fn own_file(path: &RelPath, found: &Found<'_>, platform: Platform) -> Result<SdkEntry> {
+    let elf = found
+        .facts
+        .elf
+        .as_ref()
+        .filter(|_| found.facts.kind.is_loaded());
+    let searched = elf.filter(|elf| platform == Platform::Linux && elf.run_path().is_some());
+    let rpath = searched
+        .filter(|elf| search::is_searched(elf))
+        .map(|elf| search::own(path, elf));
     Ok(SdkEntry::File {
-        origin: Origin { artifact: file.artifact.clone(), path: leaf.source.clone(), len: leaf.len },
-        mode: leaf.mode(),
-        rpath: loaded.map(|elf| search::own(path, elf)).transpose()?,
+        origin: found.origin(),
+        mode: found.mode(),
+        rpath: rpath.transpose()?,
     })
 }

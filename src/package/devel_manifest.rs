@@ -1,15 +1,11 @@
 //! `rocm_sdk_devel/_devel_manifest.json`: what the development files are, so that an incomplete
-//! tree is never taken for a whole one.
-//!
-//! Three counts, the size of all files, and a digest: SHA-256 over one line per member of the
-//! archive, sorted by the bytes of its path below the root. A line is the kind, the path and the
-//! size of a file or the text of a link, with NUL between them and a newline behind.
+//! tree is never taken for a whole one. Three counts, the size of all files, and a SHA-256 over
+//! one line per member, sorted by path: the kind, the path below the root, and the size of a file
+//! or the text of a link, with NUL between them and a newline behind.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt::Write as _};
 
-use sha2::{Digest as _, Sha256};
-
-use crate::relpath::RelPath;
+use crate::{digest::Sha256, relpath::RelPath};
 
 /// Where the manifest lies in the devel wheel.
 pub const PATH: &str = "rocm_sdk_devel/_devel_manifest.json";
@@ -29,7 +25,7 @@ pub fn render<'a>(
 ) -> String {
     let sorted: BTreeMap<&RelPath, Member<'_>> = members.into_iter().collect();
     let (mut files, mut links, mut directories, mut bytes) = (0_u64, 0_u64, 0_u64, 0_u64);
-    let mut digest = Sha256::new();
+    let mut listing = String::new();
     for (path, member) in sorted {
         let (kind, detail) = match member {
             Member::Directory => {
@@ -46,7 +42,7 @@ pub fn render<'a>(
                 ("l", text.to_owned())
             }
         };
-        digest.update(format!("{kind}\0{path}\0{detail}\n"));
+        let _ = writeln!(listing, "{kind}\0{path}\0{detail}");
     }
     let facts = serde_json::json!({
         "version": version,
@@ -54,7 +50,7 @@ pub fn render<'a>(
         "links": links,
         "directories": directories,
         "bytes": bytes,
-        "sha256": format!("{:x}", digest.finalize()),
+        "sha256": Sha256::of(listing.as_bytes()).to_string(),
     });
     format!("{facts:#}\n")
 }

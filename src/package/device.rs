@@ -1,16 +1,14 @@
 //! Device code of one target, laid over the libraries. Decides; reads nothing, writes nothing.
 
-use std::collections::BTreeMap;
-
 use serde_json::json;
 
 use crate::{
-    artifact::{Content, LinkEnd, TreeFile},
+    artifact::{Content, LinkEnd, Owned},
     error::{Error, Result, anyhow, bail, hinted},
     package::{
         claims::Claim,
         plan::{Member, Source},
-        runtime::{escaping_link, place},
+        runtime::{Files, Found, escaping_link},
         search::SearchPath,
     },
     relpath::RelPath,
@@ -22,34 +20,50 @@ use crate::{
 
 /// Takes every file as it is; links become the files they lead to.
 pub(super) fn claim(
-    files: &BTreeMap<RelPath, TreeFile>,
+    files: &Files<'_>,
     platform: Platform,
     search: &SearchPath,
     claim: &mut Claim,
 ) -> Result<()> {
-    for (path, file) in files {
-        let leaf = match &file.content {
+    for (path, owned) in files {
+        let (source, facts) = match &owned.file.content {
             Content::Directory => continue,
-            Content::File(leaf) => leaf,
+            Content::File(facts) => (&owned.file.source, facts),
             Content::Link { text, end } => match end {
-                LinkEnd::File { leaf, .. } => leaf,
-                LinkEnd::Escapes => return Err(escaping_link(path, text, file)),
-                LinkEnd::Dangling => return Err(useless_link(path, text, file, "to nothing")),
-                LinkEnd::Directory => return Err(useless_link(path, text, file, "to a directory")),
+                LinkEnd::File { source, facts, .. } => (source, facts),
+                LinkEnd::Escapes => return Err(escaping_link(path, text, owned)),
+                LinkEnd::Dangling => return Err(useless_link(path, text, owned, "to nothing")),
+                LinkEnd::Directory => {
+                    return Err(useless_link(path, text, owned, "to a directory"));
+                }
             },
         };
-        claim.members.insert(path.clone(), place(path, leaf, file, platform, search)?)?;
+        let found = Found {
+            owned,
+            source,
+            facts,
+        };
+        claim
+            .members
+            .insert((*path).clone(), found.member(path, platform, search)?)?;
     }
     if claim.members.is_empty() {
-        let scope = claim.scope.as_ref().map(Scope::to_string).unwrap_or_default();
+        let scope = claim
+            .scope
+            .as_ref()
+            .map(Scope::to_string)
+            .unwrap_or_default();
         bail!("no files for target `{scope}`: its artifacts hold none");
     }
     Ok(())
 }
 
-fn useless_link(path: &RelPath, text: &str, file: &TreeFile, to: &str) -> Error {
+fn useless_link(path: &RelPath, text: &str, owned: &Owned<'_>, to: &str) -> Error {
     hinted(
-        anyhow!("link `{path}` of artifact `{}` leads {to}: `{text}`", file.artifact),
+        anyhow!(
+            "link `{path}` of artifact `{}` leads {to}: `{text}`",
+            owned.artifact.name
+        ),
         "a device package holds files only: ship the file itself, or leave the link out",
     )
 }
@@ -58,7 +72,11 @@ fn useless_link(path: &RelPath, text: &str, file: &TreeFile, to: &str) -> Error 
 ///
 /// A target is read from the link's own path, which is how deep it climbs.
 pub(super) fn links(claim: &Claim, version: &Version) -> Result<(RelPath, Member)> {
-    let scope = claim.scope.as_ref().map(Scope::base).map(|scope| scope.to_string());
+    let scope = claim
+        .scope
+        .as_ref()
+        .map(Scope::base)
+        .map(|scope| scope.to_string());
     let links: Vec<_> = claim
         .members
         .iter()
@@ -67,9 +85,16 @@ pub(super) fn links(claim: &Claim, version: &Version) -> Result<(RelPath, Member
             json!({ "relpath": path.as_str(), "target": format!("{up}{}/{path}", claim.directory) })
         })
         .collect();
-    let text = serde_json::to_string_pretty(&json!({ "version": version.to_string(), "links": links }))?;
+    let text =
+        serde_json::to_string_pretty(&json!({ "version": version.to_string(), "links": links }))?;
     let path = format!(".devel_links/{}.json", scope.unwrap_or_default()).parse()?;
-    Ok((path, Member { mode: wheel::Mode::Regular, source: Source::Text(escaped(&text)) }))
+    Ok((
+        path,
+        Member {
+            mode: wheel::Mode::Regular,
+            source: Source::Text(escaped(&text)),
+        },
+    ))
 }
 
 /// JSON in ASCII alone, as its readers have always been given.
@@ -111,10 +136,15 @@ mod tests {
 
     #[test]
     fn the_links_climb_from_the_file_itself() {
-        let (path, member) =
-            links(&device(&["lib/k_gfx942.co", ".kpack/é.kpack"]), &"1.0".parse().unwrap()).unwrap();
+        let (path, member) = links(
+            &device(&["lib/k_gfx942.co", ".kpack/é.kpack"]),
+            &"1.0".parse().unwrap(),
+        )
+        .unwrap();
         assert_eq!(path.as_str(), ".devel_links/gfx942.json");
-        let Source::Text(text) = member.source else { panic!("{:?}", member.source) };
+        let Source::Text(text) = member.source else {
+            panic!("{:?}", member.source)
+        };
         insta::assert_snapshot!(text, @r#"
         {
           "version": "1.0",
@@ -135,7 +165,7 @@ mod tests {
     #[test]
     fn a_target_without_files_is_no_package() {
         let search = SearchPath::new("_rocm_sdk_core", &[]);
-        let refused = claim(&BTreeMap::new(), Platform::Linux, &search, &mut device(&[]));
+        let refused = claim(&Files::new(), Platform::Linux, &search, &mut device(&[]));
         insta::assert_snapshot!(
             refused.unwrap_err(),
             @"no files for target `gfx942:xnack+`: its artifacts hold none"

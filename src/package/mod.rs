@@ -2,10 +2,25 @@
 //!
 //! `packages.toml` is the policy; `plan` decides, `assemble` writes.
 
+pub mod assemble;
 pub mod catalog;
+pub mod claims;
+mod describe;
+mod devel;
 pub mod devel_manifest;
+mod device;
 pub mod dist_info;
 pub mod naming;
-pub mod sdk_manifest;
+pub mod origin;
+pub mod plan;
+mod planner;
+mod runtime;
+pub mod sdk_tree;
+mod search;
 pub mod selector;
 pub mod templates;
+
+pub use catalog::Catalog;
+pub use naming::{ImportSuffix, Mode, Release};
+pub use plan::{BuildPlan, SdistPlan, WheelPlan};
+pub use planner::{OnCollision, Request, plan};

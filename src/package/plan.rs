@@ -128,12 +128,20 @@ impl BuildPlan {
 
     /// The names of the files that the build will leave, in the order they are made.
     pub fn file_names(&self) -> impl Iterator<Item = String> + '_ {
-        let wheels = self.wheels.iter().map(|wheel| (&wheel.directory, wheel.filename.to_string()));
-        let sdists = self.sdists.iter().map(|sdist| (&sdist.directory, sdist.filename.to_string()));
-        wheels.chain(sdists).map(|(directory, name)| match directory {
-            Some(directory) => format!("{directory}/{name}"),
-            None => name,
-        })
+        let wheels = self
+            .wheels
+            .iter()
+            .map(|wheel| (&wheel.directory, wheel.filename.to_string()));
+        let sdists = self
+            .sdists
+            .iter()
+            .map(|sdist| (&sdist.directory, sdist.filename.to_string()));
+        wheels
+            .chain(sdists)
+            .map(|(directory, name)| match directory {
+                Some(directory) => format!("{directory}/{name}"),
+                None => name,
+            })
     }
 }
 
@@ -187,7 +195,12 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Copy(origin) | Self::Relink(origin, _) => {
-                write!(f, "`{}` of artifact `{}`", origin.path.display(), origin.artifact)
+                write!(
+                    f,
+                    "`{}` of artifact `{}`",
+                    origin.path.display(),
+                    origin.artifact
+                )
             }
             Self::Launcher(target) => write!(f, "a launcher for `{target}`"),
             Self::Text(_) => f.write_str("a text written by this program"),

@@ -3,14 +3,13 @@
 use std::{collections::BTreeSet, fmt::Display};
 
 use crate::{
-    artifact::{ArtifactName, ArtifactTree, Merged, OnCollision},
+    artifact::{self, Artifact, ArtifactName, ArtifactTree, Merged, TreeFile},
     error::{Context as _, Result, anyhow, ensure, hinted},
     package::{
         catalog::{Catalog, Kind, PackageSpec},
         claims::{Claim, Claims},
         describe::Describer,
-        device,
-        devel,
+        devel, device,
         naming::{Mode, Release, platform_package},
         plan::BuildPlan,
         runtime::Runtime,
@@ -37,9 +36,26 @@ pub struct Request {
     pub on_collision: OnCollision,
 }
 
+/// What to do when two artifacts differ about one path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnCollision {
+    #[default]
+    Refuse,
+    /// The last of them counts, by name; a note says so.
+    Last,
+}
+
+/// Says whether two files have the same bytes; asked only about files that meet at one path.
+pub type Same<'a> = &'a dyn Fn(&TreeFile, &TreeFile) -> Result<bool>;
+
 /// Decides what the packages of a set hold.
-pub fn plan(catalog: &Catalog, tree: &ArtifactTree, request: &Request) -> Result<BuildPlan> {
-    let planner = Planner::new(catalog, tree, request)?;
+pub fn plan(
+    catalog: &Catalog,
+    tree: &ArtifactTree,
+    request: &Request,
+    same: Same<'_>,
+) -> Result<BuildPlan> {
+    let planner = Planner::new(catalog, tree, request, same)?;
     match request.mode {
         Mode::Split => planner.split(),
         Mode::Legacy => planner.legacy(),
@@ -50,6 +66,7 @@ struct Planner<'a> {
     catalog: &'a Catalog,
     tree: &'a ArtifactTree,
     request: &'a Request,
+    same: Same<'a>,
     /// The import name of the core package's files.
     core: String,
     /// What the artifacts have device code for.
@@ -58,19 +75,27 @@ struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    fn new(catalog: &'a Catalog, tree: &'a ArtifactTree, request: &'a Request) -> Result<Self> {
+    fn new(
+        catalog: &'a Catalog,
+        tree: &'a ArtifactTree,
+        request: &'a Request,
+        same: Same<'a>,
+    ) -> Result<Self> {
         let core = catalog.core()?.dist_name(request.mode, None);
         let holder = match request.mode {
             Mode::Split => catalog.only(Kind::Device)?,
             Mode::Legacy => catalog.overlaid()?,
         };
-        let with_code = tree.artifacts.iter().map(|artifact| &artifact.name).filter(|name| {
-            name.scope != Scope::Generic && holder.takes_kind(name, request.mode)
-        });
+        let with_code = tree
+            .artifacts
+            .iter()
+            .map(|artifact| &artifact.name)
+            .filter(|name| name.scope != Scope::Generic && holder.takes_kind(name, request.mode));
         Ok(Self {
             catalog,
             tree,
             request,
+            same,
             core: platform_package(&core, &request.release),
             scopes: with_code.map(|name| name.scope.base()).collect(),
             plan: BuildPlan::new(&request.release.version, request.mode, request.platform),
@@ -112,10 +137,11 @@ impl<'a> Planner<'a> {
         let (mut claims, mut absent) = (Claims::default(), Vec::new());
         absent.push(self.catalog.only(Kind::Device)?.name.clone());
         for spec in self.specs(Kind::Runtime) {
-            let families: Vec<Option<Scope>> = match spec.dist_template(Mode::Legacy).is_for_one_scope() {
-                true => self.scopes.iter().cloned().map(Some).collect(),
-                false => vec![None],
-            };
+            let families: Vec<Option<Scope>> =
+                match spec.dist_template(Mode::Legacy).is_for_one_scope() {
+                    true => self.scopes.iter().cloned().map(Some).collect(),
+                    false => vec![None],
+                };
             let before = claims.len();
             for family in families {
                 if let Some(claim) = self.runtime(spec, family.as_ref())? {
@@ -179,7 +205,8 @@ impl<'a> Planner<'a> {
     }
 
     fn specs(&self, kind: Kind) -> Vec<&'a PackageSpec> {
-        let on_platform = |spec: &&PackageSpec| spec.kind == kind && spec.ships_on(self.request.platform);
+        let on_platform =
+            |spec: &&PackageSpec| spec.kind == kind && spec.ships_on(self.request.platform);
         self.catalog.packages().iter().filter(on_platform).collect()
     }
 
@@ -188,7 +215,10 @@ impl<'a> Planner<'a> {
     /// Packages of families know nothing of the targets that either platform was promised.
     fn view(&self) -> PlatformView {
         let (linux, windows) = match self.request.mode {
-            Mode::Split => (self.request.linux.as_deref(), self.request.windows.as_deref()),
+            Mode::Split => (
+                self.request.linux.as_deref(),
+                self.request.windows.as_deref(),
+            ),
             Mode::Legacy => (None, None),
         };
         PlatformView::new(linux, windows, self.scopes.iter().cloned())
@@ -200,7 +230,9 @@ impl<'a> Planner<'a> {
             Platform::Linux => &self.request.linux,
             Platform::Windows => &self.request.windows,
         };
-        let Some(expected) = expected else { return Ok(()) };
+        let Some(expected) = expected else {
+            return Ok(());
+        };
         let missing = missing(expected, &self.scopes);
         if !missing.is_empty() {
             return Err(hinted(
@@ -213,67 +245,131 @@ impl<'a> Planner<'a> {
                 "fetch the artifacts of these targets, or leave them out of the families of this platform",
             ));
         }
-        let promised: BTreeSet<Scope> = expected.iter().map(|target| Scope::Target(target.base())).collect();
+        let promised: BTreeSet<Scope> = expected
+            .iter()
+            .map(|target| Scope::Target(target.base()))
+            .collect();
         for extra in self.scopes.difference(&promised) {
-            self.plan.notes.push(format!("device code for `{extra}`, which no family of this platform names"));
+            self.plan.notes.push(format!(
+                "device code for `{extra}`, which no family of this platform names"
+            ));
         }
         Ok(())
     }
 
     /// What a runtime package takes; `None` when the artifacts have nothing for it.
     fn runtime(&mut self, spec: &PackageSpec, scope: Option<&Scope>) -> Result<Option<Claim>> {
-        let merged = self.merge(|name| spec.takes(name, self.request.mode, scope))?;
-        if merged.artifacts.is_empty() {
+        let selected = self.select(|name| spec.takes(name, self.request.mode, scope));
+        if selected.is_empty() {
             if spec.required {
                 return Err(hinted(
-                    anyhow!("no artifacts for package `{}`, which every set has", spec.name),
-                    "look at the artifact directory: `rocwheel build --plan` lists what it found",
+                    anyhow!(
+                        "no artifacts for package `{}`, which every set has",
+                        spec.name
+                    ),
+                    format!("look at what `{}` holds", self.tree.directory.display()),
                 ));
             }
-            self.plan.notes.push(format!("no artifacts for package `{}`: left out", spec.name));
+            self.plan.notes.push(format!(
+                "no artifacts for package `{}`: left out",
+                spec.name
+            ));
             return Ok(None);
         }
-        let dist = spec.dist_name(self.request.mode, scope);
-        let mut claim = Claim::new(&spec.name, &platform_package(&dist, &self.request.release));
-        claim.scope = scope.cloned();
-        claim.artifacts = merged.artifacts.iter().map(|name| name.name.clone()).collect();
+        let merged = self.merge(&selected)?;
+        let mut claim = self.claim(spec, &spec.dist_name(self.request.mode, scope), scope);
+        claim.artifacts = selected
+            .iter()
+            .map(|artifact| artifact.name.name.clone())
+            .collect();
         let search = SearchPath::new(&self.core, &spec.rpath);
-        let runtime = Runtime { spec, platform: self.request.platform, search: &search };
-        runtime.claim(&merged.files, &mut claim).with_context(|| format!("plan package `{}`", spec.name))?;
+        let runtime = Runtime {
+            spec,
+            platform: self.request.platform,
+            search: &search,
+        };
+        runtime
+            .claim(&merged.files, &mut claim)
+            .with_context(|| format!("plan package `{}`", spec.name))?;
         claim.add_empty_module()?;
         Ok(Some(claim))
     }
 
-    fn device(&self, spec: &PackageSpec, scope: &Scope) -> Result<Claim> {
-        let merged = self.merge(|name| spec.takes(name, self.request.mode, Some(scope)))?;
+    fn device(&mut self, spec: &PackageSpec, scope: &Scope) -> Result<Claim> {
+        let selected = self.select(|name| spec.takes(name, self.request.mode, Some(scope)));
+        let merged = self.merge(&selected)?;
         let below = self.catalog.overlaid()?.dist_name(self.request.mode, None);
-        let mut claim = Claim::new(&spec.name, &platform_package(&below, &self.request.release));
-        claim.scope = Some(scope.clone());
+        let mut claim = self.claim(spec, &below, Some(scope));
         let search = SearchPath::new(&self.core, &spec.rpath);
         device::claim(&merged.files, self.request.platform, &search, &mut claim)
-            .with_context(|| format!("plan device package of `{scope}`"))?;
+            .with_context(|| format!("plan the device package of `{scope}`"))?;
         Ok(claim)
     }
 
-    fn devel(&self, claims: &Claims, scope: Option<&Scope>) -> Result<SdkTree> {
+    fn devel(&mut self, claims: &Claims, scope: Option<&Scope>) -> Result<SdkTree> {
         let spec = self.catalog.only(Kind::Devel)?;
         let mode = self.request.mode;
         let runtime = claims.runtime_artifacts();
-        let merged = self.merge(|name| {
-            let named = runtime.contains(name.name.as_str()) || spec.takes_besides(&name.name, mode);
+        let selected = self.select(|name| {
+            let named =
+                runtime.contains(name.name.as_str()) || spec.takes_besides(&name.name, mode);
             named && !spec.leaves_out(name, mode) && spec.reaches(name, mode, scope)
-        })?;
+        });
+        let merged = self.merge(&selected)?;
         let top = platform_package(&spec.dist_name(mode, scope), &self.request.release);
-        devel::tree(top.parse()?, &merged.files, claims, scope, self.request.platform)
-            .context("plan package `devel`")
+        devel::tree(
+            top.parse()?,
+            &merged.files,
+            claims,
+            scope,
+            self.request.platform,
+        )
+        .context("plan package `devel`")
     }
 
-    fn merge(&self, select: impl Fn(&ArtifactName) -> bool) -> Result<Merged<'_>> {
-        self.tree.merge(select, self.request.on_collision)
+    /// An empty claim of a package whose files go where those of the distribution `dist` go.
+    fn claim(&self, spec: &PackageSpec, dist: &str, scope: Option<&Scope>) -> Claim {
+        let mut claim = Claim::new(&spec.name, &platform_package(dist, &self.request.release));
+        claim.scope = scope.cloned();
+        claim
+    }
+
+    fn select(&self, wanted: impl Fn(&ArtifactName) -> bool) -> Vec<&'a Artifact> {
+        self.tree
+            .artifacts
+            .iter()
+            .filter(|artifact| wanted(&artifact.name))
+            .collect()
+    }
+
+    /// The install tree of some artifacts, in which every path has one owner.
+    fn merge(&mut self, selected: &[&'a Artifact]) -> Result<Merged<'a>> {
+        let merged = artifact::merge(selected.iter().copied(), self.same)?;
+        for collision in &merged.collisions {
+            match self.request.on_collision {
+                OnCollision::Refuse => {
+                    return Err(hinted(
+                        anyhow!("two artifacts for one path: {collision}"),
+                        "build them so that one of them has it; `--on-collision last` takes the last by name",
+                    ));
+                }
+                OnCollision::Last => {
+                    let note = format!("{collision}: the last counts");
+                    if !self.plan.notes.contains(&note) {
+                        self.plan.notes.push(note);
+                    }
+                }
+            }
+        }
+        Ok(merged)
     }
 }
 
 fn listed<T: Display>(items: impl IntoIterator<Item = T>) -> String {
     let items: Vec<String> = items.into_iter().map(|item| format!("`{item}`")).collect();
-    if items.is_empty() { "none".to_owned() } else { items.join(", ") }
+    if items.is_empty() {
+        "none".to_owned()
+    } else {
+        items.join(", ")
+    }
 }

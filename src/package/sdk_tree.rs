@@ -16,7 +16,11 @@ pub struct SdkTree {
 pub enum SdkEntry {
     Directory,
     /// A file that no other package ships; with a run path, it has this one and no other.
-    File { origin: Origin, mode: wheel::Mode, rpath: Option<Rpath> },
+    File {
+        origin: Origin,
+        mode: wheel::Mode,
+        rpath: Option<Rpath>,
+    },
     /// A file that another package ships.
     Shipped(String),
     /// A link inside the tree.
@@ -28,7 +32,10 @@ pub enum SdkEntry {
 impl SdkTree {
     /// An empty tree with this top directory.
     pub fn new(top: RelPath) -> Self {
-        Self { top, entries: BTreeMap::new() }
+        Self {
+            top,
+            entries: BTreeMap::new(),
+        }
     }
 
     /// Adds an entry and the directories above it.
@@ -44,7 +51,9 @@ impl SdkTree {
         self.entries.keys().find_map(|path| {
             let not_a_directory =
                 |above: &RelPath| self.entries.get(above) != Some(&SdkEntry::Directory);
-            path.ancestors().find(not_a_directory).map(|above| (above, path))
+            path.ancestors()
+                .find(not_a_directory)
+                .map(|above| (above, path))
         })
     }
 
@@ -57,16 +66,23 @@ impl SdkTree {
     pub fn ordered(&self) -> Vec<(&RelPath, &SdkEntry)> {
         let mut children: BTreeMap<Option<RelPath>, Vec<(&RelPath, &SdkEntry)>> = BTreeMap::new();
         for (path, entry) in &self.entries {
-            children.entry(path.parent()).or_default().push((path, entry));
+            children
+                .entry(path.parent())
+                .or_default()
+                .push((path, entry));
         }
         let mut ordered = Vec::with_capacity(self.entries.len());
         let mut waiting = vec![None];
         while let Some(directory) = waiting.pop() {
             let mut inside = children.remove(&directory).unwrap_or_default();
             inside.sort_by_key(|(path, entry)| (entry.turn(), *path));
-            let subdirectories = inside.iter().filter(|(_, entry)| **entry == SdkEntry::Directory);
-            let subdirectories: Vec<_> =
-                subdirectories.map(|(path, _)| Some((*path).clone())).rev().collect();
+            let subdirectories = inside
+                .iter()
+                .filter(|(_, entry)| **entry == SdkEntry::Directory);
+            let subdirectories: Vec<_> = subdirectories
+                .map(|(path, _)| Some((*path).clone()))
+                .rev()
+                .collect();
             waiting.extend(subdirectories);
             ordered.extend(inside);
         }
@@ -91,10 +107,18 @@ impl fmt::Display for SdkTree {
             match entry {
                 SdkEntry::Directory => writeln!(f, "    mkdir  {path}")?,
                 SdkEntry::Empty => writeln!(f, "    empty  {path}")?,
-                SdkEntry::File { origin, rpath: None, .. } => {
+                SdkEntry::File {
+                    origin,
+                    rpath: None,
+                    ..
+                } => {
                     writeln!(f, "    copy   {path} < {}", origin.artifact)?;
                 }
-                SdkEntry::File { origin, rpath: Some(rpath), .. } => {
+                SdkEntry::File {
+                    origin,
+                    rpath: Some(rpath),
+                    ..
+                } => {
                     writeln!(f, "    relink {path} < {} [{rpath}]", origin.artifact)?;
                 }
                 SdkEntry::Shipped(text) | SdkEntry::Link(text) => {

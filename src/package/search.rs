@@ -1,8 +1,7 @@
 //! Where the files of a package find the libraries of `rocm-sdk-core`.
 
 use crate::{
-    artifact::Facts,
-    elf::{Kind, Machine, Rpath},
+    elf::{Facts, Kind, Machine, Rpath},
     error::{Context as _, Result},
     relpath::RelPath,
 };
@@ -17,7 +16,10 @@ pub struct SearchPath {
 impl SearchPath {
     /// `core` is the import name of the core package's files, `_rocm_sdk_core`.
     pub fn new(core: &str, directories: &[RelPath]) -> Self {
-        Self { core: core.to_owned(), directories: directories.to_vec() }
+        Self {
+            core: core.to_owned(),
+            directories: directories.to_vec(),
+        }
     }
 
     /// The run path of a file: its own, then the way to each directory.
@@ -39,7 +41,8 @@ impl SearchPath {
 /// The run path that a file came with.
 pub fn own(path: &RelPath, facts: &Facts) -> Result<Rpath> {
     let text = facts.run_path().unwrap_or_default();
-    text.parse().with_context(|| format!("read the run path of `{path}`"))
+    text.parse()
+        .with_context(|| format!("read the run path of `{path}`"))
 }
 
 /// Whether a run path means anything in a file: whether a loader will ever look at it.
@@ -61,9 +64,15 @@ mod tests {
     fn way(path: &str, library: SharedObject) -> String {
         let search = SearchPath::new(
             "_rocm_sdk_core",
-            &["lib".parse().unwrap(), "lib/rocm_sysdeps/lib".parse().unwrap()],
+            &[
+                "lib".parse().unwrap(),
+                "lib/rocm_sysdeps/lib".parse().unwrap(),
+            ],
         );
-        search.extend(&path.parse().unwrap(), &facts(library)).unwrap().to_string()
+        search
+            .extend(&path.parse().unwrap(), &facts(library))
+            .unwrap()
+            .to_string()
     }
 
     #[test]
@@ -91,7 +100,11 @@ mod tests {
     #[test]
     fn a_library_that_needs_nothing_is_left_alone() {
         assert!(!is_searched(&facts(SharedObject::new("liba.so.1"))));
-        assert!(is_searched(&facts(SharedObject::new("liba.so.1").needs("libb.so"))));
-        assert!(is_searched(&facts(SharedObject::new("liba.so.1").runpath("$ORIGIN"))));
+        assert!(is_searched(&facts(
+            SharedObject::new("liba.so.1").needs("libb.so")
+        )));
+        assert!(is_searched(&facts(
+            SharedObject::new("liba.so.1").runpath("$ORIGIN")
+        )));
     }
 }

@@ -279,9 +279,8 @@ mod tests {
         }
         assert!(RunId::local().is_local());
         assert_eq!("local".parse(), Ok(RunId::local()));
-        insta::assert_snapshot!(
-            refusals::<RunId>(&["", "0", "01", "-1", "1 ", "1/..", "Local", "１"]),
-            @r#"
+        let refused = ["", "0", "01", "-1", "1 ", "1/..", "Local", "１"];
+        insta::assert_snapshot!(refusals::<RunId>(&refused), @r#"
         not a run id such as `21440027240`, nor `local`: ""
         not a run id such as `21440027240`, nor `local`: "0"
         not a run id such as `21440027240`, nor `local`: "01"
@@ -290,8 +289,7 @@ mod tests {
         not a run id such as `21440027240`, nor `local`: "1/.."
         not a run id such as `21440027240`, nor `local`: "Local"
         not a run id such as `21440027240`, nor `local`: "１"
-        "#
-        );
+        "#);
     }
 
     #[test]
@@ -305,7 +303,8 @@ mod tests {
             names,
             ["linux linux linux_x86_64", "windows win32 win_amd64"]
         );
-        insta::assert_snapshot!(refusals::<Platform>(&["", "Linux", "darwin", "win32"]), @r#"
+        let refused = ["", "Linux", "darwin", "win32"];
+        insta::assert_snapshot!(refusals::<Platform>(&refused), @r#"
         not a platform (linux, windows): ""
         not a platform (linux, windows): "Linux"
         not a platform (linux, windows): "darwin"
@@ -321,12 +320,15 @@ mod tests {
         let same: [Repository; 2] = ["ROCm/TheRock", "rocm/therock"].map(|t| t.parse().unwrap());
         assert_eq!(same[0], same[1]);
         assert_ne!(same[0], "ROCm/rockrel".parse().unwrap());
-        let long = format!("{}/x", "a".repeat(40));
-        insta::assert_snapshot!(
-            refusals::<Repository>(&[
-                "", "TheRock", "a/b/c", "/b", "a/", "a/..", "../b", "a.b/c", "a b/c", "a/b+", &long,
-            ]),
-            @r#"
+        let long = [
+            format!("{}/x", "a".repeat(40)),
+            format!("x/{}", "a".repeat(101)),
+        ];
+        let refused = [
+            "", "TheRock", "a/b/c", "/b", "a/", "a/..", "../b", "a.b/c", "a b/c", "a/b+", "a/.",
+            &long[0], &long[1],
+        ];
+        insta::assert_snapshot!(refusals::<Repository>(&refused), @r#"
         not a repository such as `ROCm/TheRock`: ""
         not a repository such as `ROCm/TheRock`: "TheRock"
         not a repository such as `ROCm/TheRock`: "a/b/c"
@@ -337,9 +339,10 @@ mod tests {
         not a repository such as `ROCm/TheRock`: "a.b/c"
         not a repository such as `ROCm/TheRock`: "a b/c"
         not a repository such as `ROCm/TheRock`: "a/b+"
+        not a repository such as `ROCm/TheRock`: "a/."
         not a repository such as `ROCm/TheRock`: "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/x"
-        "#
-        );
+        not a repository such as `ROCm/TheRock`: "x/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+        "#);
     }
 
     #[test]
@@ -348,7 +351,8 @@ mod tests {
             "math-libs".parse::<Stage>().unwrap().to_string(),
             "math-libs"
         );
-        insta::assert_snapshot!(refusals::<Stage>(&["", "a/b", "..", "a b"]), @r#"
+        let refused = ["", "a/b", "..", "a b"];
+        insta::assert_snapshot!(refusals::<Stage>(&refused), @r#"
         not a build stage such as `math-libs`: ""
         not a build stage such as `math-libs`: "a/b"
         not a build stage such as `math-libs`: ".."
@@ -367,12 +371,19 @@ mod tests {
             assert_eq!(text.parse::<ArtifactGroup>().unwrap().to_string(), text);
         }
         assert!(ArtifactGroup::default().is_empty());
-        insta::assert_snapshot!(
-            refusals::<ArtifactGroup>(&[
-                "a/b", "..", ".hidden", "-x", "gfx942:xnack+", "dist", "simple", "index.html",
-                "SHA256SUMS", "set.json",
-            ]),
-            @r#"
+        let refused = [
+            "a/b",
+            "..",
+            ".hidden",
+            "-x",
+            "gfx942:xnack+",
+            "dist",
+            "simple",
+            "index.html",
+            "SHA256SUMS",
+            "set.json",
+        ];
+        insta::assert_snapshot!(refusals::<ArtifactGroup>(&refused), @r#"
         an artifact group has letters, digits, `-`, `_` and `.`, and begins with one of the first two: "a/b"
         an artifact group has letters, digits, `-`, `_` and `.`, and begins with one of the first two: ".."
         an artifact group has letters, digits, `-`, `_` and `.`, and begins with one of the first two: ".hidden"
@@ -383,7 +394,6 @@ mod tests {
         an artifact group with the name of a part of every package set: "index.html"
         an artifact group with the name of a part of every package set: "SHA256SUMS"
         an artifact group with the name of a part of every package set: "set.json"
-        "#
-        );
+        "#);
     }
 }

@@ -156,6 +156,10 @@ mod tests {
                 Origin::Fork,
             ),
             (pull(Value::Null), Origin::Fork),
+            (
+                json!({"repository": here, "pull_request": {"head": {"repo": here}}}),
+                Origin::Own,
+            ),
             (json!({"pull_request": null}), Origin::Fork),
             (json!({"pull_request": {"head": []}}), Origin::Fork),
             (after(json!({"full_name": "ROCm/TheRock"})), Origin::Own),

@@ -131,8 +131,7 @@ impl RunContext {
             let bucket = "local".parse()?;
             return Ok(unknown_place(bucket, buckets.home().clone()));
         }
-        let origin = self.origin(run);
-        if origin.is_none() && self.needs_lookup(run)? {
+        if self.needs_lookup(run)? {
             return Err(anyhow!(
                 "not known whose code was built: run `{}` of `{repository}`",
                 run.id
@@ -140,7 +139,8 @@ impl RunContext {
             .hint("let GitHub be asked, or pass `--bucket`");
         }
         let facts = RunFacts {
-            origin: origin.unwrap_or(Origin::Own),
+            // Where it is unknown by now, it makes no difference.
+            origin: self.origin(run).unwrap_or(Origin::Own),
             updated_at: self.run.as_ref().and_then(|run| run.updated_at.clone()),
         };
         let facts = buckets.artifacts(self.release_type(run), &repository, &facts)?;

@@ -1,13 +1,29 @@
 //! Wheels and source distributions as files: names, metadata, RECORD, and the archives themselves.
 
 pub mod digest;
+pub mod dist_info;
 pub mod filename;
+pub mod headers;
+pub mod metadata;
 pub mod name;
 pub mod record;
+#[cfg(test)]
+pub(crate) mod sparse;
 pub mod tag;
+pub mod writer;
 
 pub use digest::Digest;
+pub use dist_info::{EntryPoint, entry_points_text, top_level_text, wheel_text};
 pub use filename::{SdistFilename, WheelFilename};
+pub use headers::Line;
+pub use metadata::Metadata;
 pub use name::DistName;
 pub use record::Record;
 pub use tag::Tag;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Regular,
+    Executable,
+}
+pub use writer::{Content, Method, Mode, Timestamp, ZipWriter};

@@ -62,8 +62,10 @@ fn help_is_data() {
     Usage: rocwheel [OPTIONS] <COMMAND>
 
     Commands:
-      index  Write the index of a directory of packages
-      help   Print this message or the help of the given subcommand(s)
+      index    Write the index of a directory of packages
+      upload   Publish a package set and its index where its run keeps them
+      summary  Say what was built and how to install it
+      help     Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help (see more with '--help')

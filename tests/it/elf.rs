@@ -1,8 +1,10 @@
 //! ELF files against the judges of this machine: its dynamic loader, its linkers, its tools.
 
 mod compiled;
+mod cost;
 mod kpack;
 mod layouts;
 mod linkers;
 mod load;
+mod mutated;
 mod written;

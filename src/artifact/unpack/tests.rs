@@ -192,12 +192,18 @@ fn links_that_leave_the_artifact_are_refused() {
     hint: build the artifact with relative links, as `ln --relative` makes them
     ");
     insta::assert_snapshot!(refused(archive().symlink("b/x", "../../x")), @"link `b/x` leads out of the artifact: `../../x`");
-    // One link alone stays inside; through the other it does not.
+    // The text alone stays inside; through the other link it does not.
     let disguised = archive()
         .file("b/d/d/f", b"")
         .symlink("b/d/d/top", "../../..")
         .symlink("b/x", "d/d/top/../x");
     insta::assert_snapshot!(refused(disguised), @"link `b/x` leads out of the artifact: `d/d/top/../x`");
+    // One link on the way leads down, so the kernel would stay inside; the text alone does not.
+    let lexical = archive()
+        .directory("b/p/q/r")
+        .symlink("b/d", "p/q/r")
+        .symlink("b/x", "d/../../../y");
+    insta::assert_snapshot!(refused(lexical), @"link `b/x` leads out of the artifact: `d/../../../y`");
     insta::assert_snapshot!(refused(archive().hardlink("b/x", "../x")), @r#"
     read the tar header at byte 1024
       caused by: hard link `b/x`

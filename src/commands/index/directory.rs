@@ -9,8 +9,9 @@ use std::{
 
 use fs_err as fs;
 
-use super::facts;
+use super::{address::local_urls, facts};
 use crate::{
+    commands::World,
     digest::Sha256,
     error::{Context as _, Hint as _, Result, Stop, ensure},
     index::{Identity, Layout, PackageSet, SetFile, SetJson, Urls},
@@ -68,6 +69,12 @@ impl LocalSet {
         })
     }
 
+    /// The same, as a command does it: with progress, and a layout that shows itself.
+    pub fn read_aloud(root: &Path, world: &World) -> Result<Self> {
+        let progress = world.console.progress("Reading", root.display(), None);
+        Self::read(root, None, &world.stop, &|bytes| progress.inc(bytes))
+    }
+
     /// Where a package is.
     pub fn path(&self, file: &SetFile) -> PathBuf {
         self.root
@@ -76,7 +83,7 @@ impl LocalSet {
 
     /// The addresses on this machine.
     pub fn urls(&self) -> Result<Urls> {
-        super::local_urls(&self.root)
+        local_urls(&self.root)
     }
 }
 

@@ -1,17 +1,15 @@
 //! `index`: the pages that let pip and uv install from a directory of packages.
 
+mod address;
 mod directory;
 mod facts;
 mod stale;
 
-use std::{
-    fmt,
-    path::{Path, PathBuf},
-};
+use std::{fmt, path::PathBuf};
 
-use fs_err as fs;
 use serde::Serialize;
 
+pub use address::local_urls;
 pub use directory::LocalSet;
 
 use super::World;
@@ -19,7 +17,7 @@ use crate::{
     console::{many, size},
     digest::Sha256,
     error::{Context as _, Result, Stop},
-    index::{Layout, Page, PageKind, Urls, pages},
+    index::{Layout, Page, PageKind, pages},
     location::Key,
     store::{Condition, PutOptions, Store as _, local::LocalStore},
 };
@@ -150,12 +148,4 @@ impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.index_url)
     }
-}
-
-/// The address of a directory on this machine.
-pub fn local_urls(directory: &Path) -> Result<Urls> {
-    // The one that it has without links and `..`; a directory that is still to be made has none.
-    let absolute = fs::canonicalize(directory).or_else(|_| std::path::absolute(directory));
-    let absolute = absolute.with_context(|| format!("find `{}`", directory.display()))?;
-    Ok(super::upload::file_url(&absolute)?.parse()?)
 }

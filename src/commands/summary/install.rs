@@ -2,6 +2,7 @@
 
 use crate::{
     index::{SetJson, Urls},
+    run::Platform,
     version::Version,
 };
 
@@ -97,8 +98,8 @@ fn requirement(extras: &[String], version: &Version) -> String {
 
 /// Brackets are patterns to zsh, and `cmd` knows no single quotes.
 fn quote(set: &SetJson) -> char {
-    match set.identity.platform.as_deref() {
-        Some("windows") => '"',
+    match set.identity.platform {
+        Some(Platform::Windows) => '"',
         _ => '\'',
     }
 }
@@ -129,7 +130,7 @@ mod tests {
     #[test]
     fn windows_takes_double_quotes() {
         let mut set = samples::set();
-        set.identity.platform = Some("windows".into());
+        set.identity.platform = Some(Platform::Windows);
         let line = lines(&set, &samples::urls(), Way::Pip).remove(0);
         insta::assert_snapshot!(line, @r#"pip install --extra-index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ "rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab""#);
     }

@@ -4,10 +4,99 @@ pub mod install;
 pub mod markdown;
 pub mod outputs;
 
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+};
+
+use fs_err as fs;
+
+use super::{World, index::LocalSet};
+use crate::{
+    error::{Hint as _, Result, ensure},
+    index::{SetJson, Urls},
+};
+
+/// Say what was built and how to install it
+///
+/// Without `--output` and outside of GitHub Actions, the summary is printed.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The directory that `build` wrote: packages are in it, or in its `dist`
+    #[arg(long, value_name = "DIR", env = "ROCWHEEL_PACKAGES_DIR")]
+    packages_dir: PathBuf,
+    /// Where the set is published, as `upload` says it; by default where it lies
+    #[arg(long, value_name = "URL", env = "ROCWHEEL_INDEX_URL")]
+    index_url: Option<String>,
+    /// Write the summary to this file
+    #[arg(long, value_name = "FILE", env = "ROCWHEEL_SUMMARY")]
+    output: Option<PathBuf>,
+    /// Append the summary to this file
+    #[arg(long, value_name = "FILE", env = "GITHUB_STEP_SUMMARY")]
+    step_summary: Option<PathBuf>,
+    /// Append step outputs to this file
+    #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
+    github_output: Option<PathBuf>,
+    /// Where runs and commits have their pages
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "GITHUB_SERVER_URL",
+        default_value = "https://github.com"
+    )]
+    server: String,
+}
+
+pub fn run(args: &Args, world: &World) -> Result<()> {
+    let local = LocalSet::read_aloud(&args.packages_dir, world)?;
+    let urls = match &args.index_url {
+        Some(url) => Urls::of_index(url)?,
+        None => urls_of_indexed(&local)?,
+    };
+    let set = SetJson::new(local.document.identity.clone(), &local.set, local.layout);
+    if let Some(file) = &args.github_output {
+        append(file, &outputs::render(&outputs::of(&set, &urls))?)?;
+    }
+    let text = |limit| markdown::render(&set, &urls, &args.server, limit);
+    if let Some(file) = &args.output {
+        fs::write(file, text(markdown::LIMIT))?;
+    }
+    match &args.step_summary {
+        Some(file) => append(file, &text(room(file))),
+        None if args.output.is_none() => world.console.data(text(markdown::LIMIT)),
+        None => Ok(()),
+    }
+}
+
+/// The addresses of a set that has its index where it lies.
+fn urls_of_indexed(local: &LocalSet) -> Result<Urls> {
+    let check = || -> Result<()> {
+        let root = local.root.display();
+        ensure!(local.root.join("simple").is_dir(), "no index in `{root}`");
+        Ok(())
+    };
+    check().hint("run `rocwheel index` on it, or pass `--index-url`")?;
+    local.urls()
+}
+
+/// How much of a step's summary is left for this one.
+pub fn room(file: &Path) -> usize {
+    let there = fs::metadata(file).map_or(0, |found| found.len());
+    markdown::LIMIT.saturating_sub(usize::try_from(there).unwrap_or(usize::MAX))
+}
+
+/// Appends to a file that other steps may write to as well.
+pub fn append(file: &Path, text: &str) -> Result<()> {
+    let mut options = fs::OpenOptions::new();
+    let mut file = options.append(true).create(true).open(file)?;
+    Ok(file.write_all(text.as_bytes())?)
+}
+
 #[cfg(test)]
 mod samples {
     use crate::digest::Sha256;
     use crate::index::{Identity, Layout, PackageSet, SetFile, SetJson, Urls};
+    use crate::run::Platform;
 
     pub(super) fn urls() -> Urls {
         "https://bucket.s3.amazonaws.com/1-linux/python"
@@ -45,9 +134,9 @@ mod samples {
             "rocm-sdk-device-gfx1100",
             "rocm-sdk-device-gfx942",
         ]);
-        set.identity.repository = Some("ROCm/TheRock".into());
-        set.identity.run_id = Some("21440027240".into());
-        set.identity.platform = Some("linux".into());
+        set.identity.repository = "ROCm/TheRock".parse().ok();
+        set.identity.run_id = "21440027240".parse().ok();
+        set.identity.platform = Some(Platform::Linux);
         set.identity.commit = Some("89553ce3746eda74ade42557470d25e37c91b6f0".parse().unwrap());
         set
     }

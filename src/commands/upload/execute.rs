@@ -1,7 +1,7 @@
 //! Carries an upload out, and looks at the result before it is called one.
 
 use std::{
-    io::{self, Read},
+    io::{self, Read, Seek as _, SeekFrom},
     path::Path,
 };
 
@@ -12,6 +12,7 @@ use super::{
     plan::{Bytes, Item, Seen, There, UploadPlan, Why, conflict},
 };
 use crate::{
+    commands::World,
     digest::Sha256,
     error::{Context as _, No, Result, Stop, bail, ensure},
     index::{Page, targets_of},
@@ -65,11 +66,18 @@ fn existing(destination: &Destination, path: &str) -> Result<Option<There>> {
 pub fn write(
     plan: &UploadPlan,
     destination: &Destination,
-    stop: &Stop,
+    world: &World,
     report: &mut dyn FnMut(&Item, Outcome),
 ) -> Result<()> {
+    let progress = world
+        .console
+        .progress("Uploading", &plan.destination, plan.size());
+    let watch = Watch {
+        stop: &world.stop,
+        progress: &|bytes| progress.inc(bytes),
+    };
     for (item, why) in &plan.actions {
-        stop.check()?;
+        world.stop.check()?;
         let condition = match why {
             Why::Same => None,
             Why::Refused(there) => bail!(No(conflict(item, *there))),
@@ -79,7 +87,7 @@ pub fn write(
         };
         let outcome = match condition {
             None => Outcome::Unchanged,
-            Some(condition) => put(item, destination, condition, stop)
+            Some(condition) => put(item, destination, condition, &watch)
                 .with_context(|| format!("upload `{}`", item.path))?,
         };
         report(item, outcome);
@@ -87,7 +95,7 @@ pub fn write(
     Ok(())
 }
 
-fn put(item: &Item, to: &Destination, condition: Condition, stop: &Stop) -> Result<Outcome> {
+fn put(item: &Item, to: &Destination, condition: Condition, watch: &Watch) -> Result<Outcome> {
     let key = to.key(&item.path)?;
     let options = PutOptions {
         content_type: item.content_type.to_owned(),
@@ -99,7 +107,7 @@ fn put(item: &Item, to: &Destination, condition: Condition, stop: &Stop) -> Resu
         Bytes::Here(bytes) => to.store.put(&key, &bytes.as_slice(), &options),
         Bytes::OnDisk(path) => {
             let size = item.size;
-            to.store.put(&key, &OnDisk { path, size, stop }, &options)
+            to.store.put(&key, &OnDisk { path, size, watch }, &options)
         }
     };
     match answer {
@@ -111,7 +119,7 @@ fn put(item: &Item, to: &Destination, condition: Condition, stop: &Stop) -> Resu
             Ok(Outcome::Unchanged)
         }
         Err(error) => {
-            stop.check()?;
+            watch.stop.check()?;
             Err(error.into())
         }
     }
@@ -159,11 +167,17 @@ fn head(from: &Destination, item: &Item) -> Result<There> {
     })
 }
 
+/// Who is told how far an upload is, and who may end it.
+struct Watch<'a> {
+    stop: &'a Stop,
+    progress: &'a (dyn Fn(u64) + Sync),
+}
+
 /// A file as bytes to put, which end with an error once the user asks to stop.
 struct OnDisk<'a> {
     path: &'a Path,
     size: u64,
-    stop: &'a Stop,
+    watch: &'a Watch<'a>,
 }
 
 impl Body for OnDisk<'_> {
@@ -172,24 +186,23 @@ impl Body for OnDisk<'_> {
     }
 
     fn read_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send + '_>> {
-        use io::Seek as _;
         let mut file = fs::File::open(self.path)?;
-        file.seek(io::SeekFrom::Start(offset))?;
-        Ok(Box::new(Stoppable {
-            file,
-            stop: self.stop,
-        }))
+        file.seek(SeekFrom::Start(offset))?;
+        let watch = self.watch;
+        Ok(Box::new(Watched { file, watch }))
     }
 }
 
-struct Stoppable<'a> {
+struct Watched<'a> {
     file: fs::File,
-    stop: &'a Stop,
+    watch: &'a Watch<'a>,
 }
 
-impl Read for Stoppable<'_> {
+impl Read for Watched<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.stop.check().map_err(io::Error::other)?;
-        self.file.read(buffer)
+        self.watch.stop.check().map_err(io::Error::other)?;
+        let count = self.file.read(buffer)?;
+        (self.watch.progress)(count as u64);
+        Ok(count)
     }
 }

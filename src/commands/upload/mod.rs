@@ -1,9 +1,176 @@
 //! `upload`: a package set, with its index, to where a run keeps it.
 
+mod args;
 mod destination;
 mod execute;
 mod plan;
 
-pub use destination::{Destination, file_url};
+use std::fmt;
+
+use serde::Serialize;
+
+pub use args::Args;
+pub use destination::Destination;
 pub use execute::{Outcome, look, verify, write};
 pub use plan::{Bytes, Item, Others, Phase, Seen, There, UploadPlan, Why};
+
+use super::{World, index::LocalSet, summary};
+use crate::{
+    console::{many, size},
+    error::{Context as _, Hint as _, Result},
+    index::{Identity, Layout, Page, SetJson, Urls, pages},
+};
+
+pub fn run(args: &Args, world: &World) -> Result<()> {
+    let set = LocalSet::read_aloud(&args.packages_dir, world)?;
+    let identity = args.identity(&set.document.identity)?;
+    let destination = args.destination()?;
+    let upload = Upload::plan(&set, identity, destination, args.others())?;
+    if args.dry_run {
+        return world.console.answer(&upload.plan);
+    }
+    let published = upload.carry_out(world)?;
+    if let Some(file) = &args.github_output {
+        let outputs = summary::outputs::of(&published.set, &published.urls);
+        summary::append(file, &summary::outputs::render(&outputs)?)?;
+    }
+    world.console.answer(&published)
+}
+
+/// An upload that is decided and not begun.
+#[derive(Debug)]
+pub struct Upload {
+    pub plan: UploadPlan,
+    destination: Destination,
+    pages: Vec<Page>,
+    set: SetJson,
+}
+
+impl Upload {
+    /// Decides what to write, from the packages here and what is there already.
+    pub fn plan(
+        local: &LocalSet,
+        identity: Identity,
+        destination: Destination,
+        others: Others,
+    ) -> Result<Self> {
+        let (packages, layout) = (&local.set, Layout::Dist);
+        let set = SetJson::new(identity, packages, layout);
+        let mut pages = pages(packages, layout);
+        // The last page of all: a set that has it is whole.
+        pages.push(set.page());
+        let mut items = Vec::new();
+        for file in packages.files() {
+            items.push(Item::file(file, layout, local.path(file)));
+            items.extend(Item::sidecar(file, layout));
+        }
+        items.extend(pages.iter().flat_map(Item::page));
+        let shown = destination.shown();
+        let seen = look(&destination, &items).with_context(|| format!("look at `{shown}`"))?;
+        Ok(Self {
+            plan: UploadPlan::new(shown, items, &seen, others),
+            destination,
+            pages,
+            set,
+        })
+    }
+
+    /// Writes everything, reads it back, and says what came of it.
+    pub fn carry_out(self, world: &World) -> Result<Published> {
+        let Self {
+            plan,
+            destination,
+            pages,
+            set,
+        } = self;
+        if let Some(refusal) = plan.refusal() {
+            let hint = "build under another version, or pass `--overwrite` to replace the files";
+            return Err(refusal).hint(hint);
+        }
+        let shown = destination.shown();
+        let mut tally = Tally::default();
+        write(&plan, &destination, world, &mut |item, outcome| {
+            tally.count(item, outcome, world);
+        })
+        .with_context(|| format!("upload to `{shown}`"))?;
+        verify(&plan, &pages, &destination, &world.stop)
+            .with_context(|| format!("check what was uploaded to `{shown}`"))?;
+        tally.tell(&plan, world);
+        Ok(Published {
+            schema: "rocwheel-upload-v1",
+            index_url: destination.urls.index(),
+            find_links_url: destination.urls.find_links(),
+            uploaded: tally.uploaded,
+            unchanged: tally.unchanged,
+            set,
+            urls: destination.urls,
+        })
+    }
+}
+
+/// A set that is where it belongs, seen and checked.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Published {
+    schema: &'static str,
+    index_url: String,
+    find_links_url: String,
+    /// Objects: files, sidecars, and pages under each of their keys.
+    pub uploaded: usize,
+    pub unchanged: usize,
+    pub set: SetJson,
+    #[serde(skip)]
+    pub urls: Urls,
+}
+
+impl fmt::Display for Published {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.index_url)
+    }
+}
+
+#[derive(Default)]
+struct Tally {
+    uploaded: usize,
+    unchanged: usize,
+}
+
+impl Tally {
+    fn count(&mut self, item: &Item, outcome: Outcome, world: &World) {
+        let verb = match outcome {
+            Outcome::Uploaded => {
+                self.uploaded += 1;
+                "Uploaded"
+            }
+            Outcome::Unchanged => {
+                self.unchanged += 1;
+                "Unchanged"
+            }
+        };
+        if item.phase == Phase::File {
+            world
+                .console
+                .status(verb, format!("{}: {}", item.path, size(item.size)));
+        } else {
+            world.console.debug(format!("{verb} {}", item.path));
+        }
+    }
+
+    fn tell(&self, plan: &UploadPlan, world: &World) {
+        let total = many(plan.actions.len(), "object");
+        let unchanged = self.unchanged;
+        world.console.status(
+            "Published",
+            format!(
+                "{total} in {}, {unchanged} of them there before",
+                plan.destination
+            ),
+        );
+        if let Some(first) = plan.strangers.first() {
+            let count = many(plan.strangers.len(), "object");
+            world.console.warn(format!(
+                "{count} there that the index does not list, such as `{first}`"
+            ));
+        }
+    }
+}

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::{
@@ -221,7 +222,7 @@ impl UploadPlan {
     }
 
     /// The plan for programs.
-    pub fn json(&self) -> Value {
+    fn json(&self) -> Value {
         let actions = self.actions.iter().map(|(item, why)| {
             let mut action = json!({
                 "action": why.to_string(),
@@ -259,6 +260,12 @@ fn why(item: &Item, there: Option<&There>, others: Others) -> Why {
         Some(there) if there.sha256 == item.sha256 => Why::Same,
         Some(there) if item.is_page() || others == Others::Replace => Why::Changed(*there),
         Some(there) => Why::Refused(*there),
+    }
+}
+
+impl Serialize for UploadPlan {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.json().serialize(serializer)
     }
 }
 

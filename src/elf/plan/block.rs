@@ -46,6 +46,9 @@ const STAYING: [u64; 11] = [
 const DT_RELR: u64 = 36;
 const DT_TLSDESC_PLT: u64 = 0x6fff_fef6;
 
+/// How often a range is grown by what overlaps it. Real files need two rounds.
+const MAX_ROUNDS: usize = 16;
+
 /// A range of the file that moves as one.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
@@ -64,12 +67,11 @@ impl Block {
         let headers = parts.headers(0);
         let wanted = headers.end..parts.headers(1).end;
         let mut range = wanted.clone();
-        loop {
-            let grown = grow(parts, &range);
-            if grown == range {
-                break;
-            }
-            range = grown;
+        for _ in 0..MAX_ROUNDS {
+            range = grow(parts, &range);
+        }
+        if grow(parts, &range) != range {
+            return None;
         }
         let load = parts.load_of(&(headers.start..range.end))?;
         let block = Self {
@@ -99,34 +101,43 @@ impl Block {
     }
 
     fn is_movable<R: ReadAt + ?Sized>(&self, parts: &Parts<'_, R>) -> bool {
+        self.sections_may_move(parts) && self.segments_may_move(parts) && self.is_unseen(parts)
+    }
+
+    fn sections_may_move<R: ReadAt + ?Sized>(&self, parts: &Parts<'_, R>) -> bool {
         let interpreter = parts.image.segment(PT_INTERP).map(segment_range);
-        let sections = parts
-            .sections
-            .iter()
-            .all(|section| match file_range(section) {
-                Some(range) if overlaps(&range, &self.range) => {
-                    is_movable(parts, section, interpreter.as_ref())
-                }
-                _ => true,
-            });
-        let segments = parts
-            .image
-            .segments
-            .iter()
-            .all(|segment| match segment.p_type {
-                PT_LOAD | PT_PHDR | PT_INTERP | PT_NOTE | PT_GNU_PROPERTY | PT_NULL => true,
-                _ => !overlaps(&segment_range(segment), &self.range),
-            });
-        let tags = parts
-            .table
-            .entries
-            .iter()
-            .all(|entry| !STAYING.contains(&entry.tag) || !self.holds_address(entry.value));
-        // Tables of the file itself, which no section owns.
-        let header = &parts.image.header;
-        let size = parts.sections.len() as u64 * SHDR;
-        let own = header.e_shoff..header.e_shoff + size;
-        sections && segments && tags && !overlaps(&own, &self.range)
+        let mut sections = parts.sections.iter();
+        sections.all(|section| match file_range(section) {
+            Some(range) if overlaps(&range, &self.range) => {
+                self.is_loaded_at(range.start, section.sh_addr)
+                    && is_movable(parts, section, interpreter.as_ref())
+            }
+            _ => true,
+        })
+    }
+
+    fn segments_may_move<R: ReadAt + ?Sized>(&self, parts: &Parts<'_, R>) -> bool {
+        let mut segments = parts.image.segments.iter();
+        segments.all(|segment| {
+            !overlaps(&segment_range(segment), &self.range)
+                || matches!(segment.p_type, PT_LOAD | PT_PHDR | PT_NULL)
+                || (is_small(segment) && self.is_loaded_at(segment.p_offset, segment.p_vaddr))
+        })
+    }
+
+    /// Whether nothing points into the block that would not follow it.
+    fn is_unseen<R: ReadAt + ?Sized>(&self, parts: &Parts<'_, R>) -> bool {
+        let mut entries = parts.table.entries.iter();
+        let tags =
+            entries.all(|entry| !STAYING.contains(&entry.tag) || !self.holds_address(entry.value));
+        let start = parts.image.header.e_shoff;
+        let headers = start..start + parts.sections.len() as u64 * SHDR;
+        tags && !overlaps(&headers, &self.range)
+    }
+
+    /// Whether an address is what the segment around the block makes of an offset.
+    fn is_loaded_at(&self, offset: u64, address: u64) -> bool {
+        address.wrapping_sub(self.address) == offset.wrapping_sub(self.range.start)
     }
 }
 

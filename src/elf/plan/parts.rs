@@ -14,6 +14,8 @@ use crate::elf::{ElfError, ReadAt, image::Image, plan::table::Table};
 
 /// No address of x86-64 user space reaches it, and sums of a few stay far from an overflow.
 const CEILING: u64 = 1 << 47;
+/// The kernel refuses a table of more than 64 KiB.
+const MAX_SEGMENTS: usize = 1170;
 pub(super) const PHDR: u64 = 56;
 pub(super) const SHDR: u64 = 64;
 
@@ -131,6 +133,12 @@ fn bounded(
     let inside = |offset: u64, size: u64| offset.checked_add(size).is_some_and(|end| end <= len);
     let in_memory =
         |start: u64, size: u64| start.checked_add(size).is_some_and(|end| end <= CEILING);
+    if segments.len() > MAX_SEGMENTS {
+        return Err(ElfError::Unsupported(format!(
+            "{} program headers, which is more than the kernel takes",
+            segments.len()
+        )));
+    }
     if len > CEILING || header.e_phoff > len || header.e_shoff > len {
         return Err(ElfError::damaged("a table lies outside the file"));
     }

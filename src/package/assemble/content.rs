@@ -12,21 +12,29 @@ use crate::{
     elf::{self, EditPlan, PatchedReader, Rpath},
     error::{Context as _, Result},
     package::{
+        devel_manifest,
         origin::Origin,
         plan::Source,
-        sdk_manifest,
         sdk_tree::{SdkEntry, SdkTree},
     },
-    relpath::RelPath,
     version::Version,
 };
 
 pub(super) enum Content {
     Bytes(Arc<[u8]>),
-    File { path: PathBuf, len: u64 },
+    File {
+        path: PathBuf,
+        len: u64,
+    },
     /// A file with a new run path. The plan is small, whatever the size of the file.
-    Patched { path: PathBuf, plan: EditPlan },
-    Tar { plan: TarPlan, files: Arc<[Option<Content>]> },
+    Patched {
+        path: PathBuf,
+        plan: EditPlan,
+    },
+    Tar {
+        plan: TarPlan,
+        files: Arc<[Option<Content>]>,
+    },
 }
 
 impl Content {
@@ -43,24 +51,40 @@ impl Content {
     }
 
     fn file(origin: &Origin) -> Self {
-        Self::File { path: origin.path.clone(), len: origin.len }
+        Self::File {
+            path: origin.path.clone(),
+            len: origin.len,
+        }
     }
 
     fn patched(origin: &Origin, rpath: &Rpath) -> Result<Self> {
         let file = FileAt::open(&origin.path)?;
         let plan = elf::plan_rpath(&file, rpath)
             .with_context(|| format!("plan a new run path for `{}`", origin.path.display()))?;
-        Ok(if plan.is_noop() { Self::file(origin) } else { Self::Patched { path: origin.path.clone(), plan } })
+        Ok(if plan.is_noop() {
+            Self::file(origin)
+        } else {
+            Self::Patched {
+                path: origin.path.clone(),
+                plan,
+            }
+        })
     }
 
     fn tar(tree: &SdkTree, mtime: u64) -> Result<Self> {
         let (mut entries, mut files) = (Vec::new(), Vec::new());
         for (path, entry) in tree.ordered() {
             let content = sdk_content(entry)?;
-            entries.push(TarEntry { path: tree.top.join(path), kind: tar_kind(entry, content.as_ref()) });
+            entries.push(TarEntry {
+                path: tree.top.join(path),
+                kind: tar_kind(entry, content.as_ref()),
+            });
             files.push(content);
         }
-        Ok(Self::Tar { plan: TarPlan::new(entries, mtime)?, files: files.into() })
+        Ok(Self::Tar {
+            plan: TarPlan::new(entries, mtime)?,
+            files: files.into(),
+        })
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -77,8 +101,7 @@ impl Content {
             Self::Bytes(bytes) => Box::new(Cursor::new(Arc::clone(bytes))),
             Self::File { path, .. } => Box::new(open(path)?),
             Self::Patched { path, plan } => {
-                let reader = PatchedReader::new(FileAt::open(path)?, plan.clone());
-                Box::new(reader.with_context(|| format!("apply a new run path to `{}`", path.display()))?)
+                Box::new(PatchedReader::new(FileAt::open(path)?, plan.clone()))
             }
             Self::Tar { plan, files } => {
                 let files = Arc::clone(files);
@@ -98,8 +121,16 @@ fn open(path: &Path) -> Result<fs_err::File> {
 /// The content of a file of the tree; nothing else has any.
 fn sdk_content(entry: &SdkEntry) -> Result<Option<Content>> {
     Ok(match entry {
-        SdkEntry::File { origin, rpath: Some(rpath), .. } => Some(Content::patched(origin, rpath)?),
-        SdkEntry::File { origin, rpath: None, .. } => Some(Content::file(origin)),
+        SdkEntry::File {
+            origin,
+            rpath: Some(rpath),
+            ..
+        } => Some(Content::patched(origin, rpath)?),
+        SdkEntry::File {
+            origin,
+            rpath: None,
+            ..
+        } => Some(Content::file(origin)),
         SdkEntry::Empty => Some(Content::Bytes(Arc::from([]))),
         SdkEntry::Directory | SdkEntry::Shipped(_) | SdkEntry::Link(_) => None,
     })
@@ -113,21 +144,25 @@ fn tar_kind(entry: &SdkEntry, content: Option<&Content>) -> TarKind {
             len: content.map_or(0, Content::len),
             executable: *mode == crate::wheel::Mode::Executable,
         },
-        SdkEntry::Empty => TarKind::File { len: 0, executable: false },
+        SdkEntry::Empty => TarKind::File {
+            len: 0,
+            executable: false,
+        },
     }
 }
 
 fn manifest(tree: &SdkTree, version: &Version) -> Result<String> {
-    let mut entries: Vec<(&RelPath, sdk_manifest::Entry)> = Vec::new();
+    let mut members = Vec::new();
     for (path, entry) in tree.ordered() {
-        let counted = match entry {
-            SdkEntry::Directory => sdk_manifest::Entry::Directory,
-            SdkEntry::Shipped(text) | SdkEntry::Link(text) => sdk_manifest::Entry::Link(text.clone()),
+        let member = match entry {
+            SdkEntry::Directory => devel_manifest::Member::Directory,
+            SdkEntry::Shipped(text) | SdkEntry::Link(text) => devel_manifest::Member::Link { text },
             SdkEntry::File { .. } | SdkEntry::Empty => {
-                sdk_manifest::Entry::File(sdk_content(entry)?.map_or(0, |content| content.len()))
+                let len = sdk_content(entry)?.map_or(0, |content| content.len());
+                devel_manifest::Member::File { len }
             }
         };
-        entries.push((path, counted));
+        members.push((path, member));
     }
-    Ok(sdk_manifest::render(version, entries.iter().map(|(path, entry)| (*path, entry))))
+    Ok(devel_manifest::render(&version.to_string(), members))
 }

@@ -1,0 +1,101 @@
+//! The facts of a file that only its content tells.
+
+use std::{io, path::Path, sync::Arc};
+
+use crate::{
+    artifact::tree::{FileAt, FileFacts, FileKind, Mode},
+    elf::{self, ElfError, ReadAt},
+    error::Result,
+    relpath::RelPath,
+};
+
+const ELF: &[u8] = b"\x7fELF";
+const STATIC_LIBRARY: &[u8] = b"!<arch>\n";
+const SCRIPT: &[u8] = b"#!";
+
+/// What a file is, as far as its name or its content tells.
+struct Content {
+    kind: FileKind,
+    elf: Option<elf::Facts>,
+    damage: Option<String>,
+    script: bool,
+}
+
+impl From<FileKind> for Content {
+    fn from(kind: FileKind) -> Self {
+        Self {
+            kind,
+            elf: None,
+            damage: None,
+            script: false,
+        }
+    }
+}
+
+/// Opens the file only if its name does not say what it is.
+pub(super) fn facts(path: &RelPath, source: &Path, len: u64, mode: Mode) -> Result<FileFacts> {
+    let content = match FileKind::of_name(path.file_name()) {
+        Some(kind) => kind.into(),
+        None => read(&FileAt::open(source)?)?,
+    };
+    // Elsewhere there is no mode to say so.
+    let runs = content.kind == FileKind::Executable || content.script;
+    let executable = if cfg!(unix) { mode.executable } else { runs };
+    Ok(FileFacts {
+        len,
+        mode: Mode { executable, ..mode },
+        kind: content.kind,
+        elf: content.elf.map(Arc::new),
+        damage: content.damage.map(Into::into),
+    })
+}
+
+fn read(file: &impl ReadAt) -> Result<Content> {
+    let mut head = [0; 8];
+    let read = read_head(file, &mut head)?;
+    let (head, _) = head.split_at(read);
+    if head.starts_with(ELF) {
+        return read_elf(file);
+    }
+    let kind = if head == STATIC_LIBRARY {
+        FileKind::Archive
+    } else {
+        FileKind::Other
+    };
+    Ok(Content {
+        script: head.starts_with(SCRIPT),
+        ..kind.into()
+    })
+}
+
+/// Damage is a fact: the file may belong to tests, or to nothing that is shipped.
+fn read_elf(file: &impl ReadAt) -> Result<Content> {
+    let damage = match elf::read(file) {
+        Ok(Some(facts)) => {
+            return Ok(Content {
+                elf: Some(facts.clone()),
+                ..FileKind::of_elf(facts.kind).into()
+            });
+        }
+        Ok(None) => None,
+        Err(ElfError::Io(error)) if error.kind() != io::ErrorKind::UnexpectedEof => {
+            return Err(error.into());
+        }
+        Err(error) => Some(error.to_string()),
+    };
+    Ok(Content {
+        damage,
+        ..FileKind::Other.into()
+    })
+}
+
+fn read_head(file: &impl ReadAt, head: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while let Some(rest) = head.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(done as u64, rest)? {
+            0 => break,
+            read => done += read,
+        }
+    }
+    Ok(done)
+}

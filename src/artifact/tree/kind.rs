@@ -1,0 +1,67 @@
+//! What a file is to the packager: its name decides, then its content.
+
+use crate::elf;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FileKind {
+    /// Text by its name; other text is `Other`.
+    Text,
+    /// Device code by its name, whatever it contains.
+    Hsaco,
+    /// A static library.
+    Archive,
+    Executable,
+    SharedObject,
+    Other,
+}
+
+impl FileKind {
+    /// The kind that a name alone decides, on every platform. Case counts.
+    pub fn of_name(name: &str) -> Option<Self> {
+        // The last dot of a hidden file begins no suffix.
+        let (stem, suffix) = name.rsplit_once('.')?;
+        match suffix {
+            _ if stem.is_empty() => None,
+            "txt" | "h" | "hpp" => Some(Self::Text),
+            "hsaco" | "co" => Some(Self::Hsaco),
+            "lib" => Some(Self::Archive),
+            "exe" => Some(Self::Executable),
+            _ => None,
+        }
+    }
+
+    /// Whether a dynamic loader may come by.
+    pub fn is_loaded(self) -> bool {
+        matches!(self, Self::Executable | Self::SharedObject)
+    }
+
+    /// The kind of an ELF file whose name decides nothing.
+    pub(super) fn of_elf(kind: elf::Kind) -> Self {
+        match kind {
+            elf::Kind::Executable => Self::Executable,
+            elf::Kind::SharedObject => Self::SharedObject,
+            elf::Kind::Other => Self::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_names_decide_and_case_counts() {
+        let kind = FileKind::of_name;
+        assert_eq!(kind("a.txt"), Some(FileKind::Text));
+        assert_eq!(kind("a.b.hpp"), Some(FileKind::Text));
+        assert_eq!(kind("Kernels.so-000-gfx942.hsaco"), Some(FileKind::Hsaco));
+        assert_eq!(kind("a.co"), Some(FileKind::Hsaco));
+        assert_eq!(kind("a.lib"), Some(FileKind::Archive));
+        assert_eq!(kind("a.exe"), Some(FileKind::Executable));
+        for name in [
+            "a.TXT", "a.so", "a.a", "a.dll", "txt", ".h", "a.", "a.h.in", "a.cpp",
+        ] {
+            assert_eq!(kind(name), None, "{name}");
+        }
+    }
+}

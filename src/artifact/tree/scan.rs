@@ -1,0 +1,158 @@
+//! From a directory to facts: list, walk, read, and work out where links end.
+
+use std::{collections::HashMap, num::NonZeroUsize, path::Path, sync::Arc};
+
+use crate::{
+    artifact::{
+        resolve::{End, Node, resolve},
+        tree::{
+            Artifact, ArtifactTree, Content, FileFacts, LinkEnd, Skipped, TreeFile, below,
+            facts::facts,
+            list::{Listed, list},
+            parallel::in_parallel,
+            walk::{Found, What, walk},
+        },
+    },
+    error::{Context, Error, Hint, Result, Stop, anyhow},
+    relpath::RelPath,
+};
+
+/// What was found in a base directory, with the facts of the files.
+type Contents = Vec<(Found, Option<FileFacts>)>;
+
+impl ArtifactTree {
+    /// Reads the artifacts in a directory, on `jobs` threads.
+    ///
+    /// A directory without any is an error.
+    pub fn scan(directory: &Path, jobs: NonZeroUsize, stop: &Stop) -> Result<Self> {
+        let directory = std::path::absolute(directory)
+            .with_context(|| format!("scan `{}`", directory.display()))?;
+        let (listed, skipped) = list(&directory)?;
+        if listed.is_empty() {
+            return Err(nothing_found(&directory, &skipped))
+                .hint("`rocwheel fetch` puts artifacts there");
+        }
+        let mut contents = contents(&listed, jobs, stop)?.into_iter();
+        let artifacts = listed
+            .into_iter()
+            .map(|listed| {
+                let basedirs: Vec<_> = listed.basedirs.into_iter().map(Arc::new).collect();
+                let files = basedirs.iter().zip(contents.by_ref());
+                Artifact {
+                    name: listed.name,
+                    files: files
+                        .flat_map(|(at, contents)| files_in(at, contents))
+                        .collect(),
+                    basedirs,
+                }
+            })
+            .collect();
+        Ok(Self {
+            directory,
+            artifacts,
+            skipped,
+        })
+    }
+}
+
+/// The contents of every base directory of every artifact, in that order.
+fn contents(listed: &[Listed], jobs: NonZeroUsize, stop: &Stop) -> Result<Vec<Contents>> {
+    let tops: Vec<_> = listed
+        .iter()
+        .flat_map(|artifact| {
+            let tops = artifact.basedirs.iter();
+            tops.map(|basedir| below(&artifact.directory, basedir))
+        })
+        .collect();
+    let walked = in_parallel(jobs, &tops, stop, |top| walk(top))?;
+    let lens: Vec<usize> = walked.iter().map(Vec::len).collect();
+    let found: Vec<Found> = walked.into_iter().flatten().collect();
+    let facts = in_parallel(jobs, &found, stop, facts_of)?;
+    let mut all = found.into_iter().zip(facts);
+    Ok(lens
+        .into_iter()
+        .map(|len| all.by_ref().take(len).collect())
+        .collect())
+}
+
+fn facts_of(found: &Found) -> Result<Option<FileFacts>> {
+    match found.what {
+        What::File { len, mode } => facts(&found.path, &found.source, len, mode).map(Some),
+        What::Directory | What::Link(_) => Ok(None),
+    }
+}
+
+/// The files of a base directory, each link with its end.
+fn files_in(basedir: &Arc<RelPath>, contents: Contents) -> Vec<TreeFile> {
+    let by_path: HashMap<&str, &(Found, Option<FileFacts>)> = contents
+        .iter()
+        .map(|entry| (entry.0.path.as_str(), entry))
+        .collect();
+    let what: Vec<Content> = contents
+        .iter()
+        .map(|(found, facts)| match (&found.what, facts) {
+            (What::Link(text), _) => Content::Link {
+                end: link_end(&found.path, text, &by_path),
+                text: text.clone(),
+            },
+            (_, Some(facts)) => Content::File(facts.clone()),
+            (_, None) => Content::Directory,
+        })
+        .collect();
+    contents
+        .into_iter()
+        .zip(what)
+        .map(|((found, _), content)| TreeFile {
+            path: found.path,
+            basedir: Arc::clone(basedir),
+            source: found.source,
+            content,
+        })
+        .collect()
+}
+
+fn link_end(
+    path: &RelPath,
+    text: &str,
+    by_path: &HashMap<&str, &(Found, Option<FileFacts>)>,
+) -> LinkEnd {
+    let node = |path: &str| {
+        by_path.get(path).map(|(found, _)| match &found.what {
+            What::Directory => Node::Directory,
+            What::File { .. } => Node::File,
+            What::Link(text) => Node::Link(text),
+        })
+    };
+    match resolve(path, text, node) {
+        End::Outside => LinkEnd::Escapes,
+        End::Missing => LinkEnd::Dangling,
+        End::Directory => LinkEnd::Directory,
+        End::File(path) => match by_path.get(path.as_str()) {
+            Some((found, Some(facts))) => LinkEnd::File {
+                source: found.source.clone(),
+                facts: facts.clone(),
+                path,
+            },
+            _ => LinkEnd::Dangling,
+        },
+    }
+}
+
+fn nothing_found(directory: &Path, skipped: &[Skipped]) -> Error {
+    let directory = directory.display();
+    match skipped {
+        [] => anyhow!("no artifacts in `{directory}`, which is empty"),
+        [first, rest @ ..] => anyhow!(
+            "no artifacts in `{directory}`; `{}`: {}{}",
+            first.name,
+            first.reason,
+            match rest.len() {
+                0 => String::new(),
+                more => format!(" (and {more} more)"),
+            }
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+//! The address of a directory on this machine.
+
+use std::path::{Component, Path, Prefix};
+
+use fs_err as fs;
+
+use crate::{
+    error::{Context as _, Result, anyhow, bail},
+    index::Urls,
+    location::percent_encode,
+};
+
+/// The addresses of a set that lies in a directory, or will.
+pub fn local_urls(directory: &Path) -> Result<Urls> {
+    // Without links and `..`; a directory that is still to be made has them as they were given.
+    let absolute = fs::canonicalize(directory).or_else(|_| std::path::absolute(directory));
+    let absolute = absolute.with_context(|| format!("find `{}`", directory.display()))?;
+    Ok(file_url(&absolute)?.parse()?)
+}
+
+/// The address of an absolute path.
+fn file_url(path: &Path) -> Result<String> {
+    let mut url = String::from("file://");
+    for component in path.components() {
+        match component {
+            Component::Prefix(prefix) => match prefix.kind() {
+                Prefix::Disk(letter) | Prefix::VerbatimDisk(letter) => {
+                    url.push('/');
+                    url.push(char::from(letter));
+                    url.push(':');
+                }
+                _ => bail!("a network path has no address: `{}`", path.display()),
+            },
+            Component::RootDir => {}
+            Component::Normal(name) => {
+                let name = name.to_str();
+                let name = name.ok_or_else(|| anyhow!("not Unicode: `{}`", path.display()))?;
+                url.push('/');
+                url.push_str(&percent_encode(name));
+            }
+            Component::CurDir | Component::ParentDir => {
+                bail!("not a direct path: `{}`", path.display());
+            }
+        }
+    }
+    Ok(url + "/")
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_becomes_an_address_whatever_is_in_it() {
+        let url = file_url(Path::new("/tmp/a b+c%41/é'\"<x>#?/python")).unwrap();
+        insta::assert_snapshot!(url, @"file:///tmp/a%20b%2Bc%2541/%C3%A9%27%22%3Cx%3E%23%3F/python/");
+        assert!(url.parse::<Urls>().is_ok());
+        assert_eq!(file_url(Path::new("/")).unwrap(), "file:///");
+        assert!(file_url(Path::new("/a/../b")).is_err());
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_yet_has_an_address() {
+        let here = fs::canonicalize(".").unwrap();
+        let urls = local_urls(Path::new("not/yet there")).unwrap();
+        let expected = file_url(&here).unwrap() + "not/yet%20there/";
+        assert_eq!(urls.to_string(), expected);
+    }
+}

@@ -1,0 +1,115 @@
+//! The arguments of `upload`, and what they come to.
+
+use std::path::PathBuf;
+
+use clap::ArgGroup;
+
+use super::{
+    destination::{Destination, local},
+    plan::Others,
+};
+use crate::{
+    commands::args::RunArgs,
+    error::{Hint as _, Result, anyhow, ensure},
+    index::Identity,
+    run::{ArtifactGroup, Origin, RunContext, RunFacts, RunId, RunReference},
+};
+
+/// Publish a package set and its index where its run keeps them
+///
+/// The set goes to {external_repo}{run_id}-{platform}/python/{artifact_group}/: the packages and
+/// their metadata first, then the pages of the index, then its root. Bytes that are there already
+/// are left alone; other bytes under the same name are an error, and nothing is changed.
+#[derive(Debug, clap::Args)]
+#[command(group = ArgGroup::new("set").required(true))]
+pub struct Args {
+    /// The directory that `build` wrote: packages are in it, or in its `dist`
+    #[arg(long, value_name = "DIR", env = "ROCWHEEL_PACKAGES_DIR")]
+    pub packages_dir: PathBuf,
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// The family that the set is for, which names its directory
+    #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP", group = "set")]
+    pub artifact_group: Option<ArtifactGroup>,
+    /// The set is for all targets, and has no directory of its own below `python/`
+    #[arg(long, env = "ROCWHEEL_MULTI_TARGET", group = "set")]
+    pub multi_target: bool,
+    /// Write to this directory, laid out as the bucket would be
+    #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
+    pub output_dir: Option<PathBuf>,
+    /// Replace packages that are there with other bytes
+    #[arg(long, env = "ROCWHEEL_OVERWRITE")]
+    pub overwrite: bool,
+    /// Say what would be written, and write nothing
+    #[arg(long, env = "ROCWHEEL_DRY_RUN")]
+    pub dry_run: bool,
+    /// Append step outputs to this file
+    #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
+    pub github_output: Option<PathBuf>,
+}
+
+impl Args {
+    pub fn others(&self) -> Others {
+        if self.overwrite {
+            Others::Replace
+        } else {
+            Others::Refuse
+        }
+    }
+
+    /// What the set says it was built from, completed by what was asked for.
+    pub fn identity(&self, known: &Identity) -> Result<Identity> {
+        let platform = self.run.platform();
+        let mut identity = known.clone();
+        let check = || -> Result<()> {
+            let built = identity.platform.unwrap_or(platform);
+            ensure!(
+                built == platform,
+                "a set that was built for {built} is to be uploaded for {platform}"
+            );
+            Ok(())
+        };
+        check().hint("pass the right `--platform`")?;
+        identity.platform = Some(platform);
+        if identity.run_id.is_none() {
+            let run = self.run()?;
+            let repository = self.context(&run)?.repository(&run)?;
+            identity.repository = identity.repository.or(Some(repository));
+            identity.run_id = Some(run.id);
+        }
+        Ok(identity)
+    }
+
+    pub fn destination(&self) -> Result<Destination> {
+        let run = self.run()?;
+        let place = self.context(&run)?.place(&run)?;
+        let group = self.artifact_group.clone().unwrap_or_default();
+        let python = place.run(&run.id, self.run.platform()).python(&group);
+        let root = python.root();
+        match &self.output_dir {
+            Some(directory) => local(directory, root.key()),
+            None => Err(anyhow!("uploads to buckets are not there yet: `{root}`"))
+                .hint("pass `--output-dir` to write the same to a directory"),
+        }
+    }
+
+    /// In a directory of one's own, a set need not come from a run.
+    fn run(&self) -> Result<RunReference> {
+        match self.run.run() {
+            Err(_) if self.output_dir.is_some() => Ok(RunId::local().into()),
+            run => run.cloned(),
+        }
+    }
+
+    fn context(&self, run: &RunReference) -> Result<RunContext> {
+        let mut context = self.run.context()?;
+        // For a directory of one's own GitHub is not asked: an unknown run is the repository's.
+        if self.output_dir.is_some() && context.needs_lookup(run)? {
+            context.run = Some(RunFacts {
+                origin: Origin::Own,
+                updated_at: None,
+            });
+        }
+        Ok(context)
+    }
+}

@@ -1,0 +1,3 @@
+//! A plan to files.
+
+mod content;

@@ -1,0 +1,279 @@
+//! `Metadata`: METADATA and PKG-INFO (core metadata 2.4), as data and as text.
+
+use std::{fmt, str::FromStr};
+
+use crate::{
+    version::{InvalidVersion, Version},
+    wheel::{
+        headers::{self, Header, InvalidHeader, InvalidLine, Line},
+        name::{DistName, InvalidDistName},
+    },
+};
+
+#[cfg(test)]
+mod tests;
+
+/// What a distribution says about itself. Fields that nothing here needs are left out of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metadata {
+    pub name: DistName,
+    pub version: Version,
+    pub summary: Option<Line>,
+    pub author: Option<Line>,
+    pub author_email: Option<Line>,
+    /// An SPDX expression, `MIT`.
+    pub license_expression: Option<Line>,
+    /// As seen from `licenses/` in the `.dist-info` directory.
+    pub license_files: Vec<Line>,
+    /// `Label, URL`.
+    pub project_urls: Vec<Line>,
+    pub classifiers: Vec<Line>,
+    pub requires_python: Option<Line>,
+    /// Requirements as PEP 508 writes them.
+    pub requires_dist: Vec<Line>,
+    pub provides_extra: Vec<DistName>,
+    /// The fields that an sdist does not promise to keep.
+    pub dynamic: Vec<Line>,
+    pub description_content_type: Option<Line>,
+    /// The text below the headers.
+    pub description: Option<String>,
+}
+
+/// Why bytes are not a `Metadata`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidMetadata {
+    #[error("metadata that is not UTF-8")]
+    Utf8,
+    #[error(transparent)]
+    Header(#[from] InvalidHeader),
+    #[error("metadata without `{0}`")]
+    Missing(&'static str),
+    #[error("metadata with a second `{0}`")]
+    Twice(String),
+    #[error("metadata of a version that is not known: {0}")]
+    MetadataVersion(Line),
+    #[error("`{field}` of metadata")]
+    Field {
+        field: String,
+        #[source]
+        reason: InvalidField,
+    },
+}
+
+/// Why a value is not what its field holds.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidField {
+    #[error(transparent)]
+    Line(#[from] InvalidLine),
+    #[error(transparent)]
+    Name(#[from] InvalidDistName),
+    #[error(transparent)]
+    Version(#[from] InvalidVersion),
+}
+
+impl Metadata {
+    /// A distribution that says no more than its name and its version.
+    pub fn new(name: DistName, version: Version) -> Self {
+        Self {
+            name,
+            version,
+            summary: None,
+            author: None,
+            author_email: None,
+            license_expression: None,
+            license_files: Vec::new(),
+            project_urls: Vec::new(),
+            classifiers: Vec::new(),
+            requires_python: None,
+            requires_dist: Vec::new(),
+            provides_extra: Vec::new(),
+            dynamic: Vec::new(),
+            description_content_type: None,
+            description: None,
+        }
+    }
+
+    pub fn parse(bytes: &[u8]) -> Result<Self, InvalidMetadata> {
+        let text = str::from_utf8(bytes).map_err(|_| InvalidMetadata::Utf8)?;
+        let (headers, body) = headers::parse(text)?;
+        let headers = Headers(headers);
+        headers.check_version()?;
+        let name = headers.required("Name")?;
+        let version = headers.required("Version")?;
+        let text = match headers.one("Description")? {
+            Some(header) if body.is_empty() => unfold(&header.value),
+            _ => body.to_owned(),
+        };
+        Ok(Self {
+            summary: headers.line("Summary")?,
+            author: headers.line("Author")?,
+            author_email: headers.line("Author-email")?,
+            license_expression: headers.line("License-Expression")?,
+            license_files: headers.all("License-File")?,
+            project_urls: headers.all("Project-URL")?,
+            classifiers: headers.all("Classifier")?,
+            requires_python: headers.line("Requires-Python")?,
+            requires_dist: headers.all("Requires-Dist")?,
+            provides_extra: headers.all("Provides-Extra")?,
+            dynamic: headers.all("Dynamic")?,
+            description_content_type: headers.line("Description-Content-Type")?,
+            description: (!text.is_empty()).then_some(text),
+            ..Self::new(name, version)
+        })
+    }
+
+    /// The extra that a requirement is for, when it is one that is provided.
+    fn extra(&self, requirement: &Line) -> Option<DistName> {
+        extra_of(requirement.as_str()).filter(|extra| self.provides_extra.contains(extra))
+    }
+
+    /// What an extra needs, or what is always needed.
+    fn requirements(&self, extra: Option<&DistName>) -> impl Iterator<Item = &Line> {
+        self.requires_dist
+            .iter()
+            .filter(move |requirement| self.extra(requirement).as_ref() == extra)
+    }
+}
+
+/// The headers of one file.
+struct Headers(Vec<Header>);
+
+impl Headers {
+    /// A newer minor version only adds fields; a newer major one may mean anything.
+    fn check_version(&self) -> Result<(), InvalidMetadata> {
+        let version = self
+            .line("Metadata-Version")?
+            .ok_or(InvalidMetadata::Missing("Metadata-Version"))?;
+        match version.as_str().split_once('.') {
+            Some(("1" | "2", minor)) if minor.bytes().all(|byte| byte.is_ascii_digit()) => Ok(()),
+            _ => Err(InvalidMetadata::MetadataVersion(version)),
+        }
+    }
+
+    fn named(&self, name: &str) -> impl Iterator<Item = &Header> {
+        self.0
+            .iter()
+            .filter(move |header| header.name.eq_ignore_ascii_case(name))
+    }
+
+    fn one(&self, name: &str) -> Result<Option<&Header>, InvalidMetadata> {
+        let mut found = self.named(name);
+        let first = found.next();
+        match found.next() {
+            None => Ok(first),
+            Some(_) => Err(InvalidMetadata::Twice(name.to_owned())),
+        }
+    }
+
+    fn line(&self, name: &str) -> Result<Option<Line>, InvalidMetadata> {
+        self.one(name)?
+            .and_then(|header| value(header).transpose())
+            .transpose()
+    }
+
+    fn required<T>(&self, name: &'static str) -> Result<T, InvalidMetadata>
+    where
+        T: FromStr<Err: Into<InvalidField>>,
+    {
+        let line = self.line(name)?.ok_or(InvalidMetadata::Missing(name))?;
+        read(name, &line)
+    }
+
+    fn all<T>(&self, name: &str) -> Result<Vec<T>, InvalidMetadata>
+    where
+        T: FromStr<Err: Into<InvalidField>>,
+    {
+        self.named(name)
+            .filter_map(|header| value(header).transpose())
+            .map(|line| read(name, &line?))
+            .collect()
+    }
+}
+
+fn value(header: &Header) -> Result<Option<Line>, InvalidMetadata> {
+    header.line().map_err(|reason| InvalidMetadata::Field {
+        field: header.name.clone(),
+        reason: reason.into(),
+    })
+}
+
+fn read<T>(field: &str, line: &Line) -> Result<T, InvalidMetadata>
+where
+    T: FromStr<Err: Into<InvalidField>>,
+{
+    line.as_str()
+        .parse()
+        .map_err(|reason: T::Err| InvalidMetadata::Field {
+            field: field.to_owned(),
+            reason: reason.into(),
+        })
+}
+
+/// A description that is a header: eight columns of each line but the first are not the text's.
+fn unfold(value: &str) -> String {
+    let lines: Vec<&str> = value
+        .split('\n')
+        .map(|line| {
+            line.strip_prefix("       |")
+                .or_else(|| line.strip_prefix("        "))
+                .unwrap_or(line)
+        })
+        .collect();
+    lines.join("\n")
+}
+
+/// The extra that a requirement's marker asks for: `x` of `a==1; extra == "x"`.
+fn extra_of(requirement: &str) -> Option<DistName> {
+    let (_, marker) = requirement.split_once(';')?;
+    let (_, after) = marker.split_once("extra ==")?;
+    let mut quoted = after.trim_start().split(['"', '\'']);
+    quoted.next().filter(|before| before.is_empty())?;
+    quoted.next()?.parse().ok()
+}
+
+/// The text of the file.
+impl fmt::Display for Metadata {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = |name: &str, value: &dyn fmt::Display| writeln!(f, "{name}: {value}");
+        line("Metadata-Version", &"2.4")?;
+        line("Name", &self.name)?;
+        line("Version", &self.version)?;
+        for (name, value) in [
+            ("Summary", &self.summary),
+            ("Author", &self.author),
+            ("Author-email", &self.author_email),
+            ("License-Expression", &self.license_expression),
+        ] {
+            value.iter().try_for_each(|value| line(name, value))?;
+        }
+        self.project_urls
+            .iter()
+            .try_for_each(|url| line("Project-URL", url))?;
+        self.classifiers
+            .iter()
+            .try_for_each(|classifier| line("Classifier", classifier))?;
+        for (name, value) in [
+            ("Requires-Python", &self.requires_python),
+            ("Description-Content-Type", &self.description_content_type),
+        ] {
+            value.iter().try_for_each(|value| line(name, value))?;
+        }
+        self.license_files
+            .iter()
+            .try_for_each(|path| line("License-File", path))?;
+        self.requirements(None)
+            .try_for_each(|requirement| line("Requires-Dist", requirement))?;
+        for extra in &self.provides_extra {
+            line("Provides-Extra", extra)?;
+            self.requirements(Some(extra))
+                .try_for_each(|requirement| line("Requires-Dist", requirement))?;
+        }
+        self.dynamic
+            .iter()
+            .try_for_each(|field| line("Dynamic", field))?;
+        match &self.description {
+            Some(text) => write!(f, "\n{text}"),
+            None => Ok(()),
+        }
+    }
+}

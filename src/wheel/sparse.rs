@@ -1,0 +1,63 @@
+//! A file for tests that keeps the pages with something in them only, so that it may be huge.
+
+use std::{
+    collections::HashMap,
+    io::{self, Read, Seek, SeekFrom, Write},
+};
+
+const PAGE: usize = 1 << 20;
+static ZEROS: [u8; PAGE] = [0; PAGE];
+
+#[derive(Default)]
+pub(crate) struct Sparse {
+    pages: HashMap<u64, Vec<u8>>,
+    len: u64,
+    at: u64,
+}
+
+impl Sparse {
+    /// The page at the position, the place in it, and how much of `len` it has.
+    fn span(&self, len: usize) -> (u64, usize, usize) {
+        let place = usize::try_from(self.at % PAGE as u64).unwrap();
+        (self.at / PAGE as u64, place, len.min(PAGE - place))
+    }
+}
+
+impl Write for Sparse {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let (page, place, len) = self.span(bytes.len());
+        if self.pages.contains_key(&page) || bytes[..len] != ZEROS[..len] {
+            let page = self.pages.entry(page).or_insert_with(|| ZEROS.to_vec());
+            page[place..place + len].copy_from_slice(&bytes[..len]);
+        }
+        self.at += len as u64;
+        self.len = self.len.max(self.at);
+        Ok(len)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for Sparse {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.len.saturating_sub(self.at)).unwrap();
+        let (page, place, len) = self.span(bytes.len().min(left));
+        let page = self.pages.get(&page).map_or(&ZEROS[..], Vec::as_slice);
+        bytes[..len].copy_from_slice(&page[place..place + len]);
+        self.at += len as u64;
+        Ok(len)
+    }
+}
+
+impl Seek for Sparse {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.at = match to {
+            SeekFrom::Start(at) => at,
+            SeekFrom::End(by) => self.len.checked_add_signed(by).unwrap(),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by).unwrap(),
+        };
+        Ok(self.at)
+    }
+}
