@@ -51,7 +51,7 @@ impl Describer<'_> {
             members.insert(format!("{}/{path}", claim.directory).parse()?, member)?;
         }
         self.add_python(spec, scope.as_ref(), &mut members)?;
-        for (path, member) in claim.members.into_iter() {
+        for (path, member) in claim.members.into_entries() {
             members.insert(format!("{}/{path}", claim.directory).parse()?, member)?;
         }
         self.finish(spec, scope.as_ref(), members, &scripts)

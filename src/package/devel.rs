@@ -81,7 +81,7 @@ fn entry(
     }
 }
 
-/// A file of the tree itself keeps its run path, as DT_RPATH, so that `LD_LIBRARY_PATH` cannot
+/// A file of the tree itself keeps its run path, as `DT_RPATH`, so that `LD_LIBRARY_PATH` cannot
 /// come before it.
 fn own_file(path: &RelPath, found: &Found<'_>, platform: Platform) -> Result<SdkEntry> {
     let elf = found

@@ -1,5 +1,7 @@
 //! Device code of one target, laid over the libraries. Decides; reads nothing, writes nothing.
 
+use std::fmt::Write as _;
+
 use serde_json::json;
 
 use crate::{
@@ -106,7 +108,7 @@ fn escaped(text: &str) -> String {
         } else {
             let mut units = [0; 2];
             for unit in c.encode_utf16(&mut units) {
-                out.push_str(&format!("\\u{unit:04x}"));
+                let _ = write!(out, "\\u{unit:04x}");
             }
         }
     }

@@ -23,4 +23,4 @@ pub mod templates;
 pub use catalog::Catalog;
 pub use naming::{ImportSuffix, Mode, Release};
 pub use plan::{BuildPlan, SdistPlan, WheelPlan};
-pub use planner::{OnCollision, Request, plan};
+pub use planner::{OnCollision, Request, Same, plan};

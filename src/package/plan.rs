@@ -92,7 +92,7 @@ impl Members {
         }
     }
 
-    pub fn into_iter(self) -> impl Iterator<Item = (RelPath, Member)> {
+    pub fn into_entries(self) -> impl Iterator<Item = (RelPath, Member)> {
         self.0.into_iter()
     }
 

@@ -125,7 +125,7 @@ impl<'a> Planner<'a> {
         if self.scopes.is_empty() {
             absent.push(device.name.clone());
         }
-        let describer = self.describer(absent)?;
+        let describer = self.describer(absent);
         self.add_selector_and_devel(&describer, &claims, None)?;
         self.add_wheels(&describer, claims)?;
         Ok(self.plan)
@@ -138,9 +138,10 @@ impl<'a> Planner<'a> {
         absent.push(self.catalog.only(Kind::Device)?.name.clone());
         for spec in self.specs(Kind::Runtime) {
             let families: Vec<Option<Scope>> =
-                match spec.dist_template(Mode::Legacy).is_for_one_scope() {
-                    true => self.scopes.iter().cloned().map(Some).collect(),
-                    false => vec![None],
+                if spec.dist_template(Mode::Legacy).is_for_one_scope() {
+                    self.scopes.iter().cloned().map(Some).collect()
+                } else {
+                    vec![None]
                 };
             let before = claims.len();
             for family in families {
@@ -152,7 +153,7 @@ impl<'a> Planner<'a> {
                 absent.push(spec.name.clone());
             }
         }
-        let mut describer = self.describer(absent)?;
+        let mut describer = self.describer(absent);
         let several = self.scopes.len() > 1;
         let mut families: Vec<Option<Scope>> = self.scopes.iter().cloned().map(Some).collect();
         if families.is_empty() {
@@ -170,8 +171,8 @@ impl<'a> Planner<'a> {
         Ok(self.plan)
     }
 
-    fn describer(&self, absent: Vec<String>) -> Result<Describer<'a>> {
-        Ok(Describer {
+    fn describer(&self, absent: Vec<String>) -> Describer<'a> {
+        Describer {
             catalog: self.catalog,
             release: &self.request.release,
             mode: self.request.mode,
@@ -181,7 +182,7 @@ impl<'a> Planner<'a> {
             absent,
             restricted: None,
             directory: None,
-        })
+        }
     }
 
     fn add_selector_and_devel(

@@ -8,14 +8,14 @@ use crate::{
 
 /// Directories of the core package that run paths lead to, in order.
 #[derive(Clone, Debug)]
-pub struct SearchPath {
+pub(super) struct SearchPath {
     core: String,
     directories: Vec<RelPath>,
 }
 
 impl SearchPath {
     /// `core` is the import name of the core package's files, `_rocm_sdk_core`.
-    pub fn new(core: &str, directories: &[RelPath]) -> Self {
+    pub(super) fn new(core: &str, directories: &[RelPath]) -> Self {
         Self {
             core: core.to_owned(),
             directories: directories.to_vec(),
@@ -26,7 +26,7 @@ impl SearchPath {
     ///
     /// The way leaves the package and enters the core package even when they are the same, so that
     /// it also holds at the same place below `_rocm_sdk_devel`.
-    pub fn extend(&self, path: &RelPath, facts: &Facts) -> Result<Rpath> {
+    pub(super) fn extend(&self, path: &RelPath, facts: &Facts) -> Result<Rpath> {
         let up = "../".repeat(path.depth());
         let added: Vec<String> = self
             .directories
@@ -39,14 +39,14 @@ impl SearchPath {
 }
 
 /// The run path that a file came with.
-pub fn own(path: &RelPath, facts: &Facts) -> Result<Rpath> {
+pub(super) fn own(path: &RelPath, facts: &Facts) -> Result<Rpath> {
     let text = facts.run_path().unwrap_or_default();
     text.parse()
         .with_context(|| format!("read the run path of `{path}`"))
 }
 
 /// Whether a run path means anything in a file: whether a loader will ever look at it.
-pub fn is_searched(facts: &Facts) -> bool {
+pub(super) fn is_searched(facts: &Facts) -> bool {
     facts.machine == Machine::X86_64
         && matches!(facts.kind, Kind::Executable | Kind::SharedObject)
         && (!facts.needed.is_empty() || facts.run_path().is_some())
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
     use crate::elf::{self, write::SharedObject};
 
-    fn facts(library: SharedObject) -> Facts {
+    fn facts(library: &SharedObject) -> Facts {
         elf::read(&library.build()).unwrap().unwrap()
     }
 
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_library_that_needs_nothing_is_left_alone() {
-        assert!(!is_searched(&facts(SharedObject::new("liba.so.1"))));
+        assert!(!is_searched(&facts(&SharedObject::new("liba.so.1"))));
         assert!(is_searched(&facts(
             SharedObject::new("liba.so.1").needs("libb.so")
         )));

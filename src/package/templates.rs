@@ -35,6 +35,14 @@ const ROCM_SDK: &[Text] = texts!("rocm/src/rocm_sdk":
     "_versions.py",
     "py.typed",
     "tests/__init__.py",
+    "tests/base_test.py",
+    "tests/core_test.py",
+    "tests/devel_test.py",
+    "tests/device_test.py",
+    "tests/libraries_test.py",
+    "tests/profiler_test.py",
+    "tests/runner.py",
+    "tests/utils.py",
 );
 
 const ROCM_TOP: &[Text] = texts!("rocm":

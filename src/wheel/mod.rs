@@ -1,5 +1,6 @@
 //! Wheels and source distributions as files: names, metadata, RECORD, and the archives themselves.
 
+pub mod deflate;
 pub mod digest;
 pub mod dist_info;
 pub mod filename;
@@ -20,10 +21,4 @@ pub use metadata::Metadata;
 pub use name::DistName;
 pub use record::Record;
 pub use tag::Tag;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    Regular,
-    Executable,
-}
 pub use writer::{Content, Method, Mode, Timestamp, ZipWriter};

@@ -9,7 +9,6 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-
 from sdk import Sdk
 
 Importer = Callable[[str], ModuleType]
@@ -53,6 +52,6 @@ def load(site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Importer]:
 
 def _forget() -> None:
     for name in list(sys.modules):
-        if name.split(".")[0].lstrip("_").startswith(("rocm_sdk", "rocm_profiler")):
-            if not name.startswith("rocm_sdk_shipped"):
-                del sys.modules[name]
+        top = name.split(".")[0].lstrip("_")
+        if top.startswith(("rocm_sdk", "rocm_profiler")) and top != "rocm_sdk_shipped":
+            del sys.modules[name]

@@ -36,9 +36,7 @@ class Sdk:
     def dist_info(self, package: str, *extra: str) -> bytes:
         lines = [f"__version__ = {self.version!r}", f"PY_PACKAGE_SUFFIX_NONCE = {self.nonce!r}"]
         if self.split:
-            lines.append(
-                'ALL_PACKAGES["libraries"].dist_package_template = "rocm-sdk-libraries"'
-            )
+            lines.append('ALL_PACKAGES["libraries"].dist_package_template = "rocm-sdk-libraries"')
         default = self.default or (min(self.available) if self.available else None)
         if default is not None:
             lines.append(f"DEFAULT_TARGET_FAMILY = {default!r}")
@@ -158,7 +156,7 @@ class Archive:
             ("include", None),
             ("include/hip", None),
             ("include/hip/hip_runtime.h", b"#pragma once\n"),
-            ("include/a,b \"quoted\".h", b"// a name for CSV\n"),
+            ('include/a,b "quoted".h', b"// a name for CSV\n"),
             ("lib", None),
             ("lib/cmake/hip/hip-config.cmake", b"# hip\n"),
             (f"lib/{SONAME}", f"../../{core}/lib/{SONAME}"),

@@ -8,7 +8,6 @@ import warnings
 from pathlib import Path
 
 import pytest
-
 from conftest import Importer
 from sdk import SONAME, Sdk, module, run
 from wheels import uninstall
@@ -38,7 +37,10 @@ def test_the_public_names(installed: Path, load: Importer) -> None:
 
 
 def test_libraries_are_found_in_the_order_of_their_names(installed: Path, load: Importer) -> None:
-    for wheel in (Sdk().core({"lib/libhiprtc.so.7": b""}), Sdk().libraries({"lib/librccl.so.1": b""})):
+    for wheel in (
+        Sdk().core({"lib/libhiprtc.so.7": b""}),
+        Sdk().libraries({"lib/librccl.so.1": b""}),
+    ):
         wheel.unpack(installed)
     found = load("rocm_sdk").find_libraries("rccl", "amdhip64", "hiprtc")
     assert [path.name for path in found] == ["librccl.so.1", SONAME, "libhiprtc.so.7"]
@@ -138,7 +140,9 @@ def test_a_wrong_variable_is_named_with_its_value(
     installed: Path, load: Importer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ROCM_SDK_PRELOAD_LIBRARIES", "nope")
-    with pytest.raises(RuntimeError, match=r"ROCM_SDK_PRELOAD_LIBRARIES='nope'.*unset it") as caught:
+    with pytest.raises(
+        RuntimeError, match=r"ROCM_SDK_PRELOAD_LIBRARIES='nope'.*unset it"
+    ) as caught:
         load("rocm_sdk").initialize_process()
     assert isinstance(caught.value.__cause__, ModuleNotFoundError)
 

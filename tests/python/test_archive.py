@@ -9,7 +9,6 @@ import tarfile
 from pathlib import Path
 
 import pytest
-
 from sdk import ROOT, module
 
 archive_module = module("_archive")
@@ -161,7 +160,9 @@ def test_what_is_no_archive_is_called_damaged(tmp_path: Path, data: bytes) -> No
 
 
 def test_a_compressed_archive_that_is_cut_is_called_damaged(tmp_path: Path) -> None:
-    whole = lzma.compress(tar(tmp_path / "a.tar", (f"{ROOT}/x", tarfile.REGTYPE, b"1")).read_bytes())
+    whole = lzma.compress(
+        tar(tmp_path / "a.tar", (f"{ROOT}/x", tarfile.REGTYPE, b"1")).read_bytes()
+    )
     for size in (0, 10, len(whole) // 2, len(whole) - 1):
         path = tmp_path / f"{size}.tar.xz"
         path.write_bytes(whole[:size])

@@ -10,15 +10,18 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from conftest import Importer
 from sdk import ROOT, Sdk, environment, rocm_sdk, run
 from wheels import Wheel, uninstall
 
 
-def script(site: Path, name: str, *arguments: str, package: str = "rocm_sdk_core") -> subprocess.CompletedProcess[str]:
+def script(
+    site: Path, name: str, *arguments: str, package: str = "rocm_sdk_core"
+) -> subprocess.CompletedProcess[str]:
     """Calls a console script as the launcher of an installer does."""
-    code = f"import sys; sys.argv[0] = {name!r}; from {package}._cli import {name}; sys.exit({name}())"
+    code = (
+        f"import sys; sys.argv[0] = {name!r}; from {package}._cli import {name}; sys.exit({name}())"
+    )
     return run(site, "-c", code, *arguments)
 
 
@@ -183,9 +186,9 @@ def profiler(site: Path, nonce: str = "") -> None:
         f"{root}/libexec/rocprofiler-compute/x.py": b"",
         **Sdk(nonce=nonce).pure("rocm_profiler", "profiler"),
     }
-    Wheel(
-        "rocm-profiler", "10.1.0", files, executables={f"{root}/bin/rocprof-compute"}
-    ).unpack(site)
+    Wheel("rocm-profiler", "10.1.0", files, executables={f"{root}/bin/rocprof-compute"}).unpack(
+        site
+    )
 
 
 @pytest.mark.parametrize("nonce", ["", "_v1"])

@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from sdk import ROOT, SONAME, Archive, Sdk, environment, rocm_sdk
 from wheels import recorded, uninstall
 
@@ -159,7 +158,7 @@ def check_uninstall(site: Path) -> None:
         assert not any(child.name != "RECORD" for child in path.iterdir())
         shutil.rmtree(path)
     left = [path for path in site.glob(f"{ROOT}*") if any(p.is_file() for p in path.rglob("*"))]
-    assert not [path for path in left if list(path.rglob("*"))[0].name != ".RECORD.part"]
+    assert not [path for path in left if next(iter(path.rglob("*"))).name != ".RECORD.part"]
 
 
 def check_complete(site: Path) -> None:

@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-
 from conftest import Importer
 from sdk import ROOT, Archive, Sdk, rocm_sdk, run
 from wheels import record_of, recorded, uninstall
@@ -63,9 +62,7 @@ def test_uninstalling_a_target_removes_its_files_only(root: Path, load: Importer
     assert settle(root, load) == 0
 
 
-def test_uninstalling_a_device_package_leaves_working_libraries(
-    root: Path, load: Importer
-) -> None:
+def test_uninstalling_a_device_package_leaves_working_libraries(root: Path, load: Importer) -> None:
     # Both packages once owned the same `__init__.py`.
     uninstall(root.parent, "rocm-sdk-device-gfx942")
     assert (root.parent / "_rocm_sdk_libraries/__init__.py").is_file()
@@ -73,16 +70,12 @@ def test_uninstalling_a_device_package_leaves_working_libraries(
         assert not name.endswith("__init__.py")
 
 
-def test_a_libraries_package_without_its_init_is_still_found(
-    root: Path, load: Importer
-) -> None:
+def test_a_libraries_package_without_its_init_is_still_found(root: Path, load: Importer) -> None:
     (root.parent / "_rocm_sdk_libraries/__init__.py").unlink()
     (root.parent / "_rocm_sdk_libraries/lib/librocblas.so.5").rename(
         root.parent / "_rocm_sdk_libraries/lib/libhipblas.so.3"
     )
-    assert [path.name for path in load("rocm_sdk").find_libraries("hipblas")] == [
-        "libhipblas.so.3"
-    ]
+    assert [path.name for path in load("rocm_sdk").find_libraries("hipblas")] == ["libhipblas.so.3"]
 
 
 @pytest.mark.parametrize(
@@ -177,9 +170,7 @@ def test_reinstalled_development_files_get_their_device_files_back(
         ("lib/x.co", "hip/self"),
     ],
 )
-def test_a_list_that_leads_outside_is_ignored(
-    root: Path, relpath: str, target: str
-) -> None:
+def test_a_list_that_leads_outside_is_ignored(root: Path, relpath: str, target: str) -> None:
     site = root.parent
     evil = Sdk().device("gfx906", [], links=[{"relpath": relpath, "target": target}])
     evil.unpack(site)

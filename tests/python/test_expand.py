@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from conftest import Importer
 from sdk import ROOT, SONAME, Archive, Sdk, rocm_sdk, run
 from wheels import record_of, recorded, uninstall

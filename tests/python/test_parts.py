@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from sdk import module
 
 records = module("_record")
@@ -92,9 +91,7 @@ def test_a_record_that_is_no_text_is_damaged(tmp_path: Path) -> None:
         ("not a version", "10.1.0", False),
     ],
 )
-def test_versions_are_compared_without_their_post_release(
-    one: str, other: str, same: bool
-) -> None:
+def test_versions_are_compared_without_their_post_release(one: str, other: str, same: bool) -> None:
     assert versions.same_release(one, other) is same
     assert versions.same_release(other, one) is same
 
@@ -150,5 +147,7 @@ def test_installed_packages_are_read_from_the_disk_each_time(tmp_path: Path) -> 
     add("~ocm_sdk_core-1.0", None)
     found = [(package.name, package.version) for package in installs.installed(tmp_path)]
     assert found == [("rocm-sdk-core", "2.0+a.b"), ("rocm-sdk-device-gfx942", "1.0")]
-    assert installs.find(tmp_path, "rocm_sdk.core").directory.name == "Rocm.SDK_Core-2.0+a.b.dist-info"
+    assert (
+        installs.find(tmp_path, "rocm_sdk.core").directory.name == "Rocm.SDK_Core-2.0+a.b.dist-info"
+    )
     assert installs.find(tmp_path, "rocm") is None

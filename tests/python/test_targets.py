@@ -11,7 +11,6 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-
 from sdk import Sdk
 
 Loader = Callable[[Sdk], ModuleType]
@@ -339,7 +338,7 @@ def test_hostile_texts_stay_texts(info: Loader, tmp_path: Path) -> None:
     evil = "'); import os; os.mkdir('pwned') #\n\\"
     module = info(Sdk(version=evil, available=[evil]))
     assert module.__version__ == evil
-    assert module.AVAILABLE_TARGET_FAMILIES == [evil]
+    assert [evil] == module.AVAILABLE_TARGET_FAMILIES
     assert not (Path.cwd() / "pwned").exists()
     assert os.sep in str(tmp_path)
     assert sys.version_info >= (3, 10)

@@ -1,6 +1,6 @@
 //! The address of a directory on this machine.
 
-use std::path::{Component, Path, Prefix};
+use std::path::{Component, Path, PathBuf, Prefix};
 
 use fs_err as fs;
 
@@ -12,10 +12,19 @@ use crate::{
 
 /// The addresses of a set that lies in a directory, or will.
 pub fn local_urls(directory: &Path) -> Result<Urls> {
-    // Without links and `..`; a directory that is still to be made has them as they were given.
-    let absolute = fs::canonicalize(directory).or_else(|_| std::path::absolute(directory));
-    let absolute = absolute.with_context(|| format!("find `{}`", directory.display()))?;
-    Ok(file_url(&absolute)?.parse()?)
+    let wanted = std::path::absolute(directory);
+    let wanted = wanted.with_context(|| format!("find `{}`", directory.display()))?;
+    Ok(file_url(&resolved(&wanted))?.parse()?)
+}
+
+/// The path without links and `..`, as far as there is something.
+fn resolved(path: &Path) -> PathBuf {
+    for above in path.ancestors() {
+        if let (Ok(above), Ok(below)) = (fs::canonicalize(above), path.strip_prefix(above)) {
+            return above.join(below);
+        }
+    }
+    path.to_owned()
 }
 
 /// The address of an absolute path.
@@ -62,8 +71,10 @@ mod tests {
     #[test]
     fn a_directory_that_is_not_there_yet_has_an_address() {
         let here = fs::canonicalize(".").unwrap();
-        let urls = local_urls(Path::new("not/yet there")).unwrap();
         let expected = file_url(&here).unwrap() + "not/yet%20there/";
-        assert_eq!(urls.to_string(), expected);
+        for path in ["not/yet there", "./src/../not/yet there/"] {
+            let urls = local_urls(Path::new(path)).unwrap();
+            assert_eq!(urls.to_string(), expected);
+        }
     }
 }

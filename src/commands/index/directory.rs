@@ -182,7 +182,7 @@ impl Known {
             size: found.len(),
             sha256,
             upload_time: None,
-            metadata: facts.metadata,
+            metadata: facts.sidecar,
             requires_python: facts.requires_python,
             yanked: None,
         };

@@ -1,7 +1,7 @@
 //! What a package says about itself, in its file name and in its metadata.
 
 use std::{
-    io::{self, Read},
+    io::{self, Read, Seek},
     path::Path,
 };
 
@@ -9,16 +9,16 @@ use flate2::read::GzDecoder;
 use fs_err as fs;
 
 use crate::{
-    error::{Context as _, Result, anyhow, ensure},
+    error::{Context as _, Result, bail, ensure},
     index::Sidecar,
     version::Version,
-    wheel::{DistName, SdistFilename, WheelFilename},
+    wheel::{DistName, Metadata, SdistFilename, WheelFilename},
 };
 
 /// Metadata is a page of text; more is not metadata.
 const LONGEST_METADATA: u64 = 16 << 20;
-/// PKG-INFO is among the first members of an sdist, and an sdist of ours is small.
-const LONGEST_SDIST: u64 = 1 << 30;
+/// PKG-INFO is among the first members of an sdist; what comes this late is not looked for.
+const LONGEST_SEARCH: u64 = 1 << 30;
 
 /// What an index tells of a package.
 #[derive(Debug)]
@@ -27,69 +27,81 @@ pub(super) struct Facts {
     pub(super) version: Version,
     pub(super) requires_python: Option<String>,
     /// Of a wheel only: an sdist's metadata need not be that of what is built from it.
-    pub(super) metadata: Option<Sidecar>,
+    pub(super) sidecar: Option<Sidecar>,
 }
 
+/// Reads a package by the rules of its kind, which its name tells.
 pub(super) fn read(path: &Path, name: &str) -> Result<Facts> {
     let file = io::BufReader::new(fs::File::open(path)?);
-    let (project, version, text, metadata) = if Path::new(name).extension() == Some("whl".as_ref())
-    {
-        let name: WheelFilename = name.parse()?;
-        let text = wheel_metadata(file).context("read METADATA")?;
-        let sidecar = Sidecar::new(text.clone());
-        (
-            name.name().clone(),
-            name.version().clone(),
-            text,
-            Some(sidecar),
-        )
+    if Path::new(name).extension() == Some("whl".as_ref()) {
+        of_wheel(&name.parse()?, file)
     } else {
-        let name: SdistFilename = name.parse()?;
-        let text = sdist_metadata(file, name.top()).context("read PKG-INFO")?;
-        (name.name().clone(), name.version().clone(), text, None)
-    };
-    let inside = header(&text, "Name")?.context("no `Name` in the metadata")?;
+        of_sdist(&name.parse()?, file)
+    }
+}
+
+fn of_wheel(name: &WheelFilename, file: impl Read + Seek) -> Result<Facts> {
+    let text = wheel_metadata(file).context("read METADATA")?;
+    let mut facts = facts(&text, name.name(), name.version())?;
+    facts.sidecar = Some(Sidecar::new(text));
+    Ok(facts)
+}
+
+fn of_sdist(name: &SdistFilename, file: impl Read) -> Result<Facts> {
+    let text = sdist_metadata(file, name.top()).context("read PKG-INFO")?;
+    facts(&text, name.name(), name.version())
+}
+
+/// The metadata decides; the name has to say the same, because installers believe it first.
+fn facts(text: &[u8], project: &DistName, version: &Version) -> Result<Facts> {
+    let inside = Metadata::parse(text)?;
     ensure!(
-        inside.parse::<DistName>()? == project,
-        "another project by its metadata than by its name: `{inside}`"
+        inside.name == *project,
+        "its metadata is that of another project: `{}`",
+        inside.name
     );
-    let inside = header(&text, "Version")?.context("no `Version` in the metadata")?;
     ensure!(
-        inside.parse::<Version>()? == version,
-        "another version by its metadata than by its name: `{inside}`"
+        inside.version == *version,
+        "its metadata is that of another version: `{}`",
+        inside.version
     );
     Ok(Facts {
-        project,
-        version,
-        requires_python: header(&text, "Requires-Python")?,
-        metadata,
+        project: inside.name,
+        version: inside.version,
+        requires_python: inside.requires_python.map(|line| line.as_str().to_owned()),
+        sidecar: None,
     })
 }
 
-fn wheel_metadata(file: io::BufReader<fs::File>) -> Result<Vec<u8>> {
+fn wheel_metadata(file: impl Read + Seek) -> Result<Vec<u8>> {
     let mut archive = zip::ZipArchive::new(file)?;
     let is_metadata = |name: &str| {
-        name.split_once('/')
-            .is_some_and(|(top, rest)| top.ends_with(".dist-info") && rest == "METADATA")
+        let parts = name.split_once('/');
+        parts.is_some_and(|(top, rest)| top.ends_with(".dist-info") && rest == "METADATA")
     };
-    let name = archive
+    let names: Vec<String> = archive
         .file_names()
         .filter_map(Result::ok)
-        .find(|name| is_metadata(name))
-        .context("no METADATA")?
-        .into_owned();
-    bounded(archive.by_name(&name)?)
+        .filter(|name| is_metadata(name))
+        .map(std::borrow::Cow::into_owned)
+        .collect();
+    match names.as_slice() {
+        [name] => bounded(archive.by_name(name)?),
+        [] => bail!("no `*.dist-info/METADATA`"),
+        [one, other, ..] => bail!("two of them: `{one}` and `{other}`"),
+    }
 }
 
-fn sdist_metadata(file: io::BufReader<fs::File>, top: &str) -> Result<Vec<u8>> {
-    let mut archive = tar::Archive::new(GzDecoder::new(file).take(LONGEST_SDIST));
+fn sdist_metadata(file: impl Read, top: &str) -> Result<Vec<u8>> {
+    let wanted = format!("{top}/PKG-INFO");
+    let mut archive = tar::Archive::new(GzDecoder::new(file).take(LONGEST_SEARCH));
     for entry in archive.entries()? {
         let entry = entry?;
-        if entry.path()? == Path::new(top).join("PKG-INFO") {
+        if *entry.path_bytes() == *wanted.as_bytes() {
             return bounded(entry);
         }
     }
-    Err(anyhow!("no `{top}/PKG-INFO`"))
+    bail!("no `{wanted}`")
 }
 
 fn bounded(reader: impl Read) -> Result<Vec<u8>> {
@@ -102,13 +114,118 @@ fn bounded(reader: impl Read) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn header(text: &[u8], name: &str) -> Result<Option<String>> {
-    let text = std::str::from_utf8(text)?;
-    let headers = text.lines().take_while(|line| !line.is_empty());
-    let mut values = headers.filter_map(|line| {
-        let (key, value) = line.split_once(':')?;
-        key.eq_ignore_ascii_case(name)
-            .then(|| value.trim().to_owned())
-    });
-    Ok(values.next())
+#[cfg(test)]
+mod tests {
+    use std::io::{Cursor, Write as _};
+
+    use flate2::{Compression, write::GzEncoder};
+
+    use super::*;
+    use crate::error::render;
+
+    const GOOD: &str =
+        "Metadata-Version: 2.4\nName: Rocm.SDK-core\nVersion: 7.0.0+ab\nRequires-Python: >=3.8\n";
+
+    fn wheel(members: &[(&str, &[u8])]) -> Vec<u8> {
+        let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
+        for (name, bytes) in members {
+            let options = zip::write::SimpleFileOptions::default();
+            writer.start_file(*name, options).unwrap();
+            writer.write_all(bytes).unwrap();
+        }
+        writer.finish().unwrap().into_inner()
+    }
+
+    fn sdist(members: &[(&str, &[u8])]) -> Vec<u8> {
+        let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+        for (name, bytes) in members {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(bytes.len() as u64);
+            archive.append_data(&mut header, name, *bytes).unwrap();
+        }
+        archive.into_inner().unwrap().finish().unwrap()
+    }
+
+    fn of_wheel_bytes(bytes: Vec<u8>) -> Result<Facts> {
+        let name = "rocm_sdk_core-7.0.0+ab-py3-none-linux_x86_64.whl";
+        of_wheel(&name.parse().unwrap(), Cursor::new(bytes))
+    }
+
+    fn of_sdist_bytes(bytes: &[u8]) -> Result<Facts> {
+        of_sdist(&"rocm_sdk_core-7.0.0+ab.tar.gz".parse().unwrap(), bytes)
+    }
+
+    const METADATA: &str = "rocm_sdk_core-7.0.0+ab.dist-info/METADATA";
+    const PKG_INFO: &str = "rocm_sdk_core-7.0.0+ab/PKG-INFO";
+
+    #[test]
+    fn a_wheel_says_what_it_is_and_its_metadata_can_be_published() {
+        let facts = of_wheel_bytes(wheel(&[("a.py", b"1"), (METADATA, GOOD.as_bytes())])).unwrap();
+        assert_eq!(facts.project.normalized(), "rocm-sdk-core");
+        assert_eq!(facts.requires_python.as_deref(), Some(">=3.8"));
+        assert_eq!(facts.sidecar.unwrap().bytes(), GOOD.as_bytes());
+    }
+
+    #[test]
+    fn an_sdist_says_what_it_is_and_has_no_metadata_to_publish() {
+        let bytes = sdist(&[("x/PKG-INFO", b"no"), (PKG_INFO, GOOD.as_bytes())]);
+        let facts = of_sdist_bytes(&bytes).unwrap();
+        assert_eq!(facts.version.to_string(), "7.0.0+ab");
+        assert!(facts.sidecar.is_none());
+        let wheel = of_wheel_bytes(bytes);
+        assert!(wheel.is_err());
+    }
+
+    #[test]
+    fn a_package_that_contradicts_itself_is_refused_in_words() {
+        let other = GOOD.replace("core", "devel");
+        let newer = GOOD.replace("7.0.0", "7.0.1");
+        let twice = "another-1.dist-info/METADATA";
+        let refused = [
+            of_wheel_bytes(wheel(&[(METADATA, other.as_bytes())])),
+            of_wheel_bytes(wheel(&[(METADATA, newer.as_bytes())])),
+            of_wheel_bytes(wheel(&[(METADATA, b"Name: a\n")])),
+            of_wheel_bytes(wheel(&[(METADATA, b"a"), (twice, b"b")])),
+            of_wheel_bytes(wheel(&[("a/b.dist-info/METADATA", GOOD.as_bytes())])),
+            of_sdist_bytes(&sdist(&[("PKG-INFO", GOOD.as_bytes())])),
+            of_sdist_bytes(&sdist(&[(PKG_INFO, newer.as_bytes())])),
+        ];
+        let shown = refused.map(|answer| render(&answer.unwrap_err()));
+        insta::assert_snapshot!(shown.concat(), @r"
+        error: its metadata is that of another project: `Rocm.SDK-devel`
+        error: its metadata is that of another version: `7.0.1+ab`
+        error: metadata without `Metadata-Version`
+        error: read METADATA
+          caused by: two of them: `rocm_sdk_core-7.0.0+ab.dist-info/METADATA` and `another-1.dist-info/METADATA`
+        error: read METADATA
+          caused by: no `*.dist-info/METADATA`
+        error: read PKG-INFO
+          caused by: no `rocm_sdk_core-7.0.0+ab/PKG-INFO`
+        error: its metadata is that of another version: `7.0.1+ab`
+        ");
+    }
+
+    #[test]
+    fn a_damaged_package_is_an_error() {
+        let whole = wheel(&[(METADATA, GOOD.as_bytes())]);
+        for end in 0..whole.len() {
+            assert!(of_wheel_bytes(whole[..end].to_vec()).is_err(), "{end}");
+        }
+        let whole = sdist(&[(PKG_INFO, GOOD.as_bytes())]);
+        for end in 0..100 {
+            assert!(of_sdist_bytes(&whole[..end]).is_err(), "{end}");
+        }
+    }
+
+    #[test]
+    fn metadata_that_unpacks_to_gigabytes_is_refused() {
+        let bomb = vec![b'a'; 17 << 20];
+        let answers = [
+            of_wheel_bytes(wheel(&[(METADATA, &bomb)])),
+            of_sdist_bytes(&sdist(&[(PKG_INFO, &bomb)])),
+        ];
+        for answer in answers {
+            assert!(render(&answer.unwrap_err()).contains("more than 16777216 bytes"));
+        }
+    }
 }

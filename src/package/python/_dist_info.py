@@ -71,9 +71,7 @@ class PackageEntry:
             raise ValueError(
                 f"Package {self.logical_name} is target specific, but no target specified"
             )
-        return self.dist_package_template.replace(
-            "{target_family}", base_target(target_family)
-        )
+        return self.dist_package_template.replace("{target_family}", base_target(target_family))
 
     def get_dist_package_require(self, target_family: str | None = None) -> str:
         """The requirement that pins it to this version."""
@@ -197,9 +195,7 @@ LibraryEntry("hipsolver", "libraries", "libhipsolver.so*", "hipsolver*.dll")
 LibraryEntry("rccl", "libraries", "librccl.so*", "")
 LibraryEntry("miopen", "libraries", "libMIOpen.so*", "MIOpen*.dll")
 LibraryEntry("origami", "libraries", "liborigami.so*", "origami*.dll")
-LibraryEntry(
-    "hipdnn", "libraries", "libhipdnn_backend.so*", "hipdnn_backend*.dll"
-)
+LibraryEntry("hipdnn", "libraries", "libhipdnn_backend.so*", "hipdnn_backend*.dll")
 
 # The families of each target, from the widest to the narrowest.
 _FAMILIES: dict[str, tuple[str, ...]] = {
@@ -347,9 +343,7 @@ def extra_packages() -> list[PackageEntry]:
         package
         for name, package in ALL_PACKAGES.items()
         # Libraries that hold their device code leave nothing for device packages.
-        if not package.required
-        and name not in ABSENT_PACKAGES
-        and not (fat and name == "device")
+        if not package.required and name not in ABSENT_PACKAGES and not (fat and name == "device")
     ]
 
 
@@ -419,9 +413,7 @@ def _detected_targets() -> list[str]:
 
 
 def _targets_of_offload_arch() -> list[str]:
-    path = os.pathsep.join(
-        [sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)]
-    )
+    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
     program = shutil.which("offload-arch", path=path)
     if program is None:
         _say("no offload-arch on PATH")

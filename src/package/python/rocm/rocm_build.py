@@ -99,9 +99,7 @@ def get_requires_for_build_sdist(_settings: object = None) -> list[str]:
     return []
 
 
-def prepare_metadata_for_build_wheel(
-    metadata_directory: str, _settings: object = None
-) -> str:
+def prepare_metadata_for_build_wheel(metadata_directory: str, _settings: object = None) -> str:
     directory = Path(metadata_directory, _dist_info_name())
     directory.mkdir(parents=True, exist_ok=True)
     for name, text in _dist_info_files(choose()):
@@ -119,9 +117,7 @@ def build_wheel(
         path = Path(metadata_directory)
         if path.name != _dist_info_name():
             path = path / _dist_info_name()
-        facts = {
-            name: (path / name).read_text("utf-8") for name, _ in _dist_info_files(None)
-        }
+        facts = {name: (path / name).read_text("utf-8") for name, _ in _dist_info_files(None)}
     members = list(_sources())
     members += [(f"{_dist_info_name()}/{name}", text.encode()) for name, text in facts.items()]
     record = f"{_dist_info_name()}/RECORD"
@@ -164,8 +160,7 @@ def _dist_info_files(choice: Any) -> list[tuple[str, str]]:
         ("METADATA", metadata(choice)),
         (
             "WHEEL",
-            "Wheel-Version: 1.0\nGenerator: rocm_build\n"
-            "Root-Is-Purelib: true\nTag: py3-none-any\n",
+            "Wheel-Version: 1.0\nGenerator: rocm_build\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         ),
         ("entry_points.txt", f"[console_scripts]\n{scripts}"),
         ("top_level.txt", "rocm_sdk\n"),

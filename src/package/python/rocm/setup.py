@@ -6,7 +6,7 @@ from pathlib import Path
 from setuptools import setup
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import rocm_build  # noqa: E402 (found next to this file)
+import rocm_build
 
 # A source distribution says the same wherever it is built.
 choice = None if "sdist" in sys.argv[1:] else rocm_build.choose()
@@ -22,9 +22,7 @@ setup(
     packages=rocm_build.PACKAGES,
     package_data={"rocm_sdk": ["py.typed"]},
     entry_points={
-        "console_scripts": [
-            f"{name} = {call}" for name, call in rocm_build.SCRIPTS.items()
-        ]
+        "console_scripts": [f"{name} = {call}" for name, call in rocm_build.SCRIPTS.items()]
     },
     install_requires=rocm_build.requires(choice),
     extras_require=rocm_build.extras(choice),

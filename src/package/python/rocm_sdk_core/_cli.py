@@ -153,7 +153,7 @@ def _core_root() -> Path:
     spec = importlib.util.find_spec(name)
     if spec is None or not spec.submodule_search_locations:
         _fail(f"the package {name} is not installed; reinstall rocm-sdk-core")
-    return Path(list(spec.submodule_search_locations)[0])
+    return Path(next(iter(spec.submodule_search_locations)))
 
 
 def _devel_package() -> Path | None:

@@ -41,8 +41,13 @@ def _parser() -> argparse.ArgumentParser:
     test = commands.add_parser("test", help="test the installed packages")
     test.add_argument("--gpu", action="store_true", help="also test what needs a GPU")
     test.add_argument("--json", action="store_true", help="print the summary as JSON")
-    test.add_argument("-k", dest="patterns", action="append", metavar="PATTERN",
-                      help="only tests whose name has this in it; may be repeated")
+    test.add_argument(
+        "-k",
+        dest="patterns",
+        action="append",
+        metavar="PATTERN",
+        help="only tests whose name has this in it; may be repeated",
+    )
     test.set_defaults(run=_test)
 
     version = commands.add_parser("version", help="print the version")
@@ -80,9 +85,7 @@ def _init(arguments: argparse.Namespace) -> int:
 def _test(arguments: argparse.Namespace) -> int:
     from .tests import runner
 
-    return runner.run(
-        gpu=arguments.gpu, as_json=arguments.json, patterns=arguments.patterns
-    )
+    return runner.run(gpu=arguments.gpu, as_json=arguments.json, patterns=arguments.patterns)
 
 
 def _version(_arguments: argparse.Namespace) -> int:

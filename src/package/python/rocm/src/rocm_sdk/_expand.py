@@ -58,9 +58,7 @@ def expand(package: Path, root: Path, archives: list[Path]) -> None:
         raise
 
 
-def _unpack(
-    archive: Path, tree: Path, root: Path, manifest: _manifest.Manifest | None
-) -> None:
+def _unpack(archive: Path, tree: Path, root: Path, manifest: _manifest.Manifest | None) -> None:
     entries = _archive.unpack(archive, root.name, tree)
     if manifest is not None:
         _manifest.check(manifest, entries, archive)

@@ -50,14 +50,12 @@ def preload_libraries(*shortnames: str, rtld_global: bool = True) -> None:
 
 def package_root(package: _dist_info.PackageEntry) -> Path | None:
     """The directory that holds the files of a package, when it is installed."""
-    target = (
-        _dist_info.determine_target_family() if package.is_target_specific else None
-    )
+    target = _dist_info.determine_target_family() if package.is_target_specific else None
     spec = importlib.util.find_spec(package.get_py_package_name(target))
     if spec is None or not spec.submodule_search_locations:
         return None
     # Not the origin: a package whose `__init__.py` got lost still has a place.
-    return Path(list(spec.submodule_search_locations)[0])
+    return Path(next(iter(spec.submodule_search_locations)))
 
 
 def _find(entry: _dist_info.LibraryEntry, root: Path) -> list[Path]:
@@ -78,9 +76,7 @@ def _find(entry: _dist_info.LibraryEntry, root: Path) -> list[Path]:
     return matches[:1]
 
 
-def _missing(
-    packages: list[_dist_info.PackageEntry], shortnames: tuple[str, ...]
-) -> str:
+def _missing(packages: list[_dist_info.PackageEntry], shortnames: tuple[str, ...]) -> str:
     extras = [package.logical_name for package in packages if not package.required]
     wanted = f"rocm[{','.join(extras)}]" if extras else "rocm"
     names = ", ".join(repr(name) for name in shortnames)

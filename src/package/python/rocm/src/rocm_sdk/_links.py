@@ -123,7 +123,7 @@ def _mirror(tree: Path, links: dict[str, str]) -> set[str]:
     while pending:
         done = [path for path in sorted(pending) if _mirror_one(tree, path, pending)]
         if not done:
-            return {path for path in pending}
+            return set(pending)
         for path in done:
             del pending[path]
     return set()

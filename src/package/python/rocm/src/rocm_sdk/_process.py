@@ -31,9 +31,7 @@ def initialize_process(
     """
     if unknown:
         names = ", ".join(sorted(unknown))
-        warnings.warn(
-            f"initialize_process ignores unknown parameters: {names}", stacklevel=2
-        )
+        warnings.warn(f"initialize_process ignores unknown parameters: {names}", stacklevel=2)
     if preload_shortnames is not None:
         preload_libraries(*preload_shortnames, rtld_global=rtld_global)
     if env_override:

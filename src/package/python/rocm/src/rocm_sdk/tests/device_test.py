@@ -1,0 +1,80 @@
+"""The device code: it is there, it is for the target that its package names, and for this GPU."""
+
+from __future__ import annotations
+
+import json
+import unittest
+from pathlib import Path
+
+from .. import _dist_info, _installed
+from .._record import Record
+from .._versions import same_release
+from . import utils
+
+
+def target_of(package: _installed.Installed) -> str:
+    return package.name.removeprefix("rocm-sdk-device-")
+
+
+def payload(package: _installed.Installed) -> list[Path]:
+    """The files that a device package brought itself."""
+    name = _dist_info.ALL_PACKAGES["libraries"].get_py_package_name()
+    return [
+        utils.SITE / path
+        for path in Record(package.record).paths()
+        if path.startswith(f"{name}/") and "/.devel_links/" not in path
+    ]
+
+
+class DeviceTest(unittest.TestCase):
+    def testVersions(self) -> None:
+        for package in utils.devices():
+            with self.subTest(package.name):
+                same = same_release(package.version, _dist_info.__version__)
+                self.assertTrue(same, f"{package.version} beside ROCm {_dist_info.__version__}")
+
+    def testLibrariesAreInstalled(self) -> None:
+        self.assertIsNotNone(utils.root_of("libraries"), "device code without rocm-sdk-libraries")
+
+    def testPayloadIsThere(self) -> None:
+        """Every recorded file exists, and some of them are for the target."""
+        for package in utils.devices():
+            with self.subTest(package.name):
+                files = payload(package)
+                self.assertTrue(files, f"{package.name} holds nothing")
+                missing = [str(path) for path in files if not path.is_file()]
+                self.assertFalse(missing, f"{len(missing)} files are missing")
+                own = [path for path in files if target_of(package) in path.name]
+                self.assertTrue(own, f"no file of {package.name} is for {target_of(package)}")
+                empty = [str(path) for path in own if path.stat().st_size == 0]
+                self.assertFalse(empty, "files without content")
+
+    def testListsForDevelAreTrue(self) -> None:
+        for package in utils.devices():
+            with self.subTest(package.name):
+                root = utils.root_of("libraries")
+                assert root is not None, "rocm-sdk-libraries is not installed"
+                facts = json.loads(
+                    (root / ".devel_links" / f"{target_of(package)}.json").read_text("utf-8")
+                )
+                missing = [
+                    link["relpath"]
+                    for link in facts["links"]
+                    if not (root / link["relpath"]).is_file()
+                ]
+                self.assertFalse(missing, f"{len(missing)} of {len(facts['links'])} are missing")
+
+    def testDeviceCodeIsForThisGPU(self) -> None:
+        """A GPU that no installed package has code for fails at the first kernel."""
+        detected = _dist_info._detected_targets()
+        if not detected:
+            if utils.Options.gpu:
+                self.fail("no GPU was found")
+            self.skipTest("no GPU was found")
+        installed = {target_of(package) for package in utils.devices()}
+        known = [_dist_info.base_target(target) for target in detected]
+        self.assertTrue(
+            installed.intersection(known),
+            f"the GPUs are {', '.join(known)}, the device code is for "
+            f"{', '.join(sorted(installed))}: pip install 'rocm[device-{known[0]}]'",
+        )

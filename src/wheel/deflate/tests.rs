@@ -1,0 +1,275 @@
+use std::io::Read;
+
+use flate2::bufread::DeflateDecoder;
+use proptest::prelude::*;
+
+use super::*;
+
+/// What is as little worth compressing as anything.
+fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed | 1;
+    (0..len)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_be_bytes()[0]
+        })
+        .collect()
+}
+
+/// Words in no order: deflate finds literals, matches and distances of every kind.
+fn prose(len: usize, seed: u64) -> Vec<u8> {
+    let words: Vec<Vec<u8>> = noise(64, seed)
+        .iter()
+        .map(|size| noise(usize::from(size % 13) + 1, u64::from(*size)))
+        .collect();
+    let mut text = Vec::with_capacity(len + 16);
+    for byte in noise(len, seed + 1) {
+        if text.len() >= len {
+            break;
+        }
+        text.extend_from_slice(&words[usize::from(byte % 64)]);
+        if byte >= 250 {
+            text.extend(std::iter::repeat_n(byte, usize::from(byte) * 3));
+        }
+    }
+    text.truncate(len);
+    text
+}
+
+fn inflate(stream: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut decoder = DeflateDecoder::new(stream);
+    decoder.read_to_end(&mut bytes).unwrap();
+    assert_eq!(
+        decoder.total_in(),
+        stream.len() as u64,
+        "nothing is left over"
+    );
+    bytes
+}
+
+/// The stream of a member of several blocks, and how many of them are not plain.
+fn join(bytes: &[u8], block: usize, level: u8) -> (Vec<u8>, usize) {
+    let mut deflater = Deflater::new(Level(level));
+    let (mut stream, mut shrunk) = (Vec::new(), 0);
+    let count = bytes.len().div_ceil(block);
+    for (index, bytes) in bytes.chunks(block).enumerate() {
+        let place = if index + 1 == count {
+            Place::Last
+        } else {
+            Place::Inner
+        };
+        match deflater.block(bytes, place) {
+            Packed::Deflated(packed) => {
+                assert!(packed.len() < bytes.len());
+                stream.extend(packed);
+                shrunk += 1;
+            }
+            Packed::Plain => {
+                for (head, chunk) in plain_blocks(bytes, place) {
+                    stream.extend(head);
+                    stream.extend(chunk);
+                }
+            }
+        }
+    }
+    (stream, shrunk)
+}
+
+#[test]
+fn blocks_join_to_one_stream_at_every_level() {
+    let bytes = prose(300_000, 7);
+    for level in 1..=12 {
+        let (stream, shrunk) = join(&bytes, 70_001, level);
+        assert_eq!(shrunk, 5);
+        assert_eq!(inflate(&stream), bytes, "level {level}");
+    }
+}
+
+#[test]
+fn plain_and_deflated_blocks_mix_in_any_order() {
+    let (text, noise) = (prose(1 << 20, 1), noise(1 << 20, 1));
+    for order in [
+        [&text, &noise, &text],
+        [&noise, &text, &noise],
+        [&noise, &noise, &noise],
+    ] {
+        let bytes = order.map(Vec::as_slice).concat();
+        let (stream, shrunk) = join(&bytes, 1 << 20, 6);
+        assert_eq!(
+            shrunk,
+            order.iter().filter(|part| part[..] == text[..]).count()
+        );
+        assert_eq!(inflate(&stream), bytes);
+    }
+}
+
+#[test]
+fn what_does_not_shrink_is_left_alone() {
+    let mut deflater = Deflater::new(Level::default());
+    for len in [0, 1, 2, 40, 5_000, 600_000, 3_000_000] {
+        assert_eq!(deflater.member(&noise(len, 5)), Packed::Plain, "{len}");
+        assert_eq!(
+            deflater.block(&noise(len, 5), Place::Last),
+            Packed::Plain,
+            "{len}"
+        );
+    }
+    // Also where the samples are of the other kind.
+    let mut bytes = noise(STRIDE, 5);
+    bytes[STRIDE / 2 - SAMPLE..][..2 * SAMPLE].fill(0);
+    assert_eq!(deflater.member(&bytes), Packed::Plain);
+}
+
+#[test]
+fn a_block_is_never_longer_than_it_was() {
+    let mut deflater = Deflater::new(Level::default());
+    for len in 0..600 {
+        let text = prose(len, len as u64);
+        for place in [Place::Inner, Place::Last] {
+            if let Packed::Deflated(packed) = deflater.block(&text, place) {
+                assert!(packed.len() < len);
+            }
+        }
+        if let Packed::Deflated(packed) = deflater.member(&text) {
+            assert!(packed.len() < len);
+            assert_eq!(inflate(&packed), text);
+        }
+    }
+}
+
+#[test]
+fn a_compressor_keeps_nothing_of_what_it_did_before() {
+    let text = prose(100_000, 3);
+    let mut used = Deflater::new(Level(6));
+    let _ = used.block(&prose(200_000, 4), Place::Inner);
+    let _ = used.member(&noise(600_000, 4));
+    let mut fresh = Deflater::new(Level(6));
+    assert_eq!(
+        used.block(&text, Place::Inner),
+        fresh.block(&text, Place::Inner)
+    );
+    assert_eq!(used.member(&text), fresh.member(&text));
+}
+
+#[test]
+fn plain_blocks_are_full_but_for_the_last() {
+    for len in [1_usize, 65_534, 65_535, 65_536, 131_070, 131_071] {
+        let bytes = noise(len, 2);
+        let stream: Vec<u8> = plain_blocks(&bytes, Place::Last)
+            .flat_map(|(head, chunk)| [&head, chunk].concat())
+            .collect();
+        assert_eq!(stream.len(), len + 5 * len.div_ceil(65_535));
+        assert_eq!(inflate(&stream), bytes);
+    }
+}
+
+#[test]
+fn a_text_that_is_no_level_is_refused_in_words() {
+    assert_eq!("12".parse::<Level>().unwrap().to_string(), "12");
+    let messages = ["", "0", "13", "06", "+6", "-1", "six", "300"]
+        .map(|text| text.parse::<Level>().unwrap_err().to_string());
+    insta::assert_snapshot!(messages.join("\n"), @r#"
+    a level is a number from 1 to 12, not ""
+    a level is a number from 1 to 12, not "0"
+    a level is a number from 1 to 12, not "13"
+    a level is a number from 1 to 12, not "06"
+    a level is a number from 1 to 12, not "+6"
+    a level is a number from 1 to 12, not "-1"
+    a level is a number from 1 to 12, not "six"
+    a level is a number from 1 to 12, not "300"
+    "#);
+}
+
+/// The outline as a real decoder tells it: it stops at the end, and every earlier bit is needed.
+fn check_outline(stream: &[u8]) {
+    let outline = outlines([stream]).unwrap()[0];
+    assert_eq!(outline.end.div_ceil(8), stream.len());
+    let mut open = stream.to_vec();
+    leave_open(&mut open, 0, outline);
+    // A last block that is empty: what was left open ends here, and nowhere before.
+    open.extend([1, 0, 0, 0xFF, 0xFF]);
+    assert_eq!(inflate(&open), inflate(stream));
+}
+
+#[test]
+fn outlines_are_those_of_fixed_stored_and_dynamic_blocks() {
+    // Fixed: nothing at all, and "a".
+    check_outline(&[3, 0]);
+    check_outline(&[0x4B, 4, 0]);
+    check_outline(&[1, 1, 0, 0xFE, 0xFF, b'a']);
+    check_outline(&[0, 0, 0, 0xFF, 0xFF, 3, 0]);
+    let mut zlib = flate2::Compress::new(flate2::Compression::best(), false);
+    for bytes in [prose(100_000, 9), noise(70_000, 9), vec![7; 100_000]] {
+        let mut stream = Vec::with_capacity(200_000);
+        zlib.reset();
+        zlib.compress_vec(&bytes, &mut stream, flate2::FlushCompress::Finish)
+            .unwrap();
+        check_outline(&stream);
+    }
+}
+
+#[test]
+fn what_is_no_stream_has_no_outline() {
+    let refused: &[&[u8]] = &[
+        &[],
+        // No end, a reserved kind, a stored block whose length is not what it says, or is not there.
+        &[2],
+        &[7],
+        &[1, 1, 0, 0, 0, 0],
+        &[1, 1, 0, 0xFE, 0xFF],
+        &[1, 1],
+        // A dynamic block: more codes than fit, a repeat of nothing, and lengths for too many.
+        &[0x05, 0xE0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF],
+        &[0x05, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0],
+        &[0xFD, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF],
+    ];
+    for stream in refused {
+        assert_eq!(outlines([stream]), None, "{stream:?}");
+        assert_eq!(outlines([stream, &[3, 0]]), None, "{stream:?}");
+    }
+}
+
+#[test]
+fn a_stream_cut_short_has_no_outline() {
+    let mut deflater = Deflater::new(Level(6));
+    let Packed::Deflated(stream) = deflater.member(&prose(2_000, 11)) else {
+        panic!("prose shrinks");
+    };
+    assert!(outlines([&stream[..]]).is_some());
+    for len in 0..stream.len() {
+        assert_eq!(outlines([&stream[..len]]), None, "{len}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_bytes_in_any_blocks_join(len in 1_usize..40_000, block in 1_usize..9_000, level in 1_u8..=12, seed: u64, kind in 0..3) {
+        let bytes = match kind {
+            0 => prose(len, seed),
+            1 => noise(len, seed),
+            _ => [noise(len / 2, seed), prose(len - len / 2, seed)].concat(),
+        };
+        prop_assert_eq!(inflate(&join(&bytes, block, level).0), bytes);
+    }
+
+    #[test]
+    fn sizes_round_the_edge_of_a_block_join(blocks in 1_usize..4, by in -2_isize..=2, seed: u64) {
+        let len = (blocks * 4_096).checked_add_signed(by).unwrap();
+        let bytes = prose(len, seed);
+        prop_assert_eq!(inflate(&join(&bytes, 4_096, 6).0), bytes);
+    }
+
+    #[test]
+    fn any_bytes_have_an_outline_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..200), head in 0_u8..8) {
+        let mut bytes = bytes;
+        if let Some(first) = bytes.first_mut() {
+            *first = *first & !7 | head;
+        }
+        let _ = outlines([&bytes[..], &bytes[..]]);
+    }
+}

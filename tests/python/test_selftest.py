@@ -1,0 +1,198 @@
+"""`rocm-sdk test`: it passes on what is whole, and names what is not."""
+
+from __future__ import annotations
+
+import _ctypes
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sdk import ROOT, Archive, Sdk, module, run
+
+SDK = Sdk(available=("gfx1100", "gfx942"))
+
+
+def loadable() -> bytes:
+    """Any library that loads: one of this Python's own."""
+    return Path(_ctypes.__file__).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site with every library that has a name."""
+    site = tmp_path_factory.mktemp("whole") / "site-packages"
+    library = loadable()
+    names: dict[str, dict[str, bytes]] = {"core": {}, "libraries": {}}
+    facts: dict[str, Any] = {"__name__": "facts"}
+    exec(compile(SDK.dist_info("meta"), "_dist_info.py", "exec"), facts)
+    for entry in facts["ALL_LIBRARIES"].values():
+        path = f"{entry.posix_relpath}/{entry.so_pattern.partition('.')[0].rstrip('*')}.so.1"
+        names[entry.package.logical_name][path] = library
+    del names["core"]["lib/libamdhip64.so.1"]
+    names["core"]["lib/libamdhip64.so.7"] = library
+    names["libraries"]["lib/librocblas.so.5"] = library
+    archive = Archive.usual(SDK)
+    archive.entries += [
+        (path, f"{'../' * len(path.split('/'))}_rocm_sdk_libraries/{path}")
+        for path in names["libraries"]
+        if path != "lib/librocblas.so.5"
+    ]
+    archive.entries.append(("lib/llvm/bin/clang++", b"#!/bin/sh\n"))
+    wheels = [SDK.rocm(), SDK.core(names["core"]), SDK.libraries(names["libraries"])]
+    for wheel in [*wheels, SDK.devel(archive), SDK.device("gfx942")]:
+        wheel.unpack(site)
+    return site
+
+
+@pytest.fixture
+def site(whole: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "site-packages"
+    shutil.copytree(whole, path, symlinks=True)
+    return path
+
+
+def report(site: Path, *arguments: str, **env: str) -> dict[str, Any]:
+    quiet = {"PATH": f"{site.parent}/bin:/usr/bin:/bin", **env}
+    result = run(site, "-m", "rocm_sdk", "test", "--json", *arguments, env=quiet)
+    summary = json.loads(result.stdout)
+    assert isinstance(summary, dict)
+    assert result.returncode == (0 if summary["ok"] else 1), result.stderr
+    summary["talk"] = result.stderr
+    return summary
+
+
+def failed(summary: dict[str, Any]) -> list[str]:
+    return [entry["test"] for entry in summary["failed"]]
+
+
+def gpu(site: Path, target: str) -> None:
+    program = site.parent / "bin" / "offload-arch"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f"#!/bin/sh\necho {target}\n")
+    program.chmod(0o755)
+
+
+def test_what_is_whole_passes_without_a_gpu(site: Path) -> None:
+    summary = report(site)
+    assert summary["ok"], summary["talk"]
+    assert failed(summary) == []
+    passed = summary["passed"]
+    for name in (
+        "base.CommandTest.testTargets",
+        "core.CoreTest.testPreloadLibraries",
+        "core.CoreTest.testSharedLibrariesLoad",
+        "libraries.LibrariesTest.testSharedLibrariesLoad",
+        "device.DeviceTest.testPayloadIsThere",
+        "devel.DevelTest.testNothingIsMissing",
+        "devel.DevelTest.testLibrariesMirroredIntoDevel",
+    ):
+        assert name in passed
+    skipped = {entry["test"]: entry["reason"] for entry in summary["skipped"]}
+    assert skipped["profiler"] == "rocm-profiler is not installed"
+    assert skipped["device.DeviceTest.testDeviceCodeIsForThisGPU"] == "no GPU was found"
+    assert "skipped profiler: rocm-profiler is not installed" in summary["talk"]
+    assert f"rocm-sdk test of ROCm 10.1.0: {len(passed)} passed, 0 failed," in summary["talk"]
+
+
+def test_without_json_stdout_is_empty(site: Path) -> None:
+    result = run(site, "-m", "rocm_sdk", "test", "-k", "CommandTest.testVersion")
+    assert result.stdout == ""
+    assert result.returncode == 0, result.stderr
+    assert ": 1 passed, 0 failed, " in result.stderr
+
+
+def test_a_pattern_that_matches_nothing_has_shown_nothing(site: Path) -> None:
+    assert not report(site, "-k", "no such test")["ok"]
+
+
+def test_parts_that_are_not_installed_are_named(tmp_path: Path) -> None:
+    site = tmp_path / "bare"
+    for wheel in (SDK.rocm(), SDK.core()):
+        wheel.unpack(site)
+    summary = report(site, "-k", "testInstallationLayout")
+    assert summary["ok"]
+    assert [entry["test"] for entry in summary["skipped"]] == [
+        "libraries",
+        "device",
+        "devel",
+        "profiler",
+    ]
+
+
+def test_a_library_that_does_not_load_is_named(site: Path) -> None:
+    (site / "_rocm_sdk_libraries/lib/librccl.so.1").write_bytes(b"broken")
+    summary = report(site, "-k", "LibrariesTest")
+    assert failed(summary) == ["libraries.LibrariesTest.testSharedLibrariesLoad"]
+    assert "lib/librccl.so.1: OSError" in summary["talk"]
+
+
+def test_a_library_that_is_not_there_is_named(site: Path) -> None:
+    (site / "_rocm_sdk_core/lib/libhiprtc.so.1").unlink()
+    summary = report(site, "-k", "testPreloadLibraries")
+    assert failed(summary) == ["core.CoreTest.testPreloadLibraries [hiprtc]"]
+
+
+def test_a_libraries_package_without_its_init_is_noticed(site: Path) -> None:
+    (site / "_rocm_sdk_libraries/__init__.py").unlink()
+    summary = report(site, "-k", "testInstallationLayout")
+    assert failed(summary) == ["libraries.LibrariesTest.testInstallationLayout"]
+
+
+def test_development_files_that_are_missing_are_noticed(site: Path) -> None:
+    assert report(site, "-k", "DevelTest.testNothing")["ok"]
+    (site / ROOT / "include/hip/hip_runtime.h").unlink()
+    summary = report(site, "-k", "DevelTest.testNothing")
+    assert failed(summary) == ["devel.DevelTest.testNothingIsMissing"]
+
+
+def test_device_code_that_is_missing_is_noticed(site: Path) -> None:
+    (site / "_rocm_sdk_libraries/lib/rocblas/library/gfx942.co").unlink()
+    summary = report(site, "-k", "DeviceTest")
+    assert failed(summary) == [
+        "device.DeviceTest.testListsForDevelAreTrue [rocm-sdk-device-gfx942]",
+        "device.DeviceTest.testPayloadIsThere [rocm-sdk-device-gfx942]",
+    ]
+
+
+@pytest.mark.parametrize("files", [[], ["lib/rocblas/library/gfx942.co"]])
+def test_a_device_package_without_code_for_its_target_is_noticed(
+    site: Path, files: list[str]
+) -> None:
+    SDK.device("gfx1100", files).unpack(site)
+    summary = report(site, "-k", "testPayload")
+    assert [name.split(" ")[0] for name in failed(summary)] == [
+        "device.DeviceTest.testPayloadIsThere"
+    ]
+    assert "gfx1100" in failed(summary)[0]
+
+
+def test_device_code_of_another_version_is_noticed(site: Path) -> None:
+    SDK.device("gfx1100", version="10.2.0").unpack(site)
+    assert not report(site, "-k", "testVersions")["ok"]
+
+
+def test_device_code_for_another_gpu_is_noticed(site: Path) -> None:
+    # A test that passes with code for the wrong GPU gives false confidence.
+    gpu(site, "gfx1100")
+    summary = report(site, "-k", "testDeviceCode")
+    assert failed(summary) == ["device.DeviceTest.testDeviceCodeIsForThisGPU"]
+    assert "pip install 'rocm[device-gfx1100]'" in summary["failed"][0]["message"]
+    gpu(site, "gfx942:sramecc+:xnack-")
+    assert report(site, "-k", "testDeviceCode")["ok"]
+
+
+def test_asking_for_a_gpu_demands_one(site: Path) -> None:
+    assert not report(site, "--gpu", "-k", "testDeviceCode")["ok"]
+
+
+def test_a_program_that_hangs_has_failed(site: Path) -> None:
+    code = (
+        "import sys\nfrom rocm_sdk.tests import utils\n"
+        "print(utils.run([sys.executable, '-c', 'import time; time.sleep(60)'], timeout=1))"
+    )
+    result = run(site, "-c", code)
+    assert "did not end within 1 seconds" in result.stdout, result.stderr
+    assert module("_problem").DevelError
