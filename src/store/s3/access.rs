@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use crate::error::Secret;
+
 /// What decides how a bucket is reached. By default as Amazon has it, with whatever credentials
 /// there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,12 +19,20 @@ pub struct Access {
 }
 
 /// Whether requests are signed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Signing {
     /// With the credentials of the standard AWS chain; not at all where it finds none.
     #[default]
     Auto,
     Never,
+    With(Keys),
+}
+
+/// An access key of a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keys {
+    pub id: String,
+    pub secret: Secret,
 }
 
 /// Where the bucket's name stands in an address.

@@ -14,24 +14,20 @@ use std::{
 use aws_config::{
     BehaviorVersion, ConfigLoader, SdkConfig,
     default_provider::credentials::DefaultCredentialsChain,
-    environment::EnvironmentVariableRegionProvider,
-    imds,
-    meta::region::{ProvideRegion as _, RegionProviderChain},
-    profile::ProfileFileRegionProvider,
-    retry::{ReconnectMode, RetryConfig},
-    timeout::TimeoutConfig,
-};
-use aws_sdk_s3::{
-    Client,
-    config::{self, ProvideCredentials as _, SharedCredentialsProvider},
-    error::{ProvideErrorMetadata, SdkError},
+    environment::EnvironmentVariableRegionProvider, imds, meta::region::RegionProviderChain,
+    profile::ProfileFileRegionProvider, retry::RetryConfig, timeout::TimeoutConfig,
 };
 use aws_credential_types::provider::error::CredentialsError;
+use aws_sdk_s3::{
+    Client,
+    config::{self, Credentials, ProvideCredentials as _, SharedCredentialsProvider},
+    error::{ProvideErrorMetadata, SdkError},
+};
 use tokio::runtime::{Builder, Runtime};
 
 use super::{
     Limits,
-    access::{Access, Addressing, Region, Signing},
+    access::{Access, Addressing, Keys, Region, Signing},
     failure::{Asker, failure, last_cause},
 };
 use crate::{
@@ -85,10 +81,10 @@ impl Connection {
             }
         };
         let clients = runtime.block_on(opening)?;
-        let asker = match (&clients.signed, access.signing) {
+        let asker = match (&clients.signed, &access.signing) {
             (Some(_), _) => Asker::Known,
-            (None, Signing::Auto) => Asker::Unknown,
             (None, Signing::Never) => Asker::Anonymous,
+            (None, _) => Asker::Unknown,
         };
         Ok(Self {
             runtime,
@@ -222,8 +218,12 @@ impl Clients {
             loader = loader.endpoint_url(endpoint.as_str());
         }
         let unsigned = ConfigLoader::load(loader).await;
-        let credentials = match access.signing {
+        let credentials = match &access.signing {
             Signing::Auto => credentials(place, access, &region).await?,
+            Signing::With(Keys { id, secret }) => {
+                let keys = Credentials::new(id, secret.reveal(), None, None, "keys");
+                Some(SharedCredentialsProvider::new(keys))
+            }
             Signing::Never => None,
         };
         let client = |config: &SdkConfig| {
@@ -281,7 +281,6 @@ fn retries(limits: &Limits) -> RetryConfig {
         .with_max_attempts(limits.attempts)
         .with_initial_backoff(limits.pause)
         .with_max_backoff(Duration::from_secs(20))
-        .with_reconnect_mode(ReconnectMode::ReconnectOnTransientError)
 }
 
 /// The usual chain, without its last link: that asks the machine, and for long where nobody answers.
@@ -334,7 +333,9 @@ fn home<E: ProvideErrorMetadata>(error: &SdkError<E>) -> Option<Region> {
         return region.parse().ok();
     }
     let message = match error.as_service_error() {
-        Some(service) if service.code() == Some("AuthorizationHeaderMalformed") => service.message()?,
+        Some(service) if service.code() == Some("AuthorizationHeaderMalformed") => {
+            service.message()?
+        }
         _ => return None,
     };
     let (_, rest) = message.split_once("expecting '")?;

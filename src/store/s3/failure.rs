@@ -1,6 +1,6 @@
 //! What a server's answer amounts to, and how it is told without what signs a request.
 
-use std::{error::Error, iter};
+use std::error::Error;
 
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 
@@ -88,14 +88,13 @@ impl Answer<'_> {
             (_, Some("RequestTimeout" | "SlowDown")) => Kind::Unavailable,
             // The answer to a HEAD has no code; of a bad request only the credentials are left.
             (400, None | Some("BadRequest"))
-            | (
-                401 | 403,
-                _,
-            )
+            | (401 | 403, _)
             | (
                 _,
                 Some(
-                    "ExpiredToken" | "InvalidToken" | "TokenRefreshRequired"
+                    "ExpiredToken"
+                    | "InvalidToken"
+                    | "TokenRefreshRequired"
                     | "AuthorizationHeaderMalformed",
                 ),
             ) => Kind::Denied,
@@ -131,9 +130,11 @@ where
 
 /// The innermost cause: what lies around it names the layers of the library.
 pub(super) fn last_cause(error: &(dyn Error + 'static)) -> String {
-    let causes = iter::successors(Some(error), |error| error.source());
-    let last = causes.last().map_or_else(String::new, ToString::to_string);
-    one_line(&last)
+    let mut last = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    one_line(&last.to_string())
 }
 
 fn one_line(text: &str) -> String {
