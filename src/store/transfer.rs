@@ -3,7 +3,7 @@
 //! How much memory they take together is for the store to bound; how many run at once is said here.
 
 use std::{
-    fmt,
+    collections::BTreeSet,
     num::NonZeroUsize,
     sync::{
         atomic::{AtomicUsize, Ordering},
@@ -12,35 +12,13 @@ use std::{
     thread,
 };
 
-use crate::error::{Error, Result, Stop, causes, message};
-
-/// What failed, one line each, in the order of the items.
-#[derive(Debug, thiserror::Error)]
-pub struct Failures {
-    lines: Vec<String>,
-    tried: usize,
-}
-
-impl Failures {
-    pub fn lines(&self) -> &[String] {
-        &self.lines
-    }
-}
-
-impl fmt::Display for Failures {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} transfers failed", self.lines.len(), self.tried)?;
-        self.lines
-            .iter()
-            .try_for_each(|line| write!(f, "\n  {line}"))
-    }
-}
+use crate::error::{Error, No, Result, Stop, causes, hinted, hints, message};
 
 /// Does `work` for each item, at most so many at once, and tells of each that is done as soon as it
 /// is, on the thread of the caller.
 ///
 /// A failure does not keep the others from being done. A single one is the answer itself, with its
-/// causes and hints; several are `Failures`.
+/// causes and hints; several are one `No` with a line for each, and with the hints of all.
 pub fn each<I: Sync, T: Send>(
     items: &[I],
     at_once: NonZeroUsize,
@@ -74,16 +52,21 @@ pub fn each<I: Sync, T: Send>(
     // Whatever failed then failed for that.
     stop.check()?;
     failed.sort_by_key(|(at, _)| *at);
-    let failures = Failures {
-        lines: failed.iter().map(|(_, error)| line(error)).collect(),
-        tried: items.len(),
-    };
-    match failed.pop() {
-        None => Ok(()),
-        Some((_, error)) if failed.is_empty() => Err(error),
-        // The last one's hint may help with all of them; its words stand in its line.
-        Some((_, error)) => Err(error.context(failures)),
+    match failed.len() {
+        0 => Ok(()),
+        1 => failed.pop().map_or(Ok(()), |(_, error)| Err(error)),
+        _ => Err(together(&failed, items.len())),
     }
+}
+
+fn together(failed: &[(usize, Error)], tried: usize) -> Error {
+    let mut text = format!("{} of {tried} transfers failed", failed.len());
+    for (_, error) in failed {
+        text.push_str("\n  ");
+        text.push_str(&line(error));
+    }
+    let advice: BTreeSet<String> = failed.iter().flat_map(|(_, error)| hints(error)).collect();
+    advice.into_iter().fold(Error::new(No(text)), hinted)
 }
 
 /// An error and its causes in one line.
@@ -101,7 +84,7 @@ mod tests {
     use std::sync::{Barrier, Mutex};
 
     use super::*;
-    use crate::error::{Context as _, Exit, Hint as _, No, anyhow, render};
+    use crate::error::{Context as _, Exit, Hint as _, anyhow, render};
 
     const TWO: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 
@@ -157,7 +140,15 @@ mod tests {
         });
         done.sort_unstable();
         assert_eq!(done, [1, 3]);
-        insta::assert_snapshot!(render(&failed.unwrap_err()), @"");
+        insta::assert_snapshot!(render(&failed.unwrap_err()), @"
+        error: 2 of 4 transfers failed
+          put `0`: access denied
+          put `2`: access denied
+          caused by: put `2`
+          caused by: access denied
+
+        hint: try `--profile`
+        ");
     }
 
     #[test]
@@ -172,7 +163,12 @@ mod tests {
             },
             |_, _| (),
         );
-        insta::assert_snapshot!(render(&alone.unwrap_err()), @"");
+        insta::assert_snapshot!(render(&alone.unwrap_err()), @"
+        error: put `0`
+          caused by: access denied
+
+        hint: try `--profile`
+        ");
         let no = |_: &u32| Err::<(), _>(Error::new(No("other bytes".to_owned())));
         for items in [&[0][..], &[0, 1]] {
             let error = each(items, TWO, &Stop::default(), no, |_, ()| ()).unwrap_err();

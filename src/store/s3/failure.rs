@@ -175,7 +175,44 @@ mod tests {
             shown(503, Some("SlowDown"), Some("reduce your rate")),
             shown(301, None, None),
         ];
-        insta::assert_snapshot!(shown.join(""), @"");
+        insta::assert_snapshot!(shown.join(""), @"
+        error: no such object: `s3://b/k`
+        error: no such object: `s3://b/k`
+        error: the store failed: `s3://b/k`
+          caused by: NoSuchBucket: The bucket does not exist (HTTP 404)
+
+        hint: name another bucket with `--bucket`
+        error: an object is there already: `s3://b/k`
+        error: an object is there already: `s3://b/k`
+        error: access denied: `s3://b/k`
+          caused by: AccessDenied: Access Denied (HTTP 403)
+
+        hint: choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`
+        error: access denied: `s3://b/k`
+          caused by: HTTP 403
+
+        hint: choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`
+        error: access denied: `s3://b/k`
+          caused by: HTTP 400
+
+        hint: choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`
+        error: access denied: `s3://b/k`
+          caused by: ExpiredToken: The token has expired (HTTP 400)
+
+        hint: choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`
+        error: access denied: `s3://b/k`
+          caused by: RequestTimeTooSkewed (HTTP 403)
+
+        hint: set the clock of this machine
+        error: the store failed: `s3://b/k`
+          caused by: InvalidDigest (HTTP 400)
+        error: not a usable key: `s3://b/k`
+          caused by: KeyTooLongError (HTTP 400)
+        error: the store does not answer now: `s3://b/k`
+          caused by: SlowDown: reduce your rate (HTTP 503)
+        error: the store failed: `s3://b/k`
+          caused by: HTTP 301
+        ");
     }
 
     #[test]
@@ -186,7 +223,16 @@ mod tests {
         };
         let shown = [Asker::Unknown, Asker::Anonymous]
             .map(|asker| render(&answered("s3://b/k", asker, &answer).into()));
-        insta::assert_snapshot!(shown.join(""), @"");
+        insta::assert_snapshot!(shown.join(""), @"
+        error: access denied: `s3://b/k`
+          caused by: HTTP 403
+
+        hint: no AWS credentials were found: set `AWS_PROFILE` or `AWS_ACCESS_KEY_ID`; a fork's pull request has none, and keeps its packages with `--output-dir`
+        error: access denied: `s3://b/k`
+          caused by: HTTP 403
+
+        hint: leave `--no-sign-request` out
+        ");
     }
 
     #[test]

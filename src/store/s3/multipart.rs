@@ -183,7 +183,7 @@ impl<'a> Upload<'a> {
         room: OwnedSemaphorePermit,
     ) -> impl Future<Output = Result<CompletedPart, StoreError>> + Send + 'static {
         let asker = self.store.connection.asker();
-        let place = format!("{} part {number}", self.place);
+        let place = self.place.clone();
         let request = self
             .client
             .upload_part()
@@ -298,12 +298,10 @@ impl<'a> Upload<'a> {
             .bucket(self.store.bucket.as_str())
             .key(self.key.as_str())
             .upload_id(&self.id);
-        let abandoning = timeout(Duration::from_secs(20), request.send());
-        let _ = self
-            .store
-            .connection
-            .runtime
-            .block_on(async { abandoning.await });
+        let patience = Duration::from_secs(20);
+        // A timeout can be made only where there is a clock, which is inside.
+        let abandoning = async { timeout(patience, request.send()).await };
+        let _ = self.store.connection.runtime.block_on(abandoning);
     }
 }
 
