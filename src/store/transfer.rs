@@ -129,7 +129,7 @@ mod tests {
     fn several_failures_are_told_one_line_each() {
         let mut done = Vec::new();
         let work = |item: &u32| {
-            if item % 2 == 0 {
+            if item.is_multiple_of(2) {
                 fail(*item)
             } else {
                 Ok(*item)

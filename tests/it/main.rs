@@ -6,5 +6,6 @@ mod cli;
 mod elf;
 mod judges;
 mod launcher;
+mod python;
 mod s3;
 mod store;

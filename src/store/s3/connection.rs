@@ -209,7 +209,7 @@ impl Clients {
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
             .region(config::Region::new(region.clone()))
             .retry_config(retries(limits))
-            .timeout_config(timeouts(Duration::from_secs(60)))
+            .timeout_config(timeouts(Duration::from_mins(1)))
             .no_credentials();
         if let Some(profile) = &access.profile {
             loader = loader.profile_name(profile);
@@ -265,7 +265,7 @@ impl Clients {
 /// For requests that send a part: the answer comes only after all of it, on however slow a line.
 /// A line on which nothing moves at all is noticed sooner.
 pub(super) fn patient() -> config::Builder {
-    config::Builder::new().timeout_config(timeouts(Duration::from_secs(900)))
+    config::Builder::new().timeout_config(timeouts(Duration::from_mins(15)))
 }
 
 fn timeouts(read: Duration) -> TimeoutConfig {
