@@ -144,8 +144,6 @@ mod tests {
         error: 2 of 4 transfers failed
           put `0`: access denied
           put `2`: access denied
-          caused by: put `2`
-          caused by: access denied
 
         hint: try `--profile`
         ");

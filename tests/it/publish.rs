@@ -3,7 +3,7 @@
 mod attack;
 mod install;
 mod memory;
-mod packages;
+pub(crate) mod packages;
 mod parse;
 mod repeat;
 mod server;
@@ -23,7 +23,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    fn of(output: Output) -> Self {
+    pub(crate) fn of(output: Output) -> Self {
         Self {
             code: output.status.code().unwrap(),
             stdout: String::from_utf8(output.stdout).unwrap(),

@@ -6,6 +6,7 @@
 mod access;
 mod connection;
 mod copy;
+mod credentials;
 mod failure;
 mod get;
 mod multipart;

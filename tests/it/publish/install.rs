@@ -147,7 +147,8 @@ pub(crate) fn published_in_memory(bench: &Bench) -> MemoryStore {
             .unwrap(),
     };
     let set = LocalSet::read_aloud(&bench.root, &world).unwrap();
-    let upload = Upload::plan(&set, Identity::default(), destination, Others::Refuse).unwrap();
+    let (identity, others) = (Identity::default(), Others::Refuse);
+    let upload = Upload::plan(&set, identity, destination, others, &world.stop).unwrap();
     upload.carry_out(&world).unwrap();
     store
 }
