@@ -85,13 +85,11 @@ impl Args {
         let group = self.artifact_group.clone().unwrap_or_default();
         let python = place.run(&run.id, self.run.platform()).python(&group);
         let root = python.root();
-        match &self.output_dir {
-            Some(directory) => Destination::local(directory, root.key()),
-            None => {
-                let access = self.access.access(place.region.as_deref())?;
-                Destination::bucket(root, &access, stop)
-            }
+        if let Some(directory) = &self.output_dir {
+            return Destination::local(directory, root.key());
         }
+        let access = self.access.access(place.region.as_deref())?;
+        Destination::bucket(root, &access, stop)
     }
 
     /// In a directory of one's own, a set need not come from a run.
