@@ -42,3 +42,6 @@ pub(super) fn accept<R: ReadAt + ?Sized>(
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;
