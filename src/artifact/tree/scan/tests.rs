@@ -1,3 +1,5 @@
+//! Directories of artifacts, and what is made of them.
+
 use std::fmt::Write as _;
 
 use proptest::prelude::*;

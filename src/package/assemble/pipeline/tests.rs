@@ -1,3 +1,5 @@
+//! Wheels of every shape, by any number of threads.
+
 use std::{
     io::{self, Cursor, Read},
     num::NonZeroUsize,
