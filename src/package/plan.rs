@@ -149,6 +149,13 @@ impl BuildPlan {
     }
 }
 
+impl WheelPlan {
+    /// Where RECORD goes: beside the other texts.
+    pub fn record(&self) -> Result<RelPath> {
+        Ok(format!("{}/RECORD", self.filename.dist_info()).parse()?)
+    }
+}
+
 impl fmt::Display for BuildPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for wheel in &self.wheels {

@@ -4,6 +4,7 @@
 //! the same bytes.
 
 mod code;
+mod cursor;
 mod layout;
 mod object;
 mod sections;

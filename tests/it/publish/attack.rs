@@ -82,9 +82,11 @@ fn an_upload_that_cannot_be_is_refused_in_words() {
         here(&["--multi-target", "--artifact-group", "gfx94X-dcgpu"]),
     ];
     insta::assert_snapshot!(said.concat(), @r#"
-    error: uploads to buckets are not there yet: `s3://my-bucket/42-linux/python/`
+    error: reach `s3://my-bucket/42-linux/python/`
+      caused by: access denied: `s3://my-bucket`
+      caused by: find AWS credentials: request forbidden: IMDS is disabled or the caller has insufficient permissions.
 
-    hint: pass `--output-dir` to write the same to a directory
+    hint: sign in again, or go without credentials with `--no-sign-request`
     error: invalid value '../up' for '--artifact-group <GROUP>': an artifact group has letters, digits, `-`, `_` and `.`, and begins with one of the first two: "../up"
 
     For more information, try '--help'.
