@@ -17,7 +17,7 @@ use goblin::elf::{
 
 use crate::elf::{
     ElfError, ReadAt,
-    plan::parts::{Parts, SHDR, file_range, overlaps, segment_range},
+    plan::parts::{Parts, SHDR, file_range, is_filler, overlaps, segment_range},
 };
 
 /// Addresses that follow the block when it moves.
@@ -136,7 +136,7 @@ impl Block {
         })
     }
 
-    /// Whether nothing but zeros lies between its sections: other bytes are somebody's.
+    /// Whether nothing but filler lies between its sections: other bytes are somebody's.
     fn is_owned<R: ReadAt + ?Sized>(&self, parts: &Parts<'_, R>) -> Result<bool, ElfError> {
         let sections = parts.sections.iter().filter_map(file_range);
         let mut inside: Vec<Range<u64>> = sections.filter(|range| self.holds(range)).collect();
@@ -151,7 +151,7 @@ impl Block {
             let bytes = parts
                 .image
                 .bytes("space behind the program headers", end, gap)?;
-            if bytes.iter().any(|byte| *byte != 0) {
+            if !is_filler(&bytes) {
                 return Ok(false);
             }
             end = end.max(range.end);

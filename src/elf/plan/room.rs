@@ -12,7 +12,7 @@ use crate::elf::{
     edit::Warning,
     plan::{
         block::Block,
-        parts::{PHDR, Parts, SHDR, file_range, overlaps, segment_range},
+        parts::{PHDR, Parts, SHDR, file_range, is_filler, overlaps, segment_range},
     },
 };
 
@@ -118,7 +118,7 @@ fn has_slot<R: ReadAt + ?Sized>(parts: &Parts<'_, R>) -> Result<bool, ElfError> 
     let bytes = parts
         .image
         .bytes("program header table", slot.start, PHDR)?;
-    Ok(bytes.iter().all(|byte| *byte == 0))
+    Ok(is_filler(&bytes))
 }
 
 /// Whether nothing owns a range behind the program headers.

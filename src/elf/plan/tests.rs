@@ -84,6 +84,9 @@ fn a_slot_that_holds_something_is_not_spare() {
     let spare = slot(&file);
     used[spare + 50] = 1;
     assert_eq!(strategy(&used), Strategy::Relocate);
+    let mut left_by_patchelf = file.clone();
+    left_by_patchelf[spare..spare + SLOT].fill(b'X');
+    assert_eq!(strategy(&left_by_patchelf), Strategy::Slot);
     // The last section but one is `.comment`; now it owns the slot.
     let count = usize::from(u16::from_le_bytes(*file[60..].first_chunk().unwrap()));
     let section = number(&file, 40) + (count - 2) * 64;
