@@ -108,7 +108,7 @@ fn an_uploaded_set_installs_from_its_address() {
         Uploaded dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.14 KiB
         Uploaded dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.04 KiB
        Published 26 objects in s3://BUCKET/42-linux/python, 0 of them there before
-    warning: this server drops the pages of directories, such as `42-linux/python/simple/rocm-sdk-device-gfx942/`: install with `--find-links http://HOST/BUCKET/42-linux/python/index.html`
+    warning: this server drops the pages of directories, such as `42-linux/python/`: install with `--find-links http://HOST/BUCKET/42-linux/python/index.html`
     ");
     insta::assert_snapshot!(published.ok(), @"http://HOST/BUCKET/42-linux/python/simple/");
     let base = format!(
