@@ -60,7 +60,7 @@ pub fn each<I: Sync, T: Send>(
 }
 
 fn together(failed: &[(usize, Error)], tried: usize) -> Error {
-    let mut text = format!("{} of {tried} transfers failed", failed.len());
+    let mut text = format!("{} of {tried} failed", failed.len());
     for (_, error) in failed {
         text.push_str("\n  ");
         text.push_str(&line(error));
@@ -147,7 +147,7 @@ mod tests {
         done.sort_unstable();
         assert_eq!(done, [1, 3]);
         insta::assert_snapshot!(render(&failed.unwrap_err()), @"
-        error: 2 of 4 transfers failed
+        error: 2 of 4 failed
           put `0`: access denied
           put `2`: access denied
 

@@ -189,6 +189,7 @@ pub fn verify(
             there.with_context(|| format!("follow a link of `{}`", page.path))?;
         }
     }
+    lost.sort_unstable();
     Ok(lost)
 }
 
