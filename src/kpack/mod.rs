@@ -1,0 +1,11 @@
+//! Device code: the bundles in which compilers leave it, the archives in which it is shipped, and
+//! the host files that it is taken out of.
+//!
+//! `docs/kpack.md` tells the whole way. Everything works on bytes that are read where they lie.
+
+pub mod bundle;
+mod code_target;
+mod region;
+
+pub use code_target::{CodeTarget, InvalidCodeTarget};
+pub use region::Region;
