@@ -3,6 +3,7 @@
 //!
 //! `docs/kpack.md` tells the whole way. Everything works on bytes that are read where they lie.
 
+pub mod archive;
 pub mod bundle;
 mod code_target;
 mod region;
