@@ -4,6 +4,7 @@
 //! the same bytes.
 
 mod code;
+mod device;
 mod layout;
 mod object;
 mod sections;
@@ -11,4 +12,4 @@ mod symbols;
 mod tables;
 
 pub use layout::TableAt;
-pub use object::{Executable, HashStyle, Object, Program, Shared, SharedObject};
+pub use object::{DeviceRelocations, Executable, HashStyle, Object, Program, Shared, SharedObject};
