@@ -6,7 +6,11 @@
 pub mod archive;
 pub mod bundle;
 mod code_target;
+pub mod host;
+mod marker;
 mod region;
 
 pub use code_target::{CodeTarget, InvalidCodeTarget};
+pub use host::Fat;
+pub use marker::{Marker, PLACEHOLDER};
 pub use region::Region;
