@@ -1,4 +1,4 @@
-//! The contents of an archive, as the MessagePack map at its end.
+//! The contents of an archive, as the `MessagePack` map at its end.
 
 use std::{collections::BTreeMap, fmt, io::Cursor, marker::PhantomData};
 
@@ -23,8 +23,8 @@ pub(super) struct Toc {
     #[serde(default)]
     pub(super) gfx_arch_family: String,
     pub(super) gfx_arches: Vec<String>,
-    #[serde(deserialize_with = "unique_twice")]
-    pub(super) toc: Index,
+    #[serde(rename = "toc", deserialize_with = "unique_twice")]
+    pub(super) index: Index,
     #[serde(default = "stored")]
     pub(super) compression_scheme: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,7 +81,7 @@ impl Toc {
             group_name: group.to_owned(),
             gfx_arch_family: family.to_owned(),
             gfx_arches: Vec::new(),
-            toc: Index::new(),
+            index: Index::new(),
             compression_scheme: scheme.to_string(),
             blobs: None,
             zstd_offset: None,
@@ -113,7 +113,7 @@ impl Toc {
     /// Every code object; each target must be among those that the archive says it is for.
     pub(super) fn codes(&self) -> Result<Vec<Code>> {
         let mut codes = Vec::new();
-        for (key, targets) in &self.toc {
+        for (key, targets) in &self.index {
             for (target, entry) in targets {
                 if !self.gfx_arches.contains(target) {
                     bail!(

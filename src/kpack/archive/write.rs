@@ -72,7 +72,7 @@ impl Packed {
 impl<W: Write + Seek> ArchiveWriter<W> {
     /// `out` must be empty; `family` is free text, by custom the target.
     pub fn new(mut out: W, group: &str, family: &str, scheme: Scheme) -> Result<Self> {
-        out.write_all(&[0; BLOBS as usize])
+        out.write_all(&[0; 64])
             .context("write an archive")?;
         let mut at = BLOBS;
         if scheme == Scheme::Zstd {
@@ -106,7 +106,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
             None => self.put(code)?,
         };
         let entry = Entry::new(ordinal, code.size, origin);
-        let targets = self.toc.toc.entry(key.to_owned()).or_default();
+        let targets = self.toc.index.entry(key.to_owned()).or_default();
         let before = targets.insert(target.to_string(), entry);
         ensure!(
             before.is_none(),
@@ -145,7 +145,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         }
         let written = Written {
             len: self.at,
-            codes: self.toc.toc.values().map(BTreeMap::len).sum(),
+            codes: self.toc.index.values().map(BTreeMap::len).sum(),
             distinct: self.places.len(),
         };
         Ok((self.out, written))

@@ -8,7 +8,7 @@ use crate::{
         host::{
             MARKERS, check,
             fat::{SPLIT, WRAPPER, Wrapper},
-            image::{ALLOC, Image, NOBITS, PROGBITS, SECTION, Section, Seen},
+            image::{ALLOC, Image, NOBITS, PROGBITS, SECTION, Section, Seen, Segment},
             layout::Layout,
             plan::{HostPlan, Piece, Replacement},
             relocations::How,
@@ -103,7 +103,7 @@ fn code<R: ReadAt + ?Sized>(
         bytes.extend_from_slice(content);
     };
     if let Some(table) = layout.table {
-        let headers: Vec<u8> = layout.segments.iter().flat_map(|s| s.render()).collect();
+        let headers: Vec<u8> = layout.segments.iter().flat_map(Segment::render).collect();
         put(table, &headers);
     }
     put(layout.markers, &placed.bytes);
