@@ -74,8 +74,8 @@ pub fn pkg_info(info: &DistInfo<'_>) -> String {
          License-Expression: MIT\n\
          Requires-Python: >=3.10\n\
          Description-Content-Type: text/markdown\n\
-         Dynamic: provides-extra\n\
-         Dynamic: requires-dist\n",
+         Dynamic: Provides-Extra\n\
+         Dynamic: Requires-Dist\n",
         info.version
     );
     for pin in requires(info) {

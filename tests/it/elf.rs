@@ -7,4 +7,5 @@ mod layouts;
 mod linkers;
 mod load;
 mod mutated;
+mod real;
 mod written;

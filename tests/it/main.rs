@@ -6,4 +6,7 @@ mod cli;
 mod elf;
 mod judges;
 mod launcher;
+mod pipeline;
+mod publish;
+mod python;
 mod store;

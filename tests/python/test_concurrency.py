@@ -80,6 +80,7 @@ def pristine(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_killed_at_any_point_the_next_call_repairs(pristine: Path, site: Path) -> None:
     """The process kills itself at its first, second, third… step that the interpreter reports."""
     killed = 0
@@ -175,6 +176,7 @@ def check_complete(site: Path) -> None:
     assert left == [], [list(path.rglob("*")) for path in left]
 
 
+@pytest.mark.slow
 def test_killed_from_outside_at_any_time_the_next_call_repairs(site: Path) -> None:
     archive = Archive.usual(Sdk())
     archive.entries += [(f"include/many/{n}.h", b"x" * 1000) for n in range(500)]

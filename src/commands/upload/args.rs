@@ -4,10 +4,7 @@ use std::path::PathBuf;
 
 use clap::ArgGroup;
 
-use super::{
-    destination::{Destination, local},
-    plan::Others,
-};
+use super::{destination::Destination, plan::Others};
 use crate::{
     commands::args::RunArgs,
     error::{Hint as _, Result, anyhow, ensure},
@@ -87,7 +84,7 @@ impl Args {
         let python = place.run(&run.id, self.run.platform()).python(&group);
         let root = python.root();
         match &self.output_dir {
-            Some(directory) => local(directory, root.key()),
+            Some(directory) => Destination::local(directory, root.key()),
             None => Err(anyhow!("uploads to buckets are not there yet: `{root}`"))
                 .hint("pass `--output-dir` to write the same to a directory"),
         }

@@ -20,6 +20,17 @@ pub struct Destination {
 }
 
 impl Destination {
+    /// In a directory that is laid out as a bucket.
+    pub fn local(root: &Path, directory: &Key) -> Result<Self> {
+        let urls = local_urls(root)?;
+        let directory = directory.to_path();
+        Ok(Self {
+            urls: urls.path(directory.as_str()).parse()?,
+            store: Box::new(LocalStore::new(root)),
+            directory: directory.as_str().parse()?,
+        })
+    }
+
     /// The key of a path below the directory; the path may end in `/`.
     pub fn key(&self, path: &str) -> Result<Key> {
         let below = path.strip_prefix(TOP).unwrap_or(path);
@@ -31,15 +42,4 @@ impl Destination {
     pub fn shown(&self) -> String {
         format!("{}/{}", self.store, self.directory.to_path())
     }
-}
-
-/// A directory that is laid out as a bucket.
-pub(super) fn local(root: &Path, directory: &Key) -> Result<Destination> {
-    let urls = local_urls(root)?;
-    let directory = directory.to_path();
-    Ok(Destination {
-        urls: urls.path(directory.as_str()).parse()?,
-        store: Box::new(LocalStore::new(root)),
-        directory: directory.as_str().parse()?,
-    })
 }

@@ -1,6 +1,7 @@
 //! Carries an upload out, and looks at the result before it is called one.
 
 use std::{
+    error::Error as _,
     io::{self, Read, Seek as _, SeekFrom},
     path::Path,
 };
@@ -14,9 +15,9 @@ use super::{
 use crate::{
     commands::World,
     digest::Sha256,
-    error::{Context as _, No, Result, Stop, bail, ensure},
+    error::{Context as _, Error, No, Result, Stop, bail, ensure},
     index::{Page, targets_of},
-    store::{self, Body, Condition, Depth, Kind, PutOptions, Span},
+    store::{self, Body, Condition, Depth, Kind, PutOptions, Span, StoreError},
 };
 
 /// What happened to one item.
@@ -115,13 +116,24 @@ fn put(item: &Item, to: &Destination, condition: Condition, watch: &Watch) -> Re
         // Another writer came first; that is fine if it wrote the same.
         Err(error) if error.kind() == Kind::Exists => {
             let there = existing(to, &item.path)?.context(error)?;
-            ensure!(there.sha256 == item.sha256, No(conflict(item, there)));
+            let others = "another writer came first, with other bytes";
+            let same = there.sha256 == item.sha256;
+            ensure!(same, No(format!("{others}: {}", conflict(item, there))));
             Ok(Outcome::Unchanged)
         }
         Err(error) => {
             watch.stop.check()?;
-            Err(error.into())
+            Err(failed(error))
         }
+    }
+}
+
+/// Without access nothing could be tried; any other failure of a store is a transfer that failed.
+fn failed(error: StoreError) -> Error {
+    match (error.kind(), error.source()) {
+        (Kind::Denied | Kind::Unusable, _) => error.into(),
+        (_, None) => No(error.to_string()).into(),
+        (_, Some(cause)) => No(format!("{error}: {cause}")).into(),
     }
 }
 
@@ -145,22 +157,23 @@ pub fn verify(plan: &UploadPlan, pages: &[Page], to: &Destination, stop: &Stop) 
         for target in targets_of(page)? {
             stop.check()?;
             let key = to.key(&target)?;
-            to.store
-                .head(&key)
-                .with_context(|| format!("follow a link of `{}`", page.path))?;
+            let there = to.store.head(&key).map_err(failed);
+            there.with_context(|| format!("follow a link of `{}`", page.path))?;
         }
     }
     Ok(())
 }
 
 fn read(from: &Destination, path: &str) -> Result<(Sha256, u64)> {
-    let reader = from.store.get(&from.key(path)?, Span::Whole)?;
+    let key = from.key(path)?;
+    let reader = from.store.get(&key, Span::Whole).map_err(failed)?;
     Ok(Sha256::of_reader(reader)?)
 }
 
 /// A file's digest is the store's word, if it has one: it checked the bytes as they came.
 fn head(from: &Destination, item: &Item) -> Result<There> {
-    let object = from.store.head(&from.key(&item.path)?)?;
+    let key = from.key(&item.path)?;
+    let object = from.store.head(&key).map_err(failed)?;
     Ok(There {
         size: object.size,
         sha256: object.sha256.unwrap_or(item.sha256),

@@ -47,3 +47,6 @@ pub(super) fn accept<R: ReadAt + ?Sized>(
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -265,9 +265,8 @@ def families_of(target: str) -> tuple[str, ...]:
 def match_target_family(wanted: str) -> str | None:
     """What this distribution has for a target or a family, if anything."""
     base = base_target(wanted)
-    for name in (wanted, base):
-        if name in AVAILABLE_TARGET_FAMILIES:
-            return name
+    if wanted in AVAILABLE_TARGET_FAMILIES:
+        return wanted
     for name in AVAILABLE_TARGET_FAMILIES:
         if base_target(name) == base:
             return name

@@ -1,6 +1,7 @@
 //! The sdist's contents and metadata.
 
 use super::*;
+use crate::package::Catalog;
 
 struct Set {
     available: Vec<String>,
@@ -58,8 +59,8 @@ fn head(text: &str) -> &str {
 fn extras_and_markers_follow_the_targets_of_both_platforms() {
     let set = Set::new(&["gfx1100", "gfx942"], &["gfx1100", "gfx1201"]);
     insta::assert_snapshot!(head(&pkg_info(&set.info(Form::Split))), @r#"
-    Dynamic: provides-extra
-    Dynamic: requires-dist
+    Dynamic: Provides-Extra
+    Dynamic: Requires-Dist
     Requires-Dist: rocm-sdk-core==10.1.0a20260820
     Provides-Extra: libraries
     Requires-Dist: rocm-sdk-libraries==10.1.0a20260820; extra == "libraries"
@@ -160,6 +161,21 @@ fn a_legacy_set_has_libraries_per_family_and_no_device_extra() {
             "libraries-all"
         ]
     );
+}
+
+#[test]
+fn what_the_sdist_says_of_itself_is_in_the_catalog() {
+    let catalog = Catalog::built_in().unwrap();
+    let set = Set::new(&["gfx942"], &[]);
+    let text = pkg_info(&set.info(Form::Split));
+    let common = &catalog.metadata;
+    for (label, url) in &common.urls {
+        assert!(text.contains(&format!("Project-URL: {label}, {url}\n")));
+    }
+    assert!(text.contains(&format!("License-Expression: {}\n", common.license)));
+    assert!(text.contains(&format!("Requires-Python: {}\n", common.requires_python)));
+    let summary = catalog.get("meta").unwrap().summary(None);
+    assert!(text.contains(&format!("Summary: {summary}\n")));
 }
 
 #[test]

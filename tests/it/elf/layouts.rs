@@ -233,6 +233,36 @@ fn every_program_finds_its_dependency_after_the_change_and_only_then() {
     ");
 }
 
+#[test]
+fn a_spare_slot_of_the_program_headers_is_used() {
+    let place = Place::new();
+    let answer = SharedObject::new("liby.so.2")
+        .function("y_answer", 42)
+        .build();
+    place.put("dep/liby.so.2", &answer);
+    let object = SharedObject::new("libx.so.1")
+        .needs("liby.so.2")
+        .calls("x", "y_answer");
+    // What the kpack split leaves, and more bytes behind it.
+    let mut kpack = object
+        .clone()
+        .program_headers(TableAt::End { spare: 3 })
+        .build();
+    kpack.push(0);
+    // An entry that means nothing, in place of a note.
+    let mut empty = object.build_id(&[7; 20]).build();
+    let headers = (64..64 + 7 * 56).step_by(56);
+    let note = headers.rev().find(|at| empty[*at] == 4).unwrap();
+    empty[note] = 0;
+    for (name, before) in [("kpack", kpack), ("empty", empty)] {
+        let (plan, after) = with_rpath(&before, GOAL).unwrap();
+        assert_eq!(plan.strategy(), Strategy::Slot, "{name}");
+        let path = place.put("lib/libx.so", &after);
+        assert_eq!(linked(&path, "x"), Ok(42), "{name}");
+        assert_end_state(&after, GOAL, name);
+    }
+}
+
 /// One `DT_RPATH`, a second pass that changes nothing, and five other goals one after the other.
 fn assert_end_state(file: &[u8], goal: &str, name: &str) {
     let facts = rocwheel::elf::read(file).unwrap().unwrap();
