@@ -6,6 +6,7 @@
 pub mod archive;
 pub mod bundle;
 mod code_target;
+pub mod contents;
 pub mod host;
 mod marker;
 mod region;

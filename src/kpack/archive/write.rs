@@ -72,8 +72,7 @@ impl Packed {
 impl<W: Write + Seek> ArchiveWriter<W> {
     /// `out` must be empty; `family` is free text, by custom the target.
     pub fn new(mut out: W, group: &str, family: &str, scheme: Scheme) -> Result<Self> {
-        out.write_all(&[0; 64])
-            .context("write an archive")?;
+        out.write_all(&[0; 64]).context("write an archive")?;
         let mut at = BLOBS;
         if scheme == Scheme::Zstd {
             out.write_all(&[0; 4]).context("write an archive")?;

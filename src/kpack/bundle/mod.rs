@@ -7,6 +7,8 @@ mod compressed;
 mod entry;
 mod write;
 
+use std::fmt;
+
 pub use compressed::{Compression, Method};
 pub use entry::{Entry, Owner};
 pub use write::{compress, raw};
@@ -38,6 +40,17 @@ pub struct Bundle {
 pub enum Form {
     Raw,
     Compressed(Compression),
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Raw => f.write_str("none"),
+            Self::Compressed(compression) => {
+                write!(f, "CCOB v{} {}", compression.version, compression.method)
+            }
+        }
+    }
 }
 
 /// A bundle that can be looked into; a compressed one has been decoded, and its hash is right.
