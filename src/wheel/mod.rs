@@ -10,6 +10,8 @@ pub mod name;
 pub mod record;
 #[cfg(test)]
 pub(crate) mod sparse;
+#[cfg(test)]
+pub(crate) mod specimen;
 pub mod tag;
 pub mod writer;
 

@@ -6,11 +6,7 @@ mod listing;
 use std::path::{Path, PathBuf};
 
 use super::World;
-use crate::{
-    artifact::FileAt,
-    error::{Context as _, Result},
-    kpack::CodeTarget,
-};
+use crate::{artifact::FileAt, error::Result, kpack::CodeTarget};
 
 /// Look into files with device code
 ///
@@ -55,7 +51,7 @@ impl Selection {
 }
 
 fn open(file: &Path) -> Result<FileAt> {
-    FileAt::open(file).with_context(|| format!("read `{}`", file.display()))
+    Ok(FileAt::open(file)?)
 }
 
 fn reading(file: &PathBuf) -> String {

@@ -309,13 +309,7 @@ fn strings_are_compared_in_a_file_without_sections() {
     let object = SharedObject::new("libx.so.1").needs("liby.so.2");
     let case = Case::of(object.without_section_headers().build());
     let seen = case.spoilt(|f| {
-        let start = f
-            .windows(9)
-            .enumerate()
-            .filter(|(_, w)| w == b"liby.so.2")
-            .last()
-            .unwrap()
-            .0;
+        let start = f.windows(9).rposition(|w| w == b"liby.so.2").unwrap();
         f[start] = b'L';
     });
     insta::assert_snapshot!(seen, @"the changed ELF file would be broken: a dynamic string changed");

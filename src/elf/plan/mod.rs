@@ -5,9 +5,11 @@
 
 mod block;
 mod draft;
+mod headers;
 mod parts;
 mod room;
 mod table;
+mod tail;
 
 use goblin::elf::{
     dynamic::{DF_1_PIE, DT_FLAGS_1, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME},

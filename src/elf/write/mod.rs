@@ -4,6 +4,7 @@
 //! the same bytes.
 
 mod code;
+mod cursor;
 mod device;
 mod layout;
 mod object;

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::elf::write::{code::Code, layout::TableAt, sections};
+use crate::elf::write::{code::Code, layout::TableAt, sections, tables::noise};
 
 /// A file to be written; start with `SharedObject::new` or `Executable::new`.
 #[derive(Clone, Debug)]
@@ -300,8 +300,7 @@ impl<K> Object<K> {
     /// Bytes in `.rodata` that do not compress, so that the file has a size.
     #[must_use]
     pub fn payload(self, len: usize) -> Self {
-        let noise = super::tables::noise(len);
-        self.section(".rodata", &noise)
+        self.section(".rodata", &noise(len))
     }
 
     /// A section that takes memory but no bytes of the file, as the kpack split leaves

@@ -119,3 +119,4 @@ impl Package<'_> {
         }
     }
 }
+pub mod pipeline;

@@ -80,13 +80,13 @@ fn another_reader_finds_every_fact() {
         .into_iter()
         .zip([Mode::Regular, Mode::Executable].into_iter().cycle())
     {
-        let named = Member {
+        let one = Member {
             mode,
             ..member(name, name.len())
         };
         let crc = crc32fast::hash(name.as_bytes());
         writer
-            .add(&named, Method::Stored, crc, name.as_bytes())
+            .add(&one, Method::Stored, crc, name.as_bytes())
             .unwrap();
     }
     let mut archive = ZipArchive::new(Cursor::new(bytes(writer))).unwrap();

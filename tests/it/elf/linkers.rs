@@ -68,7 +68,7 @@ const SHARED: [(&str, &[&str]); 16] = [
     ("relr", &["-Wl,-z,pack-relative-relocs"]),
     ("stripped", &["-s"]),
     ("debug", &["-g"]),
-    ("no cet", &["-fcf-protection=none"]),
+    ("cet", &["-fcf-protection=full", "-nostartfiles"]),
     (
         "much memory",
         &["-UUNUSED", "-DUNUSED=(1<<30)", "-mcmodel=medium"],
