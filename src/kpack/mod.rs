@@ -8,8 +8,10 @@ pub mod bundle;
 mod code_target;
 pub mod contents;
 pub mod host;
+pub mod loader;
 mod marker;
 mod region;
+pub mod split;
 
 pub use code_target::{CodeTarget, InvalidCodeTarget};
 pub use host::Fat;
