@@ -7,6 +7,7 @@ pub mod archive;
 pub mod bundle;
 mod code_target;
 pub mod contents;
+pub mod databases;
 pub mod host;
 pub mod loader;
 mod marker;

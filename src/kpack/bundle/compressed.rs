@@ -130,23 +130,41 @@ fn measure(region: &Region<'_, impl ReadAt + ?Sized>, compression: &Compression)
     unpack(region, compression).map(|(_, len)| len)
 }
 
+/// The first bytes of the raw bundle inside, at most so many; nothing is verified.
+pub(super) fn begin(
+    region: &Region<'_, impl ReadAt + ?Sized>,
+    compression: &Compression,
+    limit: u64,
+) -> Result<Vec<u8>> {
+    let mut packed = region.from(header_len(compression.version));
+    let part = Compression {
+        unpacked: limit.min(compression.unpacked),
+        ..*compression
+    };
+    stream(&mut packed, &part)
+}
+
 /// What a stream holds, and where it ends.
 fn unpack(
     region: &Region<'_, impl ReadAt + ?Sized>,
     compression: &Compression,
 ) -> Result<(Vec<u8>, u64)> {
     let mut packed = region.from(header_len(compression.version));
-    let bytes = match compression.method {
-        Method::Zlib => take(flate2::bufread::ZlibDecoder::new(&mut packed), compression),
-        Method::Zstd => zstd_decoder(&mut packed).and_then(|decoder| take(decoder, compression)),
-    };
-    let bytes = bytes.context("decode a compressed bundle")?;
+    let bytes = stream(&mut packed, compression)?;
     ensure!(
         bytes.len() as u64 == compression.unpacked,
         "a compressed bundle of another length than it says: not {} bytes",
         compression.unpacked
     );
     Ok((bytes, packed.position()))
+}
+
+fn stream(mut packed: impl io::BufRead, compression: &Compression) -> Result<Vec<u8>> {
+    let bytes = match compression.method {
+        Method::Zlib => take(flate2::bufread::ZlibDecoder::new(&mut packed), compression),
+        Method::Zstd => zstd_decoder(&mut packed).and_then(|decoder| take(decoder, compression)),
+    };
+    bytes.context("decode a compressed bundle")
 }
 
 /// The window of a bundle is as large as the bundle.

@@ -35,8 +35,9 @@ pub(super) struct Header {
     len: u64,
 }
 
-/// The header of the raw bundle at the begin of a region; all of its entries lie within it.
-pub(super) fn header(region: &Region<'_, impl ReadAt + ?Sized>) -> Result<Header> {
+/// The header of the raw bundle at the begin of a region. All of its entries lie within `len`
+/// bytes, of which the region may have the first ones alone.
+pub(super) fn header(region: &Region<'_, impl ReadAt + ?Sized>, len: u64) -> Result<Header> {
     let count = region.number("number of entries", 24, 8)?;
     ensure!(
         count <= MAX_ENTRIES,
@@ -56,7 +57,14 @@ pub(super) fn header(region: &Region<'_, impl ReadAt + ?Sized>) -> Result<Header
     }
     // The host's empty entry may point anywhere.
     for entry in entries.iter().filter(|entry| entry.size > 0) {
-        region.part(&format!("entry `{}`", entry.id), entry.offset, entry.size)?;
+        let end = entry.offset.checked_add(entry.size);
+        ensure!(
+            end.is_some_and(|end| end <= len),
+            "the entry `{}` lies outside of its bundle: {} bytes at {} of {len}",
+            entry.id,
+            entry.size,
+            entry.offset
+        );
         ensure!(
             entry.offset >= at,
             "an entry lies in the header: `{}`",

@@ -7,7 +7,7 @@ mod compressed;
 mod entry;
 mod write;
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 pub use compressed::{Compression, Method};
 pub use entry::{Entry, Owner};
@@ -26,6 +26,9 @@ pub const COMPRESSED: &[u8; 4] = b"CCOB";
 
 /// More than any compiler makes of one file, and what is decoded at once at most.
 pub const MAX_UNPACKED: u64 = 1 << 32;
+
+/// More than the headers of all targets that there are.
+const MAX_HEADER: u64 = 1 << 20;
 
 /// Where a bundle lies in its section.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +86,7 @@ pub fn find(section: &Region<'_, impl ReadAt + ?Sized>) -> Result<Vec<Bundle>> {
 pub fn bundle_at(section: &Region<'_, impl ReadAt + ?Sized>, offset: u64) -> Result<Bundle> {
     let rest = section.part("bundle", offset, section.len().saturating_sub(offset))?;
     if rest.has(0, RAW)? {
-        let len = entry::header(&rest)?.end();
+        let len = entry::header(&rest, rest.len())?.end();
         return Ok(Bundle {
             offset,
             len,
@@ -101,6 +104,30 @@ pub fn bundle_at(section: &Region<'_, impl ReadAt + ?Sized>, offset: u64) -> Res
     bail!("neither a bundle nor zeros");
 }
 
+/// What a bundle has code for. Of a compressed one only the begin is decoded.
+pub fn targets<R: ReadAt + ?Sized>(
+    section: &Region<'_, R>,
+    bundle: &Bundle,
+) -> Result<BTreeSet<CodeTarget>> {
+    let there = section.part("bundle", bundle.offset, bundle.len)?;
+    let header = match &bundle.form {
+        Form::Raw => entry::header(&there, there.len())?,
+        Form::Compressed(compression) => {
+            let begin = compressed::begin(&there, compression, MAX_HEADER)?;
+            let region = Region::whole(&begin);
+            ensure!(region.has(0, RAW)?, "no bundle in a compressed bundle");
+            entry::header(&region, compression.unpacked)?
+        }
+    };
+    let owners = header.entries.into_iter().map(|entry| entry.owner);
+    Ok(owners
+        .filter_map(|owner| match owner {
+            Owner::Device(target) => Some(target),
+            Owner::Host => None,
+        })
+        .collect())
+}
+
 /// Opens a bundle of a section.
 pub fn open<'a, R: ReadAt + ?Sized>(
     section: &Region<'a, R>,
@@ -112,11 +139,11 @@ pub fn open<'a, R: ReadAt + ?Sized>(
         Form::Compressed(compression) => Content::Decoded(compressed::decode(&there, compression)?),
     };
     let entries = match &content {
-        Content::There(region) => entry::header(region)?.entries,
+        Content::There(region) => entry::header(region, region.len())?.entries,
         Content::Decoded(bytes) => {
             let region = Region::whole(bytes);
             ensure!(region.has(0, RAW)?, "no bundle in a compressed bundle");
-            entry::header(&region)?.entries
+            entry::header(&region, region.len())?.entries
         }
     };
     Ok(Opened { content, entries })

@@ -149,12 +149,12 @@ fn what_is_no_bundle_is_refused() {
         @"
     read bundle 0 at 0x0: neither a bundle nor zeros
     read bundle 1 at 0x2000: neither a bundle nor zeros
-    read bundle 0 at 0x0: the entry `hipv4-amdgcn-amd-amdhsa--gfx942` lies outside of what holds it: 4 bytes at 4096 of 4099
+    read bundle 0 at 0x0: the entry `hipv4-amdgcn-amd-amdhsa--gfx942` lies outside of its bundle: 4 bytes at 4096 of 4099
     read bundle 0 at 0x0: the entry lies outside of what holds it: 8 bytes at 40 of 40
     read bundle 0 at 0x0: a bundle with more than 4096 entries: 18446744073709551615
     read bundle 0 at 0x0: an entry with a name of 18446744073709551615 bytes
-    read bundle 0 at 0x0: the entry `hipv4-amdgcn-amd-amdhsa--gfx942` lies outside of what holds it: 4 bytes at 18446744073709551615 of 4100
-    read bundle 0 at 0x0: the entry `hipv4-amdgcn-amd-amdhsa--gfx942` lies outside of what holds it: 18446744073709551615 bytes at 4096 of 4100
+    read bundle 0 at 0x0: the entry `hipv4-amdgcn-amd-amdhsa--gfx942` lies outside of its bundle: 4 bytes at 18446744073709551615 of 4100
+    read bundle 0 at 0x0: the entry `hipv4-amdgcn-amd-amdhsa--gfx942` lies outside of its bundle: 18446744073709551615 bytes at 4096 of 4100
     read bundle 0 at 0x0: an entry lies in the header: `hipv4-amdgcn-amd-amdhsa--gfx942`
     read bundle 0 at 0x0: a bundle with code for the host
     read bundle 0 at 0x0: two entries for the same: `hipv4-amdgcn-amd-amdhsa--gfx942`
