@@ -7,6 +7,7 @@ pub mod args;
 pub mod build;
 pub mod completions;
 pub mod index;
+pub mod kpack;
 pub mod man;
 pub mod pipeline;
 pub mod summary;
@@ -58,6 +59,7 @@ enum Command {
     Index(index::Args),
     Upload(upload::Args),
     Summary(summary::Args),
+    Kpack(kpack::Args),
     #[command(hide = true)]
     Completions(completions::Args),
     #[command(hide = true)]
@@ -72,6 +74,7 @@ impl Command {
             Self::Index(args) => index::run(args, world),
             Self::Upload(args) => upload::run(args, world),
             Self::Summary(args) => summary::run(args, world),
+            Self::Kpack(args) => kpack::run(args, world),
             Self::Completions(args) => completions::run(args, world),
             Self::Man(args) => man::run(args, world),
         }

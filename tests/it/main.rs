@@ -5,6 +5,7 @@ mod architecture;
 mod cli;
 mod elf;
 mod judges;
+mod kpack;
 mod launcher;
 mod pipeline;
 mod publish;

@@ -5,6 +5,7 @@
 
 mod code;
 mod cursor;
+mod device;
 mod layout;
 mod object;
 mod sections;
@@ -12,4 +13,4 @@ mod symbols;
 mod tables;
 
 pub use layout::TableAt;
-pub use object::{Executable, HashStyle, Object, Program, Shared, SharedObject};
+pub use object::{DeviceRelocations, Executable, HashStyle, Object, Program, Shared, SharedObject};
