@@ -54,6 +54,6 @@ fn open(file: &Path) -> Result<FileAt> {
     Ok(FileAt::open(file)?)
 }
 
-fn reading(file: &PathBuf) -> String {
+fn reading(file: &Path) -> String {
     format!("look into `{}`", file.display())
 }
