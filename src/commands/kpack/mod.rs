@@ -3,7 +3,7 @@
 mod extract;
 mod listing;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::World;
 use crate::{artifact::FileAt, error::Result, kpack::CodeTarget};
