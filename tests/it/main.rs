@@ -3,6 +3,7 @@
 
 mod architecture;
 mod cli;
+mod docs;
 mod elf;
 mod judges;
 mod kpack;
