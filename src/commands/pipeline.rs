@@ -105,7 +105,7 @@ impl Args {
         let python = location.python(&ArtifactGroup::default());
         let destination = Destination::local(&self.output_dir, python.root().key())?;
         // What an earlier run left here is this user's own, and is replaced.
-        Upload::plan(set, identity, destination, Others::Replace)?.carry_out(world)
+        Upload::plan(set, identity, destination, Others::Replace, &world.stop)?.carry_out(world)
     }
 
     fn summarise(&self, published: &Published) -> Result<()> {

@@ -113,10 +113,12 @@ pub fn extras(info: &DistInfo<'_>) -> Vec<Extra> {
         };
         extras.push((package.logical.to_owned(), requirements));
     }
-    for package in packages
+    // Device packages have them even for a single target, so that one command fits every set.
+    let several = |p: &&ExtraPackage| targets.len() > 1 || p.logical == "device";
+    let each = packages
         .iter()
-        .filter(|p| p.per_target && targets.len() > 1)
-    {
+        .filter(|p| p.per_target && !targets.is_empty());
+    for package in each.filter(several) {
         let all: Vec<Requirement> = targets
             .iter()
             .map(|target| package.requirement(info, Some(target), marker(info, target)))

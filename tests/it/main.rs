@@ -10,4 +10,5 @@ mod launcher;
 mod pipeline;
 mod publish;
 mod python;
+mod s3;
 mod store;

@@ -45,17 +45,17 @@ fn the_last_lines_say_how_to_install_what_was_made() {
 
     pip:
 
-        pip install --extra-index-url file://[out]/local-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==0.0.1.dev0'
+        pip install --index-url file://[out]/local-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==0.0.1.dev0'
 
 
     uv:
 
-        uv pip install --index file://[out]/local-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==0.0.1.dev0'
+        uv pip install --default-index file://[out]/local-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==0.0.1.dev0'
 
 
     pip, from one page:
 
-        pip install --find-links file://[out]/local-linux/python/index.html 'rocm[libraries,devel,device-gfx942]==0.0.1.dev0'
+        pip install --no-index --find-links file://[out]/local-linux/python/index.html 'rocm[libraries,devel,device-gfx942]==0.0.1.dev0'
     ");
 }
 

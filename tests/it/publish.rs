@@ -4,7 +4,7 @@ mod attack;
 mod faults;
 mod install;
 mod memory;
-mod packages;
+pub(crate) mod packages;
 mod parse;
 mod repeat;
 mod server;
@@ -24,7 +24,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    fn of(output: Output) -> Self {
+    pub(crate) fn of(output: Output) -> Self {
         Self {
             code: output.status.code().unwrap(),
             stdout: String::from_utf8(output.stdout).unwrap(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import Importer
 from sdk import ROOT, SONAME, Archive, Sdk, environment, rocm_sdk
 from wheels import recorded, uninstall
 
@@ -66,6 +68,20 @@ def test_a_process_that_waits_says_so_on_stderr_only(installed: Path) -> None:
     out, _ = waiter.communicate(timeout=60)
     holder.communicate()
     assert (out, waiter.returncode) == (f"{installed / ROOT}\n", 0)
+
+
+def test_a_disk_without_locks_is_used_with_a_warning(
+    installed: Path,
+    load: Importer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    assert load("rocm_sdk._devel").get_devel_root() == installed / ROOT
+    assert "cannot be locked (Function not implemented)" in capsys.readouterr().err
 
 
 @pytest.fixture

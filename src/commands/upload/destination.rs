@@ -5,10 +5,14 @@ use std::path::Path;
 use super::plan::TOP;
 use crate::{
     commands::index::local_urls,
-    error::{Context as _, Result},
+    error::{Context as _, Result, Stop},
     index::Urls,
-    location::Key,
-    store::{Store, local::LocalStore},
+    location::{Key, Location},
+    store::{
+        Store,
+        local::LocalStore,
+        s3::{Access, S3Store},
+    },
 };
 
 /// A directory of a store, and how the world sees it.
@@ -28,6 +32,18 @@ impl Destination {
             urls: urls.path(directory.as_str()).parse()?,
             store: Box::new(LocalStore::new(root)),
             directory: directory.as_str().parse()?,
+        })
+    }
+
+    /// In a bucket.
+    pub fn bucket(place: &Location, access: &Access, stop: &Stop) -> Result<Self> {
+        let (bucket, key) = (place.bucket().clone(), place.key().directory());
+        let store = S3Store::connect(bucket, access, stop.clone())
+            .with_context(|| format!("reach `{place}`"))?;
+        Ok(Self {
+            urls: access.url(&place.directory()).parse()?,
+            store: Box::new(store),
+            directory: key,
         })
     }
 

@@ -1,3 +1,5 @@
+//! Each invariant, seen to be broken.
+
 use std::fmt::Write as _;
 
 use super::*;

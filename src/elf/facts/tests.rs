@@ -1,3 +1,5 @@
+//! What is read of files that were written for it.
+
 use super::*;
 use crate::elf::write::{Executable, SharedObject};
 

@@ -38,7 +38,7 @@ impl<'a, R: ReadAt + ?Sized> Draft<'a, R> {
         let old = parts.strings.end - parts.strings.start;
         let entries = parts.table.with_run_path(Some(old));
         let moves_table = !parts.table.fits(&entries);
-        let (room, warning) = room::find(&parts, moves_table)?;
+        let (room, warning) = room::find(&parts)?;
         let mut draft = Self {
             tail: Tail::new(&parts, &room),
             segments: parts.image.segments.clone(),

@@ -118,3 +118,6 @@ fn change<R: ReadAt + ?Sized>(parts: Parts<'_, R>, goal: &str) -> Result<EditPla
     }
     Ok(Draft::new(parts, goal)?.finish())
 }
+
+#[cfg(test)]
+mod tests;

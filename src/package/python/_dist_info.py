@@ -370,13 +370,17 @@ def build_extras(choice: TargetChoice | None) -> dict[str, list[str]]:
 
 
 def build_per_target_extras() -> dict[str, list[str]]:
-    """`device-gfx942` and its like, and `device-all`; empty with one target or none."""
+    """`device-gfx942` and its like, and `device-all`.
+
+    Device packages have them even for a single target, so that one command fits every set.
+    """
     targets = base_targets()
     extras: dict[str, list[str]] = {}
-    if len(targets) <= 1:
+    if not targets:
         return extras
     for package in extra_packages():
-        if not package.is_target_specific:
+        several = len(targets) > 1 or package.logical_name == "device"
+        if not (package.is_target_specific and several):
             continue
         requirements = [
             _requirement(package, target, get_target_family_platform_marker(target))

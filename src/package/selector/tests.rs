@@ -118,7 +118,7 @@ fn requirements_of_one_platform_have_sections_of_their_own() {
 }
 
 #[test]
-fn one_target_needs_no_choice_and_no_extras_of_its_own() {
+fn one_target_needs_no_choice_and_can_be_asked_for_by_name() {
     let set = Set::new(&["gfx942:xnack+", "gfx942"], &[]);
     let names: Vec<String> = extras(&set.info(Form::Split))
         .into_iter()
@@ -127,11 +127,13 @@ fn one_target_needs_no_choice_and_no_extras_of_its_own() {
             format!("{name}: {}", pins.join(" "))
         })
         .collect();
-    insta::assert_snapshot!(names.join("\n"), @r"
+    insta::assert_snapshot!(names.join("\n"), @"
     libraries: rocm-sdk-libraries==10.1.0a20260820
     device: rocm-sdk-device-gfx942==10.1.0a20260820
     devel: rocm-sdk-devel==10.1.0a20260820
     profiler: rocm-profiler==10.1.0a20260820
+    device-gfx942: rocm-sdk-device-gfx942==10.1.0a20260820
+    device-all: rocm-sdk-device-gfx942==10.1.0a20260820
     ");
 }
 

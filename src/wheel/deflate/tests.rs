@@ -1,3 +1,5 @@
+//! Streams and blocks that any reader inflates.
+
 use std::io::Read;
 
 use flate2::bufread::DeflateDecoder;

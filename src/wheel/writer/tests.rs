@@ -1,3 +1,5 @@
+//! Archives as another reader finds them.
+
 use std::io::{Cursor, Read};
 
 use proptest::prelude::*;

@@ -152,7 +152,8 @@ pub(crate) fn publish_to(store: Box<dyn Store>, bench: &Bench) -> Result<Publish
         urls: "https://bucket.s3.amazonaws.com/42-linux/python/".parse()?,
     };
     let set = LocalSet::read_aloud(&bench.root, &world)?;
-    let upload = Upload::plan(&set, Identity::default(), destination, Others::Refuse)?;
+    let (identity, others) = (Identity::default(), Others::Refuse);
+    let upload = Upload::plan(&set, identity, destination, others, &world.stop)?;
     upload.carry_out(&world)
 }
 

@@ -14,6 +14,8 @@ use rocwheel::{
     store::{Body, Condition, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
 };
 
+use crate::store::{Pages, contract};
+
 /// Every copy is the same store.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MemoryStore(Arc<Mutex<BTreeMap<Key, Kept>>>);
@@ -128,6 +130,6 @@ impl fmt::Display for MemoryStore {
 #[test]
 fn a_store_that_is_like_s3_keeps_the_promises_of_a_store() {
     for prefix in ["", "1-linux/"] {
-        crate::store::contract(&MemoryStore::default(), prefix).unwrap();
+        contract(&MemoryStore::default(), prefix, Pages::Kept).unwrap();
     }
 }
