@@ -1,3 +1,5 @@
+//! Wheels as they should be, and as an attacker would make them.
+
 use std::io::Cursor;
 
 use proptest::prelude::*;
