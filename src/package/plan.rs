@@ -12,7 +12,11 @@ use std::{
 use crate::{
     elf::Rpath,
     error::{Result, bail},
-    package::{naming::Mode, origin::Origin, sdk_tree::{Line, SdkTree}},
+    package::{
+        naming::Mode,
+        origin::Origin,
+        sdk_tree::{Line, SdkTree},
+    },
     relpath::RelPath,
     run::Platform,
     target::Scope,

@@ -2,12 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use crate::{
-    elf::Rpath,
-    package::origin::Origin,
-    relpath::RelPath,
-    wheel,
-};
+use crate::{elf::Rpath, package::origin::Origin, relpath::RelPath, wheel};
 
 /// The tree, with paths below its top directory.
 #[derive(Clone, Debug)]

@@ -70,7 +70,7 @@ mod tests {
             ],
         );
         search
-            .extend(&path.parse().unwrap(), &facts(&library))
+            .extend(&path.parse().unwrap(), &facts(library))
             .unwrap()
             .to_string()
     }

@@ -6,8 +6,8 @@ mod legacy;
 mod runtime;
 
 use crate::package::{
-    planner::fixture::{Fixture, file, library, script},
     plan::{BuildPlan, Source},
+    planner::fixture::{Fixture, file, library, script},
 };
 
 fn names(plan: &BuildPlan) -> String {

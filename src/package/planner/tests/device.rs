@@ -1,8 +1,8 @@
 //! Device packages, alone and beside each other.
 
 use crate::package::{
-    planner::fixture::{Fixture, file, library, program},
     plan::{BuildPlan, Source},
+    planner::fixture::{Fixture, file, library, program},
 };
 
 fn split() -> Fixture {
