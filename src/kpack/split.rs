@@ -1,9 +1,4 @@
 //! Decides which archive the code of each bundle of an artifact goes to.
-//!
-//! Bundles for the same set of targets share archives, and others never do: so an archive holds
-//! code for everything that is looked for in it, and a device that a bundle has nothing for finds
-//! no archive, which the runtime passes over. There is one archive for each target without
-//! features; variants such as `gfx90a:xnack+` lie in it beside each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +12,11 @@ use crate::{
 pub type TargetSet = BTreeSet<CodeTarget>;
 
 /// The archives of an artifact, by the targets of the bundles that they are for.
+///
+/// Bundles for the same set of targets share archives, and others never do: so an archive holds
+/// code for everything that is looked for in it, and a device that a bundle has nothing for finds
+/// no archive, which the runtime passes over. There is one archive for each target without
+/// features; variants such as `gfx90a:xnack+` lie in it beside each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Archives {
     names: BTreeMap<TargetSet, String>,

@@ -1,6 +1,6 @@
 //! ELF files against the judges of this machine: its dynamic loader, its linkers, its tools.
 
-mod compiled;
+pub(crate) mod compiled;
 mod cost;
 mod kpack;
 mod layouts;

@@ -4,6 +4,7 @@
 mod architecture;
 mod build;
 mod cli;
+mod docs;
 mod elf;
 mod judges;
 mod kpack;

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import shutil
 import signal
@@ -80,7 +79,7 @@ def test_a_disk_without_locks_is_used_with_a_warning(
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSYS, "Function not implemented")
 
-    monkeypatch.setattr(fcntl, "flock", refuse)
+    monkeypatch.setattr("fcntl.flock", refuse)
     assert load("rocm_sdk._devel").get_devel_root() == installed / ROOT
     assert "cannot be locked (Function not implemented)" in capsys.readouterr().err
 

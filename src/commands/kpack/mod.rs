@@ -3,7 +3,7 @@
 mod extract;
 mod listing;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::World;
 use crate::{artifact::FileAt, error::Result, kpack::CodeTarget};
@@ -54,6 +54,6 @@ fn open(file: &Path) -> Result<FileAt> {
     Ok(FileAt::open(file)?)
 }
 
-fn reading(file: &PathBuf) -> String {
+fn reading(file: &Path) -> String {
     format!("look into `{}`", file.display())
 }

@@ -6,9 +6,8 @@ use goblin::elf::{
 };
 
 use crate::elf::write::{
-    layout::{Layout, Section},
+    layout::{Layout, Section, allocated},
     object::{DeviceRelocations, Plan},
-    sections::allocated,
 };
 
 pub(super) const DT_RELR: u64 = 36;

@@ -82,6 +82,18 @@ pub(super) fn build(shape: &Shape, sections: impl Fn(&Layout) -> Vec<Section>) -
     layout.write(shape, &sections(&layout))
 }
 
+/// A section that is loaded, for reading alone.
+pub(super) fn allocated(name: &str, kind: u32, bytes: Vec<u8>) -> Section {
+    Section {
+        name: name.to_owned(),
+        kind,
+        flags: SHF_ALLOC,
+        align: 1,
+        bytes,
+        ..Section::default()
+    }
+}
+
 impl Section {
     pub(super) fn is_allocated(&self) -> bool {
         self.flags & SHF_ALLOC != 0

@@ -18,7 +18,7 @@ use goblin::elf::{
 use crate::elf::write::{
     code::Code,
     device,
-    layout::{self, Layout, Section, Shape},
+    layout::{self, Layout, Section, Shape, allocated},
     object::{At, DeviceRelocations, Form, HashStyle, Plan},
     symbols::{self, Symbol},
     tables::{self, Strings},
@@ -90,17 +90,6 @@ fn sections(plan: &Plan, at: &Layout) -> Vec<Section> {
         });
     }
     sections
-}
-
-pub(super) fn allocated(name: &str, kind: u32, bytes: Vec<u8>) -> Section {
-    Section {
-        name: name.to_owned(),
-        kind,
-        flags: SHF_ALLOC,
-        align: 1,
-        bytes,
-        ..Section::default()
-    }
 }
 
 fn interpreter(plan: &Plan) -> Option<Section> {

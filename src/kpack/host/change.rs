@@ -10,7 +10,7 @@ use crate::{
             fat::{SPLIT, WRAPPER, Wrapper},
             image::{ALLOC, Image, NOBITS, PROGBITS, SECTION, Section, Seen, Segment},
             layout::Layout,
-            plan::{HostPlan, Piece, Replacement},
+            pieces::{HostPlan, Piece, Replacement},
             relocations::How,
         },
     },

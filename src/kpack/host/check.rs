@@ -10,7 +10,7 @@ use crate::{
         host::{
             CODE,
             image::{Image, LOAD, PHDR, Seen, Segment},
-            plan::{HostPlan, SplitReader},
+            pieces::{HostPlan, SplitReader},
             references::references,
         },
     },

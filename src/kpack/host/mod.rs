@@ -6,7 +6,7 @@ mod coff;
 mod fat;
 mod image;
 mod layout;
-mod plan;
+mod pieces;
 mod references;
 mod relocations;
 #[cfg(test)]
@@ -14,7 +14,7 @@ mod tests;
 
 pub use change::plan;
 pub use fat::{Fat, Look, Wrapper, look};
-pub use plan::{HostPlan, SplitReader};
+pub use pieces::{HostPlan, SplitReader};
 pub use references::{Reference, references};
 
 /// The section with the bundles.

@@ -54,7 +54,7 @@ pub struct Settings {
 }
 
 /// Blocks of this size lose 0.2 % of what one stream would save; see docs/performance.md.
-pub const BLOCK: NonZeroUsize = NonZeroUsize::new(1 << 20).expect("not zero");
+pub const BLOCK: NonZeroUsize = NonZeroUsize::new(2 << 20).expect("not zero");
 
 /// A finished wheel.
 #[derive(Clone, Debug, PartialEq, Eq)]
