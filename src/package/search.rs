@@ -70,7 +70,7 @@ mod tests {
             ],
         );
         search
-            .extend(&path.parse().unwrap(), &facts(library))
+            .extend(&path.parse().unwrap(), &facts(&library))
             .unwrap()
             .to_string()
     }
@@ -101,10 +101,10 @@ mod tests {
     fn a_library_that_needs_nothing_is_left_alone() {
         assert!(!is_searched(&facts(&SharedObject::new("liba.so.1"))));
         assert!(is_searched(&facts(
-            SharedObject::new("liba.so.1").needs("libb.so")
+            &SharedObject::new("liba.so.1").needs("libb.so")
         )));
         assert!(is_searched(&facts(
-            SharedObject::new("liba.so.1").runpath("$ORIGIN")
+            &SharedObject::new("liba.so.1").runpath("$ORIGIN")
         )));
     }
 }
