@@ -5,6 +5,7 @@
 
 pub mod args;
 pub mod completions;
+pub mod fetch;
 pub mod index;
 pub mod man;
 pub mod summary;
