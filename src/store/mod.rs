@@ -5,6 +5,8 @@
 
 mod failure;
 pub mod local;
+pub mod s3;
+pub mod transfer;
 
 use std::{
     fmt,

@@ -6,4 +6,5 @@ mod cli;
 mod elf;
 mod judges;
 mod launcher;
+mod s3;
 mod store;

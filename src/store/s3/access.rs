@@ -1,0 +1,179 @@
+//! How to reach a bucket: where the server is, who asks, and how the bucket is written.
+
+use std::{fmt, str::FromStr};
+
+use crate::error::Secret;
+
+/// What decides how a bucket is reached. By default as Amazon has it, with whatever credentials
+/// there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// A server other than Amazon's.
+    pub endpoint: Option<Endpoint>,
+    /// Where the bucket is thought to be; the server's word counts for more.
+    pub region: Option<Region>,
+    /// Which section of the AWS configuration files to use.
+    pub profile: Option<String>,
+    pub signing: Signing,
+    pub addressing: Addressing,
+}
+
+/// Whether requests are signed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Signing {
+    /// With the credentials of the standard AWS chain; not at all where it finds none.
+    #[default]
+    Auto,
+    Never,
+    With(Keys),
+}
+
+/// An access key of a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keys {
+    pub id: String,
+    pub secret: Secret,
+}
+
+/// Where the bucket's name stands in an address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Addressing {
+    /// In the host name at Amazon, in the path elsewhere.
+    #[default]
+    Auto,
+    Path,
+    Virtual,
+}
+
+/// The address of a server: `http://127.0.0.1:8333`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint(Box<str>);
+
+/// Why a text is not an `Endpoint`. It does not repeat the text, which may hold a password.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not the address of a server such as `http://127.0.0.1:8333`: {0}")]
+pub struct InvalidEndpoint(&'static str);
+
+/// A region of S3: `us-east-2`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region(Box<str>);
+
+/// Why a text is not a `Region`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a region such as `us-east-2`: {0:?}")]
+pub struct InvalidRegion(String);
+
+impl Endpoint {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Region {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = InvalidEndpoint;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let rest = text
+            .strip_prefix("https://")
+            .or_else(|| text.strip_prefix("http://"))
+            .ok_or(InvalidEndpoint("it begins with `http://` or `https://`"))?;
+        let host = rest.split('/').next().unwrap_or_default();
+        let reason = if host.is_empty() || host.starts_with(':') {
+            "it names a host"
+        } else if host.contains('@') {
+            "it names no user"
+        } else if rest.contains(['?', '#']) {
+            "it has no `?` and no `#`"
+        } else if !rest.chars().all(|c| c.is_ascii_graphic()) {
+            "it has only visible ASCII characters"
+        } else {
+            return Ok(Self(text.trim_end_matches('/').into()));
+        };
+        Err(InvalidEndpoint(reason))
+    }
+}
+
+impl FromStr for Region {
+    type Err = InvalidRegion;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        if (1..=40).contains(&text.len()) && text.chars().all(fits) {
+            Ok(Self(text.into()))
+        } else {
+            Err(InvalidRegion(text.chars().take(80).collect()))
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Display for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusals<T: FromStr<Err: fmt::Display> + fmt::Debug>(texts: &[&str]) -> String {
+        let messages = texts.iter().map(|text| text.parse::<T>().unwrap_err());
+        let messages: Vec<String> = messages.map(|error| error.to_string()).collect();
+        messages.join("\n")
+    }
+
+    #[test]
+    fn an_endpoint_is_the_address_of_a_server_and_nothing_more() {
+        for text in ["http://127.0.0.1:8333", "https://s3.example/below"] {
+            assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), text);
+        }
+        let slash: Endpoint = "https://s3.example/".parse().unwrap();
+        assert_eq!(slash.as_str(), "https://s3.example");
+        let refused = [
+            "",
+            "s3.example",
+            "ftp://s3.example",
+            "http://",
+            "http://:80",
+            "http://user:secret@host",
+            "http://host/?a=b",
+            "http://ho st",
+        ];
+        insta::assert_snapshot!(refusals::<Endpoint>(&refused), @r"
+        not the address of a server such as `http://127.0.0.1:8333`: it begins with `http://` or `https://`
+        not the address of a server such as `http://127.0.0.1:8333`: it begins with `http://` or `https://`
+        not the address of a server such as `http://127.0.0.1:8333`: it begins with `http://` or `https://`
+        not the address of a server such as `http://127.0.0.1:8333`: it names a host
+        not the address of a server such as `http://127.0.0.1:8333`: it names a host
+        not the address of a server such as `http://127.0.0.1:8333`: it names no user
+        not the address of a server such as `http://127.0.0.1:8333`: it has no `?` and no `#`
+        not the address of a server such as `http://127.0.0.1:8333`: it has only visible ASCII characters
+        ");
+    }
+
+    #[test]
+    fn a_region_is_a_plain_word() {
+        for text in ["us-east-2", "garage", "US"] {
+            assert_eq!(text.parse::<Region>().unwrap().as_str(), text);
+        }
+        let long = "a".repeat(41);
+        insta::assert_snapshot!(refusals::<Region>(&["", "us east", "us.east/", &long]), @r#"
+        not a region such as `us-east-2`: ""
+        not a region such as `us-east-2`: "us east"
+        not a region such as `us-east-2`: "us.east/"
+        not a region such as `us-east-2`: "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+        "#);
+    }
+}

@@ -1,0 +1,353 @@
+//! Clients of one bucket, and how they ask: signed or not, in the right region, until told to stop.
+
+use std::{
+    error::Error,
+    fmt,
+    future::Future,
+    sync::{
+        PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use aws_config::{
+    BehaviorVersion, ConfigLoader, SdkConfig,
+    default_provider::credentials::DefaultCredentialsChain,
+    environment::EnvironmentVariableRegionProvider, imds, meta::region::RegionProviderChain,
+    profile::ProfileFileRegionProvider, retry::RetryConfig, timeout::TimeoutConfig,
+};
+use aws_credential_types::provider::error::CredentialsError;
+use aws_sdk_s3::{
+    Client,
+    config::{self, Credentials, ProvideCredentials as _, SharedCredentialsProvider},
+    error::{ProvideErrorMetadata, SdkError},
+};
+use tokio::runtime::{Builder, Runtime};
+
+use super::{
+    Limits,
+    access::{Access, Addressing, Keys, Region, Signing},
+    failure::{Asker, failure, last_cause},
+};
+use crate::{
+    error::{Interrupted, Stop, anyhow, hinted},
+    location::Bucket,
+    store::{Kind, StoreError},
+};
+
+/// Requests wait on the network, so a few threads serve all of them.
+const THREADS: usize = 4;
+/// Where the bucket is when nobody says; the server then says it.
+const SOMEWHERE: &str = "us-east-1";
+/// A machine of Amazon's answers within milliseconds, and anywhere else nobody ever does.
+const METADATA_PATIENCE: Duration = Duration::from_millis(250);
+
+pub(super) struct Connection {
+    pub(super) runtime: Runtime,
+    clients: RwLock<Clients>,
+    asker: Asker,
+    /// Once reading was denied to the credentials there are, and allowed to nobody in particular.
+    reads_unsigned: AtomicBool,
+    stop: Stop,
+}
+
+#[derive(Clone)]
+struct Clients {
+    /// If there are credentials.
+    signed: Option<Client>,
+    unsigned: Client,
+    region: String,
+}
+
+impl Connection {
+    pub(super) fn new(
+        bucket: &Bucket,
+        access: &Access,
+        limits: &Limits,
+        stop: Stop,
+    ) -> Result<Self, StoreError> {
+        let place = format!("s3://{bucket}");
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .thread_name("s3")
+            .enable_all()
+            .build()
+            .map_err(|error| StoreError::new(Kind::Failed, &place).caused_by(error))?;
+        let opening = async {
+            tokio::select! {
+                clients = Clients::open(&place, bucket, access, limits) => clients,
+                () = stopped(&stop) => Err(interrupted(&place)),
+            }
+        };
+        let clients = runtime.block_on(opening)?;
+        let asker = match (&clients.signed, &access.signing) {
+            (Some(_), _) => Asker::Known,
+            (None, Signing::Never) => Asker::Anonymous,
+            (None, _) => Asker::Unknown,
+        };
+        Ok(Self {
+            runtime,
+            clients: RwLock::new(clients),
+            asker,
+            reads_unsigned: AtomicBool::new(false),
+            stop,
+        })
+    }
+
+    pub(super) fn asker(&self) -> Asker {
+        self.asker
+    }
+
+    /// The client that writes.
+    pub(super) fn client(&self) -> Client {
+        let Clients {
+            signed, unsigned, ..
+        } = self.clients();
+        signed.unwrap_or(unsigned)
+    }
+
+    /// What a future gives, unless the user asks to stop before.
+    pub(super) fn wait<T>(
+        &self,
+        place: impl fmt::Display,
+        future: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                answer = future => answer,
+                () = stopped(&self.stop) => Err(interrupted(place)),
+            }
+        })
+    }
+
+    /// Asks for a change.
+    pub(super) fn write<T, E>(
+        &self,
+        place: &str,
+        request: impl AsyncFn(Client) -> Result<T, SdkError<E>>,
+    ) -> Result<T, StoreError>
+    where
+        E: ProvideErrorMetadata + Error + 'static,
+    {
+        let client = |clients: Clients| clients.signed.unwrap_or(clients.unsigned);
+        self.wait(place, self.ask(place, self.asker, client, &request))
+    }
+
+    /// Asks for what is there: what a public bucket denies to foreign or expired credentials it
+    /// may allow to everybody.
+    pub(super) fn read<T, E>(
+        &self,
+        place: &str,
+        request: impl AsyncFn(Client) -> Result<T, SdkError<E>>,
+    ) -> Result<T, StoreError>
+    where
+        E: ProvideErrorMetadata + Error + 'static,
+    {
+        let unsigned = |clients: Clients| clients.unsigned;
+        let either = |clients: Clients| clients.signed.unwrap_or(clients.unsigned);
+        let reading = async {
+            if self.reads_unsigned.load(Ordering::Relaxed) {
+                return self.ask(place, self.asker, unsigned, &request).await;
+            }
+            let error = match self.ask(place, self.asker, either, &request).await {
+                Err(error) if error.kind() == Kind::Denied && self.asker == Asker::Known => error,
+                answer => return answer,
+            };
+            let answer = self.ask(place, Asker::Anonymous, unsigned, &request).await;
+            let answer = answer.map_err(|_| error)?;
+            self.reads_unsigned.store(true, Ordering::Relaxed);
+            Ok(answer)
+        };
+        self.wait(place, reading)
+    }
+
+    /// Asks, and once more when the server says that the bucket is in another region.
+    async fn ask<T, E>(
+        &self,
+        place: &str,
+        asker: Asker,
+        client: impl Fn(Clients) -> Client,
+        request: &impl AsyncFn(Client) -> Result<T, SdkError<E>>,
+    ) -> Result<T, StoreError>
+    where
+        E: ProvideErrorMetadata + Error + 'static,
+    {
+        let clients = self.clients();
+        let region = clients.region.clone();
+        let answer = request(client(clients)).await;
+        let answer = match answer.as_ref().err().and_then(home) {
+            Some(home) if home.as_str() != region => {
+                self.move_to(&home);
+                request(client(self.clients())).await
+            }
+            _ => answer,
+        };
+        answer.map_err(|error| failure(place, asker, &error))
+    }
+
+    fn clients(&self) -> Clients {
+        let clients = self.clients.read();
+        clients.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn move_to(&self, region: &Region) {
+        let clients = self.clients().in_region(region);
+        *self.clients.write().unwrap_or_else(PoisonError::into_inner) = clients;
+    }
+}
+
+impl Clients {
+    async fn open(
+        place: &str,
+        bucket: &Bucket,
+        access: &Access,
+        limits: &Limits,
+    ) -> Result<Self, StoreError> {
+        let region = region(access).await;
+        let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
+            .region(config::Region::new(region.clone()))
+            .retry_config(retries(limits))
+            .timeout_config(timeouts(Duration::from_secs(60)))
+            .no_credentials();
+        if let Some(profile) = &access.profile {
+            loader = loader.profile_name(profile);
+        }
+        if let Some(endpoint) = &access.endpoint {
+            loader = loader.endpoint_url(endpoint.as_str());
+        }
+        let unsigned = ConfigLoader::load(loader).await;
+        let credentials = match &access.signing {
+            Signing::Auto => credentials(place, access, &region).await?,
+            Signing::With(Keys { id, secret }) => {
+                let keys = Credentials::new(id, secret.reveal(), None, None, "keys");
+                Some(SharedCredentialsProvider::new(keys))
+            }
+            Signing::Never => None,
+        };
+        let client = |config: &SdkConfig| {
+            let is_amazon = config.endpoint_url().is_none();
+            let in_path = match access.addressing {
+                // The certificate is for one name before the endpoint's, not for a name with dots.
+                Addressing::Auto => !is_amazon || bucket.as_str().contains('.'),
+                Addressing::Path => true,
+                Addressing::Virtual => false,
+            };
+            let config = config::Builder::from(config).force_path_style(in_path);
+            Client::from_conf(config.build())
+        };
+        let signed = credentials.map(|credentials| {
+            let config = unsigned.to_builder().credentials_provider(credentials);
+            client(&config.build())
+        });
+        Ok(Self {
+            signed,
+            unsigned: client(&unsigned),
+            region,
+        })
+    }
+
+    fn in_region(self, region: &Region) -> Self {
+        let region = region.as_str().to_owned();
+        let client = |client: Client| {
+            let config = client.config().to_builder();
+            Client::from_conf(config.region(config::Region::new(region.clone())).build())
+        };
+        Self {
+            signed: self.signed.map(client),
+            unsigned: client(self.unsigned),
+            region,
+        }
+    }
+}
+
+/// For requests that send a part: the answer comes only after all of it, on however slow a line.
+/// A line on which nothing moves at all is noticed sooner.
+pub(super) fn patient() -> config::Builder {
+    config::Builder::new().timeout_config(timeouts(Duration::from_secs(900)))
+}
+
+fn timeouts(read: Duration) -> TimeoutConfig {
+    TimeoutConfig::builder()
+        .connect_timeout(Duration::from_secs(10))
+        .read_timeout(read)
+        .build()
+}
+
+/// With growing pauses of random length; every attempt is signed anew.
+fn retries(limits: &Limits) -> RetryConfig {
+    RetryConfig::standard()
+        .with_max_attempts(limits.attempts)
+        .with_initial_backoff(limits.pause)
+        .with_max_backoff(Duration::from_secs(20))
+}
+
+/// The usual chain, without its last link: that asks the machine, and for long where nobody answers.
+async fn region(access: &Access) -> String {
+    if let Some(region) = &access.region {
+        return region.as_str().to_owned();
+    }
+    let mut profile = ProfileFileRegionProvider::builder();
+    if let Some(name) = &access.profile {
+        profile = profile.profile_name(name);
+    }
+    let chain = RegionProviderChain::first_try(EnvironmentVariableRegionProvider::new())
+        .or_else(profile.build());
+    let region = chain.region().await;
+    region.map_or_else(|| SOMEWHERE.to_owned(), |region| region.to_string())
+}
+
+async fn credentials(
+    place: &str,
+    access: &Access,
+    region: &str,
+) -> Result<Option<SharedCredentialsProvider>, StoreError> {
+    let machine = imds::Client::builder()
+        .max_attempts(1)
+        .connect_timeout(METADATA_PATIENCE)
+        .read_timeout(4 * METADATA_PATIENCE);
+    let mut chain = DefaultCredentialsChain::builder()
+        .region(config::Region::new(region.to_owned()))
+        .imds_client(machine.build());
+    if let Some(profile) = &access.profile {
+        chain = chain.profile_name(profile);
+    }
+    let chain = chain.build().await;
+    match chain.provide_credentials().await {
+        Ok(_) => Ok(Some(SharedCredentialsProvider::new(chain))),
+        Err(CredentialsError::CredentialsNotLoaded(_)) if access.profile.is_none() => Ok(None),
+        Err(error) => {
+            let cause = anyhow!("find AWS credentials: {}", last_cause(&error));
+            let hint = "sign in again, or go without credentials with `--no-sign-request`";
+            let cause = hinted(cause, hint).reallocate_into_boxed_dyn_error_without_backtrace();
+            Err(StoreError::new(Kind::Denied, place).caused_by(cause))
+        }
+    }
+}
+
+/// The region that an answer names, if it is about that.
+fn home<E: ProvideErrorMetadata>(error: &SdkError<E>) -> Option<Region> {
+    let response = error.raw_response()?;
+    if let Some(region) = response.headers().get("x-amz-bucket-region") {
+        return region.parse().ok();
+    }
+    let message = match error.as_service_error() {
+        Some(service) if service.code() == Some("AuthorizationHeaderMalformed") => {
+            service.message()?
+        }
+        _ => return None,
+    };
+    let (_, rest) = message.split_once("expecting '")?;
+    rest.split('\'').next()?.parse().ok()
+}
+
+async fn stopped(stop: &Stop) {
+    while stop.check().is_ok() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn interrupted(place: impl fmt::Display) -> StoreError {
+    StoreError::new(Kind::Failed, place).caused_by(Interrupted)
+}

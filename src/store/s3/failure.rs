@@ -1,0 +1,243 @@
+//! What a server's answer amounts to, and how it is told without what signs a request.
+
+use std::error::Error;
+
+use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
+
+use crate::{
+    error::{anyhow, hinted},
+    store::{Kind, StoreError},
+};
+
+/// Who the server thinks is asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asker {
+    Known,
+    /// No credentials were found.
+    Unknown,
+    /// Credentials were not wanted.
+    Anonymous,
+}
+
+/// An answer that is an error, as far as it matters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Answer<'a> {
+    status: u16,
+    code: Option<&'a str>,
+    message: Option<&'a str>,
+}
+
+pub(super) fn failure<E>(place: &str, asker: Asker, error: &SdkError<E>) -> StoreError
+where
+    E: ProvideErrorMetadata + Error + 'static,
+{
+    let Some(status) = status(error) else {
+        return unanswered(place, error);
+    };
+    // An answer that could not be read is no answer, whatever its status is.
+    let Some(service) = error.as_service_error() else {
+        return StoreError::new(Kind::Unavailable, place).caused_by(last_cause(error));
+    };
+    let answer = Answer {
+        status,
+        code: service.code(),
+        message: service.message(),
+    };
+    answered(place, asker, &answer)
+}
+
+pub(super) fn status<E>(error: &SdkError<E>) -> Option<u16> {
+    error
+        .raw_response()
+        .map(|response| response.status().as_u16())
+}
+
+fn answered(place: &str, asker: Asker, answer: &Answer) -> StoreError {
+    let kind = answer.kind();
+    let failure = StoreError::new(kind, place);
+    let hint = match (kind, answer.code) {
+        (Kind::NotFound | Kind::Exists, _) => return failure,
+        (Kind::Denied, Some("RequestTimeTooSkewed")) => "set the clock of this machine",
+        (Kind::Denied, _) => asker.hint(),
+        (_, Some("NoSuchBucket")) => "name another bucket with `--bucket`",
+        _ => return failure.caused_by(answer.text()),
+    };
+    let cause = hinted(anyhow!(answer.text()), hint);
+    failure.caused_by(cause.reallocate_into_boxed_dyn_error_without_backtrace())
+}
+
+impl Asker {
+    fn hint(self) -> &'static str {
+        match self {
+            Self::Known => {
+                "choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`"
+            }
+            Self::Unknown => {
+                "no AWS credentials were found: set `AWS_PROFILE` or `AWS_ACCESS_KEY_ID`; a fork's pull request has none, and keeps its packages with `--output-dir`"
+            }
+            Self::Anonymous => "leave `--no-sign-request` out",
+        }
+    }
+}
+
+impl Answer<'_> {
+    fn kind(&self) -> Kind {
+        match (self.status, self.code) {
+            (_, Some("NoSuchBucket")) => Kind::Failed,
+            (_, Some("KeyTooLongError" | "InvalidURI")) => Kind::Unusable,
+            (_, Some("RequestTimeout" | "SlowDown")) => Kind::Unavailable,
+            // The answer to a HEAD has no code; of a bad request only the credentials are left.
+            (400, None | Some("BadRequest"))
+            | (401 | 403, _)
+            | (
+                _,
+                Some(
+                    "ExpiredToken"
+                    | "InvalidToken"
+                    | "TokenRefreshRequired"
+                    | "AuthorizationHeaderMalformed",
+                ),
+            ) => Kind::Denied,
+            (404, _) => Kind::NotFound,
+            (409 | 412, _) => Kind::Exists,
+            (429 | 500..=599, _) => Kind::Unavailable,
+            _ => Kind::Failed,
+        }
+    }
+
+    /// The server's words, on one line and of bounded length.
+    fn text(&self) -> String {
+        let words = [self.code, self.message].into_iter().flatten();
+        let words: Vec<String> = words.map(one_line).collect();
+        match words.join(": ") {
+            words if words.is_empty() => format!("HTTP {}", self.status),
+            words => format!("{words} (HTTP {})", self.status),
+        }
+    }
+}
+
+fn unanswered<E>(place: &str, error: &SdkError<E>) -> StoreError
+where
+    E: Error + 'static,
+{
+    let kind = match error {
+        SdkError::ConstructionFailure(_) => Kind::Failed,
+        SdkError::DispatchFailure(failure) if failure.is_user() => Kind::Failed,
+        _ => Kind::Unavailable,
+    };
+    StoreError::new(kind, place).caused_by(last_cause(error))
+}
+
+/// The innermost cause: what lies around it names the layers of the library.
+pub(super) fn last_cause(error: &(dyn Error + 'static)) -> String {
+    let mut last = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    one_line(&last.to_string())
+}
+
+fn one_line(text: &str) -> String {
+    let visible = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    visible.take(300).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::render;
+
+    fn shown(status: u16, code: Option<&str>, message: Option<&str>) -> String {
+        let answer = Answer {
+            status,
+            code,
+            message,
+        };
+        let error = answered("s3://b/k", Asker::Known, &answer);
+        render(&error.into())
+    }
+
+    #[test]
+    fn an_answer_is_told_by_what_helps() {
+        let shown = [
+            shown(404, Some("NoSuchKey"), Some("no")),
+            shown(404, None, None),
+            shown(404, Some("NoSuchBucket"), Some("The bucket does not exist")),
+            shown(412, Some("PreconditionFailed"), None),
+            shown(409, Some("ConditionalRequestConflict"), None),
+            shown(403, Some("AccessDenied"), Some("Access\nDenied")),
+            shown(403, None, None),
+            shown(400, None, None),
+            shown(400, Some("ExpiredToken"), Some("The token has expired")),
+            shown(403, Some("RequestTimeTooSkewed"), None),
+            shown(400, Some("InvalidDigest"), None),
+            shown(400, Some("KeyTooLongError"), None),
+            shown(503, Some("SlowDown"), Some("reduce your rate")),
+            shown(301, None, None),
+        ];
+        insta::assert_snapshot!(shown.join(""), @"
+        error: no such object: `s3://b/k`
+        error: no such object: `s3://b/k`
+        error: the store failed: `s3://b/k`
+          caused by: NoSuchBucket: The bucket does not exist (HTTP 404)
+
+        hint: name another bucket with `--bucket`
+        error: an object is there already: `s3://b/k`
+        error: an object is there already: `s3://b/k`
+        error: access denied: `s3://b/k`
+          caused by: AccessDenied: Access Denied (HTTP 403)
+
+        hint: choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`
+        error: access denied: `s3://b/k`
+          caused by: HTTP 403
+
+        hint: choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`
+        error: access denied: `s3://b/k`
+          caused by: HTTP 400
+
+        hint: choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`
+        error: access denied: `s3://b/k`
+          caused by: ExpiredToken: The token has expired (HTTP 400)
+
+        hint: choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`
+        error: access denied: `s3://b/k`
+          caused by: RequestTimeTooSkewed (HTTP 403)
+
+        hint: set the clock of this machine
+        error: the store failed: `s3://b/k`
+          caused by: InvalidDigest (HTTP 400)
+        error: not a usable key: `s3://b/k`
+          caused by: KeyTooLongError (HTTP 400)
+        error: the store does not answer now: `s3://b/k`
+          caused by: SlowDown: reduce your rate (HTTP 503)
+        error: the store failed: `s3://b/k`
+          caused by: HTTP 301
+        ");
+    }
+
+    #[test]
+    fn who_was_denied_is_told_what_may_help() {
+        let answer = Answer {
+            status: 403,
+            ..Answer::default()
+        };
+        let shown = [Asker::Unknown, Asker::Anonymous]
+            .map(|asker| render(&answered("s3://b/k", asker, &answer).into()));
+        insta::assert_snapshot!(shown.join(""), @"
+        error: access denied: `s3://b/k`
+          caused by: HTTP 403
+
+        hint: no AWS credentials were found: set `AWS_PROFILE` or `AWS_ACCESS_KEY_ID`; a fork's pull request has none, and keeps its packages with `--output-dir`
+        error: access denied: `s3://b/k`
+          caused by: HTTP 403
+
+        hint: leave `--no-sign-request` out
+        ");
+    }
+
+    #[test]
+    fn a_long_answer_is_cut() {
+        let long = "x".repeat(9999);
+        assert!(shown(500, Some("E"), Some(&long)).len() < 400);
+    }
+}

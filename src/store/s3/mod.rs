@@ -1,0 +1,261 @@
+//! A bucket of S3, or of a server that speaks S3.
+//!
+//! Bytes are sent from memory only, in parts that all puts of a store share one bound for, and with
+//! a plain SHA-256 of each part: a streamed body needs a trailer, which several servers refuse.
+
+mod access;
+mod connection;
+mod copy;
+mod failure;
+mod get;
+mod multipart;
+mod put;
+
+use std::{
+    fmt,
+    io::Read,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use aws_sdk_s3::operation::head_object::HeadObjectOutput;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+pub use access::{
+    Access, Addressing, Endpoint, InvalidEndpoint, InvalidRegion, Keys, Region, Signing,
+};
+
+use self::connection::Connection;
+use crate::{
+    error::Stop,
+    location::{Bucket, Key},
+    store::{Body, Condition, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
+};
+
+/// The metadata in which an object's digest is kept.
+const SHA256: &str = "sha256";
+const MIB: u64 = 1 << 20;
+
+/// How much is done at once, and how often it is tried.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// What fits into one request; larger objects go in parts of this size, or of a ten thousandth
+    /// of theirs. S3 wants at least 5 MiB.
+    pub part: u64,
+    /// What is copied in one request; S3 allows 5 GiB.
+    pub copy: u64,
+    /// For all parts that are in memory at any one time.
+    pub memory: u64,
+    /// How often one request is tried, and how often in a row a broken answer is taken up again.
+    pub attempts: u32,
+    /// The pause before the second attempt; later ones are longer.
+    pub pause: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            part: 16 * MIB,
+            copy: 5 << 30,
+            memory: 256 * MIB,
+            attempts: 6,
+            pause: Duration::from_millis(500),
+        }
+    }
+}
+
+pub struct S3Store(Arc<Inner>);
+
+struct Inner {
+    bucket: Bucket,
+    connection: Connection,
+    limits: Limits,
+    /// In units of 1 MiB.
+    memory: Arc<Semaphore>,
+    skipped: AtomicU64,
+}
+
+impl S3Store {
+    /// Looks for credentials, which may take a moment; asks nothing of the bucket yet.
+    pub fn connect(bucket: Bucket, access: &Access, stop: Stop) -> Result<Self, StoreError> {
+        Self::with_limits(bucket, access, stop, Limits::default())
+    }
+
+    pub fn with_limits(
+        bucket: Bucket,
+        access: &Access,
+        stop: Stop,
+        limits: Limits,
+    ) -> Result<Self, StoreError> {
+        Ok(Self(Arc::new(Inner {
+            connection: Connection::new(&bucket, access, &limits, stop)?,
+            memory: Arc::new(Semaphore::new(units(limits.memory) as usize)),
+            skipped: AtomicU64::new(0),
+            bucket,
+            limits,
+        })))
+    }
+
+    /// Whether requests are signed: there were credentials, and they were wanted.
+    pub fn is_signed(&self) -> bool {
+        self.0.connection.asker() == failure::Asker::Known
+    }
+
+    /// How many objects were left out of listings so far, because their names are no keys.
+    pub fn skipped(&self) -> u64 {
+        self.0.skipped.load(Ordering::Relaxed)
+    }
+}
+
+impl Store for S3Store {
+    fn list(&self, directory: Option<&Key>, depth: Depth) -> Result<Vec<Object>, StoreError> {
+        let prefix = directory.map(Key::directory);
+        let mut objects = Vec::new();
+        let mut token = None;
+        loop {
+            token = self
+                .0
+                .list_page(prefix.as_ref(), depth, token, &mut objects)?;
+            if token.is_none() {
+                // Servers order by other rules than Amazon.
+                objects.sort_by(|a, b| a.key.cmp(&b.key));
+                return Ok(objects);
+            }
+        }
+    }
+
+    fn head(&self, key: &Key) -> Result<Object, StoreError> {
+        let head = self.0.head(key)?;
+        let sha256 = head.metadata().and_then(|metadata| metadata.get(SHA256));
+        Ok(Object {
+            key: key.clone(),
+            size: size(head.content_length()),
+            sha256: sha256.and_then(|text| text.parse().ok()),
+            content_type: head.content_type().map(str::to_owned),
+        })
+    }
+
+    fn get(&self, key: &Key, span: Span) -> Result<Box<dyn Read + Send>, StoreError> {
+        get::open(&self.0, key, span)
+    }
+
+    fn put(&self, key: &Key, body: &dyn Body, options: &PutOptions) -> Result<(), StoreError> {
+        if body.size() <= self.0.limits.part {
+            put::put(&self.0, key, body, options)
+        } else {
+            multipart::put(&self.0, key, body, options)
+        }
+    }
+
+    fn copy(&self, from: &Key, to: &Key, condition: Condition) -> Result<(), StoreError> {
+        copy::copy(&self.0, from, to, condition)
+    }
+
+    fn delete(&self, key: &Key) -> Result<(), StoreError> {
+        let deleted = self.0.connection.write(&self.0.place(key), async |client| {
+            let request = client.delete_object().bucket(self.0.bucket.as_str());
+            request.key(key.as_str()).send().await
+        });
+        match deleted {
+            Err(error) if error.kind() != Kind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Inner {
+    fn place(&self, key: &Key) -> String {
+        format!("s3://{}/{key}", self.bucket)
+    }
+
+    fn head(&self, key: &Key) -> Result<HeadObjectOutput, StoreError> {
+        self.connection.read(&self.place(key), async |client| {
+            let request = client.head_object().bucket(self.bucket.as_str());
+            request.key(key.as_str()).send().await
+        })
+    }
+
+    fn list_page(
+        &self,
+        prefix: Option<&Key>,
+        depth: Depth,
+        token: Option<String>,
+        objects: &mut Vec<Object>,
+    ) -> Result<Option<String>, StoreError> {
+        let prefix = prefix.map_or("", Key::as_str);
+        let place = format!("s3://{}/{prefix}", self.bucket);
+        let page = self.connection.read(&place, async |client| {
+            let request = client
+                .list_objects_v2()
+                .bucket(self.bucket.as_str())
+                .set_prefix((!prefix.is_empty()).then(|| prefix.to_owned()))
+                .set_delimiter((depth == Depth::Children).then(|| "/".to_owned()))
+                .set_continuation_token(token.clone());
+            request.send().await
+        })?;
+        for object in page.contents() {
+            match object.key().unwrap_or_default().parse::<Key>() {
+                // A page of a directory; some servers list their directories so too.
+                Ok(key) if key.is_directory() => {}
+                Ok(key) => objects.push(Object {
+                    key,
+                    size: size(object.size()),
+                    sha256: None,
+                    content_type: None,
+                }),
+                Err(_) => {
+                    self.skipped.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+        let next = page
+            .next_continuation_token()
+            .filter(|next| token.as_deref() != Some(next));
+        Ok(next
+            .filter(|_| page.is_truncated() == Some(true))
+            .map(str::to_owned))
+    }
+
+    /// Waits until that many bytes may be in memory as well.
+    fn room(&self, bytes: u64) -> Result<OwnedSemaphorePermit, StoreError> {
+        let wanted = units(bytes).min(units(self.limits.memory));
+        self.connection.wait(&self.bucket, async {
+            let room = Arc::clone(&self.memory).acquire_many_owned(wanted);
+            room.await
+                .map_err(|error| StoreError::new(Kind::Failed, &self.bucket).caused_by(error))
+        })
+    }
+}
+
+impl fmt::Display for S3Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "s3://{}", self.0.bucket)
+    }
+}
+
+/// Not derived: nothing about credentials belongs into a log.
+impl fmt::Debug for S3Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("S3Store")
+            .field("bucket", &self.0.bucket)
+            .field("asker", &self.0.connection.asker())
+            .field("skipped", &self.skipped())
+            .finish_non_exhaustive()
+    }
+}
+
+fn size(length: Option<i64>) -> u64 {
+    length
+        .and_then(|length| u64::try_from(length).ok())
+        .unwrap_or(0)
+}
+
+/// At least one, and never more than a semaphore counts.
+fn units(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(MIB))
+        .unwrap_or(u32::MAX)
+        .clamp(1, u32::MAX >> 3)
+}

@@ -1,0 +1,330 @@
+//! Writing an object in parts, several at once; all of it appears at the end, or nothing does.
+
+use std::time::Duration;
+
+use aws_sdk_s3::{
+    Client,
+    error::ProvideErrorMetadata as _,
+    operation::upload_part::UploadPartOutput,
+    primitives::ByteStream,
+    types::{ChecksumAlgorithm, ChecksumType, CompletedMultipartUpload, CompletedPart},
+};
+use bytes::Bytes;
+use tokio::{
+    sync::OwnedSemaphorePermit,
+    task::{JoinError, JoinSet},
+    time::timeout,
+};
+
+use super::{
+    Inner, MIB, SHA256,
+    connection::patient,
+    failure::failure,
+    put::{Source, unless_there},
+};
+use crate::{
+    location::Key,
+    store::{Body, Condition, Kind, PutOptions, StoreError},
+};
+
+/// S3 takes no more parts of one object.
+const PARTS: u64 = 10_000;
+
+/// What an object is told to be, before any of its bytes are sent.
+pub(super) struct Labels {
+    pub(super) content_type: String,
+    pub(super) cache_control: Option<String>,
+    pub(super) sha256: Option<String>,
+}
+
+/// An object that is not there yet. It must be completed or abandoned: its parts cost money.
+pub(super) struct Upload<'a> {
+    store: &'a Inner,
+    key: &'a Key,
+    place: String,
+    id: String,
+    client: Client,
+    size: u64,
+    sha256: Option<String>,
+}
+
+pub(super) fn put(
+    store: &Inner,
+    key: &Key,
+    body: &dyn Body,
+    options: &PutOptions,
+) -> Result<(), StoreError> {
+    // Another writer's object would make all the sending pointless.
+    if options.condition == Condition::IfAbsent && is_there(store, key)? {
+        return Err(StoreError::new(Kind::Exists, store.place(key)));
+    }
+    let labels = Labels {
+        content_type: options.content_type.clone(),
+        cache_control: options.cache_control.clone(),
+        // It can be told only beforehand, and is checked before the object appears.
+        sha256: options.sha256.map(|sha256| sha256.to_string()),
+    };
+    let upload = Upload::begin(store, key, body.size(), labels)?;
+    upload.end(options.condition, || upload.send(body, options))
+}
+
+pub(super) fn is_there(store: &Inner, key: &Key) -> Result<bool, StoreError> {
+    match store.head(key) {
+        Ok(_) => Ok(true),
+        // Who may write need not be allowed to look.
+        Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Denied) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// How large the parts of an object are, given the usual size.
+pub(super) fn part_size(size: u64, usual: u64) -> u64 {
+    let least = size.div_ceil(PARTS).div_ceil(MIB).saturating_mul(MIB);
+    usual.max(least)
+}
+
+impl<'a> Upload<'a> {
+    pub(super) fn begin(
+        store: &'a Inner,
+        key: &'a Key,
+        size: u64,
+        labels: Labels,
+    ) -> Result<Self, StoreError> {
+        let place = store.place(key);
+        let begun = store.connection.write(&place, async |client| {
+            let request = client
+                .create_multipart_upload()
+                .bucket(store.bucket.as_str())
+                .key(key.as_str())
+                .content_type(&labels.content_type)
+                .set_cache_control(labels.cache_control.clone())
+                .checksum_algorithm(ChecksumAlgorithm::Crc64Nvme)
+                .checksum_type(ChecksumType::FullObject);
+            match &labels.sha256 {
+                Some(sha256) => request.metadata(SHA256, sha256).send().await,
+                None => request.send().await,
+            }
+        })?;
+        let id = begun.upload_id.ok_or_else(|| {
+            StoreError::new(Kind::Failed, &place).caused_by("an upload without a name")
+        })?;
+        Ok(Self {
+            store,
+            key,
+            place,
+            id,
+            client: store.connection.client(),
+            size,
+            sha256: labels.sha256,
+        })
+    }
+
+    /// Sends the parts and makes the object of them, or takes everything back.
+    pub(super) fn end(
+        &self,
+        condition: Condition,
+        send: impl FnOnce() -> Result<Vec<CompletedPart>, StoreError>,
+    ) -> Result<(), StoreError> {
+        let ended = send().and_then(|parts| self.complete(parts, condition));
+        if ended.is_err() {
+            self.abandon();
+        }
+        ended
+    }
+
+    /// Reads on one thread, sends many parts at once, and keeps to the store's memory.
+    fn send(
+        &self,
+        body: &dyn Body,
+        options: &PutOptions,
+    ) -> Result<Vec<CompletedPart>, StoreError> {
+        let mut parts = JoinSet::new();
+        let sent = self.read(body, options, &mut parts);
+        if sent.is_err() {
+            // What is still on its way would arrive after the upload was abandoned.
+            self.store.connection.runtime.block_on(parts.shutdown());
+        }
+        sent
+    }
+
+    fn read(
+        &self,
+        body: &dyn Body,
+        options: &PutOptions,
+        parts: &mut JoinSet<Result<CompletedPart, StoreError>>,
+    ) -> Result<Vec<CompletedPart>, StoreError> {
+        let runtime = self.store.connection.runtime.handle();
+        let part = part_size(self.size, self.store.limits.part);
+        let mut source = Source::open(&self.place, body)?;
+        let mut done = Vec::new();
+        for number in 1..=i32::try_from(self.size.div_ceil(part)).unwrap_or(i32::MAX) {
+            let room = self.store.room(part)?;
+            let bytes = source.take(part)?;
+            parts.spawn_on(self.part(number, bytes, room), runtime);
+            while let Some(part) = parts.try_join_next() {
+                done.push(self.joined(part)?);
+            }
+        }
+        source.finish(options)?;
+        self.store.connection.wait(&self.place, async {
+            while let Some(part) = parts.join_next().await {
+                done.push(self.joined(part)?);
+            }
+            Ok(())
+        })?;
+        Ok(done)
+    }
+
+    /// Sends one part; the library repeats it when that may help.
+    fn part(
+        &self,
+        number: i32,
+        bytes: Bytes,
+        room: OwnedSemaphorePermit,
+    ) -> impl Future<Output = Result<CompletedPart, StoreError>> + Send + 'static {
+        let asker = self.store.connection.asker();
+        let place = self.place.clone();
+        let request = self
+            .client
+            .upload_part()
+            .bucket(self.store.bucket.as_str())
+            .key(self.key.as_str())
+            .upload_id(&self.id)
+            .part_number(number)
+            .checksum_algorithm(ChecksumAlgorithm::Crc64Nvme)
+            .body(ByteStream::from(bytes));
+        async move {
+            let _until_sent = room;
+            let answer = request
+                .customize()
+                .config_override(patient())
+                .send()
+                .await
+                .map_err(|error| failure(&place, asker, &error))?;
+            Ok(completed(number, &answer))
+        }
+    }
+
+    /// Makes one part of bytes that the server has.
+    pub(super) fn copied(
+        &self,
+        number: i32,
+        from: &str,
+        etag: Option<&str>,
+        range: &str,
+    ) -> Result<CompletedPart, StoreError> {
+        let answer = self.store.connection.write(&self.place, async |client| {
+            let request = client
+                .upload_part_copy()
+                .bucket(self.store.bucket.as_str())
+                .key(self.key.as_str())
+                .upload_id(&self.id)
+                .part_number(number)
+                .copy_source(from)
+                .copy_source_range(range)
+                .set_copy_source_if_match(etag.map(str::to_owned));
+            request.customize().config_override(patient()).send().await
+        })?;
+        let result = answer.copy_part_result();
+        let part = CompletedPart::builder()
+            .part_number(number)
+            .set_e_tag(result.and_then(|part| part.e_tag()).map(str::to_owned))
+            .set_checksum_crc64_nvme(
+                result
+                    .and_then(|part| part.checksum_crc64_nvme())
+                    .map(str::to_owned),
+            );
+        Ok(part.build())
+    }
+
+    fn joined(
+        &self,
+        part: Result<Result<CompletedPart, StoreError>, JoinError>,
+    ) -> Result<CompletedPart, StoreError> {
+        part.map_err(|error| StoreError::new(Kind::Failed, &self.place).caused_by(error))?
+    }
+
+    fn complete(
+        &self,
+        mut parts: Vec<CompletedPart>,
+        condition: Condition,
+    ) -> Result<(), StoreError> {
+        parts.sort_by_key(CompletedPart::part_number);
+        let parts = CompletedMultipartUpload::builder()
+            .set_parts(Some(parts))
+            .build();
+        let completed = self.store.connection.write(&self.place, async |client| {
+            let request = client
+                .complete_multipart_upload()
+                .bucket(self.store.bucket.as_str())
+                .key(self.key.as_str())
+                .upload_id(&self.id)
+                .multipart_upload(parts.clone())
+                .set_if_none_match(unless_there(condition));
+            match request.customize().config_override(patient()).send().await {
+                // An earlier attempt may have done it, and only its answer was lost.
+                Err(error) if error.code() == Some("NoSuchUpload") => Ok(Err(error)),
+                answer => answer.map(Ok),
+            }
+        })?;
+        match completed {
+            Ok(_) => Ok(()),
+            Err(_) if self.is_what_is_there() => Ok(()),
+            Err(error) => {
+                let asker = self.store.connection.asker();
+                let failure = failure(&self.place, asker, &error);
+                Err(StoreError::new(Kind::Failed, &self.place).caused_by(failure))
+            }
+        }
+    }
+
+    /// Told by the digest; without one nothing is certain.
+    fn is_what_is_there(&self) -> bool {
+        let Ok(head) = self.store.head(self.key) else {
+            return false;
+        };
+        let there = head.metadata().and_then(|metadata| metadata.get(SHA256));
+        self.sha256.is_some()
+            && there == self.sha256.as_ref()
+            && super::size(head.content_length()) == self.size
+    }
+
+    /// Not stopped by the user's wish to stop. If it fails, the first failure is the one to tell,
+    /// and a rule of the bucket removes what is left.
+    fn abandon(&self) {
+        let request = self
+            .client
+            .abort_multipart_upload()
+            .bucket(self.store.bucket.as_str())
+            .key(self.key.as_str())
+            .upload_id(&self.id);
+        let patience = Duration::from_secs(20);
+        // A timeout can be made only where there is a clock, which is inside.
+        let abandoning = async { timeout(patience, request.send()).await };
+        let _ = self.store.connection.runtime.block_on(abandoning);
+    }
+}
+
+fn completed(number: i32, answer: &UploadPartOutput) -> CompletedPart {
+    CompletedPart::builder()
+        .part_number(number)
+        .set_e_tag(answer.e_tag().map(str::to_owned))
+        .set_checksum_crc64_nvme(answer.checksum_crc64_nvme().map(str::to_owned))
+        .build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_of_the_usual_size_or_as_large_as_ten_thousand_need() {
+        let usual = 16 * MIB;
+        assert_eq!(part_size(17 * MIB, usual), usual);
+        assert_eq!(part_size(160_000 * MIB, usual), usual);
+        assert_eq!(part_size(160_000 * MIB + 1, usual), 17 * MIB);
+        for size in [1, usual, 5 << 40, u64::MAX] {
+            assert!(size.div_ceil(part_size(size, usual)) <= PARTS, "{size}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Writing an object in one request.
+
+use std::io::{self, Read, Write as _};
+
+use aws_sdk_s3::{primitives::ByteStream, types::ChecksumAlgorithm};
+use bytes::Bytes;
+
+use super::{Inner, SHA256, connection::patient};
+use crate::{
+    digest::Hasher,
+    location::Key,
+    store::{Body, Condition, Kind, PutOptions, StoreError},
+};
+
+/// The bytes of a body in order, hashed as they come.
+pub(super) struct Source<'a> {
+    place: &'a str,
+    reader: Box<dyn Read + Send + 'a>,
+    hasher: Hasher,
+    left: u64,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn open(place: &'a str, body: &'a dyn Body) -> Result<Self, StoreError> {
+        let reader = body.read_from(0).map_err(|error| unread(place, error))?;
+        Ok(Self {
+            place,
+            reader,
+            hasher: Hasher::default(),
+            left: body.size(),
+        })
+    }
+
+    /// As many bytes as are wanted, or as are left.
+    pub(super) fn take(&mut self, wanted: u64) -> Result<Bytes, StoreError> {
+        let wanted = wanted.min(self.left);
+        let mut bytes = Vec::with_capacity(usize::try_from(wanted).unwrap_or(0));
+        let read = (&mut self.reader).take(wanted).read_to_end(&mut bytes);
+        let read = read.and_then(|_| self.hasher.write_all(&bytes));
+        read.map_err(|error| unread(self.place, error))?;
+        self.left -= bytes.len() as u64;
+        if (bytes.len() as u64) < wanted {
+            return Err(self.differs("it is shorter than it was said to be"));
+        }
+        Ok(bytes.into())
+    }
+
+    /// Once all was taken: what it was, if that is what was promised.
+    pub(super) fn finish(mut self, options: &PutOptions) -> Result<String, StoreError> {
+        let more = self.reader.read(&mut [0]);
+        if more.map_err(|error| unread(self.place, error))? > 0 {
+            return Err(self.differs("it is longer than it was said to be"));
+        }
+        let place = self.place;
+        let (sha256, _) = self.hasher.finish();
+        match options.sha256.filter(|promised| *promised != sha256) {
+            None => Ok(sha256.to_string()),
+            Some(promised) => {
+                let cause = format!("promised was {promised}, found was {sha256}");
+                Err(StoreError::new(Kind::Differs, place).caused_by(cause))
+            }
+        }
+    }
+
+    fn differs(&self, cause: &'static str) -> StoreError {
+        StoreError::new(Kind::Differs, self.place).caused_by(cause)
+    }
+}
+
+fn unread(place: &str, error: io::Error) -> StoreError {
+    StoreError::new(Kind::Failed, place).caused_by(error)
+}
+
+pub(super) fn put(
+    store: &Inner,
+    key: &Key,
+    body: &dyn Body,
+    options: &PutOptions,
+) -> Result<(), StoreError> {
+    let place = store.place(key);
+    let _room = store.room(body.size())?;
+    let mut source = Source::open(&place, body)?;
+    let bytes = source.take(u64::MAX)?;
+    let sha256 = source.finish(options)?;
+    store.connection.write(&place, async |client| {
+        let request = client
+            .put_object()
+            .bucket(store.bucket.as_str())
+            .key(key.as_str())
+            .content_type(&options.content_type)
+            .set_cache_control(options.cache_control.clone())
+            .metadata(SHA256, &sha256)
+            .set_if_none_match(unless_there(options.condition))
+            .checksum_algorithm(ChecksumAlgorithm::Crc64Nvme)
+            .body(ByteStream::from(bytes.clone()));
+        request.customize().config_override(patient()).send().await
+    })?;
+    Ok(())
+}
+
+pub(super) fn unless_there(condition: Condition) -> Option<String> {
+    (condition == Condition::IfAbsent).then(|| "*".to_owned())
+}

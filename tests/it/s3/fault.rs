@@ -1,0 +1,191 @@
+//! A proxy in front of a server that breaks what it is told to break.
+
+use std::{
+    io::{self, Read, Write},
+    net::{Ipv4Addr, TcpListener, TcpStream},
+    sync::{Arc, Mutex},
+    thread,
+    time::Duration,
+};
+
+/// What happens to a request.
+#[derive(Clone, Debug)]
+pub(crate) enum Fault {
+    /// The server never sees it; this status and code are the answer.
+    Answer(u16, &'static str),
+    /// The connection is reset once so many bytes of the body came.
+    Reset(usize),
+    /// Of the answer's body only so many bytes come.
+    Cut(usize),
+    /// It is done, and the answer is lost.
+    Lose,
+    /// The answer is that the bucket is in another region.
+    Elsewhere(&'static str),
+}
+
+struct Rule {
+    method: &'static str,
+    part: &'static str,
+    times: usize,
+    fault: Fault,
+}
+
+#[derive(Default)]
+struct Script {
+    rules: Vec<Rule>,
+    /// Request line and the credential's scope of every request, in order.
+    seen: Vec<String>,
+}
+
+pub(crate) struct Proxy {
+    pub(crate) port: u16,
+    script: Arc<Mutex<Script>>,
+}
+
+impl Proxy {
+    pub(crate) fn before(server: u16) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let script = Arc::new(Mutex::new(Script::default()));
+        let shared = Arc::clone(&script);
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let script = Arc::clone(&shared);
+                // A connection that breaks is what this is for.
+                thread::spawn(move || serve(client, server, &script));
+            }
+        });
+        Self { port, script }
+    }
+
+    /// Breaks the next `times` requests of a method whose target contains a text.
+    pub(crate) fn breaks(
+        &self,
+        method: &'static str,
+        part: &'static str,
+        times: usize,
+        fault: Fault,
+    ) {
+        self.script.lock().unwrap().rules.push(Rule {
+            method,
+            part,
+            times,
+            fault,
+        });
+    }
+
+    /// The requests so far whose line, or the scope of whose credentials, contains a text.
+    pub(crate) fn count(&self, text: &str) -> usize {
+        let script = self.script.lock().unwrap();
+        script
+            .seen
+            .iter()
+            .filter(|line| line.contains(text))
+            .count()
+    }
+}
+
+impl Script {
+    fn fault(&mut self, head: &Head) -> Option<Fault> {
+        let scope = head.header("authorization").unwrap_or("unsigned");
+        self.seen.push(format!("{} {scope}", head.line()));
+        let (method, target) = head.line().split_once(' ')?;
+        let fits = |rule: &&mut Rule| {
+            rule.times > 0 && rule.method == method && target.contains(rule.part)
+        };
+        let rule = self.rules.iter_mut().find(fits)?;
+        rule.times -= 1;
+        Some(rule.fault.clone())
+    }
+}
+
+/// One request on one connection.
+fn serve(mut client: TcpStream, server: u16, script: &Mutex<Script>) -> io::Result<()> {
+    client.set_read_timeout(Some(Duration::from_secs(30)))?;
+    let head = Head::read(&mut client)?;
+    let fault = script.lock().unwrap().fault(&head);
+    let length = head.header("content-length");
+    let length: usize = length.and_then(|text| text.parse().ok()).unwrap_or(0);
+    if let Some(Fault::Reset(after)) = fault {
+        // Bytes that nobody reads make the system reset the connection.
+        io::copy(
+            &mut (&mut client).take(after.min(length) as u64),
+            &mut io::sink(),
+        )?;
+        return Ok(());
+    }
+    let mut body = vec![0; length];
+    if head.header("expect").is_some() {
+        client.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+    }
+    client.read_exact(&mut body)?;
+    let answer = match fault {
+        Some(Fault::Answer(status, code)) => {
+            let text = format!("<Error><Code>{code}</Code><Message>as told</Message></Error>");
+            format!(
+                "HTTP/1.1 {status} Told\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}",
+                text.len()
+            )
+            .into_bytes()
+        }
+        Some(Fault::Elsewhere(region)) => format!(
+            "HTTP/1.1 301 Moved\r\nx-amz-bucket-region: {region}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        )
+        .into_bytes(),
+        _ => head.forward(server, &body)?,
+    };
+    match fault {
+        Some(Fault::Lose) => Ok(()),
+        Some(Fault::Cut(after)) => {
+            let end = find(&answer, b"\r\n\r\n").unwrap_or(0) + 4 + after;
+            client.write_all(answer.get(..end).unwrap_or(&answer))
+        }
+        _ => client.write_all(&answer),
+    }
+}
+
+/// A request without its body.
+struct Head(String);
+
+impl Head {
+    fn read(client: &mut TcpStream) -> io::Result<Self> {
+        let mut bytes = Vec::new();
+        let mut byte = [0];
+        while !bytes.ends_with(b"\r\n\r\n") {
+            client.read_exact(&mut byte)?;
+            bytes.push(byte[0]);
+        }
+        Ok(Self(String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    fn line(&self) -> &str {
+        self.0.lines().next().unwrap_or_default()
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        let headers = self.0.lines().filter_map(|line| line.split_once(": "));
+        let mut found = headers.filter(|(header, _)| header.eq_ignore_ascii_case(name));
+        Some(found.next()?.1)
+    }
+
+    /// The server's whole answer, which says that the connection ends with it.
+    fn forward(&self, server: u16, body: &[u8]) -> io::Result<Vec<u8>> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, server))?;
+        let head = self.0.trim_end();
+        let lines = head.lines().filter(|line| {
+            let name = line.split(':').next().unwrap_or_default();
+            !["connection", "expect"].contains(&name.to_ascii_lowercase().as_str())
+        });
+        let lines: Vec<&str> = lines.collect();
+        stream.write_all(lines.join("\r\n").as_bytes())?;
+        stream.write_all(b"\r\nConnection: close\r\n\r\n")?;
+        stream.write_all(body)?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer)?;
+        Ok(answer)
+    }
+}
+
+fn find(text: &[u8], part: &[u8]) -> Option<usize> {
+    text.windows(part.len()).position(|window| window == part)
+}
