@@ -52,6 +52,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Fetch(fetch::Args),
     Index(index::Args),
     Upload(upload::Args),
     Summary(summary::Args),
@@ -64,6 +65,7 @@ enum Command {
 impl Command {
     fn run(&self, world: &World) -> Result<()> {
         match self {
+            Self::Fetch(args) => fetch::run(args, world),
             Self::Index(args) => index::run(args, world),
             Self::Upload(args) => upload::run(args, world),
             Self::Summary(args) => summary::run(args, world),

@@ -54,7 +54,7 @@ fn no_arguments_are_answered_with_help_on_stderr() {
 fn help_is_data() {
     let long = run("", &["--help"]);
     assert_eq!((long.code, long.stderr.as_str()), (0, ""));
-    insta::assert_snapshot!(shown("", &["-h"]), @r"
+    insta::assert_snapshot!(shown("", &["-h"]), @"
     exit 0
     --- stdout
     Takes a ROCm CI run to `pip install`
@@ -62,6 +62,7 @@ fn help_is_data() {
     Usage: rocwheel [OPTIONS] <COMMAND>
 
     Commands:
+      fetch    Fetch the artifacts of a run
       index    Write the index of a directory of packages
       upload   Publish a package set and its index where its run keeps them
       summary  Say what was built and how to install it

@@ -4,6 +4,7 @@
 mod architecture;
 mod cli;
 mod elf;
+mod fetch;
 mod judges;
 mod launcher;
 mod s3;

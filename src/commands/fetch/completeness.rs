@@ -105,7 +105,7 @@ impl View<'_> {
             .filter(|it| it.required && it.kind == Kind::Runtime)
         {
             let takes = |it: &&ArtifactName| package.takes(it, self.mode, Some(&it.scope));
-            if !artifacts.iter().any(|it| takes(it)) {
+            if !artifacts.iter().any(takes) {
                 let dist = package.dist_name(self.mode, None);
                 found.lacks.push(format!("no artifact for `{dist}`"));
             }

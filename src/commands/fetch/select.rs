@@ -162,11 +162,11 @@ fn asked(inventory: &Inventory, wish: &Wish) -> Result<Vec<Asked>> {
 /// A family, or a family with something behind it: `gfx950-dcgpu-asan` builds for `gfx950-dcgpu`.
 fn scopes_of_group(group: &str) -> BTreeSet<Scope> {
     let table = TargetTable::builtin();
-    let ends = group.match_indices('-').map(|(at, _)| at);
-    let heads = ends.chain([group.len()]).filter_map(|end| group.get(..end));
+    let ends = group.rmatch_indices('-').map(|(at, _)| at);
+    let heads = [group.len()].into_iter().chain(ends);
+    let mut heads = heads.filter_map(|end| group.get(..end));
     let mut scopes: BTreeSet<Scope> = heads
-        .filter_map(|head| table.scopes(&[head]).ok())
-        .last()
+        .find_map(|head| table.scopes(&[head]).ok())
         .unwrap_or_default();
     scopes.extend(group.parse::<Scope>().ok());
     if group != "generic" {
