@@ -1,4 +1,4 @@
-//! Compression whose bytes depend on its input alone: one thread, fixed levels, fixed steps.
+//! Compression whose bytes depend on its input alone: one thread, fixed levels.
 
 use std::io::{self, Read, Write};
 
@@ -10,35 +10,20 @@ use crate::archive::Format;
 /// What the artifacts of CI are compressed with.
 const ZSTD_LEVEL: i32 = 3;
 const XZ_PRESET: u32 = 6;
-/// How much an encoder is given at once, whatever the reader gives.
-const STEP: usize = 128 * 1024;
 
 /// Wraps a tar in the compression of `format`.
-pub fn compress(format: Format, tar: impl Read, out: impl Write) -> io::Result<()> {
+pub fn compress(format: Format, mut tar: impl Read, out: impl Write) -> io::Result<()> {
     match format {
         Format::TarZst => {
             let mut encoder = ZstdEncoder::new(out, ZSTD_LEVEL)?;
             encoder.include_checksum(true)?;
-            copy(tar, &mut encoder)?;
+            io::copy(&mut tar, &mut encoder)?;
             encoder.finish()?.flush()
         }
         Format::TarXz => {
             let mut encoder = XzEncoder::new(out, XZ_PRESET);
-            copy(tar, &mut encoder)?;
+            io::copy(&mut tar, &mut encoder)?;
             encoder.finish()?.flush()
-        }
-    }
-}
-
-/// Copies in full steps, so that the sizes of single reads do not show in the output.
-fn copy(mut from: impl Read, to: &mut impl Write) -> io::Result<()> {
-    let mut step = Vec::with_capacity(STEP);
-    loop {
-        step.clear();
-        from.by_ref().take(STEP as u64).read_to_end(&mut step)?;
-        to.write_all(&step)?;
-        if step.len() < STEP {
-            return Ok(());
         }
     }
 }

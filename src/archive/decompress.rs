@@ -39,10 +39,9 @@ enum Decoder<R: Read> {
     Xz(XzDecoder<BufReader<Source<R>>>),
 }
 
-/// Remembers whether the source gave anything, and whether an error was its own.
+/// Remembers whether an error was the source's own.
 struct Source<R> {
     inner: R,
-    empty: bool,
     failed: bool,
 }
 
@@ -50,7 +49,6 @@ impl<R: Read> Decompressor<R> {
     pub fn new(format: Format, source: R) -> io::Result<Self> {
         let source = Source {
             inner: source,
-            empty: true,
             failed: false,
         };
         let decoder = match format {
@@ -102,11 +100,6 @@ impl<R: Read> Read for Decompressor<R> {
         let read = read.map_err(|error| self.explain(error))?;
         self.begun |= read > 0;
         self.ended = read == 0;
-        // To zstd, no frames at all are a whole stream.
-        if self.ended && self.source().empty {
-            let reason = BadStream::Truncated("zstd");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
-        }
         Ok(read)
     }
 }
@@ -116,9 +109,9 @@ impl<R: Read> Read for Source<R> {
         loop {
             let result = self.inner.read(buf);
             match &result {
-                Ok(read) => self.empty &= *read == 0,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(_) => self.failed = true,
+                Ok(_) => {}
             }
             return result;
         }

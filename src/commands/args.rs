@@ -1,5 +1,6 @@
 //! Arguments that verbs share.
 
+mod access;
 mod environment;
 mod run;
 
@@ -8,7 +9,7 @@ use std::{num::NonZeroUsize, thread::available_parallelism};
 use clap::ArgAction;
 
 pub(crate) use self::environment::{globals, parse, tidy};
-pub use self::run::RunArgs;
+pub use self::{access::AccessArgs, run::RunArgs};
 use crate::console::{ColorChoice, Format, Options, ProgressChoice};
 
 /// What every verb understands.

@@ -4,10 +4,12 @@
 //! Result<()>`, a table of contents, then the pure functions it needs. It speaks through `World`.
 
 pub mod args;
+pub mod build;
 pub mod completions;
 pub mod fetch;
 pub mod index;
 pub mod man;
+pub mod pipeline;
 pub mod summary;
 #[cfg(test)]
 mod tests;
@@ -52,6 +54,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Pipeline(pipeline::Args),
+    Build(build::Args),
     Fetch(fetch::Args),
     Index(index::Args),
     Upload(upload::Args),
@@ -65,6 +69,8 @@ enum Command {
 impl Command {
     fn run(&self, world: &World) -> Result<()> {
         match self {
+            Self::Pipeline(args) => pipeline::run(args, world),
+            Self::Build(args) => build::run(args, world),
             Self::Fetch(args) => fetch::run(args, world),
             Self::Index(args) => index::run(args, world),
             Self::Upload(args) => upload::run(args, world),

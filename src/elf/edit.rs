@@ -42,6 +42,8 @@ pub enum Untouchable {
     ForeignMachine,
     /// No dynamic table.
     Static,
+    /// The debug information of another file.
+    DebugOnly,
     /// A static program at any address: the C library refuses to start it with a run path.
     StaticPie,
     /// The dynamic loader itself.
@@ -164,6 +166,7 @@ impl fmt::Display for Untouchable {
             Self::NotLinked => "neither an executable nor a shared object",
             Self::ForeignMachine => "not for x86-64",
             Self::Static => "statically linked",
+            Self::DebugOnly => "debug information alone",
             Self::StaticPie => "statically linked, position independent",
             Self::Loader => "the dynamic loader",
             Self::NeedsNothing => "needs no library and has no run path",

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use goblin::elf::{
+    SectionHeader,
     dynamic::{DF_1_PIE, DT_FLAGS_1, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME},
     header::{EM_X86_64, ET_DYN, ET_EXEC},
     program_header::PT_INTERP,
@@ -82,7 +83,12 @@ pub fn read(source: &(impl ReadAt + ?Sized)) -> Result<Option<Facts>, ElfError> 
     if !matches!(image.header.e_type, ET_DYN | ET_EXEC) {
         return Ok(Some(Facts::bare(Kind::Other, machine)));
     }
-    let dynamic = image.dynamic()?;
+    let sections = image.sections()?;
+    let dynamic = if image.is_debug_only(&sections) {
+        Vec::new()
+    } else {
+        image.dynamic()?
+    };
     let strings = Strings::find(&image, &dynamic);
     let text = |tag| {
         value(&dynamic, tag)
@@ -100,7 +106,7 @@ pub fn read(source: &(impl ReadAt + ?Sized)) -> Result<Option<Facts>, ElfError> 
         runpath: text(DT_RUNPATH)?,
         interpreter: interpreter(&image)?,
         versions: versions(&image, &dynamic, &strings)?,
-        kpack_ref: has_kpack_ref(&image)?,
+        kpack_ref: has_kpack_ref(&image, &sections)?,
         ..Facts::bare(kind(image.header.e_type, &dynamic), machine)
     }))
 }
@@ -153,8 +159,10 @@ fn interpreter(image: &Image<'_, impl ReadAt + ?Sized>) -> Result<Option<String>
 }
 
 /// Asks for section headers only, as the kpack split never leaves a file without them.
-fn has_kpack_ref<R: ReadAt + ?Sized>(image: &Image<'_, R>) -> Result<bool, ElfError> {
-    let sections = image.sections()?;
+fn has_kpack_ref<R: ReadAt + ?Sized>(
+    image: &Image<'_, R>,
+    sections: &[SectionHeader],
+) -> Result<bool, ElfError> {
     let names = sections.get(usize::from(image.header.e_shstrndx));
     let Some(names) = names.filter(|names| names.sh_size > 0) else {
         return Ok(false);

@@ -6,6 +6,7 @@ use goblin::{
         Dynamic, Elf, Header, ProgramHeader, SectionHeader,
         header::{EI_CLASS, EI_DATA, ELFCLASS32, ELFCLASS64, ELFDATA2LSB, ELFDATA2MSB},
         program_header::{PT_DYNAMIC, PT_LOAD},
+        section_header::{SHF_TLS, SHT_NOBITS},
     },
 };
 
@@ -79,6 +80,22 @@ impl<'a, R: ReadAt + ?Sized> Image<'a, R> {
 
     pub(super) fn len(&self) -> u64 {
         self.source.len()
+    }
+
+    /// Whether the file holds debug information alone: the tables of the file that it was split
+    /// from are named, and their bytes are not there.
+    pub(super) fn is_debug_only(&self, sections: &[SectionHeader]) -> bool {
+        let Some(place) = self.segment(PT_DYNAMIC) else {
+            return false;
+        };
+        // Before binutils 2.35 the program headers went on to tell of bytes.
+        place.p_filesz == 0
+            || sections.iter().any(|section| {
+                section.sh_type == SHT_NOBITS
+                    && section.sh_addr == place.p_vaddr
+                    && section.sh_size > 0
+                    && section.sh_flags & u64::from(SHF_TLS) == 0
+            })
     }
 
     /// The dynamic table, spare slots and all; empty when there is none.

@@ -15,6 +15,7 @@ use crate::{
     package::{naming::Mode, origin::Origin, sdk_tree::SdkTree},
     relpath::RelPath,
     run::Platform,
+    target::Scope,
     version::Version,
     wheel::{self, SdistFilename, WheelFilename},
 };
@@ -24,6 +25,8 @@ pub struct BuildPlan {
     pub version: Version,
     pub mode: Mode,
     pub platform: Platform,
+    /// What the set has device code for.
+    pub targets: Vec<Scope>,
     pub wheels: Vec<WheelPlan>,
     pub sdists: Vec<SdistPlan>,
     /// What a reader of the plan should know: files left out, names mended.
@@ -120,6 +123,7 @@ impl BuildPlan {
             version: version.clone(),
             mode,
             platform,
+            targets: Vec::new(),
             wheels: Vec::new(),
             sdists: Vec::new(),
             notes: Vec::new(),

@@ -91,14 +91,17 @@ impl<'a> Planner<'a> {
             .iter()
             .map(|artifact| &artifact.name)
             .filter(|name| name.scope != Scope::Generic && holder.takes_kind(name, request.mode));
+        let scopes: BTreeSet<Scope> = with_code.map(|name| name.scope.base()).collect();
+        let mut plan = BuildPlan::new(&request.release.version, request.mode, request.platform);
+        plan.targets = scopes.iter().cloned().collect();
         Ok(Self {
             catalog,
             tree,
             request,
             same,
             core: platform_package(&core, &request.release),
-            scopes: with_code.map(|name| name.scope.base()).collect(),
-            plan: BuildPlan::new(&request.release.version, request.mode, request.platform),
+            scopes,
+            plan,
         })
     }
 

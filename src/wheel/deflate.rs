@@ -52,6 +52,49 @@ impl fmt::Display for Level {
     }
 }
 
+/// Whether the members of a wheel are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    Store,
+    Deflate(Level),
+}
+
+/// Why a text is not a `Compression`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a compression is `store` or a level from 1 to 12, not {text:?}")]
+pub struct InvalidCompression {
+    text: String,
+}
+
+impl Default for Compression {
+    fn default() -> Self {
+        Self::Deflate(Level::default())
+    }
+}
+
+impl FromStr for Compression {
+    type Err = InvalidCompression;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "store" => Ok(Self::Store),
+            level => level
+                .parse()
+                .map(Self::Deflate)
+                .map_err(|InvalidLevel { text }| InvalidCompression { text }),
+        }
+    }
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store => f.pad("store"),
+            Self::Deflate(level) => level.fmt(f),
+        }
+    }
+}
+
 /// Where in its member a block lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {

@@ -1,7 +1,7 @@
 //! Wheels and source distributions as files: names, metadata, RECORD, and the archives themselves.
 
+mod base64;
 pub mod deflate;
-pub mod digest;
 pub mod dist_info;
 pub mod filename;
 pub mod headers;
@@ -13,7 +13,7 @@ pub(crate) mod sparse;
 pub mod tag;
 pub mod writer;
 
-pub use digest::Digest;
+pub use deflate::{Compression, Deflater, Level};
 pub use dist_info::{EntryPoint, entry_points_text, top_level_text, wheel_text};
 pub use filename::{SdistFilename, WheelFilename};
 pub use headers::Line;
@@ -21,4 +21,4 @@ pub use metadata::Metadata;
 pub use name::DistName;
 pub use record::Record;
 pub use tag::Tag;
-pub use writer::{Content, Method, Mode, Timestamp, ZipWriter};
+pub use writer::{Member, Method, Mode, Timestamp, ZipWriter};

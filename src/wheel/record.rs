@@ -3,8 +3,9 @@
 use std::{collections::HashSet, fmt, io::Read};
 
 use crate::{
+    digest::Sha256,
     relpath::{InvalidRelPath, RelPath},
-    wheel::digest::{Digest, InvalidDigest},
+    wheel::base64::{self, InvalidBase64},
 };
 
 /// The rows in their order, each path once.
@@ -17,7 +18,7 @@ pub struct Record {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     pub path: RelPath,
-    pub digest: Option<Digest>,
+    pub digest: Option<Sha256>,
     pub len: Option<u64>,
 }
 
@@ -43,7 +44,7 @@ enum Reason {
     #[error("not a `sha256=` hash: {0:?}")]
     Algorithm(String),
     #[error(transparent)]
-    Digest(#[from] InvalidDigest),
+    Digest(#[from] InvalidBase64),
     #[error("not a size: {0:?}")]
     Len(String),
 }
@@ -62,14 +63,14 @@ pub enum Mismatch {
     #[error("`{path}` has SHA-256 {found}, but {expected} in RECORD")]
     Digest {
         path: RelPath,
-        expected: Digest,
-        found: Digest,
+        expected: Sha256,
+        found: Sha256,
     },
 }
 
 impl Row {
     /// Whether a file's bytes are those that the row promises.
-    pub fn verify(&self, digest: Digest, len: u64) -> Result<(), Mismatch> {
+    pub fn verify(&self, digest: Sha256, len: u64) -> Result<(), Mismatch> {
         let path = || self.path.clone();
         match (self.digest, self.len) {
             (_, Some(expected)) if expected != len => Err(Mismatch::Len {
@@ -90,7 +91,7 @@ impl Row {
 
 impl Record {
     /// Adds a file. The caller gives each path once.
-    pub fn push(&mut self, path: RelPath, digest: Digest, len: u64) {
+    pub fn push(&mut self, path: RelPath, digest: Sha256, len: u64) {
         self.rows.push(Row {
             path,
             digest: Some(digest),
@@ -152,11 +153,11 @@ fn parse_row(row: &csv::StringRecord) -> Result<Row, Reason> {
     })
 }
 
-fn parse_hash(text: &str) -> Result<Digest, Reason> {
+fn parse_hash(text: &str) -> Result<Sha256, Reason> {
     let digest = text
         .strip_prefix("sha256=")
         .ok_or_else(|| Reason::Algorithm(text.to_owned()))?;
-    Ok(Digest::from_base64(digest)?)
+    Ok(base64::decode(digest)?)
 }
 
 fn parse_len(text: &str) -> Result<u64, Reason> {
@@ -176,7 +177,7 @@ impl fmt::Display for Record {
         for row in &self.rows {
             let hash = row
                 .digest
-                .map(|digest| format!("sha256={}", digest.base64()));
+                .map(|digest| format!("sha256={}", base64::encode(&digest)));
             let len = row.len.map(|len| len.to_string());
             writer
                 .write_record([
@@ -213,7 +214,7 @@ mod tests {
             "a/é b",
             "a/cr\r",
         ] {
-            record.push(path(name), Digest::of(name.as_bytes()), name.len() as u64);
+            record.push(path(name), Sha256::of(name.as_bytes()), name.len() as u64);
         }
         record.push_self(path("x-1.dist-info/RECORD"));
         insta::assert_snapshot!(record.to_string().replace('\r', "<CR>"), @r#"
@@ -269,16 +270,16 @@ mod tests {
     #[test]
     fn a_row_tells_what_differs() {
         let mut record = Record::default();
-        record.push(path("a"), Digest::of(b"x"), 1);
+        record.push(path("a"), Sha256::of(b"x"), 1);
         record.push_self(path("RECORD"));
         let [row, own] = record.rows() else {
             panic!("two rows")
         };
-        assert_eq!(row.verify(Digest::of(b"x"), 1), Ok(()));
+        assert_eq!(row.verify(Sha256::of(b"x"), 1), Ok(()));
         let messages = [
-            row.verify(Digest::of(b"x"), 2),
-            row.verify(Digest::of(b"y"), 1),
-            own.verify(Digest::of(b"x"), 1),
+            row.verify(Sha256::of(b"x"), 2),
+            row.verify(Sha256::of(b"y"), 1),
+            own.verify(Sha256::of(b"x"), 1),
         ]
         .map(|result| result.unwrap_err().to_string());
         insta::assert_snapshot!(messages.join("\n"), @"
@@ -293,7 +294,7 @@ mod tests {
         fn every_record_reads_back(names in proptest::collection::hash_set("[^/\\\\\0.]{1,12}", 0..8)) {
             let mut record = Record::default();
             for name in names {
-                record.push(path(&name), Digest::of(name.as_bytes()), name.len() as u64);
+                record.push(path(&name), Sha256::of(name.as_bytes()), name.len() as u64);
             }
             prop_assert_eq!(Record::parse(record.to_string().as_bytes()), Ok(record));
         }

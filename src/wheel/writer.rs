@@ -26,12 +26,11 @@ pub enum Method {
     Deflated,
 }
 
-/// What the headers say about the bytes of a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Content {
-    pub method: Method,
-    /// Of the bytes as they were before they were compressed, like `len`.
-    pub crc: u32,
+/// A member before it is packed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    pub path: RelPath,
+    pub mode: Mode,
     pub len: u64,
 }
 
@@ -89,10 +88,11 @@ pub struct Begun {
 
 #[derive(Debug)]
 struct Entry {
-    path: RelPath,
+    member: Member,
     path_len: u16,
-    mode: Mode,
-    content: Content,
+    method: Method,
+    /// Of the bytes as they were before they were packed.
+    crc: u32,
     packed: u64,
     offset: u64,
 }
@@ -120,26 +120,24 @@ impl<W: Write + Seek> ZipWriter<W> {
     /// Adds a member whose packed bytes are at hand.
     pub fn add(
         &mut self,
-        path: &RelPath,
-        mode: Mode,
-        content: Content,
+        member: &Member,
+        method: Method,
+        crc: u32,
         packed: &[u8],
     ) -> io::Result<()> {
-        let entry = self.entry(path, mode, content, packed.len() as u64)?;
+        let mut entry = self.entry(member)?;
+        entry.method = method;
+        entry.crc = crc;
+        entry.pack(packed.len() as u64)?;
         self.append(&entry.local_header(self.time))?;
         self.append(packed)?;
         self.entries.push(entry);
         Ok(())
     }
 
-    /// Begins a member of `len` bytes whose packed bytes are no more than that; `append` them.
-    pub fn begin(&mut self, path: &RelPath, mode: Mode, len: u64) -> io::Result<Begun> {
-        let content = Content {
-            method: Method::Stored,
-            crc: 0,
-            len,
-        };
-        let entry = self.entry(path, mode, content, 0)?;
+    /// Begins a member whose packed bytes, no more than it has, are then appended.
+    pub fn begin(&mut self, member: &Member) -> io::Result<Begun> {
+        let entry = self.entry(member)?;
         self.append(&entry.local_header(self.time))?;
         Ok(Begun {
             entry,
@@ -168,16 +166,10 @@ impl<W: Write + Seek> ZipWriter<W> {
     pub fn end(&mut self, begun: Begun, method: Method, crc: u32) -> io::Result<()> {
         let end = self.at;
         let mut entry = begun.entry;
-        entry.packed = end - begun.data;
-        entry.content.method = method;
-        entry.content.crc = crc;
+        entry.pack(end - begun.data)?;
+        entry.method = method;
+        entry.crc = crc;
         let header = entry.local_header(self.time);
-        if entry.offset + header.len() as u64 != begun.data {
-            return Err(invalid(format!(
-                "`{}` takes more than its {} bytes",
-                entry.path, entry.content.len
-            )));
-        }
         self.seek(entry.offset)?;
         self.append(&header)?;
         self.seek(end)?;
@@ -202,21 +194,16 @@ impl<W: Write + Seek> ZipWriter<W> {
         Ok((self.out, self.at))
     }
 
-    fn entry(
-        &self,
-        path: &RelPath,
-        mode: Mode,
-        content: Content,
-        packed: u64,
-    ) -> io::Result<Entry> {
+    fn entry(&self, member: &Member) -> io::Result<Entry> {
+        let path = &member.path;
         let path_len = u16::try_from(path.as_str().len())
             .map_err(|_| invalid(format!("a name too long for an archive: `{path}`")))?;
         Ok(Entry {
-            path: path.clone(),
+            member: member.clone(),
             path_len,
-            mode,
-            content,
-            packed,
+            method: Method::Stored,
+            crc: 0,
+            packed: 0,
             offset: self.at,
         })
     }
@@ -240,8 +227,19 @@ const UTF_8: u16 = 0x800;
 const ZIP64: u16 = 1;
 
 impl Entry {
+    /// A member that grew would be held better as it is, and ZIP64 is decided by its length alone.
+    fn pack(&mut self, packed: u64) -> io::Result<()> {
+        let Member { path, len, .. } = &self.member;
+        if packed > *len {
+            let message = format!("`{path}` of {len} bytes takes {packed}");
+            return Err(invalid(message));
+        }
+        self.packed = packed;
+        Ok(())
+    }
+
     fn sizes(&self) -> [u64; 2] {
-        [self.content.len, self.packed]
+        [self.member.len, self.packed]
     }
 
     fn local_header(&self, time: Timestamp) -> Vec<u8> {
@@ -259,7 +257,7 @@ impl Entry {
         let mut header = Fields::default();
         header.u32(0x0403_4B50);
         self.write_facts(&mut header, time, [packed, len], &long);
-        header.bytes(self.path.as_str().as_bytes());
+        header.bytes(self.member.path.as_str().as_bytes());
         header.zip64(&long);
         header.0
     }
@@ -268,7 +266,7 @@ impl Entry {
         let [len, packed] = self.sizes();
         let mut long = vec![len, packed, self.offset];
         long.retain(|number| is_long(*number));
-        let mode: u32 = match self.mode {
+        let mode: u32 = match self.member.mode {
             Mode::Regular => 0o100_644,
             Mode::Executable => 0o100_755,
         };
@@ -278,21 +276,21 @@ impl Entry {
         // No comment, on the first disk, and nothing that only the writer would know.
         header.u16(0).u16(0).u16(0);
         header.u32(mode << 16).u32(short(self.offset));
-        header.bytes(self.path.as_str().as_bytes());
+        header.bytes(self.member.path.as_str().as_bytes());
         header.zip64(&long);
         header.0
     }
 
     /// What both headers have in the middle.
     fn write_facts(&self, header: &mut Fields, time: Timestamp, sizes: [u32; 2], long: &[u64]) {
-        let name = self.path.as_str();
+        let name = self.member.path.as_str();
         header.u16(version(long));
         header.u16(if name.is_ascii() { 0 } else { UTF_8 });
-        header.u16(match self.content.method {
+        header.u16(match self.method {
             Method::Stored => 0,
             Method::Deflated => 8,
         });
-        header.u32(time.dos()).u32(self.content.crc);
+        header.u32(time.dos()).u32(self.crc);
         header.u32(sizes[0]).u32(sizes[1]);
         header.u16(self.path_len).u16(zip64_len(long));
     }

@@ -7,5 +7,7 @@ mod elf;
 mod fetch;
 mod judges;
 mod launcher;
+mod publish;
+mod python;
 mod s3;
 mod store;

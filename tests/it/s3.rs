@@ -2,6 +2,7 @@
 
 mod fault;
 mod server;
+mod upload;
 
 use std::{
     io::{self, Read},

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from sdk import ROOT, Archive, Sdk, module, run
 
 SDK = Sdk(available=("gfx1100", "gfx942"))

@@ -157,6 +157,7 @@ fn hip() -> Sketch {
             library
                 .needs("libamd_comgr.so.3")
                 .calls("hiprtc_answer", "amd_comgr_answer")
+                .runpath("$ORIGIN")
         })
 }
 
@@ -253,6 +254,7 @@ fn profiler_sdk() -> Sketch {
             library
                 .needs("libhsa-runtime64.so.1")
                 .calls("rocprofiler_answer", "hsa_answer")
+                .runpath("$ORIGIN")
         })
         .library("lib", "librocprofiler-sdk-roctx.so.1", ".0", |library| {
             library.function("roctx_answer", 4)
@@ -264,6 +266,7 @@ fn profiler_sdk() -> Sketch {
             library
                 .needs("libroctx64.so.4")
                 .calls("roctracer_answer", "roctx_mark")
+                .runpath("$ORIGIN")
         });
     for name in [
         "rocprofv3",

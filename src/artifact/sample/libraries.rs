@@ -64,11 +64,13 @@ fn blas() -> Sketch {
             library
                 .needs("librocblas.so.5")
                 .calls("hipblas_answer", "rocblas_answer")
+                .runpath("$ORIGIN")
         })
         .library("lib", "libhipblaslt.so.1", ".0", |library| {
             library
                 .needs("libamdhip64.so.7")
                 .calls("hipblaslt_answer", "hip_answer")
+                .runpath("$ORIGIN")
         })
         .library("lib", "liborigami.so.1", ".0", |library| {
             library.function("origami_answer", 6)
@@ -114,6 +116,7 @@ fn random() -> Sketch {
             library
                 .needs("libamdhip64.so.7")
                 .calls("hiprand_answer", "hip_answer")
+                .runpath("$ORIGIN")
         })
 }
 
@@ -124,6 +127,7 @@ fn rpp() -> Sketch {
             library
                 .needs("libamdhip64.so.7")
                 .calls("rpp_answer", "hip_answer")
+                .runpath("$ORIGIN")
         })
 }
 

@@ -18,6 +18,7 @@ fn systems_profiler() -> Sketch {
             library
                 .needs("libamdhip64.so.7")
                 .calls("rocprofsys_answer", "hip_answer")
+                .runpath("$ORIGIN")
         })
         .library("lib", "libprofiler-hub.so.0", ".1", |library| {
             library.function("hub_answer", 8)

@@ -78,9 +78,7 @@ fn read_elf(file: &impl ReadAt) -> Result<Content> {
             });
         }
         Ok(None) => None,
-        Err(ElfError::Io(error)) if error.kind() != io::ErrorKind::UnexpectedEof => {
-            return Err(error.into());
-        }
+        Err(ElfError::Io(error)) => return Err(error.into()),
         Err(error) => Some(error.to_string()),
     };
     Ok(Content {

@@ -76,7 +76,14 @@ mod tests {
         let items: Vec<u32> = (0..1000).collect();
         for count in [1, 2, 8, 5000] {
             let stop = Stop::default();
-            let doubled = in_parallel(jobs(count), &items, &stop, |item| Ok(item * 2)).unwrap();
+            let doubled = in_parallel(jobs(count), &items, &stop, |item| {
+                // The first is not the first to be done.
+                if *item == 0 {
+                    std::thread::sleep(std::time::Duration::from_millis(2));
+                }
+                Ok(item * 2)
+            });
+            let doubled = doubled.unwrap();
             assert!(doubled.iter().zip(&items).all(|(two, one)| *two == one * 2));
             assert_eq!(doubled.len(), items.len());
         }

@@ -14,6 +14,7 @@ use crate::{artifact::resolve::End, error::Result, relpath::RelPath};
 /// The modes of files; nobody but the owner may write.
 pub(super) const REGULAR: u32 = 0o644;
 pub(super) const EXECUTABLE: u32 = 0o755;
+#[cfg(unix)]
 const DIRECTORY: u32 = 0o755;
 
 /// Writes a new file; one that is there already is an error, be it a link.
@@ -37,13 +38,22 @@ pub(super) fn write_file(
         }
         file.write_all(read)?;
     }
-    set_mode(&at, mode)
+    #[cfg(unix)]
+    file.set_permissions(with_mode(file.metadata()?.permissions(), mode))?;
+    #[cfg(not(unix))]
+    let _ = mode;
+    Ok(())
 }
 
 pub(super) fn create_directory(root: &Path, path: &RelPath) -> Result<()> {
     let at = root.join(path.as_str());
     fs_err::create_dir(&at)?;
-    set_mode(&at, DIRECTORY)
+    #[cfg(unix)]
+    fs_err::set_permissions(
+        &at,
+        with_mode(fs_err::metadata(&at)?.permissions(), DIRECTORY),
+    )?;
+    Ok(())
 }
 
 pub(super) fn hard_link(root: &Path, target: &RelPath, path: &RelPath) -> Result<()> {
@@ -70,21 +80,9 @@ pub(super) fn symlink(root: &Path, path: &RelPath, text: &str, end: &End) -> Res
     made.hint("turn on the developer mode of Windows, or unpack on Linux")
 }
 
-/// Set as it should be, whatever the umask says.
+/// Modes are set as they should be, whatever the umask says.
 #[cfg(unix)]
-fn set_mode(at: &Path, mode: u32) -> Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    let mut permissions = fs_err::symlink_metadata(at)?.permissions();
+fn with_mode<P: std::os::unix::fs::PermissionsExt>(mut permissions: P, mode: u32) -> P {
     permissions.set_mode(mode);
-    fs_err::set_permissions(at, permissions)?;
-    Ok(())
-}
-
-#[cfg(not(unix))]
-#[expect(
-    clippy::unnecessary_wraps,
-    reason = "elsewhere there are no modes to set"
-)]
-fn set_mode(_: &Path, _: u32) -> Result<()> {
-    Ok(())
+    permissions
 }

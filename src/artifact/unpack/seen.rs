@@ -65,7 +65,7 @@ fn fold(path: &str) -> String {
     if path.is_ascii() {
         path.to_ascii_lowercase()
     } else {
-        path.nfd().flat_map(char::to_lowercase).nfc().collect()
+        path.chars().flat_map(char::to_lowercase).nfc().collect()
     }
 }
 

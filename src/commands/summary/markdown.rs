@@ -12,13 +12,17 @@ pub const LIMIT: usize = 1000 * 1024;
 const MOST_TARGETS: usize = 64;
 const LONGEST_TEXT: usize = 300;
 
-/// A summary of at most `limit` bytes; rows of files are left out as needed, and counted.
+/// A summary of at most `limit` bytes; rows of files are left out as needed, and counted. Empty
+/// when there is no room for more than rows.
 pub fn render(set: &SetJson, urls: &Urls, server: &str, limit: usize) -> String {
     let mut text = head(set, urls, server);
     text.push_str(&installation(set, urls));
     text.push_str("### Files\n\n| File | Size | SHA-256 |\n| :--- | ---: | :--- |\n");
     let mut files = set.files().iter();
     let reserve = 100;
+    if text.len() + reserve > limit {
+        return String::new();
+    }
     let mut omitted = 0;
     for file in files.by_ref() {
         let row = row(file, urls);
@@ -219,6 +223,16 @@ mod tests {
             "{}",
             &text[text.len() - 60..]
         );
+    }
+
+    #[test]
+    fn no_room_at_all_is_nothing_at_all() {
+        let set = samples::set();
+        for limit in 0..3000 {
+            let text = render(&set, &samples::urls(), SERVER, limit);
+            assert!(text.len() <= limit, "{} of {limit}", text.len());
+        }
+        assert_eq!(render(&set, &samples::urls(), SERVER, 1000), "");
     }
 
     #[test]

@@ -31,12 +31,19 @@ pub struct Args {
     /// Write the summary to this file
     #[arg(long, value_name = "FILE", env = "ROCWHEEL_SUMMARY")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    steps: Steps,
+}
+
+/// Where a step of a workflow says what it did.
+#[derive(Debug, clap::Args)]
+pub struct Steps {
     /// Append the summary to this file
     #[arg(long, value_name = "FILE", env = "GITHUB_STEP_SUMMARY")]
-    step_summary: Option<PathBuf>,
+    pub step_summary: Option<PathBuf>,
     /// Append step outputs to this file
     #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
-    github_output: Option<PathBuf>,
+    pub github_output: Option<PathBuf>,
     /// Where runs and commits have their pages
     #[arg(
         long,
@@ -44,7 +51,7 @@ pub struct Args {
         env = "GITHUB_SERVER_URL",
         default_value = "https://github.com"
     )]
-    server: String,
+    pub server: String,
 }
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
@@ -54,18 +61,38 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
         None => urls_of_indexed(&local)?,
     };
     let set = SetJson::new(local.document.identity.clone(), &local.set, local.layout);
-    if let Some(file) = &args.github_output {
-        append(file, &outputs::render(&outputs::of(&set, &urls))?)?;
-    }
-    let text = |limit| markdown::render(&set, &urls, &args.server, limit);
-    if let Some(file) = &args.output {
-        fs::write(file, text(markdown::LIMIT))?;
-    }
-    match &args.step_summary {
-        Some(file) => append(file, &text(room(file))),
-        None if args.output.is_none() => world.console.data(text(markdown::LIMIT)),
+    args.steps.tell(&set, &urls, world)?;
+    let text = markdown::render(&set, &urls, &args.steps.server, markdown::LIMIT);
+    match &args.output {
+        Some(file) => Ok(fs::write(file, text)?),
+        None if args.steps.step_summary.is_none() => world.console.data(text),
         None => Ok(()),
     }
+}
+
+impl Steps {
+    /// Appends the summary and the outputs of a set to the files that there are.
+    pub fn tell(&self, set: &SetJson, urls: &Urls, world: &World) -> Result<()> {
+        if let Some(file) = &self.github_output {
+            append(file, &outputs::render(&outputs::of(set, urls))?)?;
+        }
+        if let Some(file) = &self.step_summary {
+            let text = markdown::render(set, urls, &self.server, room(file));
+            if text.is_empty() {
+                let problem = "the job summary is full, and has none of the packages";
+                world.console.warn(problem);
+            }
+            append(file, &text)?;
+        }
+        Ok(())
+    }
+}
+
+/// How much of a step's summary is left: GitHub drops one that is too long, with all that others
+/// wrote to it.
+pub fn room(file: &Path) -> usize {
+    let there = fs::metadata(file).map_or(0, |found| found.len());
+    markdown::LIMIT.saturating_sub(usize::try_from(there).unwrap_or(usize::MAX))
 }
 
 /// The addresses of a set that has its index where it lies.
@@ -77,12 +104,6 @@ fn urls_of_indexed(local: &LocalSet) -> Result<Urls> {
     };
     check().hint("run `rocwheel index` on it, or pass `--index-url`")?;
     local.urls()
-}
-
-/// How much of a step's summary is left for this one.
-pub fn room(file: &Path) -> usize {
-    let there = fs::metadata(file).map_or(0, |found| found.len());
-    markdown::LIMIT.saturating_sub(usize::try_from(there).unwrap_or(usize::MAX))
 }
 
 /// Appends to a file that other steps may write to as well.

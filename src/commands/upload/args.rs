@@ -4,13 +4,10 @@ use std::path::PathBuf;
 
 use clap::ArgGroup;
 
-use super::{
-    destination::{Destination, local},
-    plan::Others,
-};
+use super::{destination::Destination, plan::Others};
 use crate::{
-    commands::args::RunArgs,
-    error::{Hint as _, Result, anyhow, ensure},
+    commands::args::{AccessArgs, RunArgs},
+    error::{Hint as _, Result, Stop, ensure},
     index::Identity,
     run::{ArtifactGroup, Origin, RunContext, RunFacts, RunId, RunReference},
 };
@@ -37,6 +34,8 @@ pub struct Args {
     /// Write to this directory, laid out as the bucket would be
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
     pub output_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub access: AccessArgs,
     /// Replace packages that are there with other bytes
     #[arg(long, env = "ROCWHEEL_OVERWRITE")]
     pub overwrite: bool,
@@ -80,17 +79,17 @@ impl Args {
         Ok(identity)
     }
 
-    pub fn destination(&self) -> Result<Destination> {
+    pub fn destination(&self, stop: &Stop) -> Result<Destination> {
         let run = self.run()?;
         let place = self.context(&run)?.place(&run)?;
         let group = self.artifact_group.clone().unwrap_or_default();
         let python = place.run(&run.id, self.run.platform()).python(&group);
         let root = python.root();
-        match &self.output_dir {
-            Some(directory) => local(directory, root.key()),
-            None => Err(anyhow!("uploads to buckets are not there yet: `{root}`"))
-                .hint("pass `--output-dir` to write the same to a directory"),
+        if let Some(directory) = &self.output_dir {
+            return Destination::local(directory, root.key());
         }
+        let access = self.access.access(place.region.as_deref())?;
+        Destination::bucket(root, &access, stop)
     }
 
     /// In a directory of one's own, a set need not come from a run.

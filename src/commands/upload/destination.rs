@@ -5,10 +5,14 @@ use std::path::Path;
 use super::plan::TOP;
 use crate::{
     commands::index::local_urls,
-    error::{Context as _, Result},
+    error::{Context as _, Result, Stop},
     index::Urls,
-    location::Key,
-    store::{Store, local::LocalStore},
+    location::{Key, Location},
+    store::{
+        Store,
+        local::LocalStore,
+        s3::{Access, S3Store},
+    },
 };
 
 /// A directory of a store, and how the world sees it.
@@ -20,6 +24,29 @@ pub struct Destination {
 }
 
 impl Destination {
+    /// In a directory that is laid out as a bucket.
+    pub fn local(root: &Path, directory: &Key) -> Result<Self> {
+        let urls = local_urls(root)?;
+        let directory = directory.to_path();
+        Ok(Self {
+            urls: urls.path(directory.as_str()).parse()?,
+            store: Box::new(LocalStore::new(root)),
+            directory: directory.as_str().parse()?,
+        })
+    }
+
+    /// In a bucket.
+    pub fn bucket(place: &Location, access: &Access, stop: &Stop) -> Result<Self> {
+        let (bucket, key) = (place.bucket().clone(), place.key().directory());
+        let store = S3Store::connect(bucket, access, stop.clone())
+            .with_context(|| format!("reach `{place}`"))?;
+        Ok(Self {
+            urls: access.url(&place.directory()).parse()?,
+            store: Box::new(store),
+            directory: key,
+        })
+    }
+
     /// The key of a path below the directory; the path may end in `/`.
     pub fn key(&self, path: &str) -> Result<Key> {
         let below = path.strip_prefix(TOP).unwrap_or(path);
@@ -31,15 +58,4 @@ impl Destination {
     pub fn shown(&self) -> String {
         format!("{}/{}", self.store, self.directory.to_path())
     }
-}
-
-/// A directory that is laid out as a bucket.
-pub(super) fn local(root: &Path, directory: &Key) -> Result<Destination> {
-    let urls = local_urls(root)?;
-    let directory = directory.to_path();
-    Ok(Destination {
-        urls: urls.path(directory.as_str()).parse()?,
-        store: Box::new(LocalStore::new(root)),
-        directory: directory.as_str().parse()?,
-    })
 }

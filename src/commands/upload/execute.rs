@@ -1,7 +1,9 @@
 //! Carries an upload out, and looks at the result before it is called one.
 
 use std::{
+    collections::BTreeSet,
     io::{self, Read, Seek as _, SeekFrom},
+    num::NonZeroUsize,
     path::Path,
 };
 
@@ -9,15 +11,18 @@ use fs_err as fs;
 
 use super::{
     destination::Destination,
-    plan::{Bytes, Item, Seen, There, UploadPlan, Why, conflict},
+    plan::{Bytes, Item, Phase, Seen, There, UploadPlan, Why, conflict},
 };
 use crate::{
     commands::World,
     digest::Sha256,
     error::{Context as _, No, Result, Stop, bail, ensure},
     index::{Page, targets_of},
-    store::{self, Body, Condition, Depth, Kind, PutOptions, Span},
+    store::{self, Body, Condition, Depth, Kind, PutOptions, Span, transfer},
 };
+
+/// Requests mostly wait. The store bounds the memory of all of them together.
+const AT_ONCE: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 
 /// What happened to one item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +32,7 @@ pub enum Outcome {
 }
 
 /// What is in the directory already.
-pub fn look(destination: &Destination, items: &[Item]) -> Result<Seen> {
+pub fn look(destination: &Destination, items: &[Item], stop: &Stop) -> Result<Seen> {
     let mut seen = Seen::default();
     let listed = destination
         .store
@@ -40,12 +45,12 @@ pub fn look(destination: &Destination, items: &[Item]) -> Result<Seen> {
             seen.paths.insert(path);
         }
     }
-    for item in items {
-        // Not from the listing, which may leave out pages of directories.
-        if let Some(there) = existing(destination, &item.path)? {
-            seen.there.insert(item.path.clone(), there);
-        }
-    }
+    // Not from the listing, which may leave out pages of directories.
+    let there = |item: &Item| existing(destination, &item.path);
+    transfer::each(items, AT_ONCE, stop, there, |item, there| {
+        seen.there
+            .extend(there.map(|there| (item.path.clone(), there)));
+    })?;
     Ok(seen)
 }
 
@@ -61,8 +66,9 @@ fn existing(destination: &Destination, path: &str) -> Result<Option<There>> {
     }
 }
 
-/// Writes what the plan says, in its order; the first failure ends it, so that nothing appears
-/// before what it points at.
+/// Writes what the plan says. Of each phase all is there before the next begins, so that nothing
+/// appears before what it points at; the last phase goes one by one, because its end says that all
+/// is there.
 pub fn write(
     plan: &UploadPlan,
     destination: &Destination,
@@ -76,23 +82,31 @@ pub fn write(
         stop: &world.stop,
         progress: &|bytes| progress.inc(bytes),
     };
-    for (item, why) in &plan.actions {
-        world.stop.check()?;
-        let condition = match why {
-            Why::Same => None,
-            Why::Refused(there) => bail!(No(conflict(item, *there))),
-            Why::Changed(_) => Some(Condition::Always),
-            Why::New if item.is_page() => Some(Condition::Always),
-            Why::New => Some(Condition::IfAbsent),
-        };
-        let outcome = match condition {
-            None => Outcome::Unchanged,
-            Some(condition) => put(item, destination, condition, &watch)
-                .with_context(|| format!("upload `{}`", item.path))?,
-        };
-        report(item, outcome);
+    let act = |(item, why): &(Item, Why)| act(item, *why, destination, &watch);
+    for phase in plan.actions.chunk_by(|(a, _), (b, _)| a.phase == b.phase) {
+        if phase.iter().any(|(item, _)| item.phase == Phase::Root) {
+            for action in phase {
+                world.stop.check()?;
+                report(&action.0, act(action)?);
+            }
+        } else {
+            transfer::each(phase, AT_ONCE, &world.stop, act, |(item, _), outcome| {
+                report(item, outcome);
+            })?;
+        }
     }
     Ok(())
+}
+
+fn act(item: &Item, why: Why, to: &Destination, watch: &Watch) -> Result<Outcome> {
+    let condition = match why {
+        Why::Same => return Ok(Outcome::Unchanged),
+        Why::Refused(there) => bail!(No(conflict(item, there))),
+        Why::Changed(_) => Condition::Always,
+        Why::New if item.is_page() => Condition::Always,
+        Why::New => Condition::IfAbsent,
+    };
+    put(item, to, condition, watch).with_context(|| format!("upload `{}`", item.path))
 }
 
 fn put(item: &Item, to: &Destination, condition: Condition, watch: &Watch) -> Result<Outcome> {
@@ -125,24 +139,33 @@ fn put(item: &Item, to: &Destination, condition: Condition, watch: &Watch) -> Re
     }
 }
 
-/// Reads every page back, and asks for everything that one links to.
-pub fn verify(plan: &UploadPlan, pages: &[Page], to: &Destination, stop: &Stop) -> Result<()> {
-    for (item, _) in &plan.actions {
-        stop.check()?;
-        let there = if item.is_page() {
-            read(to, &item.path).map(|(sha256, size)| There { size, sha256 })
-        } else {
-            head(to, item)
-        };
-        let there = there.with_context(|| format!("read back `{}`", item.path))?;
-        let same = there.size == item.size && there.sha256 == item.sha256;
-        ensure!(
-            same,
-            No(format!("not what was uploaded: {}", conflict(item, there)))
-        );
-    }
+/// Reads every page back, and asks for everything that one links to. Says which pages of
+/// directories are empty, as they are on servers that take such a key for a directory.
+pub fn verify(
+    plan: &UploadPlan,
+    pages: &[Page],
+    to: &Destination,
+    stop: &Stop,
+) -> Result<Vec<String>> {
+    let mut lost = Vec::new();
+    let look = |(item, _): &(Item, Why)| {
+        there(item, to).with_context(|| format!("read back `{}`", item.path))
+    };
+    transfer::each(&plan.actions, AT_ONCE, stop, look, |(item, _), is| {
+        if is == Is::Lost {
+            lost.push(item.path.clone());
+        }
+    })?;
+    let seen: BTreeSet<&str> = plan
+        .actions
+        .iter()
+        .map(|(item, _)| item.path.as_str())
+        .collect();
     for page in pages {
         for target in targets_of(page)? {
+            if seen.contains(target.as_str()) {
+                continue;
+            }
             stop.check()?;
             let key = to.key(&target)?;
             to.store
@@ -150,7 +173,31 @@ pub fn verify(plan: &UploadPlan, pages: &[Page], to: &Destination, stop: &Stop) 
                 .with_context(|| format!("follow a link of `{}`", page.path))?;
         }
     }
-    Ok(())
+    Ok(lost)
+}
+
+/// What became of an object that was uploaded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Is {
+    Same,
+    Lost,
+}
+
+fn there(item: &Item, to: &Destination) -> Result<Is> {
+    let there = if item.is_page() {
+        read(to, &item.path).map(|(sha256, size)| There { size, sha256 })
+    } else {
+        head(to, item)
+    }?;
+    if there.size == item.size && there.sha256 == item.sha256 {
+        return Ok(Is::Same);
+    }
+    // Its twin under the name of a file was read back like everything else.
+    ensure!(
+        there.size == 0 && item.path.ends_with('/'),
+        No(format!("not what was uploaded: {}", conflict(item, there)))
+    );
+    Ok(Is::Lost)
 }
 
 fn read(from: &Destination, path: &str) -> Result<(Sha256, u64)> {

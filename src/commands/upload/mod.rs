@@ -17,18 +17,21 @@ pub use plan::{Bytes, Item, Others, Phase, Seen, There, UploadPlan, Why};
 use super::{World, index::LocalSet, summary};
 use crate::{
     console::{many, size},
-    error::{Context as _, Hint as _, Result},
+    error::{Context as _, Error, Hint as _, Result, Stop, causes, message},
     index::{Identity, Layout, Page, SetJson, Urls, pages},
+    store::{Kind, StoreError},
 };
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
     let set = LocalSet::read_aloud(&args.packages_dir, world)?;
     let identity = args.identity(&set.document.identity)?;
-    let destination = args.destination()?;
-    let upload = Upload::plan(&set, identity, destination, args.others())?;
+    let destination = args.destination(&world.stop)?;
     if args.dry_run {
+        let look = |destination: &_, items: &_| look_if_allowed(destination, items, world);
+        let upload = Upload::decide(&set, identity, destination, args.others(), look)?;
         return world.console.answer(&upload.plan);
     }
+    let upload = Upload::plan(&set, identity, destination, args.others(), &world.stop)?;
     let published = upload.carry_out(world)?;
     if let Some(file) = &args.github_output {
         let outputs = summary::outputs::of(&published.set, &published.urls);
@@ -53,6 +56,18 @@ impl Upload {
         identity: Identity,
         destination: Destination,
         others: Others,
+        stop: &Stop,
+    ) -> Result<Self> {
+        let look = |destination: &_, items: &_| look(destination, items, stop);
+        Self::decide(local, identity, destination, others, look)
+    }
+
+    fn decide(
+        local: &LocalSet,
+        identity: Identity,
+        destination: Destination,
+        others: Others,
+        look: impl FnOnce(&Destination, &[Item]) -> Result<Seen>,
     ) -> Result<Self> {
         let (packages, layout) = (&local.set, Layout::Dist);
         let set = SetJson::new(identity, packages, layout);
@@ -93,8 +108,14 @@ impl Upload {
             tally.count(item, outcome, world);
         })
         .with_context(|| format!("upload to `{shown}`"))?;
-        verify(&plan, &pages, &destination, &world.stop)
+        let lost = verify(&plan, &pages, &destination, &world.stop)
             .with_context(|| format!("check what was uploaded to `{shown}`"))?;
+        if let Some(path) = lost.first() {
+            let (key, url) = (destination.key(path)?, destination.urls.find_links());
+            world.console.warn(format!(
+                "this server drops the pages of directories, such as `{key}`: install with `--find-links {url}`"
+            ));
+        }
         tally.tell(&plan, world);
         Ok(Published {
             schema: "rocwheel-upload-v1",
@@ -106,6 +127,30 @@ impl Upload {
             urls: destination.urls,
         })
     }
+}
+
+/// A plan without what is there already still says what would be written.
+fn look_if_allowed(destination: &Destination, items: &[Item], world: &World) -> Result<Seen> {
+    let error = match look(destination, items, &world.stop) {
+        Err(error) if is_closed(&error) => error,
+        seen => return seen,
+    };
+    let why: Vec<String> = [message(&error)]
+        .into_iter()
+        .chain(causes(&error))
+        .collect();
+    let why = why.join(": ");
+    world.console.warn(format!(
+        "everything counts as new, because what is there could not be seen: {why}"
+    ));
+    Ok(Seen::default())
+}
+
+fn is_closed(error: &Error) -> bool {
+    let failure = error
+        .chain()
+        .find_map(|cause| cause.downcast_ref::<StoreError>());
+    failure.is_some_and(|failure| matches!(failure.kind(), Kind::Denied | Kind::Unavailable))
 }
 
 /// A set that is where it belongs, seen and checked.

@@ -35,10 +35,14 @@ pub fn plan_rpath(source: &(impl ReadAt + ?Sized), goal: &Rpath) -> Result<EditP
     if let Some(reason) = foreign(&image) {
         return nothing(Strategy::Skip(reason));
     }
+    let sections = image.sections()?;
+    if image.is_debug_only(&sections) {
+        return nothing(Strategy::Skip(Untouchable::DebugOnly));
+    }
     let Some(table) = Table::read(&image)? else {
         return nothing(Strategy::Skip(Untouchable::Static));
     };
-    let parts = Parts::new(image, table)?;
+    let parts = Parts::new(image, sections, table)?;
     if let Some(reason) = untouchable(&parts)? {
         return nothing(Strategy::Skip(reason));
     }

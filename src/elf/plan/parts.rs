@@ -29,9 +29,12 @@ pub(super) struct Parts<'a, R: ?Sized> {
 }
 
 impl<'a, R: ReadAt + ?Sized> Parts<'a, R> {
-    pub(super) fn new(image: Image<'a, R>, table: Table) -> Result<Self, ElfError> {
+    pub(super) fn new(
+        image: Image<'a, R>,
+        sections: Vec<SectionHeader>,
+        table: Table,
+    ) -> Result<Self, ElfError> {
         let len = image.len();
-        let sections = image.sections()?;
         bounded(&image.header, &image.segments, &sections, len)?;
         let strings = strings(&image, &table)?;
         Ok(Self {

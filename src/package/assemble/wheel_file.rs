@@ -2,19 +2,20 @@
 
 use std::io::{Read as _, Seek as _, SeekFrom};
 
-use flate2::{Compression, GzBuilder};
-use libdeflater::{CompressionLvl, Compressor};
+use flate2::GzBuilder;
 
 use crate::{
     archive::{TarEntry, TarKind, TarPlan},
     digest::Sha256,
-    error::{Context as _, Result, Stop, anyhow, ensure},
+    error::{Context as _, Result, Stop, ensure},
     package::{
         assemble::{Watch, content::Content},
         plan::SdistPlan,
     },
     relpath::RelPath,
-    wheel::{self, Digest, Method, Mode, Record, Timestamp, ZipWriter},
+    wheel::{
+        Compression, Deflater, Member, Method, Mode, Record, Timestamp, ZipWriter, deflate::Packed,
+    },
 };
 
 /// How packages are written.
@@ -22,8 +23,7 @@ use crate::{
 pub struct Settings {
     /// What every member is dated with, in seconds since 1970.
     pub time: u64,
-    /// How hard members are compressed, 1 to 12; 0 stores them.
-    pub level: i32,
+    pub compression: Compression,
 }
 
 /// Writes a wheel: its members, its texts, and RECORD; gives its size and its digest.
@@ -41,12 +41,12 @@ pub(super) fn write(
         stop.check()?;
         let bytes = read(content).with_context(|| format!("read `{path}`"))?;
         add(&mut zip, path, *mode, &bytes, settings)?;
-        record.push((*path).clone(), Digest::of(&bytes), bytes.len() as u64);
+        record.push((*path).clone(), Sha256::of(&bytes), bytes.len() as u64);
         watch.reads(bytes.len() as u64);
     }
     for (path, text) in dist_info {
         add(&mut zip, path, Mode::Regular, text.as_bytes(), settings)?;
-        record.push(path.clone(), Digest::of(text.as_bytes()), text.len() as u64);
+        record.push(path.clone(), Sha256::of(text.as_bytes()), text.len() as u64);
     }
     let path = record_path(dist_info)?;
     record.push_self(path.clone());
@@ -82,7 +82,7 @@ pub(super) fn write_sdist(
     });
     let mut gzip = GzBuilder::new()
         .operating_system(255)
-        .write(file, Compression::best());
+        .write(file, flate2::Compression::best());
     std::io::copy(&mut tar, &mut gzip)?;
     digest(gzip.finish()?)
 }
@@ -107,29 +107,20 @@ fn add(
     settings: &Settings,
 ) -> Result<()> {
     let crc = crc32fast::hash(bytes);
-    let (method, packed) = match deflate(bytes, settings.level)? {
-        Some(packed) if packed.len() < bytes.len() => (Method::Deflated, packed),
-        _ => (Method::Stored, bytes.to_vec()),
-    };
-    let content = wheel::Content {
-        method,
-        crc,
+    let member = Member {
+        path: path.clone(),
+        mode,
         len: bytes.len() as u64,
     };
-    Ok(zip.add(path, mode, content, &packed)?)
-}
-
-fn deflate(bytes: &[u8], level: i32) -> Result<Option<Vec<u8>>> {
-    if level == 0 {
-        return Ok(None);
+    let packed = match &settings.compression {
+        Compression::Deflate(level) => Deflater::new(*level).member(bytes),
+        Compression::Store => Packed::Plain,
+    };
+    match packed {
+        Packed::Deflated(packed) => zip.add(&member, Method::Deflated, crc, &packed)?,
+        Packed::Plain => zip.add(&member, Method::Stored, crc, bytes)?,
     }
-    let level = CompressionLvl::new(level)
-        .map_err(|_| anyhow!("a compression level from 0 to 12: {level}"))?;
-    let mut compressor = Compressor::new(level);
-    let mut packed = vec![0; compressor.deflate_compress_bound(bytes.len())];
-    let length = compressor.deflate_compress(bytes, &mut packed)?;
-    packed.truncate(length);
-    Ok(Some(packed))
+    Ok(())
 }
 
 /// RECORD lies beside the other texts.

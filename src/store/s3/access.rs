@@ -2,7 +2,10 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::error::Secret;
+use crate::{
+    error::Secret,
+    location::{Location, percent_encode},
+};
 
 /// What decides how a bucket is reached. By default as Amazon has it, with whatever credentials
 /// there are.
@@ -62,6 +65,28 @@ pub struct Region(Box<str>);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a region such as `us-east-2`: {0:?}")]
 pub struct InvalidRegion(String);
+
+impl Access {
+    /// The address of a place, for everybody.
+    pub fn url(&self, place: &Location) -> String {
+        let Some(endpoint) = &self.endpoint else {
+            return place.https();
+        };
+        let segments: Vec<String> = place
+            .key()
+            .as_str()
+            .split('/')
+            .map(percent_encode)
+            .collect();
+        let (bucket, key) = (place.bucket(), segments.join("/"));
+        match endpoint.0.split_once("://") {
+            Some((scheme, host)) if self.addressing == Addressing::Virtual => {
+                format!("{scheme}://{bucket}.{host}/{key}")
+            }
+            _ => format!("{endpoint}/{bucket}/{key}"),
+        }
+    }
+}
 
 impl Endpoint {
     pub fn as_str(&self) -> &str {
@@ -160,6 +185,22 @@ mod tests {
         not the address of a server such as `http://127.0.0.1:8333`: it names no user
         not the address of a server such as `http://127.0.0.1:8333`: it has no `?` and no `#`
         not the address of a server such as `http://127.0.0.1:8333`: it has only visible ASCII characters
+        ");
+    }
+
+    #[test]
+    fn a_place_has_an_address_on_each_server() {
+        let place = "s3://wheels/1-linux/a+b/".parse().unwrap();
+        let mut access = Access::default();
+        let mut shown = vec![access.url(&place)];
+        access.endpoint = Some("http://127.0.0.1:8333".parse().unwrap());
+        shown.push(access.url(&place));
+        access.addressing = Addressing::Virtual;
+        shown.push(access.url(&place));
+        insta::assert_snapshot!(shown.join("\n"), @"
+        https://wheels.s3.amazonaws.com/1-linux/a%2Bb/
+        http://127.0.0.1:8333/wheels/1-linux/a%2Bb/
+        http://wheels.127.0.0.1:8333/1-linux/a%2Bb/
         ");
     }
 

@@ -12,15 +12,11 @@ use std::{
 };
 
 use aws_config::{
-    BehaviorVersion, ConfigLoader, SdkConfig,
-    default_provider::credentials::DefaultCredentialsChain,
-    environment::EnvironmentVariableRegionProvider, imds, meta::region::RegionProviderChain,
-    profile::ProfileFileRegionProvider, retry::RetryConfig, timeout::TimeoutConfig,
+    BehaviorVersion, ConfigLoader, SdkConfig, retry::RetryConfig, timeout::TimeoutConfig,
 };
-use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_s3::{
     Client,
-    config::{self, Credentials, ProvideCredentials as _, SharedCredentialsProvider},
+    config::{self, Credentials, SharedCredentialsProvider},
     error::{ProvideErrorMetadata, SdkError},
 };
 use tokio::runtime::{Builder, Runtime};
@@ -28,21 +24,17 @@ use tokio::runtime::{Builder, Runtime};
 use super::{
     Limits,
     access::{Access, Addressing, Keys, Region, Signing},
-    failure::{Asker, failure, last_cause},
+    credentials::{credentials, region},
+    failure::{Asker, failure},
 };
 use crate::{
-    error::{Interrupted, Stop, anyhow, hinted},
+    error::{Interrupted, Stop},
     location::Bucket,
     store::{Kind, StoreError},
 };
 
 /// Requests wait on the network, so a few threads serve all of them.
 const THREADS: usize = 4;
-/// Where the bucket is when nobody says; the server then says it.
-const SOMEWHERE: &str = "us-east-1";
-/// A machine of Amazon's answers within milliseconds, and anywhere else nobody ever does.
-const METADATA_PATIENCE: Duration = Duration::from_millis(250);
-
 pub(super) struct Connection {
     pub(super) runtime: Runtime,
     clients: RwLock<Clients>,
@@ -209,7 +201,7 @@ impl Clients {
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
             .region(config::Region::new(region.clone()))
             .retry_config(retries(limits))
-            .timeout_config(timeouts(Duration::from_secs(60)))
+            .timeout_config(timeouts(Duration::from_mins(1)))
             .no_credentials();
         if let Some(profile) = &access.profile {
             loader = loader.profile_name(profile);
@@ -265,7 +257,7 @@ impl Clients {
 /// For requests that send a part: the answer comes only after all of it, on however slow a line.
 /// A line on which nothing moves at all is noticed sooner.
 pub(super) fn patient() -> config::Builder {
-    config::Builder::new().timeout_config(timeouts(Duration::from_secs(900)))
+    config::Builder::new().timeout_config(timeouts(Duration::from_mins(15)))
 }
 
 fn timeouts(read: Duration) -> TimeoutConfig {
@@ -281,49 +273,6 @@ fn retries(limits: &Limits) -> RetryConfig {
         .with_max_attempts(limits.attempts)
         .with_initial_backoff(limits.pause)
         .with_max_backoff(Duration::from_secs(20))
-}
-
-/// The usual chain, without its last link: that asks the machine, and for long where nobody answers.
-async fn region(access: &Access) -> String {
-    if let Some(region) = &access.region {
-        return region.as_str().to_owned();
-    }
-    let mut profile = ProfileFileRegionProvider::builder();
-    if let Some(name) = &access.profile {
-        profile = profile.profile_name(name);
-    }
-    let chain = RegionProviderChain::first_try(EnvironmentVariableRegionProvider::new())
-        .or_else(profile.build());
-    let region = chain.region().await;
-    region.map_or_else(|| SOMEWHERE.to_owned(), |region| region.to_string())
-}
-
-async fn credentials(
-    place: &str,
-    access: &Access,
-    region: &str,
-) -> Result<Option<SharedCredentialsProvider>, StoreError> {
-    let machine = imds::Client::builder()
-        .max_attempts(1)
-        .connect_timeout(METADATA_PATIENCE)
-        .read_timeout(4 * METADATA_PATIENCE);
-    let mut chain = DefaultCredentialsChain::builder()
-        .region(config::Region::new(region.to_owned()))
-        .imds_client(machine.build());
-    if let Some(profile) = &access.profile {
-        chain = chain.profile_name(profile);
-    }
-    let chain = chain.build().await;
-    match chain.provide_credentials().await {
-        Ok(_) => Ok(Some(SharedCredentialsProvider::new(chain))),
-        Err(CredentialsError::CredentialsNotLoaded(_)) if access.profile.is_none() => Ok(None),
-        Err(error) => {
-            let cause = anyhow!("find AWS credentials: {}", last_cause(&error));
-            let hint = "sign in again, or go without credentials with `--no-sign-request`";
-            let cause = hinted(cause, hint).reallocate_into_boxed_dyn_error_without_backtrace();
-            Err(StoreError::new(Kind::Denied, place).caused_by(cause))
-        }
-    }
 }
 
 /// The region that an answer names, if it is about that.

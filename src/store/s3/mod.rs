@@ -6,6 +6,7 @@
 mod access;
 mod connection;
 mod copy;
+mod credentials;
 mod failure;
 mod get;
 mod multipart;
@@ -114,17 +115,18 @@ impl Store for S3Store {
     fn list(&self, directory: Option<&Key>, depth: Depth) -> Result<Vec<Object>, StoreError> {
         let prefix = directory.map(Key::directory);
         let mut objects = Vec::new();
-        let mut token = None;
+        let mut next = None;
         loop {
-            token = self
+            next = self
                 .0
-                .list_page(prefix.as_ref(), depth, token, &mut objects)?;
-            if token.is_none() {
-                // Servers order by other rules than Amazon.
-                objects.sort_by(|a, b| a.key.cmp(&b.key));
-                return Ok(objects);
+                .list_page(prefix.as_ref(), depth, next.as_deref(), &mut objects)?;
+            if next.is_none() {
+                break;
             }
         }
+        // Servers order by other rules than Amazon.
+        objects.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(objects)
     }
 
     fn head(&self, key: &Key) -> Result<Object, StoreError> {
@@ -182,7 +184,7 @@ impl Inner {
         &self,
         prefix: Option<&Key>,
         depth: Depth,
-        token: Option<String>,
+        token: Option<&str>,
         objects: &mut Vec<Object>,
     ) -> Result<Option<String>, StoreError> {
         let prefix = prefix.map_or("", Key::as_str);
@@ -193,7 +195,7 @@ impl Inner {
                 .bucket(self.bucket.as_str())
                 .set_prefix((!prefix.is_empty()).then(|| prefix.to_owned()))
                 .set_delimiter((depth == Depth::Children).then(|| "/".to_owned()))
-                .set_continuation_token(token.clone());
+                .set_continuation_token(token.map(str::to_owned));
             request.send().await
         })?;
         for object in page.contents() {
@@ -213,7 +215,7 @@ impl Inner {
         }
         let next = page
             .next_continuation_token()
-            .filter(|next| token.as_deref() != Some(next));
+            .filter(|next| token != Some(next));
         Ok(next
             .filter(|_| page.is_truncated() == Some(true))
             .map(str::to_owned))

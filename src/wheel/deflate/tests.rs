@@ -183,6 +183,22 @@ fn a_text_that_is_no_level_is_refused_in_words() {
     "#);
 }
 
+#[test]
+fn a_compression_is_a_level_or_none() {
+    for text in ["store", "1", "6", "12"] {
+        assert_eq!(text.parse::<Compression>().unwrap().to_string(), text);
+    }
+    assert_eq!(Compression::default().to_string(), "6");
+    let messages =
+        ["", "Store", "0", "13"].map(|text| text.parse::<Compression>().unwrap_err().to_string());
+    insta::assert_snapshot!(messages.join("\n"), @r#"
+    a compression is `store` or a level from 1 to 12, not ""
+    a compression is `store` or a level from 1 to 12, not "Store"
+    a compression is `store` or a level from 1 to 12, not "0"
+    a compression is `store` or a level from 1 to 12, not "13"
+    "#);
+}
+
 /// The outline as a real decoder tells it: it stops at the end, and every earlier bit is needed.
 fn check_outline(stream: &[u8]) {
     let outline = outlines([stream]).unwrap()[0];

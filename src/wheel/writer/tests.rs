@@ -12,12 +12,17 @@ fn path(text: &str) -> RelPath {
     text.parse().unwrap()
 }
 
-fn stored(bytes: &[u8]) -> Content {
-    Content {
-        method: Method::Stored,
-        crc: crc32fast::hash(bytes),
-        len: bytes.len() as u64,
+fn member(name: &str, len: usize) -> Member {
+    Member {
+        path: path(name),
+        mode: Mode::Regular,
+        len: len as u64,
     }
+}
+
+fn add<W: Write + Seek>(writer: &mut ZipWriter<W>, name: &str, content: &[u8]) -> io::Result<()> {
+    let crc = crc32fast::hash(content);
+    writer.add(&member(name, content.len()), Method::Stored, crc, content)
 }
 
 fn writer() -> ZipWriter<Cursor<Vec<u8>>> {
@@ -41,9 +46,12 @@ fn found(bytes: &[u8], marker: u32) -> Vec<usize> {
 #[test]
 fn an_archive_has_these_bytes_and_no_other() {
     let mut writer = writer();
-    writer
-        .add(&path("a/b"), Mode::Executable, stored(b"hi\n"), b"hi\n")
-        .unwrap();
+    let script = Member {
+        mode: Mode::Executable,
+        ..member("a/b", 3)
+    };
+    let crc = crc32fast::hash(b"hi\n");
+    writer.add(&script, Method::Stored, crc, b"hi\n").unwrap();
     let hex: Vec<String> = bytes(writer)
         .chunks(16)
         .map(|row| {
@@ -72,8 +80,13 @@ fn another_reader_finds_every_fact() {
         .into_iter()
         .zip([Mode::Regular, Mode::Executable].into_iter().cycle())
     {
+        let named = Member {
+            mode,
+            ..member(name, name.len())
+        };
+        let crc = crc32fast::hash(name.as_bytes());
         writer
-            .add(&path(name), mode, stored(name.as_bytes()), name.as_bytes())
+            .add(&named, Method::Stored, crc, name.as_bytes())
             .unwrap();
     }
     let mut archive = ZipArchive::new(Cursor::new(bytes(writer))).unwrap();
@@ -106,9 +119,7 @@ fn another_reader_finds_every_fact() {
 fn only_a_name_that_is_not_ascii_is_marked_as_utf_8() {
     for (name, flags) in [("plain", [0, 0]), ("é", [0, 8])] {
         let mut writer = writer();
-        writer
-            .add(&path(name), Mode::Regular, stored(b""), b"")
-            .unwrap();
+        add(&mut writer, name, b"").unwrap();
         let bytes = bytes(writer);
         assert_eq!(bytes[6..8], flags, "{name}");
     }
@@ -118,32 +129,24 @@ fn only_a_name_that_is_not_ascii_is_marked_as_utf_8() {
 fn a_streamed_member_is_the_same_as_one_at_hand() {
     let content = b"some bytes in two pieces";
     let mut whole = writer();
-    whole
-        .add(&path("a"), Mode::Regular, stored(content), content)
-        .unwrap();
-    whole
-        .add(&path("b"), Mode::Regular, stored(b"x"), b"x")
-        .unwrap();
+    add(&mut whole, "a", content).unwrap();
+    add(&mut whole, "b", b"x").unwrap();
     let mut streamed = writer();
-    let begun = streamed
-        .begin(&path("a"), Mode::Regular, content.len() as u64)
-        .unwrap();
+    let begun = streamed.begin(&member("a", content.len())).unwrap();
     streamed.append(&content[..9]).unwrap();
     streamed.append(&content[9..]).unwrap();
     assert_eq!(streamed.packed(&begun), content.len() as u64);
     streamed
         .end(begun, Method::Stored, crc32fast::hash(content))
         .unwrap();
-    streamed
-        .add(&path("b"), Mode::Regular, stored(b"x"), b"x")
-        .unwrap();
+    add(&mut streamed, "b", b"x").unwrap();
     assert_eq!(bytes(streamed), bytes(whole));
 }
 
 #[test]
 fn a_member_may_be_written_again_from_its_first_byte() {
     let mut writer = writer();
-    let begun = writer.begin(&path("a"), Mode::Regular, 4).unwrap();
+    let begun = writer.begin(&member("a", 4)).unwrap();
     writer.append(b"wrong").unwrap();
     writer.again(&begun).unwrap();
     writer.append(b"good").unwrap();
@@ -162,20 +165,10 @@ fn a_member_may_be_written_again_from_its_first_byte() {
 
 #[test]
 fn a_name_too_long_for_the_format_is_refused() {
-    let long = path(&"n".repeat(65_536));
-    let error = writer()
-        .add(&long, Mode::Regular, stored(b""), b"")
-        .unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .starts_with("a name too long for an archive: `nnn")
-    );
-    assert!(
-        writer()
-            .add(&path(&"n".repeat(65_535)), Mode::Regular, stored(b""), b"")
-            .is_ok()
-    );
+    let error = add(&mut writer(), &"n".repeat(65_536), b"").unwrap_err();
+    let message = error.to_string();
+    assert!(message.starts_with("a name too long for an archive: `nnn"));
+    assert!(add(&mut writer(), &"n".repeat(65_535), b"").is_ok());
 }
 
 #[test]
@@ -183,8 +176,7 @@ fn zip64_begins_with_the_count_that_the_old_field_keeps_for_it() {
     for (count, zip64) in [(65_534, 0), (65_535, 1), (65_536, 1)] {
         let mut writer = writer();
         for index in 0..count {
-            let name = path(&index.to_string());
-            writer.add(&name, Mode::Regular, stored(b""), b"").unwrap();
+            add(&mut writer, &index.to_string(), b"").unwrap();
         }
         let bytes = bytes(writer);
         assert_eq!(found(&bytes, 0x0606_4B50).len(), zip64, "{count}");
@@ -197,18 +189,16 @@ fn zip64_begins_with_the_count_that_the_old_field_keeps_for_it() {
 /// An archive of one member of so many zeros and then a small one.
 fn huge(len: u64) -> Sparse {
     let mut writer = ZipWriter::new(Sparse::default(), Timestamp::FIRST);
-    let begun = writer.begin(&path("zeros"), Mode::Regular, len).unwrap();
-    let zeros = vec![0; 64 << 20];
     let mut left = usize::try_from(len).unwrap();
+    let begun = writer.begin(&member("zeros", left)).unwrap();
+    let zeros = vec![0; 64 << 20];
     while left > 0 {
         let piece = left.min(zeros.len());
         writer.append(&zeros[..piece]).unwrap();
         left -= piece;
     }
     writer.end(begun, Method::Stored, 7).unwrap();
-    writer
-        .add(&path("after"), Mode::Regular, stored(b"small"), b"small")
-        .unwrap();
+    add(&mut writer, "after", b"small").unwrap();
     writer.finish().unwrap().0
 }
 
@@ -253,15 +243,18 @@ fn zip64_begins_with_the_size_that_the_old_field_keeps_for_it() {
 }
 
 #[test]
-fn a_member_that_outgrows_the_header_it_was_given_is_refused() {
-    let mut writer = ZipWriter::new(Sparse::default(), Timestamp::FIRST);
-    let begun = writer.begin(&path("a"), Mode::Regular, 5).unwrap();
-    let zeros = vec![0; 64 << 20];
-    for _ in 0..64 {
-        writer.append(&zeros).unwrap();
-    }
-    let error = writer.end(begun, Method::Deflated, 0).unwrap_err();
-    insta::assert_snapshot!(error, @"`a` takes more than its 5 bytes");
+fn a_member_that_takes_more_than_it_has_is_refused() {
+    let mut whole = writer();
+    let deflated = whole.add(&member("a", 4), Method::Deflated, 0, b"12345");
+    let mut streamed = writer();
+    let begun = streamed.begin(&member("b", 4)).unwrap();
+    streamed.append(b"12345").unwrap();
+    let messages = [deflated, streamed.end(begun, Method::Deflated, 0)]
+        .map(|result| result.unwrap_err().to_string());
+    insta::assert_snapshot!(messages.join("\n"), @"
+    `a` of 4 bytes takes 5
+    `b` of 4 bytes takes 5
+    ");
 }
 
 #[test]
@@ -307,7 +300,7 @@ proptest! {
     ) {
         let mut writer = writer();
         for (name, content) in &members {
-            writer.add(&path(name), Mode::Regular, stored(content), content).unwrap();
+            add(&mut writer, name, content).unwrap();
         }
         let mut archive = ZipArchive::new(Cursor::new(bytes(writer))).unwrap();
         prop_assert_eq!(archive.len(), members.len());

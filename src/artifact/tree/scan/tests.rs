@@ -393,6 +393,37 @@ fn what_the_build_says_of_itself_is_found() {
 }
 
 #[test]
+fn of_two_manifests_of_the_build_the_later_base_directory_counts() {
+    let fixture = Fixture::new()
+        .manifest(TherockManifest::ARTIFACT, "z\na\n")
+        .file(
+            &format!("base_lib_generic/z/{}", TherockManifest::PATH),
+            r#"{"rocm_version": "1"}"#,
+        )
+        .file(
+            &format!("base_lib_generic/a/{}", TherockManifest::PATH),
+            r#"{"rocm_version": "2"}"#,
+        );
+    let manifest = fixture.scan().unwrap().therock_manifest().unwrap();
+    assert_eq!(manifest.rocm_version.as_deref(), Some("2"));
+}
+
+#[test]
+fn a_huge_manifest_of_the_build_is_not_read() {
+    let path = format!("base_lib_generic/s/{}", TherockManifest::PATH);
+    let fixture = Fixture::new()
+        .manifest(TherockManifest::ARTIFACT, "s\n")
+        .file(&path, "");
+    let file = fs_err::OpenOptions::new()
+        .write(true)
+        .open(fixture.path(&path))
+        .unwrap();
+    file.set_len(TherockManifest::MAX_LEN + 1).unwrap();
+    let error = fixture.scan().unwrap().therock_manifest().unwrap_err();
+    assert!(render(&error).contains("more than 16777216 bytes"));
+}
+
+#[test]
 fn a_library_cut_off_anywhere_is_a_fact_and_no_error() {
     let library = SharedObject::new("libx.so.1").build();
     let mut fixture = Fixture::new().manifest("x_lib_generic", "a\n");

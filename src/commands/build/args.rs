@@ -1,0 +1,189 @@
+//! The arguments of `build`, and what they come to.
+
+use std::path::PathBuf;
+
+use crate::{
+    artifact::{ArtifactTree, TherockManifest},
+    commands::args::Jobs,
+    error::{Context as _, Hint as _, Result},
+    package::{
+        Catalog, ImportSuffix, Mode, OnCollision, Release, Request,
+        assemble::{Existing, Settings},
+    },
+    run::Platform,
+    target::{Target, TargetTable, split_list},
+    version::Version,
+    wheel::{Compression, Tag},
+};
+
+/// 1980-01-01, the first day that a wheel can name.
+const FIRST_DAY: u64 = 315_532_800;
+
+/// Make the packages of a set from the artifacts of a run
+///
+/// Artifacts are directories as `fetch` leaves them, archives (`.tar.zst`, `.tar.xz`), or both. The
+/// packages go to DEST/dist, which holds the whole set or is left as it was.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Where the artifacts are
+    #[arg(long, value_name = "DIR", env = "ROCWHEEL_ARTIFACT_DIR")]
+    pub artifact_dir: PathBuf,
+    /// Where `dist` is made
+    #[arg(long, value_name = "DIR", env = "ROCWHEEL_DEST_DIR")]
+    pub dest_dir: PathBuf,
+    #[command(flatten)]
+    pub what: What,
+    /// Print what would be made of what, and make nothing
+    #[arg(long, env = "ROCWHEEL_PLAN")]
+    pub plan: bool,
+    /// Replace the packages of another set in DEST/dist
+    #[arg(long, env = "ROCWHEEL_CLEAN")]
+    pub clean: bool,
+}
+
+/// What is built, and how; `pipeline` asks the same.
+#[derive(Clone, Debug, clap::Args)]
+pub struct What {
+    /// The version of the packages; by default the one that the build gave itself
+    #[arg(long, value_name = "VERSION", env = "ROCWHEEL_VERSION")]
+    pub version: Option<Version>,
+    /// Ends the import names of the packages, so that two sets can live side by side
+    #[arg(long, value_name = "SUFFIX", env = "ROCWHEEL_VERSION_SUFFIX")]
+    version_suffix: Option<ImportSuffix>,
+    /// The platform that the packages are for
+    #[arg(
+        long,
+        value_name = "PLATFORM",
+        default_value = "linux",
+        env = "ROCWHEEL_PLATFORM"
+    )]
+    pub platform: Platform,
+    /// The families or targets that Linux users are promised, with commas between
+    #[arg(long, value_name = "LIST", env = "ROCWHEEL_LINUX_AMDGPU_FAMILIES")]
+    linux_amdgpu_families: Option<String>,
+    /// The families or targets that Windows users are promised, with commas between
+    #[arg(long, value_name = "LIST", env = "ROCWHEEL_WINDOWS_AMDGPU_FAMILIES")]
+    windows_amdgpu_families: Option<String>,
+    /// The platform tag of the wheels, such as `manylinux_2_28_x86_64`
+    #[arg(long, value_name = "TAG", env = "ROCM_SDK_WHEEL_PLATFORM_TAG")]
+    wheel_platform_tag: Option<String>,
+    /// When two artifacts have different bytes for one path
+    #[arg(
+        long,
+        value_name = "WHAT",
+        default_value = "refuse",
+        env = "ROCWHEEL_ON_COLLISION"
+    )]
+    on_collision: CollisionChoice,
+    /// What goes into which package, instead of the built-in policy
+    #[arg(long, value_name = "FILE", env = "ROCWHEEL_PACKAGES_FILE")]
+    packages_file: Option<PathBuf>,
+    /// How wheels are compressed: a level from 1 to 12, or `store`
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value_t,
+        env = "ROCWHEEL_COMPRESSION"
+    )]
+    compression: Compression,
+    /// What members are dated with, in seconds since 1970
+    #[arg(long, value_name = "SECONDS", default_value_t = FIRST_DAY, env = "SOURCE_DATE_EPOCH")]
+    source_date_epoch: u64,
+    #[command(flatten)]
+    pub jobs: Jobs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum CollisionChoice {
+    /// Stop, and name both
+    Refuse,
+    /// Take the last by name, and say so
+    Last,
+}
+
+impl Args {
+    pub fn existing(&self) -> Existing {
+        if self.clean {
+            Existing::Replace
+        } else {
+            Existing::RefuseOthers
+        }
+    }
+}
+
+impl What {
+    pub fn catalog(&self) -> Result<Catalog> {
+        let Some(file) = &self.packages_file else {
+            return Catalog::built_in();
+        };
+        let text = fs_err::read_to_string(file)?;
+        Catalog::parse(&text).with_context(|| format!("read `{}`", file.display()))
+    }
+
+    pub fn settings(&self) -> Settings {
+        Settings {
+            time: self.source_date_epoch,
+            compression: self.compression,
+        }
+    }
+
+    /// What is asked for, where it is not said completed by what the build says of itself.
+    pub fn request(&self, tree: &ArtifactTree) -> Result<Request> {
+        let manifest = tree.therock_manifest()?;
+        let version = match &self.version {
+            Some(version) => version.clone(),
+            None => version_of(&manifest)?,
+        };
+        let tag = self
+            .wheel_platform_tag
+            .as_deref()
+            .unwrap_or(self.platform.wheel_tag());
+        Ok(Request {
+            release: Release {
+                version,
+                suffix: self.version_suffix.clone().unwrap_or_default(),
+            },
+            mode: if manifest.kpack_split {
+                Mode::Split
+            } else {
+                Mode::Legacy
+            },
+            platform: self.platform,
+            linux: targets(self.linux_amdgpu_families.as_deref())?,
+            windows: targets(self.windows_amdgpu_families.as_deref())?,
+            tag: format!("py3-none-{tag}")
+                .parse::<Tag>()
+                .context("read `--wheel-platform-tag`")?,
+            on_collision: match self.on_collision {
+                CollisionChoice::Refuse => OnCollision::Refuse,
+                CollisionChoice::Last => OnCollision::Last,
+            },
+        })
+    }
+}
+
+fn version_of(manifest: &TherockManifest) -> Result<Version> {
+    let text = manifest.package_version.as_deref();
+    let version = text
+        .context("the build does not say its version")
+        .hint("pass `--version`")?;
+    version
+        .parse()
+        .with_context(|| format!("read the version of the build: {version}"))
+        .hint("pass `--version`")
+}
+
+/// A list of families and targets, as targets; an empty list says nothing.
+fn targets(list: Option<&str>) -> Result<Option<Vec<Target>>> {
+    let names: Vec<&str> = list.into_iter().flat_map(split_list).collect();
+    if names.is_empty() {
+        return Ok(None);
+    }
+    TargetTable::builtin()
+        .expand(&names)
+        .map(Some)
+        .or_else(|unknown| {
+            let hint = unknown.hint();
+            Err(unknown).hint(hint)
+        })
+}

@@ -1,0 +1,116 @@
+//! Artifacts to build from: directories as they are, archives unpacked first.
+
+use std::path::{Path, PathBuf};
+
+use crate::{
+    artifact::{ArchiveName, ArtifactTree, Limits, unpack},
+    commands::{World, args::Jobs},
+    console::{many, size},
+    error::{Hint as _, Result, anyhow, bail},
+};
+
+/// The facts about every artifact of a directory; its archives are unpacked to `unpacked`.
+pub fn read(directory: &Path, unpacked: &Path, jobs: &Jobs, world: &World) -> Result<ArtifactTree> {
+    let archives = archives(directory)?;
+    for (path, name) in &archives {
+        let file = fs_err::File::open(path)?;
+        let bytes = file.metadata()?.len();
+        unpack_one(file, bytes, name, unpacked, world)?;
+    }
+    let mut tree = scan(directory, jobs, world)?;
+    if !archives.is_empty() && unpacked != directory {
+        let more = scan(unpacked, jobs, world)?;
+        tree = join(tree, more)?;
+    }
+    if tree.artifacts.is_empty() {
+        return Err(anyhow!("no artifacts in `{}`", directory.display())).hint(
+            "pass the directory that holds them, such as `blas_lib_generic`, or their archives",
+        );
+    }
+    Ok(tree)
+}
+
+/// Unpacks one archive, with progress.
+pub fn unpack_one(
+    archive: impl std::io::Read,
+    bytes: u64,
+    name: &ArchiveName,
+    destination: &Path,
+    world: &World,
+) -> Result<()> {
+    let progress = world.console.progress("Unpacking", name, None);
+    let limits = Limits::default();
+    let done = unpack(archive, name, destination, &limits, &world.stop, &|read| {
+        progress.inc(read);
+    })?;
+    drop(progress);
+    let facts = format!(
+        "{name}: {}, {} from {}",
+        many(usize::try_from(done.files)?, "file"),
+        size(done.bytes),
+        size(bytes)
+    );
+    world.console.debug(format!("unpacked {facts}"));
+    Ok(())
+}
+
+/// The archives of a directory, by name; of two of one artifact, the `.tar.zst`.
+fn archives(directory: &Path) -> Result<Vec<(PathBuf, ArchiveName)>> {
+    let mut found: Vec<(PathBuf, ArchiveName)> = Vec::new();
+    let entries =
+        fs_err::read_dir(directory).hint("pass a directory of artifacts as `--artifact-dir`")?;
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        if let Some(name) = name
+            .to_str()
+            .and_then(|name| name.parse::<ArchiveName>().ok())
+        {
+            found.push((entry.path(), name));
+        }
+    }
+    found.sort_by(|(_, a), (_, b)| a.cmp(b));
+    found.dedup_by(|(_, later), (_, first)| later.artifact == first.artifact);
+    Ok(found)
+}
+
+/// The facts about the artifacts of a directory.
+pub fn scan(directory: &Path, jobs: &Jobs, world: &World) -> Result<ArtifactTree> {
+    let tree = ArtifactTree::scan(directory, jobs.count(), &world.stop)?;
+    let files: usize = tree
+        .artifacts
+        .iter()
+        .map(|artifact| artifact.files.len())
+        .sum();
+    let artifacts = many(tree.artifacts.len(), "artifact");
+    world
+        .console
+        .status("Scanned", format!("{artifacts}, {}", many(files, "entry")));
+    for skipped in &tree.skipped {
+        world
+            .console
+            .debug(format!("skipped `{}`: {}", skipped.name, skipped.reason));
+    }
+    Ok(tree)
+}
+
+/// Both trees as one, which must not have an artifact twice.
+fn join(mut tree: ArtifactTree, more: ArtifactTree) -> Result<ArtifactTree> {
+    for artifact in more.artifacts {
+        if tree
+            .artifacts
+            .iter()
+            .any(|known| known.name == artifact.name)
+        {
+            bail!(
+                "artifact `{}` is there twice: in `{}` and as an archive unpacked to `{}`",
+                artifact.name,
+                tree.directory.display(),
+                more.directory.display()
+            );
+        }
+        tree.artifacts.push(artifact);
+    }
+    tree.artifacts.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(tree)
+}

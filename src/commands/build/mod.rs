@@ -1,0 +1,155 @@
+//! `build`: artifacts to the packages of a set.
+
+mod args;
+pub mod input;
+
+use std::{path::Path, sync::Mutex, time::Instant};
+
+pub use args::{Args, What};
+
+use super::{World, index::LocalSet};
+use crate::{
+    artifact::{ArtifactTree, same_content},
+    console::{Progress, many, size, took},
+    error::{Context as _, Result},
+    index::{Identity, Layout, SetJson},
+    package::{
+        self, BuildPlan, Mode,
+        assemble::{self, Existing, Made, Watch},
+    },
+};
+
+pub fn run(args: &Args, world: &World) -> Result<()> {
+    let unpacked = args.dest_dir.join("artifacts");
+    let tree = input::read(&args.artifact_dir, &unpacked, &args.what.jobs, world)?;
+    let plan = decide(&tree, &args.what, world)?;
+    if args.plan {
+        return world.console.data(&plan);
+    }
+    make(
+        &plan,
+        &tree,
+        &args.what,
+        &args.dest_dir,
+        args.existing(),
+        world,
+    )?;
+    let names: Vec<String> = plan.file_names().collect();
+    world.console.data(names.join("\n"))
+}
+
+/// Decides what the set holds.
+pub fn decide(tree: &ArtifactTree, what: &What, world: &World) -> Result<BuildPlan> {
+    let request = what.request(tree)?;
+    let plan = package::plan(&what.catalog()?, tree, &request, &same_content)?;
+    for note in &plan.notes {
+        world.console.note(note);
+    }
+    let form = match plan.mode {
+        Mode::Split => "with device code apart",
+        Mode::Legacy => "with device code inside",
+    };
+    let packages = many(plan.wheels.len() + plan.sdists.len(), "package");
+    world.console.status(
+        "Planned",
+        format!(
+            "{packages} of ROCm {} for {}, {form}",
+            plan.version, plan.platform
+        ),
+    );
+    Ok(plan)
+}
+
+/// Makes the set at `{dest}/dist`, and says in `{dest}/set.json` what it was made from.
+pub fn make(
+    plan: &BuildPlan,
+    tree: &ArtifactTree,
+    what: &What,
+    dest: &Path,
+    existing: Existing,
+    world: &World,
+) -> Result<Vec<Made>> {
+    fs_err::create_dir_all(dest)?;
+    let began = Instant::now();
+    let made = assemble::assemble(
+        plan,
+        &dest.join("dist"),
+        existing,
+        &what.settings(),
+        &world.stop,
+        &Aloud::new(world),
+    )?;
+    describe(plan, tree, dest, world)?;
+    let bytes = made.iter().map(|made| made.size).sum();
+    let packages = many(made.len(), "package");
+    world.console.status(
+        "Built",
+        format!("{packages}, {}, in {}", size(bytes), took(began.elapsed())),
+    );
+    Ok(made)
+}
+
+/// Says what a set was made from, for whoever publishes it.
+fn describe(plan: &BuildPlan, tree: &ArtifactTree, dest: &Path, world: &World) -> Result<()> {
+    let manifest = tree.therock_manifest()?;
+    let identity = Identity {
+        platform: Some(plan.platform),
+        commit: manifest
+            .commit
+            .as_deref()
+            .and_then(|commit| commit.parse().ok()),
+        run_id: manifest.run_id.as_deref().and_then(|run| run.parse().ok()),
+        version: Some(plan.version.clone()),
+        targets: plan.targets.clone(),
+        repository: None,
+    };
+    let set = LocalSet::read(dest, Some(Layout::Dist), &world.stop, &|_| {})
+        .context("read the finished set")?;
+    // Without times: the same set is described by the same bytes.
+    let page = SetJson::new(identity, &set.set, Layout::Dist).page();
+    Ok(fs_err::write(dest.join(page.path), page.body)?)
+}
+
+/// Tells the console how packages come along.
+struct Aloud<'a> {
+    world: &'a World,
+    progress: Mutex<Option<Progress>>,
+}
+
+impl<'a> Aloud<'a> {
+    fn new(world: &'a World) -> Self {
+        Self {
+            world,
+            progress: Mutex::new(None),
+        }
+    }
+}
+
+impl Watch for Aloud<'_> {
+    fn begins(&self, path: &str, bytes: u64) {
+        if let Ok(mut progress) = self.progress.lock() {
+            *progress = Some(self.world.console.progress("Packing", path, Some(bytes)));
+        }
+    }
+
+    fn reads(&self, bytes: u64) {
+        if let Ok(progress) = self.progress.lock()
+            && let Some(progress) = &*progress
+        {
+            progress.inc(bytes);
+        }
+    }
+
+    fn made(&self, made: &Made) {
+        if let Ok(mut progress) = self.progress.lock() {
+            *progress = None;
+        }
+        let facts = format!(
+            "{}: {}, {}",
+            made.path,
+            many(made.members, "member"),
+            size(made.size)
+        );
+        self.world.console.status("Packed", facts);
+    }
+}

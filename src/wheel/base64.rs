@@ -1,0 +1,105 @@
+//! A SHA-256 as RECORD writes it: base64 in the URL-safe alphabet, without padding.
+
+use crate::digest::Sha256;
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// Why a text is not a SHA-256 in base64.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not the URL-safe base64 of 32 bytes: {0:?}")]
+pub(super) struct InvalidBase64(String);
+
+/// 43 characters.
+pub(super) fn encode(digest: &Sha256) -> String {
+    let mut text = String::with_capacity(43);
+    for three in digest.bytes().chunks(3) {
+        let at = |place: usize| three.get(place).copied().map_or(0, u32::from);
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        for place in 0..=three.len() {
+            let six = bits >> (18 - 6 * place) & 63;
+            text.push(char::from(ALPHABET[six as usize]));
+        }
+    }
+    text
+}
+
+pub(super) fn decode(text: &str) -> Result<Sha256, InvalidBase64> {
+    let invalid = || InvalidBase64(text.to_owned());
+    let mut bytes = Vec::with_capacity(33);
+    for four in text.as_bytes().chunks(4) {
+        let mut bits = 0_u32;
+        for c in four {
+            let (six, _) = (0..)
+                .zip(ALPHABET)
+                .find(|(_, own)| *own == c)
+                .ok_or_else(invalid)?;
+            bits = bits << 6 | six;
+        }
+        bits <<= 6 * (4 - four.len());
+        bytes.extend_from_slice(&bits.to_be_bytes()[1..]);
+    }
+    let digest = bytes
+        .first_chunk::<32>()
+        .map(|bytes| Sha256::from(*bytes))
+        .ok_or_else(invalid)?;
+    // One spelling only: neither longer, nor with bits set where nothing is left to say.
+    if encode(&digest) == text {
+        Ok(digest)
+    } else {
+        Err(invalid())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_digest_of_nothing_is_the_known_one() {
+        insta::assert_snapshot!(encode(&Sha256::of(b"")), @"47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU");
+    }
+
+    #[test]
+    fn a_text_that_is_no_digest_is_refused_in_words() {
+        let nothing = encode(&Sha256::of(b""));
+        let refused = [
+            String::new(),
+            nothing[1..].to_owned(),
+            format!("{nothing}="),
+            format!("{nothing}A"),
+            nothing.replace('-', "+"),
+            nothing.replace("SuFU", "SuFV"),
+            "é".to_owned(),
+        ];
+        let messages: Vec<String> = refused
+            .iter()
+            .map(|text| decode(text).unwrap_err().to_string())
+            .collect();
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        not the URL-safe base64 of 32 bytes: ""
+        not the URL-safe base64 of 32 bytes: "7DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU"
+        not the URL-safe base64 of 32 bytes: "47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU="
+        not the URL-safe base64 of 32 bytes: "47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFUA"
+        not the URL-safe base64 of 32 bytes: "47DEQpj8HBSa+_TImW+5JCeuQeRkm5NMpJWZG3hSuFU"
+        not the URL-safe base64 of 32 bytes: "47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFV"
+        not the URL-safe base64 of 32 bytes: "é"
+        "#);
+    }
+
+    proptest! {
+        #[test]
+        fn every_digest_reads_back(bytes: [u8; 32]) {
+            let digest = Sha256::from(bytes);
+            prop_assert_eq!(decode(&encode(&digest)), Ok(digest));
+        }
+
+        #[test]
+        fn any_text_is_a_digest_or_an_error(text in "[A-Za-z0-9_-]{41,45}") {
+            if let Ok(digest) = decode(&text) {
+                prop_assert_eq!(encode(&digest), text);
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Index, upload and summary, seen by the installers that they are for.
+
+mod attack;
+mod install;
+mod memory;
+pub(crate) mod packages;
+mod parse;
+mod repeat;
+mod server;
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use crate::judges::tool;
+
+/// What a run of a program came to.
+pub(crate) struct Outcome {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Outcome {
+    pub(crate) fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// What it said, provided that it succeeded.
+    pub(crate) fn ok(self) -> String {
+        let Self {
+            code,
+            stdout,
+            stderr,
+        } = self;
+        assert_eq!(code, 0, "{stdout}{stderr}");
+        stdout
+    }
+}
+
+/// The binary, in an environment without variables.
+pub(crate) fn rocwheel(arguments: &[&str]) -> Outcome {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
+    Outcome::of(command.env_clear().args(arguments).output().unwrap())
+}
+
+/// A judge that asks nobody but those it is told to, and remembers nothing.
+pub(crate) fn judge(name: &str, arguments: &[&str]) -> Outcome {
+    let mut command = Command::new(tool(name));
+    command.env_clear().args(arguments);
+    command.env("PATH", std::env::var_os("PATH").unwrap());
+    command.env("HOME", env!("CARGO_TARGET_TMPDIR"));
+    // Where the packages of this world come from is the machine's affair.
+    for name in [
+        "PIP_INDEX_URL",
+        "UV_DEFAULT_INDEX",
+        "UV_INDEX_URL",
+        "SSL_CERT_FILE",
+    ] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    Outcome::of(command.output().unwrap())
+}
+
+/// A directory to work in, whose name would break a careless link.
+pub(crate) struct Bench {
+    /// It goes with the bench.
+    _place: tempfile::TempDir,
+    pub(crate) root: PathBuf,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().join("a b+c%41&'é");
+        fs_err::create_dir(&root).unwrap();
+        Self {
+            _place: place,
+            root,
+        }
+    }
+
+    pub(crate) fn path(&self, path: &str) -> String {
+        self.root.join(path).to_str().unwrap().to_owned()
+    }
+}
+
+/// Every file below a directory, by path, in order.
+pub(crate) fn tree(directory: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open = vec![directory.to_owned()];
+    while let Some(next) = open.pop() {
+        for entry in fs_err::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let path = path.strip_prefix(directory).unwrap();
+                found.push(path.to_str().unwrap().to_owned());
+            }
+        }
+    }
+    found.sort();
+    found
+}

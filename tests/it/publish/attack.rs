@@ -1,0 +1,176 @@
+//! Input that means harm, or makes no sense.
+
+use super::{
+    Bench,
+    packages::{VERSION, wheel, wheels},
+    rocwheel,
+};
+
+fn refused(arguments: &[&str], bench: &Bench) -> String {
+    let outcome = rocwheel(arguments);
+    assert_ne!(outcome.code, 0, "{}", outcome.stdout);
+    assert_eq!(outcome.stdout, "");
+    outcome.stderr.replace(bench.root.to_str().unwrap(), "ROOT")
+}
+
+#[test]
+fn packages_that_cannot_be_indexed_are_named() {
+    let bench = Bench::new();
+    let root = bench.path("");
+    let mut said = vec![refused(&["index", &bench.path("nowhere")], &bench)];
+    said.push(refused(&["index", &root], &bench));
+    let names = [
+        "not-a-wheel.whl",
+        "a-1.0-py3-none-any.whl",
+        "a'b\"<c>-1.0.tar.gz",
+        "rocm-x.tar.gz",
+    ];
+    for name in names {
+        let path = bench.path(name);
+        fs_err::write(&path, "damaged").unwrap();
+        said.push(refused(&["index", &root], &bench));
+        fs_err::remove_file(path).unwrap();
+    }
+    fs_err::write(bench.path("set.json"), "{").unwrap();
+    wheels(&bench.root);
+    said.push(refused(&["index", &root], &bench));
+    insta::assert_snapshot!(said.concat(), @r#"
+    error: failed to read directory `ROOT/nowhere/`: No such file or directory (os error 2)
+
+    hint: pass the directory that `rocwheel build` wrote to
+    error: no wheel or sdist in `ROOT/`
+
+    hint: pass the directory that `rocwheel build` wrote to
+    error: read `ROOT/not-a-wheel.whl`
+      caused by: not the file name of a wheel: "not-a-wheel.whl"
+      caused by: five or six parts between hyphens expected, not 3
+    error: read `ROOT/a-1.0-py3-none-any.whl`
+      caused by: read METADATA
+      caused by: invalid Zip archive: Could not find EOCD
+    error: read `ROOT/a'b"<c>-1.0.tar.gz`
+      caused by: not the file name of an sdist: "a'b\"<c>-1.0.tar.gz"
+      caused by: a distribution name has ASCII letters, digits, `-`, `_` and `.` only: "a'b\"<c>"
+    error: read `ROOT/rocm-x.tar.gz`
+      caused by: not the file name of an sdist: "rocm-x.tar.gz"
+      caused by: not a PEP 440 version: "x"
+      caused by: expected version to start with a number, but no leading ASCII digits were found
+    error: read `ROOT/set.json`
+      caused by: read the `schema` of a set
+      caused by: EOF while parsing an object at line 1 column 1
+
+    hint: remove it to have it written anew
+    "#);
+    assert!(!bench.root.join("simple").exists());
+}
+
+#[test]
+fn an_upload_that_cannot_be_is_refused_in_words() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let (from, to) = (bench.path(""), bench.path("out"));
+    let with = |more: &[&str]| {
+        let common = ["upload", "--packages-dir", &from, "--platform", "linux"];
+        refused(&[&common[..], more].concat(), &bench)
+    };
+    let here = ["--output-dir", &to, "--run-id", "42"];
+    let here = |more: &[&'static str]| with(&[&here[..], more].concat());
+    let said = [
+        with(&["--multi-target", "--run-id", "42", "--bucket", "my-bucket"]),
+        here(&["--artifact-group", "../up"]),
+        here(&["--artifact-group", "dist"]),
+        here(&[]),
+        here(&["--multi-target", "--artifact-group", "gfx94X-dcgpu"]),
+    ];
+    insta::assert_snapshot!(said.concat(), @r#"
+    error: reach `s3://my-bucket/42-linux/python/`
+      caused by: access denied: `s3://my-bucket`
+      caused by: find AWS credentials: request forbidden: IMDS is disabled or the caller has insufficient permissions.
+
+    hint: sign in again, or go without credentials with `--no-sign-request`
+    error: invalid value '../up' for '--artifact-group <GROUP>': an artifact group has letters, digits, `-`, `_` and `.`, and begins with one of the first two: "../up"
+
+    For more information, try '--help'.
+    error: invalid value 'dist' for '--artifact-group <GROUP>': an artifact group with the name of a part of every package set: "dist"
+
+    For more information, try '--help'.
+    error: the following required arguments were not provided:
+      <--artifact-group <GROUP>|--multi-target>
+
+    Usage: rocwheel upload --packages-dir <DIR> --platform <PLATFORM> --output-dir <DIR> --run-id <RUN> <--artifact-group <GROUP>|--multi-target>
+
+    For more information, try '--help'.
+    error: the argument '--multi-target' cannot be used with '--artifact-group <GROUP>'
+
+    Usage: rocwheel upload --packages-dir <DIR> --platform <PLATFORM> --output-dir <DIR> --run-id <RUN> <--artifact-group <GROUP>|--multi-target>
+
+    For more information, try '--help'.
+    "#);
+    assert!(!bench.root.join("out").exists());
+}
+
+#[test]
+fn hidden_files_directories_and_strangers_are_not_published() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    wheel(
+        &bench.root.join("dist/.kpack_staging"),
+        "scratch",
+        "1.0",
+        "",
+    );
+    fs_err::write(bench.path("dist/.hidden-1.0.tar.gz"), "x").unwrap();
+    fs_err::write(bench.path("dist/index.html"), "stale").unwrap();
+    fs_err::write(bench.path("dist/rocm-1.0.tar.gz.sha256sum"), "x").unwrap();
+    fs_err::create_dir(bench.path("dist/dir-1.0.tar.gz")).unwrap();
+    let (from, to) = (bench.path(""), bench.path("out"));
+    let upload = [
+        "upload",
+        "--packages-dir",
+        &from,
+        "--output-dir",
+        &to,
+        "--multi-target",
+    ];
+    rocwheel(&upload).ok();
+    let dist = super::tree(&bench.root.join("out/local-linux/python/dist"));
+    let wheels = [
+        "rocm_sdk_core",
+        "rocm_sdk_device_gfx942",
+        "rocm_sdk_libraries",
+    ]
+    .map(|name| format!("{name}-{VERSION}-py3-none-any.whl"));
+    let expected = wheels
+        .iter()
+        .flat_map(|name| [name.clone(), format!("{name}.metadata")]);
+    assert_eq!(dist, expected.collect::<Vec<String>>());
+}
+
+#[test]
+fn a_summary_for_a_workflow_is_appended_within_its_limit() {
+    const LIMIT: usize = 1000 * 1024;
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let (from, summary, output) = (bench.path(""), bench.path("summary"), bench.path("output"));
+    let index = "https://bucket.s3.amazonaws.com/1-linux/python/simple/";
+    let common = ["summary", "--packages-dir", &from, "--index-url", index];
+    let whole = rocwheel(&common).ok();
+    assert!(whole.contains(index) && !whole.contains("omitted"));
+    fs_err::write(&summary, "x".repeat(LIMIT - whole.len() + 200)).unwrap();
+    let files = ["--step-summary", &summary, "--github-output", &output];
+    rocwheel(&[&common[..], &files].concat()).ok();
+    let text = fs_err::read_to_string(&summary).unwrap();
+    assert!(text.len() <= LIMIT, "{}", text.len());
+    let end = &text[text.len() - 200..];
+    assert!(
+        end.ends_with(" rows omitted.\n\n3 files, 3.2 KiB.\n"),
+        "{end}"
+    );
+    let outputs = fs_err::read_to_string(&output).unwrap();
+    assert!(outputs.contains(&format!("\n{index}\n")));
+    let refused = refused(&["summary", "--packages-dir", &from], &bench);
+    insta::assert_snapshot!(refused, @r"
+    error: no index in `ROOT/`
+
+    hint: run `rocwheel index` on it, or pass `--index-url`
+    ");
+}

@@ -1,0 +1,283 @@
+//! pip and uv resolve and install from every form of an index, over files and over two servers.
+
+use std::process::Command;
+
+use rocwheel::{
+    commands::{
+        World,
+        index::LocalSet,
+        upload::{Destination, Others, Upload},
+    },
+    console::{Console, Options},
+    error::Stop,
+    index::Identity,
+};
+
+use super::{
+    Bench, Outcome, judge,
+    memory::MemoryStore,
+    packages::{VERSION, wheels, whole_set},
+    rocwheel,
+    server::{Server, Site},
+    tree,
+};
+use crate::judges::tool;
+
+/// Two wheels come: the one that is asked for, and the one that it needs.
+const EXPECTED: [&str; 2] = [
+    "rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl",
+    "rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl",
+];
+
+fn wanted() -> String {
+    format!("rocm-sdk-device-gfx942=={VERSION}")
+}
+
+fn pip_downloads(bench: &Bench, arguments: &[&str]) {
+    let place = bench.path("downloaded");
+    let common = [
+        "download",
+        "--isolated",
+        "--no-cache-dir",
+        "--quiet",
+        "--dest",
+        &place,
+    ];
+    let wanted = wanted();
+    judge("pip", &[&common[..], arguments, &[&wanted]].concat()).ok();
+    assert_eq!(tree(place.as_ref()), EXPECTED, "{arguments:?}");
+    fs_err::remove_dir_all(place).unwrap();
+}
+
+fn uv_installs(bench: &Bench, arguments: &[&str]) {
+    let (place, python) = (bench.path("installed"), tool("python"));
+    let python = python.to_str().unwrap();
+    let common = [
+        "pip",
+        "install",
+        "--no-cache",
+        "--no-config",
+        "--quiet",
+        "--target",
+        &place,
+    ];
+    let wanted = wanted();
+    let arguments = [&common[..], &["--python", python], arguments, &[&wanted]].concat();
+    judge("uv", &arguments).ok();
+    for part in [
+        "rocm_sdk_libraries/__init__.py",
+        "rocm_sdk_device_gfx942/__init__.py",
+    ] {
+        let part = bench.root.join("installed").join(part);
+        assert!(part.exists(), "{arguments:?}");
+    }
+    fs_err::remove_dir_all(place).unwrap();
+}
+
+/// Every form that is for people, from one address that ends in `/`.
+fn every_form_installs(bench: &Bench, base: &str) {
+    let (index, page) = (format!("{base}simple/"), format!("{base}index.html"));
+    pip_downloads(bench, &["--index-url", &index]);
+    pip_downloads(bench, &["--no-index", "--find-links", &page]);
+    uv_installs(bench, &["--default-index", &index]);
+    uv_installs(bench, &["--no-index", "--find-links", &page]);
+}
+
+#[test]
+fn an_index_beside_its_packages_installs_from_files_and_from_a_server() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let index = rocwheel(&["index", &bench.path("")]).ok();
+    let base = index.trim().strip_suffix("simple/").unwrap();
+    assert!(base.contains("/a%20b%2Bc%2541%26%27%C3%A9/"), "{base}");
+    every_form_installs(&bench, base);
+    let server = Server::start(Site::Directory(bench.root.clone()));
+    every_form_installs(&bench, &server.url);
+}
+
+#[test]
+fn an_index_among_its_packages_installs_too() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let index = rocwheel(&["index", &bench.path("dist")]).ok();
+    every_form_installs(&bench, index.trim().strip_suffix("simple/").unwrap());
+}
+
+#[test]
+fn an_upload_to_a_directory_installs() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let (from, to) = (bench.path(""), bench.path("out"));
+    let upload = [
+        "upload",
+        "--packages-dir",
+        &from,
+        "--output-dir",
+        &to,
+        "--run-id",
+        "42",
+        "--platform",
+        "linux",
+        "--artifact-group",
+        "gfx94X-dcgpu",
+    ];
+    let index = rocwheel(&upload).ok();
+    assert!(
+        index.ends_with("/out/42-linux/python/gfx94X-dcgpu/simple/\n"),
+        "{index}"
+    );
+    every_form_installs(&bench, index.trim().strip_suffix("simple/").unwrap());
+}
+
+/// A set in a store that is like S3, below `python/`.
+pub(crate) fn published_in_memory(bench: &Bench) -> MemoryStore {
+    let store = MemoryStore::default();
+    let world = World {
+        console: Console::of_this_process(&Options {
+            verbosity: -2,
+            ..Options::default()
+        }),
+        stop: Stop::default(),
+    };
+    let destination = Destination {
+        store: Box::new(store.clone()),
+        directory: "42-linux/python/".parse().unwrap(),
+        urls: "https://bucket.s3.amazonaws.com/42-linux/python/"
+            .parse()
+            .unwrap(),
+    };
+    let set = LocalSet::read_aloud(&bench.root, &world).unwrap();
+    let (identity, others) = (Identity::default(), Others::Refuse);
+    let upload = Upload::plan(&set, identity, destination, others, &world.stop).unwrap();
+    upload.carry_out(&world).unwrap();
+    store
+}
+
+#[test]
+fn a_server_that_knows_exact_keys_only_is_enough() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let store = published_in_memory(&bench);
+    let server = Server::start(Site::Keys(store));
+    let base = format!("{}42-linux/python/", server.url);
+    every_form_installs(&bench, &base);
+    let json = format!("{base}simple/_json/");
+    pip_downloads(&bench, &["--index-url", &json]);
+    uv_installs(&bench, &["--default-index", &json]);
+}
+
+#[test]
+fn resolving_takes_metadata_and_no_wheel() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let server = Server::start(Site::Keys(published_in_memory(&bench)));
+    let (python, target) = (tool("python"), bench.path("nowhere"));
+    let python = python.to_str().unwrap();
+    let page = format!("{}42-linux/python/index.html", server.url);
+    let index = format!("{}42-linux/python/simple/", server.url);
+    let wanted = wanted();
+    for source in [["--index-url", &index], ["--find-links", &page]] {
+        let dry = [
+            "--dry-run",
+            "--target",
+            &target,
+            source[0],
+            source[1],
+            &wanted,
+        ];
+        let none: &[&str] = if source[0] == "--find-links" {
+            &["--no-index"]
+        } else {
+            &[]
+        };
+        let pip = [&["install", "--isolated", "--no-cache-dir"][..], none, &dry].concat();
+        judge("pip", &pip).ok();
+        let uv = [
+            &[
+                "pip",
+                "install",
+                "--no-cache",
+                "--no-config",
+                "--python",
+                python,
+            ][..],
+            none,
+            &dry,
+        ];
+        judge("uv", &uv.concat()).ok();
+    }
+    let requests = server.requests();
+    let asked = |end: &str| requests.iter().filter(|path| path.ends_with(end)).count();
+    assert!(asked(".whl.metadata") >= 8, "{requests:#?}");
+    assert_eq!(asked(".whl"), 0, "{requests:#?}");
+}
+
+#[test]
+fn a_wheel_that_is_not_what_its_link_says_is_refused() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let index = rocwheel(&["index", &bench.path("")]).ok();
+    let wheel = bench.root.join("dist").join(EXPECTED[1]);
+    let mut bytes = fs_err::read(&wheel).unwrap();
+    bytes.extend_from_slice(b"tampered");
+    fs_err::write(&wheel, bytes).unwrap();
+    let place = bench.path("downloaded");
+    let common = [
+        "download",
+        "--isolated",
+        "--no-cache-dir",
+        "--dest",
+        &place,
+        "--index-url",
+    ];
+    let refused = judge("pip", &[&common[..], &[index.trim(), &wanted()]].concat());
+    assert_ne!(refused.code, 0);
+    assert!(
+        refused.stderr.contains("DO NOT MATCH THE HASHES"),
+        "{}",
+        refused.stderr
+    );
+}
+
+/// The lines that are printed are run as they are printed, by a shell.
+#[test]
+fn the_install_lines_install_the_whole_set() {
+    let bench = Bench::new();
+    whole_set(&bench.root);
+    rocwheel(&["index", &bench.path("")]).ok();
+    let summary = rocwheel(&["summary", "--packages-dir", &bench.path("")]).ok();
+    let lines: Vec<&str> = summary
+        .lines()
+        .filter(|line| line.starts_with("pip install ") || line.starts_with("uv pip install "))
+        .collect();
+    assert_eq!(lines.len(), 3, "{summary}");
+    for (number, line) in lines.into_iter().enumerate() {
+        assert!(line.ends_with(&format!("'rocm[libraries,devel,device-gfx942]=={VERSION}'")));
+        let environment = bench.path(&format!("environment-{number}"));
+        judge("python", &["-m", "venv", &environment]).ok();
+        let ran = in_environment(&environment, line);
+        assert_eq!(ran.code, 0, "{line}\n{}{}", ran.stdout, ran.stderr);
+        let said = ran.stdout + &ran.stderr;
+        assert!(
+            !said.contains("does not provide") && !said.contains("not have an extra"),
+            "{said}"
+        );
+        let check =
+            "import rocm_sdk_core, rocm_sdk_libraries, rocm_sdk_devel, rocm_sdk_device_gfx942";
+        let imports = in_environment(&environment, &format!("python -c '{check}'"));
+        assert_eq!(imports.code, 0, "{line}\n{}", imports.stderr);
+    }
+}
+
+/// A line of shell, with the environment's programs and then the judges' before all others.
+fn in_environment(environment: &str, line: &str) -> Outcome {
+    let judges = tool("uv").parent().unwrap().to_owned();
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{environment}/bin:{}:{path}", judges.display());
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", line])
+        .env("PATH", path)
+        .env("VIRTUAL_ENV", environment);
+    Outcome::of(command.output().unwrap())
+}

@@ -1,0 +1,100 @@
+//! Packages for these tests: small, installable, and of versions with a `+`.
+
+use std::{
+    io::{Cursor, Write as _},
+    path::Path,
+};
+
+use flate2::{Compression, write::GzEncoder};
+use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
+
+/// As a development build has it.
+pub(crate) const VERSION: &str = "7.13.0.dev0+ab.cd";
+
+/// A set as `build` leaves it in `dist/`, with wheels only.
+pub(crate) fn wheels(root: &Path) {
+    let dist = root.join("dist");
+    wheel(
+        &dist,
+        "rocm-sdk-core",
+        VERSION,
+        "Requires-Python: >=3.8,<4\n",
+    );
+    wheel(&dist, "rocm-sdk-libraries", VERSION, "");
+    let needs = format!("Requires-Dist: rocm-sdk-libraries=={VERSION}\n");
+    wheel(&dist, "rocm-sdk-device-gfx942", VERSION, &needs);
+}
+
+/// A whole set: `rocm` is an sdist, and what it needs is said by its `setup.py`.
+pub(crate) fn whole_set(root: &Path) {
+    wheels(root);
+    let dist = root.join("dist");
+    wheel(&dist, "rocm-sdk-devel", VERSION, "");
+    let setup = format!(
+        "from setuptools import setup\n\
+         V = '{VERSION}'\n\
+         setup(name='rocm', version=V, py_modules=[], install_requires=['rocm-sdk-core==' + V],\n\
+         \x20     extras_require={{'libraries': ['rocm-sdk-libraries==' + V],\n\
+         \x20                     'devel': ['rocm-sdk-devel==' + V],\n\
+         \x20                     'device-gfx942': ['rocm-sdk-device-gfx942==' + V]}})\n"
+    );
+    let project = "[build-system]\nrequires = ['setuptools>=70.2.0']\nbuild-backend = 'setuptools.build_meta'\n";
+    let info = metadata("rocm", VERSION, "");
+    let members = [
+        ("PKG-INFO", &*info),
+        ("pyproject.toml", project),
+        ("setup.py", &setup),
+    ];
+    sdist(&dist, "rocm", VERSION, &members);
+}
+
+fn metadata(name: &str, version: &str, more: &str) -> String {
+    format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{more}")
+}
+
+/// A wheel, and its path.
+pub(crate) fn wheel(directory: &Path, name: &str, version: &str, more: &str) -> String {
+    let stem = name.replace('-', "_");
+    let info = format!("{stem}-{version}.dist-info");
+    let tag = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n";
+    let members = [
+        (format!("{stem}/__init__.py"), "x = 1\n".to_owned()),
+        (format!("{info}/METADATA"), metadata(name, version, more)),
+        (format!("{info}/WHEEL"), tag.to_owned()),
+    ];
+    let mut record: String = members
+        .iter()
+        .map(|(path, _)| path.clone() + ",,\n")
+        .collect();
+    record.push_str(&info);
+    record.push_str("/RECORD,,\n");
+    let stored = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
+    let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
+    let all = members
+        .iter()
+        .map(|(path, text)| (path.as_str(), text.as_str()));
+    for (path, text) in all.chain([(&*format!("{info}/RECORD"), record.as_str())]) {
+        archive.start_file(path, stored).unwrap();
+        archive.write_all(text.as_bytes()).unwrap();
+    }
+    let path = directory.join(format!("{stem}-{version}-py3-none-any.whl"));
+    fs_err::create_dir_all(directory).unwrap();
+    fs_err::write(&path, archive.finish().unwrap().into_inner()).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn sdist(directory: &Path, name: &str, version: &str, members: &[(&str, &str)]) {
+    let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+    for (path, text) in members {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        let path = format!("{name}-{version}/{path}");
+        archive
+            .append_data(&mut header, path, text.as_bytes())
+            .unwrap();
+    }
+    let bytes = archive.into_inner().unwrap().finish().unwrap();
+    fs_err::create_dir_all(directory).unwrap();
+    fs_err::write(directory.join(format!("{name}-{version}.tar.gz")), bytes).unwrap();
+}

@@ -1,0 +1,114 @@
+//! What an independent parser reads from the pages.
+
+use super::{
+    Bench,
+    install::published_in_memory,
+    judge,
+    packages::{wheel, wheels},
+    rocwheel,
+    server::{Server, Site},
+};
+
+/// Prints what `pypi-simple` makes of a project's page, without what only one of the forms has.
+const SHOW: &str = r"
+import sys, pypi_simple
+from pypi_simple import PyPISimple
+base, project = sys.argv[1:]
+with PyPISimple(endpoint=base) as client:
+    print(client.get_index_page().projects)
+    page = client.get_project_page(project)
+    print(page.project, page.repository_version)
+    for p in page.packages:
+        print(p.filename, p.project, p.version, p.package_type)
+        print(' ', p.url.split('/42-linux/')[1])
+        print(' ', sorted(p.digests), p.requires_python, p.is_yanked)
+        print(' ', p.has_metadata, p.metadata_digests == {'sha256': __import__('hashlib').sha256(
+            client.get_package_metadata_bytes(p, verify=True)).hexdigest()})
+        client.download_package(p, sys.argv[0] + '.out', verify=True, progress=pypi_simple.progress_tracker
+            if False else __import__('pypi_simple.progress', fromlist=['null_progress_tracker']).null_progress_tracker())
+        print(' ', p.size, p.upload_time)
+";
+
+fn shown(bench: &Bench, base: &str) -> String {
+    let script = bench.path("show.py");
+    fs_err::write(&script, SHOW).unwrap();
+    judge("python", &[&script, base, "rocm-sdk-core"]).ok()
+}
+
+#[test]
+fn html_and_json_say_the_same() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let server = Server::start(Site::Keys(published_in_memory(&bench)));
+    let html = shown(&bench, &format!("{}42-linux/python/simple/", server.url));
+    insta::assert_snapshot!(html, @r"
+    ['rocm-sdk-core', 'rocm-sdk-device-gfx942', 'rocm-sdk-libraries']
+    rocm-sdk-core 1.1
+    rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl rocm_sdk_core 7.13.0.dev0+ab.cd wheel
+      python/dist/rocm_sdk_core-7.13.0.dev0%2Bab.cd-py3-none-any.whl
+      ['sha256'] >=3.8,<4 False
+      True True
+      None None
+    ");
+    let json = shown(
+        &bench,
+        &format!("{}42-linux/python/simple/_json/", server.url),
+    );
+    let without_size = |text: &str| -> String {
+        let lines = text.lines().map(str::trim_end);
+        let lines = lines.filter(|line| !line.ends_with(" None"));
+        lines.map(|line| line.to_owned() + "\n").collect()
+    };
+    assert_eq!(json.lines().count(), html.lines().count());
+    let size = json.lines().last().unwrap().trim().to_owned();
+    let there =
+        fs_err::metadata(bench.path("dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl"));
+    assert_eq!(size, format!("{} None", there.unwrap().len()));
+    assert_eq!(without_size(&json), without_size(&html));
+}
+
+#[test]
+fn checksums_check() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    rocwheel(&["index", &bench.path("")]).ok();
+    let mut sums = std::process::Command::new("sha256sum");
+    let output = sums
+        .args(["--check", "--strict", "SHA256SUMS"])
+        .current_dir(&bench.root)
+        .output();
+    let output = output.unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 6);
+}
+
+#[test]
+fn pages_of_projects_that_are_gone_go_and_nothing_else_does() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let gone = wheel(&bench.root.join("dist"), "gone", "1.0", "");
+    rocwheel(&["index", &bench.path("")]).ok();
+    fs_err::remove_file(gone).unwrap();
+    fs_err::write(bench.path("simple/gone/notes.txt"), "mine").unwrap();
+    fs_err::write(bench.path("dist/notes.metadata"), "mine").unwrap();
+    let again = rocwheel(&["index", &bench.path("")]);
+    let said = again.stderr.clone();
+    again.ok();
+    insta::assert_snapshot!(said.lines().take(3).collect::<Vec<_>>().join("\n"), @r"
+    Removed simple/_json/gone/index.json
+    Removed simple/gone/index.html
+    Removed dist/gone-1.0-py3-none-any.whl.metadata
+    ");
+    let left = super::tree(&bench.root);
+    let left: Vec<&String> = left
+        .iter()
+        .filter(|path| path.contains("gone") || path.contains("notes"))
+        .collect();
+    assert_eq!(left, ["dist/notes.metadata", "simple/gone/notes.txt"]);
+    let page = fs_err::read_to_string(bench.path("simple/index.html")).unwrap();
+    assert!(!page.contains("gone"));
+}

@@ -1,0 +1,204 @@
+//! Uploads that come again, come late, or meet others.
+
+use std::time::{Duration, SystemTime};
+
+use super::{
+    Bench, Outcome,
+    install::published_in_memory,
+    packages::{wheel, wheels},
+    rocwheel, tree,
+};
+
+fn upload(bench: &Bench, more: &[&str]) -> Outcome {
+    let (from, to) = (bench.path("built"), bench.path("out"));
+    let common = [
+        "upload",
+        "--packages-dir",
+        &from,
+        "--output-dir",
+        &to,
+        "--run-id",
+        "42",
+        "--platform",
+        "linux",
+        "--multi-target",
+    ];
+    rocwheel(&[&common[..], more].concat())
+}
+
+fn built() -> Bench {
+    let bench = Bench::new();
+    wheels(&bench.root.join("built"));
+    bench
+}
+
+const CORE: &str = "out/42-linux/python/dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl";
+
+#[test]
+fn a_second_upload_changes_nothing_and_says_so() {
+    let bench = built();
+    upload(&bench, &[]).ok();
+    let there = tree(&bench.root.join("out"));
+    let again = upload(&bench, &[]);
+    insta::assert_snapshot!(again.stderr.replace(bench.root.to_str().unwrap(), "ROOT"), @r"
+    Unchanged dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.00 KiB
+    Unchanged dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.14 KiB
+    Unchanged dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.04 KiB
+    Published 26 objects in ROOT/out/42-linux/python, 26 of them there before
+    ");
+    again.ok();
+    assert_eq!(tree(&bench.root.join("out")), there);
+}
+
+#[test]
+fn an_upload_that_was_interrupted_is_completed() {
+    let bench = built();
+    upload(&bench, &[]).ok();
+    let whole = tree(&bench.root.join("out"));
+    for part in [
+        "set.json",
+        "index.html",
+        "simple/rocm-sdk-core/index.html",
+        "SHA256SUMS",
+    ] {
+        fs_err::remove_file(bench.path(&format!("out/42-linux/python/{part}"))).unwrap();
+    }
+    fs_err::remove_file(bench.path(CORE)).unwrap();
+    fs_err::write(bench.path("out/42-linux/python/simple/index.html"), "half").unwrap();
+    upload(&bench, &[]).ok();
+    assert_eq!(tree(&bench.root.join("out")), whole);
+    let page = fs_err::read_to_string(bench.path("out/42-linux/python/simple/index.html"));
+    assert!(page.unwrap().contains("rocm-sdk-core"));
+}
+
+#[test]
+fn other_bytes_are_refused_and_everything_stays() {
+    let bench = built();
+    upload(&bench, &[]).ok();
+    let page = bench.path("out/42-linux/python/simple/index.html");
+    fs_err::write(bench.path(CORE), "other").unwrap();
+    fs_err::write(&page, "old").unwrap();
+    let refused = upload(&bench, &[]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (1, ""));
+    let here = fs_err::read(bench.path(&CORE.replace("out/42-linux/python", "built"))).unwrap();
+    let here = rocwheel::digest::Sha256::of(&here).to_string();
+    let said = refused.stderr.replace(bench.root.to_str().unwrap(), "ROOT");
+    let said = said.replace(&here, "HERE");
+    insta::assert_snapshot!(said, @r"
+    error: 1 file is in `ROOT/out/42-linux/python` already, with other bytes; nothing was changed
+      caused by: `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: here 1024 bytes with sha256 HERE, there 5 bytes with sha256 d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa
+
+    hint: build under another version, or pass `--overwrite` to replace the files
+    ");
+    assert_eq!(fs_err::read_to_string(&page).unwrap(), "old");
+    assert_eq!(fs_err::read_to_string(bench.path(CORE)).unwrap(), "other");
+    upload(&bench, &["--overwrite"]).ok();
+    assert_ne!(fs_err::read_to_string(&page).unwrap(), "old");
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_and_does_nothing() {
+    let bench = built();
+    let output = bench.path("output");
+    let plan = upload(&bench, &["--dry-run", "--github-output", &output]).ok();
+    assert!(
+        plan.lines()
+            .any(|line| line.starts_with("new ") && line.contains("dist/rocm_sdk_core"))
+    );
+    let json = upload(&bench, &["--dry-run", "--format", "json"]).ok();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        json["actions"].as_array().unwrap().len(),
+        plan.lines().count() - 2
+    );
+    assert!(!bench.root.join("out").exists() && !bench.root.join("output").exists());
+}
+
+#[test]
+fn what_is_there_and_not_of_the_set_is_told() {
+    let bench = built();
+    upload(&bench, &[]).ok();
+    fs_err::rename(bench.path(CORE), bench.path(&CORE.replace("7.13", "7.12"))).unwrap();
+    let again = upload(&bench, &[]);
+    assert!(
+        again
+            .stderr
+            .contains("1 object there that the index does not list"),
+        "{}",
+        again.stderr
+    );
+    again.ok();
+}
+
+#[test]
+fn a_digest_is_remembered_until_the_file_changes() {
+    let bench = Bench::new();
+    let path = wheel(&bench.root.join("dist"), "rocm", "1.0", "");
+    let old = SystemTime::now() - Duration::from_hours(1);
+    let set_time = |path: &str| {
+        let file = fs_err::OpenOptions::new().write(true).open(path).unwrap();
+        file.file().set_modified(old).unwrap();
+    };
+    let sha256 = || {
+        let set = fs_err::read_to_string(bench.path("set.json")).unwrap();
+        let set: serde_json::Value = serde_json::from_str(&set).unwrap();
+        set["files"][0]["sha256"].as_str().unwrap().to_owned()
+    };
+    set_time(&path);
+    rocwheel(&["index", &bench.path("")]).ok();
+    let first = sha256();
+    // Only somebody who trusts the time can believe this digest.
+    let text = fs_err::read_to_string(bench.path("set.json")).unwrap();
+    let lie = "0".repeat(64);
+    fs_err::write(bench.path("set.json"), text.replace(&first, &lie)).unwrap();
+    rocwheel(&["index", &bench.path("")]).ok();
+    assert_eq!(sha256(), lie, "the file was hashed again");
+    let file = fs_err::OpenOptions::new().write(true).open(&path).unwrap();
+    file.file().set_modified(SystemTime::now()).unwrap();
+    rocwheel(&["index", &bench.path("")]).ok();
+    assert_eq!(sha256(), first, "the file was not hashed again");
+    // It was modified a moment before the digest was written: that may not be trusted.
+    let text = fs_err::read_to_string(bench.path("set.json")).unwrap();
+    fs_err::write(bench.path("set.json"), text.replace(&first, &lie)).unwrap();
+    rocwheel(&["index", &bench.path("")]).ok();
+    assert_eq!(sha256(), first);
+}
+
+#[test]
+fn every_object_has_its_type_and_its_cache_header() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let store = published_in_memory(&bench);
+    let lines: Vec<String> = store
+        .keys()
+        .iter()
+        .filter(|key| !key.contains("libraries") && !key.contains("device"))
+        .map(|key| {
+            let kept = store.find(key).unwrap();
+            let key = key.strip_prefix("42-linux/python/").unwrap();
+            format!(
+                "{key:?}: {}; {}",
+                kept.content_type,
+                kept.cache_control.unwrap()
+            )
+        })
+        .collect();
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    "": text/html; charset=utf-8; no-cache
+    "SHA256SUMS": text/plain; charset=utf-8; no-cache
+    "dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl": application/zip; public, max-age=31536000, immutable
+    "dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl.metadata": text/plain; charset=utf-8; public, max-age=31536000, immutable
+    "index.html": text/html; charset=utf-8; no-cache
+    "set.json": application/json; no-cache
+    "simple/": text/html; charset=utf-8; no-cache
+    "simple/_json/": application/vnd.pypi.simple.v1+json; no-cache
+    "simple/_json/index.json": application/vnd.pypi.simple.v1+json; no-cache
+    "simple/_json/rocm-sdk-core/": application/vnd.pypi.simple.v1+json; no-cache
+    "simple/_json/rocm-sdk-core/index.json": application/vnd.pypi.simple.v1+json; no-cache
+    "simple/index.html": text/html; charset=utf-8; no-cache
+    "simple/rocm-sdk-core/": text/html; charset=utf-8; no-cache
+    "simple/rocm-sdk-core/index.html": text/html; charset=utf-8; no-cache
+    "#);
+    let set = store.find("42-linux/python/set.json").unwrap();
+    assert!(!String::from_utf8(set.bytes).unwrap().contains("modified"));
+}

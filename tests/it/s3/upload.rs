@@ -1,0 +1,338 @@
+//! `upload` to a bucket, by the binary, and what pip makes of the result.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{Ipv4Addr, TcpListener},
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use aws_sdk_s3::primitives::ByteStream;
+use rocwheel::{
+    digest::Sha256,
+    location::Bucket,
+    store::{Depth, Store},
+};
+
+use super::{
+    fault::{Fault, Proxy},
+    key,
+    server::{ID, SECRET, Server},
+};
+use crate::publish::{Bench, Outcome, judge, packages::wheels, tree};
+
+const CORE: &str = "rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl";
+
+/// Somebody at a machine, with a set to publish.
+struct Desk {
+    bench: Bench,
+    bucket: Bucket,
+    port: u16,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let server = Server::shared();
+        let bench = Bench::new();
+        wheels(&bench.root);
+        fs_err::create_dir(bench.root.join("home")).unwrap();
+        Self {
+            bench,
+            bucket: server.bucket(),
+            port: server.port,
+        }
+    }
+
+    fn upload(&self, variables: &[(&str, &str)], more: &[&str]) -> Outcome {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
+        let endpoint = format!("http://127.0.0.1:{}", self.port);
+        command
+            .env_clear()
+            .env("HOME", self.bench.path("home"))
+            .env("AWS_ENDPOINT_URL", endpoint)
+            // The address that it stands for is outside of this machine.
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            .envs(variables.iter().copied())
+            .args(["upload", "--multi-target", "--platform", "linux"])
+            .args(["--run-id", "42", "--bucket", self.bucket.as_str()])
+            .args(["--packages-dir", &self.bench.path("")])
+            .args(more);
+        let mut outcome = Outcome::of(command.output().unwrap());
+        for text in [&mut outcome.stdout, &mut outcome.stderr] {
+            *text = text
+                .replace(self.bucket.as_str(), "BUCKET")
+                .replace(&format!("127.0.0.1:{}", self.port), "HOST");
+        }
+        outcome
+    }
+
+    fn signed(&self, more: &[&str]) -> Outcome {
+        let keys = [("AWS_ACCESS_KEY_ID", ID), ("AWS_SECRET_ACCESS_KEY", SECRET)];
+        self.upload(&keys, more)
+    }
+
+    /// Every object, by key, with its digest.
+    fn there(&self) -> Vec<(String, Sha256)> {
+        let store = Server::shared().store(&self.bucket);
+        let listed = store.list(None, Depth::All).unwrap();
+        let keys = listed.into_iter().map(|object| object.key);
+        keys.map(|key| {
+            let sha256 = rocwheel::store::digest(&store, &key).unwrap();
+            (key.to_string(), sha256)
+        })
+        .collect()
+    }
+
+    fn put(&self, key: &str, bytes: &'static [u8]) {
+        let server = Server::shared();
+        let request = server.client.put_object().bucket(self.bucket.as_str());
+        let request = request.key(key).body(ByteStream::from_static(bytes));
+        server.runtime.block_on(request.send()).unwrap();
+    }
+}
+
+fn sorted(text: &str) -> String {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines.join("\n")
+}
+
+#[test]
+fn an_uploaded_set_installs_from_its_address() {
+    let desk = Desk::new();
+    Server::shared().publish(&desk.bucket);
+    let published = desk.signed(&[]);
+    insta::assert_snapshot!(sorted(&published.stderr), @"
+        Uploaded dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.00 KiB
+        Uploaded dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.14 KiB
+        Uploaded dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.04 KiB
+       Published 26 objects in s3://BUCKET/42-linux/python, 0 of them there before
+    warning: this server drops the pages of directories, such as `42-linux/python/simple/rocm-sdk-core/`: install with `--find-links http://HOST/BUCKET/42-linux/python/index.html`
+    ");
+    insta::assert_snapshot!(published.ok(), @"http://HOST/BUCKET/42-linux/python/simple/");
+    let base = format!(
+        "http://127.0.0.1:{}/{}/42-linux/python",
+        desk.port, desk.bucket
+    );
+    let place = desk.bench.path("downloaded");
+    for source in [
+        ["--no-index", "--find-links", &format!("{base}/index.html")],
+        [
+            "--no-index",
+            "--find-links",
+            &format!("{base}/simple/rocm-sdk-core/index.html"),
+        ],
+    ] {
+        let download = [
+            "download",
+            "--isolated",
+            "--no-cache-dir",
+            "--quiet",
+            "--dest",
+            &place,
+        ];
+        judge(
+            "pip",
+            &[&download[..], &source, &["--pre", "rocm-sdk-core"]].concat(),
+        )
+        .ok();
+        assert_eq!(tree(place.as_ref()), [CORE]);
+        fs_err::remove_dir_all(&place).unwrap();
+    }
+    let server = Server::shared();
+    let head = server.client.head_object().bucket(desk.bucket.as_str());
+    let head = head.key(format!("42-linux/python/dist/{CORE}"));
+    let head = server.runtime.block_on(head.send()).unwrap();
+    let said = (head.content_type(), head.cache_control());
+    let expected = (
+        Some("application/zip"),
+        Some("public, max-age=31536000, immutable"),
+    );
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn a_second_upload_to_a_bucket_changes_no_file() {
+    let desk = Desk::new();
+    desk.signed(&[]).ok();
+    let there = desk.there();
+    let again = desk.signed(&[]);
+    assert_eq!(
+        again.stderr.matches("Unchanged dist/").count(),
+        3,
+        "{}",
+        again.stderr
+    );
+    assert_eq!(
+        again.stderr.matches("Uploaded dist/").count(),
+        0,
+        "{}",
+        again.stderr
+    );
+    again.ok();
+    assert_eq!(desk.there(), there);
+}
+
+#[test]
+fn an_upload_to_a_bucket_that_broke_off_is_completed() {
+    let whole = Desk::new();
+    whole.signed(&[]).ok();
+    let mut desk = Desk::new();
+    let proxy = Proxy::before(desk.port);
+    proxy.breaks(
+        "PUT",
+        "rocm_sdk_libraries",
+        1,
+        Fault::Answer(403, "AccessDenied"),
+    );
+    desk.port = proxy.port;
+    let broken = desk.signed(&[]);
+    insta::assert_snapshot!(broken.stderr, @"
+        Uploaded dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.14 KiB
+        Uploaded dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.00 KiB
+    error: upload to `s3://BUCKET/42-linux/python`
+      caused by: upload `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`
+      caused by: access denied: `s3://BUCKET/42-linux/python/dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`
+      caused by: AccessDenied: as told (HTTP 403)
+
+    hint: choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`
+    ");
+    let there = desk.there();
+    let pages = there
+        .iter()
+        .filter(|(key, _)| key.contains(".html") || key.contains(".metadata"));
+    assert_eq!(pages.count(), 0, "{there:?}");
+    assert!(there.iter().any(|(key, _)| key.ends_with(CORE)));
+    desk.signed(&[]).ok();
+    let names = |there: Vec<(String, Sha256)>| -> Vec<String> {
+        there.into_iter().map(|(key, _)| key).collect()
+    };
+    assert_eq!(names(desk.there()), names(whole.there()));
+}
+
+#[test]
+fn other_bytes_in_a_bucket_are_refused_and_stay() {
+    let desk = Desk::new();
+    let wheel = format!("42-linux/python/dist/{CORE}");
+    desk.put(&wheel, b"other");
+    desk.put("42-linux/python/simple/index.html", b"old");
+    let there = desk.there();
+    let refused = desk.signed(&[]);
+    let here = fs_err::read(desk.bench.path(&format!("dist/{CORE}"))).unwrap();
+    let here = Sha256::of(&here).to_string();
+    assert_eq!((refused.code, refused.stdout.as_str()), (1, ""));
+    insta::assert_snapshot!(refused.stderr.replace(&here, "HERE"), @"
+    error: 1 file is in `s3://BUCKET/42-linux/python` already, with other bytes; nothing was changed
+      caused by: `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: here 1024 bytes with sha256 HERE, there 5 bytes with sha256 d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa
+
+    hint: build under another version, or pass `--overwrite` to replace the files
+    ");
+    assert_eq!(desk.there(), there);
+    desk.signed(&["--overwrite"]).ok();
+    assert_ne!(desk.there(), there);
+}
+
+#[test]
+fn a_dry_run_needs_no_credentials_and_says_so() {
+    let desk = Desk::new();
+    let begun = Instant::now();
+    let blind = desk.upload(&[], &["--dry-run"]);
+    assert!(
+        begun.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        begun.elapsed()
+    );
+    insta::assert_snapshot!(blind.stderr, @"warning: everything counts as new, because what is there could not be seen: access denied: `s3://BUCKET/42-linux/python/`: AccessDenied: Access Denied. (HTTP 403)");
+    assert!(blind.ok().contains("new "));
+    Server::shared().publish(&desk.bucket);
+    desk.put(&format!("42-linux/python/dist/{CORE}"), b"other");
+    let seeing = desk.upload(&[], &["--dry-run", "--no-sign-request"]);
+    assert!(seeing.stdout.contains("refuse"), "{}", seeing.stdout);
+    assert_eq!(seeing.stderr, "");
+    assert_eq!(desk.there().len(), 1);
+}
+
+#[test]
+fn an_upload_without_credentials_is_told_what_is_missing() {
+    let desk = Desk::new();
+    Server::shared().publish(&desk.bucket);
+    let refused = desk.upload(&[], &[]);
+    assert_ne!(refused.code, 0);
+    let first = refused
+        .stderr
+        .lines()
+        .take(2)
+        .collect::<Vec<_>>()
+        .join("\n");
+    insta::assert_snapshot!(first, @"
+    error: upload to `s3://BUCKET/42-linux/python`
+      caused by: 3 of 3 transfers failed
+    ");
+    let hint = refused.stderr.lines().last().unwrap();
+    insta::assert_snapshot!(hint, @"hint: no AWS credentials were found: set `AWS_PROFILE` or `AWS_ACCESS_KEY_ID`; a fork's pull request has none, and keeps its packages with `--output-dir`");
+    assert!(desk.there().is_empty());
+}
+
+/// Stands where Amazon's machines tell of their credentials.
+fn metadata_service(answer: &'static str) -> String {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        let mut open = Vec::new();
+        for mut stream in listener.incoming().flatten() {
+            if !answer.is_empty() {
+                let _ = stream.read(&mut [0; 4096]);
+                let _ = stream.write_all(answer.as_bytes());
+            }
+            open.push(stream);
+        }
+    });
+    address
+}
+
+#[test]
+fn other_clouds_metadata_and_none_at_all_mean_no_credentials_and_soon() {
+    let desk = Desk::new();
+    Server::shared().publish(&desk.bucket);
+    let answers = [
+        "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nx\ny",
+        // It listens, and never answers.
+        "",
+    ];
+    for answer in answers {
+        let service = metadata_service(answer);
+        let variables = [
+            ("AWS_EC2_METADATA_DISABLED", "false"),
+            ("AWS_EC2_METADATA_SERVICE_ENDPOINT", service.as_str()),
+        ];
+        let begun = Instant::now();
+        let seeing = desk.upload(&variables, &["--dry-run"]);
+        assert_eq!(seeing.stderr, "", "{answer}");
+        seeing.ok();
+        assert!(begun.elapsed() < Duration::from_secs(10), "{answer}");
+    }
+}
+
+#[test]
+fn a_profile_that_is_not_there_is_told() {
+    let desk = Desk::new();
+    let refused = desk.upload(&[("AWS_PROFILE", "nobody")], &[]);
+    assert_eq!(refused.code, 2);
+    insta::assert_snapshot!(refused.stderr, @"
+    error: reach `s3://BUCKET/42-linux/python/`
+      caused by: access denied: `s3://BUCKET`
+      caused by: no credentials in profile `nobody`
+
+    hint: name another `--profile`, sign in again, or pass `--no-sign-request`
+    ");
+    let store = Server::shared().store(&desk.bucket);
+    assert!(
+        store
+            .list(Some(&key("42-linux")), Depth::All)
+            .unwrap()
+            .is_empty()
+    );
+}
