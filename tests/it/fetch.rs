@@ -1,5 +1,7 @@
 //! `fetch` from a directory laid out like a bucket, as a user sees it.
 
+mod found;
+
 use std::{
     path::{Path, PathBuf},
     process::Command,
@@ -252,7 +254,7 @@ fn what_is_not_there_is_an_answer() {
     let said = fixture.fetch("--run-id 8");
     assert_eq!(said.code, 1);
     insta::assert_snapshot!(said.stderr, @"
-    error: no artifacts of run `8` for linux in BUCKET
+    error: no artifacts for linux in BUCKET/8-linux
 
     hint: look at `--run-id`, `--platform` and `--bucket`
     ");

@@ -5,6 +5,7 @@ mod architecture;
 mod cli;
 mod elf;
 mod fetch;
+mod github;
 mod judges;
 mod launcher;
 mod publish;

@@ -64,8 +64,7 @@ impl Completeness {
             return Ok(());
         }
         let message = format!("not enough for packages: {}", self.lacks.join("; "));
-        let hint = "if the run still builds, pass `--wait`; \
-                    pass `--allow-incomplete` to fetch what there is";
+        let hint = "pass `--allow-incomplete` to fetch what there is";
         Err(hinted(No(message), hint))
     }
 }
@@ -257,7 +256,7 @@ mod tests {
         insta::assert_snapshot!(report(files, &targets(&["gfx942", "gfx1100"])), @"
         error: not enough for packages: no `base_lib_generic`, which says what was built; no artifact for `rocm-sdk-core`; no device code for `gfx1100`
 
-        hint: if the run still builds, pass `--wait`; pass `--allow-incomplete` to fetch what there is
+        hint: pass `--allow-incomplete` to fetch what there is
         ");
     }
 

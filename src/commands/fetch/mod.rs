@@ -1,6 +1,7 @@
 //! `fetch`: the artifacts of a run, each in one stream from where it is kept to a directory.
 
 pub mod completeness;
+mod find;
 pub mod inventory;
 mod ledger;
 mod place;
@@ -41,7 +42,7 @@ pub struct Args {
     #[arg(value_name = "PATTERN")]
     include: Vec<Pattern>,
     /// Regular expressions: no archive in whose name one of them matches
-    #[arg(long, value_name = "PATTERN", num_args = 1..)]
+    #[arg(long, value_name = "PATTERN", num_args = 1.., env = "ROCWHEEL_EXCLUDE")]
     exclude: Vec<Pattern>,
     /// The family that the run was built for: what is for it, or for everything
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
@@ -60,7 +61,7 @@ pub struct Args {
         long,
         value_name = "DIR",
         default_value = "build/artifacts",
-        env = "ROCWHEEL_ARTIFACTS_DIR"
+        env = "ROCWHEEL_OUTPUT_DIR"
     )]
     output_dir: PathBuf,
     /// Keep the archives, and do not unpack them
@@ -75,21 +76,20 @@ pub struct Args {
     /// How many archives are fetched at once
     #[arg(
         long,
-        short,
         value_name = "N",
         default_value = "8",
-        env = "ROCWHEEL_FETCH_JOBS"
+        env = "ROCWHEEL_DOWNLOADS"
     )]
-    jobs: NonZeroUsize,
+    downloads: NonZeroUsize,
     #[command(flatten)]
     place: PlaceArgs,
 }
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
-    let source = args.place.find(world)?;
-    let selection = args.choose(&*source, world)?;
+    let choose = |source: &dyn Source| args.choose(source, world);
+    let (source, selection) = args.place.settle(world, choose)?;
     let pace = Pace {
-        jobs: args.jobs,
+        jobs: args.downloads,
         stop: world.stop.clone(),
     };
     let parcels = source.parcels(&selection.archives, &pace)?;
@@ -184,7 +184,7 @@ fn fetch(
         let work = |parcel: &&Parcel| Ok(receive::receive(source, parcel, &ground));
         transfer::each(
             &due,
-            args.jobs,
+            args.downloads,
             &world.stop,
             work,
             |parcel, done| match done {
