@@ -56,7 +56,7 @@ struct Cli {
 enum Command {
     Pipeline(pipeline::Args),
     Build(build::Args),
-    Fetch(fetch::Args),
+    Fetch(Box<fetch::Args>),
     Index(index::Args),
     Upload(upload::Args),
     Summary(summary::Args),

@@ -103,7 +103,7 @@ impl<'a> GitHub<'a> {
             attempt += 1;
             let (kind, said) = match self.once(route)? {
                 Ok(answer) if (200..300).contains(&answer.status) => return Ok(answer),
-                Ok(answer) => (self.judge(&answer), answer.message()),
+                Ok(answer) => (answer.judge(), answer.message()),
                 Err(error) => (Kind::Unavailable, last_cause(&error)),
             };
             let patience = &self.settings.patience;
@@ -137,27 +137,6 @@ impl<'a> GitHub<'a> {
             })
         };
         self.wait(asking)
-    }
-
-    fn judge(&self, answer: &Answer) -> Kind {
-        let number = |name| answer.header(name).and_then(|text| text.parse().ok());
-        let limits = LimitFacts {
-            retry_after: number("retry-after"),
-            remaining: number("x-ratelimit-remaining"),
-            reset: number("x-ratelimit-reset"),
-        };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now = now.map_or(0, |since| since.as_secs());
-        let message = answer.message();
-        match (limits.wait(answer.status, &message, now), answer.status) {
-            (Some(wait), _) => Kind::Limited(wait),
-            (None, 401) => Kind::Token,
-            (None, 403) => Kind::Denied,
-            (None, 404) => Kind::NotFound,
-            (None, 410) => Kind::Gone,
-            (None, 408 | 500..) => Kind::Unavailable,
-            (None, _) => Kind::Strange,
-        }
     }
 
     fn failed(&self, kind: Kind, route: &str) -> GitHubError {
@@ -237,6 +216,27 @@ fn open(settings: &Settings) -> Result<Octocrab> {
 impl Answer {
     fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
+    }
+
+    fn judge(&self) -> Kind {
+        let number = |name| self.header(name).and_then(|text| text.parse().ok());
+        let limits = LimitFacts {
+            retry_after: number("retry-after"),
+            remaining: number("x-ratelimit-remaining"),
+            reset: number("x-ratelimit-reset"),
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.map_or(0, |since| since.as_secs());
+        let message = self.message();
+        match (limits.wait(self.status, &message, now), self.status) {
+            (Some(wait), _) => Kind::Limited(wait),
+            (None, 401) => Kind::Token,
+            (None, 403) => Kind::Denied,
+            (None, 404) => Kind::NotFound,
+            (None, 410) => Kind::Gone,
+            (None, 408 | 500..) => Kind::Unavailable,
+            (None, _) => Kind::Strange,
+        }
     }
 
     /// What GitHub says in its own words, in one short line.
