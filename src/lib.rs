@@ -21,6 +21,9 @@ pub mod elf;
 pub mod location;
 pub mod wheel;
 
+// Device code: bundles, archives, and the host files that it leaves (uses elf).
+pub mod kpack;
+
 // What CI built, and where it put it.
 pub mod artifact;
 pub mod run;

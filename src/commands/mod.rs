@@ -8,8 +8,10 @@ pub mod build;
 pub mod completions;
 pub mod fetch;
 pub mod index;
+pub mod kpack;
 pub mod man;
 pub mod pipeline;
+pub mod split;
 pub mod summary;
 #[cfg(test)]
 mod tests;
@@ -60,6 +62,8 @@ enum Command {
     Index(index::Args),
     Upload(upload::Args),
     Summary(summary::Args),
+    Split(split::Args),
+    Kpack(kpack::Args),
     #[command(hide = true)]
     Completions(completions::Args),
     #[command(hide = true)]
@@ -75,6 +79,8 @@ impl Command {
             Self::Index(args) => index::run(args, world),
             Self::Upload(args) => upload::run(args, world),
             Self::Summary(args) => summary::run(args, world),
+            Self::Split(args) => split::run(args, world),
+            Self::Kpack(args) => kpack::run(args, world),
             Self::Completions(args) => completions::run(args, world),
             Self::Man(args) => man::run(args, world),
         }

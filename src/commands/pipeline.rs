@@ -13,7 +13,7 @@ use super::{
     upload::{Destination, Others, Published, Upload},
 };
 use crate::{
-    artifact::{ArtifactTree, sample},
+    artifact::{ArchiveName, ArtifactTree, sample},
     console::{many, size},
     error::{Context as _, Result},
     package::assemble::Existing,
@@ -75,12 +75,15 @@ impl Args {
         let _group = world.console.group("Artifacts");
         let unpacked = self.output_dir.join("artifacts");
         let Some(directory) = &self.artifact_dir else {
+            let mut names: Vec<ArchiveName> = Vec::new();
             for archive in sample::archives() {
                 let (name, bytes) = (archive.file_name().parse()?, archive.bytes()?);
                 let size = bytes.len() as u64;
                 input::unpack_one(bytes.as_slice(), size, &name, &unpacked, world)?;
+                names.push(name);
             }
-            return input::scan(&unpacked, &self.what.jobs, world);
+            let names: Vec<_> = names.iter().map(|name| &name.artifact).collect();
+            return input::scan_only(&unpacked, &names, &self.what.jobs, world);
         };
         input::read(directory, &unpacked, &self.what.jobs, world)
     }

@@ -174,3 +174,6 @@ fn has_kpack_ref<R: ReadAt + ?Sized>(
             .is_some_and(|rest| rest.first() == Some(&0))
     }))
 }
+
+#[cfg(test)]
+mod tests;

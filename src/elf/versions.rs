@@ -11,7 +11,7 @@ use crate::elf::{
     strings::Strings,
 };
 
-/// More than any file has; a chain that is longer runs in a circle.
+/// More than any file has.
 const MAX_RECORDS: usize = 1 << 12;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -127,3 +127,54 @@ fn up_to(buffer: &mut [u8], rest: u64) -> &mut [u8] {
 fn index(offset: u64) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elf::edit::{Overlay, Strategy};
+
+    fn plan() -> EditPlan {
+        let overlay = |offset, bytes: &[u8]| Overlay {
+            offset,
+            bytes: bytes.to_vec(),
+        };
+        let overlays = vec![overlay(7, b"HI"), overlay(0, b"A"), overlay(2, b"CD")];
+        let tail = vec![
+            Piece::Zeros(2),
+            Piece::Copy { offset: 1, len: 4 },
+            Piece::Bytes(b"xyz".to_vec()),
+        ];
+        EditPlan::new(10, overlays, tail, Strategy::Evict)
+    }
+
+    #[test]
+    fn a_stream_is_the_file_with_its_changes_and_then_the_tail() {
+        let mut reader = PatchedReader::new(b"abcdefghij".to_vec(), plan());
+        let mut seen = Vec::new();
+        reader.read_to_end(&mut seen).unwrap();
+        assert_eq!(seen, b"AbCDefgHIj\0\0bcdexyz");
+        assert_eq!(seen.len() as u64, reader.len());
+    }
+
+    #[test]
+    fn any_range_reads_as_it_does_in_the_stream() {
+        let mut reader = PatchedReader::new(b"abcdefghij".to_vec(), plan());
+        let mut whole = Vec::new();
+        reader.read_to_end(&mut whole).unwrap();
+        for start in 0..=whole.len() {
+            for end in start..=whole.len() {
+                let mut bytes = vec![0; end - start];
+                read_exact_at(&reader, start as u64, &mut bytes).unwrap();
+                assert_eq!(bytes, whole[start..end], "{start}..{end}");
+            }
+        }
+        assert_eq!(reader.read_at(99, &mut [0; 4]).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_file_of_another_length_is_refused() {
+        let mut reader = PatchedReader::new(b"abcdefghi".to_vec(), plan());
+        let error = reader.read_to_end(&mut Vec::new()).unwrap_err();
+        insta::assert_snapshot!(error, @"the file was changed while it was read: 9 bytes instead of 10");
+    }
+}

@@ -1,5 +1,7 @@
 //! `packages.toml`, typed: which packages there are, and what each one takes.
 
+mod check;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
@@ -76,7 +78,7 @@ pub struct PackageSpec {
     #[serde(default)]
     without_artifacts: BTreeSet<String>,
     #[serde(default)]
-    pub also_without_last_suffix: Vec<Glob>,
+    pub also_without_version: Vec<Glob>,
     #[serde(default, deserialize_with = "path_map")]
     pub also_as: BTreeMap<RelPath, RelPath>,
     #[serde(default)]
@@ -202,27 +204,6 @@ impl Catalog {
         self.get(name)
             .with_context(|| format!("no package `{name}` in `packages.toml`"))
     }
-
-    /// Checks what types cannot say; `lines` are those where the packages begin.
-    fn check(&self, lines: &[usize]) -> Result<()> {
-        let mut names = BTreeMap::new();
-        for (package, line) in self.packages.iter().zip(lines) {
-            if let Some(first) = names.insert(&package.name, line) {
-                bail!(
-                    "lines {first} and {line}: two packages are called `{}`",
-                    package.name
-                );
-            }
-            package
-                .check(self)
-                .with_context(|| format!("line {line}: package `{}`", package.name))?;
-        }
-        self.only(Kind::Selector)?;
-        self.only(Kind::Device)?;
-        self.only(Kind::Devel)?;
-        self.core()?;
-        Ok(())
-    }
 }
 
 impl PackageSpec {
@@ -326,30 +307,12 @@ impl PackageSpec {
         scripts
     }
 
-    fn check(&self, catalog: &Catalog) -> Result<()> {
-        match self.kind {
-            Kind::Selector => ensure!(self.take.is_empty(), "a selector takes no artifacts"),
-            Kind::Device => {
-                let overlay = self.overlay.as_deref().unwrap_or_default();
-                ensure!(
-                    catalog
-                        .get(overlay)
-                        .is_some_and(|below| below.kind == Kind::Runtime),
-                    "`overlay` names no runtime package: `{overlay}`"
-                );
-                ensure!(
-                    self.dist.is_for_one_scope(),
-                    "`dist` has no place for the target: `{{target}}`"
-                );
-            }
-            Kind::Runtime | Kind::Devel => {
-                ensure!(
-                    !self.take.is_empty(),
-                    "it takes no artifacts: add a `[[package.take]]` row"
-                );
-            }
-        }
-        Ok(())
+    /// Every artifact that a `take` row names.
+    pub fn artifacts(&self) -> impl Iterator<Item = &str> {
+        self.take
+            .iter()
+            .flat_map(|take| &take.artifacts)
+            .map(String::as_str)
     }
 }
 
@@ -384,111 +347,4 @@ fn path_map<'de, D: serde::Deserializer<'de>>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn name(text: &str) -> ArtifactName {
-        text.parse().unwrap()
-    }
-
-    fn takes(package: &str, artifact: &str, scope: Option<&str>) -> bool {
-        let catalog = Catalog::built_in().unwrap();
-        let scope = scope.map(|scope| scope.parse().unwrap());
-        catalog
-            .get(package)
-            .unwrap()
-            .takes(&name(artifact), Mode::Split, scope.as_ref())
-    }
-
-    #[test]
-    fn device_packages_take_library_artifacts_of_their_target_and_its_variants() {
-        for artifact in [
-            "blas_lib_gfx942",
-            "rccl_lib_gfx942:xnack+",
-            "hipkernelprovider_lib_gfx942",
-        ] {
-            assert!(takes("device", artifact, Some("gfx942")), "{artifact}");
-        }
-        for artifact in [
-            "blas_lib_generic",
-            "blas_lib_gfx1100",
-            "blas_test_gfx942",
-            "core-hip_lib_gfx942",
-            "rpp_lib_gfx942",
-        ] {
-            assert!(!takes("device", artifact, Some("gfx942")), "{artifact}");
-        }
-    }
-
-    #[test]
-    fn the_core_package_takes_one_part_of_a_simulator_and_headers_of_two_projects() {
-        for artifact in [
-            "rocjitsu-hotswap_lib_generic",
-            "core-hip_dev_generic",
-            "core-ocl_dev_generic",
-        ] {
-            assert!(takes("core", artifact, None), "{artifact}");
-        }
-        for artifact in [
-            "rocjitsu_lib_generic",
-            "rocjitsu-hotswap_run_generic",
-            "blas_dev_generic",
-        ] {
-            assert!(!takes("core", artifact, None), "{artifact}");
-        }
-    }
-
-    #[test]
-    fn without_the_split_libraries_take_their_family_too() {
-        let catalog = Catalog::built_in().unwrap();
-        let libraries = catalog.get("libraries").unwrap();
-        let family = "gfx94X-dcgpu".parse().unwrap();
-        let legacy = |artifact| libraries.takes(&name(artifact), Mode::Legacy, Some(&family));
-        assert!(legacy("blas_lib_gfx94X-dcgpu") && legacy("rpp_lib_generic"));
-        assert!(!legacy("blas_lib_gfx110X-all"));
-        assert!(!libraries.takes(&name("blas_lib_gfx94X-dcgpu"), Mode::Split, None));
-        assert_eq!(
-            libraries.dist_name(Mode::Legacy, Some(&family)),
-            "rocm-sdk-libraries-gfx94X-dcgpu"
-        );
-    }
-
-    #[test]
-    fn a_script_for_a_file_is_there_only_with_the_file() {
-        let catalog = Catalog::built_in().unwrap();
-        let core = catalog.get("core").unwrap();
-        let windows = |has: bool| core.scripts(Platform::Windows, |_| has);
-        assert!(windows(true).contains_key("rocminfo"));
-        assert!(!windows(false).contains_key("rocminfo"));
-        assert!(windows(false).contains_key("hipInfo"));
-        let linux = core.scripts(Platform::Linux, |_| false);
-        assert_eq!(linux["rocminfo"], "rocm_sdk_core._cli:rocm_info");
-        assert!(!linux.contains_key("hipInfo"));
-    }
-
-    fn refusal(text: &str) -> String {
-        format!("{:#}", Catalog::parse(text).unwrap_err())
-    }
-
-    #[test]
-    fn a_mistake_in_the_policy_is_named_with_its_line() {
-        let with = |from: &str, to: &str| refusal(&BUILT_IN.replacen(from, to, 1));
-        insta::assert_snapshot!(with("kind = \"selector\"", "kind = \"selecter\""), @r#"
-        TOML parse error at line 19, column 8
-           |
-        19 | kind = "selecter"
-           |        ^^^^^^^^^^
-        unknown variant `selecter`, expected one of `selector`, `runtime`, `device`, `devel`
-        "#);
-        insta::assert_snapshot!(with("overlay = \"libraries\"", "overlay = \"librarys\""), @"line 164: package `device`: `overlay` names no runtime package: `librarys`");
-        insta::assert_snapshot!(with("name = \"libraries\"", "name = \"core\""), @"lines 31 and 134: two packages are called `core`");
-        insta::assert_snapshot!(with("\"lib/llvm/lib\"", "\"/lib/llvm/lib\""), @r#"
-        TOML parse error at line 50, column 9
-           |
-        50 | rpath = ["/lib/llvm/lib", "lib/rocm_sysdeps/lib"]
-           |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-        an absolute path: "/lib/llvm/lib"
-        "#);
-        insta::assert_snapshot!(with("schema = 1", "schema = 2"), @"`schema` is 2, and this program reads 1");
-    }
-}
+mod tests;

@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     error::Result,
-    package::plan::{Member, Members, Source},
+    package::{
+        catalog::{Kind, PackageSpec},
+        plan::{Member, Members, Source},
+    },
     relpath::RelPath,
     target::Scope,
     wheel,
@@ -15,24 +18,40 @@ use crate::{
 pub struct Claim {
     /// `core`, `libraries`, …
     pub package: String,
+    pub kind: Kind,
     /// The target or family it is built for.
     pub scope: Option<Scope>,
     /// The import name of the directory its files go to.
     pub directory: String,
     pub members: Members,
-    /// Library names that ship only as their SONAME: the path, and a link text that leads there.
-    pub aliases: BTreeMap<RelPath, String>,
+    /// Library names that are not shipped, each with the path that is: a name is left out when the
+    /// library calls itself otherwise.
+    pub aliases: BTreeMap<RelPath, RelPath>,
     /// The artifacts it looked at, whatever the globs let through.
     pub artifacts: BTreeSet<String>,
     pub notes: Vec<String>,
 }
 
+/// How the devel tree refers to a path that a package ships.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Reference<'a> {
+    /// One more name of the library at this path.
+    Alias(&'a RelPath),
+    /// The file itself, in this package's directory.
+    Shipped { directory: &'a str },
+}
+
+/// All claims, in the order in which the packages were planned.
+#[derive(Debug, Default)]
+pub struct Claims(Vec<Claim>);
+
 impl Claim {
     /// A package that has taken nothing yet.
-    pub fn new(package: &str, directory: &str) -> Self {
+    pub fn new(spec: &PackageSpec, directory: &str, scope: Option<&Scope>) -> Self {
         Self {
-            package: package.to_owned(),
-            scope: None,
+            package: spec.name.clone(),
+            kind: spec.kind,
+            scope: scope.cloned(),
             directory: directory.to_owned(),
             members: Members::default(),
             aliases: BTreeMap::new(),
@@ -59,19 +78,6 @@ impl Claim {
     }
 }
 
-/// How the devel tree refers to a path that a package ships.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Reference<'a> {
-    /// A link beside the library it names.
-    Alias(&'a str),
-    /// The file itself, in this package's directory.
-    Shipped { directory: &'a str },
-}
-
-/// All claims, in the order in which the packages were planned.
-#[derive(Debug, Default)]
-pub struct Claims(Vec<Claim>);
-
 impl Claims {
     pub fn push(&mut self, claim: Claim) {
         self.0.push(claim);
@@ -83,6 +89,10 @@ impl Claims {
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Claim> {
+        self.0.iter()
     }
 
     pub fn into_vec(self) -> Vec<Claim> {
@@ -98,23 +108,28 @@ impl Claims {
             .collect()
     }
 
-    /// Who ships a path, for a devel tree of this scope: the first package that has it.
+    /// Who ships a path, for a devel tree of this scope; names of libraries come first.
     ///
     /// A package of another family may ship a path of the same name; a tree that is for one family
-    /// does not see it.
+    /// does not see it. Nor does any tree see device packages: they come and go after it, and link
+    /// their files into it themselves.
     pub fn find(&self, path: &RelPath, scope: Option<&Scope>) -> Option<Reference<'_>> {
-        let eligible = |claim: &&Claim| match (scope, &claim.scope) {
-            (Some(tree), Some(package)) => tree == package,
-            _ => true,
+        let eligible = || {
+            self.0.iter().filter(|claim| {
+                let seen = match (scope, &claim.scope) {
+                    (Some(tree), Some(package)) => tree == package,
+                    _ => true,
+                };
+                seen && claim.kind == Kind::Runtime
+            })
         };
-        self.0.iter().filter(eligible).find_map(|claim| {
-            let alias = claim.aliases.get(path).map(|text| Reference::Alias(text));
-            let shipped = || {
-                claim.members.contains(path).then_some(Reference::Shipped {
-                    directory: &claim.directory,
-                })
-            };
-            alias.or_else(shipped)
-        })
+        let alias = eligible().find_map(|claim| claim.aliases.get(path).map(Reference::Alias));
+        let shipped = || {
+            let directory = &eligible()
+                .find(|claim| claim.members.contains(path))?
+                .directory;
+            Some(Reference::Shipped { directory })
+        };
+        alias.or_else(shipped)
     }
 }

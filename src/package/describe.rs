@@ -11,7 +11,7 @@ use crate::{
         devel_manifest, device,
         dist_info::{self, DistInfo, Form},
         naming::{Mode, Release, platform_package},
-        plan::{Member, Members, SdistPlan, Source, WheelPlan},
+        plan::{Label, Member, Members, SdistPlan, Source, WheelPlan},
         sdk_tree::SdkTree,
         selector, templates,
     },
@@ -30,10 +30,15 @@ pub(super) struct Describer<'a> {
     pub(super) view: PlatformView,
     /// Packages that this set goes without, by name.
     pub(super) absent: Vec<String>,
-    /// The one family that the `rocm` package knows of, where each family has its own.
-    pub(super) restricted: Option<Scope>,
-    /// The subdirectory of `dist/` that a package goes to.
-    pub(super) directory: Option<String>,
+}
+
+/// Where sets have a selector and a devel package for each family: the family, and where they go.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Share<'a> {
+    pub(super) family: Option<&'a Scope>,
+    /// Beside those of other families, in a directory of its own; then the selector knows no other
+    /// family.
+    pub(super) directory: Option<&'a str>,
 }
 
 impl Describer<'_> {
@@ -58,10 +63,10 @@ impl Describer<'_> {
     }
 
     /// The wheel that packs the SDK tree.
-    pub(super) fn devel(&self, tree: SdkTree) -> Result<WheelPlan> {
+    pub(super) fn devel(&self, tree: SdkTree, share: Share<'_>) -> Result<WheelPlan> {
         let spec = self.catalog.only(Kind::Devel)?;
         let mut members = Members::default();
-        self.add_python(spec, self.restricted.as_ref(), &mut members)?;
+        self.add_python(spec, share.family, &mut members)?;
         let tree = Arc::new(tree);
         let archive = format!("{}/_devel.tar", spec.python).parse()?;
         members.insert(archive, regular(Source::Sdk(Arc::clone(&tree))))?;
@@ -70,19 +75,37 @@ impl Describer<'_> {
             regular(Source::SdkManifest(tree)),
         )?;
         let scripts = spec.scripts(self.platform, |_| false);
-        self.finish(spec, self.restricted.as_ref(), members, &scripts)
+        let mut wheel = self.finish(spec, share.family, members, &scripts)?;
+        wheel.label.directory = share.directory.map(str::to_owned);
+        Ok(wheel)
     }
 
     /// The sdist that selects the others.
-    pub(super) fn selector(&self) -> Result<SdistPlan> {
+    pub(super) fn selector(&self, share: Share<'_>) -> Result<SdistPlan> {
         let spec = self.catalog.only(Kind::Selector)?;
-        let name: DistName = spec.dist_name(self.mode, None).parse()?;
         let texts = self.texts();
+        let own = share.family.filter(|_| share.directory.is_some());
+        let this = own.map(Scope::to_string);
+        let mut info = texts.dist_info(self, spec, this.as_deref());
+        if own.is_some() {
+            info.form = Form::Restricted;
+        }
+        let mut label = self.label(spec, share.family);
+        label.directory = share.directory.map(str::to_owned);
         Ok(SdistPlan {
-            filename: SdistFilename::new(&name, &self.release.version),
-            files: selector::files(&texts.dist_info(self, spec, texts.restricted.as_deref()))?,
-            directory: self.directory.clone(),
+            filename: SdistFilename::new(&label.dist.parse()?, &self.release.version),
+            files: selector::files(&info)?,
+            label,
         })
+    }
+
+    fn label(&self, spec: &PackageSpec, scope: Option<&Scope>) -> Label {
+        Label {
+            package: spec.name.clone(),
+            scope: scope.cloned(),
+            dist: spec.dist_name(self.mode, scope),
+            directory: None,
+        }
     }
 
     /// Adds the Python part of a package, if it has one.
@@ -123,7 +146,8 @@ impl Describer<'_> {
         members: Members,
         scripts: &BTreeMap<String, String>,
     ) -> Result<WheelPlan> {
-        let dist: DistName = spec.dist_name(self.mode, scope).parse()?;
+        let label = self.label(spec, scope);
+        let dist: DistName = label.dist.parse()?;
         let filename = WheelFilename::new(&dist, &self.release.version, &self.tag);
         let scripts: Vec<EntryPoint> = scripts
             .iter()
@@ -143,10 +167,10 @@ impl Describer<'_> {
             .map(|(name, text)| Ok((format!("{directory}/{name}").parse()?, text)))
             .collect::<Result<_>>()?;
         Ok(WheelPlan {
+            label,
             filename,
             members,
             dist_info,
-            directory: self.directory.clone(),
         })
     }
 
@@ -192,7 +216,6 @@ impl Describer<'_> {
             available: all(&self.view.available),
             linux: all(&self.view.linux),
             windows: all(&self.view.windows),
-            restricted: self.restricted.as_ref().map(Scope::to_string),
             libraries: overlaid
                 .map(|dist| platform_package(&dist, self.release))
                 .ok(),
@@ -215,7 +238,6 @@ struct Texts {
     available: Vec<String>,
     linux: Vec<String>,
     windows: Vec<String>,
-    restricted: Option<String>,
     libraries: Option<String>,
 }
 
@@ -226,10 +248,9 @@ impl Texts {
         spec: &'a PackageSpec,
         this: Option<&'a str>,
     ) -> DistInfo<'a> {
-        let form = match (describer.mode, &describer.restricted) {
-            (Mode::Split, _) => Form::Split,
-            (Mode::Legacy, None) => Form::Legacy,
-            (Mode::Legacy, Some(_)) => Form::Restricted,
+        let form = match describer.mode {
+            Mode::Split => Form::Split,
+            Mode::Legacy => Form::Legacy,
         };
         DistInfo {
             version: &self.version,

@@ -7,7 +7,7 @@ use crate::{
     package::{
         claims::{Claims, Reference},
         runtime::{Files, Found, escaping_link},
-        sdk_tree::{SdkEntry, SdkTree},
+        sdk_tree::{SdkEntry, SdkTree, way},
         search,
     },
     relpath::RelPath,
@@ -26,76 +26,75 @@ pub(super) fn tree(
     let mut tree = SdkTree::new(top);
     tree.add("__init__.py".parse()?, SdkEntry::Empty);
     for (path, owned) in files {
-        tree.add(
-            (*path).clone(),
-            entry(path, owned, claims, scope, platform)?,
-        );
+        let path = *path;
+        let entry = match claims.find(path, scope) {
+            _ if owned.file.content == Content::Directory => SdkEntry::Directory,
+            Some(Reference::Alias(library)) => {
+                add_library(library, claims, scope, &mut tree);
+                SdkEntry::Link(way(path, library))
+            }
+            Some(Reference::Shipped { directory }) => shipped(path, directory),
+            None => own(path, owned, platform)?,
+        };
+        tree.add(path.clone(), entry);
     }
     if let Some((above, path)) = tree.contradiction() {
-        let owner = files
-            .get(&above)
-            .map(|owned| owned.artifact.name.to_string());
+        let owner = files.get(&above).map(|owned| &owned.artifact.name);
+        let owner = owner.map(|name| format!(" of artifact `{name}`"));
         bail!(
-            "`{above}` is a directory, because of `{path}`, and no directory in artifact `{}`",
+            "`{above}`{} is no directory, and `{path}` lies below it",
             owner.unwrap_or_default()
         );
     }
     Ok(tree)
 }
 
-fn entry(
-    path: &RelPath,
-    owned: &Owned<'_>,
-    claims: &Claims,
-    scope: Option<&Scope>,
-    platform: Platform,
-) -> Result<SdkEntry> {
-    let content = &owned.file.content;
-    if *content == Content::Directory {
-        return Ok(SdkEntry::Directory);
+/// Adds the library that a name is an alias of: no artifact may have it under its SONAME.
+fn add_library(library: &RelPath, claims: &Claims, scope: Option<&Scope>, tree: &mut SdkTree) {
+    if let Some(Reference::Shipped { directory }) = claims.find(library, scope) {
+        tree.add(library.clone(), shipped(library, directory));
     }
-    match claims.find(path, scope) {
-        Some(Reference::Alias(text)) => return Ok(SdkEntry::Link(text.to_owned())),
-        Some(Reference::Shipped { directory }) => {
-            let up = "../".repeat(path.depth());
-            return Ok(SdkEntry::Shipped(format!("{up}{directory}/{path}")));
-        }
-        None => {}
-    }
-    match content {
-        Content::Link {
-            text,
-            end: LinkEnd::Escapes,
-        } => Err(escaping_link(path, text, owned)),
-        Content::Link { text, .. } => Ok(SdkEntry::Link(text.clone())),
+}
+
+/// The link to a file of another package, which lies beside this one.
+fn shipped(path: &RelPath, directory: &str) -> SdkEntry {
+    let up = "../".repeat(path.depth());
+    SdkEntry::Shipped(format!("{up}{directory}/{path}"))
+}
+
+/// What no other package ships: links as they are, and files.
+fn own(path: &RelPath, owned: &Owned<'_>, platform: Platform) -> Result<SdkEntry> {
+    let source = &owned.file.source;
+    match &owned.file.content {
+        Content::Directory => Ok(SdkEntry::Directory),
         Content::File(facts) => own_file(
             path,
             &Found {
                 owned,
-                source: &owned.file.source,
+                source,
                 facts,
             },
             platform,
         ),
-        Content::Directory => Ok(SdkEntry::Directory),
+        Content::Link { text, end } => match end {
+            LinkEnd::Escapes => Err(escaping_link(path, text, owned)),
+            LinkEnd::Dangling | LinkEnd::Directory | LinkEnd::File { .. } => {
+                Ok(SdkEntry::Link(text.clone()))
+            }
+        },
     }
 }
 
 /// A file of the tree itself keeps its run path, as `DT_RPATH`, so that `LD_LIBRARY_PATH` cannot
 /// come before it.
 fn own_file(path: &RelPath, found: &Found<'_>, platform: Platform) -> Result<SdkEntry> {
-    let elf = found
-        .facts
-        .elf
-        .as_ref()
-        .filter(|_| found.facts.kind.is_loaded());
-    let searched = elf.filter(|elf| platform == Platform::Linux && elf.run_path().is_some());
-    let rpath = searched
-        .filter(|elf| search::is_searched(elf))
-        .map(|elf| search::own(path, elf));
+    let searched = found.loaded().filter(|elf| {
+        platform == Platform::Linux && elf.run_path().is_some() && search::is_searched(elf)
+    });
+    let rpath = searched.map(|elf| search::own(path, elf)).transpose()?;
     Ok(SdkEntry::File {
         origin: found.origin(),
         mode: found.mode(),
-        rpath: rpath.transpose()?,
+        rpath,
     })
 }

@@ -4,7 +4,7 @@
 //! against. Nothing here reads a file.
 
 use std::{
-    collections::{BTreeMap, btree_map},
+    collections::{BTreeMap, BTreeSet, btree_map},
     fmt,
     sync::Arc,
 };
@@ -12,7 +12,11 @@ use std::{
 use crate::{
     elf::Rpath,
     error::{Result, bail},
-    package::{naming::Mode, origin::Origin, sdk_tree::SdkTree},
+    package::{
+        naming::Mode,
+        origin::Origin,
+        sdk_tree::{Line, SdkTree},
+    },
     relpath::RelPath,
     run::Platform,
     target::Scope,
@@ -33,22 +37,34 @@ pub struct BuildPlan {
     pub notes: Vec<String>,
 }
 
+/// Which package of the set a file is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// `core`, `device`, …
+    pub package: String,
+    /// The target or family it is built for.
+    pub scope: Option<Scope>,
+    /// `rocm-sdk-device-gfx942`.
+    pub dist: String,
+    /// The subdirectory of `dist/` it goes to; sets without the kpack split have one per family.
+    pub directory: Option<String>,
+}
+
 /// One wheel: its members, then the texts of its `dist-info`, then RECORD.
 #[derive(Debug)]
 pub struct WheelPlan {
+    pub label: Label,
     pub filename: WheelFilename,
     pub members: Members,
     pub dist_info: Vec<(RelPath, String)>,
-    /// The subdirectory of `dist/` it goes to; sets without the kpack split have one per family.
-    pub directory: Option<String>,
 }
 
 /// One sdist: its files, in the order of the archive.
 #[derive(Debug)]
 pub struct SdistPlan {
+    pub label: Label,
     pub filename: SdistFilename,
     pub files: Vec<(RelPath, Vec<u8>)>,
-    pub directory: Option<String>,
 }
 
 /// A sorted map that notices when a path is claimed twice.
@@ -132,20 +148,77 @@ impl BuildPlan {
 
     /// The names of the files that the build will leave, in the order they are made.
     pub fn file_names(&self) -> impl Iterator<Item = String> + '_ {
-        let wheels = self
-            .wheels
+        let wheels = self.wheels.iter().map(WheelPlan::path);
+        wheels.chain(self.sdists.iter().map(SdistPlan::path))
+    }
+
+    /// Leaves out every package that is not named; what the others hold stays as it is.
+    ///
+    /// A name is that of a package (`core`, and `device` for all of them), of one for a target
+    /// (`device-gfx942`), or what pip calls it (`rocm-sdk-device-gfx942`).
+    pub fn keep(&mut self, names: &[String]) -> Result<()> {
+        let known: BTreeSet<String> = self.labels().flat_map(Label::names).collect();
+        let unknown: Vec<String> = names
             .iter()
-            .map(|wheel| (&wheel.directory, wheel.filename.to_string()));
-        let sdists = self
-            .sdists
-            .iter()
-            .map(|sdist| (&sdist.directory, sdist.filename.to_string()));
-        wheels
-            .chain(sdists)
-            .map(|(directory, name)| match directory {
-                Some(directory) => format!("{directory}/{name}"),
-                None => name,
-            })
+            .filter(|name| !known.contains(*name))
+            .map(|name| format!("`{name}`"))
+            .collect();
+        if !unknown.is_empty() {
+            let known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+            bail!(
+                "no package {} in this set, which has {}",
+                unknown.join(", "),
+                known.join(", ")
+            );
+        }
+        let wanted = |label: &Label| label.names().any(|name| names.contains(&name));
+        self.wheels.retain(|wheel| wanted(&wheel.label));
+        self.sdists.retain(|sdist| wanted(&sdist.label));
+        Ok(())
+    }
+
+    fn labels(&self) -> impl Iterator<Item = &Label> {
+        let wheels = self.wheels.iter().map(|wheel| &wheel.label);
+        wheels.chain(self.sdists.iter().map(|sdist| &sdist.label))
+    }
+}
+
+impl Label {
+    /// Everything that it can be called.
+    fn names(&self) -> impl Iterator<Item = String> + use<> {
+        let (package, scope) = (&self.package, self.scope.as_ref());
+        let narrow = scope.map(|scope| format!("{package}-{}", scope.base()));
+        [Some(package.clone()), Some(self.dist.clone()), narrow]
+            .into_iter()
+            .flatten()
+    }
+
+    fn path(&self, file_name: &impl fmt::Display) -> String {
+        match &self.directory {
+            Some(directory) => format!("{directory}/{file_name}"),
+            None => file_name.to_string(),
+        }
+    }
+}
+
+impl WheelPlan {
+    /// Its path below `dist/`.
+    pub fn path(&self) -> String {
+        self.label.path(&self.filename)
+    }
+}
+
+impl SdistPlan {
+    /// Its path below `dist/`.
+    pub fn path(&self) -> String {
+        self.label.path(&self.filename)
+    }
+}
+
+impl WheelPlan {
+    /// Where RECORD goes: beside the other texts.
+    pub fn record(&self) -> Result<RelPath> {
+        Ok(format!("{}/RECORD", self.filename.dist_info()).parse()?)
     }
 }
 
@@ -155,7 +228,7 @@ impl fmt::Display for BuildPlan {
             writeln!(f, "{wheel}")?;
         }
         for sdist in &self.sdists {
-            writeln!(f, "{}", sdist.filename)?;
+            writeln!(f, "{}", sdist.path())?;
             for (path, text) in &sdist.files {
                 writeln!(f, "  text   {path} ({} bytes)", text.len())?;
             }
@@ -170,18 +243,21 @@ impl fmt::Display for BuildPlan {
 
 impl fmt::Display for WheelPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.filename)?;
+        writeln!(f, "{}", self.path())?;
         for (path, member) in self.members.iter() {
             let mark = match member.mode {
                 wheel::Mode::Executable => "*",
                 wheel::Mode::Regular => "",
             };
+            let path = Line(path.as_str());
             match &member.source {
                 Source::Copy(origin) => writeln!(f, "  copy   {path}{mark} < {}", origin.artifact)?,
                 Source::Relink(origin, rpath) => {
                     writeln!(f, "  relink {path}{mark} < {} [{rpath}]", origin.artifact)?;
                 }
-                Source::Launcher(target) => writeln!(f, "  launch {path}{mark} -> {target}")?,
+                Source::Launcher(target) => {
+                    writeln!(f, "  launch {path}{mark} -> {}", Line(target))?;
+                }
                 Source::Text(text) => writeln!(f, "  text   {path} ({} bytes)", text.len())?,
                 Source::Sdk(tree) => write!(f, "  pack   {path}\n{tree}")?,
                 Source::SdkManifest(_) => writeln!(f, "  count  {path}")?,

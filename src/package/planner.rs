@@ -1,25 +1,32 @@
 //! From the artifacts to the plan of a whole set. Decides; reads nothing, writes nothing.
 
-use std::{collections::BTreeSet, fmt::Display};
+mod check;
+#[cfg(test)]
+mod fixture;
+mod overlay;
+
+use std::collections::BTreeSet;
 
 use crate::{
-    artifact::{self, Artifact, ArtifactName, ArtifactTree, Merged, TreeFile},
-    error::{Context as _, Result, anyhow, ensure, hinted},
+    artifact::{self, Artifact, ArtifactName, ArtifactTree, Content, Merged, TreeFile},
+    error::{Context as _, Result, anyhow, hinted},
     package::{
         catalog::{Catalog, Kind, PackageSpec},
         claims::{Claim, Claims},
-        describe::Describer,
+        describe::{Describer, Share},
         devel, device,
         naming::{Mode, Release, platform_package},
         plan::BuildPlan,
-        runtime::Runtime,
+        runtime::{self, Links, Placing},
         sdk_tree::SdkTree,
         search::SearchPath,
     },
+    relpath::RelPath,
     run::Platform,
-    target::{PlatformView, Scope, Target, missing},
+    target::{PlatformView, Scope, Target},
     wheel::Tag,
 };
+use overlay::Overlay;
 
 /// What is to be built, beyond what the artifacts say.
 #[derive(Clone, Debug)]
@@ -82,18 +89,10 @@ impl<'a> Planner<'a> {
         same: Same<'a>,
     ) -> Result<Self> {
         let core = catalog.core()?.dist_name(request.mode, None);
-        let holder = match request.mode {
-            Mode::Split => catalog.only(Kind::Device)?,
-            Mode::Legacy => catalog.overlaid()?,
-        };
-        let with_code = tree
-            .artifacts
-            .iter()
-            .map(|artifact| &artifact.name)
-            .filter(|name| name.scope != Scope::Generic && holder.takes_kind(name, request.mode));
-        let scopes: BTreeSet<Scope> = with_code.map(|name| name.scope.base()).collect();
+        let scopes = check::scopes_with_code(catalog, tree, request.mode)?;
         let mut plan = BuildPlan::new(&request.release.version, request.mode, request.platform);
         plan.targets = scopes.iter().cloned().collect();
+        plan.notes = check::untaken(catalog, tree).into_iter().collect();
         Ok(Self {
             catalog,
             tree,
@@ -107,48 +106,56 @@ impl<'a> Planner<'a> {
 
     /// One set for all targets: libraries without device code, and device code apart.
     fn split(mut self) -> Result<BuildPlan> {
-        self.check_targets()?;
+        let extra = check::targets(self.request, &self.scopes)?;
+        self.plan.notes.extend(extra);
         let (mut claims, mut absent) = (Claims::default(), Vec::new());
-        for spec in self.specs(Kind::Runtime) {
-            match self.runtime(spec, None)? {
-                Some(claim) => claims.push(claim),
-                None => absent.push(spec.name.clone()),
-            }
-        }
+        let mut overlay = Overlay::new(self.request.on_collision, self.same);
         let below = &self.catalog.overlaid()?.name;
-        ensure!(
-            self.scopes.is_empty() || !absent.contains(below),
-            "device code for {}, and no artifact for package `{below}`, which it is laid over",
-            listed(&self.scopes)
-        );
+        for spec in self.specs(Kind::Runtime) {
+            let Some((claim, merged)) = self.runtime(spec, None)? else {
+                absent.push(spec.name.clone());
+                continue;
+            };
+            if spec.name == *below {
+                overlay.add(&claim, &merged, &mut self.plan.notes)?;
+            }
+            claims.push(claim);
+        }
+        if !self.scopes.is_empty() && absent.contains(below) {
+            return Err(check::nothing_below(below, &self.scopes));
+        }
         let device = self.catalog.only(Kind::Device)?;
         for scope in self.scopes.clone() {
-            claims.push(self.device(device, &scope)?);
-        }
-        if self.scopes.is_empty() {
-            absent.push(device.name.clone());
+            let (claim, merged) = self.device(device, &scope)?;
+            overlay.add(&claim, &merged, &mut self.plan.notes)?;
+            claims.push(claim);
         }
         let describer = self.describer(absent);
-        self.add_selector_and_devel(&describer, &claims, None)?;
+        let tree = self.devel(&claims, None)?;
         self.add_wheels(&describer, claims)?;
+        self.add_devel_and_selector(&describer, tree, Share::default())?;
         Ok(self.plan)
     }
 
     /// One libraries package for each family; with several families, each has a selector and a
     /// devel package of its own.
     fn legacy(mut self) -> Result<BuildPlan> {
+        check::is_legacy(self.catalog, self.tree, &self.scopes)?;
+        if self.request.linux.is_some() || self.request.windows.is_some() {
+            self.note(
+                "the lists of families are for sets with device code apart, and this one has it \
+                 inside: they count for nothing"
+                    .to_owned(),
+            );
+        }
         let (mut claims, mut absent) = (Claims::default(), Vec::new());
         absent.push(self.catalog.only(Kind::Device)?.name.clone());
         for spec in self.specs(Kind::Runtime) {
-            let families: Vec<Option<Scope>> =
-                if spec.dist_template(Mode::Legacy).is_for_one_scope() {
-                    self.scopes.iter().cloned().map(Some).collect()
-                } else {
-                    vec![None]
-                };
+            let families = self.families_of(spec);
             let before = claims.len();
             for family in families {
-                if let Some(claim) = self.runtime(spec, family.as_ref())? {
+                let claim = self.runtime(spec, family.as_ref())?;
+                if let Some((claim, _)) = claim {
                     claims.push(claim);
                 }
             }
@@ -156,48 +163,60 @@ impl<'a> Planner<'a> {
                 absent.push(spec.name.clone());
             }
         }
-        let mut describer = self.describer(absent);
+        let describer = self.describer(absent);
         let several = self.scopes.len() > 1;
         let mut families: Vec<Option<Scope>> = self.scopes.iter().cloned().map(Some).collect();
         if families.is_empty() {
             families.push(None);
         }
-        for family in families {
-            if several {
-                describer.restricted.clone_from(&family);
-                describer.directory = family.as_ref().map(Scope::to_string);
-            }
-            self.add_selector_and_devel(&describer, &claims, family.as_ref())?;
+        let mut trees = Vec::new();
+        for family in &families {
+            trees.push(self.devel(&claims, family.as_ref())?);
         }
-        (describer.restricted, describer.directory) = (None, None);
         self.add_wheels(&describer, claims)?;
+        for (family, tree) in families.iter().zip(trees) {
+            let share = Share {
+                family: family.as_ref(),
+                directory: family.as_ref().filter(|_| several).map(Scope::as_str),
+            };
+            self.add_devel_and_selector(&describer, tree, share)?;
+        }
         Ok(self.plan)
     }
 
-    fn describer(&self, absent: Vec<String>) -> Describer<'a> {
+    /// What a package is built for: each family, or once for all.
+    fn families_of(&mut self, spec: &PackageSpec) -> Vec<Option<Scope>> {
+        if !spec.dist_template(Mode::Legacy).is_for_one_scope() {
+            return vec![None];
+        }
+        if self.scopes.is_empty() {
+            self.plan.notes.push(format!(
+                "no artifact is for a GPU family: package `{}`, which there is one of for each \
+                 family, is left out",
+                spec.name
+            ));
+        }
+        self.scopes.iter().cloned().map(Some).collect()
+    }
+
+    fn describer(&self, mut absent: Vec<String>) -> Describer<'a> {
+        let view = self.view();
+        // Another platform of the same release may have device code where this one has none.
+        if self.request.mode == Mode::Split
+            && view.available.is_empty()
+            && let Ok(device) = self.catalog.only(Kind::Device)
+        {
+            absent.push(device.name.clone());
+        }
         Describer {
             catalog: self.catalog,
             release: &self.request.release,
             mode: self.request.mode,
             platform: self.request.platform,
             tag: self.request.tag.clone(),
-            view: self.view(),
+            view,
             absent,
-            restricted: None,
-            directory: None,
         }
-    }
-
-    fn add_selector_and_devel(
-        &mut self,
-        describer: &Describer<'_>,
-        claims: &Claims,
-        scope: Option<&Scope>,
-    ) -> Result<()> {
-        let tree = self.devel(claims, scope)?;
-        self.plan.sdists.push(describer.selector()?);
-        self.plan.wheels.push(describer.devel(tree)?);
-        Ok(())
     }
 
     fn add_wheels(&mut self, describer: &Describer<'_>, claims: Claims) -> Result<()> {
@@ -205,6 +224,17 @@ impl<'a> Planner<'a> {
             self.plan.notes.append(&mut claim.notes);
             self.plan.wheels.push(describer.wheel(claim)?);
         }
+        Ok(())
+    }
+
+    fn add_devel_and_selector(
+        &mut self,
+        describer: &Describer<'_>,
+        tree: SdkTree,
+        share: Share<'_>,
+    ) -> Result<()> {
+        self.plan.wheels.push(describer.devel(tree, share)?);
+        self.plan.sdists.push(describer.selector(share)?);
         Ok(())
     }
 
@@ -228,86 +258,63 @@ impl<'a> Planner<'a> {
         PlatformView::new(linux, windows, self.scopes.iter().cloned())
     }
 
-    /// Refuses a set that lacks a target it is meant to have.
-    fn check_targets(&mut self) -> Result<()> {
-        let expected = match self.request.platform {
-            Platform::Linux => &self.request.linux,
-            Platform::Windows => &self.request.windows,
-        };
-        let Some(expected) = expected else {
-            return Ok(());
-        };
-        let missing = missing(expected, &self.scopes);
-        if !missing.is_empty() {
-            return Err(hinted(
-                anyhow!(
-                    "no device code for {}: expected {}, found {}",
-                    listed(&missing),
-                    listed(expected),
-                    listed(&self.scopes)
-                ),
-                "fetch the artifacts of these targets, or leave them out of the families of this platform",
-            ));
-        }
-        let promised: BTreeSet<Scope> = expected
-            .iter()
-            .map(|target| Scope::Target(target.base()))
-            .collect();
-        for extra in self.scopes.difference(&promised) {
-            self.plan.notes.push(format!(
-                "device code for `{extra}`, which no family of this platform names"
-            ));
-        }
-        Ok(())
-    }
-
     /// What a runtime package takes; `None` when the artifacts have nothing for it.
-    fn runtime(&mut self, spec: &PackageSpec, scope: Option<&Scope>) -> Result<Option<Claim>> {
+    fn runtime(
+        &mut self,
+        spec: &PackageSpec,
+        scope: Option<&Scope>,
+    ) -> Result<Option<(Claim, Merged<'a>)>> {
+        let dist = spec.dist_name(self.request.mode, scope);
         let selected = self.select(|name| spec.takes(name, self.request.mode, scope));
-        if selected.is_empty() {
-            if spec.required {
-                return Err(hinted(
-                    anyhow!(
-                        "no artifacts for package `{}`, which every set has",
-                        spec.name
-                    ),
-                    format!("look at what `{}` holds", self.tree.directory.display()),
-                ));
-            }
-            self.plan.notes.push(format!(
-                "no artifacts for package `{}`: left out",
-                spec.name
-            ));
-            return Ok(None);
-        }
-        let merged = self.merge(&selected)?;
-        let mut claim = self.claim(spec, &spec.dist_name(self.request.mode, scope), scope);
+        let filter = spec.filter();
+        let merged = self.merge(&selected, |path| filter.accepts(path.as_str()))?;
+        let mut claim = self.claim(spec, &dist, scope);
         claim.artifacts = selected
             .iter()
             .map(|artifact| artifact.name.name.clone())
             .collect();
         let search = SearchPath::new(&self.core, &spec.rpath);
-        let runtime = Runtime {
+        runtime::claim(
             spec,
-            platform: self.request.platform,
-            search: &search,
+            self.placing(&search, Links::Drop),
+            &merged.files,
+            &mut claim,
+        )
+        .with_context(|| format!("plan `{dist}`"))?;
+        if !claim.members.is_empty() {
+            claim.add_empty_module()?;
+            return Ok(Some((claim, merged)));
+        }
+        let why = if selected.is_empty() {
+            "no artifacts"
+        } else {
+            "no files"
         };
-        runtime
-            .claim(&merged.files, &mut claim)
-            .with_context(|| format!("plan package `{}`", spec.name))?;
-        claim.add_empty_module()?;
-        Ok(Some(claim))
+        if spec.required {
+            return Err(hinted(
+                anyhow!("{why} for `{dist}`, which every set has"),
+                format!("look at what `{}` holds", self.tree.directory.display()),
+            ));
+        }
+        self.plan
+            .notes
+            .push(format!("{why} for `{dist}`: it is left out"));
+        Ok(None)
     }
 
-    fn device(&mut self, spec: &PackageSpec, scope: &Scope) -> Result<Claim> {
+    fn device(&mut self, spec: &PackageSpec, scope: &Scope) -> Result<(Claim, Merged<'a>)> {
         let selected = self.select(|name| spec.takes(name, self.request.mode, Some(scope)));
-        let merged = self.merge(&selected)?;
+        let merged = self.merge(&selected, |_| true)?;
         let below = self.catalog.overlaid()?.dist_name(self.request.mode, None);
         let mut claim = self.claim(spec, &below, Some(scope));
         let search = SearchPath::new(&self.core, &spec.rpath);
-        device::claim(&merged.files, self.request.platform, &search, &mut claim)
-            .with_context(|| format!("plan the device package of `{scope}`"))?;
-        Ok(claim)
+        device::claim(
+            self.placing(&search, Links::Refuse),
+            &merged.files,
+            &mut claim,
+        )
+        .with_context(|| format!("plan `{}`", spec.dist_name(self.request.mode, Some(scope))))?;
+        Ok((claim, merged))
     }
 
     fn devel(&mut self, claims: &Claims, scope: Option<&Scope>) -> Result<SdkTree> {
@@ -319,23 +326,35 @@ impl<'a> Planner<'a> {
                 runtime.contains(name.name.as_str()) || spec.takes_besides(&name.name, mode);
             named && !spec.leaves_out(name, mode) && spec.reaches(name, mode, scope)
         });
-        let merged = self.merge(&selected)?;
-        let top = platform_package(&spec.dist_name(mode, scope), &self.request.release);
-        devel::tree(
-            top.parse()?,
-            &merged.files,
-            claims,
-            scope,
-            self.request.platform,
-        )
-        .context("plan package `devel`")
+        let merged = self.merge(&selected, |_| true)?;
+        for (path, owned) in &merged.files {
+            if let Content::File(facts) = &owned.file.content
+                && let Some(damage) = &facts.damage
+                && claims.find(path, scope).is_none()
+            {
+                let artifact = &owned.artifact.name;
+                let note = format!("`{path}` of artifact `{artifact}` ships as it is: {damage}");
+                self.note(note);
+            }
+        }
+        let dist = spec.dist_name(mode, scope);
+        let top = platform_package(&dist, &self.request.release).parse()?;
+        devel::tree(top, &merged.files, claims, scope, self.request.platform)
+            .with_context(|| format!("plan `{dist}`"))
+    }
+
+    fn placing<'b>(&self, search: &'b SearchPath, links: Links) -> Placing<'b> {
+        Placing {
+            platform: self.request.platform,
+            search,
+            links,
+        }
     }
 
     /// An empty claim of a package whose files go where those of the distribution `dist` go.
     fn claim(&self, spec: &PackageSpec, dist: &str, scope: Option<&Scope>) -> Claim {
-        let mut claim = Claim::new(&spec.name, &platform_package(dist, &self.request.release));
-        claim.scope = scope.cloned();
-        claim
+        let directory = platform_package(dist, &self.request.release);
+        Claim::new(spec, &directory, scope)
     }
 
     fn select(&self, wanted: impl Fn(&ArtifactName) -> bool) -> Vec<&'a Artifact> {
@@ -346,34 +365,32 @@ impl<'a> Planner<'a> {
             .collect()
     }
 
-    /// The install tree of some artifacts, in which every path has one owner.
-    fn merge(&mut self, selected: &[&'a Artifact]) -> Result<Merged<'a>> {
+    /// The install tree of some artifacts, in which every path that counts has one owner.
+    fn merge(
+        &mut self,
+        selected: &[&'a Artifact],
+        counts: impl Fn(&RelPath) -> bool,
+    ) -> Result<Merged<'a>> {
         let merged = artifact::merge(selected.iter().copied(), self.same)?;
         for collision in &merged.collisions {
+            if !counts(collision.path) {
+                continue;
+            }
             match self.request.on_collision {
-                OnCollision::Refuse => {
-                    return Err(hinted(
-                        anyhow!("two artifacts for one path: {collision}"),
-                        "build them so that one of them has it; `--on-collision last` takes the last by name",
-                    ));
-                }
-                OnCollision::Last => {
-                    let note = format!("{collision}: the last counts");
-                    if !self.plan.notes.contains(&note) {
-                        self.plan.notes.push(note);
-                    }
-                }
+                OnCollision::Refuse => return Err(check::collision(collision)),
+                OnCollision::Last => self.note(format!("{collision}: the last counts")),
             }
         }
         Ok(merged)
     }
-}
 
-fn listed<T: Display>(items: impl IntoIterator<Item = T>) -> String {
-    let items: Vec<String> = items.into_iter().map(|item| format!("`{item}`")).collect();
-    if items.is_empty() {
-        "none".to_owned()
-    } else {
-        items.join(", ")
+    /// Says something once, however many packages it is true of.
+    fn note(&mut self, note: String) {
+        if !self.plan.notes.contains(&note) {
+            self.plan.notes.push(note);
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

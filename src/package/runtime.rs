@@ -1,10 +1,14 @@
-//! Files as they run: wheels hold no links, so a library keeps only its SONAME, and an executable
-//! behind a link is reached through a launcher. Decides; reads nothing, writes nothing.
+//! Files as they run: wheels hold no links, so a library keeps only its SONAME, and what runs behind
+//! a link is reached through a launcher. Decides; reads nothing, writes nothing.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use crate::{
     artifact::{Content, FileFacts, FileKind, LinkEnd, Owned},
+    elf::Machine,
     error::{Error, Result, anyhow, hinted},
     glob::Glob,
     package::{
@@ -12,6 +16,7 @@ use crate::{
         claims::Claim,
         origin::Origin,
         plan::{Member, Source},
+        sdk_tree::way,
         search::{self, SearchPath},
     },
     relpath::RelPath,
@@ -23,26 +28,39 @@ use crate::{
 pub(super) type Files<'a> = BTreeMap<&'a RelPath, Owned<'a>>;
 
 /// A file with its bytes, wherever the link to it stands.
+#[derive(Clone, Copy)]
 pub(super) struct Found<'a> {
     pub(super) owned: &'a Owned<'a>,
     pub(super) source: &'a Path,
     pub(super) facts: &'a FileFacts,
 }
 
-/// How the files of one runtime package are placed.
-pub(super) struct Runtime<'a> {
-    pub(super) spec: &'a PackageSpec,
+/// How files are placed where they run.
+#[derive(Clone, Copy)]
+pub(super) struct Placing<'a> {
     pub(super) platform: Platform,
     pub(super) search: &'a SearchPath,
+    pub(super) links: Links,
+}
+
+/// What becomes of links to directories and to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Links {
+    /// Another package may have what they mean; the devel tree keeps them.
+    Drop,
+    /// Nobody would ever miss them until run time.
+    Refuse,
 }
 
 /// What becomes of one path.
 enum Fate {
     /// It ships, with these bytes.
     Ships(Member),
+    /// A launcher for what is at `place`; if that does not ship, these bytes.
+    Launches { place: RelPath, instead: Member },
     /// It is one more name of the library at `place`, which loaders know by its SONAME.
     Names {
-        soname: String,
+        soname: RelPath,
         place: RelPath,
         library: Member,
     },
@@ -50,95 +68,126 @@ enum Fate {
     Left,
 }
 
-/// A path that is not shipped because its library goes by its SONAME.
-struct Name {
-    path: RelPath,
-    soname: String,
-    place: RelPath,
-    library: Member,
+/// What waits until it is known which paths ship.
+#[derive(Default)]
+struct Waiting {
+    launchers: Vec<(RelPath, RelPath, Member)>,
+    names: Vec<(RelPath, RelPath, RelPath, Member)>,
 }
 
-impl Runtime<'_> {
-    /// Decides for every path of the package.
-    pub(super) fn claim(&self, files: &Files<'_>, claim: &mut Claim) -> Result<()> {
-        let filter = self.spec.filter();
-        let mut names = Vec::new();
-        for (path, file) in files
-            .iter()
-            .filter(|(path, _)| filter.accepts(path.as_str()))
-        {
-            match self.fate(path, file)? {
-                Fate::Ships(member) => claim.members.insert((*path).clone(), member)?,
+/// Decides for every path of a runtime package.
+pub(super) fn claim(
+    spec: &PackageSpec,
+    placing: Placing<'_>,
+    files: &Files<'_>,
+    claim: &mut Claim,
+) -> Result<()> {
+    let filter = spec.filter();
+    let accepted: Files<'_> = files
+        .iter()
+        .filter(|(path, _)| filter.accepts(path.as_str()))
+        .map(|(path, owned)| (*path, *owned))
+        .collect();
+    placing.place(&accepted, claim)?;
+    for pattern in &spec.also_without_version {
+        add_shorter_names(pattern, claim)?;
+    }
+    placing.add_commands(&spec.also_as, &accepted, claim)
+}
+
+impl Placing<'_> {
+    /// Takes every path.
+    pub(super) fn place(&self, files: &Files<'_>, claim: &mut Claim) -> Result<()> {
+        let mut waiting = Waiting::default();
+        for (path, owned) in files {
+            let path = (*path).clone();
+            match self.fate(&path, owned)? {
+                Fate::Ships(member) => claim.members.insert(path, member)?,
+                Fate::Launches { place, instead } => {
+                    waiting.launchers.push((path, place, instead));
+                }
                 Fate::Names {
                     soname,
                     place,
                     library,
-                } => {
-                    names.push(Name {
-                        path: (*path).clone(),
-                        soname,
-                        place,
-                        library,
-                    });
-                }
+                } => waiting.names.push((path, soname, place, library)),
                 Fate::Left => {}
             }
         }
-        for name in names {
-            settle(name, claim)?;
+        for (path, place, instead) in waiting.launchers {
+            let member = if claim.members.contains(&place) {
+                launcher(&path, &place)
+            } else {
+                instead
+            };
+            claim.members.insert(path, member)?;
         }
-        for pattern in &self.spec.also_without_last_suffix {
-            add_shorter_names(pattern, claim)?;
+        for (path, soname, place, library) in waiting.names {
+            settle(path, &soname, &place, library, claim)?;
         }
-        self.add_commands(files, claim)
+        self.remark(files, claim);
+        Ok(())
     }
 
     fn fate(&self, path: &RelPath, owned: &Owned<'_>) -> Result<Fate> {
         let file = owned.file;
         match &file.content {
             Content::Directory => Ok(Fate::Left),
-            Content::File(facts) => self.fate_of_file(
-                path,
-                path,
-                &Found {
-                    owned,
-                    source: &file.source,
-                    facts,
-                },
-            ),
-            Content::Link { text, end } => match end {
-                LinkEnd::Dangling | LinkEnd::Directory => Ok(Fate::Left),
-                LinkEnd::Escapes => Err(escaping_link(path, text, owned)),
-                LinkEnd::File { facts, .. } if self.kind(facts) == FileKind::Executable => {
-                    Ok(Fate::Ships(Member {
-                        mode: wheel::Mode::Executable,
-                        source: Source::Launcher(text.clone()),
-                    }))
-                }
-                LinkEnd::File {
-                    path: place,
-                    source,
-                    facts,
-                } => self.fate_of_file(
+            Content::File(facts) => {
+                let source = &file.source;
+                self.fate_of_file(
                     path,
-                    place,
-                    &Found {
+                    path,
+                    Found {
                         owned,
                         source,
                         facts,
                     },
-                ),
+                )
+            }
+            Content::Link { text, end } => match end {
+                LinkEnd::Escapes => Err(escaping_link(path, text, owned)),
+                LinkEnd::Dangling if self.links == Links::Refuse => {
+                    Err(useless_link(path, text, owned, "to nothing"))
+                }
+                LinkEnd::Directory if self.links == Links::Refuse => {
+                    Err(useless_link(path, text, owned, "to a directory"))
+                }
+                LinkEnd::Dangling | LinkEnd::Directory => Ok(Fate::Left),
+                LinkEnd::File {
+                    path: place,
+                    source,
+                    facts,
+                } => {
+                    let found = Found {
+                        owned,
+                        source,
+                        facts,
+                    };
+                    if self.is_run(facts) {
+                        return Ok(Fate::Launches {
+                            place: place.clone(),
+                            instead: self.member(path, found)?,
+                        });
+                    }
+                    self.fate_of_file(path, place, found)
+                }
             },
         }
     }
 
     /// `place` is where the bytes are; `path` is the name they are asked for by.
-    fn fate_of_file(&self, path: &RelPath, place: &RelPath, found: &Found<'_>) -> Result<Fate> {
-        let library = self.kind(found.facts) == FileKind::SharedObject;
-        let elf = found.facts.elf.as_ref().filter(|_| library);
-        match elf.and_then(|elf| elf.soname.as_ref()) {
-            Some(soname) if !soname.is_empty() && soname != path.file_name() => Ok(Fate::Names {
-                soname: soname.clone(),
+    fn fate_of_file(&self, path: &RelPath, place: &RelPath, found: Found<'_>) -> Result<Fate> {
+        let elf = found.facts.elf.as_ref();
+        let library = elf.filter(|_| self.kind(found.facts) == FileKind::SharedObject);
+        let soname = library.and_then(|elf| elf.soname.as_deref());
+        // A SONAME that is no file name is one that no loader ever looks up in a directory.
+        let soname = soname
+            .and_then(|soname| soname.parse::<RelPath>().ok())
+            .filter(|soname| soname.depth() == 1);
+        match soname {
+            Some(soname) if soname.as_str() != path.file_name() => Ok(Fate::Names {
+                soname,
                 place: place.clone(),
                 library: self.member(place, found)?,
             }),
@@ -154,55 +203,91 @@ impl Runtime<'_> {
         }
     }
 
-    fn member(&self, path: &RelPath, found: &Found<'_>) -> Result<Member> {
-        found.member(path, self.platform, self.search)
+    /// Whether it can be run by its path, so that a launcher can stand for it.
+    ///
+    /// A script that is copied instead would look for its neighbours in the wrong place.
+    fn is_run(&self, facts: &FileFacts) -> bool {
+        facts.mode.executable && matches!(self.kind(facts), FileKind::Executable | FileKind::Script)
+    }
+
+    /// The member for the file at a path: as it is, or with the run path that the place needs.
+    fn member(&self, path: &RelPath, found: Found<'_>) -> Result<Member> {
+        let linux = self.platform == Platform::Linux;
+        if let Some(damage) = found.facts.damage.as_ref().filter(|_| linux) {
+            return Err(hinted(
+                anyhow!(
+                    "`{path}` of artifact `{}`: {damage}",
+                    found.owned.artifact.name
+                ),
+                "fetch the artifact again; if it was built like this, leave the file out with \
+                 `exclude` in a `--packages-file`",
+            ));
+        }
+        let source = match found
+            .loaded()
+            .filter(|elf| linux && search::is_searched(elf))
+        {
+            Some(elf) => Source::Relink(found.origin(), self.search.extend(path, elf)?),
+            None => Source::Copy(found.origin()),
+        };
+        Ok(Member {
+            mode: found.mode(),
+            source,
+        })
     }
 
     /// Commands whose file is there under another name only.
-    fn add_commands(&self, files: &Files<'_>, claim: &mut Claim) -> Result<()> {
-        for (command, target) in &self.spec.also_as {
-            let Some(owned) = files.get(target) else {
+    fn add_commands(
+        &self,
+        commands: &BTreeMap<RelPath, RelPath>,
+        files: &Files<'_>,
+        claim: &mut Claim,
+    ) -> Result<()> {
+        for (command, target) in commands {
+            let Some(Content::File(facts)) = files.get(target).map(|owned| &owned.file.content)
+            else {
                 continue;
             };
-            if let Content::File(facts) = &owned.file.content
-                && !claim.members.contains(command)
-            {
-                let found = Found {
-                    owned,
-                    source: &owned.file.source,
-                    facts,
-                };
+            if self.is_run(facts) && !claim.members.contains(command) {
                 claim
                     .members
-                    .insert(command.clone(), self.member(command, &found)?)?;
+                    .insert(command.clone(), launcher(command, target))?;
             }
         }
         Ok(())
     }
+
+    /// Says what a reader of the files would not expect.
+    fn remark(&self, files: &Files<'_>, claim: &mut Claim) {
+        let own = || {
+            files
+                .iter()
+                .filter_map(|(path, owned)| match &owned.file.content {
+                    Content::File(facts) => Some((*path, facts)),
+                    _ => None,
+                })
+        };
+        let foreign = own().filter(|(_, facts)| {
+            let machine = facts.elf.as_ref().map(|elf| elf.machine);
+            self.kind(facts).is_loaded() && matches!(machine, Some(Machine::Other(_)))
+        });
+        let what = "is for another machine than x86-64, and ships as it is";
+        claim
+            .notes
+            .extend(counted(foreign.map(|(path, _)| path), what));
+        let setuid = own().filter(|(_, facts)| facts.mode.setuid);
+        let what = "ran as its owner or group, and will run as its user";
+        claim
+            .notes
+            .extend(counted(setuid.map(|(path, _)| path), what));
+    }
 }
 
-impl Found<'_> {
-    /// The member for the file at a path: as it is, or with the run path that the place needs.
-    pub(super) fn member(
-        &self,
-        path: &RelPath,
-        platform: Platform,
-        search: &SearchPath,
-    ) -> Result<Member> {
-        let elf = self
-            .facts
-            .elf
-            .as_ref()
-            .filter(|_| self.facts.kind.is_loaded());
-        let searched = elf.filter(|elf| platform == Platform::Linux && search::is_searched(elf));
-        let source = match searched {
-            Some(elf) => Source::Relink(self.origin(), search.extend(path, elf)?),
-            None => Source::Copy(self.origin()),
-        };
-        Ok(Member {
-            mode: self.mode(),
-            source,
-        })
+impl<'a> Found<'a> {
+    /// The facts of a file that a loader may come by.
+    pub(super) fn loaded(&self) -> Option<&'a crate::elf::Facts> {
+        let elf = self.facts.elf.as_deref();
+        elf.filter(|_| self.facts.kind.is_loaded())
     }
 
     pub(super) fn origin(&self) -> Origin {
@@ -213,6 +298,7 @@ impl Found<'_> {
         }
     }
 
+    /// What a wheel can say of a mode: whether it can be run.
     pub(super) fn mode(&self) -> wheel::Mode {
         if self.facts.mode.executable {
             wheel::Mode::Executable
@@ -232,28 +318,43 @@ pub(super) fn escaping_link(path: &RelPath, text: &str, owned: &Owned<'_>) -> Er
     )
 }
 
+fn useless_link(path: &RelPath, text: &str, owned: &Owned<'_>, to: &str) -> Error {
+    hinted(
+        anyhow!(
+            "link `{path}` of artifact `{}` leads {to}: `{text}`",
+            owned.artifact.name
+        ),
+        "a device package holds files only: ship the file itself, or leave the link out",
+    )
+}
+
+fn launcher(path: &RelPath, place: &RelPath) -> Member {
+    Member {
+        mode: wheel::Mode::Executable,
+        source: Source::Launcher(way(path, place)),
+    }
+}
+
 /// Remembers a name of a library as an alias of its SONAME; ships the library if nothing else does.
 ///
 /// A build that installs `libx.so.1.2` without the link `libx.so.1` still means programs to find
 /// `libx.so.1`.
-fn settle(name: Name, claim: &mut Claim) -> Result<()> {
-    let Name {
-        path,
-        soname,
-        place,
-        library,
-    } = name;
-    let beside = |path: &RelPath| -> Result<RelPath> {
-        Ok(match path.parent() {
-            Some(directory) => directory.join(&soname.parse()?),
-            None => soname.parse()?,
-        })
+fn settle(
+    path: RelPath,
+    soname: &RelPath,
+    place: &RelPath,
+    library: Member,
+    claim: &mut Claim,
+) -> Result<()> {
+    let beside = |path: &RelPath| match path.parent() {
+        Some(directory) => directory.join(soname),
+        None => soname.clone(),
     };
-    let (near_name, near_library) = (beside(&path)?, beside(&place)?);
+    let near_name = beside(&path);
     let shipped = if claim.members.contains(&near_name) {
         near_name
     } else {
-        near_library
+        beside(place)
     };
     if !claim.members.contains(&shipped) {
         claim.notes.push(format!(
@@ -262,29 +363,13 @@ fn settle(name: Name, claim: &mut Claim) -> Result<()> {
         claim.members.insert(shipped.clone(), library)?;
     }
     if shipped != path {
-        claim.aliases.insert(path.clone(), way(&path, &shipped));
+        claim.aliases.insert(path, shipped);
     }
     Ok(())
 }
 
-/// The link text that leads from one file's directory to another file.
-fn way(from: &RelPath, to: &RelPath) -> String {
-    let from: Vec<&str> = from.components().collect();
-    let to: Vec<&str> = to.components().collect();
-    let above = from.len().saturating_sub(1);
-    let shared = from[..above]
-        .iter()
-        .zip(&to)
-        .take_while(|(a, b)| a == b)
-        .count();
-    let shared = shared.min(to.len().saturating_sub(1));
-    let up = std::iter::repeat_n("..", above - shared);
-    up.chain(to[shared..].iter().copied())
-        .collect::<Vec<_>>()
-        .join("/")
-}
-
-/// `librocprof-sys.so.1` also as `librocprof-sys.so`, unless that is there.
+/// `librocprof-sys.so.1.2` also as `librocprof-sys.so.1` and `librocprof-sys.so`, unless these are
+/// there.
 fn add_shorter_names(pattern: &Glob, claim: &mut Claim) -> Result<()> {
     let matching = claim
         .members
@@ -292,10 +377,12 @@ fn add_shorter_names(pattern: &Glob, claim: &mut Claim) -> Result<()> {
         .filter(|(path, _)| pattern.matches(path.as_str()));
     let mut shorter = BTreeMap::new();
     for (path, member) in matching {
-        if let Some((name, _)) = path.as_str().rsplit_once('.') {
+        let mut name = path.as_str();
+        while let Some((rest, _)) = name.rsplit_once('.').filter(|(_, last)| *last != "so") {
             shorter
-                .entry(name.parse::<RelPath>()?)
+                .entry(rest.parse::<RelPath>()?)
                 .or_insert_with(|| member.clone());
+            name = rest;
         }
     }
     for (path, member) in shorter {
@@ -305,4 +392,14 @@ fn add_shorter_names(pattern: &Glob, claim: &mut Claim) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// `` `a` and 2 more: each … ``
+fn counted<'a>(paths: impl Iterator<Item = &'a RelPath>, what: &str) -> Option<String> {
+    let paths: BTreeSet<&RelPath> = paths.collect();
+    let first = paths.first()?;
+    Some(match paths.len() {
+        1 => format!("`{first}` {what}"),
+        several => format!("`{first}` {what}; so it is with {} more", several - 1),
+    })
 }

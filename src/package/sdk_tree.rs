@@ -90,6 +90,18 @@ impl SdkTree {
     }
 }
 
+/// The link text that leads from one path of a tree to another.
+pub(super) fn way(from: &RelPath, to: &RelPath) -> String {
+    let (from, to): (Vec<&str>, Vec<&str>) =
+        (from.components().collect(), to.components().collect());
+    let shared = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
+    // The file name itself is never shared, even if one path goes on below the other.
+    let shared = shared.min(from.len() - 1).min(to.len() - 1);
+    let up = std::iter::repeat_n("..", from.len() - 1 - shared);
+    let text: Vec<&str> = up.chain(to.into_iter().skip(shared)).collect();
+    text.join("/")
+}
+
 impl SdkEntry {
     fn turn(&self) -> u8 {
         match self {
@@ -104,28 +116,95 @@ impl SdkEntry {
 impl fmt::Display for SdkTree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (path, entry) in self.ordered() {
+            let path = Line(path.as_str());
             match entry {
                 SdkEntry::Directory => writeln!(f, "    mkdir  {path}")?,
                 SdkEntry::Empty => writeln!(f, "    empty  {path}")?,
-                SdkEntry::File {
-                    origin,
-                    rpath: None,
-                    ..
-                } => {
-                    writeln!(f, "    copy   {path} < {}", origin.artifact)?;
-                }
-                SdkEntry::File {
-                    origin,
-                    rpath: Some(rpath),
-                    ..
-                } => {
-                    writeln!(f, "    relink {path} < {} [{rpath}]", origin.artifact)?;
-                }
+                SdkEntry::File { origin, rpath, .. } => match rpath {
+                    None => writeln!(f, "    copy   {path} < {}", origin.artifact)?,
+                    Some(rpath) => {
+                        writeln!(f, "    relink {path} < {} [{rpath}]", origin.artifact)?;
+                    }
+                },
                 SdkEntry::Shipped(text) | SdkEntry::Link(text) => {
-                    writeln!(f, "    link   {path} -> {text}")?;
+                    writeln!(f, "    link   {path} -> {}", Line(text))?;
                 }
             }
         }
         Ok(())
+    }
+}
+
+/// A name on one line, whatever is in it.
+pub(super) struct Line<'a>(pub(super) &'a str);
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.chars().any(char::is_control) {
+            write!(f, "{:?}", self.0)
+        } else {
+            f.write_str(self.0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_way_goes_up_as_far_as_it_must_and_no_further() {
+        let way = |from: &str, to: &str| way(&from.parse().unwrap(), &to.parse().unwrap());
+        assert_eq!(way("lib/libx.so", "lib/libx.so.1"), "libx.so.1");
+        assert_eq!(way("lib/libx.so", "lib/sub/libx.so.1"), "sub/libx.so.1");
+        assert_eq!(way("lib/sub/libx.so", "lib/libx.so.1"), "../libx.so.1");
+        assert_eq!(way("bin/x", "libexec/x/bin/x"), "../libexec/x/bin/x");
+        assert_eq!(way("x", "y"), "y");
+        assert_eq!(way("a", "a/b"), "a/b");
+        assert_eq!(way("a/b", "a"), "../a");
+    }
+
+    fn path() -> impl Strategy<Value = RelPath> {
+        "[ab](/[ab]){0,4}".prop_map(|text| text.parse().unwrap())
+    }
+
+    proptest! {
+        #[test]
+        fn the_way_always_arrives(from in path(), to in path()) {
+            prop_assert_eq!(from.resolve_link(&way(&from, &to)), Some(to));
+        }
+
+        #[test]
+        fn a_directory_comes_before_what_is_in_it_and_files_before_links(
+            paths in proptest::collection::btree_map(path(), 0..3_u8, 1..20)
+        ) {
+            let mut tree = SdkTree::new("_top".parse().unwrap());
+            tree.add("__init__.py".parse().unwrap(), SdkEntry::Empty);
+            for (path, kind) in paths {
+                let (name, entry) = match kind {
+                    0 => ("d", SdkEntry::Directory),
+                    1 => ("l", SdkEntry::Link("x".to_owned())),
+                    _ => ("s", SdkEntry::Shipped("../x".to_owned())),
+                };
+                tree.add(path.join(&name.parse().unwrap()), entry);
+            }
+            let ordered = tree.ordered();
+            prop_assert_eq!(ordered[0].0.as_str(), "__init__.py");
+            prop_assert_eq!(ordered.len(), tree.entries.len());
+            let place = |path: &RelPath| ordered.iter().position(|(other, _)| *other == path);
+            for (at, (path, entry)) in ordered.iter().enumerate() {
+                for above in path.ancestors() {
+                    prop_assert!(place(&above).unwrap() < at, "{} before {}", path, above);
+                }
+                if let SdkEntry::Link(_) = entry {
+                    let later = &ordered[at..];
+                    let beside = later.iter().find(|(other, entry)| {
+                        other.parent() == path.parent() && matches!(entry, SdkEntry::Shipped(_))
+                    });
+                    prop_assert!(beside.is_none(), "{} after the link {}", beside.unwrap().0, path);
+                }
+            }
+        }
     }
 }

@@ -61,7 +61,7 @@ mod tests {
         elf::read(&library.build()).unwrap().unwrap()
     }
 
-    fn way(path: &str, library: SharedObject) -> String {
+    fn way(path: &str, library: &SharedObject) -> String {
         let search = SearchPath::new(
             "_rocm_sdk_core",
             &[
@@ -70,7 +70,7 @@ mod tests {
             ],
         );
         search
-            .extend(&path.parse().unwrap(), &facts(&library))
+            .extend(&path.parse().unwrap(), &facts(library))
             .unwrap()
             .to_string()
     }
@@ -79,11 +79,11 @@ mod tests {
     fn the_way_to_the_core_package_starts_at_the_depth_of_the_file() {
         let library = || SharedObject::new("libx.so.1").runpath("$ORIGIN");
         insta::assert_snapshot!(
-            way("lib/libx.so.1", library()),
+            way("lib/libx.so.1", &library()),
             @"$ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib"
         );
         insta::assert_snapshot!(
-            way("libx.so.1", library()),
+            way("libx.so.1", &library()),
             @"$ORIGIN:$ORIGIN/../_rocm_sdk_core/lib:$ORIGIN/../_rocm_sdk_core/lib/rocm_sysdeps/lib"
         );
     }
@@ -92,7 +92,7 @@ mod tests {
     fn what_is_there_already_is_not_said_twice() {
         let library = SharedObject::new("libx.so.1").rpath("$ORIGIN/../../_rocm_sdk_core/lib:/b");
         insta::assert_snapshot!(
-            way("lib/libx.so.1", library),
+            way("lib/libx.so.1", &library),
             @"$ORIGIN/../../_rocm_sdk_core/lib:/b:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib"
         );
     }

@@ -74,8 +74,8 @@ pub fn pkg_info(info: &DistInfo<'_>) -> String {
          License-Expression: MIT\n\
          Requires-Python: >=3.10\n\
          Description-Content-Type: text/markdown\n\
-         Dynamic: provides-extra\n\
-         Dynamic: requires-dist\n",
+         Dynamic: Provides-Extra\n\
+         Dynamic: Requires-Dist\n",
         info.version
     );
     for pin in requires(info) {
@@ -113,10 +113,12 @@ pub fn extras(info: &DistInfo<'_>) -> Vec<Extra> {
         };
         extras.push((package.logical.to_owned(), requirements));
     }
-    for package in packages
+    // Device packages have them even for a single target, so that one command fits every set.
+    let several = |p: &&ExtraPackage| targets.len() > 1 || p.logical == "device";
+    let each = packages
         .iter()
-        .filter(|p| p.per_target && targets.len() > 1)
-    {
+        .filter(|p| p.per_target && !targets.is_empty());
+    for package in each.filter(several) {
         let all: Vec<Requirement> = targets
             .iter()
             .map(|target| package.requirement(info, Some(target), marker(info, target)))

@@ -12,13 +12,13 @@ use std::{
     thread,
 };
 
-use crate::error::{Error, No, Result, Stop, causes, hinted, hints, message};
+use crate::error::{Error, Exit, No, Result, Stop, anyhow, causes, hinted, hints, message};
 
 /// Does `work` for each item, at most so many at once, and tells of each that is done as soon as it
 /// is, on the thread of the caller.
 ///
 /// A failure does not keep the others from being done. A single one is the answer itself, with its
-/// causes and hints; several are one `No` with a line for each, and with the hints of all.
+/// causes and hints; several are one error with a line for each, and with the hints of all.
 pub fn each<I: Sync, T: Send>(
     items: &[I],
     at_once: NonZeroUsize,
@@ -60,13 +60,19 @@ pub fn each<I: Sync, T: Send>(
 }
 
 fn together(failed: &[(usize, Error)], tried: usize) -> Error {
-    let mut text = format!("{} of {tried} transfers failed", failed.len());
+    let mut text = format!("{} of {tried} failed", failed.len());
     for (_, error) in failed {
         text.push_str("\n  ");
         text.push_str(&line(error));
     }
     let advice: BTreeSet<String> = failed.iter().flat_map(|(_, error)| hints(error)).collect();
-    advice.into_iter().fold(Error::new(No(text)), hinted)
+    let is_no = failed.iter().any(|(_, error)| Exit::of(error) == Exit::No);
+    let error = if is_no {
+        Error::new(No(text))
+    } else {
+        anyhow!(text)
+    };
+    advice.into_iter().fold(error, hinted)
 }
 
 /// An error and its causes in one line.
@@ -84,7 +90,7 @@ mod tests {
     use std::sync::{Barrier, Mutex};
 
     use super::*;
-    use crate::error::{Context as _, Exit, Hint as _, anyhow, render};
+    use crate::error::{Context as _, Hint as _, render};
 
     const TWO: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 
@@ -141,7 +147,7 @@ mod tests {
         done.sort_unstable();
         assert_eq!(done, [1, 3]);
         insta::assert_snapshot!(render(&failed.unwrap_err()), @"
-        error: 2 of 4 transfers failed
+        error: 2 of 4 failed
           put `0`: access denied
           put `2`: access denied
 

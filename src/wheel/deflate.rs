@@ -145,29 +145,26 @@ impl Deflater {
         if !self.shrinks(bytes) {
             return Packed::Plain;
         }
-        // Two halves, because the outlines of two streams cost less than that of one.
-        let halves = bytes.split_at(bytes.len() / 2);
         let room = room(&mut self.scratch, bytes.len());
-        let Ok(first) = self.compressor.deflate_compress(halves.0, room) else {
+        let mut ends = [0; 4];
+        for (index, part) in thirds(bytes).into_iter().enumerate() {
+            let start = ends[index];
+            match self.compressor.deflate_compress(part, &mut room[start..]) {
+                Ok(len) => ends[index + 1] = start + len,
+                Err(_) => return Packed::Plain,
+            }
+        }
+        let streams = [0, 1, 2].map(|index| &self.scratch[ends[index]..ends[index + 1]]);
+        let Some(outlines) = outlines(streams) else {
             return Packed::Plain;
         };
-        let Ok(second) = self
-            .compressor
-            .deflate_compress(halves.1, &mut room[first..])
-        else {
-            return Packed::Plain;
-        };
-        let streams = self.scratch[..first + second].split_at(first);
-        let Some(outlines) = outlines([streams.0, streams.1]) else {
-            return Packed::Plain;
-        };
-        let mut packed = Vec::with_capacity(first + second + 2 * MARKER.len());
-        packed.extend_from_slice(streams.0);
-        leave_open(&mut packed, 0, outlines[0]);
-        let start = packed.len();
-        packed.extend_from_slice(streams.1);
-        if place == Place::Inner {
-            leave_open(&mut packed, start, outlines[1]);
+        let mut packed = Vec::with_capacity(ends[3] + 3 * (1 + MARKER.len()));
+        for (index, (stream, outline)) in streams.into_iter().zip(outlines).enumerate() {
+            let start = packed.len();
+            packed.extend_from_slice(stream);
+            if index < 2 || place == Place::Inner {
+                leave_open(&mut packed, start, outline);
+            }
         }
         if packed.len() < bytes.len() {
             Packed::Deflated(packed)
@@ -197,6 +194,13 @@ impl Deflater {
     }
 }
 
+/// Parts of a block. The outlines of three streams cost a third of what each would by itself.
+fn thirds(bytes: &[u8]) -> [&[u8]; 3] {
+    let (first, rest) = bytes.split_at(bytes.len() / 3);
+    let (second, third) = rest.split_at(rest.len() / 2);
+    [first, second, third]
+}
+
 /// Room for less than the bytes are: a saving of 3 % is the least that inflating is worth.
 fn room(scratch: &mut Vec<u8>, len: usize) -> &mut [u8] {
     let room = len - len.div_ceil(32);
@@ -208,7 +212,7 @@ fn room(scratch: &mut Vec<u8>, len: usize) -> &mut [u8] {
 
 /// One sample is taken out of each stride.
 const STRIDE: usize = 512 << 10;
-const SAMPLE: usize = 8 << 10;
+const SAMPLE: usize = 4 << 10;
 
 /// An empty stored block without its three header bits: what brings a stream to a whole byte.
 const MARKER: [u8; 4] = [0, 0, 0xFF, 0xFF];

@@ -7,9 +7,12 @@ pub mod filename;
 pub mod headers;
 pub mod metadata;
 pub mod name;
+pub mod reader;
 pub mod record;
 #[cfg(test)]
 pub(crate) mod sparse;
+#[cfg(test)]
+pub(crate) mod specimen;
 pub mod tag;
 pub mod writer;
 
@@ -19,6 +22,7 @@ pub use filename::{SdistFilename, WheelFilename};
 pub use headers::Line;
 pub use metadata::Metadata;
 pub use name::DistName;
+pub use reader::{Fault, WheelError, WheelReader};
 pub use record::Record;
 pub use tag::Tag;
 pub use writer::{Member, Method, Mode, Timestamp, ZipWriter};

@@ -62,11 +62,15 @@ fn help_is_data() {
     Usage: rocwheel [OPTIONS] <COMMAND>
 
     Commands:
-      fetch    Fetch the artifacts of a run
-      index    Write the index of a directory of packages
-      upload   Publish a package set and its index where its run keeps them
-      summary  Say what was built and how to install it
-      help     Print this message or the help of the given subcommand(s)
+      pipeline  Take a set of artifacts to packages that pip and uv install
+      build     Make the packages of a set from the artifacts of a run
+      fetch     Fetch the artifacts of a run
+      index     Write the index of a directory of packages
+      upload    Publish a package set and its index where its run keeps them
+      summary   Say what was built and how to install it
+      split     Split fat artifacts into a part for every host and one for each target
+      kpack     Look into files with device code
+      help      Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help (see more with '--help')

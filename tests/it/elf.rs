@@ -1,10 +1,11 @@
 //! ELF files against the judges of this machine: its dynamic loader, its linkers, its tools.
 
-mod compiled;
+pub(crate) mod compiled;
 mod cost;
 mod kpack;
 mod layouts;
 mod linkers;
 mod load;
 mod mutated;
+mod real;
 mod written;

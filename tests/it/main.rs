@@ -3,11 +3,14 @@
 
 mod architecture;
 mod cli;
+mod docs;
 mod elf;
 mod fetch;
 mod github;
 mod judges;
+mod kpack;
 mod launcher;
+mod pipeline;
 mod publish;
 mod python;
 mod s3;

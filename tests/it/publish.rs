@@ -1,6 +1,7 @@
 //! Index, upload and summary, seen by the installers that they are for.
 
 mod attack;
+mod faults;
 mod install;
 mod memory;
 pub(crate) mod packages;

@@ -60,30 +60,49 @@ fn the_python_is_typed_on_both_platforms_and_every_version() {
 fn the_python_passes_its_tests_on_every_python_here() {
     let sdists = place("sdists");
     write_sdists(&sdists);
+    let sample = place("sample");
+    succeed(
+        Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+            .args([
+                "pipeline",
+                "--sample",
+                "--version",
+                "10.1.0",
+                "--output-dir",
+            ])
+            .arg(&sample),
+    );
     let pythons = pythons();
     assert!(
         !pythons.is_empty(),
         "no Python from 3.10 on with `venv`: install `python3-venv`"
     );
-    for (version, python) in &pythons {
-        let environment = environment(version, python);
+    let newest = pythons.keys().next_back();
+    for (minor, python) in &pythons {
+        let environment = environment(*minor, python);
         say(&format!(
-            "testing with Python {version}: {}",
+            "testing with Python 3.{minor}: {}",
             python.display()
         ));
+        let tests = if Some(minor) == newest {
+            "slow or not slow"
+        } else {
+            "not slow"
+        };
         succeed(
             Command::new(environment.join("bin/python"))
-                .args(["-B", "-m", "pytest", "--numprocesses", "2"])
+                .args(["-B", "-m", "pytest", "--numprocesses", "2", "-m", tests])
                 .arg("--rootdir")
                 .arg(TESTS)
                 .arg(TESTS)
-                .env("ROCWHEEL_SDISTS", &sdists),
+                .env("ROCWHEEL_SDISTS", &sdists)
+                .env("ROCWHEEL_PUBLISHED", sample.join("local-linux/python")),
         );
     }
 }
 
-/// The Pythons of this machine, one for each version.
-fn pythons() -> BTreeMap<String, PathBuf> {
+/// The Pythons of this machine, one for each minor version.
+fn pythons() -> BTreeMap<u32, PathBuf> {
     let mut candidates: Vec<PathBuf> = (10..20)
         .map(|minor| PathBuf::from(format!("python3.{minor}")))
         .collect();
@@ -96,25 +115,25 @@ fn pythons() -> BTreeMap<String, PathBuf> {
     candidates.iter().filter_map(|path| usable(path)).collect()
 }
 
-/// The version and place of a Python that is new enough and can make environments.
-fn usable(python: &Path) -> Option<(String, PathBuf)> {
+/// The minor version and the place of a Python that is new enough and can make environments.
+fn usable(python: &Path) -> Option<(u32, PathBuf)> {
     const ASK: &str = "import ensurepip, sys, venv; assert sys.version_info >= (3, 10); \
-                       print('%d.%d' % sys.version_info[:2], sys.executable)";
+                       print(sys.version_info[1], sys.executable)";
     let output = Command::new(python).args(["-c", ASK]).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
-    let (version, path) = text.trim_end().split_once(' ')?;
-    Some((version.to_owned(), path.into()))
+    let (minor, path) = text.trim_end().split_once(' ')?;
+    Some((minor.parse().ok()?, path.into()))
 }
 
 /// An environment with what the tests need, made anew whenever that changes.
-fn environment(version: &str, python: &Path) -> PathBuf {
+fn environment(minor: u32, python: &Path) -> PathBuf {
     let requirements = Path::new(TESTS).join("requirements.txt");
     let wanted = format!(
         "{}\n{}",
         python.display(),
         fs_err::read_to_string(&requirements).unwrap()
     );
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("python-{version}"));
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("python-3.{minor}"));
     let stamp = place.join("requirements.stamp");
     if fs_err::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
         return place;

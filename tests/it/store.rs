@@ -2,14 +2,22 @@
 //!
 //! A directory runs it here; a server's store runs it against the server. It leaves nothing behind.
 
-use std::{io::Read as _, sync::Barrier, thread};
+use std::{
+    io::{self, Read},
+    sync::{
+        Barrier,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
 
 use rocwheel::{
     digest::Sha256,
     error::{Context as _, Result, anyhow, ensure, render},
     location::Key,
     store::{
-        Condition, Depth, Kind, PutOptions, Span, Store, StoreError, digest, local::LocalStore,
+        Body, Condition, Depth, Kind, PutOptions, Span, Store, StoreError, digest,
+        local::LocalStore,
     },
 };
 
@@ -204,9 +212,10 @@ impl Bench<'_> {
     fn one_of_many_writers_wins(&self) -> Result<()> {
         let key = self.key("race.whl")?;
         let start = Barrier::new(4);
-        let write = |bytes: &[u8]| {
-            start.wait();
-            self.put(&key, bytes, Condition::IfAbsent)
+        let write = |bytes| {
+            let body = Together(bytes, &start, AtomicBool::new(false));
+            let options = options("application/zip", Condition::IfAbsent, None);
+            self.store.put(&key, &body, &options)
         };
         let texts: [&[u8]; 4] = [b"aaaa", b"bbbb", b"cccc", b"dddd"];
         let answers = thread::scope(|scope| {
@@ -298,6 +307,23 @@ impl Bench<'_> {
         let left = self.store.list(None, Depth::All)?;
         ensure!(left.is_empty(), "objects are left: {left:?}");
         Ok(())
+    }
+}
+
+/// Bytes that are not to be had before every writer asked for his: by then each of them has seen
+/// that nothing is there.
+struct Together<'a>(&'a [u8], &'a Barrier, AtomicBool);
+
+impl Body for Together<'_> {
+    fn size(&self) -> u64 {
+        self.0.size()
+    }
+
+    fn read_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send + '_>> {
+        if !self.2.swap(true, Ordering::Relaxed) {
+            self.1.wait();
+        }
+        self.0.read_from(offset)
     }
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import shutil
 import warnings
 from pathlib import Path
 
@@ -72,6 +73,15 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
     uninstall(installed, "rocm-sdk-device-gfx942")
     with pytest.raises(ModuleNotFoundError, match=re.escape("pip install rocm[libraries]")):
         load("rocm_sdk").find_libraries(*names)
+
+
+def test_empty_directories_of_an_uninstalled_package_are_no_package(
+    installed: Path, load: Importer
+) -> None:
+    shutil.rmtree(installed / "_rocm_sdk_libraries")
+    (installed / "_rocm_sdk_libraries/lib/rocblas").mkdir(parents=True)
+    with pytest.raises(ModuleNotFoundError, match=re.escape("pip install rocm[libraries]")):
+        load("rocm_sdk").find_libraries("rccl")
 
 
 def test_optional_libraries_may_be_missing(installed: Path, load: Importer) -> None:

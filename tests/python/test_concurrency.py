@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import Importer
 from sdk import ROOT, SONAME, Archive, Sdk, environment, rocm_sdk
 from wheels import recorded, uninstall
 
@@ -68,6 +70,20 @@ def test_a_process_that_waits_says_so_on_stderr_only(installed: Path) -> None:
     assert (out, waiter.returncode) == (f"{installed / ROOT}\n", 0)
 
 
+def test_a_disk_without_locks_is_used_with_a_warning(
+    installed: Path,
+    load: Importer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    assert load("rocm_sdk._devel").get_devel_root() == installed / ROOT
+    assert "cannot be locked (Function not implemented)" in capsys.readouterr().err
+
+
 @pytest.fixture
 def pristine(tmp_path: Path) -> Path:
     path = tmp_path / "pristine"
@@ -80,6 +96,7 @@ def pristine(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_killed_at_any_point_the_next_call_repairs(pristine: Path, site: Path) -> None:
     """The process kills itself at its first, second, third… step that the interpreter reports."""
     killed = 0
@@ -175,6 +192,7 @@ def check_complete(site: Path) -> None:
     assert left == [], [list(path.rglob("*")) for path in left]
 
 
+@pytest.mark.slow
 def test_killed_from_outside_at_any_time_the_next_call_repairs(site: Path) -> None:
     archive = Archive.usual(Sdk())
     archive.entries += [(f"include/many/{n}.h", b"x" * 1000) for n in range(500)]

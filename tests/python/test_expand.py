@@ -222,6 +222,44 @@ def test_a_tree_without_its_package_file_is_refused(installed: Path, load: Impor
         expand(load)
 
 
+def test_a_damaged_tree_without_an_archive_has_to_be_reinstalled(
+    installed: Path, load: Importer
+) -> None:
+    (expand(load) / "__init__.py").unlink()
+    with pytest.raises(ImportError, match=r"Expected to find _devel\.tar or _devel\.tar\.xz in"):
+        expand(load)
+    Sdk().devel().unpack(installed)
+    assert (expand(load) / "__init__.py").is_file()
+
+
+def test_a_failure_at_the_last_moment_leaves_record_and_old_tree_as_they_were(
+    installed: Path, load: Importer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = installed / ROOT / "old"
+    old.parent.mkdir()
+    old.touch()
+    record = record_of(installed, "rocm-sdk-devel")
+    record.write_text(record.read_text() + f"{ROOT}/old,,\n")
+    before = record.read_bytes()
+    module = load("rocm_sdk._expand")
+    real = module._rename
+
+    def refuse(source: Path, target: Path) -> None:
+        if source.name == "tree":
+            raise PermissionError(errno.EACCES, "Access is denied", str(target))
+        real(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_rename", refuse)
+        with pytest.raises(ImportError, match="Access is denied"):
+            expand(load)
+    assert record.read_bytes() == before
+    assert old.exists()
+    assert not list(installed.glob("*.part"))
+    assert (expand(load) / "bin/hipcc").is_file()
+    assert not old.exists()
+
+
 def test_without_a_record_the_system_is_blamed(installed: Path, load: Importer) -> None:
     record_of(installed, "rocm-sdk-devel").unlink()
     with pytest.raises(ImportError, match=r"managed by the system.*virtual environment"):

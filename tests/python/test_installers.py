@@ -5,12 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sdk import ROOT, Sdk
+from sdk import ROOT, SONAME, Sdk
 from venvs import Venv
 
 SDK = Sdk(available=("gfx1100", "gfx942"))
 GFX942 = f"{ROOT}/lib/rocblas/library/gfx942.co"
-INSTALLERS = ["pip", "uv-hardlink", "uv-copy", "uv-symlink"]
+INSTALLERS = [
+    "pip",
+    "uv-hardlink",
+    pytest.param("uv-copy", marks=pytest.mark.slow),
+    pytest.param("uv-symlink", marks=pytest.mark.slow),
+]
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +49,10 @@ def left(venv: Venv) -> list[str]:
 def test_expanding_and_uninstalling_leaves_nothing(venv: Venv, wheelhouse: Path) -> None:
     assert venv.run("rocm-sdk", "path", "--root") == f"{venv.site / ROOT}\n"
     assert (venv.site / GFX942).is_file()
+    hip = venv.site / ROOT / "lib" / SONAME
+    # Even where an installer put links to its cache, programs find the development files.
+    assert hip.is_file()
+    assert not hip.is_symlink()
     # What a compiler or an import leaves behind is not in RECORD.
     venv.run("python", "-c", f"import {ROOT}, rocm_sdk_devel")
     venv.uninstall("rocm-sdk-device-gfx942")
@@ -99,6 +108,7 @@ _devel.get_devel_root()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("installer", ["pip", "uv-copy"])
 def test_killed_while_expanding_and_uninstalled_leaves_nothing(
     installer: str, tmp_path: Path, wheelhouse: Path

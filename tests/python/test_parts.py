@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -151,3 +152,13 @@ def test_installed_packages_are_read_from_the_disk_each_time(tmp_path: Path) -> 
         installs.find(tmp_path, "rocm_sdk.core").directory.name == "Rocm.SDK_Core-2.0+a.b.dist-info"
     )
     assert installs.find(tmp_path, "rocm") is None
+
+
+def test_the_last_installed_of_two_of_one_name_counts(tmp_path: Path) -> None:
+    for version, time in (("1.0", 10), ("3.0", 20), ("2.0", 30), ("4.0", None)):
+        directory = tmp_path / f"rocm-{version}.dist-info"
+        directory.mkdir()
+        if time is not None:
+            (directory / "RECORD").touch()
+            os.utime(directory / "RECORD", (time, time))
+    assert installs.find(tmp_path, "rocm").version == "2.0"

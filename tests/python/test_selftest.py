@@ -156,6 +156,15 @@ def test_device_code_that_is_missing_is_noticed(site: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("path", ["lib/rocblas/library/gfx1100.co", "lib/gfx1100/x.co"])
+def test_device_code_may_be_named_or_lie_in_a_directory_of_that_name(site: Path, path: str) -> None:
+    wheel = SDK.device("gfx1100", [path])
+    wheel.unpack(site)
+    assert report(site, "-k", "testPayload")["ok"]
+    (site / "_rocm_sdk_libraries" / path).write_bytes(b"")
+    assert not report(site, "-k", "testPayload")["ok"]
+
+
 @pytest.mark.parametrize("files", [[], ["lib/rocblas/library/gfx942.co"]])
 def test_a_device_package_without_code_for_its_target_is_noticed(
     site: Path, files: list[str]

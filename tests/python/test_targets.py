@@ -246,9 +246,15 @@ def test_one_platform_needs_no_markers(info: Loader) -> None:
     assert not any(";" in pin for pins in module.build_per_target_extras().values() for pin in pins)
 
 
-@pytest.mark.parametrize("available", [[], ["gfx942"], ["gfx942", "gfx942:xnack+"]])
-def test_one_target_has_no_extras_of_its_own(info: Loader, available: list[str]) -> None:
-    assert info(Sdk(available=available)).build_per_target_extras() == {}
+@pytest.mark.parametrize("available", [["gfx942"], ["gfx942", "gfx942:xnack+"]])
+def test_one_target_can_be_asked_for_by_name_too(info: Loader, available: list[str]) -> None:
+    extras = info(Sdk(available=available)).build_per_target_extras()
+    assert list(extras) == ["device-gfx942", "device-all"]
+    assert extras["device-gfx942"] == extras["device-all"]
+
+
+def test_no_target_has_no_extras(info: Loader) -> None:
+    assert info(Sdk(available=[])).build_per_target_extras() == {}
 
 
 def test_a_detected_target_is_the_device_extra(info: Loader, tmp_path: Path) -> None:

@@ -1,3 +1,5 @@
+//! Archives as they should be, and as an attacker would write them.
+
 use std::fmt::Write as _;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! What is written is what another reader finds, to the byte that was announced.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

@@ -18,7 +18,6 @@ struct Content {
     kind: FileKind,
     elf: Option<elf::Facts>,
     damage: Option<String>,
-    script: bool,
 }
 
 impl From<FileKind> for Content {
@@ -27,7 +26,6 @@ impl From<FileKind> for Content {
             kind,
             elf: None,
             damage: None,
-            script: false,
         }
     }
 }
@@ -39,7 +37,7 @@ pub(super) fn facts(path: &RelPath, source: &Path, len: u64, mode: Mode) -> Resu
         None => read(&FileAt::open(source)?)?,
     };
     // Elsewhere there is no mode to say so.
-    let runs = content.kind == FileKind::Executable || content.script;
+    let runs = matches!(content.kind, FileKind::Executable | FileKind::Script);
     let executable = if cfg!(unix) { mode.executable } else { runs };
     Ok(FileFacts {
         len,
@@ -59,13 +57,12 @@ fn read(file: &impl ReadAt) -> Result<Content> {
     }
     let kind = if head == STATIC_LIBRARY {
         FileKind::Archive
+    } else if head.starts_with(SCRIPT) {
+        FileKind::Script
     } else {
         FileKind::Other
     };
-    Ok(Content {
-        script: head.starts_with(SCRIPT),
-        ..kind.into()
-    })
+    Ok(kind.into())
 }
 
 /// Damage is a fact: the file may belong to tests, or to nothing that is shipped.

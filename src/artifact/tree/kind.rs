@@ -12,6 +12,8 @@ pub enum FileKind {
     Archive,
     Executable,
     SharedObject,
+    /// Begins with `#!`, so that the kernel runs it if its mode lets it.
+    Script,
     Other,
 }
 

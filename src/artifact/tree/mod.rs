@@ -27,6 +27,7 @@ mod walk;
 pub use file_at::FileAt;
 pub use kind::FileKind;
 pub use merge::{Collision, Merged, Owned, merge, same_content};
+pub use parallel::in_parallel;
 
 /// Every artifact of a directory, in the order of their names.
 #[derive(Clone, Debug)]

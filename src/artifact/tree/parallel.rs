@@ -13,7 +13,7 @@ use crate::error::{Error, Result, Stop};
 /// `work` on each item, on `jobs` threads.
 ///
 /// The error is that of the earliest item that has one, whatever the threads do.
-pub(super) fn in_parallel<T: Sync, R: Send>(
+pub fn in_parallel<T: Sync, R: Send>(
     jobs: NonZeroUsize,
     items: &[T],
     stop: &Stop,

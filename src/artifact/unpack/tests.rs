@@ -1,3 +1,5 @@
+//! Archives that are unpacked whole, and attacks that leave nothing.
+
 use std::cell::Cell;
 
 use tempfile::TempDir;

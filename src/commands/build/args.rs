@@ -124,6 +124,7 @@ impl What {
         Settings {
             time: self.source_date_epoch,
             compression: self.compression,
+            jobs: self.jobs.count(),
         }
     }
 

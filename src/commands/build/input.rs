@@ -3,31 +3,57 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
-    artifact::{ArchiveName, ArtifactTree, Limits, unpack},
+    artifact::{ArchiveName, ArtifactName, ArtifactTree, Limits, unpack},
     commands::{World, args::Jobs},
     console::{many, size},
-    error::{Hint as _, Result, anyhow, bail},
+    error::{Hint as _, Result, bail},
 };
 
 /// The facts about every artifact of a directory; its archives are unpacked to `unpacked`.
 pub fn read(directory: &Path, unpacked: &Path, jobs: &Jobs, world: &World) -> Result<ArtifactTree> {
     let archives = archives(directory)?;
+    if archives.is_empty() {
+        return scan(directory, jobs, world);
+    }
     for (path, name) in &archives {
         let file = fs_err::File::open(path)?;
         let bytes = file.metadata()?.len();
         unpack_one(file, bytes, name, unpacked, world)?;
     }
+    let names: Vec<&ArtifactName> = archives.iter().map(|(_, name)| &name.artifact).collect();
+    let fresh = scan_only(unpacked, &names, jobs, world)?;
+    if has_artifacts(directory)? {
+        join(scan(directory, jobs, world)?, fresh)
+    } else {
+        Ok(fresh)
+    }
+}
+
+/// The facts about some artifacts of a directory in which others may be left from before.
+pub fn scan_only(
+    directory: &Path,
+    names: &[&ArtifactName],
+    jobs: &Jobs,
+    world: &World,
+) -> Result<ArtifactTree> {
     let mut tree = scan(directory, jobs, world)?;
-    if !archives.is_empty() && unpacked != directory {
-        let more = scan(unpacked, jobs, world)?;
-        tree = join(tree, more)?;
-    }
-    if tree.artifacts.is_empty() {
-        return Err(anyhow!("no artifacts in `{}`", directory.display())).hint(
-            "pass the directory that holds them, such as `blas_lib_generic`, or their archives",
-        );
-    }
+    tree.artifacts
+        .retain(|artifact| names.contains(&&artifact.name));
     Ok(tree)
+}
+
+/// Whether a directory has artifacts that are not archives.
+fn has_artifacts(directory: &Path) -> Result<bool> {
+    for entry in fs_err::read_dir(directory)? {
+        let name = entry?.file_name();
+        if name
+            .to_str()
+            .is_some_and(|name| name.parse::<ArtifactName>().is_ok())
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Unpacks one archive, with progress.
@@ -75,7 +101,7 @@ fn archives(directory: &Path) -> Result<Vec<(PathBuf, ArchiveName)>> {
 }
 
 /// The facts about the artifacts of a directory.
-pub fn scan(directory: &Path, jobs: &Jobs, world: &World) -> Result<ArtifactTree> {
+fn scan(directory: &Path, jobs: &Jobs, world: &World) -> Result<ArtifactTree> {
     let tree = ArtifactTree::scan(directory, jobs.count(), &world.stop)?;
     let files: usize = tree
         .artifacts

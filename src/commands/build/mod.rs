@@ -14,8 +14,9 @@ use crate::{
     error::{Context as _, Result},
     index::{Identity, Layout, SetJson},
     package::{
-        self, BuildPlan, Mode,
+        BuildPlan, Mode,
         assemble::{self, Existing, Made, Watch},
+        planner,
     },
 };
 
@@ -41,7 +42,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
 /// Decides what the set holds.
 pub fn decide(tree: &ArtifactTree, what: &What, world: &World) -> Result<BuildPlan> {
     let request = what.request(tree)?;
-    let plan = package::plan(&what.catalog()?, tree, &request, &same_content)?;
+    let plan = planner::plan(&what.catalog()?, tree, &request, &same_content)?;
     for note in &plan.notes {
         world.console.note(note);
     }

@@ -28,14 +28,18 @@ impl Way {
 
 /// The lines of one way, one for each target that the set can be installed for.
 ///
-/// They leave PyPI reachable (`--extra-index-url`, and `--index`, which uv puts before its default
-/// index): `rocm` is a source distribution, and installing it takes `setuptools` from there. The
-/// versions are exact, so PyPI cannot offer another ROCm.
+/// A set of ROCm packages needs nothing else, not even to build `rocm`, so no other index is asked
+/// and none can stand in for a package that is missing. Other packages, such as `torch`, need PyPI.
 pub fn lines(set: &SetJson, urls: &Urls, way: Way) -> Vec<String> {
+    let (pip, uv, page) = if set.has("rocm") {
+        ("--index-url", "--default-index", "--no-index --find-links")
+    } else {
+        ("--extra-index-url", "--index", "--find-links")
+    };
     let command = match way {
-        Way::Pip => format!("pip install --extra-index-url {}", urls.index()),
-        Way::Uv => format!("uv pip install --index {}", urls.index()),
-        Way::FindLinks => format!("pip install --find-links {}", urls.find_links()),
+        Way::Pip => format!("pip install {pip} {}", urls.index()),
+        Way::Uv => format!("uv pip install {uv} {}", urls.index()),
+        Way::FindLinks => format!("pip install {page} {}", urls.find_links()),
     };
     let quote = quote(set);
     let quoted = |requirement: &String| format!(" {quote}{requirement}{quote}");
@@ -117,13 +121,13 @@ mod tests {
 
     #[test]
     fn a_split_set_is_installed_for_a_target() {
-        insta::assert_snapshot!(all(&samples::set()), @r"
-        pip install --extra-index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
-        pip install --extra-index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
-        uv pip install --index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
-        uv pip install --index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
-        pip install --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
-        pip install --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
+        insta::assert_snapshot!(all(&samples::set()), @"
+        pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
+        pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
+        uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
+        uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
+        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
+        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
         ");
     }
 
@@ -132,16 +136,16 @@ mod tests {
         let mut set = samples::set();
         set.identity.platform = Some(Platform::Windows);
         let line = lines(&set, &samples::urls(), Way::Pip).remove(0);
-        insta::assert_snapshot!(line, @r#"pip install --extra-index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ "rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab""#);
+        insta::assert_snapshot!(line, @r#"pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ "rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab""#);
     }
 
     #[test]
     fn a_set_without_device_wheels_has_one_line() {
         let set = samples::set_of(&["rocm", "rocm-sdk-core", "rocm-sdk-libraries-gfx94x-dcgpu"]);
-        insta::assert_snapshot!(all(&set), @r"
-        pip install --extra-index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries]==7.13.0.dev0+ab'
-        uv pip install --index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries]==7.13.0.dev0+ab'
-        pip install --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries]==7.13.0.dev0+ab'
+        insta::assert_snapshot!(all(&set), @"
+        pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries]==7.13.0.dev0+ab'
+        uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries]==7.13.0.dev0+ab'
+        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries]==7.13.0.dev0+ab'
         ");
     }
 

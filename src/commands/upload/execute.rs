@@ -16,9 +16,9 @@ use super::{
 use crate::{
     commands::World,
     digest::Sha256,
-    error::{Context as _, No, Result, Stop, bail, ensure},
+    error::{Context as _, Error, No, Result, Stop, bail, causes, ensure, hinted, hints, message},
     index::{Page, targets_of},
-    store::{self, Body, Condition, Depth, Kind, PutOptions, Span, transfer},
+    store::{self, Body, Condition, Depth, Kind, PutOptions, Span, StoreError, transfer},
 };
 
 /// Requests mostly wait. The store bounds the memory of all of them together.
@@ -129,14 +129,31 @@ fn put(item: &Item, to: &Destination, condition: Condition, watch: &Watch) -> Re
         // Another writer came first; that is fine if it wrote the same.
         Err(error) if error.kind() == Kind::Exists => {
             let there = existing(to, &item.path)?.context(error)?;
-            ensure!(there.sha256 == item.sha256, No(conflict(item, there)));
+            let others = "another writer came first, with other bytes";
+            let same = there.sha256 == item.sha256;
+            ensure!(same, No(format!("{others}: {}", conflict(item, there))));
             Ok(Outcome::Unchanged)
         }
         Err(error) => {
             watch.stop.check()?;
-            Err(error.into())
+            Err(failed(error))
         }
     }
+}
+
+/// Without access nothing could be tried; any other failure of a store is a transfer that failed.
+fn failed(error: StoreError) -> Error {
+    let is_tried = !matches!(error.kind(), Kind::Denied | Kind::Unusable);
+    let error = Error::from(error);
+    if !is_tried {
+        return error;
+    }
+    let text: Vec<String> = [message(&error)]
+        .into_iter()
+        .chain(causes(&error))
+        .collect();
+    let no = Error::new(No(text.join(": ")));
+    hints(&error).into_iter().rev().fold(no, hinted)
 }
 
 /// Reads every page back, and asks for everything that one links to. Says which pages of
@@ -168,11 +185,11 @@ pub fn verify(
             }
             stop.check()?;
             let key = to.key(&target)?;
-            to.store
-                .head(&key)
-                .with_context(|| format!("follow a link of `{}`", page.path))?;
+            let there = to.store.head(&key).map_err(failed);
+            there.with_context(|| format!("follow a link of `{}`", page.path))?;
         }
     }
+    lost.sort_unstable();
     Ok(lost)
 }
 
@@ -201,13 +218,15 @@ fn there(item: &Item, to: &Destination) -> Result<Is> {
 }
 
 fn read(from: &Destination, path: &str) -> Result<(Sha256, u64)> {
-    let reader = from.store.get(&from.key(path)?, Span::Whole)?;
+    let key = from.key(path)?;
+    let reader = from.store.get(&key, Span::Whole).map_err(failed)?;
     Ok(Sha256::of_reader(reader)?)
 }
 
 /// A file's digest is the store's word, if it has one: it checked the bytes as they came.
 fn head(from: &Destination, item: &Item) -> Result<There> {
-    let object = from.store.head(&from.key(&item.path)?)?;
+    let key = from.key(&item.path)?;
+    let object = from.store.head(&key).map_err(failed)?;
     Ok(There {
         size: object.size,
         sha256: object.sha256.unwrap_or(item.sha256),

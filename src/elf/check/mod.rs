@@ -17,6 +17,11 @@ pub(super) fn loadable(source: &(impl ReadAt + ?Sized)) -> Result<(), ElfError> 
     }
 }
 
+/// The rules of a file that loads which this one breaks. What linkers make breaks none.
+pub fn broken_rules(source: &(impl ReadAt + ?Sized)) -> Result<Vec<String>, ElfError> {
+    rules::all(&Raw::read(source)?, source)
+}
+
 /// An error unless the change keeps everything that a loader and the usual tools rely on, and the
 /// run path is `goal` afterwards.
 pub(super) fn accept<R: ReadAt + ?Sized>(
@@ -42,3 +47,6 @@ pub(super) fn accept<R: ReadAt + ?Sized>(
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,8 +16,8 @@ use goblin::elf::{
 };
 
 use crate::elf::{
-    ReadAt,
-    plan::parts::{Parts, SHDR, file_range, overlaps, segment_range},
+    ElfError, ReadAt,
+    plan::parts::{Parts, SHDR, file_range, is_filler, overlaps, segment_range},
 };
 
 /// Addresses that follow the block when it moves.
@@ -49,6 +49,9 @@ const DT_TLSDESC_PLT: u64 = 0x6fff_fef6;
 /// How often a range is grown by what overlaps it. Real files need two rounds.
 const MAX_ROUNDS: usize = 16;
 
+/// More than any alignment in a block leaves between two sections.
+const MAX_GAP: u64 = 0x1000;
+
 /// A range of the file that moves as one.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
@@ -60,7 +63,15 @@ pub(super) struct Block {
 
 impl Block {
     /// The block that makes room for one more program header, if all that is in the way may move.
-    pub(super) fn find<R: ReadAt + ?Sized>(parts: &Parts<'_, R>) -> Option<Self> {
+    pub(super) fn find<R: ReadAt + ?Sized>(parts: &Parts<'_, R>) -> Result<Option<Self>, ElfError> {
+        match Self::around(parts) {
+            Some(block) if block.is_movable(parts) && block.is_owned(parts)? => Ok(Some(block)),
+            _ => Ok(None),
+        }
+    }
+
+    /// What the next program header would lie in.
+    fn around<R: ReadAt + ?Sized>(parts: &Parts<'_, R>) -> Option<Self> {
         if parts.sections.is_empty() {
             return None;
         }
@@ -81,7 +92,7 @@ impl Block {
         };
         let is_sound = block.range.start == wanted.start
             && block.address % block.align == block.range.start % block.align;
-        (is_sound && block.is_movable(parts)).then_some(block)
+        is_sound.then_some(block)
     }
 
     pub(super) fn holds(&self, range: &Range<u64>) -> bool {
@@ -123,6 +134,29 @@ impl Block {
                 || matches!(segment.p_type, PT_LOAD | PT_PHDR | PT_NULL)
                 || (is_small(segment) && self.is_loaded_at(segment.p_offset, segment.p_vaddr))
         })
+    }
+
+    /// Whether nothing but filler lies between its sections: other bytes are somebody's.
+    fn is_owned<R: ReadAt + ?Sized>(&self, parts: &Parts<'_, R>) -> Result<bool, ElfError> {
+        let sections = parts.sections.iter().filter_map(file_range);
+        let mut inside: Vec<Range<u64>> = sections.filter(|range| self.holds(range)).collect();
+        inside.sort_by_key(|range| range.start);
+        inside.push(self.range.end..self.range.end);
+        let mut end = self.range.start;
+        for range in inside {
+            let gap = range.start.saturating_sub(end);
+            if gap > MAX_GAP {
+                return Ok(false);
+            }
+            let bytes = parts
+                .image
+                .bytes("space behind the program headers", end, gap)?;
+            if !is_filler(&bytes) {
+                return Ok(false);
+            }
+            end = end.max(range.end);
+        }
+        Ok(true)
     }
 
     /// Whether nothing points into the block that would not follow it.

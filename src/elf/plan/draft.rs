@@ -13,9 +13,11 @@ use crate::elf::{
     image::Entry,
     plan::{
         block::Block,
-        parts::{PHDR, Parts, SHDR, file_range, segment_range},
+        headers::{section_bytes, segment_bytes},
+        parts::{Parts, SHDR, file_range, segment_range},
         room::{self, PAGE, Room},
         table::to_bytes,
+        tail::{Place, Tail},
     },
 };
 
@@ -31,29 +33,12 @@ pub(super) struct Draft<'a, R: ?Sized> {
     overlays: Vec<Overlay>,
 }
 
-/// What is appended, and the address of its every byte.
-struct Tail {
-    pieces: Vec<Piece>,
-    /// Where the next piece begins.
-    offset: u64,
-    /// Address minus offset.
-    bias: u64,
-    /// Where the new segment begins, if there is one.
-    start: u64,
-}
-
-#[derive(Clone, Copy)]
-struct Place {
-    offset: u64,
-    address: u64,
-}
-
 impl<'a, R: ReadAt + ?Sized> Draft<'a, R> {
     pub(super) fn new(parts: Parts<'a, R>, goal: &str) -> Result<Self, ElfError> {
         let old = parts.strings.end - parts.strings.start;
         let entries = parts.table.with_run_path(Some(old));
         let moves_table = !parts.table.fits(&entries);
-        let (room, warning) = room::find(&parts, moves_table)?;
+        let (room, warning) = room::find(&parts)?;
         let mut draft = Self {
             tail: Tail::new(&parts, &room),
             segments: parts.image.segments.clone(),
@@ -294,104 +279,4 @@ impl<'a, R: ReadAt + ?Sized> Draft<'a, R> {
             }
         }
     }
-}
-
-impl Tail {
-    fn new<R: ReadAt + ?Sized>(parts: &Parts<'_, R>, room: &Room) -> Self {
-        let segment = match room {
-            Room::Extend { load } => parts.image.segments.get(*load),
-            _ => None,
-        };
-        let start = match room {
-            Room::Extend { .. } => parts.len,
-            Room::Relocate {
-                not_before: Some(start),
-            } => *start,
-            _ => parts.len.next_multiple_of(16),
-        };
-        let address = match (segment, room) {
-            (Some(load), _) => load.p_vaddr + (start - load.p_offset),
-            (
-                None,
-                Room::Relocate {
-                    not_before: Some(_),
-                },
-            ) => {
-                let first = parts.loads().next();
-                start + first.map_or(0, |first| first.p_vaddr - first.p_offset)
-            }
-            _ => parts.address_end().next_multiple_of(PAGE) + start % PAGE,
-        };
-        let pad = start - parts.len;
-        Self {
-            pieces: if pad > 0 {
-                vec![Piece::Zeros(pad)]
-            } else {
-                Vec::new()
-            },
-            offset: start,
-            bias: address.wrapping_sub(start),
-            start,
-        }
-    }
-
-    fn push(&mut self, piece: Piece) -> Place {
-        let place = self.place();
-        self.offset += piece.len();
-        self.pieces.push(piece);
-        place
-    }
-
-    /// Pads up to an offset that leaves `rest` when it is divided by `align`.
-    fn align_to(&mut self, align: u64, rest: u64) -> Place {
-        let pad = (align + rest - self.offset % align) % align;
-        if pad > 0 {
-            self.push(Piece::Zeros(pad));
-        }
-        self.place()
-    }
-
-    fn place(&self) -> Place {
-        Place {
-            offset: self.offset,
-            address: self.offset.wrapping_add(self.bias),
-        }
-    }
-}
-
-fn segment_bytes(segment: &ProgramHeader) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    bytes.extend(segment.p_type.to_le_bytes());
-    bytes.extend(segment.p_flags.to_le_bytes());
-    let words = [
-        segment.p_offset,
-        segment.p_vaddr,
-        segment.p_paddr,
-        segment.p_filesz,
-        segment.p_memsz,
-        segment.p_align,
-    ];
-    bytes.extend(words.into_iter().flat_map(u64::to_le_bytes));
-    debug_assert_eq!(bytes.len() as u64, PHDR);
-    bytes
-}
-
-fn section_bytes(section: &SectionHeader) -> Vec<u8> {
-    let name = u32::try_from(section.sh_name).unwrap_or(0);
-    let mut bytes = Vec::new();
-    bytes.extend(name.to_le_bytes());
-    bytes.extend(section.sh_type.to_le_bytes());
-    for word in [
-        section.sh_flags,
-        section.sh_addr,
-        section.sh_offset,
-        section.sh_size,
-    ] {
-        bytes.extend(word.to_le_bytes());
-    }
-    bytes.extend(section.sh_link.to_le_bytes());
-    bytes.extend(section.sh_info.to_le_bytes());
-    bytes.extend(section.sh_addralign.to_le_bytes());
-    bytes.extend(section.sh_entsize.to_le_bytes());
-    bytes
 }

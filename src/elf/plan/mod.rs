@@ -5,9 +5,11 @@
 
 mod block;
 mod draft;
+mod headers;
 mod parts;
 mod room;
 mod table;
+mod tail;
 
 use goblin::elf::{
     dynamic::{DF_1_PIE, DT_FLAGS_1, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME},
@@ -116,3 +118,6 @@ fn change<R: ReadAt + ?Sized>(parts: Parts<'_, R>, goal: &str) -> Result<EditPla
     }
     Ok(Draft::new(parts, goal)?.finish())
 }
+
+#[cfg(test)]
+mod tests;

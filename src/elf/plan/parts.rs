@@ -115,6 +115,13 @@ pub(super) fn overlaps(one: &Range<u64>, other: &Range<u64>) -> bool {
     one.start < other.end && other.start < one.end
 }
 
+/// Whether bytes that no section owns are free: zeros, or what patchelf leaves where sections were.
+pub(super) fn is_filler(bytes: &[u8]) -> bool {
+    [0, b'X']
+        .iter()
+        .any(|filler| bytes.iter().all(|byte| byte == filler))
+}
+
 pub(super) fn file_range(section: &SectionHeader) -> Option<Range<u64>> {
     has_bytes(section).then(|| section.sh_offset..section.sh_offset + section.sh_size)
 }

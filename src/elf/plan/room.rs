@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use goblin::elf::{
     ProgramHeader,
-    program_header::{PF_W, PF_X, PT_LOAD, PT_NULL, PT_PHDR},
+    program_header::{PF_X, PT_LOAD, PT_NULL, PT_PHDR},
 };
 
 use crate::elf::{
@@ -12,7 +12,7 @@ use crate::elf::{
     edit::Warning,
     plan::{
         block::Block,
-        parts::{PHDR, Parts, SHDR, file_range, overlaps, segment_range},
+        parts::{PHDR, Parts, SHDR, file_range, is_filler, overlaps, segment_range},
     },
 };
 
@@ -36,7 +36,6 @@ pub(super) enum Room {
 
 pub(super) fn find<R: ReadAt + ?Sized>(
     parts: &Parts<'_, R>,
-    moves_table: bool,
 ) -> Result<(Room, Option<Warning>), ElfError> {
     let mut warning = None;
     if parts.is_executable() && !is_pinned(parts) {
@@ -48,11 +47,11 @@ pub(super) fn find<R: ReadAt + ?Sized>(
             None => warning = Some(Warning::MisplacedProgramHeaders),
         }
     }
-    let room = if let Some(load) = extendable(parts, moves_table) {
+    let room = if let Some(load) = extendable(parts) {
         Room::Extend { load }
     } else if has_slot(parts)? {
         Room::Slot
-    } else if let Some(block) = Block::find(parts) {
+    } else if let Some(block) = Block::find(parts)? {
         Room::Evict(block)
     } else if parts.is_executable() {
         let Some(start) = pinned_start(parts, MAX_PAD_EXECUTABLE) else {
@@ -97,20 +96,15 @@ fn bias(load: &ProgramHeader) -> u64 {
 }
 
 /// The highest segment, if the file ends with it and bytes behind it would be in memory as well.
-fn extendable<R: ReadAt + ?Sized>(parts: &Parts<'_, R>, moves_table: bool) -> Option<usize> {
-    let segments = parts.image.segments.iter().enumerate();
-    let mut loads = segments.filter(|(_, segment)| segment.p_type == PT_LOAD);
-    let first = loads.clone().next()?.0;
-    let (index, load) = loads.clone().max_by_key(|(_, load)| load.p_vaddr)?;
-    let is_last =
-        loads.all(|(_, other)| other.p_vaddr + other.p_memsz <= load.p_vaddr + load.p_memsz);
-    let ends_file = load.p_offset + load.p_filesz == parts.len;
-    let suits = load.p_filesz == load.p_memsz
+/// Addresses ascend in a file that loads, so that it is the last one.
+fn extendable<R: ReadAt + ?Sized>(parts: &Parts<'_, R>) -> Option<usize> {
+    let mut segments = parts.image.segments.iter().enumerate();
+    let (index, load) = segments.rfind(|(_, segment)| segment.p_type == PT_LOAD)?;
+    let suits = load.p_offset + load.p_filesz == parts.len
+        && load.p_filesz == load.p_memsz
         && load.p_filesz > 0
-        && load.p_flags & PF_X == 0
-        // The moved dynamic table must be writable, and the first segment must not become so.
-        && (!moves_table || load.p_flags & PF_W != 0 || index != first);
-    (is_last && ends_file && suits).then_some(index)
+        && load.p_flags & PF_X == 0;
+    suits.then_some(index)
 }
 
 fn has_slot<R: ReadAt + ?Sized>(parts: &Parts<'_, R>) -> Result<bool, ElfError> {
@@ -124,7 +118,7 @@ fn has_slot<R: ReadAt + ?Sized>(parts: &Parts<'_, R>) -> Result<bool, ElfError> 
     let bytes = parts
         .image
         .bytes("program header table", slot.start, PHDR)?;
-    Ok(bytes.iter().all(|byte| *byte == 0))
+    Ok(is_filler(&bytes))
 }
 
 /// Whether nothing owns a range behind the program headers.

@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 
 use goblin::elf::{
-    program_header::{
-        PF_R, PF_W, PF_X, PT_DYNAMIC, PT_GNU_STACK, PT_INTERP, PT_LOAD, PT_NOTE, PT_PHDR,
-    },
+    program_header::{PF_R, PF_W, PF_X, PT_DYNAMIC, PT_GNU_STACK, PT_INTERP, PT_NOTE, PT_PHDR},
     section_header::{
         SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, SHT_DYNAMIC, SHT_NOBITS, SHT_NOTE, SHT_STRTAB,
     },
 };
 
-use crate::elf::write::tables::Strings;
+use crate::elf::write::{cursor::Cursor, tables::Strings};
 
 pub(super) const EHDR: u64 = 64;
 pub(super) const PHDR: u64 = 56;
@@ -55,13 +53,13 @@ pub(super) struct Shape {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Segment {
-    kind: u32,
-    flags: u32,
-    offset: u64,
-    address: u64,
-    file_size: u64,
-    memory_size: u64,
-    align: u64,
+    pub(super) kind: u32,
+    pub(super) flags: u32,
+    pub(super) offset: u64,
+    pub(super) address: u64,
+    pub(super) file_size: u64,
+    pub(super) memory_size: u64,
+    pub(super) align: u64,
 }
 
 /// Where everything is.
@@ -84,12 +82,24 @@ pub(super) fn build(shape: &Shape, sections: impl Fn(&Layout) -> Vec<Section>) -
     layout.write(shape, &sections(&layout))
 }
 
+/// A section that is loaded, for reading alone.
+pub(super) fn allocated(name: &str, kind: u32, bytes: Vec<u8>) -> Section {
+    Section {
+        name: name.to_owned(),
+        kind,
+        flags: SHF_ALLOC,
+        align: 1,
+        bytes,
+        ..Section::default()
+    }
+}
+
 impl Section {
-    fn is_allocated(&self) -> bool {
+    pub(super) fn is_allocated(&self) -> bool {
         self.flags & SHF_ALLOC != 0
     }
 
-    fn segment_flags(&self) -> u32 {
+    pub(super) fn segment_flags(&self) -> u32 {
         let mut flags = PF_R;
         if self.flags & SHF_WRITE != 0 {
             flags |= PF_W;
@@ -100,15 +110,15 @@ impl Section {
         flags
     }
 
-    fn is_hole(&self) -> bool {
+    pub(super) fn is_hole(&self) -> bool {
         self.kind == SHT_NOBITS && self.flags & SHF_WRITE == 0
     }
 
-    fn file_size(&self) -> u64 {
+    pub(super) fn file_size(&self) -> u64 {
         self.bytes.len() as u64
     }
 
-    fn memory_size(&self) -> u64 {
+    pub(super) fn memory_size(&self) -> u64 {
         self.file_size().max(self.hollow)
     }
 }
@@ -319,7 +329,7 @@ impl Segment {
         bytes
     }
 
-    fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         self.address + self.memory_size
     }
 }
@@ -332,126 +342,6 @@ impl Patch {
         let start = usize::try_from(offset).unwrap_or_default();
         if let Some(place) = self.0.get_mut(start..start + bytes.len()) {
             place.copy_from_slice(bytes);
-        }
-    }
-}
-
-/// Walks through the file, opening a segment whenever the permissions change.
-struct Cursor {
-    offset: u64,
-    page: u64,
-    loads: Vec<Segment>,
-}
-
-impl Cursor {
-    fn new(shape: &Shape, start: u64) -> Self {
-        let headers = Segment {
-            kind: PT_LOAD,
-            offset: 0,
-            address: shape.base,
-            file_size: start,
-            memory_size: start,
-            align: shape.page,
-            flags: 0,
-        };
-        Self {
-            offset: start,
-            page: shape.page,
-            loads: vec![headers],
-        }
-    }
-
-    /// The offset and the address of the next section.
-    fn place(&mut self, section: &Section) -> (u64, u64) {
-        if !section.is_allocated() {
-            self.offset = self.offset.next_multiple_of(section.align.max(1));
-            let offset = self.offset;
-            self.offset += section.file_size();
-            return (offset, 0);
-        }
-        if section.is_hole() {
-            return self.place_hole(section);
-        }
-        self.open_for(section);
-        let page = self.page;
-        let Some(load) = self.loads.last_mut() else {
-            return (0, 0);
-        };
-        let align = section.align.max(1);
-        self.offset = self.offset.next_multiple_of(align);
-        let place = (self.offset, load.address + (self.offset - load.offset));
-        debug_assert_eq!(place.1 % page, place.0 % page);
-        self.offset += section.file_size();
-        load.file_size = self.offset - load.offset;
-        load.memory_size = load.file_size + (section.memory_size() - section.file_size());
-        place
-    }
-
-    fn open_for(&mut self, section: &Section) {
-        let flags = section.segment_flags();
-        let Some(last) = self.loads.last_mut() else {
-            return;
-        };
-        // The segment of the headers takes the permissions of what comes first.
-        if last.flags == 0 {
-            last.flags = flags;
-        }
-        let is_closed = last.memory_size > last.file_size;
-        if last.flags == flags && !is_closed {
-            return;
-        }
-        let address = if last.file_size == 0 {
-            // What follows a hole goes on within the page in which the hole ends.
-            last.end()
-        } else {
-            let page = last.end().next_multiple_of(self.page);
-            page + self.offset % self.page
-        };
-        self.loads.push(Segment {
-            kind: PT_LOAD,
-            flags,
-            offset: self.offset,
-            address,
-            align: self.page,
-            ..Segment::default()
-        });
-    }
-
-    /// A segment that exists in memory alone; the end of its last page stays in the file.
-    fn place_hole(&mut self, section: &Section) -> (u64, u64) {
-        let end = self.loads.last().map_or(0, Segment::end);
-        let address = end.next_multiple_of(self.page);
-        let offset = self.offset.next_multiple_of(self.page);
-        self.loads.push(Segment {
-            kind: PT_LOAD,
-            flags: section.segment_flags(),
-            offset,
-            address,
-            memory_size: section.hollow,
-            align: self.page,
-            ..Segment::default()
-        });
-        self.offset = offset + section.hollow % self.page;
-        (offset, address)
-    }
-
-    fn table_at_end(&mut self, shape: &Shape, size: u64) -> Segment {
-        let end = self.loads.last().map_or(0, Segment::end);
-        let mut address = end.next_multiple_of(self.page);
-        let mut offset = self.offset.next_multiple_of(self.page);
-        if matches!(shape.table, TableAt::EndPinned { .. }) {
-            offset = offset.max(address - shape.base);
-            address = shape.base + offset;
-        }
-        self.offset = offset + size;
-        Segment {
-            kind: PT_LOAD,
-            flags: PF_R,
-            offset,
-            address,
-            file_size: size,
-            memory_size: size,
-            align: 0x1000,
         }
     }
 }

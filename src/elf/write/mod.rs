@@ -4,6 +4,8 @@
 //! the same bytes.
 
 mod code;
+mod cursor;
+mod device;
 mod layout;
 mod object;
 mod sections;
@@ -11,4 +13,4 @@ mod symbols;
 mod tables;
 
 pub use layout::TableAt;
-pub use object::{Executable, HashStyle, Object, Program, Shared, SharedObject};
+pub use object::{DeviceRelocations, Executable, HashStyle, Object, Program, Shared, SharedObject};

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::elf::write::{code::Code, layout::TableAt, sections};
+use crate::elf::write::{code::Code, layout::TableAt, sections, tables::noise};
 
 /// A file to be written; start with `SharedObject::new` or `Executable::new`.
 #[derive(Clone, Debug)]
@@ -46,12 +46,30 @@ pub(super) struct Plan {
     pub(super) constants: Vec<(String, Vec<u8>)>,
     pub(super) unloaded: Vec<(String, Vec<u8>)>,
     pub(super) hole: Option<(String, u64)>,
+    pub(super) device: Option<Device>,
     pub(super) bss: u64,
     pub(super) code_first: bool,
     pub(super) table: TableAt,
     pub(super) phdr: bool,
     pub(super) section_headers: bool,
     pub(super) page: u64,
+}
+
+/// Device code, and the wrappers that lead to places in it.
+#[derive(Clone, Debug)]
+pub(super) struct Device {
+    pub(super) bytes: Vec<u8>,
+    pub(super) wrappers: Vec<u64>,
+    pub(super) relocations: DeviceRelocations,
+}
+
+/// How the pointers of wrappers get the load address added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceRelocations {
+    /// By `R_X86_64_RELATIVE`; the file holds zeros, as lld leaves them.
+    Rela,
+    /// By `DT_RELR`: the file holds the addresses.
+    Relr,
 }
 
 #[derive(Clone, Debug)]
@@ -193,6 +211,7 @@ impl<K> Object<K> {
                 constants: Vec::new(),
                 unloaded: Vec::new(),
                 hole: None,
+                device: None,
                 bss: 0,
                 code_first: false,
                 table: TableAt::Start,
@@ -281,8 +300,7 @@ impl<K> Object<K> {
     /// Bytes in `.rodata` that do not compress, so that the file has a size.
     #[must_use]
     pub fn payload(self, len: usize) -> Self {
-        let noise = super::tables::noise(len);
-        self.section(".rodata", &noise)
+        self.section(".rodata", &noise(len))
     }
 
     /// A section that takes memory but no bytes of the file, as the kpack split leaves
@@ -290,6 +308,23 @@ impl<K> Object<K> {
     #[must_use]
     pub fn hollow_section(mut self, name: &str, len: u64) -> Self {
         self.plan.hole = Some((name.to_owned(), len));
+        self
+    }
+
+    /// Device code: `.hip_fatbin` with the bytes, and a wrapper in `.hipFatBinSegment` for each
+    /// offset of a bundle in them. At a fixed address nothing is relocated.
+    #[must_use]
+    pub fn device_code(
+        mut self,
+        bytes: &[u8],
+        wrappers: &[u64],
+        relocations: DeviceRelocations,
+    ) -> Self {
+        self.plan.device = Some(Device {
+            bytes: bytes.to_vec(),
+            wrappers: wrappers.to_vec(),
+            relocations,
+        });
         self
     }
 
@@ -342,6 +377,23 @@ impl Plan {
     /// Whether the dynamic loader has something to do, and so is asked for.
     pub(super) fn is_linked(&self) -> bool {
         !self.needed.is_empty() || !self.imports.is_empty()
+    }
+
+    /// The wrappers that are relocated in this way.
+    pub(super) fn relocated(&self, how: DeviceRelocations) -> &[u64] {
+        match &self.device {
+            Some(device) if device.relocations == how && self.is_dynamic() && !self.is_fixed() => {
+                &device.wrappers
+            }
+            _ => &[],
+        }
+    }
+
+    pub(super) fn is_fixed(&self) -> bool {
+        match self.form {
+            Form::Shared { .. } => false,
+            Form::Program { at, .. } => at == At::Fixed || !self.is_dynamic(),
+        }
     }
 
     /// The slot of the GOT in which the loader puts an imported function.

@@ -17,8 +17,9 @@ use goblin::elf::{
 
 use crate::elf::write::{
     code::Code,
-    layout::{self, Layout, Section, Shape},
-    object::{At, Form, HashStyle, Plan},
+    device,
+    layout::{self, Layout, Section, Shape, allocated},
+    object::{At, DeviceRelocations, Form, HashStyle, Plan},
     symbols::{self, Symbol},
     tables::{self, Strings},
 };
@@ -27,10 +28,7 @@ const INTERPRETER: &str = "/lib64/ld-linux-x86-64.so.2";
 const FIXED_BASE: u64 = 0x40_0000;
 
 pub(super) fn build(plan: &Plan) -> Vec<u8> {
-    let fixed = match plan.form {
-        Form::Shared { .. } => false,
-        Form::Program { at, .. } => at == At::Fixed || !plan.is_dynamic(),
-    };
+    let fixed = plan.is_fixed();
     let shape = Shape {
         elf_type: if fixed { ET_EXEC } else { ET_DYN },
         base: if fixed { FIXED_BASE } else { 0 },
@@ -65,6 +63,7 @@ fn sections(plan: &Plan, at: &Layout) -> Vec<Section> {
     for (name, bytes) in &plan.constants {
         sections.push(allocated(name, SHT_PROGBITS, bytes.clone()));
     }
+    sections.extend(device::code(plan));
     sections.extend(plan.hole.iter().map(|(name, len)| Section {
         hollow: *len,
         align: 0x1000,
@@ -82,6 +81,7 @@ fn sections(plan: &Plan, at: &Layout) -> Vec<Section> {
             ..allocated(".dynamic", SHT_DYNAMIC, bytes)
         });
     }
+    sections.extend(device::wrappers(plan, at));
     sections.extend(writable(plan));
     for (name, bytes) in &plan.unloaded {
         sections.push(Section {
@@ -90,17 +90,6 @@ fn sections(plan: &Plan, at: &Layout) -> Vec<Section> {
         });
     }
     sections
-}
-
-fn allocated(name: &str, kind: u32, bytes: Vec<u8>) -> Section {
-    Section {
-        name: name.to_owned(),
-        kind,
-        flags: SHF_ALLOC,
-        align: 1,
-        bytes,
-        ..Section::default()
-    }
 }
 
 fn interpreter(plan: &Plan) -> Option<Section> {
@@ -241,6 +230,7 @@ impl Linking {
         let strings = self.strings.bytes().to_vec();
         sections.push(allocated(".dynstr", SHT_STRTAB, strings));
         sections.extend(self.relocations(plan, at));
+        sections.extend(device::packed(plan, at));
         sections
     }
 
@@ -279,6 +269,7 @@ impl Linking {
             bytes.extend(((symbol << 32) | u64::from(R_X86_64_GLOB_DAT)).to_le_bytes());
             bytes.extend(0_u64.to_le_bytes());
         }
+        bytes.extend(device::relative(plan, at));
         (!bytes.is_empty()).then(|| Section {
             align: 8,
             entry_size: 24,
@@ -288,6 +279,8 @@ impl Linking {
     }
 
     fn dynamic(&self, plan: &Plan, at: &Layout) -> Vec<u8> {
+        let relocations = plan.imports.len() + plan.relocated(DeviceRelocations::Rela).len();
+        let packed = plan.relocated(DeviceRelocations::Relr).len();
         let mut entries: Vec<(u64, u64)> = Vec::new();
         entries.extend(self.needed.iter().map(|name| (DT_NEEDED, u64::from(*name))));
         let texts = [
@@ -306,13 +299,15 @@ impl Linking {
             (DT_STRTAB, ".dynstr"),
             (DT_SYMTAB, ".dynsym"),
             (DT_RELA, ".rela.dyn"),
+            (device::DT_RELR, ".relr.dyn"),
             (DT_VERSYM, ".gnu.version"),
             (DT_VERNEED, ".gnu.version_r"),
         ] {
             let wanted = match tag {
                 DT_GNU_HASH => plan.hash != HashStyle::SysV,
                 DT_HASH => plan.hash != HashStyle::Gnu,
-                DT_RELA => !plan.imports.is_empty(),
+                DT_RELA => relocations > 0,
+                device::DT_RELR => packed > 0,
                 DT_VERSYM | DT_VERNEED => !self.versions.is_empty(),
                 _ => true,
             };
@@ -322,10 +317,11 @@ impl Linking {
         }
         entries.push((DT_STRSZ, self.strings.bytes().len() as u64));
         entries.push((DT_SYMENT, 24));
-        if !plan.imports.is_empty() {
-            entries.push((DT_RELASZ, plan.imports.len() as u64 * 24));
+        if relocations > 0 {
+            entries.push((DT_RELASZ, relocations as u64 * 24));
             entries.push((DT_RELAENT, 24));
         }
+        entries.extend(device::packed_size(packed));
         if !self.versions.is_empty() {
             entries.push((DT_VERNEEDNUM, self.versions.len() as u64));
         }

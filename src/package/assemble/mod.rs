@@ -2,21 +2,32 @@
 //! place as a whole.
 
 mod content;
+pub mod pipeline;
 mod place;
-mod wheel_file;
+mod sdist_file;
 
-use std::path::Path;
+use std::{num::NonZeroUsize, path::Path};
 
 use crate::{
     digest::Sha256,
     error::{Context as _, Result, Stop},
     package::plan::{BuildPlan, SdistPlan, WheelPlan},
+    wheel::{Compression, Member, Timestamp},
 };
 
 use content::Content;
+use pipeline::{BLOCK, Contents};
 use place::Part;
 
-pub use wheel_file::Settings;
+/// How packages are written.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What every member is dated with, in seconds since 1970.
+    pub time: u64,
+    pub compression: Compression,
+    /// How many threads compress; it does not show in the bytes.
+    pub jobs: NonZeroUsize,
+}
 
 /// A finished package.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,13 +67,20 @@ pub fn assemble(
     let names: Vec<String> = plan.file_names().collect();
     place::check(dist, &names, existing)?;
     let part = Part::create(dist)?;
+    let making = Making {
+        plan,
+        settings,
+        stop,
+        watch,
+    };
     let mut all = Vec::new();
     let wheels = plan.wheels.iter().map(Package::Wheel);
     let sdists = plan.sdists.iter().map(Package::Sdist);
     for (package, path) in wheels.chain(sdists).zip(names) {
         stop.check()?;
-        let made = package
-            .make(&path, plan, &part, settings, stop, watch)
+        let made = part
+            .create_file(&path)
+            .and_then(|out| making.package(&package, &path, out))
             .with_context(|| format!("make `{path}`"))?;
         watch.made(&made);
         all.push(made);
@@ -76,39 +94,20 @@ enum Package<'a> {
     Sdist(&'a SdistPlan),
 }
 
-impl Package<'_> {
-    fn make(
-        &self,
-        path: &str,
-        plan: &BuildPlan,
-        part: &Part,
-        settings: &Settings,
-        stop: &Stop,
-        watch: &dyn Watch,
-    ) -> Result<Made> {
-        let out = part.create_file(path)?;
-        match self {
-            Self::Wheel(wheel) => {
-                let mut contents = Vec::with_capacity(wheel.members.len());
-                for (member, planned) in wheel.members.iter() {
-                    let content = Content::of(&planned.source, &plan.version, settings.time)
-                        .with_context(|| format!("prepare `{member}`"))?;
-                    contents.push((member, planned.mode, content));
-                }
-                let bytes = contents.iter().map(|(_, _, content)| content.len()).sum();
-                watch.begins(path, bytes);
-                let (size, sha256) =
-                    wheel_file::write(out, &contents, &wheel.dist_info, settings, stop, watch)?;
-                let members = contents.len() + wheel.dist_info.len() + 1;
-                Ok(Made {
-                    path: path.to_owned(),
-                    size,
-                    sha256,
-                    members,
-                })
-            }
-            Self::Sdist(sdist) => {
-                let (size, sha256) = wheel_file::write_sdist(out, sdist, settings)?;
+/// What it takes to make one package.
+struct Making<'a> {
+    plan: &'a BuildPlan,
+    settings: &'a Settings,
+    stop: &'a Stop,
+    watch: &'a dyn Watch,
+}
+
+impl Making<'_> {
+    fn package(&self, package: &Package<'_>, path: &str, out: fs_err::File) -> Result<Made> {
+        match package {
+            Package::Wheel(wheel) => self.wheel(wheel, path, out),
+            Package::Sdist(sdist) => {
+                let (size, sha256) = sdist_file::write(out, sdist, self.settings.time)?;
                 Ok(Made {
                     path: path.to_owned(),
                     size,
@@ -116,6 +115,53 @@ impl Package<'_> {
                     members: sdist.files.len(),
                 })
             }
+        }
+    }
+
+    fn wheel(&self, wheel: &WheelPlan, path: &str, mut out: fs_err::File) -> Result<Made> {
+        let (mut members, mut contents) = (Vec::new(), Vec::new());
+        for (path, planned) in wheel.members.iter() {
+            let content = Content::of(&planned.source, &self.plan.version, self.settings.time)
+                .with_context(|| format!("prepare `{path}`"))?;
+            members.push(Member {
+                path: path.clone(),
+                mode: planned.mode,
+                len: content.len(),
+            });
+            contents.push(content);
+        }
+        self.watch
+            .begins(path, members.iter().map(|member| member.len).sum());
+        let open = |index: usize| contents.get(index).context("a member of the plan")?.open();
+        let written = pipeline::write_wheel(
+            &mut out,
+            &Contents {
+                members: &members,
+                texts: &wheel.dist_info,
+                record: &wheel.record()?,
+            },
+            &open,
+            &self.settings.pipeline(),
+            self.stop,
+            &|bytes| self.watch.reads(bytes),
+        )?;
+        let members = written.record.rows().len();
+        Ok(Made {
+            path: path.to_owned(),
+            size: written.len,
+            sha256: written.sha256,
+            members,
+        })
+    }
+}
+
+impl Settings {
+    fn pipeline(&self) -> pipeline::Settings {
+        pipeline::Settings {
+            compression: self.compression,
+            time: Timestamp::from_epoch(self.time),
+            jobs: self.jobs,
+            block: BLOCK,
         }
     }
 }

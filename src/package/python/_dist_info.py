@@ -265,9 +265,8 @@ def families_of(target: str) -> tuple[str, ...]:
 def match_target_family(wanted: str) -> str | None:
     """What this distribution has for a target or a family, if anything."""
     base = base_target(wanted)
-    for name in (wanted, base):
-        if name in AVAILABLE_TARGET_FAMILIES:
-            return name
+    if wanted in AVAILABLE_TARGET_FAMILIES:
+        return wanted
     for name in AVAILABLE_TARGET_FAMILIES:
         if base_target(name) == base:
             return name
@@ -371,13 +370,17 @@ def build_extras(choice: TargetChoice | None) -> dict[str, list[str]]:
 
 
 def build_per_target_extras() -> dict[str, list[str]]:
-    """`device-gfx942` and its like, and `device-all`; empty with one target or none."""
+    """`device-gfx942` and its like, and `device-all`.
+
+    Device packages have them even for a single target, so that one command fits every set.
+    """
     targets = base_targets()
     extras: dict[str, list[str]] = {}
-    if len(targets) <= 1:
+    if not targets:
         return extras
     for package in extra_packages():
-        if not package.is_target_specific:
+        several = len(targets) > 1 or package.logical_name == "device"
+        if not (package.is_target_specific and several):
             continue
         requirements = [
             _requirement(package, target, get_target_family_platform_marker(target))

@@ -1,6 +1,7 @@
 //! The sdist's contents and metadata.
 
 use super::*;
+use crate::package::Catalog;
 
 struct Set {
     available: Vec<String>,
@@ -58,8 +59,8 @@ fn head(text: &str) -> &str {
 fn extras_and_markers_follow_the_targets_of_both_platforms() {
     let set = Set::new(&["gfx1100", "gfx942"], &["gfx1100", "gfx1201"]);
     insta::assert_snapshot!(head(&pkg_info(&set.info(Form::Split))), @r#"
-    Dynamic: provides-extra
-    Dynamic: requires-dist
+    Dynamic: Provides-Extra
+    Dynamic: Requires-Dist
     Requires-Dist: rocm-sdk-core==10.1.0a20260820
     Provides-Extra: libraries
     Requires-Dist: rocm-sdk-libraries==10.1.0a20260820; extra == "libraries"
@@ -117,7 +118,7 @@ fn requirements_of_one_platform_have_sections_of_their_own() {
 }
 
 #[test]
-fn one_target_needs_no_choice_and_no_extras_of_its_own() {
+fn one_target_needs_no_choice_and_can_be_asked_for_by_name() {
     let set = Set::new(&["gfx942:xnack+", "gfx942"], &[]);
     let names: Vec<String> = extras(&set.info(Form::Split))
         .into_iter()
@@ -126,11 +127,13 @@ fn one_target_needs_no_choice_and_no_extras_of_its_own() {
             format!("{name}: {}", pins.join(" "))
         })
         .collect();
-    insta::assert_snapshot!(names.join("\n"), @r"
+    insta::assert_snapshot!(names.join("\n"), @"
     libraries: rocm-sdk-libraries==10.1.0a20260820
     device: rocm-sdk-device-gfx942==10.1.0a20260820
     devel: rocm-sdk-devel==10.1.0a20260820
     profiler: rocm-profiler==10.1.0a20260820
+    device-gfx942: rocm-sdk-device-gfx942==10.1.0a20260820
+    device-all: rocm-sdk-device-gfx942==10.1.0a20260820
     ");
 }
 
@@ -160,6 +163,21 @@ fn a_legacy_set_has_libraries_per_family_and_no_device_extra() {
             "libraries-all"
         ]
     );
+}
+
+#[test]
+fn what_the_sdist_says_of_itself_is_in_the_catalog() {
+    let catalog = Catalog::built_in().unwrap();
+    let set = Set::new(&["gfx942"], &[]);
+    let text = pkg_info(&set.info(Form::Split));
+    let common = &catalog.metadata;
+    for (label, url) in &common.urls {
+        assert!(text.contains(&format!("Project-URL: {label}, {url}\n")));
+    }
+    assert!(text.contains(&format!("License-Expression: {}\n", common.license)));
+    assert!(text.contains(&format!("Requires-Python: {}\n", common.requires_python)));
+    let summary = catalog.get("meta").unwrap().summary(None);
+    assert!(text.contains(&format!("Summary: {summary}\n")));
 }
 
 #[test]

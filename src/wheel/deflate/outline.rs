@@ -15,6 +15,8 @@ const LITERAL_BITS: u32 = 10;
 const DISTANCE_BITS: u32 = 7;
 /// No code of deflate is longer.
 const LONGEST: usize = 15;
+/// The symbols of both codes.
+const MOST: usize = 288 + 32;
 
 /// Where the tables lie. 288 symbols need 1334 entries (`enough 288 10 15` of zlib); 32 need at most
 /// 128 and three tables of 256.
@@ -46,6 +48,9 @@ pub(super) fn outlines<const N: usize>(streams: [&[u8]; N]) -> Option<[Outline; 
     while lanes.iter().any(|lane| !lane.finished) {
         step(&mut lanes)?;
         for lane in &mut lanes {
+            if lane.walk.at(FAULT) {
+                return None;
+            }
             if lane.walk.at(END) && !lane.finished {
                 lane.enter_block()?;
             }
@@ -72,17 +77,12 @@ fn step<const N: usize>(lanes: &mut [Lane; N]) -> Option<()> {
                 walk.step(table);
             }
         }
-        if walks
-            .iter()
-            .any(|walk| walk.at(FAULT) || walk.is_past_end())
-        {
+        // Beyond the end there is nothing but zeros, and no need to follow them far.
+        if walks.iter().any(|walk| walk.next > walk.stream.len() + 8) {
             return None;
         }
-        if walks
-            .iter()
-            .zip(finished)
-            .any(|(walk, finished)| walk.at(END) && !finished)
-        {
+        let mut moving = walks.iter().zip(finished).filter(|(_, finished)| !finished);
+        if moving.any(|(walk, _)| walk.state >= next(FAULT, 0)) {
             break;
         }
     }
@@ -137,12 +137,12 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// What a table says: how many bits to drop (bits 0 to 5), how many to look at next (8 to 11), and
-/// where (16 and up).
+/// What a table says: how many bits to drop (bits 0 to 5), which to look at next (6 to 15), and in
+/// which table (16 and up).
 type Entry = u32;
 
 const fn next(table: usize, bits: u32) -> Entry {
-    (table as u32) << 16 | bits << 8
+    (table as u32) << 16 | ((1 << bits) - 1) << 6
 }
 
 /// A place in a stream, lowest bit first; beyond its end there are zeros.
@@ -199,8 +199,8 @@ impl<'a> Walk<'a> {
 
     #[inline]
     fn step(&mut self, table: &[Entry; SIZE]) {
-        let bits = self.held & !(u64::MAX << (self.state >> 8 & 63));
-        let place = (self.state >> 16) as usize + bits as usize;
+        let bits = self.held as usize & (self.state >> 6 & 0x3FF) as usize;
+        let place = (self.state >> 16) as usize + bits;
         // The remainder spares the check of a bound that always holds.
         self.state = table[place % SIZE];
         self.drop(self.state);
@@ -266,7 +266,7 @@ impl Tables {
         }
         // No length code is longer than 7, so that each is one look; their place is free so far.
         self.build(&lengths, DISTANCES..FAULT, 7, |symbol| next(symbol, 0))?;
-        let mut lengths = [0_u8; 288 + 32];
+        let mut lengths = [0_u8; MOST];
         let mut at = 0;
         while at < total {
             walk.refill();
@@ -320,40 +320,60 @@ impl Tables {
     ) -> Option<()> {
         let tables = self.0.get_mut(room.clone())?;
         let mut left = [0_u32; LONGEST + 1];
-        for length in lengths.iter().filter(|length| **length > 0) {
+        for length in lengths {
             *left.get_mut(usize::from(*length))? += 1;
         }
         let mut free = 1 << bits;
         tables[..free].fill(next(FAULT, 0));
-        let (mut code, mut prefix, mut second) = (0_u32, usize::MAX, 0..0);
-        for length in 1..=LONGEST as u32 {
-            code <<= 1;
-            for symbol in (0..lengths.len()).filter(|symbol| u32::from(lengths[*symbol]) == length)
-            {
-                let reversed = (code.reverse_bits() >> (32 - length)) as usize;
-                code += 1;
-                if length <= bits {
-                    let entry = then(symbol) + length;
-                    spread(&mut tables[..1 << bits], reversed, length, entry);
-                    continue;
-                }
-                if reversed % (1 << bits) != prefix {
-                    prefix = reversed % (1 << bits);
-                    let second_bits = second_bits(&left, length, bits);
-                    second = free..free + (1 << second_bits);
-                    free = second.end;
-                    tables[prefix] = next(room.start + second.start, second_bits) + bits;
-                }
-                let entry = then(symbol) + length - bits;
-                let table = tables.get_mut(second.clone())?;
-                spread(table, reversed >> bits, length - bits, entry);
-                left[length as usize] -= 1;
-            }
-            // More codes than there is room for.
+        let (mut code, mut before, mut prefix, mut second) = (0_u32, 0, usize::MAX, 0..0);
+        for symbol in by_length(lengths, &left) {
+            let length = u32::from(lengths[symbol]);
+            code <<= length - before;
+            before = length;
+            let reversed = (code.reverse_bits() >> (32 - length)) as usize;
+            code += 1;
+            // There may be no more codes than there is room for.
             (code <= 1 << length).then_some(())?;
+            if length <= bits {
+                let entry = then(symbol) + length;
+                spread(&mut tables[..1 << bits], reversed, length, entry);
+                continue;
+            }
+            if reversed % (1 << bits) != prefix {
+                prefix = reversed % (1 << bits);
+                let second_bits = second_bits(&left, length, bits);
+                second = free..free + (1 << second_bits);
+                free = second.end;
+                tables[prefix] = next(room.start + second.start, second_bits) + bits;
+            }
+            let entry = then(symbol) + length - bits;
+            let table = tables.get_mut(second.clone())?;
+            spread(table, reversed >> bits, length - bits, entry);
+            left[length as usize] -= 1;
         }
         Some(())
     }
+}
+
+/// The symbols that have a code, in the order of their codes.
+fn by_length(lengths: &[u8], counts: &[u32; LONGEST + 1]) -> impl Iterator<Item = usize> + use<> {
+    let mut places = [0; LONGEST + 1];
+    for length in 1..LONGEST {
+        places[length + 1] = places[length] + counts[length] as usize;
+    }
+    let mut order = [0_u16; MOST];
+    let mut count = 0;
+    for (symbol, length) in lengths
+        .iter()
+        .enumerate()
+        .filter(|(_, length)| **length > 0)
+    {
+        let place = &mut places[usize::from(*length)];
+        order[*place] = symbol as u16;
+        *place += 1;
+        count += 1;
+    }
+    order.into_iter().take(count).map(usize::from)
 }
 
 /// Puts an entry wherever a look begins with its code.

@@ -1,3 +1,5 @@
+//! Metadata as it is written and read.
+
 use proptest::prelude::*;
 
 use super::*;

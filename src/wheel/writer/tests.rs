@@ -1,3 +1,5 @@
+//! Archives as another reader finds them.
+
 use std::io::{Cursor, Read};
 
 use proptest::prelude::*;
@@ -75,18 +77,18 @@ fn an_archive_has_these_bytes_and_no_other() {
 #[test]
 fn another_reader_finds_every_fact() {
     let mut writer = ZipWriter::new(Cursor::default(), Timestamp::from_epoch(1_700_000_001));
-    let names = ["plain", "dir/é b", "dir/two\nlines", "dir/q\"u,o"];
-    for (name, mode) in names
+    let paths = ["plain", "dir/é b", "dir/two\nlines", "dir/q\"u,o"];
+    for (name, mode) in paths
         .into_iter()
         .zip([Mode::Regular, Mode::Executable].into_iter().cycle())
     {
-        let named = Member {
+        let one = Member {
             mode,
             ..member(name, name.len())
         };
         let crc = crc32fast::hash(name.as_bytes());
         writer
-            .add(&named, Method::Stored, crc, name.as_bytes())
+            .add(&one, Method::Stored, crc, name.as_bytes())
             .unwrap();
     }
     let mut archive = ZipArchive::new(Cursor::new(bytes(writer))).unwrap();
@@ -96,7 +98,7 @@ fn another_reader_finds_every_fact() {
             let mut member = archive.by_index(index).unwrap();
             let mut content = String::new();
             member.read_to_string(&mut content).unwrap();
-            assert_eq!(content, names[index]);
+            assert_eq!(content, paths[index]);
             format!(
                 "{:?} {:o} {} {:?} {:?}",
                 member.name().unwrap(),

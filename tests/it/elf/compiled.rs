@@ -7,7 +7,7 @@ use std::{
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Linker {
+pub(crate) enum Linker {
     Bfd,
     Gold,
     Lld,
@@ -16,7 +16,7 @@ pub(super) enum Linker {
 
 /// All that are here. GNU ld and the one that comes with Rust always are; continuous integration
 /// has every one.
-pub(super) fn linkers() -> &'static [Linker] {
+pub(crate) fn linkers() -> &'static [Linker] {
     static FOUND: OnceLock<Vec<Linker>> = OnceLock::new();
     FOUND.get_or_init(|| {
         let all = [Linker::Bfd, Linker::Gold, Linker::Lld, Linker::Mold];
@@ -42,7 +42,7 @@ pub(super) fn linkers() -> &'static [Linker] {
 }
 
 impl Linker {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Bfd => "bfd",
             Self::Gold => "gold",
@@ -52,12 +52,12 @@ impl Linker {
     }
 
     /// Options that a linker does not know, whatever its version.
-    pub(super) fn lacks(self, options: &[&str]) -> bool {
+    pub(crate) fn lacks(self, options: &[&str]) -> bool {
         let unknown = ["-Wl,-z,pack-relative-relocs", "-Wl,-z,noseparate-code"];
         self == Self::Gold && options.iter().any(|option| unknown.contains(option))
     }
 
-    pub(super) fn build(
+    pub(crate) fn build(
         self,
         place: &Path,
         source: &str,
@@ -116,12 +116,12 @@ impl Linker {
 
 /// Shows what a test saw, when it fails or is run with `--nocapture`.
 #[expect(clippy::print_stdout, reason = "the test harness keeps it")]
-pub(super) fn say(lines: &[String]) {
+pub(crate) fn say(lines: &[String]) {
     println!("{}", lines.join("\n"));
 }
 
 /// Where Rust keeps its own libraries and tools.
-pub(super) fn sysroot() -> PathBuf {
+pub(crate) fn sysroot() -> PathBuf {
     let output = Command::new("rustc")
         .args(["--print", "sysroot"])
         .output()

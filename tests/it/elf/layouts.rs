@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use goblin::elf::{Elf, ProgramHeader, program_header::PT_LOAD};
 use rocwheel::elf::{
     Strategy, Untouchable,
     write::{Executable, HashStyle, SharedObject, TableAt},
@@ -136,6 +137,13 @@ fn programs() -> Vec<(&'static str, Executable)> {
                 .program_headers(TableAt::EndPinned { spare: 3 }),
         ),
         (
+            "kpack, bss that no padding bridges",
+            kpack
+                .clone()
+                .bss(1 << 30)
+                .program_headers(TableAt::End { spare: 3 }),
+        ),
+        (
             "kpack, fixed",
             kpack
                 .clone()
@@ -214,6 +222,10 @@ fn every_program_finds_its_dependency_after_the_change_and_only_then() {
                 assert_end_state(&after, GOAL, name);
                 let growth = after.len() - before.len();
                 writeln!(seen, "{name}: {:?} +{growth}", plan.strategy()).unwrap();
+                match plan.warning() {
+                    None => assert!(is_pinned(&after), "{name}"),
+                    Some(warning) => writeln!(seen, "  {warning}").unwrap(),
+                }
             }
             Err(error) => writeln!(seen, "{name}: {error}").unwrap(),
         }
@@ -229,8 +241,50 @@ fn every_program_finds_its_dependency_after_the_change_and_only_then() {
     no section headers: Extend +61
     kpack: Relocate +28624
     kpack, pinned: Extend +61
+    kpack, bss that no padding bridges: Extend +61
+      kernels before 5.18 look for its program headers in the wrong place
     kpack, fixed: Extend +61
     ");
+}
+
+/// Whether kernels before 5.18 tell the loader where the program headers are.
+fn is_pinned(file: &[u8]) -> bool {
+    let elf = Elf::parse(file).unwrap();
+    let mut loads = elf.program_headers.iter().filter(|h| h.p_type == PT_LOAD);
+    let first = loads.clone().next().unwrap();
+    let own = loads.find(|h| (h.p_offset..h.p_offset + h.p_filesz).contains(&elf.header.e_phoff));
+    let bias = |header: &ProgramHeader| header.p_vaddr - header.p_offset;
+    own.is_some_and(|own| bias(own) == bias(first))
+}
+
+#[test]
+fn a_spare_slot_of_the_program_headers_is_used() {
+    let place = Place::new();
+    let answer = SharedObject::new("liby.so.2")
+        .function("y_answer", 42)
+        .build();
+    place.put("dep/liby.so.2", &answer);
+    let object = SharedObject::new("libx.so.1")
+        .needs("liby.so.2")
+        .calls("x", "y_answer");
+    // What the kpack split leaves, and more bytes behind it.
+    let mut kpack = object
+        .clone()
+        .program_headers(TableAt::End { spare: 3 })
+        .build();
+    kpack.push(0);
+    // An entry that means nothing, in place of a note.
+    let mut empty = object.build_id(&[7; 20]).build();
+    let headers = (64..64 + 7 * 56).step_by(56);
+    let note = headers.rev().find(|at| empty[*at] == 4).unwrap();
+    empty[note] = 0;
+    for (name, before) in [("kpack", kpack), ("empty", empty)] {
+        let (plan, after) = with_rpath(&before, GOAL).unwrap();
+        assert_eq!(plan.strategy(), Strategy::Slot, "{name}");
+        let path = place.put("lib/libx.so", &after);
+        assert_eq!(linked(&path, "x"), Ok(42), "{name}");
+        assert_end_state(&after, GOAL, name);
+    }
 }
 
 /// One `DT_RPATH`, a second pass that changes nothing, and five other goals one after the other.

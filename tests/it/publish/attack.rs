@@ -75,18 +75,16 @@ fn an_upload_that_cannot_be_is_refused_in_words() {
     let here = ["--output-dir", &to, "--run-id", "42"];
     let here = |more: &[&'static str]| with(&[&here[..], more].concat());
     let said = [
-        with(&["--multi-target", "--run-id", "42", "--bucket", "my-bucket"]),
+        with(&["--multi-target", "--run-id", "42", "--endpoint-url", "host"]),
         here(&["--artifact-group", "../up"]),
         here(&["--artifact-group", "dist"]),
         here(&[]),
         here(&["--multi-target", "--artifact-group", "gfx94X-dcgpu"]),
     ];
     insta::assert_snapshot!(said.concat(), @r#"
-    error: reach `s3://my-bucket/42-linux/python/`
-      caused by: access denied: `s3://my-bucket`
-      caused by: find AWS credentials: request forbidden: IMDS is disabled or the caller has insufficient permissions.
+    error: invalid value 'host' for '--endpoint-url <URL>': not the address of a server such as `http://127.0.0.1:8333`: it begins with `http://` or `https://`
 
-    hint: sign in again, or go without credentials with `--no-sign-request`
+    For more information, try '--help'.
     error: invalid value '../up' for '--artifact-group <GROUP>': an artifact group has letters, digits, `-`, `_` and `.`, and begins with one of the first two: "../up"
 
     For more information, try '--help'.

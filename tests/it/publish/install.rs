@@ -6,11 +6,12 @@ use rocwheel::{
     commands::{
         World,
         index::LocalSet,
-        upload::{Destination, Others, Upload},
+        upload::{Destination, Others, Published, Upload},
     },
     console::{Console, Options},
-    error::Stop,
+    error::{Result, Stop},
     index::Identity,
+    store::Store,
 };
 
 use super::{
@@ -132,25 +133,28 @@ fn an_upload_to_a_directory_installs() {
 /// A set in a store that is like S3, below `python/`.
 pub(crate) fn published_in_memory(bench: &Bench) -> MemoryStore {
     let store = MemoryStore::default();
+    publish_to(Box::new(store.clone()), bench).unwrap();
+    store
+}
+
+pub(crate) fn publish_to(store: Box<dyn Store>, bench: &Bench) -> Result<Published> {
+    let quiet = Options {
+        verbosity: -2,
+        ..Options::default()
+    };
     let world = World {
-        console: Console::of_this_process(&Options {
-            verbosity: -2,
-            ..Options::default()
-        }),
+        console: Console::of_this_process(&quiet),
         stop: Stop::default(),
     };
     let destination = Destination {
-        store: Box::new(store.clone()),
-        directory: "42-linux/python/".parse().unwrap(),
-        urls: "https://bucket.s3.amazonaws.com/42-linux/python/"
-            .parse()
-            .unwrap(),
+        store,
+        directory: "42-linux/python/".parse()?,
+        urls: "https://bucket.s3.amazonaws.com/42-linux/python/".parse()?,
     };
-    let set = LocalSet::read_aloud(&bench.root, &world).unwrap();
+    let set = LocalSet::read_aloud(&bench.root, &world)?;
     let (identity, others) = (Identity::default(), Others::Refuse);
-    let upload = Upload::plan(&set, identity, destination, others, &world.stop).unwrap();
-    upload.carry_out(&world).unwrap();
-    store
+    let upload = Upload::plan(&set, identity, destination, others, &world.stop)?;
+    upload.carry_out(&world)
 }
 
 #[test]

@@ -6,6 +6,10 @@ use std::{
 };
 
 use flate2::{Compression, write::GzEncoder};
+use rocwheel::package::{
+    dist_info::{DistInfo, Form},
+    selector,
+};
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
 /// As a development build has it.
@@ -25,26 +29,34 @@ pub(crate) fn wheels(root: &Path) {
     wheel(&dist, "rocm-sdk-device-gfx942", VERSION, &needs);
 }
 
-/// A whole set: `rocm` is an sdist, and what it needs is said by its `setup.py`.
+/// A whole set: `rocm` is the sdist that selects the others.
 pub(crate) fn whole_set(root: &Path) {
     wheels(root);
     let dist = root.join("dist");
     wheel(&dist, "rocm-sdk-devel", VERSION, "");
-    let setup = format!(
-        "from setuptools import setup\n\
-         V = '{VERSION}'\n\
-         setup(name='rocm', version=V, py_modules=[], install_requires=['rocm-sdk-core==' + V],\n\
-         \x20     extras_require={{'libraries': ['rocm-sdk-libraries==' + V],\n\
-         \x20                     'devel': ['rocm-sdk-devel==' + V],\n\
-         \x20                     'device-gfx942': ['rocm-sdk-device-gfx942==' + V]}})\n"
-    );
-    let project = "[build-system]\nrequires = ['setuptools>=70.2.0']\nbuild-backend = 'setuptools.build_meta'\n";
-    let info = metadata("rocm", VERSION, "");
-    let members = [
-        ("PKG-INFO", &*info),
-        ("pyproject.toml", project),
-        ("setup.py", &setup),
-    ];
+    let targets = ["gfx942".to_owned()];
+    let info = DistInfo {
+        version: VERSION,
+        nonce: "",
+        form: Form::Split,
+        default: Some("gfx942"),
+        available: &targets,
+        linux: &[],
+        windows: &[],
+        absent: &[],
+        this_target: None,
+        this_package: "meta",
+        libraries_py_package: None,
+    };
+    let files: Vec<(String, String)> = selector::files(&info)
+        .unwrap()
+        .into_iter()
+        .map(|(path, bytes)| (path.to_string(), String::from_utf8(bytes).unwrap()))
+        .collect();
+    let members: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(path, text)| (path.as_str(), text.as_str()))
+        .collect();
     sdist(&dist, "rocm", VERSION, &members);
 }
 

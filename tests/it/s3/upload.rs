@@ -108,7 +108,7 @@ fn an_uploaded_set_installs_from_its_address() {
         Uploaded dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.14 KiB
         Uploaded dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.04 KiB
        Published 26 objects in s3://BUCKET/42-linux/python, 0 of them there before
-    warning: this server drops the pages of directories, such as `42-linux/python/simple/rocm-sdk-core/`: install with `--find-links http://HOST/BUCKET/42-linux/python/index.html`
+    warning: this server drops the pages of directories, such as `42-linux/python/`: install with `--find-links http://HOST/BUCKET/42-linux/python/index.html`
     ");
     insta::assert_snapshot!(published.ok(), @"http://HOST/BUCKET/42-linux/python/simple/");
     let base = format!(
@@ -188,14 +188,14 @@ fn an_upload_to_a_bucket_that_broke_off_is_completed() {
     );
     desk.port = proxy.port;
     let broken = desk.signed(&[]);
-    insta::assert_snapshot!(broken.stderr, @"
-        Uploaded dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.14 KiB
-        Uploaded dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.00 KiB
-    error: upload to `s3://BUCKET/42-linux/python`
-      caused by: upload `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`
-      caused by: access denied: `s3://BUCKET/42-linux/python/dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`
-      caused by: AccessDenied: as told (HTTP 403)
+    insta::assert_snapshot!(sorted(&broken.stderr), @"
 
+        Uploaded dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.00 KiB
+        Uploaded dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.14 KiB
+      caused by: AccessDenied: as told (HTTP 403)
+      caused by: access denied: `s3://BUCKET/42-linux/python/dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`
+      caused by: upload `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`
+    error: upload to `s3://BUCKET/42-linux/python`
     hint: choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`
     ");
     let there = desk.there();
@@ -267,7 +267,7 @@ fn an_upload_without_credentials_is_told_what_is_missing() {
         .join("\n");
     insta::assert_snapshot!(first, @"
     error: upload to `s3://BUCKET/42-linux/python`
-      caused by: 3 of 3 transfers failed
+      caused by: 3 of 3 failed
     ");
     let hint = refused.stderr.lines().last().unwrap();
     insta::assert_snapshot!(hint, @"hint: no AWS credentials were found: set `AWS_PROFILE` or `AWS_ACCESS_KEY_ID`; a fork's pull request has none, and keeps its packages with `--output-dir`");

@@ -1,3 +1,5 @@
+//! Directories of artifacts, and what is made of them.
+
 use std::fmt::Write as _;
 
 use proptest::prelude::*;
@@ -168,7 +170,7 @@ fn files_links_and_directories_become_facts() {
       a.h Text
       half.so Other a damaged ELF file: the program header table lies outside the file: 336 bytes at 64 of 100
       libz.a Archive
-      script Other executable
+      script Script executable
       tiny Other
       tool Executable without soname executable read-only setuid
       z.co Hsaco

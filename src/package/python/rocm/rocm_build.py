@@ -79,7 +79,8 @@ def metadata(choice: Any) -> str:
         "Description-Content-Type: text/markdown",
     ]
     if choice is None:
-        lines += ["Dynamic: provides-extra", "Dynamic: requires-dist"]
+        # In this spelling: uv takes no other for a reason to ask the builder.
+        lines += ["Dynamic: Provides-Extra", "Dynamic: Requires-Dist"]
     lines += [f"Requires-Dist: {requirement}" for requirement in requires(choice)]
     for extra, requirements in extras(choice).items():
         lines.append(f"Provides-Extra: {extra}")

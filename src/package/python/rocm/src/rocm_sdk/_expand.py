@@ -25,6 +25,10 @@ _SCRATCH = "RECORD"
 def expand(package: Path, root: Path, archives: list[Path]) -> None:
     """Unpacks `archives[0]` as `root`; the caller holds the lock."""
     site = package.parent
+    if not archives:
+        raise DevelError(
+            f"Expected to find _devel.tar or _devel.tar.xz in {package}; reinstall rocm-sdk-devel"
+        )
     record = _record(site)
     manifest = _manifest.load(package)
     if manifest is not None:

@@ -30,14 +30,20 @@ def installed(site: Path) -> list[Installed]:
 
 
 def find(site: Path, name: str) -> Installed | None:
-    """The package of that name that has a RECORD, or else one that has none."""
+    """The package of that name, the last installed one if an installer left an older one."""
     found = [package for package in _scan(site) if package.name == normal(name)]
-    found.sort(key=lambda package: (not package.record.is_file(), package.directory))
-    return found[0] if found else None
+    return max(found, key=_age, default=None)
 
 
 def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _age(package: Installed) -> tuple[bool, int, str]:
+    try:
+        return True, package.record.stat().st_mtime_ns, package.version
+    except OSError:
+        return False, 0, package.version
 
 
 def _scan(site: Path) -> Iterator[Installed]:

@@ -29,9 +29,13 @@ def find_libraries(*shortnames: str) -> list[Path]:
         if sys.platform == "win32" and not entry.dll_pattern:
             continue
         root = package_root(entry.package)
-        if root is not None:
-            paths.extend(_find(entry, root))
-        elif not entry.optional and entry.package not in missing:
+        found = [] if root is None else _matches(entry, root)
+        if found or entry.optional:
+            paths.extend(found)
+        elif root is not None and (root / "__init__.py").is_file():
+            raise FileNotFoundError(_not_found(entry, root))
+        elif entry.package not in missing:
+            # Uninstallers leave empty directories behind, which look like packages.
             missing.append(entry.package)
     if missing:
         raise ModuleNotFoundError(_missing(missing, shortnames))
@@ -58,22 +62,29 @@ def package_root(package: _dist_info.PackageEntry) -> Path | None:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
-def _find(entry: _dist_info.LibraryEntry, root: Path) -> list[Path]:
-    windows = sys.platform == "win32"
-    directory = root / (entry.windows_relpath if windows else entry.posix_relpath)
-    pattern = entry.dll_pattern if windows else entry.so_pattern
+def _matches(entry: _dist_info.LibraryEntry, root: Path) -> list[Path]:
+    """The file of a library, or nothing."""
+    directory, pattern = _place(entry, root)
 
     def rank(path: Path) -> tuple[bool, str]:
         # `*hipblas*.dll` also matches hipblaslt: the exact name goes first.
         return path.stem.removeprefix("lib") != entry.shortname, path.name
 
-    matches = sorted(directory.glob(pattern), key=rank)
-    if not matches and not entry.optional:
-        raise FileNotFoundError(
-            f"Could not find rocm library '{entry.shortname}' at path '{directory},' "
-            f"no match for pattern '{pattern}'"
-        )
-    return matches[:1]
+    return sorted(directory.glob(pattern), key=rank)[:1]
+
+
+def _place(entry: _dist_info.LibraryEntry, root: Path) -> tuple[Path, str]:
+    if sys.platform == "win32":
+        return root / entry.windows_relpath, entry.dll_pattern
+    return root / entry.posix_relpath, entry.so_pattern
+
+
+def _not_found(entry: _dist_info.LibraryEntry, root: Path) -> str:
+    directory, pattern = _place(entry, root)
+    return (
+        f"Could not find rocm library '{entry.shortname}' at path '{directory},' "
+        f"no match for pattern '{pattern}'"
+    )
 
 
 def _missing(packages: list[_dist_info.PackageEntry], shortnames: tuple[str, ...]) -> str:

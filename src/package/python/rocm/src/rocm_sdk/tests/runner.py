@@ -24,7 +24,9 @@ def run(*, gpu: bool, as_json: bool, patterns: Sequence[str] | None) -> int:
         if name not in left_out:
             module = importlib.import_module(f"{__package__}.{name}_test")
             suite.addTests(loader.loadTestsFromModule(module))
-    runner = unittest.TextTestRunner(sys.stderr, verbosity=2, resultclass=_Result)
+    runner = unittest.TextTestRunner(
+        sys.stderr, descriptions=False, verbosity=2, resultclass=_Result
+    )
     result = runner.run(suite)
     assert isinstance(result, _Result)
     summary = _summary(result, left_out)
@@ -55,13 +57,13 @@ class _Result(unittest.TextTestResult):
 def _left_out() -> dict[str, str]:
     """The parts that are not tested, and why."""
     reasons: dict[str, str] = {}
-    if utils.root_of("libraries") is None:
+    if not utils.is_installed("libraries"):
         reasons["libraries"] = "rocm-sdk-libraries is not installed"
     if not utils.devices():
         reasons["device"] = "no package of device code is installed"
-    if utils.dist_of("devel") is None:
+    if not utils.is_installed("devel"):
         reasons["devel"] = "rocm-sdk-devel is not installed"
-    if utils.root_of("profiler") is None:
+    if not utils.is_installed("profiler"):
         reasons["profiler"] = "rocm-profiler is not installed"
     return reasons
 

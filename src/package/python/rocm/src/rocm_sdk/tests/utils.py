@@ -49,8 +49,16 @@ def root_of(logical_name: str) -> Path | None:
 
 def dist_of(logical_name: str) -> _installed.Installed | None:
     package = _dist_info.ALL_PACKAGES[logical_name]
-    target = _dist_info.determine_target_family() if package.is_target_specific else None
+    try:
+        target = _dist_info.determine_target_family() if package.is_target_specific else None
+    except ValueError:
+        return None
     return _installed.find(SITE, package.get_dist_package_name(target))
+
+
+def is_installed(logical_name: str) -> bool:
+    """Not a matter of directories: uninstallers leave empty ones."""
+    return dist_of(logical_name) is not None
 
 
 def devices() -> list[_installed.Installed]:

@@ -1,0 +1,93 @@
+//! Damaged bundles, archives and fat binaries: an answer or an error, never a panic, never a binary
+//! without its code that leads elsewhere than to its markers.
+//!
+//! The first byte picks a sound file, and the rest says what to change in it, three bytes at a
+//! time; from 0xf0 on the rest is the file itself.
+#![no_main]
+
+use std::{
+    io::{Cursor, Read as _},
+    sync::LazyLock,
+};
+
+use libfuzzer_sys::fuzz_target;
+use rocwheel::{
+    elf::write::{DeviceRelocations, Executable, SharedObject},
+    kpack::{
+        Marker,
+        archive::{ArchiveWriter, Packed, Scheme},
+        bundle::{self, Method},
+        contents,
+        host::{self, Look, SplitReader},
+    },
+};
+
+static SEEDS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+    let raw = bundle::raw(&[("gfx942", vec![1; 9000]), ("gfx90a:xnack+", vec![2; 100])]);
+    let library = |how| SharedObject::new("x").device_code(&raw, &[0], how);
+    let packed = |version, method| bundle::compress(&raw, version, method).expect("a bundle");
+    vec![
+        library(DeviceRelocations::Rela).build(),
+        library(DeviceRelocations::Relr).build(),
+        Executable::new()
+            .device_code(&raw, &[0], DeviceRelocations::Rela)
+            .build(),
+        archive(Scheme::Stored),
+        archive(Scheme::Zstd),
+        packed(1, Method::Zlib),
+        packed(2, Method::Zstd),
+        packed(3, Method::Zstd),
+        raw.clone(),
+    ]
+});
+
+fuzz_target!(|data: &[u8]| {
+    let Some((first, rest)) = data.split_first() else {
+        return;
+    };
+    let file = if *first >= 0xf0 {
+        rest.to_vec()
+    } else {
+        damaged(*first, rest)
+    };
+    let _ = contents::each(&file, |_, read| read().map(drop));
+    let Ok(Look::Fat(fat)) = host::look(&file) else {
+        return;
+    };
+    let markers = vec![Marker::new(1, "x", "lib/x"); fat.bundles.len()];
+    let Ok(plan) = host::plan(&file, &fat, &markers) else {
+        return;
+    };
+    let total = plan.total_len();
+    let mut after = Vec::new();
+    SplitReader::new(file, plan)
+        .read_to_end(&mut after)
+        .expect("a stream of bytes in memory");
+    assert_eq!(after.len() as u64, total);
+    let references = host::references(&after).expect("markers");
+    assert!(references.iter().all(|found| found.marker == markers[0]));
+});
+
+fn archive(scheme: Scheme) -> Vec<u8> {
+    let out = Cursor::new(Vec::new());
+    let mut writer = ArchiveWriter::new(out, "x", "gfx942", scheme).expect("an archive");
+    let target = "gfx942:xnack+".parse().expect("a target");
+    for key in ["lib/x#0", "lib/x#1"] {
+        let code = Packed::new(key.as_bytes(), scheme).expect("a code object");
+        writer.add(key, &target, &code, None).expect("an entry");
+    }
+    writer.finish().expect("an archive").0.into_inner()
+}
+
+fn damaged(seed: u8, changes: &[u8]) -> Vec<u8> {
+    let mut file = SEEDS[usize::from(seed) % SEEDS.len()].clone();
+    for change in changes.chunks_exact(3) {
+        let at = usize::from(u16::from_le_bytes([change[0], change[1]]));
+        if at & 0x8000 != 0 {
+            file.truncate(file.len().saturating_sub(at & 0x7fff));
+        } else if let Some(place) = file.get_mut(at) {
+            *place = change[2];
+        }
+    }
+    file
+}

@@ -1,0 +1,118 @@
+//! `kpack extract`: the code objects of a file as files.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use fs_err as fs;
+use serde::Serialize;
+
+use super::{Selection, open, reading};
+use crate::{
+    commands::World,
+    console::{many, size},
+    error::{Context as _, Hint as _, Result, bail},
+    kpack::contents::{self, Found, Kind},
+    relpath::RelPath,
+};
+
+/// Write the code objects of a file to a directory
+///
+/// Each becomes `NAME.BUNDLE.TARGET.hsaco`, with `-` for the colons of the target; what comes from
+/// an archive keeps the directories of its key.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The binary, bundle or archive
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Where to write
+    #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
+    output_dir: PathBuf,
+    #[command(flatten)]
+    selection: Selection,
+}
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    schema: &'static str,
+    files: Vec<Written>,
+}
+
+#[derive(Debug, Serialize)]
+struct Written {
+    path: String,
+    target: String,
+    size: u64,
+}
+
+pub(super) fn run(args: &Args, world: &World) -> Result<()> {
+    let source = open(&args.file)?;
+    let mut files = Vec::new();
+    let mut seen = 0_usize;
+    let kind = contents::each(&source, |found, read| {
+        world.stop.check()?;
+        seen += 1;
+        if args.selection.has(&found.target) {
+            files.push(write(args, found, &read()?)?);
+        }
+        Ok(())
+    })
+    .with_context(|| reading(&args.file))?;
+    if files.is_empty() {
+        let nothing: Result<()> = match kind {
+            Kind::Split(_) => return no_code(&args.file),
+            _ => Err(crate::error::anyhow!(
+                "none of {} is for a wanted target",
+                many(seen, "code object")
+            )),
+        };
+        return nothing.hint("`rocwheel kpack ls` lists the targets");
+    }
+    let total = files.iter().map(|file| file.size).sum();
+    world.console.status(
+        "Extracted",
+        format!("{}, {}", many(files.len(), "code object"), size(total)),
+    );
+    world.console.answer(&Answer {
+        schema: "rocwheel-kpack-extract-v1",
+        files,
+    })
+}
+
+fn no_code(file: &Path) -> Result<()> {
+    let refuse = || -> Result<()> { bail!("no code left in `{}`", file.display()) };
+    refuse().hint("extract the archives that `rocwheel kpack ls` names")
+}
+
+fn write(args: &Args, found: &Found, code: &[u8]) -> Result<Written> {
+    let name = if found.name.is_empty() {
+        let name = args.file.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    } else {
+        found.name.clone()
+    };
+    let target = found.target.as_str().replace(':', "-");
+    // What an archive says must not lead out of the directory.
+    let path: RelPath = format!("{name}.{}.{target}.hsaco", found.bundle)
+        .parse()
+        .context("name a file")?;
+    let place = args.output_dir.join(path.as_str());
+    if let Some(parent) = place.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::write(&place, code)?;
+    Ok(Written {
+        path: place.display().to_string(),
+        target: found.target.to_string(),
+        size: found.size,
+    })
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.files
+            .iter()
+            .try_for_each(|file| writeln!(f, "{}", file.path))
+    }
+}

@@ -1,0 +1,165 @@
+//! `kpack ls`: what is in a file with device code.
+
+use std::{
+    fmt::{self, Write as _},
+    path::PathBuf,
+};
+
+use serde::Serialize;
+
+use super::{Selection, open, reading};
+use crate::{
+    commands::World,
+    console::{many, size},
+    error::{Context as _, Result},
+    kpack::contents::{self, Kind},
+};
+
+/// List the code objects of a file: target, size, compression, kernels
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The binary, bundle or archive
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    selection: Selection,
+}
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    schema: &'static str,
+    file: String,
+    kind: String,
+    code_objects: Vec<Row>,
+    /// Where a split binary says that its code is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    references: Vec<Lead>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    name: String,
+    bundle: usize,
+    target: String,
+    size: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stored: Option<u64>,
+    compression: String,
+    kernels: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Lead {
+    kernel_name: String,
+    index: u64,
+    search_paths: Vec<String>,
+}
+
+pub(super) fn run(args: &Args, world: &World) -> Result<()> {
+    let source = open(&args.file)?;
+    let mut rows = Vec::new();
+    let kind = contents::each(&source, |found, read| {
+        world.stop.check()?;
+        if args.selection.has(&found.target) {
+            rows.push(Row {
+                name: found.name.clone(),
+                bundle: found.bundle,
+                target: found.target.to_string(),
+                size: found.size,
+                stored: found.packed,
+                compression: found.compression.clone(),
+                kernels: contents::kernels(&read()?),
+            });
+        }
+        Ok(())
+    })
+    .with_context(|| reading(&args.file))?;
+    world.console.answer(&Answer {
+        schema: "rocwheel-kpack-v1",
+        file: args.file.display().to_string(),
+        kind: kind.to_string(),
+        code_objects: rows,
+        references: leads(kind),
+    })
+}
+
+fn leads(kind: Kind) -> Vec<Lead> {
+    let Kind::Split(references) = kind else {
+        return Vec::new();
+    };
+    let leads = references.into_iter().map(|reference| Lead {
+        kernel_name: reference.marker.kernel_name,
+        index: reference.index,
+        search_paths: reference.marker.kpack_search_paths,
+    });
+    leads.collect()
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total = self.code_objects.iter().map(|row| row.size).sum();
+        let many = many(self.code_objects.len(), "code object");
+        writeln!(f, "{}: {}, {many}, {}", self.file, self.kind, size(total))?;
+        let head = [
+            "BUNDLE",
+            "TARGET",
+            "SIZE",
+            "STORED",
+            "COMPRESSION",
+            "KERNELS",
+        ];
+        let mut table = vec![head.map(str::to_owned).to_vec()];
+        table.extend(self.code_objects.iter().map(Row::cells));
+        if table.len() > 1 {
+            f.write_str(&aligned(&table))?;
+        }
+        for lead in &self.references {
+            let paths = lead.search_paths.join(" ");
+            writeln!(f, "{}#{} in {paths}", lead.kernel_name, lead.index)?;
+        }
+        Ok(())
+    }
+}
+
+impl Row {
+    fn cells(&self) -> Vec<String> {
+        let shown = self.kernels.iter().take(3).map(String::as_str);
+        let mut kernels: Vec<&str> = shown.collect();
+        let more = self.kernels.len().saturating_sub(kernels.len());
+        let rest = format!("and {more} more");
+        if more > 0 {
+            kernels.push(&rest);
+        }
+        vec![
+            format!("{}#{}", self.name, self.bundle),
+            self.target.clone(),
+            self.size.to_string(),
+            self.stored
+                .map_or("-".to_owned(), |stored| stored.to_string()),
+            self.compression.clone(),
+            kernels.join(", "),
+        ]
+    }
+}
+
+/// Columns as wide as their widest cell; the last one ends where it ends.
+fn aligned(table: &[Vec<String>]) -> String {
+    let columns = table.first().map_or(0, Vec::len);
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| {
+            let cells = table.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        })
+        .collect();
+    let mut text = String::new();
+    for row in table {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            let _ = write!(line, "{cell:width$}  ");
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}

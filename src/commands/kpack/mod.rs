@@ -1,0 +1,59 @@
+//! `kpack`: looks into files with device code.
+
+mod extract;
+mod listing;
+
+use std::path::Path;
+
+use super::World;
+use crate::{artifact::FileAt, error::Result, kpack::CodeTarget};
+
+/// Look into files with device code
+///
+/// FILE is a binary, a bundle as compilers write it, or a `.kpack` archive.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    Ls(listing::Args),
+    Extract(extract::Args),
+}
+
+/// Which code objects are meant.
+#[derive(Debug, clap::Args)]
+struct Selection {
+    /// Only code for this target; without features, for all of its variants; may be repeated
+    #[arg(
+        long = "target",
+        value_name = "TARGET",
+        value_delimiter = ',',
+        env = "ROCWHEEL_KPACK_TARGET"
+    )]
+    targets: Vec<CodeTarget>,
+}
+
+pub fn run(args: &Args, world: &World) -> Result<()> {
+    match &args.verb {
+        Verb::Ls(args) => listing::run(args, world),
+        Verb::Extract(args) => extract::run(args, world),
+    }
+}
+
+impl Selection {
+    fn has(&self, target: &CodeTarget) -> bool {
+        let mut wanted = self.targets.iter();
+        self.targets.is_empty() || wanted.any(|wanted| wanted == target || *wanted == target.base())
+    }
+}
+
+fn open(file: &Path) -> Result<FileAt> {
+    Ok(FileAt::open(file)?)
+}
+
+fn reading(file: &Path) -> String {
+    format!("look into `{}`", file.display())
+}

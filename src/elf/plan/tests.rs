@@ -1,0 +1,177 @@
+use super::*;
+use crate::elf::{
+    PatchedReader,
+    source::read_exact_at,
+    write::{HashStyle, SharedObject, TableAt},
+};
+
+const GOAL: &str = "$ORIGIN/../lib";
+const SLOT: usize = 56;
+
+fn library() -> SharedObject {
+    SharedObject::new("libx.so.1")
+        .needs("liby.so.2")
+        .function("x", 1)
+        .spare_dynamic_entries(2)
+}
+
+/// What the kpack split leaves: the program headers at the end, with room for three more.
+fn kpack() -> Vec<u8> {
+    library()
+        .program_headers(TableAt::End { spare: 3 })
+        .unloaded_section(".comment", b"text")
+        .build()
+}
+
+fn plan(file: &[u8]) -> Result<EditPlan, String> {
+    plan_rpath(file, &GOAL.parse().unwrap()).map_err(|error| error.to_string())
+}
+
+fn strategy(file: &[u8]) -> Strategy {
+    plan(file).unwrap().strategy()
+}
+
+fn number(file: &[u8], at: usize) -> usize {
+    usize::try_from(u64::from_le_bytes(*file[at..].first_chunk().unwrap())).unwrap()
+}
+
+fn put(file: &mut [u8], at: usize, value: usize) {
+    file[at..at + 8].copy_from_slice(&(value as u64).to_le_bytes());
+}
+
+/// Where the last program header of a kind stands.
+fn segment(file: &[u8], kind: u32) -> usize {
+    let start = number(file, 32);
+    let count = usize::from(u16::from_le_bytes(*file[56..].first_chunk().unwrap()));
+    let places = (0..count).map(|index| start + index * SLOT);
+    let mut found = places.filter(|at| file[*at..].starts_with(&kind.to_le_bytes()));
+    found.next_back().unwrap()
+}
+
+/// Where the spare slot behind the program headers is.
+fn slot(file: &[u8]) -> usize {
+    let count = usize::from(u16::from_le_bytes(*file[56..].first_chunk().unwrap()));
+    number(file, 32) + count * SLOT
+}
+
+/// Where an entry of the dynamic table stands.
+fn entry(file: &[u8], tag: usize) -> usize {
+    let start = number(file, segment(file, 2) + 8);
+    let mut places = (0..).map(|index| start + index * 16);
+    places.find(|at| number(file, *at) == tag).unwrap()
+}
+
+#[test]
+fn only_data_that_ends_file_and_memory_alike_grows() {
+    let file = kpack();
+    assert_eq!(strategy(&file), Strategy::Extend);
+    let own = segment(&file, 1);
+    let mut code = file.clone();
+    code[own + 4] |= 1;
+    assert_eq!(strategy(&code), Strategy::Slot);
+    let mut zeros_behind = file.clone();
+    let size = number(&file, own + 40);
+    put(&mut zeros_behind, own + 40, size + 8);
+    assert_eq!(strategy(&zeros_behind), Strategy::Slot);
+}
+
+#[test]
+fn a_slot_that_holds_something_is_not_spare() {
+    let mut file = kpack();
+    file.push(0);
+    assert_eq!(strategy(&file), Strategy::Slot);
+    let mut used = file.clone();
+    let spare = slot(&file);
+    used[spare + 50] = 1;
+    assert_eq!(strategy(&used), Strategy::Relocate);
+    let mut left_by_patchelf = file.clone();
+    left_by_patchelf[spare..spare + SLOT].fill(b'X');
+    assert_eq!(strategy(&left_by_patchelf), Strategy::Slot);
+    // The last section but one is `.comment`; now it owns the slot.
+    let count = usize::from(u16::from_le_bytes(*file[60..].first_chunk().unwrap()));
+    let section = number(&file, 40) + (count - 2) * 64;
+    let mut owned = file.clone();
+    put(&mut owned, section + 24, spare);
+    put(&mut owned, section + 32, SLOT);
+    assert_eq!(strategy(&owned), Strategy::Relocate);
+}
+
+#[test]
+fn a_table_moves_only_if_the_loader_follows() {
+    let file = library().hash_style(HashStyle::Both).build();
+    assert_eq!(strategy(&file), Strategy::Evict);
+    for tag in [4, 0x6fff_fef5] {
+        let mut elsewhere = file.clone();
+        let place = entry(&file, tag) + 8;
+        let address = number(&file, place);
+        put(&mut elsewhere, place, address + 4);
+        let moved = plan(&elsewhere).map(|plan| plan.strategy());
+        assert_eq!(moved, Ok(Strategy::Relocate), "{tag:#x}");
+    }
+}
+
+#[test]
+fn an_entry_behind_the_end_mark_is_not_written_over() {
+    let mut file = library().build();
+    let end = entry(&file, 0);
+    put(&mut file, end + 16, 0x1234);
+    let reader = PatchedReader::new(file.clone(), plan(&file).unwrap());
+    let mut after = vec![0; usize::try_from(reader.len()).unwrap()];
+    read_exact_at(&reader, 0, &mut after).unwrap();
+    assert_eq!(number(&after, end + 16), 0x1234);
+    assert!(number(&after, segment(&after, 2) + 8) >= file.len());
+}
+
+#[test]
+fn debug_information_alone_is_left_alone() {
+    let file = library().build();
+    let table = segment(&file, 2);
+    let mut empty = file.clone();
+    put(&mut empty, table + 32, 0);
+    assert_eq!(
+        plan(&empty).unwrap().skipped(),
+        Some(Untouchable::DebugOnly)
+    );
+    // As binutils before 2.35 left it: the section has no bytes, the segment says it has.
+    let mut old = file.clone();
+    let address = number(&file, table + 16);
+    let sections = number(&file, 40);
+    let headers = (sections..file.len()).step_by(64);
+    let mut found = headers.filter(|at| number(&file, at + 16) == address);
+    old[found.next().unwrap() + 4] = 8;
+    assert_eq!(plan(&old).unwrap().skipped(), Some(Untouchable::DebugOnly));
+}
+
+#[test]
+fn what_cannot_be_planned_is_said() {
+    let file = library().build();
+    let with = |at: usize, value: usize| {
+        let mut file = file.clone();
+        put(&mut file, at, value);
+        plan(&file).unwrap_err()
+    };
+    let strings = number(&file, entry(&file, 5) + 8);
+    let mut endless = file.clone();
+    endless[strings + number(&file, entry(&file, 10) + 8) - 1] = b'x';
+    let load = segment(&file, 1);
+    let seen = [
+        plan(&endless).unwrap_err(),
+        with(entry(&file, 5), 0x1234),
+        with(entry(&file, 10), 5),
+        with(entry(&file, 5) + 8, 0x12_3456),
+        with(load + 16, 1 << 47),
+        with(load + 16, number(&file, load + 16) + 8),
+        with(load + 16, number(&file, load + 8)),
+        with(number(&file, 40) + 64 + 24, file.len()),
+    ];
+    insta::assert_snapshot!(seen.join("\n"), @r"
+    a damaged ELF file: the dynamic string table has no end
+    a damaged ELF file: the dynamic table names no strings
+    a damaged ELF file: the dynamic table names no strings
+    a damaged ELF file: the dynamic string table is in no segment
+    a damaged ELF file: a segment lies outside the file or memory: number 3
+    a damaged ELF file: the address and the offset of a segment disagree by its alignment: 0x220e and 0x206 by 0x1000
+    a damaged ELF file: segments overlap or descend: 0x206 after 0x11f7
+    a damaged ELF file: a section lies outside the file or memory: number 1
+    ");
+}

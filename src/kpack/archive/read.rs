@@ -1,0 +1,197 @@
+//! Reads an archive, one code object at a time.
+
+use std::io::Read as _;
+
+use crate::{
+    elf::ReadAt,
+    error::{Context as _, Result, bail, ensure},
+    kpack::{
+        CodeTarget, Region,
+        archive::{
+            BLOBS, Code, MAGIC, Scheme, VERSION,
+            toc::{Place, Toc},
+        },
+    },
+};
+
+/// Contents are a few hundred bytes for each code object.
+const MAX_TOC: u64 = 1 << 28;
+/// What the runtime refuses too.
+const MAX_CODES: u64 = 1 << 20;
+const MAX_FRAMES: u64 = 1 << 32;
+/// Code objects are some megabytes.
+const MAX_CODE: u64 = 1 << 32;
+
+/// An archive whose contents are known, and lie within it.
+#[derive(Debug)]
+pub struct Archive<R> {
+    source: R,
+    toc: Toc,
+    scheme: Scheme,
+    codes: Vec<Code>,
+    /// Where each code object lies, by ordinal.
+    places: Vec<Place>,
+}
+
+impl<R: ReadAt> Archive<R> {
+    pub fn open(source: R) -> Result<Self> {
+        let (toc, scheme, places) = read(&Region::whole(&source))?;
+        let codes = toc.codes()?;
+        for code in &codes {
+            let place = usize::try_from(code.ordinal).ok();
+            let place = place.and_then(|ordinal| places.get(ordinal));
+            let Some(place) = place else {
+                bail!(
+                    "code object {} of {}: `{}` for `{}`",
+                    code.ordinal,
+                    places.len(),
+                    code.key,
+                    code.target
+                );
+            };
+            ensure!(
+                scheme == Scheme::Zstd || place.size == code.size,
+                "code of two sizes, {} and {}: `{}` for `{}`",
+                place.size,
+                code.size,
+                code.key,
+                code.target
+            );
+        }
+        Ok(Self {
+            source,
+            toc,
+            scheme,
+            codes,
+            places,
+        })
+    }
+
+    pub fn group(&self) -> &str {
+        &self.toc.group_name
+    }
+
+    /// What the archive says it is for; the runtime goes by this alone.
+    pub fn targets(&self) -> &[String] {
+        &self.toc.gfx_arches
+    }
+
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// What it holds, by key and target.
+    pub fn codes(&self) -> &[Code] {
+        &self.codes
+    }
+
+    pub fn find(&self, key: &str, target: &CodeTarget) -> Option<&Code> {
+        let found = self
+            .codes
+            .binary_search_by(|code| (code.key.as_str(), &code.target).cmp(&(key, target)));
+        found.ok().and_then(|at| self.codes.get(at))
+    }
+
+    /// The bytes that a code object takes in the archive.
+    pub fn packed(&self, code: &Code) -> u64 {
+        let ordinal = usize::try_from(code.ordinal).unwrap_or(usize::MAX);
+        self.places.get(ordinal).map_or(0, |place| place.size)
+    }
+
+    /// The bytes of a code object of this archive.
+    pub fn read(&self, code: &Code) -> Result<Vec<u8>> {
+        let what = "code object";
+        let ordinal = usize::try_from(code.ordinal).unwrap_or(usize::MAX);
+        let place = self.places.get(ordinal).context("no such code object")?;
+        let region = Region::new(&self.source, what, place.offset, place.size)?;
+        if self.scheme == Scheme::Stored {
+            return region.bytes(what, 0, place.size);
+        }
+        ensure!(
+            code.size <= MAX_CODE,
+            "a code object of {} bytes",
+            code.size
+        );
+        let mut bytes = Vec::new();
+        let decoder = zstd::Decoder::with_buffer(region.from(0)).map(zstd::Decoder::single_frame);
+        decoder
+            .and_then(|mut decoder| {
+                decoder.window_log_max(31)?;
+                decoder
+                    .take(code.size.saturating_add(1))
+                    .read_to_end(&mut bytes)
+            })
+            .with_context(|| format!("decode `{}` for `{}`", code.key, code.target))?;
+        ensure!(
+            bytes.len() as u64 == code.size,
+            "a code object of another size than {}: `{}` for `{}`",
+            code.size,
+            code.key,
+            code.target
+        );
+        Ok(bytes)
+    }
+}
+
+fn read(file: &Region<'_, impl ReadAt + ?Sized>) -> Result<(Toc, Scheme, Vec<Place>)> {
+    ensure!(file.has(0, MAGIC)?, "not an archive of device code");
+    let version = file.number("header", 4, 4)?;
+    ensure!(
+        version == VERSION,
+        "an archive of an unknown version: {version}"
+    );
+    let start = file.number("header", 8, 8)?;
+    let len = file.len().saturating_sub(start);
+    ensure!(
+        start >= BLOBS && len <= MAX_TOC,
+        "contents of {len} bytes at {start}"
+    );
+    let toc = Toc::parse(&file.bytes("contents", start, len)?)?;
+    let scheme = match toc.compression_scheme.as_str() {
+        "none" => Scheme::Stored,
+        "zstd-per-kernel" => Scheme::Zstd,
+        other => bail!("an unknown compression: `{other}`"),
+    };
+    let code = file.part("code", 0, start)?;
+    let places = match scheme {
+        Scheme::Stored => stored(&code, &toc)?,
+        Scheme::Zstd => frames(&code, &toc)?,
+    };
+    Ok((toc, scheme, places))
+}
+
+fn stored(code: &Region<'_, impl ReadAt + ?Sized>, toc: &Toc) -> Result<Vec<Place>> {
+    let places = toc.blobs.clone().context("no places of code objects")?;
+    for place in &places {
+        code.part("code object", place.offset, place.size)?;
+        ensure!(place.offset >= BLOBS, "a code object in the header");
+    }
+    Ok(places)
+}
+
+/// The frames have no index: one pass over their lengths makes it.
+fn frames(code: &Region<'_, impl ReadAt + ?Sized>, toc: &Toc) -> Result<Vec<Place>> {
+    let offset = toc.zstd_offset.context("no place of the frames")?;
+    let size = toc.zstd_size.context("no length of the frames")?;
+    ensure!(
+        offset >= BLOBS && size <= MAX_FRAMES,
+        "{size} bytes of frames at {offset}"
+    );
+    let area = code.part("frames", offset, size)?;
+    let count = area.number("number of frames", 0, 4)?;
+    ensure!(count <= MAX_CODES, "an archive of {count} code objects");
+    let mut places = Vec::new();
+    let mut at = 4_u64;
+    for _ in 0..count {
+        let size = area.number("length of a frame", at, 4)?;
+        at = at.saturating_add(4);
+        area.part("frame", at, size)?;
+        places.push(Place {
+            offset: offset.saturating_add(at),
+            size,
+        });
+        at = at.saturating_add(size);
+    }
+    ensure!(at == area.len(), "frames that end at {at} of {size}");
+    Ok(places)
+}

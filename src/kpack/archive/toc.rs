@@ -1,0 +1,205 @@
+//! The contents of an archive, as the `MessagePack` map at its end.
+
+use std::{collections::BTreeMap, fmt, io::Cursor, marker::PhantomData};
+
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{Error as _, MapAccess, Visitor},
+};
+
+use crate::{
+    error::{Context as _, Result, bail, ensure},
+    kpack::{CodeTarget, archive::VERSION},
+};
+
+/// By key, then by target.
+pub(super) type Index = BTreeMap<String, BTreeMap<String, Entry>>;
+
+/// The map as it stands in the file; readers go by names, so that the order is free.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Toc {
+    format_version: u64,
+    pub(super) group_name: String,
+    #[serde(default)]
+    pub(super) gfx_arch_family: String,
+    pub(super) gfx_arches: Vec<String>,
+    #[serde(rename = "toc", deserialize_with = "unique_twice")]
+    pub(super) index: Index,
+    #[serde(default = "stored")]
+    pub(super) compression_scheme: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) blobs: Option<Vec<Place>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) zstd_offset: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) zstd_size: Option<u64>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct Entry {
+    #[serde(rename = "type")]
+    kind: String,
+    pub(super) ordinal: u32,
+    pub(super) original_size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) metadata: Option<CodeOrigin>,
+}
+
+/// What an archive may say about where a code object comes from; the runtime does not read it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct CodeOrigin {
+    /// The name of its entry in the bundle.
+    #[serde(default)]
+    pub target: String,
+    /// The part of the artifact that its binary lies in.
+    #[serde(default)]
+    pub source_prefix: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub(super) struct Place {
+    pub(super) offset: u64,
+    pub(super) size: u64,
+}
+
+/// A code object that an archive holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// What the runtime asks for: `lib/libfoo.so#0`.
+    pub key: String,
+    pub target: CodeTarget,
+    pub size: u64,
+    pub origin: Option<CodeOrigin>,
+    pub(super) ordinal: u32,
+}
+
+impl Toc {
+    /// The contents without anything that depends on how the code is kept.
+    pub(super) fn new(group: &str, family: &str, scheme: super::Scheme) -> Self {
+        Self {
+            format_version: VERSION,
+            group_name: group.to_owned(),
+            gfx_arch_family: family.to_owned(),
+            gfx_arches: Vec::new(),
+            index: Index::new(),
+            compression_scheme: scheme.to_string(),
+            blobs: None,
+            zstd_offset: None,
+            zstd_size: None,
+        }
+    }
+
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self> {
+        let mut reader = rmp_serde::Deserializer::new(Cursor::new(bytes));
+        let toc = Self::deserialize(&mut reader).context("read the contents")?;
+        let end = reader.get_ref().position();
+        ensure!(
+            end == bytes.len() as u64,
+            "{} bytes behind the contents",
+            (bytes.len() as u64).saturating_sub(end)
+        );
+        ensure!(
+            toc.format_version == VERSION,
+            "contents of an unknown version: {}",
+            toc.format_version
+        );
+        Ok(toc)
+    }
+
+    pub(super) fn render(&self) -> Result<Vec<u8>> {
+        rmp_serde::to_vec_named(self).context("write the contents")
+    }
+
+    /// Every code object; each target must be among those that the archive says it is for.
+    pub(super) fn codes(&self) -> Result<Vec<Code>> {
+        let mut codes = Vec::new();
+        for (key, targets) in &self.index {
+            for (target, entry) in targets {
+                if !self.gfx_arches.contains(target) {
+                    bail!(
+                        "code for a target that the archive does not name: `{key}` for `{target}`"
+                    );
+                }
+                codes.push(self.code(key, target, entry)?);
+            }
+        }
+        Ok(codes)
+    }
+
+    fn code(&self, key: &str, target: &str, entry: &Entry) -> Result<Code> {
+        let parsed: CodeTarget = target.parse()?;
+        ensure!(
+            parsed.as_str() == target,
+            "a target in an order that the runtime does not ask for: `{target}`"
+        );
+        ensure!(
+            entry.kind == "hsaco",
+            "code of an unknown kind: `{}` in `{key}`",
+            entry.kind
+        );
+        let stored = || {
+            let places = self.blobs.as_ref()?;
+            let place = places.get(usize::try_from(entry.ordinal).ok()?)?;
+            Some(place.size)
+        };
+        let Some(size) = entry.original_size.or_else(stored) else {
+            bail!("code of an unknown size: `{key}` for `{target}`");
+        };
+        Ok(Code {
+            key: key.to_owned(),
+            target: parsed,
+            size,
+            origin: entry.metadata.clone(),
+            ordinal: entry.ordinal,
+        })
+    }
+}
+
+impl Entry {
+    pub(super) fn new(ordinal: u32, size: u64, origin: Option<CodeOrigin>) -> Self {
+        Self {
+            kind: "hsaco".to_owned(),
+            ordinal,
+            original_size: Some(size),
+            metadata: origin,
+        }
+    }
+}
+
+fn stored() -> String {
+    super::Scheme::Stored.to_string()
+}
+
+/// A map in which no key stands twice: readers would not agree which of both counts.
+struct Unique<V>(BTreeMap<String, V>);
+
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for Unique<V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs<V>(PhantomData<V>);
+        impl<'de, V: Deserialize<'de>> Visitor<'de> for Pairs<V> {
+            type Value = Unique<V>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut unique = BTreeMap::new();
+                while let Some((key, value)) = map.next_entry::<String, V>()? {
+                    if unique.contains_key(&key) {
+                        return Err(A::Error::custom(format!("`{key}` stands twice")));
+                    }
+                    unique.insert(key, value);
+                }
+                Ok(Unique(unique))
+            }
+        }
+        deserializer.deserialize_map(Pairs(PhantomData))
+    }
+}
+
+fn unique_twice<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Index, D::Error> {
+    let outer = Unique::<Unique<Entry>>::deserialize(deserializer)?;
+    let inner = outer.0.into_iter();
+    Ok(inner.map(|(key, targets)| (key, targets.0)).collect())
+}

@@ -1,0 +1,183 @@
+//! Writes an archive, one code object at a time: the same calls give the same bytes.
+
+use std::{
+    collections::BTreeMap,
+    io::{Seek, SeekFrom, Write},
+};
+
+use crate::{
+    digest::Sha256,
+    error::{Context as _, Result, ensure},
+    kpack::{
+        CodeTarget,
+        archive::{
+            BLOBS, CodeOrigin, MAGIC, Scheme, VERSION,
+            toc::{Entry, Place, Toc},
+        },
+    },
+};
+
+/// What upstream compresses with.
+const LEVEL: i32 = 3;
+
+/// A code object as it will stand in an archive: the costly part, which any thread may do.
+#[derive(Clone, Debug)]
+pub struct Packed {
+    scheme: Scheme,
+    bytes: Vec<u8>,
+    size: u64,
+    sha256: Sha256,
+}
+
+/// An archive that is being written; code objects that are equal are written once.
+pub struct ArchiveWriter<W> {
+    out: W,
+    at: u64,
+    toc: Toc,
+    scheme: Scheme,
+    known: BTreeMap<Sha256, u32>,
+    places: Vec<Place>,
+}
+
+/// What became of an archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    pub len: u64,
+    /// How many code objects the contents name.
+    pub codes: usize,
+    /// How many of them differ.
+    pub distinct: usize,
+}
+
+impl Packed {
+    pub fn new(code: &[u8], scheme: Scheme) -> Result<Self> {
+        let bytes = match scheme {
+            Scheme::Stored => code.to_vec(),
+            Scheme::Zstd => zstd::bulk::compress(code, LEVEL).context("compress a code object")?,
+        };
+        Ok(Self {
+            scheme,
+            bytes,
+            size: code.len() as u64,
+            sha256: Sha256::of(code),
+        })
+    }
+
+    /// The digest of the code object.
+    pub fn sha256(&self) -> Sha256 {
+        self.sha256
+    }
+}
+
+impl<W: Write + Seek> ArchiveWriter<W> {
+    /// `out` must be empty; `family` is free text, by custom the target.
+    pub fn new(mut out: W, group: &str, family: &str, scheme: Scheme) -> Result<Self> {
+        out.write_all(&[0; 64]).context("write an archive")?;
+        let mut at = BLOBS;
+        if scheme == Scheme::Zstd {
+            out.write_all(&[0; 4]).context("write an archive")?;
+            at += 4;
+        }
+        Ok(Self {
+            out,
+            at,
+            toc: Toc::new(group, family, scheme),
+            scheme,
+            known: BTreeMap::new(),
+            places: Vec::new(),
+        })
+    }
+
+    /// Adds what the runtime gets for a key and a target.
+    pub fn add(
+        &mut self,
+        key: &str,
+        target: &CodeTarget,
+        code: &Packed,
+        origin: Option<CodeOrigin>,
+    ) -> Result<()> {
+        ensure!(
+            code.scheme == self.scheme,
+            "a code object that is compressed otherwise: `{key}` for `{target}`"
+        );
+        let ordinal = match self.known.get(&code.sha256) {
+            Some(ordinal) => *ordinal,
+            None => self.put(code)?,
+        };
+        let entry = Entry::new(ordinal, code.size, origin);
+        let targets = self.toc.index.entry(key.to_owned()).or_default();
+        let before = targets.insert(target.to_string(), entry);
+        ensure!(
+            before.is_none(),
+            "two code objects for the same: `{key}` for `{target}`"
+        );
+        if !self
+            .toc
+            .gfx_arches
+            .iter()
+            .any(|known| known == target.as_str())
+        {
+            self.toc.gfx_arches.push(target.to_string());
+        }
+        Ok(())
+    }
+
+    /// Writes the contents and the header.
+    pub fn finish(mut self) -> Result<(W, Written)> {
+        self.toc.gfx_arches.sort();
+        let start = self.at;
+        match self.scheme {
+            Scheme::Stored => self.toc.blobs = Some(self.places.clone()),
+            Scheme::Zstd => {
+                self.toc.zstd_offset = Some(BLOBS);
+                self.toc.zstd_size = Some(start.saturating_sub(BLOBS));
+            }
+        }
+        let contents = self.toc.render()?;
+        self.write(&contents)?;
+        let count = u32::try_from(self.places.len()).context("too many code objects")?;
+        let version = u32::try_from(VERSION).unwrap_or(1).to_le_bytes();
+        let header = [&MAGIC[..], &version, &start.to_le_bytes()].concat();
+        self.patch(0, &header)?;
+        if self.scheme == Scheme::Zstd {
+            self.patch(BLOBS, &count.to_le_bytes())?;
+        }
+        let written = Written {
+            len: self.at,
+            codes: self.toc.index.values().map(BTreeMap::len).sum(),
+            distinct: self.places.len(),
+        };
+        Ok((self.out, written))
+    }
+
+    fn put(&mut self, code: &Packed) -> Result<u32> {
+        let ordinal = u32::try_from(self.places.len()).context("too many code objects")?;
+        if self.scheme == Scheme::Zstd {
+            let len = u32::try_from(code.bytes.len()).context("a code object of 4 GiB")?;
+            self.write(&len.to_le_bytes())?;
+        }
+        self.places.push(Place {
+            offset: self.at,
+            size: code.bytes.len() as u64,
+        });
+        self.write(&code.bytes)?;
+        self.known.insert(code.sha256, ordinal);
+        Ok(ordinal)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.out.write_all(bytes).context("write an archive")?;
+        self.at = self.at.saturating_add(bytes.len() as u64);
+        Ok(())
+    }
+
+    fn patch(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
+        let end = SeekFrom::Start(self.at);
+        let out = &mut self.out;
+        out.seek(SeekFrom::Start(at))
+            .and_then(|_| out.write_all(bytes))
+            .and_then(|()| out.seek(end))
+            .context("write an archive")?;
+        Ok(())
+    }
+}

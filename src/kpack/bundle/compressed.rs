@@ -1,0 +1,189 @@
+//! Compressed bundles (`CCOB`), in the three versions that clang has written.
+
+use std::{
+    fmt,
+    io::{self, Read},
+};
+
+use md5::{Digest as _, Md5};
+
+use crate::{
+    elf::ReadAt,
+    error::{Context as _, Result, bail, ensure},
+    kpack::{Region, bundle::MAX_UNPACKED},
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compression {
+    pub version: u16,
+    pub method: Method,
+    /// The length of the bundle inside.
+    pub unpacked: u64,
+    /// The first half of the MD5 of the bundle inside.
+    hash: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    Zlib,
+    Zstd,
+}
+
+impl Compression {
+    pub(super) fn of(bytes: &[u8], version: u16, method: Method) -> Self {
+        Self {
+            version,
+            method,
+            unpacked: bytes.len() as u64,
+            hash: hash(bytes),
+        }
+    }
+
+    /// The header in front of so many bytes.
+    pub(super) fn render(&self, packed: u64) -> Vec<u8> {
+        let mut header = super::COMPRESSED.to_vec();
+        header.extend(self.version.to_le_bytes());
+        header.extend((self.method as u16).to_le_bytes());
+        let total = packed.saturating_add(header_len(self.version));
+        let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes();
+        match self.version {
+            1 => header.extend(narrow(self.unpacked)),
+            2 => header.extend([narrow(total), narrow(self.unpacked)].concat()),
+            _ => header.extend([total.to_le_bytes(), self.unpacked.to_le_bytes()].concat()),
+        }
+        header.extend(self.hash.to_le_bytes());
+        header
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Zlib => "zlib",
+            Self::Zstd => "zstd",
+        })
+    }
+}
+
+/// The length of the compressed bundle at the begin of a region, and what its header says.
+pub(super) fn header(region: &Region<'_, impl ReadAt + ?Sized>) -> Result<(u64, Compression)> {
+    let number = |at, size| region.number("header of a compressed bundle", at, size);
+    let version = u16::try_from(number(4, 2)?).unwrap_or(0);
+    let method = match number(6, 2)? {
+        0 => Method::Zlib,
+        1 => Method::Zstd,
+        other => bail!("a compressed bundle of an unknown method: {other}"),
+    };
+    let (total, unpacked, hash) = match version {
+        1 => (None, number(8, 4)?, number(12, 8)?),
+        2 => (Some(number(8, 4)?), number(12, 4)?, number(16, 8)?),
+        3 => (Some(number(8, 8)?), number(16, 8)?, number(24, 8)?),
+        other => bail!("a compressed bundle of an unknown version: {other}"),
+    };
+    ensure!(
+        unpacked <= MAX_UNPACKED,
+        "a compressed bundle of more than {MAX_UNPACKED} bytes: {unpacked}"
+    );
+    let compression = Compression {
+        version,
+        method,
+        unpacked,
+        hash,
+    };
+    let len = match total {
+        Some(total) => total,
+        None => measure(region, &compression)?,
+    };
+    ensure!(
+        len > header_len(version),
+        "a compressed bundle shorter than its header: {len} bytes"
+    );
+    region.part("compressed bundle", 0, len)?;
+    Ok((len, compression))
+}
+
+/// The raw bundle inside, of the length and with the hash that its header says.
+pub(super) fn decode(
+    region: &Region<'_, impl ReadAt + ?Sized>,
+    compression: &Compression,
+) -> Result<Vec<u8>> {
+    let (bytes, _) = unpack(region, compression)?;
+    let found = hash(&bytes);
+    ensure!(
+        found == compression.hash,
+        "the content of a compressed bundle does not have its hash: {found:016x} instead of {:016x}",
+        compression.hash
+    );
+    Ok(bytes)
+}
+
+fn header_len(version: u16) -> u64 {
+    match version {
+        1 => 20,
+        2 => 24,
+        _ => 32,
+    }
+}
+
+/// Version 1 does not say how long it is: its stream does.
+fn measure(region: &Region<'_, impl ReadAt + ?Sized>, compression: &Compression) -> Result<u64> {
+    unpack(region, compression).map(|(_, len)| len)
+}
+
+/// The first bytes of the raw bundle inside, at most so many; nothing is verified.
+pub(super) fn begin(
+    region: &Region<'_, impl ReadAt + ?Sized>,
+    compression: &Compression,
+    limit: u64,
+) -> Result<Vec<u8>> {
+    let mut packed = region.from(header_len(compression.version));
+    let part = Compression {
+        unpacked: limit.min(compression.unpacked),
+        ..*compression
+    };
+    stream(&mut packed, &part)
+}
+
+/// What a stream holds, and where it ends.
+fn unpack(
+    region: &Region<'_, impl ReadAt + ?Sized>,
+    compression: &Compression,
+) -> Result<(Vec<u8>, u64)> {
+    let mut packed = region.from(header_len(compression.version));
+    let bytes = stream(&mut packed, compression)?;
+    ensure!(
+        bytes.len() as u64 == compression.unpacked,
+        "a compressed bundle of another length than it says: not {} bytes",
+        compression.unpacked
+    );
+    Ok((bytes, packed.position()))
+}
+
+fn stream(mut packed: impl io::BufRead, compression: &Compression) -> Result<Vec<u8>> {
+    let bytes = match compression.method {
+        Method::Zlib => take(flate2::bufread::ZlibDecoder::new(&mut packed), compression),
+        Method::Zstd => zstd_decoder(&mut packed).and_then(|decoder| take(decoder, compression)),
+    };
+    bytes.context("decode a compressed bundle")
+}
+
+/// The window of a bundle is as large as the bundle.
+fn zstd_decoder<R: io::BufRead>(packed: R) -> io::Result<zstd::Decoder<'static, R>> {
+    let mut decoder = zstd::Decoder::with_buffer(packed)?.single_frame();
+    decoder.window_log_max(31)?;
+    Ok(decoder)
+}
+
+/// One byte more than there should be shows that there is too much.
+fn take(decoder: impl Read, compression: &Compression) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let limit = compression.unpacked.saturating_add(1);
+    decoder.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    let digest = Md5::digest(bytes);
+    let half = digest.first_chunk().copied().unwrap_or_default();
+    u64::from_le_bytes(half)
+}

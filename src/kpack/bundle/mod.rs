@@ -1,0 +1,177 @@
+//! Offload bundles: what clang makes of the device code of one translation unit.
+//!
+//! A section holds many, raw and compressed, one behind the other. A bundle ends where its own
+//! header says, never where something looks like the next one: code may hold any bytes.
+
+mod compressed;
+mod entry;
+mod write;
+
+use std::{collections::BTreeSet, fmt};
+
+pub use compressed::{Compression, Method};
+pub use entry::{Entry, Owner};
+pub use write::{compress, raw};
+
+use crate::{
+    elf::ReadAt,
+    error::{Context as _, Result, bail, ensure},
+    kpack::{CodeTarget, Region},
+};
+
+/// What a raw bundle begins with.
+pub const RAW: &[u8; 24] = b"__CLANG_OFFLOAD_BUNDLE__";
+/// What a compressed bundle begins with.
+pub const COMPRESSED: &[u8; 4] = b"CCOB";
+
+/// More than any compiler makes of one file, and what is decoded at once at most.
+pub const MAX_UNPACKED: u64 = 1 << 32;
+
+/// More than the headers of all targets that there are.
+const MAX_HEADER: u64 = 1 << 20;
+
+/// Where a bundle lies in its section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bundle {
+    pub offset: u64,
+    /// The bytes it takes there.
+    pub len: u64,
+    pub form: Form,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Form {
+    Raw,
+    Compressed(Compression),
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Raw => f.write_str("none"),
+            Self::Compressed(compression) => {
+                write!(f, "CCOB v{} {}", compression.version, compression.method)
+            }
+        }
+    }
+}
+
+/// A bundle that can be looked into; a compressed one has been decoded, and its hash is right.
+pub struct Opened<'a, R: ?Sized> {
+    content: Content<'a, R>,
+    entries: Vec<Entry>,
+}
+
+enum Content<'a, R: ?Sized> {
+    There(Region<'a, R>),
+    Decoded(Vec<u8>),
+}
+
+/// Every bundle of a section, in order: their positions are their ordinals.
+///
+/// An error when anything but zeros lies between them.
+pub fn find(section: &Region<'_, impl ReadAt + ?Sized>) -> Result<Vec<Bundle>> {
+    let mut found = Vec::new();
+    let mut at = section.skip_zeros(0)?;
+    while at < section.len() {
+        let bundle = bundle_at(section, at)
+            .with_context(|| format!("read bundle {} at {at:#x}", found.len()))?;
+        at = section.skip_zeros(at.saturating_add(bundle.len))?;
+        found.push(bundle);
+    }
+    Ok(found)
+}
+
+/// The bundle that begins at a place.
+pub fn bundle_at(section: &Region<'_, impl ReadAt + ?Sized>, offset: u64) -> Result<Bundle> {
+    let rest = section.part("bundle", offset, section.len().saturating_sub(offset))?;
+    if rest.has(0, RAW)? {
+        let len = entry::header(&rest, rest.len())?.end();
+        return Ok(Bundle {
+            offset,
+            len,
+            form: Form::Raw,
+        });
+    }
+    if rest.has(0, COMPRESSED)? {
+        let (len, compression) = compressed::header(&rest)?;
+        return Ok(Bundle {
+            offset,
+            len,
+            form: Form::Compressed(compression),
+        });
+    }
+    bail!("neither a bundle nor zeros");
+}
+
+/// What a bundle has code for. Of a compressed one only the begin is decoded.
+pub fn targets<R: ReadAt + ?Sized>(
+    section: &Region<'_, R>,
+    bundle: &Bundle,
+) -> Result<BTreeSet<CodeTarget>> {
+    let there = section.part("bundle", bundle.offset, bundle.len)?;
+    let header = match &bundle.form {
+        Form::Raw => entry::header(&there, there.len())?,
+        Form::Compressed(compression) => {
+            let begin = compressed::begin(&there, compression, MAX_HEADER)?;
+            let region = Region::whole(&begin);
+            ensure!(region.has(0, RAW)?, "no bundle in a compressed bundle");
+            entry::header(&region, compression.unpacked)?
+        }
+    };
+    let owners = header.entries.into_iter().map(|entry| entry.owner);
+    Ok(owners
+        .filter_map(|owner| match owner {
+            Owner::Device(target) => Some(target),
+            Owner::Host => None,
+        })
+        .collect())
+}
+
+/// Opens a bundle of a section.
+pub fn open<'a, R: ReadAt + ?Sized>(
+    section: &Region<'a, R>,
+    bundle: &Bundle,
+) -> Result<Opened<'a, R>> {
+    let there = section.part("bundle", bundle.offset, bundle.len)?;
+    let content = match &bundle.form {
+        Form::Raw => Content::There(there),
+        Form::Compressed(compression) => Content::Decoded(compressed::decode(&there, compression)?),
+    };
+    let entries = match &content {
+        Content::There(region) => entry::header(region, region.len())?.entries,
+        Content::Decoded(bytes) => {
+            let region = Region::whole(bytes);
+            ensure!(region.has(0, RAW)?, "no bundle in a compressed bundle");
+            entry::header(&region, region.len())?.entries
+        }
+    };
+    Ok(Opened { content, entries })
+}
+
+impl<R: ReadAt + ?Sized> Opened<'_, R> {
+    /// Its entries as they stand in it, the host's among them.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The entries that hold device code, with what they are for.
+    pub fn code(&self) -> impl Iterator<Item = (&CodeTarget, &Entry)> {
+        self.entries.iter().filter_map(|entry| match &entry.owner {
+            Owner::Device(target) => Some((target, entry)),
+            Owner::Host => None,
+        })
+    }
+
+    /// The bytes of an entry.
+    pub fn read(&self, entry: &Entry) -> Result<Vec<u8>> {
+        let what = "code object";
+        match &self.content {
+            Content::There(region) => region.bytes(what, entry.offset, entry.size),
+            Content::Decoded(bytes) => Region::whole(bytes).bytes(what, entry.offset, entry.size),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

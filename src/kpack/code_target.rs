@@ -1,0 +1,212 @@
+//! `CodeTarget`: what a code object is for, as bundles and archives spell it.
+
+use std::{collections::BTreeSet, fmt, str::FromStr};
+
+use crate::target::Target;
+
+/// A target with its features in LLVM's order (`gfx90a:sramecc+:xnack-`), a generic target
+/// (`gfx9-4-generic`), or code for a later compiler (`amdgcnspirv`).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CodeTarget(Box<str>);
+
+/// Why a text is not a `CodeTarget`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}: {text:?}")]
+pub struct InvalidCodeTarget {
+    text: String,
+    reason: &'static str,
+}
+
+impl CodeTarget {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The target without its features: `gfx942` for `gfx942:xnack+`.
+    #[must_use]
+    pub fn base(&self) -> Self {
+        Self(self.processor().into())
+    }
+
+    /// The target of that name, if it is one: `amdgcnspirv` and `gfx9-4-generic` are none.
+    pub fn target(&self) -> Option<Target> {
+        self.0.parse().ok()
+    }
+
+    /// Whether code for this runs on a device that wants `device`: the same processor, and no
+    /// feature that the device lacks.
+    pub fn serves(&self, device: &Self) -> bool {
+        let has: BTreeSet<&str> = device.features().collect();
+        self.processor() == device.processor() && self.features().all(|want| has.contains(want))
+    }
+
+    /// What the runtime accepts in place of this, most specific first: for `gfx90a:sramecc+:xnack-`
+    /// that is itself, `gfx90a:sramecc+`, `gfx90a:xnack-` and `gfx90a`.
+    pub fn accepted(&self) -> Vec<Self> {
+        let features: Vec<&str> = self.features().collect();
+        let mut accepted = vec![self.processor().to_owned()];
+        for feature in features {
+            let with = accepted.iter().map(|text| format!("{text}:{feature}"));
+            let with: Vec<String> = with.collect();
+            accepted = [accepted, with].concat();
+        }
+        accepted.sort_by_key(|text| std::cmp::Reverse(self.weight(text)));
+        accepted.into_iter().map(|text| Self(text.into())).collect()
+    }
+
+    /// The features of `text` as a binary number, the first of this target's being the highest.
+    fn weight(&self, text: &str) -> (usize, u32) {
+        let chosen: Vec<&str> = text.split(':').skip(1).collect();
+        let bits = self.features().fold(0, |bits, feature| {
+            bits * 2 + u32::from(chosen.contains(&feature))
+        });
+        (chosen.len(), bits)
+    }
+
+    fn processor(&self) -> &str {
+        self.0.split(':').next().unwrap_or(&self.0)
+    }
+
+    fn features(&self) -> impl Iterator<Item = &str> {
+        self.0.split(':').skip(1)
+    }
+}
+
+impl FromStr for CodeTarget {
+    type Err = InvalidCodeTarget;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let refuse = |reason| {
+            Err(InvalidCodeTarget {
+                text: text.chars().take(80).collect(),
+                reason,
+            })
+        };
+        let mut parts = text.split(':');
+        if !parts.next().is_some_and(is_processor) {
+            return refuse("not a processor such as `gfx942` or `gfx9-4-generic`");
+        }
+        let mut features: Vec<&str> = parts.collect();
+        if features.len() > MAX_FEATURES || !features.iter().all(|feature| is_feature(feature)) {
+            return refuse("not features such as `xnack+`");
+        }
+        features.sort_unstable();
+        let names: BTreeSet<&str> = features.iter().map(|feature| name(feature)).collect();
+        if names.len() < features.len() {
+            return refuse("a feature is named twice");
+        }
+        let processor = text.split(':').next().unwrap_or(text);
+        let canonical = [&[processor], features.as_slice()].concat().join(":");
+        Ok(Self(canonical.into()))
+    }
+}
+
+impl fmt::Display for CodeTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// There are two; the runtime tries every subset.
+const MAX_FEATURES: usize = 4;
+
+/// A word that can be part of a file name: `gfx1250-strict`, `gfx9-4-generic`, `amdgcnspirv`.
+fn is_processor(text: &str) -> bool {
+    let word = text
+        .chars()
+        .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    let edges = text.chars().next().is_some_and(|c| c.is_ascii_lowercase()) && !text.ends_with('-');
+    word && edges && text.len() <= 64 && (text.starts_with("gfx") || text.starts_with("amdgcn"))
+}
+
+fn is_feature(text: &str) -> bool {
+    let named = name(text);
+    text.len() == named.len() + 1
+        && !named.is_empty()
+        && named.len() <= 32
+        && named.chars().all(|c| c.is_ascii_lowercase())
+}
+
+fn name(feature: &str) -> &str {
+    feature.strip_suffix(['+', '-']).unwrap_or(feature)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(text: &str) -> CodeTarget {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn targets_generic_targets_and_spirv_are_read() {
+        for text in [
+            "gfx942",
+            "gfx90a:sramecc+:xnack-",
+            "gfx1250-strict",
+            "gfx9-4-generic:xnack+",
+            "amdgcnspirv",
+        ] {
+            assert_eq!(target(text).to_string(), text);
+        }
+        assert_eq!(target("gfx942:xnack+").base(), target("gfx942"));
+        assert!(target("gfx9-4-generic").target().is_none());
+        assert!(target("gfx942:xnack+").target().is_some());
+    }
+
+    #[test]
+    fn features_stand_in_the_order_in_which_the_runtime_asks_for_them() {
+        assert_eq!(
+            target("gfx90a:xnack-:sramecc+").as_str(),
+            "gfx90a:sramecc+:xnack-"
+        );
+    }
+
+    #[test]
+    fn a_device_accepts_every_choice_of_its_features_the_most_specific_first() {
+        let accepted = target("gfx90a:sramecc+:xnack-").accepted();
+        let accepted: Vec<&str> = accepted.iter().map(CodeTarget::as_str).collect();
+        assert_eq!(
+            accepted,
+            [
+                "gfx90a:sramecc+:xnack-",
+                "gfx90a:sramecc+",
+                "gfx90a:xnack-",
+                "gfx90a"
+            ]
+        );
+        let device = target("gfx90a:sramecc+:xnack-");
+        assert!(device.accepted().iter().all(|code| code.serves(&device)));
+        assert!(!target("gfx90a:xnack+").serves(&device));
+        assert!(!target("gfx90a:xnack-").serves(&target("gfx90a")));
+    }
+
+    #[test]
+    fn what_could_not_name_a_file_is_refused() {
+        let long = format!("gfx{}", "9".repeat(100));
+        let refused: Vec<String> = [
+            "",
+            "gfx/../942",
+            "x86_64",
+            "gfx942-",
+            "gfx942:",
+            "gfx942:xnack",
+            "gfx942:xnack+:xnack-",
+            &long,
+        ]
+        .iter()
+        .map(|text| text.parse::<CodeTarget>().unwrap_err().to_string())
+        .collect();
+        insta::assert_snapshot!(refused.join("\n"), @r#"
+        not a processor such as `gfx942` or `gfx9-4-generic`: ""
+        not a processor such as `gfx942` or `gfx9-4-generic`: "gfx/../942"
+        not a processor such as `gfx942` or `gfx9-4-generic`: "x86_64"
+        not a processor such as `gfx942` or `gfx9-4-generic`: "gfx942-"
+        not features such as `xnack+`: "gfx942:"
+        not features such as `xnack+`: "gfx942:xnack"
+        a feature is named twice: "gfx942:xnack+:xnack-"
+        not a processor such as `gfx942` or `gfx9-4-generic`: "gfx99999999999999999999999999999999999999999999999999999999999999999999999999999"
+        "#);
+    }
+}

@@ -1,0 +1,144 @@
+//! The code objects of any file that holds some: an archive, bundles, a binary.
+
+use std::fmt;
+
+use crate::{
+    elf::ReadAt,
+    error::{Context as _, Result, bail},
+    kpack::{
+        CodeTarget, Region,
+        archive::{self, Archive},
+        bundle::{self, Bundle, Form},
+        host::{self, Look, Reference},
+    },
+};
+
+/// What kind of file was looked into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Archive,
+    Bundles,
+    /// A binary with its code in it.
+    Fat,
+    /// A binary whose code has been taken out, and where it says that it is.
+    Split(Vec<Reference>),
+}
+
+/// A code object as it lies in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// What the runtime asks for, in an archive; empty elsewhere.
+    pub name: String,
+    /// The ordinal of the bundle; in an archive the number in the key.
+    pub bundle: usize,
+    pub target: CodeTarget,
+    pub size: u64,
+    /// What it takes of the file, where it has bytes of its own.
+    pub packed: Option<u64>,
+    /// `none`, `zstd`, `CCOB v2 zlib`.
+    pub compression: String,
+}
+
+/// Calls `each` with every code object of a file, and with a way to read it.
+pub fn each<R: ReadAt>(
+    source: &R,
+    mut each: impl FnMut(&Found, &dyn Fn() -> Result<Vec<u8>>) -> Result<()>,
+) -> Result<Kind> {
+    let file = Region::whole(source);
+    if file.has(0, archive::MAGIC)? {
+        let archive = Archive::open(source)?;
+        in_archive(&archive, &mut each)?;
+        return Ok(Kind::Archive);
+    }
+    if file.has(0, bundle::RAW)? || file.has(0, bundle::COMPRESSED)? {
+        in_bundles(&file, &bundle::find(&file)?, &mut each)?;
+        return Ok(Kind::Bundles);
+    }
+    match host::look(source)? {
+        Look::Fat(fat) => in_bundles(&fat.section(source)?, &fat.bundles, &mut each)?,
+        Look::Stuck { code, .. } => {
+            let len = code.end.saturating_sub(code.start);
+            let region = file.part("device code", code.start, len)?;
+            in_bundles(&region, &bundle::find(&region)?, &mut each)?;
+        }
+        Look::Split => return Ok(Kind::Split(host::references(source)?)),
+        Look::Plain => bail!("no device code: neither an archive, nor bundles, nor a fat binary"),
+    }
+    Ok(Kind::Fat)
+}
+
+fn in_archive<R: ReadAt>(
+    archive: &Archive<&R>,
+    each: &mut impl FnMut(&Found, &dyn Fn() -> Result<Vec<u8>>) -> Result<()>,
+) -> Result<()> {
+    for code in archive.codes() {
+        let (name, number) = code.key.rsplit_once('#').unwrap_or((&code.key, "0"));
+        let found = Found {
+            name: name.to_owned(),
+            bundle: number
+                .parse()
+                .with_context(|| format!("read the key `{}`", code.key))?,
+            target: code.target.clone(),
+            size: code.size,
+            packed: Some(archive.packed(code)),
+            compression: match archive.scheme() {
+                archive::Scheme::Stored => "none".to_owned(),
+                archive::Scheme::Zstd => "zstd".to_owned(),
+            },
+        };
+        each(&found, &|| archive.read(code))?;
+    }
+    Ok(())
+}
+
+fn in_bundles<R: ReadAt + ?Sized>(
+    section: &Region<'_, R>,
+    bundles: &[Bundle],
+    each: &mut impl FnMut(&Found, &dyn Fn() -> Result<Vec<u8>>) -> Result<()>,
+) -> Result<()> {
+    for (ordinal, bundle) in bundles.iter().enumerate() {
+        let opened =
+            bundle::open(section, bundle).with_context(|| format!("open bundle {ordinal}"))?;
+        for (target, entry) in opened.code() {
+            let found = Found {
+                name: String::new(),
+                bundle: ordinal,
+                target: target.clone(),
+                size: entry.size,
+                packed: (bundle.form == Form::Raw).then_some(entry.size),
+                compression: bundle.form.to_string(),
+            };
+            each(&found, &|| opened.read(entry))?;
+        }
+    }
+    Ok(())
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Archive => "archive",
+            Self::Bundles => "bundles",
+            Self::Fat => "fat binary",
+            Self::Split(_) => "split binary",
+        })
+    }
+}
+
+/// The names of the kernels in a code object; none for what cannot be read.
+pub fn kernels(code: &[u8]) -> Vec<String> {
+    let Ok(elf) = goblin::elf::Elf::parse(code) else {
+        return Vec::new();
+    };
+    // The descriptor of the kernel `add` is the symbol `add.kd`.
+    let names = elf
+        .dynsyms
+        .iter()
+        .filter_map(|symbol| elf.dynstrtab.get_at(symbol.st_name));
+    let mut names: Vec<String> = names
+        .filter_map(|name| name.strip_suffix(".kd"))
+        .map(str::to_owned)
+        .collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,234 @@
+//! Plans how a binary gets rid of its code. Reads headers and relocations, and writes nothing.
+
+use crate::{
+    elf::ReadAt,
+    error::{Context as _, Result, bail, ensure},
+    kpack::{
+        Fat, Marker,
+        host::{
+            MARKERS, check,
+            fat::{SPLIT, WRAPPER, Wrapper},
+            image::{ALLOC, Image, NOBITS, PROGBITS, SECTION, Section, Seen, Segment},
+            layout::Layout,
+            pieces::{HostPlan, Piece, Replacement},
+            relocations::How,
+        },
+    },
+};
+
+/// `R_X86_64_RELATIVE`, of no symbol.
+const RELATIVE: u64 = 8;
+
+/// Markers one behind the other, each once.
+#[derive(Debug, Default)]
+struct Markers {
+    bytes: Vec<u8>,
+    known: Vec<(Marker, u64)>,
+}
+
+/// Plans a binary in which the wrapper of each bundle leads to the bundle's marker instead.
+///
+/// There is a marker for each bundle. The plan is checked: a binary that would not load, or not
+/// find its markers, is an error.
+pub fn plan<R: ReadAt + ?Sized>(source: &R, fat: &Fat, markers: &[Marker]) -> Result<HostPlan> {
+    ensure!(
+        markers.len() == fat.bundles.len(),
+        "{} markers for {} bundles",
+        markers.len(),
+        fat.bundles.len()
+    );
+    let Seen::Host(image) = Image::see(source)? else {
+        bail!("not a binary for x86-64");
+    };
+    let mut placed = Markers::default();
+    for marker in markers {
+        placed.add(marker)?;
+    }
+    let layout = Layout::new(&image, placed.bytes.len() as u64)?;
+    let plan = draft(&image, fat, markers, &placed, &layout)?;
+    check::accept(source, &image, fat, markers, &plan)
+        .context("check the binary without its code")?;
+    Ok(plan)
+}
+
+impl Markers {
+    fn add(&mut self, marker: &Marker) -> Result<()> {
+        if self.known.iter().any(|(known, _)| known == marker) {
+            return Ok(());
+        }
+        // Not asked for by anyone, but easier on the eye in a dump.
+        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
+        self.known.push((marker.clone(), self.bytes.len() as u64));
+        self.bytes.extend(marker.render()?);
+        Ok(())
+    }
+
+    /// Where the marker of a bundle stands among them.
+    fn place(&self, marker: Option<&Marker>) -> u64 {
+        let mut known = self.known.iter();
+        known
+            .find(|(known, _)| Some(known) == marker)
+            .map_or(0, |(_, place)| *place)
+    }
+}
+
+fn draft<R: ReadAt + ?Sized>(
+    image: &Image<'_, R>,
+    fat: &Fat,
+    markers: &[Marker],
+    placed: &Markers,
+    layout: &Layout,
+) -> Result<HostPlan> {
+    let mut replacements = vec![code(image, placed, layout)];
+    for wrapper in &fat.wrappers {
+        let marker = placed.place(markers.get(wrapper.bundle));
+        let address = layout.markers.saturating_add(marker);
+        replacements.extend(lead(wrapper, address));
+    }
+    let (end, tail, table) = sections(image, placed, layout)?;
+    replacements.push(header(image, layout, table)?);
+    HostPlan::new(image.file.len(), end, replacements, tail)
+}
+
+/// What stands in place of the code: program headers, markers, zeros.
+fn code<R: ReadAt + ?Sized>(
+    image: &Image<'_, R>,
+    placed: &Markers,
+    layout: &Layout,
+) -> Replacement {
+    let mut bytes = Vec::new();
+    let mut put = |address: u64, content: &[u8]| {
+        let start = address.saturating_sub(layout.code.address);
+        bytes.resize(usize::try_from(start).unwrap_or(0), 0);
+        bytes.extend_from_slice(content);
+    };
+    if let Some(table) = layout.table {
+        let headers: Vec<u8> = layout.segments.iter().flat_map(Segment::render).collect();
+        put(table, &headers);
+    }
+    put(layout.markers, &placed.bytes);
+    let left = layout.code.size.saturating_sub(layout.removed);
+    let zeros = left.saturating_sub(bytes.len() as u64);
+    debug_assert!(image.file.len() >= left);
+    Replacement {
+        old: layout.code.file(),
+        new: vec![Piece::Bytes(bytes), Piece::Zeros(zeros)],
+    }
+}
+
+/// Leads a wrapper to a marker. The address also stands in the file: that is what counts in a
+/// program at a fixed address, and what packed relocations add to.
+fn lead(wrapper: &Wrapper, marker: u64) -> Vec<Replacement> {
+    let replace = |start: u64, bytes: Vec<u8>| Replacement {
+        old: start..start.saturating_add(bytes.len() as u64),
+        new: vec![Piece::Bytes(bytes)],
+    };
+    let magic = u32::try_from(SPLIT).unwrap_or(0).to_le_bytes();
+    let ordinal = (wrapper.bundle as u64).to_le_bytes();
+    let mut bytes = [magic, 1_u32.to_le_bytes()].concat();
+    bytes.extend(marker.to_le_bytes());
+    bytes.extend(ordinal);
+    debug_assert_eq!(bytes.len() as u64, WRAPPER);
+    let mut replacements = vec![replace(wrapper.offset, bytes)];
+    if let How::Entry { at } = wrapper.how {
+        let entry = [RELATIVE.to_le_bytes(), marker.to_le_bytes()].concat();
+        replacements.push(replace(at.saturating_add(8), entry));
+    }
+    replacements
+}
+
+/// What of the file is copied, what follows it, and where in that the section headers begin.
+fn sections<R: ReadAt + ?Sized>(
+    image: &Image<'_, R>,
+    placed: &Markers,
+    layout: &Layout,
+) -> Result<(u64, Vec<u8>, u64)> {
+    let [_, _, (_, start, len)] = image.tables();
+    let is_last = start.saturating_add(len) == image.file.len();
+    let end = if is_last { start } else { image.file.len() };
+    let begin = end.saturating_sub(layout.removed);
+    let mut sections = image.sections.clone();
+    for section in &mut sections {
+        section.offset = layout.moved(section.offset);
+    }
+    let Some(names) = sections.get_mut(image.names) else {
+        bail!("no section names");
+    };
+    let old_names = image.sections.get(image.names).map_or(0..0, Section::file);
+    let size = old_names.end.saturating_sub(old_names.start);
+    let mut tail = image
+        .file
+        .bytes("section name table", old_names.start, size)?;
+    let name_at = u32::try_from(tail.len()).context("too many section names")?;
+    tail.extend(MARKERS.as_bytes());
+    tail.push(0);
+    names.offset = begin;
+    names.size = tail.len() as u64;
+    code_section(&mut sections, layout);
+    sections.push(marker_section(name_at, placed, layout));
+    let table = begin.saturating_add(tail.len() as u64).next_multiple_of(8);
+    tail.resize(usize::try_from(table.saturating_sub(begin)).unwrap_or(0), 0);
+    tail.extend(sections.iter().flat_map(Section::render));
+    ensure!(sections.len() < 0xff00, "too many sections");
+    Ok((end, tail, table))
+}
+
+/// What is left of the section: memory alone, if anything left the file.
+fn code_section(sections: &mut [Section], layout: &Layout) {
+    let code = sections.iter_mut().find(|s| s.name == layout.code.name);
+    if let Some(code) = code {
+        code.address = layout.hole;
+        code.offset = layout.offset(layout.hole);
+        code.size = layout.code.memory().end.saturating_sub(layout.hole);
+        if layout.removed > 0 {
+            code.kind = NOBITS;
+        } else if let Some(align) = code.rest.get_mut(8..16) {
+            align.copy_from_slice(&8_u64.to_le_bytes());
+        }
+    }
+}
+
+fn marker_section(name_at: u32, placed: &Markers, layout: &Layout) -> Section {
+    let alignment: u64 = 8;
+    Section {
+        name: MARKERS.to_owned(),
+        name_at,
+        kind: PROGBITS,
+        flags: ALLOC,
+        address: layout.markers,
+        offset: layout.offset(layout.markers),
+        size: placed.bytes.len() as u64,
+        rest: [[0; 8], alignment.to_le_bytes(), [0; 8]].concat(),
+    }
+}
+
+/// The file header, with the new places of the tables.
+fn header<R: ReadAt + ?Sized>(
+    image: &Image<'_, R>,
+    layout: &Layout,
+    section_table: u64,
+) -> Result<Replacement> {
+    let mut bytes = image.header.clone();
+    let mut put = |at: usize, number: &[u8]| {
+        if let Some(place) = bytes.get_mut(at..at.saturating_add(number.len())) {
+            place.copy_from_slice(number);
+        }
+    };
+    if let Some(table) = layout.table {
+        put(32, &layout.offset(table).to_le_bytes());
+    } else {
+        let [_, (_, table, _), _] = image.tables();
+        put(32, &layout.moved(table).to_le_bytes());
+    }
+    put(40, &section_table.to_le_bytes());
+    let segments = u16::try_from(layout.segments.len()).context("too many segments")?;
+    put(56, &segments.to_le_bytes());
+    let sections = image.sections.len().saturating_add(1);
+    let sections = u16::try_from(sections).context("too many sections")?;
+    put(60, &sections.to_le_bytes());
+    debug_assert_eq!(SECTION, 64);
+    Ok(Replacement {
+        old: 0..64,
+        new: vec![Piece::Bytes(bytes)],
+    })
+}

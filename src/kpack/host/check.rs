@@ -1,0 +1,181 @@
+//! Looks at a binary before and after, and knows nothing of how the change was planned.
+
+use std::ops::Range;
+
+use crate::{
+    elf::{self, ReadAt},
+    error::{Result, bail, ensure},
+    kpack::{
+        Fat, Marker,
+        host::{
+            CODE,
+            image::{Image, LOAD, PHDR, Seen, Segment},
+            pieces::{HostPlan, SplitReader},
+            references::references,
+        },
+    },
+};
+
+/// An error unless the binary loads as it did, has all that it had but its code, and leads to its
+/// markers.
+pub(super) fn accept<R: ReadAt + ?Sized>(
+    source: &R,
+    old: &Image<'_, R>,
+    fat: &Fat,
+    markers: &[Marker],
+    plan: &HostPlan,
+) -> Result<()> {
+    let view = SplitReader::new(source, plan.clone());
+    let Seen::Host(new) = Image::see(&view)? else {
+        bail!("it is no binary any more");
+    };
+    let known = elf::broken_rules(source)?;
+    let mut broken = elf::broken_rules(&view)?.into_iter();
+    // What was so before is not ours to refuse.
+    if let Some(rule) = broken.find(|rule| !known.contains(rule)) {
+        bail!("{rule}");
+    }
+    mapped(old, &new)?;
+    copied(old, &new, plan)?;
+    other_segments(old, &new, plan)?;
+    sections(old, &new, plan)?;
+    no_twins(&new)?;
+    wrappers(&view, fat, markers)
+}
+
+/// All memory is there, with the permissions that it had.
+fn mapped<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
+    old: &Image<'_, A>,
+    new: &Image<'_, B>,
+) -> Result<()> {
+    for load in old.loads() {
+        let wanted = load.memory();
+        let mut at = wanted.start;
+        for piece in new.loads() {
+            if piece.flags == load.flags && piece.memory().contains(&at) {
+                at = piece.memory().end;
+            }
+        }
+        ensure!(at >= wanted.end, "memory is missing: at {at:#x}");
+    }
+    Ok(())
+}
+
+/// Every byte that was copied and is loaded is loaded where it was.
+fn copied<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
+    old: &Image<'_, A>,
+    new: &Image<'_, B>,
+    plan: &HostPlan,
+) -> Result<()> {
+    for (range, start) in plan.copies() {
+        for load in old.loads() {
+            let part = common(&range, &load.file());
+            if part.is_empty() {
+                continue;
+            }
+            let address = load
+                .address
+                .wrapping_add(part.start.wrapping_sub(load.offset));
+            let moved = start.saturating_add(part.start.saturating_sub(range.start));
+            // A copy may span several segments of the new file, as its begin may be shared.
+            let end = part.end.saturating_sub(part.start).saturating_sub(1);
+            ensure!(
+                new.locate(address, 1) == Some(moved)
+                    && new.locate(address.wrapping_add(end), 1) == Some(moved.saturating_add(end)),
+                "bytes are loaded elsewhere: {address:#x}"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// What is neither loaded nor the table itself is as it was, at its new place in the file.
+fn other_segments<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
+    old: &Image<'_, A>,
+    new: &Image<'_, B>,
+    plan: &HostPlan,
+) -> Result<()> {
+    let other = |segments: &[Segment]| -> Vec<Segment> {
+        let kept = segments.iter().filter(|s| !matches!(s.kind, LOAD | PHDR));
+        kept.copied().collect()
+    };
+    let (before, after) = (other(&old.segments), other(&new.segments));
+    let same = before.len() == after.len()
+        && before.iter().zip(&after).all(|(one, other)| {
+            let offset = moved(plan, one.offset, one.file_size).unwrap_or(other.offset);
+            Segment { offset, ..*one } == *other
+        });
+    ensure!(same, "a segment changed that is not loaded");
+    ensure!(old.has(PHDR) == new.has(PHDR), "`PT_PHDR` came or went");
+    Ok(())
+}
+
+/// Every section is there, at its address and with its bytes; the names have grown.
+fn sections<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
+    old: &Image<'_, A>,
+    new: &Image<'_, B>,
+    plan: &HostPlan,
+) -> Result<()> {
+    ensure!(
+        new.sections.len() == old.sections.len().saturating_add(1),
+        "sections are missing"
+    );
+    for (index, (one, other)) in old.sections.iter().zip(&new.sections).enumerate() {
+        if one.name == CODE || index == old.names {
+            ensure!(one.name == other.name, "`{}` lost its name", one.name);
+            continue;
+        }
+        let size = one.file().end.saturating_sub(one.file().start);
+        let mut moved_one = one.clone();
+        moved_one.offset = moved(plan, one.offset, size).unwrap_or(other.offset);
+        ensure!(moved_one == *other, "`{}` changed", one.name);
+    }
+    Ok(())
+}
+
+/// Tools take two segments at the same place in the file for one when one of them is empty there.
+fn no_twins<R: ReadAt + ?Sized>(new: &Image<'_, R>) -> Result<()> {
+    for empty in new
+        .loads()
+        .filter(|load| load.file_size == 0 && load.align > 1)
+    {
+        let same = new.loads().filter(|load| load.offset == empty.offset);
+        ensure!(
+            same.count() == 1,
+            "two segments at the same place in the file: {:#x}",
+            empty.offset
+        );
+    }
+    Ok(())
+}
+
+fn wrappers(view: &(impl ReadAt + ?Sized), fat: &Fat, markers: &[Marker]) -> Result<()> {
+    let found = references(view)?;
+    ensure!(found.len() == fat.wrappers.len(), "wrappers are missing");
+    for (wrapper, reference) in fat.wrappers.iter().zip(&found) {
+        ensure!(
+            markers.get(wrapper.bundle) == Some(&reference.marker)
+                && reference.index == wrapper.bundle as u64,
+            "a wrapper leads elsewhere: at {:#x}",
+            wrapper.address
+        );
+    }
+    Ok(())
+}
+
+/// Where some bytes of the old file are in the new one, if they are copied in one piece or begin
+/// in a copy.
+fn moved(plan: &HostPlan, offset: u64, size: u64) -> Option<u64> {
+    if size == 0 {
+        return None;
+    }
+    let mut copies = plan.copies();
+    copies.find_map(|(range, start)| {
+        let inside = offset.checked_sub(range.start)?;
+        (offset < range.end).then(|| start.saturating_add(inside))
+    })
+}
+
+fn common(one: &Range<u64>, other: &Range<u64>) -> Range<u64> {
+    one.start.max(other.start)..one.end.min(other.end)
+}

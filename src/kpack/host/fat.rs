@@ -1,0 +1,230 @@
+//! Finds the device code of a binary, and what leads to it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
+
+use crate::{
+    elf::ReadAt,
+    error::{Result, bail, ensure},
+    kpack::{
+        Region,
+        bundle::{self, Bundle},
+        host::{
+            CODE, MARKERS, WRAPPERS, coff,
+            image::{Image, NOBITS, Seen, number},
+            relocations::{self, How, Pointer},
+        },
+    },
+};
+
+/// `HIPF`: the wrapper of a bundle; in the file the bytes read `FPIH`.
+pub(super) const FAT: u64 = 0x4849_5046;
+/// `HIPK`: the wrapper of a marker; in the file the bytes read `HIPK`.
+pub(super) const SPLIT: u64 = 0x4b50_4948;
+pub(super) const WRAPPER: u64 = 24;
+
+/// More than any binary has translation units.
+const MAX_WRAPPERS: u64 = 1 << 20;
+
+/// What a file is to the splitting of device code.
+#[derive(Debug)]
+pub enum Look {
+    /// No device code in it.
+    Plain,
+    Fat(Fat),
+    /// Its code has been taken out before.
+    Split,
+    /// There is device code, and it must stay.
+    Stuck {
+        why: String,
+        /// Where the bundles lie, for whoever only wants to see them.
+        code: Range<u64>,
+    },
+}
+
+/// A binary with device code that can be taken out.
+#[derive(Clone, Debug)]
+pub struct Fat {
+    /// The section with the bundles, in the file.
+    pub code: Range<u64>,
+    pub bundles: Vec<Bundle>,
+    pub wrappers: Vec<Wrapper>,
+}
+
+/// What registers the code of one translation unit with the runtime.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrapper {
+    /// Where it lies in the file.
+    pub offset: u64,
+    pub address: u64,
+    /// The ordinal of the bundle that it leads to; several may lead to the same.
+    pub bundle: usize,
+    pub(super) how: How,
+}
+
+impl Fat {
+    /// The section with the bundles.
+    pub fn section<'a, R: ReadAt + ?Sized>(&self, source: &'a R) -> Result<Region<'a, R>> {
+        let len = self.code.end.saturating_sub(self.code.start);
+        Region::new(source, "device code", self.code.start, len)
+    }
+}
+
+/// Looks for device code in any file.
+///
+/// An error when there is some and the file contradicts itself.
+pub fn look<R: ReadAt + ?Sized>(source: &R) -> Result<Look> {
+    let stuck = |why: &str, code| {
+        let why = why.to_owned();
+        Ok(Look::Stuck { why, code })
+    };
+    let (image, is_host) = match Image::see(source)? {
+        Seen::NotElf => {
+            return match coff::code(&Region::whole(source))? {
+                Some(code) => stuck("Windows binaries are not split yet", code),
+                None => Ok(Look::Plain),
+            };
+        }
+        Seen::Other(image) => (image, false),
+        Seen::Host(image) => (image, true),
+    };
+    let Some(section) = image.section(CODE) else {
+        return Ok(Look::Plain);
+    };
+    if image.section(MARKERS).is_some() {
+        return Ok(Look::Split);
+    }
+    let code = section.file();
+    if !is_host {
+        return stuck("neither an executable nor a shared object for x86-64", code);
+    }
+    if section.kind == NOBITS || section.size == 0 {
+        return stuck("the code was removed, and no marker was left", code);
+    }
+    if image.section(WRAPPERS).is_none() {
+        return stuck("no wrapper leads to the code", code);
+    }
+    fat(&image).map(Look::Fat)
+}
+
+/// Every wrapper of a binary, whatever it leads to: its address and its bytes.
+pub(super) fn wrappers<R: ReadAt + ?Sized>(image: &Image<'_, R>) -> Result<Vec<(u64, Vec<u8>)>> {
+    let Some(section) = image.section(WRAPPERS) else {
+        return Ok(Vec::new());
+    };
+    ensure!(
+        section.kind != NOBITS && section.size % WRAPPER == 0,
+        "`{WRAPPERS}` holds no whole number of wrappers: {} bytes",
+        section.size
+    );
+    let count = section.size / WRAPPER;
+    ensure!(count <= MAX_WRAPPERS, "{count} wrappers");
+    let bytes = image.at("wrappers", section.address, section.size)?;
+    ensure!(
+        image.locate(section.address, section.size) == Some(section.offset),
+        "`{WRAPPERS}` is not loaded from where it lies"
+    );
+    let address = |index: usize| section.address.saturating_add(index as u64 * WRAPPER);
+    let wrappers = bytes.chunks_exact(24).enumerate();
+    Ok(wrappers
+        .map(|(index, bytes)| (address(index), bytes.to_vec()))
+        .collect())
+}
+
+/// What the loader makes of the pointer of each wrapper, by the wrapper's address.
+///
+/// `each` sees all other pointers.
+pub(super) fn pointers<R: ReadAt + ?Sized>(
+    image: &Image<'_, R>,
+    wrappers: &[(u64, Vec<u8>)],
+    mut each: impl FnMut(Pointer) -> Result<()>,
+) -> Result<BTreeMap<u64, Pointer>> {
+    let known: BTreeSet<u64> = wrappers.iter().map(|(address, _)| *address).collect();
+    let mut found = BTreeMap::new();
+    relocations::each(image, |pointer| {
+        let wrapper = pointer.address.wrapping_sub(8);
+        if !known.contains(&wrapper) {
+            return each(pointer);
+        }
+        let before = found.insert(wrapper, pointer);
+        ensure!(
+            before.is_none(),
+            "a wrapper that is relocated twice: at {wrapper:#x}"
+        );
+        Ok(())
+    })?;
+    for (address, bytes) in wrappers {
+        if found.contains_key(address) {
+            continue;
+        }
+        ensure!(
+            image.is_fixed,
+            "a wrapper that is not relocated: at {address:#x}"
+        );
+        let fixed = Pointer {
+            address: address.wrapping_add(8),
+            how: How::Fixed,
+            target: Some(number(bytes, 8, 8)),
+        };
+        found.insert(*address, fixed);
+    }
+    Ok(found)
+}
+
+fn fat<R: ReadAt + ?Sized>(image: &Image<'_, R>) -> Result<Fat> {
+    let Some(section) = image.section(CODE) else {
+        bail!("no `{CODE}`");
+    };
+    let code = section.file();
+    ensure!(
+        image.locate(section.address, section.size) == Some(section.offset),
+        "`{CODE}` is not loaded from where it lies"
+    );
+    let range = section.memory();
+    let region = image.file.part(CODE, section.offset, section.size)?;
+    let bundles = bundle::find(&region)?;
+    let starts: BTreeMap<u64, usize> = bundles
+        .iter()
+        .enumerate()
+        .map(|(ordinal, bundle)| (section.address.saturating_add(bundle.offset), ordinal))
+        .collect();
+    let raw = wrappers(image)?;
+    ensure!(!raw.is_empty(), "`{WRAPPERS}` is empty");
+    let pointers = pointers(image, &raw, |pointer| {
+        let leads_in = pointer.target.is_some_and(|target| range.contains(&target));
+        ensure!(
+            !leads_in,
+            "a pointer into the code that is no wrapper's: at {:#x}",
+            pointer.address
+        );
+        Ok(())
+    })?;
+    let mut wrappers = Vec::new();
+    for (address, bytes) in raw {
+        let magic = number(&bytes, 0, 4);
+        ensure!(
+            magic == FAT && number(&bytes, 4, 4) == 1,
+            "a wrapper of an unknown kind: {magic:#x} at {address:#x}"
+        );
+        let pointer = pointers.get(&address);
+        let bundle = pointer
+            .and_then(|pointer| pointer.target)
+            .and_then(|target| starts.get(&target));
+        let (Some(pointer), Some(bundle)) = (pointer, bundle) else {
+            bail!("a wrapper that leads to no bundle: at {address:#x}");
+        };
+        wrappers.push(Wrapper {
+            offset: image.locate(address, WRAPPER).unwrap_or(0),
+            address,
+            bundle: *bundle,
+            how: pointer.how,
+        });
+    }
+    Ok(Fat {
+        code,
+        bundles,
+        wrappers,
+    })
+}

@@ -1,0 +1,311 @@
+//! The tables of a 64-bit little-endian ELF file, as changing them needs them.
+
+use std::ops::Range;
+
+use crate::{
+    elf::ReadAt,
+    error::{Result, ensure},
+    kpack::Region,
+};
+
+pub(super) const LOAD: u32 = 1;
+pub(super) const DYNAMIC: u32 = 2;
+pub(super) const INTERP: u32 = 3;
+pub(super) const PHDR: u32 = 6;
+pub(super) const NOBITS: u32 = 8;
+pub(super) const PROGBITS: u32 = 1;
+pub(super) const ALLOC: u64 = 2;
+
+pub(super) const SEGMENT: u64 = 56;
+pub(super) const SECTION: u64 = 64;
+
+const EXECUTABLE: u64 = 2;
+const SHARED: u64 = 3;
+const X86_64: u64 = 62;
+
+#[derive(Debug)]
+pub(super) struct Image<'a, R: ?Sized> {
+    pub(super) file: Region<'a, R>,
+    pub(super) header: Vec<u8>,
+    /// A program at a fixed address: nothing in it is relocated.
+    pub(super) is_fixed: bool,
+    pub(super) section_table: u64,
+    pub(super) names: usize,
+    pub(super) segments: Vec<Segment>,
+    pub(super) sections: Vec<Section>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Segment {
+    pub(super) kind: u32,
+    pub(super) flags: u32,
+    pub(super) offset: u64,
+    pub(super) address: u64,
+    pub(super) physical: u64,
+    pub(super) file_size: u64,
+    pub(super) memory_size: u64,
+    pub(super) align: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Section {
+    pub(super) name: String,
+    pub(super) name_at: u32,
+    pub(super) kind: u32,
+    pub(super) flags: u64,
+    pub(super) address: u64,
+    pub(super) offset: u64,
+    pub(super) size: u64,
+    /// Link, info, alignment, size of an entry.
+    pub(super) rest: Vec<u8>,
+}
+
+/// What a file is, as far as it decides whether it can be looked into.
+pub(super) enum Seen<'a, R: ?Sized> {
+    NotElf,
+    /// An object file, a core dump, a file for another machine: with its sections, if it has any.
+    Other(Image<'a, R>),
+    Host(Image<'a, R>),
+}
+
+impl<'a, R: ReadAt + ?Sized> Image<'a, R> {
+    pub(super) fn see(source: &'a R) -> Result<Seen<'a, R>> {
+        let file = Region::whole(source);
+        let is_elf = file.has(0, b"\x7fELF\x02\x01")?;
+        if !is_elf || file.len() < 64 {
+            return Ok(Seen::NotElf);
+        }
+        let header = file.bytes("header", 0, 64)?;
+        let kind = number(&header, 16, 2);
+        let is_host = matches!(kind, EXECUTABLE | SHARED) && number(&header, 18, 2) == X86_64;
+        let mut image = Self {
+            file,
+            is_fixed: kind == EXECUTABLE,
+            section_table: number(&header, 40, 8),
+            names: usize::try_from(number(&header, 62, 2)).unwrap_or(0),
+            header,
+            segments: Vec::new(),
+            sections: Vec::new(),
+        };
+        image.sections = image.read_sections()?;
+        if is_host {
+            image.segments = image.read_segments()?;
+            Ok(Seen::Host(image))
+        } else {
+            Ok(Seen::Other(image))
+        }
+    }
+
+    pub(super) fn section(&self, name: &str) -> Option<&Section> {
+        self.sections.iter().find(|section| section.name == name)
+    }
+
+    pub(super) fn loads(&self) -> impl DoubleEndedIterator<Item = &Segment> {
+        self.segments.iter().filter(|segment| segment.kind == LOAD)
+    }
+
+    pub(super) fn has(&self, kind: u32) -> bool {
+        self.segments.iter().any(|segment| segment.kind == kind)
+    }
+
+    /// The headers: what, where, and how long.
+    pub(super) fn tables(&self) -> [(&'static str, u64, u64); 3] {
+        let segments = self.segments.len() as u64;
+        let sections = self.sections.len() as u64;
+        [
+            ("header", 0, 64),
+            (
+                "program header table",
+                number(&self.header, 32, 8),
+                segments.saturating_mul(SEGMENT),
+            ),
+            (
+                "section header table",
+                self.section_table,
+                sections.saturating_mul(SECTION),
+            ),
+        ]
+    }
+
+    /// Where so many bytes at an address lie in the file.
+    pub(super) fn locate(&self, address: u64, len: u64) -> Option<u64> {
+        self.loads().find_map(|load| {
+            let inside = address.checked_sub(load.address)?;
+            let rest = load.file_size.checked_sub(inside)?;
+            (rest >= len).then(|| load.offset.saturating_add(inside))
+        })
+    }
+
+    /// The bytes at an address.
+    pub(super) fn at(&self, what: &str, address: u64, len: u64) -> Result<Vec<u8>> {
+        let offset = self.locate(address, len);
+        ensure!(
+            offset.is_some(),
+            "the {what} is not in the file: {address:#x}"
+        );
+        self.file.bytes(what, offset.unwrap_or(0), len)
+    }
+
+    /// Entries of the dynamic table up to its end.
+    pub(super) fn dynamic(&self) -> Result<Vec<(u64, u64)>> {
+        let Some(place) = self.segments.iter().find(|s| s.kind == DYNAMIC) else {
+            return Ok(Vec::new());
+        };
+        ensure!(
+            place.file_size <= 1 << 20,
+            "a dynamic table of {} bytes",
+            place.file_size
+        );
+        let bytes = self
+            .file
+            .bytes("dynamic table", place.offset, place.file_size)?;
+        let entries = bytes.chunks_exact(16);
+        Ok(entries
+            .map(|entry| (number(entry, 0, 8), number(entry, 8, 8)))
+            .take_while(|(tag, _)| *tag != 0)
+            .collect())
+    }
+
+    fn read_segments(&self) -> Result<Vec<Segment>> {
+        let count = number(&self.header, 56, 2);
+        ensure!(count < 0xffff, "too many program headers");
+        ensure!(
+            count == 0 || number(&self.header, 54, 2) == SEGMENT,
+            "program headers of an unknown size"
+        );
+        let start = number(&self.header, 32, 8);
+        let bytes =
+            self.file
+                .bytes("program header table", start, count.saturating_mul(SEGMENT))?;
+        let entries = bytes.chunks_exact(56);
+        Ok(entries.map(Segment::parse).collect())
+    }
+
+    fn read_sections(&self) -> Result<Vec<Section>> {
+        let count = number(&self.header, 60, 2);
+        if self.section_table == 0 || count == 0 {
+            return Ok(Vec::new());
+        }
+        ensure!(
+            number(&self.header, 58, 2) == SECTION,
+            "section headers of an unknown size"
+        );
+        let bytes = self.file.bytes(
+            "section header table",
+            self.section_table,
+            count.saturating_mul(SECTION),
+        )?;
+        let mut sections: Vec<Section> = bytes.chunks_exact(64).map(Section::parse).collect();
+        let Some(names) = sections.get(self.names).cloned() else {
+            return Ok(sections);
+        };
+        ensure!(
+            names.size <= 1 << 28,
+            "section names of {} bytes",
+            names.size
+        );
+        let names = self
+            .file
+            .bytes("section name table", names.offset, names.size)?;
+        for section in &mut sections {
+            let start = usize::try_from(section.name_at).unwrap_or(usize::MAX);
+            let name = names.get(start..).unwrap_or_default();
+            let name: Vec<u8> = name.iter().copied().take_while(|byte| *byte != 0).collect();
+            section.name = String::from_utf8_lossy(&name).into_owned();
+        }
+        Ok(sections)
+    }
+}
+
+impl Segment {
+    fn parse(entry: &[u8]) -> Self {
+        let long = |at| number(entry, at, 8);
+        Self {
+            kind: word(entry, 0),
+            flags: word(entry, 4),
+            offset: long(8),
+            address: long(16),
+            physical: long(24),
+            file_size: long(32),
+            memory_size: long(40),
+            align: long(48),
+        }
+    }
+
+    pub(super) fn render(&self) -> Vec<u8> {
+        let mut bytes = [self.kind.to_le_bytes(), self.flags.to_le_bytes()].concat();
+        for number in [
+            self.offset,
+            self.address,
+            self.physical,
+            self.file_size,
+            self.memory_size,
+            self.align,
+        ] {
+            bytes.extend(number.to_le_bytes());
+        }
+        bytes
+    }
+
+    pub(super) fn bias(&self) -> u64 {
+        self.address.wrapping_sub(self.offset)
+    }
+
+    pub(super) fn file(&self) -> Range<u64> {
+        self.offset..self.offset.saturating_add(self.file_size)
+    }
+
+    pub(super) fn memory(&self) -> Range<u64> {
+        self.address..self.address.saturating_add(self.memory_size)
+    }
+}
+
+impl Section {
+    fn parse(entry: &[u8]) -> Self {
+        let long = |at| number(entry, at, 8);
+        Self {
+            name: String::new(),
+            name_at: word(entry, 0),
+            kind: word(entry, 4),
+            flags: long(8),
+            address: long(16),
+            offset: long(24),
+            size: long(32),
+            rest: entry.get(40..).unwrap_or_default().to_vec(),
+        }
+    }
+
+    pub(super) fn render(&self) -> Vec<u8> {
+        let mut bytes = [self.name_at.to_le_bytes(), self.kind.to_le_bytes()].concat();
+        for number in [self.flags, self.address, self.offset, self.size] {
+            bytes.extend(number.to_le_bytes());
+        }
+        bytes.extend(&self.rest);
+        bytes
+    }
+
+    /// What it takes of the file.
+    pub(super) fn file(&self) -> Range<u64> {
+        let size = if matches!(self.kind, 0 | NOBITS) {
+            0
+        } else {
+            self.size
+        };
+        self.offset..self.offset.saturating_add(size)
+    }
+
+    pub(super) fn memory(&self) -> Range<u64> {
+        self.address..self.address.saturating_add(self.size)
+    }
+}
+
+/// A number in a table that was read as a whole; 0 behind its end.
+pub(super) fn number(bytes: &[u8], at: usize, size: usize) -> u64 {
+    let bytes = bytes.get(at..at.saturating_add(size)).unwrap_or_default();
+    let bytes = bytes.iter().rev();
+    bytes.fold(0, |number, byte| (number << 8) | u64::from(*byte))
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::try_from(number(bytes, at, 4)).unwrap_or(0)
+}

@@ -1,0 +1,304 @@
+//! Decides where everything stands in a binary once its code is gone. Looks at headers alone.
+//!
+//! The first page of the old code holds what is new: the program headers and the markers. The pages
+//! behind it leave the file and stay in memory, as zeros. `docs/kpack.md` tells why.
+
+use crate::{
+    elf::ReadAt,
+    error::{Result, bail, ensure},
+    kpack::host::{
+        CODE,
+        image::{INTERP, Image, LOAD, PHDR, SEGMENT, Section, Segment},
+    },
+};
+
+const PAGE: u64 = 4096;
+/// Empty slots behind the program headers, for who adds a run path later.
+const SPARE: u64 = 4;
+const FLAGS_1: u64 = 0x6fff_fffb;
+const PIE: u64 = 0x0800_0000;
+
+/// Where everything is. Addresses are those of memory, which never change.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    /// The code as it was.
+    pub(super) code: Section,
+    /// Where the program headers go; `None` while they stay, as nothing leaves the file.
+    pub(super) table: Option<u64>,
+    pub(super) markers: u64,
+    /// What leaves the file begins here, behind a page that stays.
+    pub(super) hole: u64,
+    /// How many bytes leave the file: a multiple of every alignment behind them.
+    pub(super) removed: u64,
+    pub(super) segments: Vec<Segment>,
+}
+
+impl Layout {
+    /// The layout with so many bytes of markers.
+    pub(super) fn new<R: ReadAt + ?Sized>(image: &Image<'_, R>, markers: u64) -> Result<Self> {
+        let Some(code) = image.section(CODE) else {
+            bail!("no `{CODE}`");
+        };
+        // Far from the end of all addresses, sums of a few pages do not overflow.
+        ensure!(
+            code.memory().end <= u64::MAX / 2 && code.file().end <= u64::MAX / 2,
+            "`{CODE}` at an address that no program has: {:#x}",
+            code.address
+        );
+        let covering = covering(image, code)?;
+        let shrunk = shrunk(image, code, covering, markers)?;
+        Ok(match shrunk {
+            Some(layout) => layout,
+            None => whole(image, code, markers)?,
+        })
+    }
+
+    /// The offset of an address of the old code in the new file, as far as it is still there.
+    pub(super) fn offset(&self, address: u64) -> u64 {
+        let inside = address.saturating_sub(self.code.address);
+        self.code.offset.saturating_add(inside)
+    }
+
+    /// Where an offset of the old file is in the new one; nobody asks for what has left.
+    pub(super) fn moved(&self, offset: u64) -> u64 {
+        let hole = self.offset(self.hole);
+        if offset >= hole.saturating_add(self.removed) {
+            offset.saturating_sub(self.removed)
+        } else {
+            offset.min(hole)
+        }
+    }
+}
+
+/// The one segment that brings the code into memory.
+fn covering<'a, R: ReadAt + ?Sized>(
+    image: &'a Image<'_, R>,
+    code: &Section,
+) -> Result<(usize, &'a Segment)> {
+    let range = code.memory();
+    let mut touching = image.segments.iter().enumerate().filter(|(_, segment)| {
+        let memory = segment.memory();
+        segment.kind == LOAD && memory.start < range.end && range.start < memory.end
+    });
+    let (Some(first), None) = (touching.next(), touching.next()) else {
+        bail!("`{CODE}` is not in one segment");
+    };
+    ensure!(
+        first.1.bias() == code.address.wrapping_sub(code.offset)
+            && first.1.file().end >= code.file().end,
+        "`{CODE}` is not where its segment is"
+    );
+    Ok(first)
+}
+
+/// Nothing leaves the file: the markers take the place of code, the rest of which is zeros.
+fn whole<R: ReadAt + ?Sized>(image: &Image<'_, R>, code: &Section, markers: u64) -> Result<Layout> {
+    let start = code.address.next_multiple_of(8);
+    let end = start.saturating_add(markers);
+    ensure!(
+        end <= code.memory().end,
+        "`{CODE}` is too small for a marker: {} bytes",
+        code.size
+    );
+    Ok(Layout {
+        code: code.clone(),
+        table: None,
+        markers: start,
+        hole: end.next_multiple_of(8).min(code.memory().end),
+        removed: 0,
+        segments: image.segments.clone(),
+    })
+}
+
+fn shrunk<R: ReadAt + ?Sized>(
+    image: &Image<'_, R>,
+    code: &Section,
+    (index, covering): (usize, &Segment),
+    markers: u64,
+) -> Result<Option<Layout>> {
+    // The table gets two more entries: the hole, and what is behind it.
+    let count = (image.segments.len() as u64).saturating_add(2);
+    let table = code.address.next_multiple_of(8);
+    let room = count.saturating_add(SPARE).saturating_mul(SEGMENT);
+    let start = table.saturating_add(room);
+    let hole = start.saturating_add(markers).next_multiple_of(PAGE);
+    let align = largest_alignment(image, covering);
+    let behind = code.memory().end.saturating_sub(hole);
+    let removed = behind.saturating_sub(behind % align);
+    let is_possible = removed > 0
+        && count < 0xffff
+        && covering.bias() % PAGE == 0
+        && hole > code.address
+        && is_where_kernels_look(image, covering)?;
+    if !is_possible {
+        return Ok(None);
+    }
+    let mut layout = Layout {
+        code: code.clone(),
+        table: Some(table),
+        markers: start,
+        hole,
+        removed,
+        segments: Vec::new(),
+    };
+    ensure_alone(image, &layout)?;
+    layout.segments = segments(image, index, &layout, count);
+    Ok(Some(layout))
+}
+
+/// Cutting by less would leave a segment's offset and address unequal by its alignment.
+fn largest_alignment<R: ReadAt + ?Sized>(image: &Image<'_, R>, covering: &Segment) -> u64 {
+    let behind = image
+        .segments
+        .iter()
+        .filter(|s| s.offset >= covering.offset);
+    behind
+        .map(|segment| segment.align)
+        .filter(|align| align.is_power_of_two())
+        .fold(PAGE, u64::max)
+}
+
+/// Kernels before 5.18 look for the program headers of an executable as far from its first segment
+/// in memory as in the file.
+fn is_where_kernels_look<R: ReadAt + ?Sized>(
+    image: &Image<'_, R>,
+    covering: &Segment,
+) -> Result<bool> {
+    let dynamic = image.dynamic()?;
+    let flags = dynamic.iter().find(|(tag, _)| *tag == FLAGS_1);
+    let is_pie = flags.is_some_and(|(_, flags)| flags & PIE != 0);
+    let is_executable = image.is_fixed || image.has(INTERP) || is_pie;
+    let first = image.loads().next();
+    Ok(!is_executable || first.is_some_and(|first| first.bias() == covering.bias()))
+}
+
+/// Nothing else may lie in what leaves the file, nor in what is written over.
+fn ensure_alone<R: ReadAt + ?Sized>(image: &Image<'_, R>, layout: &Layout) -> Result<()> {
+    let code = layout.code.file();
+    let touches = |start: u64, end: u64| start < code.end && code.start < end;
+    for section in &image.sections {
+        let file = section.file();
+        ensure!(
+            section.name == CODE || file.is_empty() || !touches(file.start, file.end),
+            "`{}` lies in `{CODE}`",
+            section.name
+        );
+    }
+    for segment in image.segments.iter().filter(|s| s.kind != LOAD) {
+        let file = segment.file();
+        ensure!(
+            file.is_empty() || !touches(file.start, file.end),
+            "a segment of kind {:#x} lies in `{CODE}`",
+            segment.kind
+        );
+    }
+    for (what, start, len) in image.tables() {
+        ensure!(
+            len == 0 || !touches(start, start.saturating_add(len)),
+            "the {what} lies in `{CODE}`"
+        );
+    }
+    Ok(())
+}
+
+fn segments<R: ReadAt + ?Sized>(
+    image: &Image<'_, R>,
+    covering: usize,
+    layout: &Layout,
+    count: u64,
+) -> Vec<Segment> {
+    let mut segments = Vec::new();
+    for (index, segment) in image.segments.iter().enumerate() {
+        let moved = Segment {
+            offset: layout.moved(segment.offset),
+            ..*segment
+        };
+        if index == covering {
+            segments.extend(split(image, segment, layout));
+        } else if segment.kind == PHDR {
+            segments.push(table(segment, layout, count));
+        } else {
+            segments.push(moved);
+        }
+    }
+    // One that turned out to be empty leaves a slot.
+    let size = segments.len() as u64 * SEGMENT;
+    for segment in segments.iter_mut().filter(|s| s.kind == PHDR) {
+        segment.file_size = size;
+        segment.memory_size = size;
+    }
+    segments
+}
+
+fn table(old: &Segment, layout: &Layout, count: u64) -> Segment {
+    let address = layout.table.unwrap_or(old.address);
+    let physical = old.physical.wrapping_sub(old.address);
+    Segment {
+        offset: layout.offset(address),
+        address,
+        physical: address.wrapping_add(physical),
+        file_size: count.saturating_mul(SEGMENT),
+        memory_size: count.saturating_mul(SEGMENT),
+        ..*old
+    }
+}
+
+/// The segment up to the hole, the hole, and the rest, if there is any.
+fn split<R: ReadAt + ?Sized>(image: &Image<'_, R>, old: &Segment, layout: &Layout) -> Vec<Segment> {
+    let at = |address: u64| Segment {
+        address,
+        physical: old.physical.wrapping_add(address.wrapping_sub(old.address)),
+        ..*old
+    };
+    let head = layout.hole.saturating_sub(old.address);
+    let end = layout.hole.saturating_add(layout.removed);
+    let rest_file = old
+        .address
+        .saturating_add(old.file_size)
+        .saturating_sub(end);
+    let rest_memory = old.memory().end.saturating_sub(end);
+    // Memory without a file behind the hole is as empty as the hole.
+    let hole_size = if rest_file == 0 {
+        layout.removed.saturating_add(rest_memory)
+    } else {
+        layout.removed
+    };
+    let mut segments = vec![
+        Segment {
+            file_size: head,
+            memory_size: head,
+            ..*old
+        },
+        Segment {
+            offset: free_offset(image, layout),
+            file_size: 0,
+            memory_size: hole_size,
+            align: PAGE,
+            ..at(layout.hole)
+        },
+    ];
+    if rest_file > 0 {
+        segments.push(Segment {
+            offset: layout.offset(layout.hole),
+            file_size: rest_file,
+            memory_size: rest_memory,
+            ..at(end)
+        });
+    }
+    segments
+}
+
+/// A place in the file for what has none there: where no other segment begins, as some tools take
+/// two at the same place for one.
+fn free_offset<R: ReadAt + ?Sized>(image: &Image<'_, R>, layout: &Layout) -> u64 {
+    let hole = layout.offset(layout.hole);
+    let mut taken: Vec<u64> = image
+        .loads()
+        .map(|load| layout.moved(load.offset))
+        .collect();
+    taken.push(hole);
+    let mut candidates = (1..=taken.len() as u64).map(|pages| hole.saturating_sub(pages * PAGE));
+    candidates
+        .find(|offset| !taken.contains(offset))
+        .unwrap_or(hole)
+}

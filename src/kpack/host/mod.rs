@@ -1,0 +1,25 @@
+//! Host binaries: the device code in them, and how they are without it.
+
+mod change;
+mod check;
+mod coff;
+mod fat;
+mod image;
+mod layout;
+mod pieces;
+mod references;
+mod relocations;
+#[cfg(test)]
+mod tests;
+
+pub use change::plan;
+pub use fat::{Fat, Look, Wrapper, look};
+pub use pieces::{HostPlan, SplitReader};
+pub use references::{Reference, references};
+
+/// The section with the bundles.
+pub const CODE: &str = ".hip_fatbin";
+/// The section with a wrapper for each translation unit.
+pub const WRAPPERS: &str = ".hipFatBinSegment";
+/// The section with the markers.
+pub const MARKERS: &str = ".rocm_kpack_ref";

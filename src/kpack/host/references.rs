@@ -1,0 +1,59 @@
+//! What the runtime finds in a split binary: the marker and the number behind each wrapper.
+
+use crate::{
+    elf::ReadAt,
+    error::{Context as _, Result, bail, ensure},
+    kpack::{
+        Marker,
+        host::{
+            fat::{SPLIT, pointers, wrappers},
+            image::{Image, Seen, number},
+        },
+        marker::MAX_LEN,
+    },
+};
+
+/// What a wrapper of a split binary leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    pub marker: Marker,
+    /// Which of the code objects of that name: the ordinal of the bundle.
+    pub index: u64,
+}
+
+/// What each wrapper of a split binary leads to, after relocation.
+pub fn references(source: &(impl ReadAt + ?Sized)) -> Result<Vec<Reference>> {
+    let Seen::Host(image) = Image::see(source)? else {
+        bail!("not a binary for x86-64");
+    };
+    let wrappers = wrappers(&image)?;
+    let pointers = pointers(&image, &wrappers, |_| Ok(()))?;
+    let mut references = Vec::new();
+    for (address, bytes) in wrappers {
+        ensure!(
+            number(&bytes, 0, 4) == SPLIT && number(&bytes, 4, 4) == 1,
+            "a wrapper that leads to no marker: at {address:#x}"
+        );
+        let target = pointers.get(&address).and_then(|pointer| pointer.target);
+        let target = target.context("a wrapper that leads into another file")?;
+        references.push(Reference {
+            marker: marker(&image, target)?,
+            // The runtime uses the lower half.
+            index: number(&bytes, 16, 4),
+        });
+    }
+    Ok(references)
+}
+
+fn marker<R: ReadAt + ?Sized>(image: &Image<'_, R>, address: u64) -> Result<Marker> {
+    let load = image.loads().find(|load| {
+        let inside = address.checked_sub(load.address);
+        inside.is_some_and(|inside| inside < load.file_size)
+    });
+    let Some(load) = load else {
+        bail!("a wrapper that leads to no bytes: to {address:#x}");
+    };
+    let end = load.address.saturating_add(load.file_size);
+    let rest = end.saturating_sub(address).min(MAX_LEN as u64);
+    Marker::parse(&image.at("marker", address, rest)?)
+}

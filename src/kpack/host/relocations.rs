@@ -1,0 +1,210 @@
+//! What the dynamic loader writes where: which pointers of a file lead to where.
+
+use crate::{
+    elf::ReadAt,
+    error::{Context as _, Result, bail, ensure},
+    kpack::host::image::{Image, number},
+};
+
+const RELATIVE: u64 = 8;
+const IRELATIVE: u64 = 37;
+/// `R_X86_64_64`, `GLOB_DAT` and `JUMP_SLOT`: the address of a symbol, the first with an addend.
+const SYMBOLIC: [u64; 3] = [1, 6, 7];
+
+const PLTRELSZ: u64 = 2;
+const SYMTAB: u64 = 6;
+const RELA: u64 = 7;
+const RELASZ: u64 = 8;
+const REL: u64 = 17;
+const JMPREL: u64 = 23;
+const RELRSZ: u64 = 35;
+const RELR: u64 = 36;
+
+/// A place that the loader writes an address to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pointer {
+    pub(super) address: u64,
+    pub(super) how: How,
+    /// Where it leads within the file itself; `None` for what another file defines.
+    pub(super) target: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// Nothing is written: the file has the address already.
+    Fixed,
+    /// By the entry of a table, which lies there in the file.
+    Entry { at: u64 },
+    /// By adding the load address to what is there.
+    InPlace,
+}
+
+/// Calls `each` for every pointer that the loader writes.
+pub(super) fn each<R: ReadAt + ?Sized>(
+    image: &Image<'_, R>,
+    mut each: impl FnMut(Pointer) -> Result<()>,
+) -> Result<()> {
+    let dynamic = image.dynamic()?;
+    let value = |tag: u64| {
+        let mut found = dynamic.iter().rev();
+        found
+            .find(|(known, _)| *known == tag)
+            .map(|(_, value)| *value)
+    };
+    let symbols = value(SYMTAB);
+    for (place, size) in [(RELA, RELASZ), (JMPREL, PLTRELSZ)] {
+        if let (Some(address), Some(size)) = (value(place), value(size)) {
+            entries(image, symbols, address, size, &mut each)?;
+        }
+    }
+    if value(REL).is_some() {
+        bail!("relocations without addends");
+    }
+    if let (Some(address), Some(size)) = (value(RELR), value(RELRSZ)) {
+        packed(image, address, size, &mut each)?;
+    }
+    Ok(())
+}
+
+fn entries<R: ReadAt + ?Sized>(
+    image: &Image<'_, R>,
+    symbols: Option<u64>,
+    address: u64,
+    size: u64,
+    each: &mut impl FnMut(Pointer) -> Result<()>,
+) -> Result<()> {
+    if size == 0 {
+        return Ok(());
+    }
+    let start = image
+        .locate(address, size)
+        .context("relocations outside of the file")?;
+    let table = image.file.part("relocations", start, size)?;
+    let mut window = Window::new(image);
+    let mut done = 0_u64;
+    while done < size {
+        let step = (size.saturating_sub(done)).min(24 << 10);
+        let bytes = table.bytes("relocations", done, step)?;
+        for (index, entry) in bytes.chunks_exact(24).enumerate() {
+            let (kind, symbol) = (number(entry, 8, 4), number(entry, 12, 4));
+            let addend = number(entry, 16, 8);
+            let target = if matches!(kind, RELATIVE | IRELATIVE) {
+                Some(addend)
+            } else if let (true, Some(symbols)) = (SYMBOLIC.contains(&kind), symbols) {
+                let value = window.symbol(symbols, symbol)?;
+                // Only the first kind adds anything.
+                value.map(|value| {
+                    if kind == 1 {
+                        value.wrapping_add(addend)
+                    } else {
+                        value
+                    }
+                })
+            } else {
+                None
+            };
+            let inside = done.saturating_add((index as u64).saturating_mul(24));
+            each(Pointer {
+                address: number(entry, 0, 8),
+                how: How::Entry {
+                    at: start.saturating_add(inside),
+                },
+                target,
+            })?;
+        }
+        done = done.saturating_add(step);
+    }
+    Ok(())
+}
+
+/// The packed form: an address, then bitmaps of the 63 words that follow it.
+fn packed<R: ReadAt + ?Sized>(
+    image: &Image<'_, R>,
+    address: u64,
+    size: u64,
+    each: &mut impl FnMut(Pointer) -> Result<()>,
+) -> Result<()> {
+    ensure!(size <= 1 << 28, "packed relocations of {size} bytes");
+    let table = image.at("packed relocations", address, size)?;
+    let mut window = Window::new(image);
+    let mut next = 0_u64;
+    let mut place = |address: u64| {
+        each(Pointer {
+            address,
+            how: How::InPlace,
+            target: window.word(address)?,
+        })
+    };
+    for word in table.chunks_exact(8) {
+        let word = number(word, 0, 8);
+        if word & 1 == 0 {
+            place(word)?;
+            next = word.wrapping_add(8);
+            continue;
+        }
+        for bit in 1..64_u64 {
+            if word >> bit & 1 == 1 {
+                place(next.wrapping_add((bit - 1) * 8))?;
+            }
+        }
+        next = next.wrapping_add(63 * 8);
+    }
+    Ok(())
+}
+
+/// Small reads near each other.
+struct Window<'a, 'f, R: ?Sized> {
+    image: &'a Image<'f, R>,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl<'a, 'f, R: ReadAt + ?Sized> Window<'a, 'f, R> {
+    const SIZE: u64 = 1 << 12;
+
+    fn new(image: &'a Image<'f, R>) -> Self {
+        Self {
+            image,
+            start: 0,
+            bytes: Vec::new(),
+        }
+    }
+
+    /// The value of a symbol that this file defines.
+    fn symbol(&mut self, table: u64, index: u64) -> Result<Option<u64>> {
+        if index == 0 {
+            return Ok(Some(0));
+        }
+        let entry = table.wrapping_add(index.wrapping_mul(24));
+        let Some(at) = self.image.locate(entry, 24) else {
+            bail!("symbol {index} is not in the file");
+        };
+        let section = self.read(at.saturating_add(6), 2)?;
+        let value = self.read(at.saturating_add(8), 8)?;
+        Ok((section != 0).then_some(value))
+    }
+
+    /// The word at an address; `None` where the file has none.
+    fn word(&mut self, address: u64) -> Result<Option<u64>> {
+        let at = self.image.locate(address, 8);
+        at.map(|at| self.read(at, 8)).transpose()
+    }
+
+    fn read(&mut self, at: u64, size: u64) -> Result<u64> {
+        let end = self.start.saturating_add(self.bytes.len() as u64);
+        if at < self.start || at.saturating_add(size) > end {
+            let rest = self.image.file.len().saturating_sub(at);
+            self.bytes =
+                self.image
+                    .file
+                    .bytes("relocated word", at, rest.min(Self::SIZE).max(size))?;
+            self.start = at;
+        }
+        let inside = usize::try_from(at.saturating_sub(self.start)).unwrap_or(usize::MAX);
+        Ok(number(
+            &self.bytes,
+            inside,
+            usize::try_from(size).unwrap_or(8),
+        ))
+    }
+}

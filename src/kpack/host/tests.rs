@@ -1,0 +1,295 @@
+//! Fat binaries of every form, without their code.
+
+use std::io::Read as _;
+
+use super::*;
+use crate::{
+    elf::{
+        self,
+        write::{DeviceRelocations, Executable, SharedObject},
+    },
+    kpack::{Marker, bundle},
+};
+
+/// Two bundles, and where they begin.
+fn code() -> (Vec<u8>, Vec<u64>) {
+    let one = bundle::raw(&[("gfx1100", vec![1; 30_000]), ("gfx942", vec![2; 9000])]);
+    let mut bytes = one.clone();
+    bytes.resize(one.len().next_multiple_of(4096), 0);
+    let second = bytes.len() as u64;
+    bytes.extend(bundle::raw(&[("gfx942", vec![3; 50_000])]));
+    (bytes, vec![0, second])
+}
+
+fn library() -> SharedObject {
+    let (bytes, wrappers) = code();
+    SharedObject::new("libfat.so.1")
+        .needs("libc.so.6")
+        .function("answer", 42)
+        .device_code(&bytes, &wrappers, DeviceRelocations::Rela)
+        .bss(100_000)
+        .unloaded_section(".comment", b"a compiler")
+}
+
+fn fat(file: &Vec<u8>) -> Fat {
+    match look(file).unwrap() {
+        Look::Fat(fat) => fat,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn stuck(file: &Vec<u8>) -> String {
+    match look(file) {
+        Ok(Look::Stuck { why, .. }) => why,
+        Ok(other) => panic!("{other:?}"),
+        Err(error) => format!("error: {error:#}"),
+    }
+}
+
+fn markers(fat: &Fat) -> Vec<Marker> {
+    let names = ["demo_lib", "demo_lib_1"].iter().cycle();
+    let markers = names.map(|name| Marker::new(1, name, "stage/lib/libfat.so.1"));
+    markers.take(fat.bundles.len()).collect()
+}
+
+/// The file without its code.
+fn split(file: &Vec<u8>) -> Vec<u8> {
+    let fat = fat(file);
+    let plan = plan(file, &fat, &markers(&fat)).unwrap();
+    let mut bytes = Vec::new();
+    let mut reader = SplitReader::new(file, plan.clone());
+    reader.read_to_end(&mut bytes).unwrap();
+    assert_eq!(bytes.len() as u64, plan.total_len());
+    bytes
+}
+
+/// Checks what every split file must be, and returns how many bytes it lost.
+fn lost(file: &Vec<u8>) -> usize {
+    let split = split(file);
+    assert!(matches!(look(&split).unwrap(), Look::Split));
+    let fat = fat(file);
+    let references = references(&split).unwrap();
+    let indices: Vec<u64> = references.iter().map(|reference| reference.index).collect();
+    let bundles: Vec<u64> = fat.wrappers.iter().map(|w| w.bundle as u64).collect();
+    assert_eq!(indices, bundles);
+    let (before, after) = (
+        elf::read(file).unwrap().unwrap(),
+        elf::read(&split).unwrap().unwrap(),
+    );
+    assert!(after.kpack_ref);
+    assert_eq!(
+        (after.kind, after.needed, after.soname),
+        (before.kind, before.needed, before.soname)
+    );
+    for (index, window) in split.windows(64).enumerate() {
+        assert!(
+            !window.iter().all(|byte| (1..4).contains(byte)),
+            "code at {index:#x}"
+        );
+    }
+    file.len() - split.len()
+}
+
+#[test]
+fn the_code_leaves_the_file_and_its_addresses_stay() {
+    let file = library().build();
+    let (bytes, _) = code();
+    let lost = lost(&file);
+    assert!(lost > bytes.len() - 3 * 4096, "{lost} of {}", bytes.len());
+}
+
+#[test]
+fn a_binary_loses_its_code_whatever_its_form() {
+    let (bytes, wrappers) = code();
+    let device =
+        |object: Executable| object.device_code(&bytes, &wrappers, DeviceRelocations::Rela);
+    let files = [
+        library().without_phdr().build(),
+        library().bss(0).code_first().build(),
+        library().runpath("$ORIGIN").build_id(&[1; 20]).build(),
+        library()
+            .device_code(&bytes, &wrappers, DeviceRelocations::Relr)
+            .build(),
+        device(Executable::new().prints("static")).build(),
+        device(Executable::new().needs("libc.so.6")).build(),
+        device(Executable::new().needs("libc.so.6").at_fixed_address()).build(),
+        device(Executable::new().at_any_address()).build(),
+    ];
+    for (index, file) in files.iter().enumerate() {
+        assert!(lost(file) > 80_000, "file {index}");
+    }
+}
+
+#[test]
+fn what_leaves_the_file_suits_every_alignment() {
+    for (page, least) in [(0x4000, 0xf000), (0x8000, 0xf000), (0x10000, 0xf000)] {
+        let file = library().page_size(page).build();
+        let lost = lost(&file);
+        assert!(lost >= least, "{page:#x}: {lost:#x}");
+    }
+}
+
+#[test]
+fn where_nothing_can_leave_the_code_is_zeroed() {
+    // Sections and their headers are added, nothing is taken away.
+    let file = library().page_size(0x20_0000).build();
+    assert_eq!(split(&file).len().saturating_sub(file.len()) / 1024, 0);
+    let small = bundle::compress(
+        &bundle::raw(&[("gfx942", [1; 2000])]),
+        2,
+        bundle::Method::Zlib,
+    );
+    let small = [small.unwrap(), vec![0; 1000]].concat();
+    let file = library()
+        .device_code(&small, &[0], DeviceRelocations::Rela)
+        .build();
+    let split = split(&file);
+    assert!(matches!(look(&split).unwrap(), Look::Split));
+}
+
+#[test]
+fn wrappers_may_share_a_bundle() {
+    let (bytes, wrappers) = code();
+    let twice = [wrappers[1], wrappers[0], wrappers[1]];
+    let file = library()
+        .device_code(&bytes, &twice, DeviceRelocations::Relr)
+        .build();
+    let split = split(&file);
+    let references = references(&split).unwrap();
+    let found: Vec<(u64, &str)> = references
+        .iter()
+        .map(|r| (r.index, r.marker.kpack_search_paths[0].as_str()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            (1, "../.kpack/demo_lib_1_@GFXARCH@.kpack"),
+            (0, "../.kpack/demo_lib_@GFXARCH@.kpack"),
+            (1, "../.kpack/demo_lib_1_@GFXARCH@.kpack"),
+        ]
+    );
+}
+
+#[test]
+fn the_run_path_can_be_changed_afterwards() {
+    let file = library().build();
+    let split = split(&file);
+    let goal = "$ORIGIN/../deps".parse().unwrap();
+    let plan = elf::plan_rpath(&split, &goal).unwrap();
+    assert_eq!(plan.strategy(), elf::Strategy::Slot);
+    let mut bytes = Vec::new();
+    elf::PatchedReader::new(&split, plan)
+        .read_to_end(&mut bytes)
+        .unwrap();
+    assert_eq!(references(&bytes).unwrap(), references(&split).unwrap());
+    assert_eq!(
+        elf::read(&bytes).unwrap().unwrap().rpath.as_deref(),
+        Some("$ORIGIN/../deps")
+    );
+}
+
+#[test]
+fn what_cannot_be_split_says_why() {
+    let (bytes, wrappers) = code();
+    let plain = SharedObject::new("libplain.so.1").build();
+    assert!(matches!(look(&plain).unwrap(), Look::Plain));
+    assert!(matches!(look(&b"text".to_vec()).unwrap(), Look::Plain));
+    let without = SharedObject::new("x")
+        .section(".hip_fatbin", &bytes)
+        .build();
+    let mut object = library().build();
+    object[16] = 1;
+    let mut foreign = library().build();
+    foreign[18] = 183;
+    let again = split(&library().build());
+    assert!(matches!(look(&again).unwrap(), Look::Split));
+    let astray = |offset: u64| {
+        library()
+            .device_code(&bytes, &[wrappers[0], offset], DeviceRelocations::Rela)
+            .build()
+    };
+    let junk = [bytes.clone(), b"junk".to_vec()].concat();
+    insta::assert_snapshot!(
+        [
+            stuck(&without),
+            stuck(&object),
+            stuck(&foreign),
+            stuck(&astray(4096)),
+            stuck(&astray(1 << 30)),
+            stuck(&library().device_code(&junk, &wrappers, DeviceRelocations::Rela).build()),
+            stuck(&library().device_code(&bytes, &[], DeviceRelocations::Rela).build()),
+            stuck(&windows(&bytes)),
+        ]
+        .join("\n"),
+        @"
+    no wrapper leads to the code
+    neither an executable nor a shared object for x86-64
+    neither an executable nor a shared object for x86-64
+    error: a wrapper that leads to no bundle: at 0x1c420
+    error: a wrapper that leads to no bundle: at 0x1c420
+    error: read bundle 2 at 0x19350: neither a bundle nor zeros
+    error: `.hipFatBinSegment` is empty
+    Windows binaries are not split yet
+    "
+    );
+}
+
+/// As much of a Windows binary as is looked at.
+fn windows(code: &[u8]) -> Vec<u8> {
+    let mut file = b"MZ".to_vec();
+    file.resize(0x3c, 0);
+    file.extend(64_u32.to_le_bytes());
+    file.extend(b"PE\0\0\x64\x86\x01\0");
+    file.resize(64 + 20, 0);
+    file.extend([0; 4]);
+    file.extend(b".hip_fat");
+    for number in [code.len(), 0x1000, code.len(), 0x1000] {
+        file.extend(u32::try_from(number).unwrap().to_le_bytes());
+    }
+    file.resize(0x1000, 0);
+    file.extend(code);
+    file
+}
+
+#[test]
+fn damaged_binaries_are_answered_and_a_plan_always_holds() {
+    let (bytes, wrappers) = code();
+    let small = bundle::raw(&[("gfx942", vec![3; 9000])]);
+    let files = [
+        SharedObject::new("x")
+            .device_code(&small, &[0], DeviceRelocations::Rela)
+            .build(),
+        Executable::new()
+            .device_code(&bytes, &wrappers, DeviceRelocations::Rela)
+            .build(),
+        SharedObject::new("x")
+            .device_code(&small, &[0], DeviceRelocations::Relr)
+            .build(),
+    ];
+    let mut seed = 3_u64;
+    let mut planned = 0;
+    for file in files {
+        let headers: Vec<usize> = (0..0x400).chain(file.len() - 0x600..file.len()).collect();
+        for _ in 0..800 {
+            let mut damaged = file.clone();
+            for _ in 0..2 {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let place = headers[usize::try_from(seed >> 33).unwrap() % headers.len()];
+                let byte = u8::try_from(seed >> 24 & 0xff).unwrap();
+                damaged[place] = if seed >> 60 > 7 { byte } else { 0xff };
+            }
+            let Ok(Look::Fat(fat)) = look(&damaged) else {
+                continue;
+            };
+            if let Ok(plan) = plan(&damaged, &fat, &markers(&fat)) {
+                let mut bytes = Vec::new();
+                SplitReader::new(&damaged, plan)
+                    .read_to_end(&mut bytes)
+                    .unwrap();
+                assert!(references(&bytes).is_ok());
+                planned += 1;
+            }
+        }
+    }
+    assert!(planned > 50, "{planned}");
+}

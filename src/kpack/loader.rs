@@ -1,0 +1,248 @@
+//! Finds code objects as the runtime does: from the marker of a binary to the bytes.
+//!
+//! Two generations of the runtime are in use. They differ in what an archive without the wanted
+//! code does to the others.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{
+    elf::ReadAt,
+    error::{Context as _, Result},
+    kpack::{
+        CodeTarget, PLACEHOLDER,
+        archive::{Archive, key},
+        bundle::{Entry, Opened},
+        host::Reference,
+    },
+    relpath::RelPath,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Generation {
+    /// The first archive that is for a target answers for all of them.
+    FirstArchive,
+    /// Every archive that is for a target is asked.
+    EveryArchive,
+}
+
+/// What a device gets for a wrapper.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Code(Vec<u8>),
+    /// No archive is there, or none is for the device: the runtime passes the device over.
+    PassedOver,
+    /// An archive is for the device and lacks the code: the runtime gives up the whole binary.
+    Lacking,
+}
+
+/// Opens what lies at a path of the tree that a binary is in.
+pub type Open<'a> = &'a dyn Fn(&RelPath) -> Result<Option<Arc<dyn ReadAt>>>;
+
+/// The runtime's side of a tree of split binaries and their archives.
+pub struct Loader<'a> {
+    generation: Generation,
+    open: Open<'a>,
+    archives: BTreeMap<RelPath, Option<Archive<Arc<dyn ReadAt>>>>,
+}
+
+impl<'a> Loader<'a> {
+    pub fn new(generation: Generation, open: Open<'a>) -> Self {
+        Self {
+            generation,
+            open,
+            archives: BTreeMap::new(),
+        }
+    }
+
+    /// What a device gets for a wrapper of the binary at `path`.
+    ///
+    /// An error when an archive is damaged, which the runtime would not tell.
+    pub fn load(
+        &mut self,
+        path: &RelPath,
+        reference: &Reference,
+        device: &CodeTarget,
+    ) -> Result<Answer> {
+        let wanted = wanted(device);
+        let candidates = candidates(path, reference, &wanted);
+        for candidate in &candidates {
+            self.know(candidate)
+                .with_context(|| format!("open `{candidate}`"))?;
+        }
+        let key = key(
+            &reference.marker.kernel_name,
+            usize::try_from(reference.index)?,
+        );
+        let mut is_lacking = false;
+        for target in &wanted {
+            for candidate in &candidates {
+                let Some(Some(archive)) = self.archives.get(candidate) else {
+                    continue;
+                };
+                if !archive
+                    .targets()
+                    .iter()
+                    .any(|known| known == target.as_str())
+                {
+                    continue;
+                }
+                if let Some(code) = archive.find(&key, target) {
+                    return archive.read(code).map(Answer::Code);
+                }
+                if self.generation == Generation::FirstArchive {
+                    return Ok(Answer::Lacking);
+                }
+                is_lacking = true;
+            }
+        }
+        Ok(if is_lacking {
+            Answer::Lacking
+        } else {
+            Answer::PassedOver
+        })
+    }
+
+    fn know(&mut self, path: &RelPath) -> Result<()> {
+        if !self.archives.contains_key(path) {
+            let archive = (self.open)(path)?.map(Archive::open).transpose()?;
+            self.archives.insert(path.clone(), archive);
+        }
+        Ok(())
+    }
+}
+
+/// The entry of a bundle that a device gets while the code is still in the binary.
+pub fn choose<'a, R: ReadAt + ?Sized>(
+    opened: &'a Opened<'_, R>,
+    device: &CodeTarget,
+) -> Option<&'a Entry> {
+    let wanted = wanted(device);
+    let mut wanted = wanted.iter();
+    wanted.find_map(|target| {
+        let mut code = opened.code();
+        code.find(|(known, _)| *known == target)
+            .map(|(_, entry)| entry)
+    })
+}
+
+/// What runs on a device, best first: its own target, then the generic one, each with fewer and
+/// fewer features.
+fn wanted(device: &CodeTarget) -> Vec<CodeTarget> {
+    let mut wanted = device.accepted();
+    let base = device.base();
+    if let Some(generic) = generic(base.as_str()) {
+        let features = device.as_str().strip_prefix(base.as_str()).unwrap_or("");
+        let generic = format!("{generic}{features}").parse::<CodeTarget>();
+        wanted.extend(
+            generic
+                .map(|generic| generic.accepted())
+                .unwrap_or_default(),
+        );
+    }
+    wanted
+}
+
+fn generic(processor: &str) -> Option<&'static str> {
+    Some(match processor {
+        "gfx900" | "gfx902" | "gfx904" | "gfx906" | "gfx909" | "gfx90c" => "gfx9-generic",
+        "gfx942" | "gfx950" => "gfx9-4-generic",
+        "gfx1200" | "gfx1201" => "gfx12-generic",
+        "gfx1250" => "gfx12-5-generic",
+        _ if processor.len() == 7 => match processor.get(..6) {
+            Some("gfx101") => "gfx10-1-generic",
+            Some("gfx103") => "gfx10-3-generic",
+            Some("gfx110" | "gfx115") => "gfx11-generic",
+            _ => return None,
+        },
+        _ => return None,
+    })
+}
+
+/// The archives that a marker leads to, in the order in which they are asked.
+fn candidates(path: &RelPath, reference: &Reference, wanted: &[CodeTarget]) -> Vec<RelPath> {
+    let mut candidates = Vec::new();
+    for pattern in &reference.marker.kpack_search_paths {
+        for target in wanted {
+            let text = pattern.replacen(PLACEHOLDER, target.as_str(), 1);
+            if let Some(place) = path.resolve_link(&text)
+                && !candidates.contains(&place)
+            {
+                candidates.push(place);
+            }
+        }
+    }
+    candidates
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+    use crate::kpack::{
+        Marker,
+        archive::{ArchiveWriter, Packed, Scheme},
+    };
+
+    fn archive(codes: &[(usize, &str)]) -> Arc<dyn ReadAt> {
+        let mut writer =
+            ArchiveWriter::new(Cursor::new(Vec::new()), "p", "f", Scheme::Zstd).unwrap();
+        for (bundle, target) in codes {
+            let code = Packed::new(format!("{bundle} {target}").as_bytes(), Scheme::Zstd).unwrap();
+            writer
+                .add(&key("k", *bundle), &target.parse().unwrap(), &code, None)
+                .unwrap();
+        }
+        Arc::new(writer.finish().unwrap().0.into_inner())
+    }
+
+    fn load(generation: Generation, bundle: u64, device: &str) -> String {
+        let open = |path: &RelPath| {
+            Ok(match path.as_str() {
+                "a/.kpack/p_gfx90a.kpack" => Some(archive(&[(0, "gfx90a"), (1, "gfx90a")])),
+                "a/.kpack/p_gfx90a:xnack-.kpack" => Some(archive(&[(1, "gfx90a:xnack-")])),
+                "a/.kpack/p_gfx9-4-generic.kpack" => Some(archive(&[(0, "gfx9-4-generic")])),
+                _ => None,
+            })
+        };
+        let reference = Reference {
+            marker: Marker::new(1, "p", "k"),
+            index: bundle,
+        };
+        let path = "a/lib/libx.so".parse().unwrap();
+        let mut loader = Loader::new(generation, &open);
+        match loader.load(&path, &reference, &device.parse().unwrap()) {
+            Ok(Answer::Code(bytes)) => String::from_utf8(bytes).unwrap(),
+            other => format!("{:?}", other.unwrap()),
+        }
+    }
+
+    #[test]
+    fn the_most_specific_code_is_found_first() {
+        for generation in [Generation::FirstArchive, Generation::EveryArchive] {
+            assert_eq!(
+                load(generation, 1, "gfx90a:sramecc+:xnack-"),
+                "1 gfx90a:xnack-"
+            );
+            assert_eq!(load(generation, 0, "gfx90a:sramecc+:xnack+"), "0 gfx90a");
+            assert_eq!(
+                load(generation, 0, "gfx950:sramecc+:xnack-"),
+                "0 gfx9-4-generic"
+            );
+            assert_eq!(load(generation, 0, "gfx1100"), "PassedOver");
+            assert_eq!(load(generation, 7, "gfx90a"), "Lacking");
+        }
+    }
+
+    #[test]
+    fn an_archive_without_the_code_hides_others_from_the_first_generation() {
+        assert_eq!(
+            load(Generation::FirstArchive, 0, "gfx90a:xnack-"),
+            "Lacking"
+        );
+        assert_eq!(
+            load(Generation::EveryArchive, 0, "gfx90a:xnack-"),
+            "0 gfx90a"
+        );
+    }
+}

@@ -1,0 +1,94 @@
+//! The marker that a split binary carries instead of its code: where the archives are.
+
+use std::io::Cursor;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Context as _, Result, ensure};
+
+/// What stands for the target in a search path.
+pub const PLACEHOLDER: &str = "@GFXARCH@";
+
+/// The runtime reads no further.
+pub(super) const MAX_LEN: usize = 1 << 16;
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Marker {
+    /// Archives, seen from the directory of the binary: `../.kpack/blas_lib_@GFXARCH@.kpack`.
+    pub kpack_search_paths: Vec<String>,
+    /// What the keys of its code begin with.
+    pub kernel_name: String,
+}
+
+impl Marker {
+    /// The marker of a binary that lies so many directories below the one with `.kpack`.
+    pub fn new(depth: usize, archive: &str, kernel_name: &str) -> Self {
+        let up = "../".repeat(depth);
+        Self {
+            kpack_search_paths: vec![format!("{up}.kpack/{archive}_{PLACEHOLDER}.kpack")],
+            kernel_name: kernel_name.to_owned(),
+        }
+    }
+
+    pub fn render(&self) -> Result<Vec<u8>> {
+        let bytes = rmp_serde::to_vec_named(self).context("write a marker")?;
+        ensure!(bytes.len() <= MAX_LEN, "a marker of {} bytes", bytes.len());
+        Ok(bytes)
+    }
+
+    /// The marker at the begin of some bytes; what follows it does not count.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        let mut reader = rmp_serde::Deserializer::new(Cursor::new(bytes));
+        let marker = Self::deserialize(&mut reader).context("read a marker")?;
+        ensure!(
+            !marker.kpack_search_paths.is_empty(),
+            "a marker without a path"
+        );
+        Ok(marker)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_marker_has_the_bytes_of_the_reference() {
+        let name = "math-libs/demo/stage/lib/libtest_kernel_multi.so";
+        let marker = Marker::new(1, "demo_lib", name);
+        let expected: &[&[u8]] = &[
+            b"\x82\xb2kpack_search_paths\x91\xd9\x22../.kpack/demo_lib_@GFXARCH@.kpack",
+            b"\xabkernel_name\xd9\x30math-libs/demo/stage/lib/libtest_kernel_multi.so",
+        ];
+        let mut bytes = marker.render().unwrap();
+        assert_eq!(bytes, expected.concat());
+        assert_eq!(bytes.len(), 119);
+        bytes.extend([0xff; 500]);
+        assert_eq!(Marker::parse(&bytes).unwrap(), marker);
+    }
+
+    #[test]
+    fn a_binary_at_the_root_has_its_archives_beside_it() {
+        let marker = Marker::new(0, "x", "x");
+        assert_eq!(marker.kpack_search_paths, [".kpack/x_@GFXARCH@.kpack"]);
+    }
+
+    #[test]
+    fn what_the_runtime_could_not_read_is_refused() {
+        let long = Marker::new(0, "x", &"y".repeat(MAX_LEN));
+        insta::assert_snapshot!(long.render().unwrap_err(), @"a marker of 65599 bytes");
+        let refused = [
+            &b"\x82\xb2kpack_search_paths\x90\xabkernel_name\xa1x"[..],
+            b"\x81\xb2kpack_search_paths\x91\xa1x",
+            b"\x82\xb2kpack_search",
+            b"",
+        ]
+        .map(|bytes| format!("{:#}", Marker::parse(bytes).unwrap_err()));
+        insta::assert_snapshot!(refused.join("\n"), @"
+        a marker without a path
+        read a marker: missing field `kernel_name`
+        read a marker: IO error while reading data: unexpected end of file: unexpected end of file
+        read a marker: IO error while reading marker: failed to fill whole buffer: failed to fill whole buffer
+        ");
+    }
+}

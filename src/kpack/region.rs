@@ -1,0 +1,224 @@
+//! A part of a file as if it were a file, and reading through one from a place on.
+
+use std::io::{self, BufRead, Read};
+
+use crate::{
+    elf::ReadAt,
+    error::{Context as _, Result, bail},
+};
+
+/// How much is asked for at once.
+const STEP: usize = 1 << 20;
+
+/// A range of bytes of a file that certainly lies within it.
+#[derive(Debug)]
+pub struct Region<'a, R: ?Sized> {
+    source: &'a R,
+    start: u64,
+    len: u64,
+}
+
+impl<R: ?Sized> Clone for Region<'_, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R: ?Sized> Copy for Region<'_, R> {}
+
+impl<'a, R: ReadAt + ?Sized> Region<'a, R> {
+    /// All of a file.
+    pub fn whole(source: &'a R) -> Self {
+        Self {
+            source,
+            start: 0,
+            len: source.len(),
+        }
+    }
+
+    /// An error that names `what` when it would not lie within the file.
+    pub fn new(source: &'a R, what: &str, start: u64, len: u64) -> Result<Self> {
+        Self::whole(source).part(what, start, len)
+    }
+
+    /// A region of the region.
+    pub fn part(&self, what: &str, start: u64, len: u64) -> Result<Self> {
+        let size = self.len;
+        if start.checked_add(len).is_none_or(|end| end > size) {
+            bail!("the {what} lies outside of what holds it: {len} bytes at {start} of {size}");
+        }
+        Ok(Self {
+            source: self.source,
+            start: self.start.saturating_add(start),
+            len,
+        })
+    }
+
+    /// The bytes of a part of it.
+    pub fn bytes(&self, what: &str, start: u64, len: u64) -> Result<Vec<u8>> {
+        let part = self.part(what, start, len)?;
+        let mut bytes = Vec::new();
+        while (bytes.len() as u64) < len {
+            // What lies within a file may still be more than there is memory for.
+            let done = bytes.len();
+            let rest = usize::try_from(len)
+                .unwrap_or(usize::MAX)
+                .saturating_sub(done);
+            bytes.resize(done.saturating_add(rest.min(STEP)), 0);
+            let free = bytes.get_mut(done..).unwrap_or_default();
+            let count = match part.read_at(done as u64, free) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+                Ok(0) => bail!("the file ends early, in the {what}"),
+                other => other.with_context(|| format!("read the {what}"))?,
+            };
+            bytes.truncate(done.saturating_add(count));
+        }
+        Ok(bytes)
+    }
+
+    /// A number of so many bytes, the lowest first.
+    pub(super) fn number(&self, what: &str, at: u64, size: u64) -> Result<u64> {
+        let bytes = self.bytes(what, at, size)?;
+        Ok(bytes
+            .iter()
+            .rev()
+            .fold(0, |number, byte| (number << 8) | u64::from(*byte)))
+    }
+
+    /// Whether these bytes lie at a place.
+    pub(super) fn has(&self, at: u64, expected: &[u8]) -> Result<bool> {
+        let len = expected.len() as u64;
+        if at.checked_add(len).is_none_or(|end| end > self.len) {
+            return Ok(false);
+        }
+        Ok(self.bytes("magic", at, len)? == expected)
+    }
+
+    /// The first place from `at` on that does not hold a zero; the end if there is none.
+    pub(super) fn skip_zeros(&self, at: u64) -> Result<u64> {
+        let mut through = self.from(at);
+        loop {
+            let chunk = through.fill_buf().context("skip zeros")?;
+            if chunk.is_empty() {
+                return Ok(self.len);
+            }
+            let zeros = chunk.iter().take_while(|byte| **byte == 0).count();
+            let all = zeros == chunk.len();
+            through.consume(zeros);
+            if !all {
+                return Ok(through.position());
+            }
+        }
+    }
+
+    /// Reads on from a place.
+    pub(super) fn from(&self, at: u64) -> Through<'a, R> {
+        Through {
+            region: *self,
+            next: at.min(self.len),
+            buffer: Vec::new(),
+            used: 0,
+        }
+    }
+}
+
+impl<R: ReadAt + ?Sized> ReadAt for Region<'_, R> {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let rest = self.len.saturating_sub(offset);
+        let count = buffer
+            .len()
+            .min(usize::try_from(rest).unwrap_or(usize::MAX));
+        let buffer = buffer.get_mut(..count).unwrap_or_default();
+        self.source
+            .read_at(self.start.saturating_add(offset), buffer)
+    }
+}
+
+/// A reader that knows how far it is.
+pub(super) struct Through<'a, R: ?Sized> {
+    region: Region<'a, R>,
+    next: u64,
+    buffer: Vec<u8>,
+    used: usize,
+}
+
+impl<R: ReadAt + ?Sized> Through<'_, R> {
+    /// The place of the next byte that is read.
+    pub(super) fn position(&self) -> u64 {
+        let unread = self.buffer.len().saturating_sub(self.used);
+        self.next.saturating_sub(unread as u64)
+    }
+}
+
+impl<R: ReadAt + ?Sized> BufRead for Through<'_, R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.used >= self.buffer.len() {
+            self.used = 0;
+            self.buffer.resize(1 << 16, 0);
+            let read = loop {
+                match self.region.read_at(self.next, &mut self.buffer) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    other => break other,
+                }
+            };
+            self.buffer.truncate(*read.as_ref().unwrap_or(&0));
+            self.next = self.next.saturating_add(read? as u64);
+        }
+        Ok(self.buffer.get(self.used..).unwrap_or_default())
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.used = self.used.saturating_add(count).min(self.buffer.len());
+    }
+}
+
+impl<R: ReadAt + ?Sized> Read for Through<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.fill_buf()?.read(buffer)?;
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_never_leaves_what_holds_it() {
+        let bytes = b"0123456789".to_vec();
+        let region = Region::new(&bytes, "middle", 2, 5).unwrap();
+        assert_eq!(region.bytes("all", 0, 5).unwrap(), b"23456");
+        let mut buffer = [0; 9];
+        assert_eq!(region.read_at(3, &mut buffer).unwrap(), 2);
+        assert_eq!(region.read_at(9, &mut buffer).unwrap(), 0);
+        insta::assert_snapshot!(region.bytes("tail", 3, 3).unwrap_err(), @"the tail lies outside of what holds it: 3 bytes at 3 of 5");
+        insta::assert_snapshot!(Region::new(&bytes, "head", u64::MAX, 2).unwrap_err(), @"the head lies outside of what holds it: 2 bytes at 18446744073709551615 of 10");
+    }
+
+    #[test]
+    fn zeros_are_skipped_across_buffers() {
+        let mut bytes = vec![0; 200_000];
+        let region = Region::whole(&bytes);
+        assert_eq!(region.skip_zeros(5).unwrap(), 200_000);
+        bytes[150_000] = 7;
+        let region = Region::whole(&bytes);
+        assert_eq!(region.skip_zeros(5).unwrap(), 150_000);
+        assert_eq!(region.skip_zeros(150_001).unwrap(), 200_000);
+        assert_eq!(region.skip_zeros(u64::MAX).unwrap(), 200_000);
+    }
+
+    #[test]
+    fn a_reader_knows_how_far_it_is() {
+        let bytes = vec![1; 100_000];
+        let region = Region::whole(&bytes);
+        let mut through = region.from(10);
+        let mut some = vec![0; 70_000];
+        through.read_exact(&mut some).unwrap();
+        assert_eq!(through.position(), 70_010);
+    }
+}

@@ -1,0 +1,294 @@
+//! The threads: they read, hash and compress, and what is done reaches the sink in its order.
+
+use std::{
+    io::{self, Read, Write as _},
+    mem,
+    ops::Range,
+    sync::{
+        Arc, Mutex, MutexGuard,
+        mpsc::{self, Receiver, Sender, SyncSender, TryRecvError},
+    },
+    thread,
+};
+
+use super::{
+    Open, Output, Settings,
+    sink::Sink,
+    tasks::{Block, Task, Tasks},
+};
+use crate::{
+    digest::{Hasher, Sha256},
+    error::{Context as _, Error, Result, Stop, anyhow, ensure},
+    relpath::RelPath,
+    wheel::{
+        deflate::{Compression, Deflater, Packed, Place},
+        writer::Member,
+    },
+};
+
+/// What the threads have in common.
+pub(super) struct Crew<'a> {
+    pub(super) members: &'a [Member],
+    pub(super) open: &'a Open<'a>,
+    pub(super) settings: &'a Settings,
+    pub(super) stop: &'a Stop,
+    pub(super) progress: &'a (dyn Fn(u64) + Sync),
+}
+
+/// A task that is done.
+pub(super) enum Done {
+    Batch(Vec<Small>),
+    Block(Piece),
+}
+
+/// A whole member.
+pub(super) struct Small {
+    pub(super) crc: u32,
+    pub(super) sha256: Sha256,
+    pub(super) body: Body,
+}
+
+/// A block of a member; the last one brings the hash of the whole.
+pub(super) struct Piece {
+    pub(super) crc: crc32fast::Hasher,
+    pub(super) sha256: Option<Sha256>,
+    pub(super) body: Body,
+}
+
+/// Bytes as they were, or deflated when that is worth it.
+pub(super) enum Body {
+    Plain(Vec<u8>),
+    Deflated(Vec<u8>),
+}
+
+/// Where the workers take their tasks, one at a time.
+struct Line<'a> {
+    tasks: Tasks<'a>,
+    source: Source,
+    /// A place for each task, in order. Waiting for room here is what bounds the memory.
+    queue: SyncSender<Slot>,
+}
+
+/// What becomes of a task.
+type Slot = Receiver<Result<Done>>;
+
+/// The large member that is being read.
+struct Source {
+    reader: Box<dyn Read + Send>,
+    hash: Arc<Mutex<Hasher>>,
+}
+
+impl Source {
+    fn new(reader: Box<dyn Read + Send>) -> Self {
+        Self {
+            reader,
+            hash: Arc::default(),
+        }
+    }
+}
+
+/// A task that is ready to be done by one worker alone.
+enum Job {
+    Batch(Range<usize>),
+    Block {
+        bytes: Vec<u8>,
+        place: Place,
+        sha256: Option<Sha256>,
+    },
+}
+
+impl Crew<'_> {
+    /// Does all tasks. The first error in their order ends all threads.
+    pub(super) fn run<W: Output>(&self, tasks: Tasks, sink: &mut Sink<W>) -> Result<()> {
+        let jobs = self.settings.jobs.get();
+        let (queue, slots) = mpsc::sync_channel(2 * jobs);
+        let line = Mutex::new(Line {
+            tasks: tasks.clone(),
+            source: Source::new(Box::new(io::empty())),
+            queue,
+        });
+        thread::scope(|scope| {
+            // Dropped before the threads are waited for: whoever waits for room then stops.
+            let slots = slots;
+            for _ in tasks.clone().take(jobs) {
+                thread::Builder::new()
+                    .spawn_scoped(scope, || self.work(&line))
+                    .context("start a thread")?;
+            }
+            for task in tasks {
+                let slot = slots.recv().map_err(|_| died())?;
+                let done = wait(&slot, sink)?;
+                self.stop.check()?;
+                sink.take(&task, done)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn work(&self, line: &Mutex<Line>) {
+        let mut deflater = match self.settings.compression {
+            Compression::Store => None,
+            Compression::Deflate(level) => Some(Deflater::new(level)),
+        };
+        while let Some((reply, job)) = self.next(line) {
+            let done = job.and_then(|job| self.perform(job, deflater.as_mut()));
+            // No one listens any more when another task failed.
+            let _ = reply.send(done);
+        }
+    }
+
+    /// The next job, and where its result goes. The block of a large member is read here, because
+    /// only one worker at a time can.
+    fn next(&self, line: &Mutex<Line>) -> Option<(Sender<Result<Done>>, Result<Job>)> {
+        // The lock is poisoned when a source panicked, and that ends the others too.
+        let mut line = line.lock().ok()?;
+        let task = line.tasks.next()?;
+        let (reply, slot) = mpsc::channel();
+        line.queue.send(slot).ok()?;
+        let job = self
+            .stop
+            .check()
+            .map_err(Into::into)
+            .and_then(|()| match task {
+                Task::Batch(members) => Ok(Job::Batch(members)),
+                Task::Block(block) => self.read(&block, line),
+            });
+        Some((reply, job))
+    }
+
+    fn read(&self, block: &Block, mut line: MutexGuard<Line>) -> Result<Job> {
+        let bytes = self.read_block(block, &mut line.source).inspect_err(|_| {
+            // What follows can only be wrong.
+            line.tasks.end();
+        })?;
+        // The lock for the hash is taken before that of the line is given back, so that blocks
+        // are hashed in their order while the next one is read.
+        let hash = Arc::clone(&line.source.hash);
+        let mut hash = hash.lock().map_err(|_| died())?;
+        drop(line);
+        hash.write_all(&bytes)?;
+        let sha256 = (block.place == Place::Last).then(|| mem::take(&mut *hash).finish().0);
+        Ok(Job::Block {
+            bytes,
+            place: block.place,
+            sha256,
+        })
+    }
+
+    fn read_block(&self, block: &Block, source: &mut Source) -> Result<Vec<u8>> {
+        let Member { path, len, .. } = &self.members[block.member];
+        if block.start == 0 {
+            *source = Source::new(self.open(block.member)?);
+        }
+        // One byte more shows whether the last block is the last.
+        let more = usize::from(block.place == Place::Last);
+        let bytes = self.read_up_to(&mut source.reader, block.len + more, path)?;
+        ensure!(
+            bytes.len() <= block.len,
+            "`{path}` is longer than its {len} bytes"
+        );
+        let end = block.start + bytes.len() as u64;
+        ensure!(
+            bytes.len() == block.len,
+            "`{path}` ends after {end} of its {len} bytes"
+        );
+        Ok(bytes)
+    }
+
+    fn perform(&self, job: Job, deflater: Option<&mut Deflater>) -> Result<Done> {
+        match job {
+            Job::Batch(members) => self.batch(members, deflater).map(Done::Batch),
+            Job::Block {
+                bytes,
+                place,
+                sha256,
+            } => {
+                let mut crc = crc32fast::Hasher::new();
+                crc.update(&bytes);
+                let packed =
+                    deflater.map_or(Packed::Plain, |deflater| deflater.block(&bytes, place));
+                Ok(Done::Block(Piece {
+                    crc,
+                    sha256,
+                    body: body(packed, bytes),
+                }))
+            }
+        }
+    }
+
+    fn batch(
+        &self,
+        members: Range<usize>,
+        mut deflater: Option<&mut Deflater>,
+    ) -> Result<Vec<Small>> {
+        members
+            .map(|index| {
+                self.stop.check()?;
+                let bytes = self.read_whole(index)?;
+                let packed = deflater
+                    .as_mut()
+                    .map_or(Packed::Plain, |deflater| deflater.member(&bytes));
+                Ok(Small {
+                    crc: crc32fast::hash(&bytes),
+                    sha256: Sha256::of(&bytes),
+                    body: body(packed, bytes),
+                })
+            })
+            .collect()
+    }
+
+    fn read_whole(&self, index: usize) -> Result<Vec<u8>> {
+        let Member { path, len, .. } = &self.members[index];
+        // A member of a batch is no longer than a block.
+        let most = usize::try_from(*len)?;
+        let bytes = self.read_up_to(&mut self.open(index)?, most + 1, path)?;
+        ensure!(
+            bytes.len() <= most,
+            "`{path}` is longer than its {len} bytes"
+        );
+        ensure!(
+            bytes.len() == most,
+            "`{path}` ends after {} of its {len} bytes",
+            bytes.len()
+        );
+        Ok(bytes)
+    }
+
+    fn open(&self, index: usize) -> Result<Box<dyn Read + Send>> {
+        (self.open)(index).with_context(|| format!("open `{}`", self.members[index].path))
+    }
+
+    fn read_up_to(&self, reader: &mut dyn Read, most: usize, path: &RelPath) -> Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(most);
+        reader
+            .take(most as u64)
+            .read_to_end(&mut bytes)
+            .with_context(|| format!("read `{path}`"))?;
+        (self.progress)(bytes.len() as u64);
+        Ok(bytes)
+    }
+}
+
+fn body(packed: Packed, bytes: Vec<u8>) -> Body {
+    match packed {
+        Packed::Plain => Body::Plain(bytes),
+        Packed::Deflated(packed) => Body::Deflated(packed),
+    }
+}
+
+/// The result of a task. While it is not there yet, the sink has time for itself.
+fn wait<W: Output>(slot: &Slot, sink: &mut Sink<W>) -> Result<Done> {
+    loop {
+        match slot.try_recv() {
+            Ok(done) => return done,
+            Err(TryRecvError::Disconnected) => return Err(died()),
+            Err(TryRecvError::Empty) if sink.catch_up()? => {}
+            Err(TryRecvError::Empty) => return slot.recv().map_err(|_| died())?,
+        }
+    }
+}
+
+/// A panic that shows of itself; this is what the other threads make of it.
+fn died() -> Error {
+    anyhow!("a thread that packs died")
+}

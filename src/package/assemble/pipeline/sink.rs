@@ -1,0 +1,277 @@
+//! The writer: what the threads made, in its order, then the texts and RECORD.
+
+use std::io::{BufWriter, IntoInnerError, Read, Write as _};
+
+use flate2::{Decompress, FlushDecompress};
+
+use super::{
+    Contents, Open, Output, Settings, Written,
+    crew::{Body, Done, Piece, Small},
+    output::Hashed,
+    tasks::{Block, Task},
+};
+use crate::{
+    digest::Sha256,
+    error::{Context as _, Result, Stop, bail, ensure},
+    relpath::RelPath,
+    wheel::{
+        deflate::{Compression, Deflater, Packed, Place, plain_blocks},
+        record::Record,
+        writer::{Begun, Member, Method, Mode, ZipWriter},
+    },
+};
+
+pub(super) struct Sink<'a, W: Output> {
+    zip: ZipWriter<BufWriter<Hashed<'a, W>>>,
+    contents: &'a Contents<'a>,
+    open: &'a Open<'a>,
+    compression: Compression,
+    stop: &'a Stop,
+    streamed: Option<Streamed>,
+    record: Record,
+}
+
+/// A large member on its way.
+struct Streamed {
+    begun: Begun,
+    method: Method,
+    crc: crc32fast::Hasher,
+    /// How many of its bytes are in the archive, in whatever form.
+    done: u64,
+}
+
+impl<'a, W: Output> Sink<'a, W> {
+    pub(super) fn new(
+        out: &'a mut W,
+        contents: &'a Contents<'a>,
+        open: &'a Open<'a>,
+        settings: &Settings,
+        stop: &'a Stop,
+    ) -> Self {
+        let out = BufWriter::with_capacity(BUFFER, Hashed::new(out));
+        Self {
+            zip: ZipWriter::new(out, settings.time),
+            contents,
+            open,
+            compression: settings.compression,
+            stop,
+            streamed: None,
+            record: Record::default(),
+        }
+    }
+
+    /// Writes what a task made.
+    pub(super) fn take(&mut self, task: &Task, done: Done) -> Result<()> {
+        match (task, done) {
+            (Task::Batch(members), Done::Batch(done)) => {
+                let members = &self.contents.members[members.clone()];
+                members
+                    .iter()
+                    .zip(&done)
+                    .try_for_each(|(member, small)| self.add(member, small))
+            }
+            (Task::Block(block), Done::Block(piece)) => self.block(block, &piece),
+            _ => bail!("a task came back as another"),
+        }
+    }
+
+    /// Uses the time until the next task is done; false when there is nothing to do.
+    pub(super) fn catch_up(&mut self) -> Result<bool> {
+        Ok(self.output().catch_up()?)
+    }
+
+    /// Writes the texts, RECORD and the directory.
+    pub(super) fn finish(mut self) -> Result<Written> {
+        let mut deflater = match self.compression {
+            Compression::Store => None,
+            Compression::Deflate(level) => Some(Deflater::new(level)),
+        };
+        for (path, text) in self.contents.texts {
+            let member = text_member(path, text);
+            self.add(&member, &small(text, deflater.as_mut()))?;
+        }
+        self.record.push_self(self.contents.record.clone());
+        let text = self.record.to_string();
+        let member = text_member(self.contents.record, &text);
+        let Small { crc, body, .. } = small(&text, deflater.as_mut());
+        self.pack(&member, crc, &body)?;
+        let (out, _) = self.zip.finish()?;
+        let (len, sha256) = out
+            .into_inner()
+            .map_err(IntoInnerError::into_error)?
+            .finish()?;
+        Ok(Written {
+            len,
+            sha256,
+            record: self.record,
+        })
+    }
+
+    fn add(&mut self, member: &Member, small: &Small) -> Result<()> {
+        self.pack(member, small.crc, &small.body)?;
+        self.record
+            .push(member.path.clone(), small.sha256, member.len);
+        Ok(())
+    }
+
+    fn pack(&mut self, member: &Member, crc: u32, body: &Body) -> Result<()> {
+        let (method, bytes) = match body {
+            Body::Plain(bytes) => (Method::Stored, bytes),
+            Body::Deflated(bytes) => (Method::Deflated, bytes),
+        };
+        Ok(self.zip.add(member, method, crc, bytes)?)
+    }
+
+    fn output(&mut self) -> &mut Hashed<'a, W> {
+        self.zip.get_mut().get_mut()
+    }
+
+    fn block(&mut self, block: &Block, piece: &Piece) -> Result<()> {
+        let member = &self.contents.members[block.member];
+        let mut streamed = match self.streamed.take() {
+            Some(streamed) => streamed,
+            None => self.begin(member, &piece.body)?,
+        };
+        self.append(block, &mut streamed, &piece.body)?;
+        streamed.crc.combine(&piece.crc);
+        streamed.done += block.len as u64;
+        if let Some(sha256) = piece.sha256 {
+            return self.end(block, streamed, sha256);
+        }
+        self.streamed = Some(streamed);
+        Ok(())
+    }
+
+    /// A member is stored as long as none of its blocks shrinks.
+    fn begin(&mut self, member: &Member, first: &Body) -> Result<Streamed> {
+        let start = self.zip.position();
+        self.output().hold(start);
+        Ok(Streamed {
+            begun: self.zip.begin(member)?,
+            method: match first {
+                Body::Plain(_) => Method::Stored,
+                Body::Deflated(_) => Method::Deflated,
+            },
+            crc: crc32fast::Hasher::new(),
+            done: 0,
+        })
+    }
+
+    fn append(&mut self, block: &Block, streamed: &mut Streamed, body: &Body) -> Result<()> {
+        match (streamed.method, body) {
+            (Method::Stored, Body::Plain(bytes)) | (Method::Deflated, Body::Deflated(bytes)) => {
+                Ok(self.zip.append(bytes)?)
+            }
+            (Method::Deflated, Body::Plain(bytes)) => self.append_plain(bytes, block.place),
+            (Method::Stored, Body::Deflated(bytes)) => {
+                let len = self.contents.members[block.member].len;
+                if pays(block, bytes.len(), len) {
+                    streamed.method = Method::Deflated;
+                    self.rewrite(block, streamed)?;
+                    Ok(self.zip.append(bytes)?)
+                } else {
+                    Ok(self.zip.append(&inflate(bytes, block.len)?)?)
+                }
+            }
+        }
+    }
+
+    fn append_plain(&mut self, bytes: &[u8], place: Place) -> Result<()> {
+        for (head, chunk) in plain_blocks(bytes, place) {
+            self.zip.append(&head)?;
+            self.zip.append(chunk)?;
+        }
+        Ok(())
+    }
+
+    /// Writes again what is done of a member, plain in the form of its new method.
+    fn rewrite(&mut self, block: &Block, streamed: &Streamed) -> Result<()> {
+        let path = &self.contents.members[block.member].path;
+        let context = || format!("read `{path}` again");
+        let mut source = (self.open)(block.member)
+            .with_context(context)?
+            .take(streamed.done);
+        let mut crc = crc32fast::Hasher::new();
+        let mut bytes = Vec::new();
+        self.zip.again(&streamed.begun)?;
+        loop {
+            self.stop.check()?;
+            bytes.clear();
+            let mut piece = source.by_ref().take(REWRITE);
+            if piece.read_to_end(&mut bytes).with_context(context)? == 0 {
+                break;
+            }
+            crc.update(&bytes);
+            match streamed.method {
+                Method::Stored => self.zip.append(&bytes)?,
+                Method::Deflated => self.append_plain(&bytes, Place::Inner)?,
+            }
+        }
+        let same = crc.finalize() == streamed.crc.clone().finalize() && source.limit() == 0;
+        ensure!(same, "`{path}` changed while it was read");
+        Ok(())
+    }
+
+    fn end(&mut self, block: &Block, mut streamed: Streamed, sha256: Sha256) -> Result<()> {
+        let member = &self.contents.members[block.member];
+        if streamed.method == Method::Deflated && self.zip.packed(&streamed.begun) >= member.len {
+            streamed.method = Method::Stored;
+            self.rewrite(block, &streamed)?;
+            self.zip.get_mut().flush()?;
+            self.output().cut()?;
+        }
+        let crc = streamed.crc.finalize();
+        self.zip.end(streamed.begun, streamed.method, crc)?;
+        self.output().settle();
+        self.record.push(member.path.clone(), sha256, member.len);
+        Ok(())
+    }
+}
+
+/// Headers and small members gather in this.
+const BUFFER: usize = 256 << 10;
+
+/// How much is written again at a time: full blocks, but for the last.
+const REWRITE: u64 = 16 * 65_535;
+
+/// Whether a block that shrinks is worth writing again what came before it, if the rest of the
+/// member is like it. The table at the end of a file of gigabytes is not.
+fn pays(block: &Block, packed: usize, len: u64) -> bool {
+    let saved = block.len.saturating_sub(packed) as u64;
+    let left = (len - block.start) / block.len as u64;
+    saved * left > block.start / 32
+}
+
+/// The bytes of a block that was deflated.
+fn inflate(packed: &[u8], len: usize) -> Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(len);
+    Decompress::new(false)
+        .decompress_vec(packed, &mut bytes, FlushDecompress::Sync)
+        .context("inflate a block that was deflated")?;
+    ensure!(
+        bytes.len() == len,
+        "a block of {len} bytes inflates to {}",
+        bytes.len()
+    );
+    Ok(bytes)
+}
+
+fn small(text: &str, deflater: Option<&mut Deflater>) -> Small {
+    let packed = deflater.map_or(Packed::Plain, |deflater| deflater.member(text.as_bytes()));
+    Small {
+        crc: crc32fast::hash(text.as_bytes()),
+        sha256: Sha256::of(text.as_bytes()),
+        body: match packed {
+            Packed::Plain => Body::Plain(text.as_bytes().to_vec()),
+            Packed::Deflated(packed) => Body::Deflated(packed),
+        },
+    }
+}
+
+fn text_member(path: &RelPath, text: &str) -> Member {
+    Member {
+        path: path.clone(),
+        mode: Mode::Regular,
+        len: text.len() as u64,
+    }
+}

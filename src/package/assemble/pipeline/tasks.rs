@@ -1,0 +1,196 @@
+//! How members are cut into tasks: by their lengths, and by nothing else.
+
+use std::{num::NonZeroUsize, ops::Range};
+
+use crate::wheel::{deflate::Place, writer::Member};
+
+/// What one worker does at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Task {
+    /// Members that follow each other, together no longer than a block.
+    Batch(Range<usize>),
+    Block(Block),
+}
+
+/// A piece of a member that is longer than a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Block {
+    pub(super) member: usize,
+    /// Where in the member it begins.
+    pub(super) start: u64,
+    pub(super) len: usize,
+    pub(super) place: Place,
+}
+
+/// The tasks in their order. They are made as they are asked for: a member may have billions.
+#[derive(Clone, Debug)]
+pub(super) struct Tasks<'a> {
+    members: &'a [Member],
+    block: NonZeroUsize,
+    next: usize,
+    /// How many blocks of the next member are out.
+    cut: u64,
+}
+
+/// Many empty members make a batch as well.
+const BATCH: usize = 256;
+
+impl<'a> Tasks<'a> {
+    pub(super) fn new(members: &'a [Member], block: NonZeroUsize) -> Self {
+        Self {
+            members,
+            block,
+            next: 0,
+            cut: 0,
+        }
+    }
+
+    /// Leaves nothing to do.
+    pub(super) fn end(&mut self) {
+        self.members = &[];
+    }
+
+    /// Blocks differ by one byte at most, so that the last is as good to compress as the others.
+    fn block(&mut self, len: u64) -> Block {
+        let count = len.div_ceil(self.block.get() as u64).max(1);
+        let (short, longer) = (len / count, len % count);
+        let index = self.cut;
+        let block = Block {
+            member: self.next,
+            start: index * short + index.min(longer),
+            // It is no longer than a block, which is a `usize`.
+            len: usize::try_from(short + u64::from(index < longer)).unwrap_or(self.block.get()),
+            place: if index + 1 == count {
+                Place::Last
+            } else {
+                Place::Inner
+            },
+        };
+        self.cut += 1;
+        if block.place == Place::Last {
+            self.next += 1;
+            self.cut = 0;
+        }
+        block
+    }
+
+    /// As many small members as fit.
+    fn batch(&mut self) -> Range<usize> {
+        let mut room = self.block.get() as u64;
+        let start = self.next;
+        for member in self.members.iter().skip(start).take(BATCH) {
+            let Some(left) = room.checked_sub(member.len) else {
+                break;
+            };
+            room = left;
+            self.next += 1;
+        }
+        start..self.next
+    }
+}
+
+impl Iterator for Tasks<'_> {
+    type Item = Task;
+
+    fn next(&mut self) -> Option<Task> {
+        let member = self.members.get(self.next)?;
+        Some(if member.len > self.block.get() as u64 {
+            Task::Block(self.block(member.len))
+        } else {
+            Task::Batch(self.batch())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::wheel::writer::Mode;
+
+    fn members(lens: &[u64]) -> Vec<Member> {
+        (0_u32..)
+            .zip(lens)
+            .map(|(index, len)| Member {
+                path: index.to_string().parse().unwrap(),
+                mode: Mode::Regular,
+                len: *len,
+            })
+            .collect()
+    }
+
+    fn tasks(members: &[Member], block: usize) -> Tasks<'_> {
+        Tasks::new(members, NonZeroUsize::new(block).unwrap())
+    }
+
+    #[test]
+    fn members_are_cut_by_their_lengths_only() {
+        let members = members(&[0, 10, 4, 6, 1, 10, 11, 25, 3, 3, 3, 3, 20]);
+        let shown: Vec<String> = tasks(&members, 10)
+            .map(|task| match task {
+                Task::Batch(members) => format!("{members:?}"),
+                Task::Block(block) => format!(
+                    "{} at {}: {} {:?}",
+                    block.member, block.start, block.len, block.place
+                ),
+            })
+            .collect();
+        insta::assert_snapshot!(shown.join("\n"), @"
+        0..2
+        2..4
+        4..5
+        5..6
+        6 at 0: 6 Inner
+        6 at 6: 5 Last
+        7 at 0: 9 Inner
+        7 at 9: 8 Inner
+        7 at 17: 8 Last
+        8..11
+        11..12
+        12 at 0: 10 Inner
+        12 at 10: 10 Last
+        ");
+    }
+
+    #[test]
+    fn many_empty_members_are_several_batches() {
+        let members = members(&[0; 1_000]);
+        assert_eq!(tasks(&members, 10).count(), 4);
+    }
+
+    #[test]
+    fn a_member_of_any_length_takes_no_room_by_itself() {
+        let members = members(&[u64::MAX, 1]);
+        let mut tasks = tasks(&members, 10);
+        assert_eq!(tasks.by_ref().take(1_000).count(), 1_000);
+        tasks.end();
+        assert_eq!(tasks.next(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn every_member_is_cut_into_all_of_its_bytes(
+            lens in proptest::collection::vec(0_u64..100, 0..20),
+            block in 1_usize..40,
+        ) {
+            let mut done = vec![0; lens.len()];
+            for task in tasks(&members(&lens), block) {
+                match task {
+                    Task::Batch(range) => {
+                        done[range.clone()].copy_from_slice(&lens[range.clone()]);
+                        prop_assert!(lens[range].iter().sum::<u64>() <= block as u64);
+                    }
+                    Task::Block(piece) => {
+                        let before = &mut done[piece.member];
+                        prop_assert_eq!(piece.start, *before);
+                        prop_assert!(piece.len <= block && piece.len > 0);
+                        *before += piece.len as u64;
+                        prop_assert_eq!(piece.place == Place::Last, *before == lens[piece.member]);
+                    }
+                }
+            }
+            prop_assert_eq!(done, lens);
+        }
+    }
+}

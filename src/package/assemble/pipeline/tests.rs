@@ -1,0 +1,346 @@
+//! Wheels of every shape, by any number of threads.
+
+use std::{
+    io::{self, Cursor, Read},
+    num::NonZeroUsize,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+use proptest::prelude::*;
+use zip::ZipArchive;
+
+use super::*;
+use crate::wheel::{
+    sparse::Sparse,
+    specimen::{noise, prose},
+    writer::Mode,
+};
+
+mod trouble;
+
+/// A wheel to be: what each member is called and holds.
+struct Fixture {
+    members: Vec<Member>,
+    contents: Vec<Arc<[u8]>>,
+    texts: Vec<(RelPath, String)>,
+    record: RelPath,
+    opened: AtomicUsize,
+    progress: AtomicU64,
+    stop: Stop,
+}
+
+fn path(text: &str) -> RelPath {
+    text.parse().unwrap()
+}
+
+fn settings(block: usize, jobs: usize) -> Settings {
+    Settings {
+        compression: Compression::default(),
+        time: Timestamp::FIRST,
+        jobs: NonZeroUsize::new(jobs).unwrap(),
+        block: NonZeroUsize::new(block).unwrap(),
+    }
+}
+
+fn member(name: &str, len: u64) -> Member {
+    Member {
+        path: path(name),
+        mode: Mode::Regular,
+        len,
+    }
+}
+
+impl Fixture {
+    fn new<'a>(files: impl IntoIterator<Item = (&'a str, Vec<u8>)>) -> Self {
+        let mut fixture = Self {
+            members: Vec::new(),
+            contents: Vec::new(),
+            texts: ["METADATA", "WHEEL"]
+                .map(|name| {
+                    (
+                        path(&format!("x-1.dist-info/{name}")),
+                        format!("{name}: 1\n"),
+                    )
+                })
+                .to_vec(),
+            record: path("x-1.dist-info/RECORD"),
+            opened: AtomicUsize::new(0),
+            progress: AtomicU64::new(0),
+            stop: Stop::default(),
+        };
+        for (name, content) in files {
+            fixture.members.push(member(name, content.len() as u64));
+            fixture.contents.push(content.into());
+        }
+        fixture
+    }
+
+    fn contents(&self) -> Contents<'_> {
+        Contents {
+            members: &self.members,
+            texts: &self.texts,
+            record: &self.record,
+        }
+    }
+
+    fn write_to<W: Output>(&self, out: &mut W, settings: &Settings) -> Result<Written> {
+        let open = |index: usize| {
+            self.opened.fetch_add(1, Ordering::Relaxed);
+            Ok(Box::new(Cursor::new(Arc::clone(&self.contents[index]))) as Box<dyn Read + Send>)
+        };
+        self.write_from(out, &open, settings)
+    }
+
+    fn write_from<W: Output>(
+        &self,
+        out: &mut W,
+        open: &Open,
+        settings: &Settings,
+    ) -> Result<Written> {
+        let progress = |bytes| {
+            self.progress.fetch_add(bytes, Ordering::Relaxed);
+        };
+        write_wheel(out, &self.contents(), open, settings, &self.stop, &progress)
+    }
+
+    /// The wheel, of which every statement about itself was found to be true.
+    fn wheel(&self, settings: &Settings) -> Vec<u8> {
+        let mut out = Cursor::default();
+        let written = self.write_to(&mut out, settings).unwrap();
+        let bytes = out.into_inner();
+        assert_eq!(written.len, bytes.len() as u64);
+        assert_eq!(written.sha256, Sha256::of(&bytes));
+        self.check(&bytes, &written.record);
+        bytes
+    }
+
+    fn check(&self, bytes: &[u8], record: &Record) {
+        let mut archive = ZipArchive::new(Cursor::new(bytes)).unwrap();
+        archive.validate_header_consistency().unwrap();
+        assert!(!archive.has_overlapping_entries().unwrap());
+        assert_eq!(archive.len(), self.members.len() + self.texts.len() + 1);
+        for (index, row) in record.rows().iter().enumerate() {
+            let mut member = archive.by_index(index).unwrap();
+            assert_eq!(member.name().unwrap(), row.path.as_str());
+            assert!(member.compressed_size() <= member.size());
+            let mut content = Vec::new();
+            member.read_to_end(&mut content).unwrap();
+            match self.contents.get(index) {
+                Some(expected) => assert!(content == expected[..], "{}", row.path),
+                None if row.path == self.record => {
+                    assert_eq!(content, record.to_string().as_bytes());
+                }
+                None => assert_eq!(content, self.texts[index - self.members.len()].1.as_bytes()),
+            }
+            if row.path != self.record {
+                row.verify(Sha256::of(&content), content.len() as u64)
+                    .unwrap();
+            }
+        }
+    }
+}
+
+/// What a reader sees of each member.
+fn listing(bytes: &[u8]) -> String {
+    let mut archive = ZipArchive::new(Cursor::new(bytes)).unwrap();
+    let lines: Vec<String> = (0..archive.len())
+        .map(|index| {
+            let member = archive.by_index(index).unwrap();
+            format!(
+                "{} {} {:?}",
+                member.name().unwrap(),
+                member.size(),
+                member.compression()
+            )
+        })
+        .collect();
+    lines.join("\n")
+}
+
+/// Every kind of member there is, for blocks of 64 KiB.
+fn every_kind() -> Fixture {
+    Fixture::new([
+        ("a/empty", Vec::new()),
+        ("a/large.so", prose(700_000, 1)),
+        ("a/noise.co", noise(300_000, 2)),
+        ("a/one", b"1".to_vec()),
+        ("b/one block", prose(65_536, 3)),
+        ("b/one block and one", prose(65_537, 4)),
+        (
+            "b/late.tar",
+            [noise(130_000, 5), prose(400_000, 6)].concat(),
+        ),
+        (
+            "b/early.tar",
+            [prose(400_000, 7), noise(130_000, 8)].concat(),
+        ),
+        (
+            "c/tail.kpack",
+            [noise(2_000_000, 9), vec![0; 40_000]].concat(),
+        ),
+        ("c/é, \"quoted\"", prose(5_000, 10)),
+    ])
+}
+
+#[test]
+fn a_wheel_holds_members_then_texts_then_record() {
+    let fixture = every_kind();
+    let bytes = fixture.wheel(&settings(65_536, 2));
+    insta::assert_snapshot!(listing(&bytes), @r#"
+    a/empty 0 Stored
+    a/large.so 700000 Deflated
+    a/noise.co 300000 Stored
+    a/one 1 Stored
+    b/one block 65536 Deflated
+    b/one block and one 65537 Deflated
+    b/late.tar 530000 Deflated
+    b/early.tar 530000 Deflated
+    c/tail.kpack 2040000 Stored
+    c/é, "quoted" 5000 Deflated
+    x-1.dist-info/METADATA 12 Stored
+    x-1.dist-info/WHEEL 9 Stored
+    x-1.dist-info/RECORD 863 Deflated
+    "#);
+    let total: u64 = fixture.members.iter().map(|member| member.len).sum();
+    assert_eq!(fixture.progress.load(Ordering::Relaxed), total);
+    // One was read again from its start, because its first blocks did not shrink.
+    assert_eq!(
+        fixture.opened.load(Ordering::Relaxed),
+        fixture.members.len() + 1
+    );
+}
+
+#[test]
+fn the_bytes_are_the_same_for_any_number_of_jobs() {
+    let fixture = every_kind();
+    let one = fixture.wheel(&settings(65_536, 1));
+    for jobs in [2, 3, 8, 50] {
+        assert!(fixture.wheel(&settings(65_536, jobs)) == one, "{jobs} jobs");
+    }
+    // Nor do they depend on the machine.
+    insta::assert_snapshot!(Sha256::of(&one), @"1a71a2f460af97ad8be0b9991a6b3df8e613af5f60a7348aec3d911d6d2c7e04");
+}
+
+#[test]
+fn store_stores_everything() {
+    let fixture = every_kind();
+    let settings = Settings {
+        compression: Compression::Store,
+        ..settings(65_536, 2)
+    };
+    let bytes = fixture.wheel(&settings);
+    assert!(!listing(&bytes).contains("Deflated"));
+    assert_eq!(
+        fixture.opened.load(Ordering::Relaxed),
+        fixture.members.len()
+    );
+}
+
+#[test]
+fn a_member_that_does_not_shrink_after_all_is_stored_and_leaves_no_trace() {
+    // Its first block saves less than the heads of all the others take.
+    let first = [vec![0; 300], noise(4_096 - 300, 1)].concat();
+    let fixture = Fixture::new([("a", [first, noise(4_096 * 100, 2)].concat())]);
+    let bytes = fixture.wheel(&settings(4_096, 2));
+    assert_eq!(fixture.opened.load(Ordering::Relaxed), 2);
+    insta::assert_snapshot!(listing(&bytes), @"
+    a 413696 Stored
+    x-1.dist-info/METADATA 12 Stored
+    x-1.dist-info/WHEEL 9 Stored
+    x-1.dist-info/RECORD 233 Deflated
+    ");
+}
+
+#[test]
+fn a_wheel_may_have_no_members() {
+    let fixture = Fixture::new([]);
+    insta::assert_snapshot!(listing(&fixture.wheel(&settings(1, 8))), @"
+    x-1.dist-info/METADATA 12 Stored
+    x-1.dist-info/WHEEL 9 Stored
+    x-1.dist-info/RECORD 173 Deflated
+    ");
+}
+
+#[test]
+fn many_small_members_are_batches() {
+    let names: Vec<String> = (0..70_000).map(|index| format!("d/{index}")).collect();
+    let fixture = Fixture::new(
+        names
+            .iter()
+            .map(|name| (name.as_str(), name.clone().into_bytes())),
+    );
+    let mut out = Cursor::default();
+    let written = fixture.write_to(&mut out, &settings(1 << 20, 2)).unwrap();
+    assert_eq!(written.record.rows().len(), 70_003);
+    let mut archive = ZipArchive::new(Cursor::new(out.into_inner())).unwrap();
+    assert_eq!(archive.len(), 70_003);
+    let mut content = String::new();
+    archive
+        .by_name("d/69999")
+        .unwrap()
+        .read_to_string(&mut content)
+        .unwrap();
+    assert_eq!(content, "d/69999");
+}
+
+/// So many zeros, in the time that it takes to write them.
+struct Zeros(u64);
+
+impl Read for Zeros {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let len = usize::try_from(self.0).unwrap().min(bytes.len());
+        bytes[..len].fill(0);
+        self.0 -= len as u64;
+        Ok(len)
+    }
+}
+
+impl Output for Sparse {
+    fn truncate(&mut self, _: u64) -> io::Result<()> {
+        unreachable!("nothing shrinks and grows again")
+    }
+}
+
+#[test]
+fn a_member_of_more_than_4_gib_is_streamed() {
+    let len = (4 << 30) + 5;
+    let mut fixture = Fixture::new([]);
+    fixture.members = vec![member("zeros", len), member("after", 3)];
+    let open =
+        |index: usize| Ok(Box::new(Zeros(fixture.members[index].len)) as Box<dyn Read + Send>);
+    let settings = Settings {
+        compression: Compression::Store,
+        ..settings(4 << 20, 2)
+    };
+    let mut out = Sparse::default();
+    let written = fixture.write_from(&mut out, &open, &settings).unwrap();
+    let mut archive = ZipArchive::new(out).unwrap();
+    archive.validate_header_consistency().unwrap();
+    assert_eq!(archive.by_index(0).unwrap().size(), len);
+    assert_eq!(archive.by_index(1).unwrap().header_start(), len + 55);
+    assert_eq!(written.record.rows()[0].len, Some(len));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn any_members_become_a_wheel_that_is_true_to_itself(
+        files in proptest::collection::vec((0_usize..3_000, 0_usize..3_000, any::<u64>()), 0..8),
+        block in 1_usize..2_000,
+        jobs in 1_usize..5,
+    ) {
+        let names: Vec<String> = (0..files.len()).map(|index| format!("d/{index}")).collect();
+        let contents = files.iter().map(|(first, second, seed)| match seed % 3 {
+            0 => [noise(*first, *seed), prose(*second, *seed)].concat(),
+            1 => [prose(*first, *seed), noise(*second, *seed)].concat(),
+            _ => noise(first + second, *seed),
+        });
+        let fixture = Fixture::new(names.iter().map(String::as_str).zip(contents));
+        let bytes = fixture.wheel(&settings(block, jobs));
+        prop_assert!(bytes == fixture.wheel(&settings(block, 1)));
+    }
+}

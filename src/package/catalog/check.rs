@@ -1,0 +1,98 @@
+//! What the types of `packages.toml` cannot say.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    artifact::ArtifactName,
+    error::{Context as _, Result, anyhow, bail, ensure},
+    package::catalog::{Catalog, CommonMetadata, Kind, PackageSpec},
+    wheel::{EntryPoint, Line},
+};
+
+impl Catalog {
+    /// `lines` are those where the packages begin.
+    pub(super) fn check(&self, lines: &[usize]) -> Result<()> {
+        self.metadata.check().context("`[metadata]`")?;
+        let (mut names, mut dists) = (BTreeMap::new(), BTreeMap::new());
+        for (package, line) in self.packages.iter().zip(lines) {
+            if let Some(first) = names.insert(&package.name, line) {
+                bail!(
+                    "lines {first} and {line}: two packages are called `{}`",
+                    package.name
+                );
+            }
+            let at = || format!("line {line}: package `{}`", package.name);
+            package.check(self).with_context(at)?;
+            for dist in [Some(&package.dist), package.legacy_dist.as_ref()] {
+                let Some(dist) = dist else { continue };
+                let other = dists.insert(dist.python_template(), &package.name);
+                if let Some(other) = other.filter(|other| **other != package.name) {
+                    return Err(anyhow!("package `{other}` has the same `dist`")).with_context(at);
+                }
+            }
+        }
+        self.only(Kind::Selector)?;
+        self.only(Kind::Device)?;
+        self.only(Kind::Devel)?;
+        self.core()?;
+        Ok(())
+    }
+}
+
+impl CommonMetadata {
+    fn check(&self) -> Result<()> {
+        self.license.parse::<Line>().context("`license`")?;
+        self.requires_python
+            .parse::<Line>()
+            .context("`requires-python`")?;
+        for (label, url) in &self.urls {
+            format!("{label}, {url}")
+                .parse::<Line>()
+                .context("`urls`")?;
+        }
+        Ok(())
+    }
+}
+
+impl PackageSpec {
+    fn check(&self, catalog: &Catalog) -> Result<()> {
+        let scripts = [&self.scripts, &self.linux_scripts, &self.windows_scripts];
+        let conditional = self.windows_scripts_if_present.iter();
+        let scripts = scripts
+            .into_iter()
+            .flatten()
+            .chain(conditional.map(|(name, script)| (name, &script.call)));
+        for (name, call) in scripts {
+            format!("{name} = {call}").parse::<EntryPoint>()?;
+        }
+        self.summary.parse::<Line>().context("`summary`")?;
+        for artifact in self.artifacts() {
+            format!("{artifact}_lib_generic")
+                .parse::<ArtifactName>()
+                .with_context(|| format!("`artifacts` names `{artifact}`"))?;
+        }
+        match self.kind {
+            Kind::Selector => ensure!(self.take.is_empty(), "a selector takes no artifacts"),
+            Kind::Device => {
+                let overlay = self.overlay.as_deref().unwrap_or_default();
+                ensure!(
+                    catalog
+                        .get(overlay)
+                        .is_some_and(|below| below.kind == Kind::Runtime),
+                    "`overlay` names no runtime package: `{overlay}`"
+                );
+                ensure!(
+                    self.dist.is_for_one_scope(),
+                    "`dist` has no place for the target: `{{target}}`"
+                );
+            }
+            Kind::Runtime | Kind::Devel => {
+                ensure!(
+                    !self.take.is_empty(),
+                    "it takes no artifacts: add a `[[package.take]]` row"
+                );
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,108 @@
+//! The built-in policy, and what is wrong with others.
+
+use super::*;
+
+fn name(text: &str) -> ArtifactName {
+    text.parse().unwrap()
+}
+
+fn takes(package: &str, artifact: &str, scope: Option<&str>) -> bool {
+    let catalog = Catalog::built_in().unwrap();
+    let scope = scope.map(|scope| scope.parse().unwrap());
+    catalog
+        .get(package)
+        .unwrap()
+        .takes(&name(artifact), Mode::Split, scope.as_ref())
+}
+
+#[test]
+fn device_packages_take_library_artifacts_of_their_target_and_its_variants() {
+    for artifact in [
+        "blas_lib_gfx942",
+        "rccl_lib_gfx942:xnack+",
+        "hipkernelprovider_lib_gfx942",
+    ] {
+        assert!(takes("device", artifact, Some("gfx942")), "{artifact}");
+    }
+    for artifact in [
+        "blas_lib_generic",
+        "blas_lib_gfx1100",
+        "blas_test_gfx942",
+        "core-hip_lib_gfx942",
+        "rpp_lib_gfx942",
+    ] {
+        assert!(!takes("device", artifact, Some("gfx942")), "{artifact}");
+    }
+}
+
+#[test]
+fn the_core_package_takes_one_part_of_a_simulator_and_headers_of_two_projects() {
+    for artifact in [
+        "rocjitsu-hotswap_lib_generic",
+        "core-hip_dev_generic",
+        "core-ocl_dev_generic",
+    ] {
+        assert!(takes("core", artifact, None), "{artifact}");
+    }
+    for artifact in [
+        "rocjitsu_lib_generic",
+        "rocjitsu-hotswap_run_generic",
+        "blas_dev_generic",
+    ] {
+        assert!(!takes("core", artifact, None), "{artifact}");
+    }
+}
+
+#[test]
+fn without_the_split_libraries_take_their_family_too() {
+    let catalog = Catalog::built_in().unwrap();
+    let libraries = catalog.get("libraries").unwrap();
+    let family = "gfx94X-dcgpu".parse().unwrap();
+    let legacy = |artifact| libraries.takes(&name(artifact), Mode::Legacy, Some(&family));
+    assert!(legacy("blas_lib_gfx94X-dcgpu") && legacy("rpp_lib_generic"));
+    assert!(!legacy("blas_lib_gfx110X-all"));
+    assert!(!libraries.takes(&name("blas_lib_gfx94X-dcgpu"), Mode::Split, None));
+    assert_eq!(
+        libraries.dist_name(Mode::Legacy, Some(&family)),
+        "rocm-sdk-libraries-gfx94X-dcgpu"
+    );
+}
+
+#[test]
+fn a_script_for_a_file_is_there_only_with_the_file() {
+    let catalog = Catalog::built_in().unwrap();
+    let core = catalog.get("core").unwrap();
+    let windows = |has: bool| core.scripts(Platform::Windows, |_| has);
+    assert!(windows(true).contains_key("rocminfo"));
+    assert!(!windows(false).contains_key("rocminfo"));
+    assert!(windows(false).contains_key("hipInfo"));
+    let linux = core.scripts(Platform::Linux, |_| false);
+    assert_eq!(linux["rocminfo"], "rocm_sdk_core._cli:rocm_info");
+    assert!(!linux.contains_key("hipInfo"));
+}
+
+fn refusal(text: &str) -> String {
+    format!("{:#}", Catalog::parse(text).unwrap_err())
+}
+
+#[test]
+fn a_mistake_in_the_policy_is_named_with_its_line() {
+    let with = |from: &str, to: &str| refusal(&BUILT_IN.replacen(from, to, 1));
+    insta::assert_snapshot!(with("kind = \"selector\"", "kind = \"selecter\""), @r#"
+    TOML parse error at line 19, column 8
+       |
+    19 | kind = "selecter"
+       |        ^^^^^^^^^^
+    unknown variant `selecter`, expected one of `selector`, `runtime`, `device`, `devel`
+    "#);
+    insta::assert_snapshot!(with("overlay = \"libraries\"", "overlay = \"librarys\""), @"line 164: package `device`: `overlay` names no runtime package: `librarys`");
+    insta::assert_snapshot!(with("name = \"libraries\"", "name = \"core\""), @"lines 31 and 134: two packages are called `core`");
+    insta::assert_snapshot!(with("\"lib/llvm/lib\"", "\"/lib/llvm/lib\""), @r#"
+    TOML parse error at line 50, column 9
+       |
+    50 | rpath = ["/lib/llvm/lib", "lib/rocm_sysdeps/lib"]
+       |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    an absolute path: "/lib/llvm/lib"
+    "#);
+    insta::assert_snapshot!(with("schema = 1", "schema = 2"), @"`schema` is 2, and this program reads 1");
+}

@@ -1,0 +1,139 @@
+//! Whether artifacts are what the request and the manifest say: before anything is planned.
+
+use std::{collections::BTreeSet, fmt::Display};
+
+use crate::{
+    artifact::{ArtifactTree, Collision},
+    error::{Error, Result, anyhow, hinted},
+    package::{
+        catalog::{Catalog, Kind, PackageSpec},
+        naming::Mode,
+        planner::Request,
+    },
+    relpath::RelPath,
+    run::Platform,
+    target::{Scope, Target, missing},
+};
+
+/// What the artifacts have device code for, without features.
+///
+/// Only artifacts with files count, and only those that a package takes: tests of a target make no
+/// package for it.
+pub(super) fn scopes_with_code(
+    catalog: &Catalog,
+    tree: &ArtifactTree,
+    mode: Mode,
+) -> Result<BTreeSet<Scope>> {
+    let holder = match mode {
+        Mode::Split => catalog.only(Kind::Device)?,
+        Mode::Legacy => catalog.overlaid()?,
+    };
+    let with_code = tree.artifacts.iter().filter(|artifact| {
+        let name = &artifact.name;
+        let for_gpu = name.scope != Scope::Generic;
+        for_gpu && !artifact.basedirs.is_empty() && holder.takes_kind(name, mode)
+    });
+    Ok(with_code
+        .map(|artifact| artifact.name.scope.base())
+        .collect())
+}
+
+/// Says which artifacts no package knows by name: a new project that the policy has not heard of.
+pub(super) fn untaken(catalog: &Catalog, tree: &ArtifactTree) -> Option<String> {
+    let known: BTreeSet<&str> = catalog
+        .packages()
+        .iter()
+        .flat_map(PackageSpec::artifacts)
+        .collect();
+    let names = tree.artifacts.iter().map(|artifact| &artifact.name.name);
+    let unknown: BTreeSet<&String> = names
+        .filter(|name| !known.contains(name.as_str()))
+        .collect();
+    (!unknown.is_empty()).then(|| format!("artifacts that no package takes: {}", listed(&unknown)))
+}
+
+/// Refuses a set that lacks a target it is meant to have; notes those that nobody asked for.
+pub(super) fn targets(request: &Request, found: &BTreeSet<Scope>) -> Result<Vec<String>> {
+    let expected = match request.platform {
+        Platform::Linux => &request.linux,
+        Platform::Windows => &request.windows,
+    };
+    let Some(expected) = expected else {
+        return Ok(Vec::new());
+    };
+    let expected: BTreeSet<Target> = expected.iter().map(Target::base).collect();
+    let missing = missing(&Vec::from_iter(expected.clone()), found);
+    if !missing.is_empty() {
+        return Err(hinted(
+            anyhow!(
+                "no device code for {}: expected {}, found {}",
+                listed(&missing),
+                listed(&expected),
+                listed(found)
+            ),
+            format!(
+                "fetch the artifacts of these targets, or leave them out of `--{}-amdgpu-families`",
+                request.platform
+            ),
+        ));
+    }
+    let promised: BTreeSet<Scope> = expected.into_iter().map(Scope::Target).collect();
+    let extra = found.difference(&promised).map(|extra| {
+        format!("device code for `{extra}`, which no family of this platform names: no extra of `rocm` asks for it")
+    });
+    Ok(extra.collect())
+}
+
+/// Refuses artifacts that contradict a manifest without the kpack split.
+pub(super) fn is_legacy(
+    catalog: &Catalog,
+    tree: &ArtifactTree,
+    scopes: &BTreeSet<Scope>,
+) -> Result<()> {
+    let libraries = catalog.overlaid()?;
+    let for_gpu = tree.artifacts.iter().filter(|artifact| {
+        scopes.contains(&artifact.name.scope.base())
+            && libraries.takes_kind(&artifact.name, Mode::Legacy)
+    });
+    for artifact in for_gpu {
+        let is_kpack = |path: &RelPath| path.as_str().rsplit('.').next() == Some("kpack");
+        let kpack = artifact.files.iter().find(|file| is_kpack(&file.path));
+        if let Some(file) = kpack {
+            return Err(hinted(
+                anyhow!(
+                    "the build says that device code is not split off, and artifact `{}` has `{}`",
+                    artifact.name,
+                    file.path
+                ),
+                "fetch all artifacts from one run: `base_lib_generic` holds the flag `KPACK_SPLIT_ARTIFACTS`",
+            ));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn nothing_below(package: &str, scopes: &BTreeSet<Scope>) -> Error {
+    hinted(
+        anyhow!(
+            "device code for {}, and no files for package `{package}`, which it is laid over",
+            listed(scopes)
+        ),
+        "fetch the `generic` artifacts of the same run",
+    )
+}
+
+pub(super) fn collision(collision: &Collision<'_>) -> Error {
+    hinted(
+        anyhow!("two artifacts for one path: {collision}"),
+        "build them so that one of them has it; `--on-collision last` takes the last by name",
+    )
+}
+
+fn listed<T: Display>(items: impl IntoIterator<Item = T>) -> String {
+    let items: Vec<String> = items.into_iter().map(|item| format!("`{item}`")).collect();
+    if items.is_empty() {
+        "none".to_owned()
+    } else {
+        items.join(", ")
+    }
+}

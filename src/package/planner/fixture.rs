@@ -1,0 +1,233 @@
+//! Artifacts written in a few words, and the plans they come to: for tests.
+
+use std::sync::Arc;
+
+use crate::{
+    artifact::{Artifact, ArtifactTree, Content, FileFacts, FileKind, LinkEnd, TreeFile},
+    elf::{self, Facts, Machine, write::SharedObject},
+    error::{Result, render},
+    package::{
+        catalog::Catalog,
+        naming::{Mode, Release},
+        plan::BuildPlan,
+        planner::{OnCollision, Request, plan},
+    },
+    run::Platform,
+    target::Target,
+};
+
+/// Artifacts, described file by file.
+pub(super) struct Fixture {
+    tree: ArtifactTree,
+    pub(super) request: Request,
+    pub(super) catalog: Catalog,
+}
+
+/// A file's facts; begin with `file()`, `library(…)` or `program()`.
+pub(super) fn file() -> FileFacts {
+    FileFacts {
+        len: 1,
+        mode: crate::artifact::tree::Mode::default(),
+        kind: FileKind::Other,
+        elf: None,
+        damage: None,
+    }
+}
+
+/// A library that calls itself `soname`, and finds what it needs beside itself.
+pub(super) fn library(soname: &str) -> FileFacts {
+    let bytes = SharedObject::new(soname)
+        .needs("libc.so.6")
+        .runpath("$ORIGIN")
+        .build();
+    loaded(FileKind::SharedObject, elf::read(&bytes).unwrap().unwrap())
+}
+
+/// An executable that needs the C library.
+pub(super) fn program() -> FileFacts {
+    let bytes = elf::write::Executable::new().needs("libc.so.6").build();
+    runs(loaded(
+        FileKind::Executable,
+        elf::read(&bytes).unwrap().unwrap(),
+    ))
+}
+
+pub(super) fn script() -> FileFacts {
+    runs(FileFacts {
+        kind: FileKind::Script,
+        ..file()
+    })
+}
+
+/// The same file with the mode of a program.
+pub(super) fn runs(mut facts: FileFacts) -> FileFacts {
+    facts.mode.executable = true;
+    facts
+}
+
+/// The same file with other ELF facts.
+pub(super) fn with(facts: FileFacts, change: impl FnOnce(&mut Facts)) -> FileFacts {
+    let mut elf = facts.elf.as_deref().unwrap().clone();
+    change(&mut elf);
+    FileFacts {
+        elf: Some(Arc::new(elf)),
+        ..facts
+    }
+}
+
+pub(super) fn of_machine(facts: FileFacts, machine: Machine) -> FileFacts {
+    with(facts, |elf| elf.machine = machine)
+}
+
+fn loaded(kind: FileKind, elf: Facts) -> FileFacts {
+    FileFacts {
+        kind,
+        elf: Some(Arc::new(elf)),
+        ..file()
+    }
+}
+
+impl Fixture {
+    /// A split build for Linux, with the one file that every set needs.
+    pub(super) fn new() -> Self {
+        Self::bare()
+            .artifact("base_lib_generic")
+            .file(".info/version", file())
+    }
+
+    /// A split build for Linux without artifacts.
+    pub(super) fn bare() -> Self {
+        Self {
+            tree: ArtifactTree {
+                directory: "/artifacts".into(),
+                artifacts: Vec::new(),
+                skipped: Vec::new(),
+            },
+            request: Request {
+                release: Release {
+                    version: "1.0".parse().unwrap(),
+                    suffix: "".parse().unwrap(),
+                },
+                mode: Mode::Split,
+                platform: Platform::Linux,
+                linux: None,
+                windows: None,
+                tag: "py3-none-linux_x86_64".parse().unwrap(),
+                on_collision: OnCollision::Refuse,
+            },
+            catalog: Catalog::built_in().unwrap(),
+        }
+    }
+
+    pub(super) fn legacy(mut self) -> Self {
+        self.request.mode = Mode::Legacy;
+        self
+    }
+
+    pub(super) fn windows(mut self) -> Self {
+        self.request.platform = Platform::Windows;
+        self.request.tag = "py3-none-win_amd64".parse().unwrap();
+        self
+    }
+
+    pub(super) fn last_counts(mut self) -> Self {
+        self.request.on_collision = OnCollision::Last;
+        self
+    }
+
+    /// The targets that Linux users are promised.
+    pub(super) fn promised(mut self, targets: &str) -> Self {
+        let targets = targets.split(' ').map(|target| target.parse().unwrap());
+        self.request.linux = Some(targets.collect::<Vec<Target>>());
+        self
+    }
+
+    /// What follows belongs to this artifact.
+    pub(super) fn artifact(mut self, name: &str) -> Self {
+        self.tree.artifacts.push(Artifact {
+            name: name.parse().unwrap(),
+            basedirs: vec![Arc::new("stage".parse().unwrap())],
+            files: Vec::new(),
+        });
+        self
+    }
+
+    pub(super) fn file(self, path: &str, facts: FileFacts) -> Self {
+        self.with(path, Content::File(facts))
+    }
+
+    pub(super) fn directory(self, path: &str) -> Self {
+        self.with(path, Content::Directory)
+    }
+
+    /// A link; it ends where the file or link that it names does, if that was described before.
+    pub(super) fn link(self, path: &str, text: &str) -> Self {
+        let end = self.end(path, text);
+        let text = text.to_owned();
+        self.with(path, Content::Link { text, end })
+    }
+
+    fn end(&self, path: &str, text: &str) -> LinkEnd {
+        let path: crate::relpath::RelPath = path.parse().unwrap();
+        let Some(place) = path.resolve_link(text) else {
+            return LinkEnd::Escapes;
+        };
+        let files = &self.tree.artifacts.last().unwrap().files;
+        let found = files.iter().find(|file| file.path == place);
+        match found.map(|file| (&file.content, file)) {
+            None => LinkEnd::Dangling,
+            Some((Content::Directory, _)) => LinkEnd::Directory,
+            Some((Content::Link { end, .. }, _)) => end.clone(),
+            Some((Content::File(facts), file)) => LinkEnd::File {
+                path: place,
+                source: file.source.clone(),
+                facts: facts.clone(),
+            },
+        }
+    }
+
+    fn with(mut self, path: &str, content: Content) -> Self {
+        let artifact = self.tree.artifacts.last_mut().unwrap();
+        artifact.files.push(TreeFile {
+            path: path.parse().unwrap(),
+            basedir: Arc::clone(&artifact.basedirs[0]),
+            source: format!("/artifacts/{}/stage/{path}", artifact.name).into(),
+            content,
+        });
+        self
+    }
+
+    /// The plan; two files have the same bytes if they have the same length.
+    pub(super) fn try_plan(&self) -> Result<BuildPlan> {
+        plan(&self.catalog, &self.tree, &self.request, &|_, _| Ok(true))
+    }
+
+    pub(super) fn plan(&self) -> BuildPlan {
+        self.try_plan().map_err(|error| render(&error)).unwrap()
+    }
+
+    /// What the wheel of a distribution holds beside its Python part, then the notes about what
+    /// there is.
+    pub(super) fn shows(&self, dist: &str) -> String {
+        let plan = self.plan();
+        let wheel = plan.wheels.iter().find(|wheel| wheel.label.dist == dist);
+        let text = wheel.map(ToString::to_string).unwrap_or_default();
+        let shown = text.lines().skip(1).filter(|line| !line.contains(" text "));
+        let of_others = |note: &&String| !note.ends_with(": it is left out");
+        let notes = plan.notes.iter().filter(of_others);
+        let notes = notes.map(|note| format!("note: {note}"));
+        shown
+            .map(str::to_owned)
+            .chain(notes)
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    /// What is wrong.
+    pub(super) fn refusal(&self) -> String {
+        match self.try_plan() {
+            Ok(plan) => format!("a plan:\n{plan}"),
+            Err(error) => render(&error),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Packages that install into one directory: no two may differ about a path there.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    artifact::{self, Artifact, Merged, Owned},
+    error::{Result, anyhow, hinted},
+    package::{
+        claims::Claim,
+        planner::{OnCollision, Same},
+    },
+    relpath::RelPath,
+};
+
+/// What the packages added so far install.
+pub(super) struct Overlay<'a> {
+    on_collision: OnCollision,
+    same: Same<'a>,
+    files: BTreeMap<&'a RelPath, (String, Owned<'a>)>,
+}
+
+impl<'a> Overlay<'a> {
+    pub(super) fn new(on_collision: OnCollision, same: Same<'a>) -> Self {
+        Self {
+            on_collision,
+            same,
+            files: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a package.
+    ///
+    /// Where an installer would let the last package win, and the first to go take the file away
+    /// from both, different bytes are an error; equal bytes are worth a note.
+    pub(super) fn add(
+        &mut self,
+        claim: &Claim,
+        merged: &Merged<'a>,
+        notes: &mut Vec<String>,
+    ) -> Result<()> {
+        let name = match &claim.scope {
+            Some(scope) => format!("{}-{scope}", claim.package),
+            None => claim.package.clone(),
+        };
+        let mut shared: BTreeMap<String, Vec<&RelPath>> = BTreeMap::new();
+        for (path, owned) in &merged.files {
+            if !claim.members.contains(path) {
+                continue;
+            }
+            if let Some((other, before)) = self.files.insert(path, (name.clone(), *owned)) {
+                if !self.is_same(&before, owned)? {
+                    self.differ(path, &[(&other, before), (&name, *owned)], notes)?;
+                } else if other != name {
+                    shared.entry(other).or_default().push(path);
+                }
+            }
+        }
+        for (other, paths) in shared {
+            let (Some(first), more) = (paths.first(), paths.len() - 1) else {
+                continue;
+            };
+            let more = match more {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            notes.push(format!(
+                "packages `{other}` and `{name}` both ship `{first}`{more}, with equal bytes: \
+                 uninstalling one takes that from the other"
+            ));
+        }
+        Ok(())
+    }
+
+    fn is_same(&self, one: &Owned<'_>, other: &Owned<'_>) -> Result<bool> {
+        let pair = [one, other].map(|owned| Artifact {
+            name: owned.artifact.name.clone(),
+            basedirs: Vec::new(),
+            files: vec![owned.file.clone()],
+        });
+        Ok(artifact::merge(&pair, self.same)?.collisions.is_empty())
+    }
+
+    fn differ(
+        &self,
+        path: &RelPath,
+        owners: &[(&String, Owned<'_>); 2],
+        notes: &mut Vec<String>,
+    ) -> Result<()> {
+        let [(one, first), (other, second)] = owners;
+        let what = format!(
+            "packages `{one}` and `{other}` install `{path}`, which differs between `{first}` and `{second}`"
+        );
+        if self.on_collision == OnCollision::Last {
+            notes.push(format!("{what}: the one installed last counts"));
+            return Ok(());
+        }
+        Err(hinted(
+            anyhow!("{what}"),
+            "give the file a name of its own for each target; `--on-collision last` ships both",
+        ))
+    }
+}

@@ -1,0 +1,367 @@
+//! Whole sets.
+
+mod devel;
+mod device;
+mod legacy;
+mod runtime;
+
+use crate::package::{
+    plan::{BuildPlan, Source},
+    planner::fixture::{Fixture, file, library, script},
+};
+
+fn names(plan: &BuildPlan) -> String {
+    plan.file_names().collect::<Vec<_>>().join("\n")
+}
+
+/// The packages of a plan that is shown.
+fn names_in(shown: &str) -> String {
+    let lines = shown
+        .lines()
+        .filter(|line| !line.starts_with([' ', 'n']) && !line.is_empty());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The plan without the Python parts, whose sizes are not decided here.
+fn outline(plan: &BuildPlan) -> String {
+    let text = plan.to_string();
+    let lines = text.lines().filter_map(|line| {
+        let (line, _) = line.split_once(" (").unwrap_or((line, ""));
+        let python = line.starts_with("  text   rocm_") && !line.contains(".dist-info/");
+        let sdist = line.starts_with("  text   ") && !line.contains(['_']);
+        (!python && !sdist && !line.starts_with("  text   src/")).then_some(line)
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The generated lines of each `_dist_info.py`.
+fn says(plan: &BuildPlan, file: &str) -> String {
+    let sdists = plan.sdists.iter().flat_map(|sdist| {
+        let files = sdist.files.iter();
+        files.map(|(path, bytes)| {
+            let text = String::from_utf8(bytes.clone()).unwrap();
+            (format!("{}: {path}", sdist.path()), text)
+        })
+    });
+    let wheels = plan.wheels.iter().flat_map(|wheel| {
+        let members = wheel.members.iter();
+        members.filter_map(|(path, member)| match &member.source {
+            Source::Text(text) => Some((format!("{}: {path}", wheel.path()), text.clone())),
+            _ => None,
+        })
+    });
+    let found = wheels.chain(sdists).find(|(path, _)| path == file);
+    let (_, text) = found.unwrap_or_else(|| panic!("no `{file}`"));
+    let at = text.rfind("__version__ = '").unwrap();
+    text[at..].to_owned()
+}
+
+fn split() -> Fixture {
+    Fixture::new()
+        .artifact("blas_lib_generic")
+        .file("lib/librocblas.so.5", library("librocblas.so.5"))
+        .artifact("blas_lib_gfx1100")
+        .file(".kpack/blas_gfx1100.kpack", file())
+        .artifact("blas_lib_gfx942:xnack+")
+        .file(".kpack/blas_gfx942.kpack", file())
+}
+
+#[test]
+fn a_split_set_has_one_flat_file_for_each_package_and_target() {
+    let fixture = split()
+        .artifact("rocprofiler-compute_run_generic")
+        .file("libexec/rocprofiler-compute/rocprof-compute", script());
+    insta::assert_snapshot!(outline(&fixture.plan()), @"
+    rocm_sdk_core-1.0-py3-none-linux_x86_64.whl
+      copy   _rocm_sdk_core/.info/version < base_lib_generic
+      text   _rocm_sdk_core/__init__.py
+      text   rocm_sdk_core-1.0.dist-info/METADATA
+      text   rocm_sdk_core-1.0.dist-info/WHEEL
+      text   rocm_sdk_core-1.0.dist-info/entry_points.txt
+      text   rocm_sdk_core-1.0.dist-info/top_level.txt
+
+    rocm_sdk_libraries-1.0-py3-none-linux_x86_64.whl
+      text   _rocm_sdk_libraries/__init__.py
+      relink _rocm_sdk_libraries/lib/librocblas.so.5 < blas_lib_generic [$ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib:$ORIGIN/../../_rocm_sdk_core/lib/host-math/lib:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib]
+      text   rocm_sdk_libraries-1.0.dist-info/METADATA
+      text   rocm_sdk_libraries-1.0.dist-info/WHEEL
+      text   rocm_sdk_libraries-1.0.dist-info/top_level.txt
+
+    rocm_profiler-1.0-py3-none-linux_x86_64.whl
+      text   _rocm_profiler/__init__.py
+      launch _rocm_profiler/bin/rocprof-compute* -> ../libexec/rocprofiler-compute/rocprof-compute
+      copy   _rocm_profiler/libexec/rocprofiler-compute/rocprof-compute* < rocprofiler-compute_run_generic
+      text   rocm_profiler-1.0.dist-info/METADATA
+      text   rocm_profiler-1.0.dist-info/WHEEL
+      text   rocm_profiler-1.0.dist-info/entry_points.txt
+      text   rocm_profiler-1.0.dist-info/top_level.txt
+
+    rocm_sdk_device_gfx1100-1.0-py3-none-linux_x86_64.whl
+      text   _rocm_sdk_libraries/.devel_links/gfx1100.json
+      copy   _rocm_sdk_libraries/.kpack/blas_gfx1100.kpack < blas_lib_gfx1100
+      text   rocm_sdk_device_gfx1100-1.0.dist-info/METADATA
+      text   rocm_sdk_device_gfx1100-1.0.dist-info/WHEEL
+      text   rocm_sdk_device_gfx1100-1.0.dist-info/top_level.txt
+
+    rocm_sdk_device_gfx942-1.0-py3-none-linux_x86_64.whl
+      text   _rocm_sdk_libraries/.devel_links/gfx942.json
+      copy   _rocm_sdk_libraries/.kpack/blas_gfx942.kpack < blas_lib_gfx942:xnack+
+      text   rocm_sdk_device_gfx942-1.0.dist-info/METADATA
+      text   rocm_sdk_device_gfx942-1.0.dist-info/WHEEL
+      text   rocm_sdk_device_gfx942-1.0.dist-info/top_level.txt
+
+    rocm_sdk_devel-1.0-py3-none-linux_x86_64.whl
+      pack   rocm_sdk_devel/_devel.tar
+        empty  __init__.py
+        mkdir  .info
+        mkdir  lib
+        link   .info/version -> ../../_rocm_sdk_core/.info/version
+        link   lib/librocblas.so.5 -> ../../_rocm_sdk_libraries/lib/librocblas.so.5
+      count  rocm_sdk_devel/_devel_manifest.json
+      text   rocm_sdk_devel-1.0.dist-info/METADATA
+      text   rocm_sdk_devel-1.0.dist-info/WHEEL
+      text   rocm_sdk_devel-1.0.dist-info/top_level.txt
+
+    rocm-1.0.tar.gz
+    ");
+}
+
+#[test]
+fn packages_say_the_version_the_targets_and_themselves() {
+    let mut fixture = split().promised("gfx942 gfx1100");
+    fixture.request.windows = Some(vec!["gfx1201".parse().unwrap(), "gfx1100".parse().unwrap()]);
+    fixture.request.release.suffix = "_v1".parse().unwrap();
+    let plan = fixture.plan();
+    insta::assert_snapshot!(says(&plan, "rocm_sdk_core-1.0-py3-none-linux_x86_64.whl: rocm_sdk_core/_dist_info.py"), @r#"
+    __version__ = '1.0'
+    PY_PACKAGE_SUFFIX_NONCE = '_v1'
+    ALL_PACKAGES["libraries"].dist_package_template = "rocm-sdk-libraries"
+    DEFAULT_TARGET_FAMILY = 'gfx1100'
+    AVAILABLE_TARGET_FAMILIES.append('gfx1100')
+    AVAILABLE_TARGET_FAMILIES.append('gfx1201')
+    AVAILABLE_TARGET_FAMILIES.append('gfx942')
+    LINUX_TARGET_FAMILIES.append('gfx1100')
+    LINUX_TARGET_FAMILIES.append('gfx942')
+    WINDOWS_TARGET_FAMILIES.append('gfx1100')
+    WINDOWS_TARGET_FAMILIES.append('gfx1201')
+    ABSENT_PACKAGES.append('profiler')
+    THIS_TARGET_FAMILY = None
+    THIS_PACKAGE_ENTRY = ALL_PACKAGES['core']
+    "#);
+    insta::assert_snapshot!(says(&plan, "rocm-1.0.tar.gz: src/rocm_sdk/_dist_info.py"), @r#"
+    __version__ = '1.0'
+    PY_PACKAGE_SUFFIX_NONCE = '_v1'
+    ALL_PACKAGES["libraries"].dist_package_template = "rocm-sdk-libraries"
+    DEFAULT_TARGET_FAMILY = 'gfx1100'
+    AVAILABLE_TARGET_FAMILIES.append('gfx1100')
+    AVAILABLE_TARGET_FAMILIES.append('gfx1201')
+    AVAILABLE_TARGET_FAMILIES.append('gfx942')
+    LINUX_TARGET_FAMILIES.append('gfx1100')
+    LINUX_TARGET_FAMILIES.append('gfx942')
+    WINDOWS_TARGET_FAMILIES.append('gfx1100')
+    WINDOWS_TARGET_FAMILIES.append('gfx1201')
+    ABSENT_PACKAGES.append('profiler')
+    THIS_TARGET_FAMILY = None
+    THIS_PACKAGE_ENTRY = ALL_PACKAGES['meta']
+    "#);
+}
+
+#[test]
+fn wheels_say_of_themselves_what_tools_ask_for() {
+    let plan = split().plan();
+    let texts: Vec<String> = plan
+        .wheels
+        .iter()
+        .filter(|wheel| wheel.label.package == "device")
+        .flat_map(|wheel| &wheel.dist_info)
+        .map(|(path, text)| format!("--- {path}\n{text}"))
+        .collect();
+    insta::assert_snapshot!(texts.concat(), @"
+    --- rocm_sdk_device_gfx1100-1.0.dist-info/METADATA
+    Metadata-Version: 2.4
+    Name: rocm-sdk-device-gfx1100
+    Version: 1.0
+    Summary: ROCm SDK: device code for gfx1100
+    License-Expression: MIT
+    Project-URL: Documentation, https://rocm.docs.amd.com
+    Project-URL: Homepage, https://github.com/ROCm/TheRock
+    Requires-Python: >=3.10
+    Requires-Dist: rocm-sdk-libraries==1.0
+    --- rocm_sdk_device_gfx1100-1.0.dist-info/WHEEL
+    Wheel-Version: 1.0
+    Generator: rocwheel (0.1.0)
+    Root-Is-Purelib: true
+    Tag: py3-none-linux_x86_64
+    --- rocm_sdk_device_gfx1100-1.0.dist-info/top_level.txt
+    _rocm_sdk_libraries
+    --- rocm_sdk_device_gfx942-1.0.dist-info/METADATA
+    Metadata-Version: 2.4
+    Name: rocm-sdk-device-gfx942
+    Version: 1.0
+    Summary: ROCm SDK: device code for gfx942
+    License-Expression: MIT
+    Project-URL: Documentation, https://rocm.docs.amd.com
+    Project-URL: Homepage, https://github.com/ROCm/TheRock
+    Requires-Python: >=3.10
+    Requires-Dist: rocm-sdk-libraries==1.0
+    --- rocm_sdk_device_gfx942-1.0.dist-info/WHEEL
+    Wheel-Version: 1.0
+    Generator: rocwheel (0.1.0)
+    Root-Is-Purelib: true
+    Tag: py3-none-linux_x86_64
+    --- rocm_sdk_device_gfx942-1.0.dist-info/top_level.txt
+    _rocm_sdk_libraries
+    ");
+}
+
+#[test]
+fn the_selector_is_the_same_on_both_platforms() {
+    let promised = |mut fixture: Fixture| {
+        fixture.request.linux = Some(vec!["gfx942".parse().unwrap(), "gfx1100".parse().unwrap()]);
+        fixture.request.windows = Some(vec!["gfx1201".parse().unwrap()]);
+        fixture
+    };
+    let profiler = |fixture: Fixture| {
+        fixture
+            .artifact("rocprofiler-compute_run_generic")
+            .file("libexec/rocprofiler-compute/rocprof-compute", script())
+    };
+    let linux = promised(profiler(split())).plan();
+    let windows = promised(Fixture::new())
+        .windows()
+        .artifact("blas_lib_generic")
+        .file("bin/rocblas.dll", file())
+        .artifact("blas_lib_gfx1201")
+        .file(".kpack/blas_gfx1201.kpack", file())
+        .plan();
+    let files = |plan: &BuildPlan| plan.sdists[0].files.clone();
+    assert_eq!(files(&linux), files(&windows));
+    insta::assert_snapshot!(names(&windows), @"
+    rocm_sdk_core-1.0-py3-none-win_amd64.whl
+    rocm_sdk_libraries-1.0-py3-none-win_amd64.whl
+    rocm_sdk_device_gfx1201-1.0-py3-none-win_amd64.whl
+    rocm_sdk_devel-1.0-py3-none-win_amd64.whl
+    rocm-1.0.tar.gz
+    ");
+}
+
+#[test]
+fn a_set_without_device_code_is_a_set_without_device_packages() {
+    let plan = Fixture::new().plan();
+    insta::assert_snapshot!(names(&plan), @"
+    rocm_sdk_core-1.0-py3-none-linux_x86_64.whl
+    rocm_sdk_devel-1.0-py3-none-linux_x86_64.whl
+    rocm-1.0.tar.gz
+    ");
+    insta::assert_snapshot!(plan.notes.join("\n"), @"
+    no artifacts for `rocm-sdk-libraries`: it is left out
+    no artifacts for `rocm-profiler`: it is left out
+    ");
+    insta::assert_snapshot!(says(&plan, "rocm-1.0.tar.gz: src/rocm_sdk/_dist_info.py"), @r#"
+    __version__ = '1.0'
+    PY_PACKAGE_SUFFIX_NONCE = ''
+    ALL_PACKAGES["libraries"].dist_package_template = "rocm-sdk-libraries"
+    ABSENT_PACKAGES.append('libraries')
+    ABSENT_PACKAGES.append('profiler')
+    ABSENT_PACKAGES.append('device')
+    THIS_TARGET_FAMILY = None
+    THIS_PACKAGE_ENTRY = ALL_PACKAGES['meta']
+    "#);
+}
+
+#[test]
+fn a_set_without_its_core_is_refused() {
+    let other = Fixture::bare()
+        .artifact("prim_dev_generic")
+        .file("include/a.h", file());
+    insta::assert_snapshot!(other.refusal(), @"
+    error: no artifacts for `rocm-sdk-core`, which every set has
+
+    hint: look at what `/artifacts` holds
+    ");
+    let empty = Fixture::bare()
+        .artifact("base_lib_generic")
+        .directory("lib");
+    insta::assert_snapshot!(empty.refusal(), @"
+    error: no files for `rocm-sdk-core`, which every set has
+
+    hint: look at what `/artifacts` holds
+    ");
+}
+
+#[test]
+fn promised_targets_are_there_or_the_set_is_refused() {
+    insta::assert_snapshot!(split().promised("gfx942 gfx950 gfx1100").refusal(), @"
+    error: no device code for `gfx950`: expected `gfx1100`, `gfx942`, `gfx950`, found `gfx1100`, `gfx942`
+
+    hint: fetch the artifacts of these targets, or leave them out of `--linux-amdgpu-families`
+    ");
+    let only_tests = split()
+        .artifact("blas_test_gfx950")
+        .promised("gfx950 gfx942 gfx942:xnack+");
+    insta::assert_snapshot!(only_tests.refusal(), @"
+    error: no device code for `gfx950`: expected `gfx942`, `gfx950`, found `gfx1100`, `gfx942`
+
+    hint: fetch the artifacts of these targets, or leave them out of `--linux-amdgpu-families`
+    ");
+    insta::assert_snapshot!(split().promised("gfx942").plan().notes.join("\n"), @"
+    device code for `gfx1100`, which no family of this platform names: no extra of `rocm` asks for it
+    no artifacts for `rocm-profiler`: it is left out
+    ");
+    insta::assert_snapshot!(Fixture::new().windows().promised("gfx942").plan().targets.len(), @"0");
+}
+
+#[test]
+fn two_artifacts_that_differ_about_a_path_are_refused_unless_the_last_counts() {
+    let two = || {
+        Fixture::new()
+            .artifact("core-hip_lib_generic")
+            .file("share/a", file())
+            .file("lib/cmake/b", file())
+            .artifact("core-ocl_lib_generic")
+            .link("share/a", "b")
+    };
+    insta::assert_snapshot!(two().refusal(), @"
+    error: two artifacts for one path: `share/a` differs between `core-hip_lib_generic/stage` and `core-ocl_lib_generic/stage`
+
+    hint: build them so that one of them has it; `--on-collision last` takes the last by name
+    ");
+    insta::assert_snapshot!(two().last_counts().plan().notes.join("\n"), @"
+    `share/a` differs between `core-hip_lib_generic/stage` and `core-ocl_lib_generic/stage`: the last counts
+    no artifacts for `rocm-sdk-libraries`: it is left out
+    no artifacts for `rocm-profiler`: it is left out
+    ");
+}
+
+#[test]
+fn artifacts_that_nobody_knows_are_named() {
+    let plan = Fixture::new()
+        .artifact("brandnew_lib_generic")
+        .file("lib/a", file())
+        .plan();
+    insta::assert_snapshot!(plan.notes.join("\n"), @"
+    artifacts that no package takes: `brandnew`
+    no artifacts for `rocm-sdk-libraries`: it is left out
+    no artifacts for `rocm-profiler`: it is left out
+    ");
+}
+
+#[test]
+fn a_part_of_a_set_is_that_part_of_the_whole() {
+    let kept = |names: &[&str]| {
+        let mut plan = split().plan();
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        plan.keep(&names).map(|()| plan.to_string())
+    };
+    let whole = split().plan().to_string();
+    let some = kept(&["device-gfx942", "rocm", "rocm-sdk-core"]).unwrap();
+    assert!(some.lines().all(|line| whole.contains(line)));
+    insta::assert_snapshot!(names_in(&some), @"
+    rocm_sdk_core-1.0-py3-none-linux_x86_64.whl
+    rocm_sdk_device_gfx942-1.0-py3-none-linux_x86_64.whl
+    rocm-1.0.tar.gz
+    ");
+    let devices = kept(&["device"]).unwrap();
+    assert_eq!(devices.matches(".whl\n").count(), 2);
+    insta::assert_snapshot!(kept(&["core", "gpu", "rocm-sdk"]).unwrap_err(), @"no package `gpu`, `rocm-sdk` in this set, which has `core`, `devel`, `device`, `device-gfx1100`, `device-gfx942`, `libraries`, `meta`, `rocm`, `rocm-sdk-core`, `rocm-sdk-devel`, `rocm-sdk-device-gfx1100`, `rocm-sdk-device-gfx942`, `rocm-sdk-libraries`");
+}

@@ -1,0 +1,43 @@
+//! Fat binaries without a compiler.
+
+use rocwheel::{
+    elf::write::{DeviceRelocations, SharedObject},
+    kpack::bundle,
+};
+
+/// A code object with kernels of these names, and some bytes of its own.
+pub(super) fn code_object(kernels: &[&str], payload: usize) -> Vec<u8> {
+    let object = SharedObject::new("code").payload(payload);
+    let object = kernels.iter().fold(object, |object, kernel| {
+        object.function(&format!("{kernel}.kd"), 0)
+    });
+    object.build()
+}
+
+/// Bundles one behind the other, each at a page, and where they begin.
+pub(super) fn concatenated(bundles: &[Vec<u8>]) -> (Vec<u8>, Vec<u64>) {
+    let mut bytes = Vec::new();
+    let mut starts = Vec::new();
+    for bundle in bundles {
+        bytes.resize(bytes.len().next_multiple_of(4096), 0);
+        starts.push(bytes.len() as u64);
+        bytes.extend_from_slice(bundle);
+    }
+    (bytes, starts)
+}
+
+/// A library of two translation units, the second one compressed and with fewer targets.
+pub(super) fn library() -> Vec<u8> {
+    let first = bundle::raw(&[
+        ("gfx1100", code_object(&["add", "scale"], 10_000)),
+        ("gfx90a:xnack+", code_object(&["add", "scale"], 9_000)),
+        ("gfx90a:xnack-", code_object(&["add", "scale"], 8_000)),
+    ]);
+    let second = bundle::raw(&[("gfx90a", code_object(&["a", "b", "c", "d", "e"], 7_000))]);
+    let second = bundle::compress(&second, 3, bundle::Method::Zstd).unwrap();
+    let (code, starts) = concatenated(&[first, second]);
+    SharedObject::new("libfat.so.1")
+        .function("answer", 42)
+        .device_code(&code, &starts, DeviceRelocations::Rela)
+        .build()
+}

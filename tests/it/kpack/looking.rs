@@ -1,0 +1,157 @@
+//! `kpack ls` and `kpack extract`.
+
+use std::{io::Cursor, path::Path, process::Command};
+
+use rocwheel::kpack::archive::{ArchiveWriter, Packed, Scheme, key};
+
+use super::binaries::{code_object, library};
+
+/// Exit code, stdout and stderr of the binary, run in a directory.
+fn run(directory: &Path, arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+        .env_clear()
+        .current_dir(directory)
+        .args(arguments)
+        .output()
+        .unwrap();
+    format!(
+        "exit {}\n{}{}",
+        output.status.code().unwrap(),
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap()
+    )
+}
+
+fn archive(name: &str) -> Vec<u8> {
+    let out = Cursor::new(Vec::new());
+    let mut writer = ArchiveWriter::new(out, "demo_lib", "gfx942", Scheme::Zstd).unwrap();
+    for (ordinal, size) in [(0, 5000), (1, 6000)] {
+        let code = Packed::new(&code_object(&["add"], size), Scheme::Zstd).unwrap();
+        let target = "gfx942:xnack+".parse().unwrap();
+        writer
+            .add(&key(name, ordinal), &target, &code, None)
+            .unwrap();
+    }
+    writer.finish().unwrap().0.into_inner()
+}
+
+#[test]
+fn a_fat_binary_shows_its_code() {
+    let place = tempfile::tempdir().unwrap();
+    fs_err::write(place.path().join("libfat.so"), library()).unwrap();
+    insta::assert_snapshot!(run(place.path(), &["kpack", "ls", "libfat.so"]), @"
+    exit 0
+    libfat.so: fat binary, 4 code objects, 38.23 KiB
+    BUNDLE  TARGET         SIZE   STORED  COMPRESSION   KERNELS
+    #0      gfx1100        11256  11256   none          add, scale
+    #0      gfx90a:xnack+  10248  10248   none          add, scale
+    #0      gfx90a:xnack-  9256   9256    none          add, scale
+    #1      gfx90a         8392   -       CCOB v3 zstd  a, b, c, and 2 more
+    ");
+    let json = run(
+        place.path(),
+        &[
+            "kpack",
+            "ls",
+            "libfat.so",
+            "--target",
+            "gfx1100",
+            "--format",
+            "json",
+        ],
+    );
+    insta::assert_snapshot!(json, @r#"
+    exit 0
+    {"schema":"rocwheel-kpack-v1","file":"libfat.so","kind":"fat binary","code_objects":[{"bundle":0,"target":"gfx1100","size":11256,"stored":11256,"compression":"none","kernels":["add","scale"]}]}
+    "#);
+}
+
+#[test]
+fn an_archive_shows_its_code() {
+    let place = tempfile::tempdir().unwrap();
+    fs_err::write(place.path().join("x.kpack"), archive("stage/lib/libx.so")).unwrap();
+    insta::assert_snapshot!(run(place.path(), &["kpack", "ls", "x.kpack"]), @"
+    exit 0
+    x.kpack: archive, 2 code objects, 13.08 KiB
+    BUNDLE               TARGET         SIZE  STORED  COMPRESSION  KERNELS
+    stage/lib/libx.so#0  gfx942:xnack+  6200  5420    zstd         add
+    stage/lib/libx.so#1  gfx942:xnack+  7192  6412    zstd         add
+    ");
+}
+
+#[test]
+fn code_is_written_to_files() {
+    let place = tempfile::tempdir().unwrap();
+    fs_err::write(place.path().join("libfat.so"), library()).unwrap();
+    fs_err::write(place.path().join("x.kpack"), archive("stage/lib/libx.so")).unwrap();
+    let extract = |file: &str, more: &[&str]| {
+        let arguments = [&["kpack", "extract", file, "--output-dir", "out"], more].concat();
+        run(place.path(), &arguments)
+    };
+    insta::assert_snapshot!(extract("libfat.so", &["--target", "gfx90a"]), @"
+    exit 0
+    out/libfat.so.0.gfx90a-xnack+.hsaco
+    out/libfat.so.0.gfx90a-xnack-.hsaco
+    out/libfat.so.1.gfx90a.hsaco
+       Extracted 3 code objects, 27.24 KiB
+    ");
+    insta::assert_snapshot!(extract("x.kpack", &[]), @"
+    exit 0
+    out/stage/lib/libx.so.0.gfx942-xnack+.hsaco
+    out/stage/lib/libx.so.1.gfx942-xnack+.hsaco
+       Extracted 2 code objects, 13.08 KiB
+    ");
+    let read = |name: &str| fs_err::read(place.path().join("out").join(name)).unwrap();
+    assert_eq!(
+        read("libfat.so.0.gfx90a-xnack-.hsaco"),
+        code_object(&["add", "scale"], 8_000)
+    );
+    assert_eq!(
+        read("stage/lib/libx.so.1.gfx942-xnack+.hsaco"),
+        code_object(&["add"], 6000)
+    );
+    insta::assert_snapshot!(extract("libfat.so", &["--target", "gfx906"]), @"
+    exit 2
+    error: none of 4 code objects is for a wanted target
+
+    hint: `rocwheel kpack ls` lists the targets
+    ");
+}
+
+#[test]
+fn an_archive_writes_nothing_outside_of_the_directory() {
+    let place = tempfile::tempdir().unwrap();
+    fs_err::write(place.path().join("x.kpack"), archive("../../escaped")).unwrap();
+    let arguments = ["kpack", "extract", "x.kpack", "--output-dir", "a/b"];
+    insta::assert_snapshot!(run(place.path(), &arguments), @r#"
+    exit 2
+    error: look into `x.kpack`
+      caused by: name a file
+      caused by: a path with `..`: "../../escaped.0.gfx942-xnack+.hsaco"
+    "#);
+    assert!(!place.path().join("escaped.0.gfx942-xnack+.hsaco").exists());
+}
+
+#[test]
+fn a_file_without_code_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    fs_err::write(place.path().join("text"), "no code").unwrap();
+    insta::assert_snapshot!(run(place.path(), &["kpack", "ls", "text"]), @"
+    exit 2
+    error: look into `text`
+      caused by: no device code: neither an archive, nor bundles, nor a fat binary
+    ");
+    insta::assert_snapshot!(run(place.path(), &["kpack", "ls", "nowhere"]), @"
+    exit 2
+    error: failed to open file `nowhere`: No such file or directory (os error 2)
+    ");
+    insta::assert_snapshot!(
+        run(place.path(), &["kpack", "ls", "text", "--target", "sm_90"]),
+        @r#"
+    exit 2
+    error: invalid value 'sm_90' for '--target <TARGET>': not a processor such as `gfx942` or `gfx9-4-generic`: "sm_90"
+
+    For more information, try '--help'.
+    "#
+    );
+}

@@ -1,0 +1,80 @@
+//! What a split tree gives every device, beside what the fat binary gave it.
+
+use std::{collections::BTreeSet, path::Path, sync::Arc};
+
+use rocwheel::{
+    elf::ReadAt,
+    error::Result,
+    kpack::{
+        CodeTarget, bundle,
+        host::{self, Look},
+        loader::{Answer, Generation, Loader, choose},
+    },
+    relpath::RelPath,
+};
+
+/// Checks that each device gets for each wrapper of a split binary what it got from the fat one,
+/// from both generations of the runtime. Returns how many code objects were compared.
+pub(super) fn compare(fat: &[u8], root: &Path, path: &str) -> usize {
+    let path: RelPath = path.parse().unwrap();
+    let fat = fat.to_vec();
+    let Look::Fat(found) = host::look(&fat).unwrap() else {
+        panic!("not fat: {path}");
+    };
+    let split = fs_err::read(root.join(path.as_str())).unwrap();
+    let references = host::references(&split).unwrap();
+    assert_eq!(references.len(), found.wrappers.len());
+    let section = found.section(&fat).unwrap();
+    let opened: Vec<_> = found
+        .bundles
+        .iter()
+        .map(|one| bundle::open(&section, one).unwrap())
+        .collect();
+    let targets = opened
+        .iter()
+        .flat_map(|one| one.code().map(|(target, _)| target.clone()));
+    let devices = devices(targets.collect());
+    let open = |path: &RelPath| -> Result<Option<Arc<dyn ReadAt>>> {
+        let bytes = fs_err::read(root.join(path.as_str())).ok();
+        Ok(bytes.map(|bytes| Arc::new(bytes) as Arc<dyn ReadAt>))
+    };
+    let mut compared = 0;
+    for generation in [Generation::FirstArchive, Generation::EveryArchive] {
+        let mut loader = Loader::new(generation, &open);
+        for (wrapper, reference) in found.wrappers.iter().zip(&references) {
+            let bundle = &opened[wrapper.bundle];
+            for device in &devices {
+                let expected = match choose(bundle, device) {
+                    Some(entry) => Answer::Code(bundle.read(entry).unwrap()),
+                    None => Answer::PassedOver,
+                };
+                compared += usize::from(expected != Answer::PassedOver);
+                let got = loader.load(&path, reference, device).unwrap();
+                assert!(
+                    got == expected,
+                    "{path}#{} {device}: {generation:?}",
+                    reference.index
+                );
+            }
+        }
+    }
+    compared
+}
+
+/// Every kind of device that the code of any target could be loaded on, and one more.
+fn devices(targets: BTreeSet<CodeTarget>) -> BTreeSet<CodeTarget> {
+    let mut devices: BTreeSet<CodeTarget> = ["gfx1201".parse().unwrap()].into();
+    for target in targets {
+        let base = target.base();
+        let with = [
+            "",
+            ":xnack+",
+            ":xnack-",
+            ":sramecc+:xnack+",
+            ":sramecc-:xnack-",
+        ];
+        devices.extend(with.map(|features| format!("{base}{features}").parse().unwrap()));
+        devices.insert(target);
+    }
+    devices
+}

@@ -1,0 +1,222 @@
+//! `split`: fat artifacts in, one for every host and one for each target out.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use rocwheel::elf::write::{DeviceRelocations, SharedObject};
+use rocwheel::kpack::bundle;
+
+use super::{
+    binaries::{code_object, concatenated, library},
+    runtime::compare,
+};
+
+const STAGE: &str = "math-libs/stage";
+
+pub(super) fn put(root: &Path, name: &str, bytes: &[u8]) {
+    let path = root.join(name);
+    fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+    fs_err::write(path, bytes).unwrap();
+}
+
+/// A second library, for fewer targets: the archives of the first one lack its code.
+fn smaller() -> Vec<u8> {
+    let code = bundle::raw(&[("gfx90a", code_object(&["only"], 3000))]);
+    let (code, starts) = concatenated(&[code]);
+    SharedObject::new("libsmall.so.1")
+        .device_code(&code, &starts, DeviceRelocations::Relr)
+        .build()
+}
+
+fn artifacts(root: &Path) -> PathBuf {
+    let fat = root.join("fat");
+    let artifact = fat.join("blas_lib_gfx90X-dcgpu");
+    put(&artifact, "artifact_manifest.txt", STAGE.as_bytes());
+    let stage = artifact.join(STAGE);
+    put(&stage, "lib/libfat.so.1", &library());
+    put(&stage, "lib/deep/libsmall.so.1", &smaller());
+    put(
+        &stage,
+        "lib/rocblas/library/Kernels_gfx90a-xnack-.hsaco",
+        b"a database",
+    );
+    put(
+        &stage,
+        "lib/rocblas/library/gfx1100/Manifest.txt",
+        b"another",
+    );
+    put(&stage, "lib/rocblas/library/fallback.dat", b"for all");
+    put(&stage, "share/doc/readme.txt", b"text");
+    std::os::unix::fs::symlink("libfat.so.1", stage.join("lib/libfat.so")).unwrap();
+    fat
+}
+
+pub(super) fn split(input: &Path, output: &Path, jobs: &str) -> String {
+    let run = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+        .env_clear()
+        .args(["split", "--jobs", jobs, "--artifact-dir"])
+        .arg(input)
+        .arg("--output-dir")
+        .arg(output)
+        .output()
+        .unwrap();
+    format!(
+        "exit {}\n{}{}",
+        run.status.code().unwrap(),
+        String::from_utf8(run.stdout).unwrap(),
+        String::from_utf8(run.stderr).unwrap()
+    )
+}
+
+/// Every file below a directory, links as their text.
+fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in fs_err::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path
+                .strip_prefix(root)
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned();
+            if path.is_symlink() {
+                let text = fs_err::read_link(&path).unwrap();
+                files.insert(name, text.to_str().unwrap().as_bytes().to_vec());
+            } else if path.is_dir() {
+                open.push(path);
+            } else {
+                files.insert(name, fs_err::read(&path).unwrap());
+            }
+        }
+    }
+    files
+}
+
+/// All artifacts on one root, as they are installed.
+pub(super) fn flattened(split: &Path, root: &Path) {
+    for (name, bytes) in files(split) {
+        let marker = format!("/{STAGE}/");
+        if let Some((_, path)) = name.split_once(&marker) {
+            put(root, path, &bytes);
+        }
+    }
+}
+
+#[test]
+fn artifacts_are_split_by_target() {
+    let place = tempfile::tempdir().unwrap();
+    let fat = artifacts(place.path());
+    let out = place.path().join("split");
+    insta::assert_snapshot!(split(&fat, &out, "2"), @"
+    exit 0
+    blas_lib_generic: 5 files, 21.75 KiB
+    blas_lib_gfx1100: 2 files, 10.60 KiB
+    blas_lib_gfx90a: 3 files, 29.33 KiB
+           Split blas_lib_gfx90X-dcgpu: 3 artifacts, 61.67 KiB
+    ");
+    let names: Vec<String> = files(&out).into_keys().collect();
+    insta::assert_snapshot!(names.join("\n"), @"
+    blas_lib_generic/artifact_manifest.txt
+    blas_lib_generic/math-libs/stage/lib/deep/libsmall.so.1
+    blas_lib_generic/math-libs/stage/lib/libfat.so
+    blas_lib_generic/math-libs/stage/lib/libfat.so.1
+    blas_lib_generic/math-libs/stage/lib/rocblas/library/fallback.dat
+    blas_lib_generic/math-libs/stage/share/doc/readme.txt
+    blas_lib_gfx1100/artifact_manifest.txt
+    blas_lib_gfx1100/math-libs/stage/.kpack/blas_lib_1_gfx1100.kpack
+    blas_lib_gfx1100/math-libs/stage/lib/rocblas/library/gfx1100/Manifest.txt
+    blas_lib_gfx90a/artifact_manifest.txt
+    blas_lib_gfx90a/math-libs/stage/.kpack/blas_lib_1_gfx90a.kpack
+    blas_lib_gfx90a/math-libs/stage/.kpack/blas_lib_gfx90a.kpack
+    blas_lib_gfx90a/math-libs/stage/lib/rocblas/library/Kernels_gfx90a-xnack-.hsaco
+    ");
+    insta::assert_snapshot!(split(&fat, &out, "2").replace(out.to_str().unwrap(), "OUT"), @"
+    exit 2
+    error: already there: `OUT/blas_lib_generic`
+
+    hint: remove it, or pass another `--output-dir`
+    ");
+}
+
+#[test]
+fn every_device_gets_the_code_that_it_got_before() {
+    let place = tempfile::tempdir().unwrap();
+    let fat = artifacts(place.path());
+    let out = place.path().join("split");
+    split(&fat, &out, "2");
+    let root = place.path().join("root");
+    flattened(&out, &root);
+    assert_eq!(compare(&library(), &root, "lib/libfat.so.1"), 28);
+    assert_eq!(compare(&smaller(), &root, "lib/deep/libsmall.so.1"), 10);
+}
+
+#[test]
+fn a_split_is_the_same_on_any_number_of_threads() {
+    let place = tempfile::tempdir().unwrap();
+    let fat = artifacts(place.path());
+    for jobs in ["1", "7"] {
+        split(&fat, &place.path().join(jobs), jobs);
+    }
+    assert!(files(&place.path().join("1")) == files(&place.path().join("7")));
+}
+
+#[test]
+fn what_is_split_stays_as_it_is_when_it_is_split_again() {
+    let place = tempfile::tempdir().unwrap();
+    let fat = artifacts(place.path());
+    let out = place.path().join("split");
+    split(&fat, &out, "2");
+    let generic = place.path().join("again/blas_lib_gfx90X-dcgpu");
+    fs_err::create_dir_all(generic.parent().unwrap()).unwrap();
+    fs_err::rename(out.join("blas_lib_generic"), &generic).unwrap();
+    let twice = place.path().join("twice");
+    split(generic.parent().unwrap(), &twice, "1");
+    assert!(files(&generic) == files(&twice.join("blas_lib_generic")));
+}
+
+#[test]
+fn a_damaged_binary_leaves_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let fat = artifacts(place.path());
+    let library = library();
+    let at = library
+        .windows(8)
+        .position(|bytes| bytes == b"__CLANG_")
+        .unwrap();
+    let mut damaged = library;
+    damaged[at] = b'x';
+    put(
+        &fat,
+        &format!("blas_lib_gfx90X-dcgpu/{STAGE}/lib/libfat.so.1"),
+        &damaged,
+    );
+    let out = place.path().join("split");
+    let said = split(&fat, &out, "2");
+    insta::assert_snapshot!(said.replace(place.path().to_str().unwrap(), "HERE"), @"
+    exit 2
+    error: look into `blas_lib_gfx90X-dcgpu`
+      caused by: look into `HERE/fat/blas_lib_gfx90X-dcgpu/math-libs/stage/lib/libfat.so.1`
+      caused by: read bundle 0 at 0x0
+      caused by: neither a bundle nor zeros
+    ");
+    assert!(!out.exists());
+}
+
+#[test]
+fn two_families_of_the_same_artifact_are_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let fat = artifacts(place.path());
+    put(&fat, "blas_lib_gfx110X-all/artifact_manifest.txt", b"");
+    let said = split(&fat, &place.path().join("split"), "2");
+    insta::assert_snapshot!(said, @"
+    exit 2
+    error: both would become `blas_lib_generic`: `blas_lib_gfx110X-all` and `blas_lib_gfx90X-dcgpu`
+
+    hint: pass a directory with the artifacts of one family to `--artifact-dir`
+    ");
+}

@@ -1,0 +1,158 @@
+//! Uploads to a store that fails, forgets or garbles.
+
+use std::{fmt, io::Read};
+
+use rocwheel::{
+    error::{Exit, render},
+    location::Key,
+    store::{Body, Condition, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
+};
+
+use super::{Bench, install::publish_to, memory::MemoryStore, packages::wheels};
+
+/// What is wrong with a store, for keys that hold a text.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// It refuses to write.
+    Fails(&'static str),
+    /// It says that it wrote, and did not.
+    Forgets(&'static str),
+    /// It keeps other bytes of the same length.
+    Garbles(&'static str),
+    /// Another writer puts the same bytes there just before.
+    WrittenBefore(&'static str),
+    /// Another writer puts other bytes there just before.
+    TakenBefore(&'static str),
+}
+
+#[derive(Debug)]
+struct Faulty(MemoryStore, Fault);
+
+impl Store for Faulty {
+    fn list(&self, directory: Option<&Key>, depth: Depth) -> Result<Vec<Object>, StoreError> {
+        self.0.list(directory, depth)
+    }
+
+    fn head(&self, key: &Key) -> Result<Object, StoreError> {
+        self.0.head(key)
+    }
+
+    fn get(&self, key: &Key, span: Span) -> Result<Box<dyn Read + Send>, StoreError> {
+        self.0.get(key, span)
+    }
+
+    fn put(&self, key: &Key, body: &dyn Body, options: &PutOptions) -> Result<(), StoreError> {
+        let at = |text: &str| key.as_str().contains(text);
+        let mut other = Vec::new();
+        body.read_from(0).unwrap().read_to_end(&mut other).unwrap();
+        other.reverse();
+        let unchecked = PutOptions {
+            sha256: None,
+            ..options.clone()
+        };
+        match self.1 {
+            Fault::Fails(text) if at(text) => return Err(StoreError::new(Kind::Denied, key)),
+            Fault::Forgets(text) if at(text) => return Ok(()),
+            Fault::Garbles(text) if at(text) => {
+                return self.0.put(key, &other.as_slice(), &unchecked);
+            }
+            Fault::WrittenBefore(text) if at(text) => self.0.put(key, body, options)?,
+            Fault::TakenBefore(text) if at(text) => {
+                self.0.put(key, &other.as_slice(), &unchecked)?;
+            }
+            _ => {}
+        }
+        self.0.put(key, body, options)
+    }
+
+    fn copy(&self, from: &Key, to: &Key, condition: Condition) -> Result<(), StoreError> {
+        self.0.copy(from, to, condition)
+    }
+
+    fn delete(&self, key: &Key) -> Result<(), StoreError> {
+        self.0.delete(key)
+    }
+}
+
+impl fmt::Display for Faulty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What an upload to such a store says, its exit code, and what it left there.
+fn upload(fault: Fault) -> (String, u8, Vec<String>) {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let store = MemoryStore::default();
+    let (said, code) = match publish_to(Box::new(Faulty(store.clone(), fault)), &bench) {
+        Ok(published) => (format!("{} unchanged\n", published.unchanged), 0),
+        Err(error) => (render(&error), Exit::of(&error).code()),
+    };
+    (said, code, store.keys())
+}
+
+#[test]
+fn nothing_points_at_what_could_not_be_written() {
+    let (said, code, keys) = upload(Fault::Fails("rocm_sdk_libraries"));
+    insta::assert_snapshot!(said, @r"
+    error: upload to `memory:/42-linux/python`
+      caused by: upload `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`
+      caused by: access denied: `42-linux/python/dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`
+    ");
+    assert_eq!(code, 2);
+    assert!(!keys.is_empty());
+    assert!(keys.iter().all(|key| key.contains("/dist/")), "{keys:?}");
+    let (_, _, keys) = upload(Fault::Fails("simple/rocm-sdk-libraries/"));
+    assert!(
+        !keys.iter().any(|key| key.ends_with("python/simple/")),
+        "{keys:?}"
+    );
+    assert!(
+        !keys.iter().any(|key| key.ends_with("set.json")),
+        "{keys:?}"
+    );
+}
+
+#[test]
+fn an_upload_that_did_not_arrive_is_no_success() {
+    let faults = [
+        Fault::Forgets("simple/rocm-sdk-core/index.html"),
+        Fault::Forgets("rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl"),
+        Fault::Garbles("simple/index.html"),
+    ];
+    let answers = faults.map(upload);
+    let said: String = answers.iter().map(|(said, _, _)| said.as_str()).collect();
+    let hashes = regex::Regex::new("[0-9a-f]{64}|[0-9]+ bytes").unwrap();
+    insta::assert_snapshot!(hashes.replace_all(&said, "_"), @"
+    error: check what was uploaded to `memory:/42-linux/python`
+      caused by: read back `simple/rocm-sdk-core/index.html`
+      caused by: no such object: `42-linux/python/simple/rocm-sdk-core/index.html`
+    error: check what was uploaded to `memory:/42-linux/python`
+      caused by: 2 of 26 failed
+      read back `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: no such object: `42-linux/python/dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`
+      read back `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl.metadata`: no such object: `42-linux/python/dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl.metadata`
+    error: check what was uploaded to `memory:/42-linux/python`
+      caused by: read back `simple/index.html`
+      caused by: not what was uploaded: `simple/index.html`: here _ with sha256 _, there _ with sha256 _
+    ");
+    assert_eq!(answers.map(|(_, code, _)| code), [1, 1, 1]);
+}
+
+#[test]
+fn of_two_uploads_at_once_the_same_is_fine_and_another_is_not() {
+    let (said, code, _) = upload(Fault::WrittenBefore(
+        "rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl",
+    ));
+    assert_eq!((said.as_str(), code), ("2 unchanged\n", 0));
+    let (said, code, keys) = upload(Fault::TakenBefore("any.whl"));
+    let hashes = regex::Regex::new("[0-9a-f]{64}|[0-9]+ bytes").unwrap();
+    insta::assert_snapshot!(hashes.replace_all(&said, "_"), @"
+    error: upload to `memory:/42-linux/python`
+      caused by: 3 of 3 failed
+      upload `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: another writer came first, with other bytes: `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: here _ with sha256 _, there _ with sha256 _
+      upload `dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl`: another writer came first, with other bytes: `dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl`: here _ with sha256 _, there _ with sha256 _
+      upload `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`: another writer came first, with other bytes: `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`: here _ with sha256 _, there _ with sha256 _
+    ");
+    assert_eq!((code, keys.len()), (1, 3));
+}
