@@ -36,6 +36,7 @@ pub mod index;
 
 // The world outside.
 pub mod console;
+pub mod github;
 pub mod store;
 
 // The verbs, one file each.

@@ -2,6 +2,7 @@
 
 mod access;
 mod environment;
+mod github;
 mod run;
 
 use std::{num::NonZeroUsize, thread::available_parallelism};
@@ -9,7 +10,7 @@ use std::{num::NonZeroUsize, thread::available_parallelism};
 use clap::ArgAction;
 
 pub(crate) use self::environment::{globals, parse, tidy};
-pub use self::{access::AccessArgs, run::RunArgs};
+pub use self::{access::AccessArgs, github::GitHubArgs, run::RunArgs};
 use crate::console::{ColorChoice, Format, Options, ProgressChoice};
 
 /// What every verb understands.

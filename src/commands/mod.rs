@@ -6,6 +6,7 @@
 pub mod args;
 pub mod build;
 pub mod completions;
+pub mod fetch;
 pub mod index;
 pub mod kpack;
 pub mod man;
@@ -57,6 +58,7 @@ struct Cli {
 enum Command {
     Pipeline(pipeline::Args),
     Build(build::Args),
+    Fetch(Box<fetch::Args>),
     Index(index::Args),
     Upload(upload::Args),
     Summary(summary::Args),
@@ -73,6 +75,7 @@ impl Command {
         match self {
             Self::Pipeline(args) => pipeline::run(args, world),
             Self::Build(args) => build::run(args, world),
+            Self::Fetch(args) => fetch::run(args, world),
             Self::Index(args) => index::run(args, world),
             Self::Upload(args) => upload::run(args, world),
             Self::Summary(args) => summary::run(args, world),

@@ -6,6 +6,8 @@ mod build;
 mod cli;
 mod docs;
 mod elf;
+mod fetch;
+mod github;
 mod judges;
 mod kpack;
 mod launcher;

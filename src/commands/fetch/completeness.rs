@@ -1,0 +1,291 @@
+//! What packages will need, beside what a run has: known before a byte is fetched.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    inventory::{Archive, Inventory},
+    select::{Part, Selection},
+};
+use crate::{
+    artifact::{ArtifactName, Component, TherockManifest},
+    error::{No, Result, hinted},
+    package::{
+        catalog::{Catalog, Kind, PackageSpec},
+        naming::Mode,
+    },
+    run::Platform,
+    target::Scope,
+};
+
+/// As many names as a line may have before it says how many more there are.
+const MOST_NAMES: usize = 6;
+
+/// How a selection compares with what packages are made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Completeness {
+    /// Without these there can be no packages.
+    pub lacks: Vec<String>,
+    /// With these there could be better ones.
+    pub remarks: Vec<String>,
+}
+
+impl Completeness {
+    pub fn of(
+        selection: &Selection,
+        inventory: &Inventory,
+        catalog: &Catalog,
+        platform: Platform,
+    ) -> Result<Self> {
+        let packages = catalog.packages().iter();
+        let view = View {
+            packages: packages
+                .filter(|package| package.ships_on(platform))
+                .collect(),
+            device: catalog.only(Kind::Device)?,
+            mode: mode(inventory, catalog.only(Kind::Device)?),
+        };
+        let mut found = Self::default();
+        if !selection.absent.is_empty() {
+            let absent = selection.absent.iter().map(Scope::to_string);
+            found
+                .remarks
+                .push(format!("the run has nothing for {}", few(absent)));
+        }
+        match selection.part {
+            Part::All => view.whole(selection, &mut found),
+            Part::Some => view.part(selection, inventory, &mut found),
+        }
+        Ok(found)
+    }
+
+    /// An error when something is lacking.
+    pub fn require(&self) -> Result<()> {
+        if self.lacks.is_empty() {
+            return Ok(());
+        }
+        let message = format!("not enough for packages: {}", self.lacks.join("; "));
+        let hint = "pass `--allow-incomplete` to fetch what there is";
+        Err(hinted(No(message), hint))
+    }
+}
+
+/// The policy, as this platform sees it.
+struct View<'a> {
+    packages: Vec<&'a PackageSpec>,
+    device: &'a PackageSpec,
+    mode: Mode,
+}
+
+/// Device code in artifacts of single targets means that all of it is.
+fn mode(inventory: &Inventory, device: &PackageSpec) -> Mode {
+    let split = |archive: &Archive| {
+        matches!(archive.artifact().scope, Scope::Target(_))
+            && device.takes_kind(archive.artifact(), Mode::Split)
+    };
+    if inventory.archives().iter().any(split) {
+        Mode::Split
+    } else {
+        Mode::Legacy
+    }
+}
+
+impl View<'_> {
+    fn whole(&self, selection: &Selection, found: &mut Completeness) {
+        let artifacts: Vec<&ArtifactName> = names(&selection.archives).collect();
+        let manifest = TherockManifest::ARTIFACT;
+        if !artifacts.iter().any(|it| it.to_string() == manifest) {
+            found
+                .lacks
+                .push(format!("no `{manifest}`, which says what was built"));
+        }
+        for package in self
+            .packages
+            .iter()
+            .filter(|it| it.required && it.kind == Kind::Runtime)
+        {
+            let takes = |it: &&ArtifactName| package.takes(it, self.mode, Some(&it.scope));
+            if !artifacts.iter().any(takes) {
+                let dist = package.dist_name(self.mode, None);
+                found.lacks.push(format!("no artifact for `{dist}`"));
+            }
+        }
+        if self.mode == Mode::Split {
+            self.targets(selection, &artifacts, found);
+        }
+    }
+
+    /// Each target needs device code, and what one has the others should have too.
+    fn targets(
+        &self,
+        selection: &Selection,
+        artifacts: &[&ArtifactName],
+        found: &mut Completeness,
+    ) {
+        let mut names_of: BTreeMap<Scope, BTreeSet<&str>> = BTreeMap::new();
+        for artifact in artifacts {
+            if let Scope::Target(_) = artifact.scope {
+                let names = names_of.entry(artifact.scope.base()).or_default();
+                if self.device.takes_kind(artifact, self.mode) {
+                    names.insert(&artifact.name);
+                }
+            }
+        }
+        let all: BTreeSet<&str> = names_of.values().flatten().copied().collect();
+        for (target, names) in &names_of {
+            let missing = all.difference(names).map(|name| format!("`{name}`"));
+            if !names.is_empty() {
+                if names.len() < all.len() {
+                    let missing = few(missing);
+                    found.remarks.push(format!(
+                        "`{target}` has no {missing}, which other targets have"
+                    ));
+                }
+            } else if selection.scopes.is_some() {
+                found.lacks.push(format!("no device code for `{target}`"));
+            } else {
+                found.remarks.push(format!("`{target}` has no device code"));
+            }
+        }
+    }
+
+    fn part(&self, selection: &Selection, inventory: &Inventory, found: &mut Completeness) {
+        let chosen: BTreeSet<&ArtifactName> = names(&selection.archives).collect();
+        let wanted = |scope: &Scope| {
+            let scopes = selection.scopes.as_ref();
+            *scope == Scope::Generic || scopes.is_none_or(|scopes| scopes.contains(&scope.base()))
+        };
+        let left: Vec<String> = names(inventory.archives())
+            .filter(|it| !chosen.contains(it) && wanted(&it.scope) && self.is_used(it))
+            .map(|it| format!("`{it}`"))
+            .collect();
+        if !left.is_empty() {
+            let left = few(left.into_iter());
+            found
+                .remarks
+                .push(format!("left out, and part of the packages: {left}"));
+        }
+    }
+
+    fn is_used(&self, artifact: &ArtifactName) -> bool {
+        let takes =
+            |package: &PackageSpec| package.takes(artifact, self.mode, Some(&artifact.scope));
+        let some_runtime_takes = |component| {
+            let sibling = ArtifactName {
+                component,
+                ..artifact.clone()
+            };
+            self.packages
+                .iter()
+                .any(|package| package.takes_kind(&sibling, self.mode))
+        };
+        self.packages.iter().any(|package| match package.kind {
+            Kind::Selector => false,
+            Kind::Runtime | Kind::Device => takes(package),
+            Kind::Devel => {
+                package.reaches(artifact, self.mode, Some(&artifact.scope))
+                    && !package.leaves_out(artifact, self.mode)
+                    && (package.takes_besides(&artifact.name, self.mode)
+                        || Component::ALL.into_iter().any(some_runtime_takes))
+            }
+        })
+    }
+}
+
+fn names(archives: &[Archive]) -> impl Iterator<Item = &ArtifactName> {
+    archives.iter().map(Archive::artifact)
+}
+
+/// The first names, and how many more there are.
+fn few(names: impl Iterator<Item = String>) -> String {
+    let mut names: Vec<String> = names.collect();
+    let more = names.len().saturating_sub(MOST_NAMES);
+    if more > 1 {
+        names.truncate(MOST_NAMES);
+        names.push(format!("and {more} more"));
+    }
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        commands::fetch::{
+            inventory::tests::inventory,
+            select::{Wish, select},
+        },
+        error::render,
+    };
+
+    const RUN: &str = "base_lib_generic.tar.zst core-hip_lib_generic.tar.zst \
+        core-hip_dev_generic.tar.zst blas_lib_generic.tar.zst blas_lib_gfx942.tar.zst \
+        rand_lib_gfx942.tar.zst blas_lib_gfx1100.tar.zst blas_test_gfx1100.tar.zst";
+
+    fn report(files: &str, wish: &Wish) -> String {
+        let inventory = inventory(files);
+        let selection = select(&inventory, wish).unwrap();
+        let catalog = Catalog::built_in().unwrap();
+        let found = Completeness::of(&selection, &inventory, &catalog, Platform::Linux).unwrap();
+        let lacks = found.require().err().map(|error| render(&error));
+        let remarks = found.remarks.iter().map(|it| format!("- {it}\n"));
+        remarks.chain(lacks).collect()
+    }
+
+    fn targets(names: &[&str]) -> Wish {
+        Wish {
+            targets: names.iter().map(ToString::to_string).collect(),
+            ..Wish::default()
+        }
+    }
+
+    #[test]
+    fn a_target_that_has_less_than_another_is_remarked_on() {
+        insta::assert_snapshot!(report(RUN, &Wish::default()), @"- `gfx1100` has no `rand`, which other targets have");
+    }
+
+    #[test]
+    fn enough_for_packages_is_said_nothing_about() {
+        assert_eq!(report(RUN, &targets(&["gfx942"])), "");
+        let families = "base_lib_generic.tar.zst blas_lib_gfx94X-dcgpu.tar.zst";
+        assert_eq!(report(families, &Wish::default()), "");
+    }
+
+    #[test]
+    fn without_the_manifest_or_a_required_package_there_is_not_enough() {
+        let files = "blas_lib_gfx942.tar.zst blas_test_gfx1100.tar.zst";
+        insta::assert_snapshot!(report(files, &targets(&["gfx942", "gfx1100"])), @"
+        error: not enough for packages: no `base_lib_generic`, which says what was built; no artifact for `rocm-sdk-core`; no device code for `gfx1100`
+
+        hint: pass `--allow-incomplete` to fetch what there is
+        ");
+    }
+
+    #[test]
+    fn tests_alone_are_no_device_code() {
+        let files = "base_lib_generic.tar.zst blas_lib_gfx942.tar.zst blas_test_gfx1100.tar.zst";
+        insta::assert_snapshot!(report(files, &Wish::default()), @"- `gfx1100` has no device code");
+    }
+
+    #[test]
+    fn a_family_that_is_there_in_part_is_remarked_on() {
+        let families = Wish {
+            families: vec!["gfx110X-all".into()],
+            ..Wish::default()
+        };
+        insta::assert_snapshot!(report(RUN, &families), @"- the run has nothing for gfx1101, gfx1102, gfx1103");
+    }
+
+    #[test]
+    fn a_part_is_told_what_it_leaves_out() {
+        let wish = Wish {
+            include: vec!["_lib_".parse().unwrap()],
+            ..targets(&["gfx942"])
+        };
+        insta::assert_snapshot!(report(RUN, &wish), @"- left out, and part of the packages: `core-hip_dev_generic`");
+        let wish = Wish {
+            include: vec!["blas_test".parse().unwrap()],
+            ..Wish::default()
+        };
+        insta::assert_snapshot!(report(RUN, &wish), @"- left out, and part of the packages: `base_lib_generic`, `blas_lib_generic`, `blas_lib_gfx1100`, `blas_lib_gfx942`, `core-hip_dev_generic`, `core-hip_lib_generic`, `rand_lib_gfx942`");
+    }
+}

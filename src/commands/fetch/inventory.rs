@@ -1,0 +1,170 @@
+//! What a run has to fetch: one archive for each artifact, and what is known of it beforehand.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    artifact::{ArchiveName, ArtifactName},
+    digest::Sha256,
+};
+
+/// What is added to the name of an archive for the file with its SHA-256.
+pub const SIDECAR: &str = ".sha256sum";
+
+/// A file that lies where archives lie; it need not be one.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    pub name: String,
+    pub size: u64,
+    pub sha256: Option<Sha256>,
+}
+
+/// An archive of an artifact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Archive {
+    pub name: ArchiveName,
+    pub size: u64,
+    /// What whoever keeps it says its bytes are.
+    pub sha256: Option<Sha256>,
+    /// Whether a file beside it says so too.
+    pub sidecar: bool,
+}
+
+/// The archives of a run, by artifact, each artifact once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inventory {
+    archives: Vec<Archive>,
+}
+
+impl Archive {
+    pub fn artifact(&self) -> &ArtifactName {
+        &self.name.artifact
+    }
+
+    /// `blas_lib_gfx942.tar.zst`
+    pub fn file_name(&self) -> String {
+        self.name.to_string()
+    }
+}
+
+impl Inventory {
+    /// Ignores what is no archive; of two compressions of one artifact the first in `Format::ALL`
+    /// is taken.
+    pub fn of(files: impl IntoIterator<Item = Listed>) -> Self {
+        let mut sidecars: BTreeSet<String> = BTreeSet::new();
+        let mut archives: BTreeMap<ArtifactName, Archive> = BTreeMap::new();
+        for file in files {
+            if let Some(archive) = file.name.strip_suffix(SIDECAR) {
+                sidecars.insert(archive.to_owned());
+            } else if let Ok(name) = file.name.parse::<ArchiveName>() {
+                let artifact = name.artifact.clone();
+                let better = |known: &Archive| name.format < known.name.format;
+                if archives.get(&artifact).is_none_or(better) {
+                    let archive = Archive {
+                        name,
+                        size: file.size,
+                        sha256: file.sha256,
+                        sidecar: false,
+                    };
+                    archives.insert(artifact, archive);
+                }
+            }
+        }
+        let mut archives: Vec<Archive> = archives.into_values().collect();
+        for archive in &mut archives {
+            archive.sidecar = sidecars.contains(&archive.file_name());
+        }
+        Self { archives }
+    }
+
+    pub fn archives(&self) -> &[Archive] {
+        &self.archives
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.archives.is_empty()
+    }
+
+    /// What there is, in few words: `3 artifacts: base, blas (lib, dev) for generic, gfx942`.
+    pub fn in_words(&self) -> String {
+        let mut names = BTreeSet::new();
+        let mut components = BTreeSet::new();
+        let mut scopes = BTreeSet::new();
+        for archive in &self.archives {
+            let artifact = archive.artifact();
+            names.insert(artifact.name.as_str());
+            components.insert(artifact.component);
+            scopes.insert(artifact.scope.as_str());
+        }
+        let components = components.iter().map(|component| component.as_str());
+        format!(
+            "{} ({}) for {}",
+            join(names),
+            join(components),
+            join(scopes)
+        )
+    }
+}
+
+fn join<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    words.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// An inventory of files of one byte each.
+    pub(crate) fn inventory(files: &str) -> Inventory {
+        Inventory::of(files.split_whitespace().map(|name| Listed {
+            name: name.to_owned(),
+            size: 1,
+            sha256: None,
+        }))
+    }
+
+    fn names(inventory: &Inventory) -> String {
+        let names = inventory.archives().iter().map(Archive::file_name);
+        names.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn what_is_no_archive_of_an_artifact_is_ignored() {
+        let inventory = inventory(
+            "index.html ccache_logs.tar.zst blas_lib_gfx942.tar.zst rocm.tar.gz a_b_c_d.tar.xz \
+             base_lib_generic.tar.zst.part",
+        );
+        assert_eq!(names(&inventory), "blas_lib_gfx942.tar.zst");
+    }
+
+    #[test]
+    fn of_two_compressions_zstd_is_taken_in_any_order() {
+        for files in [
+            "blas_lib_generic.tar.xz blas_lib_generic.tar.zst",
+            "blas_lib_generic.tar.zst blas_lib_generic.tar.xz",
+        ] {
+            assert_eq!(names(&inventory(files)), "blas_lib_generic.tar.zst");
+        }
+    }
+
+    #[test]
+    fn a_sidecar_belongs_to_the_archive_of_its_name_alone() {
+        let inventory = inventory(
+            "a_lib_generic.tar.zst a_lib_generic.tar.zst.sha256sum \
+             b_lib_generic.tar.zst b_lib_generic.tar.xz.sha256sum",
+        );
+        let sidecars: Vec<bool> = inventory.archives().iter().map(|it| it.sidecar).collect();
+        assert_eq!(sidecars, [true, false]);
+    }
+
+    #[test]
+    fn what_there_is_is_said_in_few_words() {
+        let inventory = inventory(
+            "blas_lib_gfx942.tar.zst blas_dev_generic.tar.zst base_lib_generic.tar.xz \
+             rccl_test_gfx942:xnack+.tar.zst",
+        );
+        insta::assert_snapshot!(
+            inventory.in_words(),
+            @"base, blas, rccl (lib, dev, test) for generic, gfx942, gfx942:xnack+"
+        );
+    }
+}

@@ -1,0 +1,196 @@
+//! What was fetched into a directory: recorded when it was whole, so that nothing has to be guessed
+//! from a name.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use fs_err as fs;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    digest::Sha256,
+    error::{Context as _, Result},
+};
+
+const FILE_NAME: &str = ".rocwheel-fetch.json";
+const SCHEMA: &str = "rocwheel-fetch-ledger-v1";
+
+/// The record of a directory, kept up to date on disk.
+#[derive(Debug)]
+pub struct Ledger {
+    directory: PathBuf,
+    entries: Mutex<BTreeMap<String, Entry>>,
+}
+
+/// Something that was fetched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// Where it came from.
+    pub from: String,
+    /// What was read for it.
+    pub size: u64,
+    pub sha256: Sha256,
+    /// What it came to on disk.
+    pub extent: Extent,
+}
+
+/// How much there is at a path; links are not followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Extent {
+    pub files: u64,
+    pub links: u64,
+    pub bytes: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Document {
+    schema: String,
+    fetched: BTreeMap<String, Entry>,
+}
+
+impl Ledger {
+    /// A record that is not there or cannot be understood is an empty one.
+    pub fn read(directory: &Path) -> Result<Self> {
+        let text = match fs::read_to_string(directory.join(FILE_NAME)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            text => text?,
+        };
+        let document: Option<Document> = serde_json::from_str(&text).ok();
+        let document = document.filter(|document| document.schema == SCHEMA);
+        Ok(Self {
+            directory: directory.to_owned(),
+            entries: Mutex::new(document.map_or_else(BTreeMap::new, |it| it.fetched)),
+        })
+    }
+
+    /// What is recorded of a name, if what lies there is still as it was then.
+    pub fn whole(&self, name: &str) -> Result<Option<Entry>> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = entries.get(name).cloned();
+        drop(entries);
+        let Some(entry) = entry else { return Ok(None) };
+        let there = Extent::of(&self.directory.join(name))?;
+        Ok((there == Some(entry.extent)).then_some(entry))
+    }
+
+    /// Before a name is written to.
+    pub fn forget(&self, name: &str) -> Result<()> {
+        self.change(|entries| entries.remove(name).is_some())
+    }
+
+    /// Once a name is whole.
+    pub fn record(&self, name: &str, entry: Entry) -> Result<()> {
+        self.change(|entries| {
+            entries.insert(name.to_owned(), entry);
+            true
+        })
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Entry>) -> bool) -> Result<()> {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if !change(&mut entries) {
+            return Ok(());
+        }
+        let document = Document {
+            schema: SCHEMA.to_owned(),
+            fetched: entries.clone(),
+        };
+        let mut text = serde_json::to_string_pretty(&document)?;
+        text.push('\n');
+        let path = self.directory.join(FILE_NAME);
+        let part = self.directory.join(format!("{FILE_NAME}.part"));
+        fs::create_dir_all(&self.directory)?;
+        // The lock is held, so that an older record cannot replace a newer one.
+        fs::write(&part, text)
+            .and_then(|()| fs::rename(&part, &path))
+            .context("record what was fetched")
+    }
+}
+
+impl Extent {
+    /// Nothing, where nothing is.
+    pub fn of(path: &Path) -> Result<Option<Self>> {
+        let mut extent = Self::default();
+        let mut paths = vec![path.to_owned()];
+        while let Some(path) = paths.pop() {
+            let found = match fs::symlink_metadata(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                found => found?,
+            };
+            if found.is_dir() {
+                for entry in fs::read_dir(&path)? {
+                    paths.push(entry?.path());
+                }
+            } else if found.is_symlink() {
+                extent.links += 1;
+            } else {
+                extent.files += 1;
+                extent.bytes += found.len();
+            }
+        }
+        Ok(Some(extent))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(directory: &Path, name: &str) -> Entry {
+        Entry {
+            from: "s3://bucket/1-linux".to_owned(),
+            size: 3,
+            sha256: Sha256::of(b"abc"),
+            extent: Extent::of(&directory.join(name)).unwrap().unwrap(),
+        }
+    }
+
+    #[test]
+    fn what_was_recorded_is_whole_until_it_changes() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path();
+        fs::create_dir_all(at.join("a/sub")).unwrap();
+        fs::write(at.join("a/sub/x"), "abc").unwrap();
+        let ledger = Ledger::read(at).unwrap();
+        assert_eq!(ledger.whole("a").unwrap(), None, "it was not recorded");
+        ledger.record("a", entry(at, "a")).unwrap();
+
+        let again = Ledger::read(at).unwrap();
+        assert_eq!(again.whole("a").unwrap(), Some(entry(at, "a")));
+        fs::write(at.join("a/sub/x"), "ab").unwrap();
+        assert_eq!(again.whole("a").unwrap(), None, "a shorter file");
+        fs::write(at.join("a/sub/x"), "abc").unwrap();
+        fs::write(at.join("a/y"), "").unwrap();
+        assert_eq!(again.whole("a").unwrap(), None, "one file more");
+        fs::remove_dir_all(at.join("a")).unwrap();
+        assert_eq!(again.whole("a").unwrap(), None, "nothing at all");
+    }
+
+    #[test]
+    fn what_is_forgotten_is_not_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path();
+        fs::write(at.join("a"), "abc").unwrap();
+        let ledger = Ledger::read(at).unwrap();
+        ledger.record("a", entry(at, "a")).unwrap();
+        ledger.forget("a").unwrap();
+        assert_eq!(Ledger::read(at).unwrap().whole("a").unwrap(), None);
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_understood_is_an_empty_one() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("a"), "abc").unwrap();
+        for text in ["", "{", "[]", r#"{"schema": "other", "fetched": {}}"#] {
+            fs::write(directory.path().join(FILE_NAME), text).unwrap();
+            let ledger = Ledger::read(directory.path()).unwrap();
+            assert_eq!(ledger.whole("a").unwrap(), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Which run is meant, who has its artifacts, and whether more are to come.
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use super::{
+    find::{AskArgs, Candidate, SearchArgs},
+    source::{Source, StoreSource},
+};
+use crate::{
+    commands::{
+        World,
+        args::{AccessArgs, RunArgs},
+    },
+    console::took,
+    error::{Context as _, Error, Exit, Hint as _, No, Result, hinted, message},
+    github::State,
+    location::Key,
+    run::{Buckets, Platform, RunReference},
+    store::{Depth, Store, local::LocalStore, s3::S3Store},
+};
+
+/// How often to look whether something came: at most, and at least.
+const OFTEN: Duration = Duration::from_secs(1);
+const SELDOM: Duration = Duration::from_secs(30);
+
+/// The run, and where to look.
+#[derive(Debug, clap::Args)]
+pub(super) struct PlaceArgs {
+    #[command(flatten)]
+    run: RunArgs,
+    #[command(flatten)]
+    search: SearchArgs,
+    #[command(flatten)]
+    ask: AskArgs,
+    #[command(flatten)]
+    access: AccessArgs,
+    /// A directory laid out like a bucket, or with nothing but the archives, instead of a bucket
+    #[arg(long, value_name = "DIR", env = "ROCWHEEL_INPUT_DIR")]
+    input_dir: Option<PathBuf>,
+}
+
+impl PlaceArgs {
+    pub(super) fn platform(&self) -> Platform {
+        self.run.platform()
+    }
+
+    /// The first of the runs that may be meant of which `choose` takes something.
+    pub(super) fn settle<T>(
+        &self,
+        world: &World,
+        choose: impl Fn(&dyn Source) -> Result<T>,
+    ) -> Result<(Box<dyn Source>, T)> {
+        if let (Some(directory), Err(_)) = (&self.input_dir, self.run.run())
+            && self.search.is_empty()
+        {
+            let source = StoreSource::new(Box::new(LocalStore::new(directory)), None);
+            let chosen = choose(&source)?;
+            return Ok((Box::new(source), chosen));
+        }
+        let candidates = self.ask.candidates(&self.search, &self.run, world)?;
+        let mut newest = None;
+        for candidate in &candidates {
+            let source = self.source(candidate, world)?;
+            match choose(&*source) {
+                Err(error) if Exit::of(&error) == Exit::No => {
+                    if candidates.len() > 1 {
+                        let (run, why) = (candidate.in_words(), message(&error));
+                        world.console.note(format!("passed over {run}: {why}"));
+                    }
+                    newest = newest.or(Some((candidate, source, error)));
+                }
+                chosen => return Ok((source, chosen?)),
+            }
+        }
+        let (candidate, source, error) = newest.context("no run may be meant")?;
+        let chosen = self.patiently(candidate, error, world, || choose(&*source))?;
+        Ok((source, chosen))
+    }
+
+    /// Chooses again as long as what is wanted may still come; `error` says what is not there.
+    fn patiently<T>(
+        &self,
+        candidate: &Candidate,
+        mut error: Error,
+        world: &World,
+        choose: impl Fn() -> Result<T>,
+    ) -> Result<T> {
+        if self.input_dir.is_some() && self.ask.wait.is_none() {
+            return Err(error);
+        }
+        let wait = self.ask.wait.map_or(Duration::ZERO, |wait| wait.0);
+        let start = Instant::now();
+        let github = self.ask.connect(candidate.run.server.as_deref(), world)?;
+        let repository = self.run.context()?.repository(&candidate.run)?;
+        loop {
+            let run = match github.run(&repository, &candidate.run.id) {
+                // That GitHub cannot be asked is not why there is nothing.
+                Err(_) if wait.is_zero() => return Err(error),
+                run => run?,
+            };
+            let status = match run.state {
+                State::Running(status) => status,
+                State::Ended(how) => {
+                    let page = run.page;
+                    let hint =
+                        format!("the run has ended (`{how}`), nothing more will come: {page}");
+                    // It may have come just before the end.
+                    return choose().map_err(|_| hinted(error, hint));
+                }
+            };
+            let left = wait.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                let hint = format!("the run is `{status}`, so it may still come: pass `--wait 2h`");
+                return Err(error).hint(hint);
+            }
+            let why = message(&error);
+            let time = took(left);
+            world
+                .console
+                .status("Waiting", format!("for at most {time}: {why}"));
+            github.sleep((wait / 20).clamp(OFTEN, SELDOM).min(left))?;
+            error = match choose() {
+                Err(error) if Exit::of(&error) == Exit::No => error,
+                chosen => return chosen,
+            };
+        }
+    }
+
+    /// Why there is nothing at all to fetch.
+    pub(super) fn nothing(&self, source: &dyn Source) -> Error {
+        let message = format!("no artifacts for {} in {source}", self.platform());
+        hinted(
+            No(message),
+            "look at `--run-id`, `--platform` and `--bucket`",
+        )
+    }
+
+    fn source(&self, candidate: &Candidate, world: &World) -> Result<Box<dyn Source>> {
+        match &self.input_dir {
+            Some(directory) => self.local(directory, &candidate.run),
+            None => self.bucket(candidate, world),
+        }
+    }
+
+    /// The bucket that runs like this one upload to; GitHub is asked only if it depends on that.
+    fn bucket(&self, candidate: &Candidate, world: &World) -> Result<Box<dyn Source>> {
+        let run = &candidate.run;
+        let mut context = self.run.context()?;
+        context.run = candidate.told.as_ref().map(|told| told.facts.clone());
+        if context.needs_lookup(run)? {
+            let github = self.ask.connect(run.server.as_deref(), world)?;
+            context.run = Some(github.run(&context.repository(run)?, &run.id)?.facts);
+        }
+        let place = context.place(run)?;
+        let access = self.access.access(place.region.as_deref())?;
+        let location = place.run(&run.id, self.platform());
+        let store = S3Store::connect(place.bucket, &access, world.stop.clone())?;
+        let directory = location.prefix().clone();
+        Ok(Box::new(StoreSource::new(Box::new(store), Some(directory))))
+    }
+
+    /// The directory of the run in it, or else the directory itself.
+    fn local(&self, root: &Path, run: &RunReference) -> Result<Box<dyn Source>> {
+        let store = LocalStore::new(root);
+        let directory = self.directory_of(run, &store)?;
+        Ok(Box::new(StoreSource::new(Box::new(store), directory)))
+    }
+
+    fn directory_of(&self, run: &RunReference, store: &dyn Store) -> Result<Option<Key>> {
+        let repository = self.run.context()?.repository(run)?;
+        let name = format!("{}-{}", run.id, self.platform());
+        let shared = format!("{}-{}/{name}", repository.owner(), repository.name());
+        let mut ways = vec![shared, name];
+        if repository == *Buckets::builtin().home() {
+            ways.reverse();
+        }
+        for way in &ways {
+            let key: Key = way.parse()?;
+            if !store.list(Some(&key), Depth::Children)?.is_empty() {
+                return Ok(Some(key));
+            }
+        }
+        let lies_bare = !store.list(None, Depth::Children)?.is_empty();
+        let likeliest = ways.first().filter(|_| !lies_bare);
+        Ok(likeliest.map(|way| way.parse()).transpose()?)
+    }
+}

@@ -1,0 +1,198 @@
+//! What a fetch will do: the parcels to read, and the artifacts that are there already.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer, ser::SerializeMap as _};
+
+use super::{
+    inventory::Archive,
+    ledger::{Entry, Ledger},
+    source::{Member, Parcel, Source},
+};
+use crate::{
+    console::{many, size},
+    digest::Sha256,
+    error::Result,
+};
+
+/// What becomes of an archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kept {
+    /// A directory with the content of the artifact.
+    Unpacked,
+    /// The archive as it came.
+    Packed,
+}
+
+/// Why something is read, or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Why {
+    New,
+    /// It is there, of other bytes or from elsewhere.
+    Changed,
+    /// It is there, and nothing has to be done.
+    Same,
+}
+
+#[derive(Debug)]
+pub struct FetchPlan {
+    pub from: String,
+    pub to: String,
+    pub kept: Kept,
+    pub steps: Vec<Step>,
+}
+
+#[derive(Debug)]
+pub struct Step {
+    pub parcel: Parcel,
+    pub why: Why,
+}
+
+impl Kept {
+    /// What an archive becomes on disk.
+    pub fn name(self, archive: &Archive) -> String {
+        match self {
+            Self::Unpacked => archive.artifact().to_string(),
+            Self::Packed => archive.file_name(),
+        }
+    }
+}
+
+impl FetchPlan {
+    pub fn new(
+        source: &dyn Source,
+        to: &std::path::Path,
+        kept: Kept,
+        parcels: Vec<Parcel>,
+        ledger: &Ledger,
+    ) -> Result<Self> {
+        let from = source.to_string();
+        let step = |parcel: Parcel| {
+            let mut why = Why::Same;
+            for Member { archive, .. } in &parcel.members {
+                let name = kept.name(archive);
+                if !is_same(&parcel, &from, ledger.whole(&name)?.as_ref()) {
+                    let there = fs_err::symlink_metadata(to.join(name)).is_ok();
+                    why = if there { Why::Changed } else { Why::New };
+                    break;
+                }
+            }
+            Ok(Step { parcel, why })
+        };
+        Ok(Self {
+            steps: parcels.into_iter().map(step).collect::<Result<_>>()?,
+            to: to.display().to_string(),
+            kept,
+            from,
+        })
+    }
+
+    /// What has to be read.
+    pub fn due(&self) -> Vec<&Parcel> {
+        let due = self.steps.iter().filter(|step| step.why != Why::Same);
+        due.map(|step| &step.parcel).collect()
+    }
+
+    /// The bytes that have to be read.
+    pub fn size(&self) -> u64 {
+        self.due().iter().map(|parcel| parcel.size).sum()
+    }
+
+    /// The archives for whose bytes nobody vouches.
+    pub fn unverified(&self) -> usize {
+        let due = self.due();
+        due.iter().filter(|parcel| parcel.sha256.is_empty()).count()
+    }
+
+    fn archives(&self) -> impl Iterator<Item = (&Step, &Archive)> {
+        self.steps.iter().flat_map(|step| {
+            let members = step.parcel.members.iter();
+            members.map(move |member| (step, &member.archive))
+        })
+    }
+}
+
+/// Whether an entry is of these bytes; without anybody's word, of this size and from this place.
+fn is_same(parcel: &Parcel, from: &str, entry: Option<&Entry>) -> bool {
+    entry.is_some_and(|entry| {
+        let told = !parcel.sha256.is_empty();
+        let same = |sha256: &Sha256| entry.sha256 == *sha256;
+        entry.size == parcel.size && parcel.sha256.iter().all(same) && (told || entry.from == from)
+    })
+}
+
+impl fmt::Display for FetchPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (step, archive) in self.archives() {
+            let verb = match step.why {
+                Why::New => "fetch",
+                Why::Changed => "renew",
+                Why::Same => "keep",
+            };
+            let sized = size(archive.size).to_string();
+            writeln!(f, "{verb:5} {sized:>11} {archive}", archive = archive.name)?;
+        }
+        let kept = self.steps.len() - self.due().len();
+        write!(
+            f,
+            "{} of {} from {} to {}",
+            many(self.due().len(), "archive"),
+            size(self.size()),
+            self.from,
+            self.to
+        )?;
+        if kept > 0 {
+            write!(f, "; {kept} there already")?;
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for FetchPlan {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("schema", "rocwheel-fetch-v1")?;
+        map.serialize_entry("from", &self.from)?;
+        map.serialize_entry("to", &self.to)?;
+        map.serialize_entry("kept", &self.kept)?;
+        map.serialize_entry("size", &self.size())?;
+        let rows: Vec<Row> = self
+            .archives()
+            .map(|(step, it)| self.row(step, it))
+            .collect();
+        map.serialize_entry("archives", &rows)?;
+        map.end()
+    }
+}
+
+/// One archive, for scripts.
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    artifact: String,
+    component: &'static str,
+    scope: String,
+    path: String,
+    size: u64,
+    sha256: Option<Sha256>,
+    state: Why,
+}
+
+impl FetchPlan {
+    fn row(&self, step: &Step, archive: &Archive) -> Row {
+        let artifact = archive.artifact();
+        let alone = step.parcel.members.len() == 1;
+        Row {
+            name: archive.file_name(),
+            artifact: artifact.name.clone(),
+            component: artifact.component.as_str(),
+            scope: artifact.scope.to_string(),
+            path: self.kept.name(archive),
+            size: archive.size,
+            sha256: step.parcel.sha256.first().copied().filter(|_| alone),
+            state: step.why,
+        }
+    }
+}

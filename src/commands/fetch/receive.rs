@@ -1,0 +1,272 @@
+//! A parcel becomes directories or files: all of it under final names, or none of it.
+
+use std::{
+    io::{self, Read, Write as _},
+    path::{Path, PathBuf},
+};
+
+use flate2::read::DeflateDecoder;
+use fs_err as fs;
+
+use super::{
+    ledger::{Entry, Extent, Ledger},
+    plan::Kept,
+    source::{Deflated, Member, Packing, Parcel, Source, ZipSpan},
+};
+use crate::{
+    artifact::{Limits, Staged, stage},
+    digest::{Hasher, Sha256},
+    error::{Context as _, Hint as _, Result, Stop, anyhow, ensure},
+};
+
+const BUFFER: usize = 1 << 20;
+
+/// Where parcels go, and what watches over it.
+pub(super) struct Ground<'a> {
+    pub directory: &'a Path,
+    pub kept: Kept,
+    pub ledger: &'a Ledger,
+    pub stop: &'a Stop,
+    /// Told the bytes of the parcels as they come.
+    pub progress: &'a (dyn Fn(u64) + Sync),
+}
+
+/// Something received that has no final name yet; it goes when this goes.
+enum Waiting {
+    Directory(Box<Staged>),
+    File(PartFile),
+}
+
+/// `NAME.part`, which goes unless it was given its name.
+struct PartFile {
+    part: PathBuf,
+    target: PathBuf,
+    kept: bool,
+}
+
+/// The bytes of a parcel on their way: counted, hashed and shown.
+struct Stream<'a, R> {
+    source: R,
+    hasher: Hasher,
+    /// How far it is.
+    at: u64,
+    size: u64,
+    ground: &'a Ground<'a>,
+}
+
+/// Reads a parcel, and says what it came to.
+pub(super) fn receive(
+    source: &dyn Source,
+    parcel: &Parcel,
+    ground: &Ground,
+) -> Result<Vec<Extent>> {
+    let attempt = || -> Result<Vec<Extent>> {
+        let mut stream = Stream {
+            source: source.open(parcel)?,
+            hasher: Hasher::default(),
+            at: 0,
+            size: parcel.size,
+            ground,
+        };
+        let mut waiting = Vec::new();
+        for member in &parcel.members {
+            waiting.push((member, take(member, &mut stream, ground)?));
+        }
+        io::copy(&mut stream, &mut io::sink())?;
+        let sha256 = verify(parcel, stream)?;
+        let committed = waiting
+            .into_iter()
+            .map(|(member, waiting)| ground.commit(source, parcel, member, waiting, sha256));
+        committed.collect()
+    };
+    attempt().or_else(|error| {
+        // A stop comes out of the readers as an error of theirs.
+        ground.stop.check()?;
+        Err(error).with_context(|| format!("fetch `{}`", parcel.id))
+    })
+}
+
+fn verify<R>(parcel: &Parcel, stream: Stream<R>) -> Result<Sha256> {
+    let (sha256, _) = stream.hasher.finish();
+    for expected in &parcel.sha256 {
+        if sha256 != *expected {
+            return Err(anyhow!(
+                "the bytes are not those that were promised: sha256 {sha256}, not {expected}"
+            ))
+            .hint("fetch it again; if it is the same, its run has to upload it again");
+        }
+    }
+    Ok(sha256)
+}
+
+fn take<R: Read>(member: &Member, stream: &mut Stream<R>, ground: &Ground) -> Result<Waiting> {
+    match &member.packing {
+        Packing::Bare => ground.take(member, stream),
+        Packing::Zip(span) => unzip(member, span, stream, ground),
+    }
+}
+
+fn unzip<R: Read>(
+    member: &Member,
+    span: &ZipSpan,
+    stream: &mut Stream<R>,
+    ground: &Ground,
+) -> Result<Waiting> {
+    let gap = span.header_at.checked_sub(stream.at);
+    let gap = gap.context("two members of the zip file lie over each other")?;
+    io::copy(&mut stream.by_ref().take(gap), &mut io::sink())?;
+    ZipSpan::skip_header(stream)?;
+    let mut packed = stream.by_ref().take(span.packed);
+    let mut checked = Checked::default();
+    let waiting = match span.deflated {
+        Deflated::Yes => {
+            let mut content = checked.of(DeflateDecoder::new(&mut packed));
+            let waiting = ground.take(member, &mut content)?;
+            io::copy(&mut content, &mut io::sink())?;
+            waiting
+        }
+        Deflated::No => ground.take(member, &mut checked.of(&mut packed))?,
+    };
+    io::copy(&mut packed, &mut io::sink())?;
+    ensure!(
+        checked.crc.clone().finalize() == span.crc32,
+        "the zip file is damaged at `{}`",
+        member.archive.name
+    );
+    Ok(waiting)
+}
+
+impl Ground<'_> {
+    fn take(&self, member: &Member, content: &mut impl Read) -> Result<Waiting> {
+        match self.kept {
+            Kept::Unpacked => {
+                let limits = Limits::default();
+                let name = &member.archive.name;
+                let staged = stage(content, name, self.directory, &limits, self.stop, &|_| ())?;
+                Ok(Waiting::Directory(Box::new(staged)))
+            }
+            Kept::Packed => {
+                let mut file = PartFile::beside(&self.directory.join(member.archive.file_name()))?;
+                file.fill(content)?;
+                Ok(Waiting::File(file))
+            }
+        }
+    }
+
+    fn commit(
+        &self,
+        source: &dyn Source,
+        parcel: &Parcel,
+        member: &Member,
+        waiting: Waiting,
+        sha256: Sha256,
+    ) -> Result<Extent> {
+        let name = self.kept.name(&member.archive);
+        // Until it is recorded anew, nothing is known of what lies there.
+        self.ledger.forget(&name)?;
+        match waiting {
+            Waiting::Directory(staged) => drop(staged.commit()?),
+            Waiting::File(file) => file.commit()?,
+        }
+        let extent = Extent::of(&self.directory.join(&name))?;
+        let extent = extent.with_context(|| format!("`{name}` was removed meanwhile"))?;
+        let entry = Entry {
+            from: source.to_string(),
+            size: parcel.size,
+            sha256,
+            extent,
+        };
+        self.ledger.record(&name, entry)?;
+        Ok(extent)
+    }
+}
+
+impl<R: Read> Read for Stream<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.ground.stop.check().map_err(io::Error::other)?;
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        let count = self.source.read(buffer)?;
+        self.hasher
+            .write_all(buffer.get(..count).unwrap_or_default())?;
+        self.at = self.at.saturating_add(count as u64);
+        (self.ground.progress)(count as u64);
+        let (at, size) = (self.at, self.size);
+        if count == 0 && at < size {
+            let text = format!("the download ended after {at} of {size} bytes");
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, text));
+        }
+        if at > size {
+            let text = format!("the download goes on after {size} bytes, where it should end");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        Ok(count)
+    }
+}
+
+/// A checksum of what is read from one reader.
+#[derive(Default)]
+struct Checked {
+    crc: crc32fast::Hasher,
+}
+
+struct Checking<'a, R> {
+    inner: R,
+    crc: &'a mut crc32fast::Hasher,
+}
+
+impl Checked {
+    fn of<R: Read>(&mut self, inner: R) -> Checking<'_, R> {
+        let crc = &mut self.crc;
+        Checking { inner, crc }
+    }
+}
+
+impl<R: Read> Read for Checking<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.crc.update(buffer.get(..count).unwrap_or_default());
+        Ok(count)
+    }
+}
+
+impl PartFile {
+    fn beside(target: &Path) -> Result<Self> {
+        let mut part = target.as_os_str().to_owned();
+        part.push(".part");
+        if let Some(directory) = target.parent() {
+            fs::create_dir_all(directory)?;
+        }
+        Ok(Self {
+            part: part.into(),
+            target: target.to_owned(),
+            kept: false,
+        })
+    }
+
+    fn fill(&mut self, content: &mut impl Read) -> Result<()> {
+        let mut file = io::BufWriter::with_capacity(BUFFER, fs::File::create(&self.part)?);
+        io::copy(content, &mut file)?;
+        file.flush()?;
+        Ok(())
+    }
+
+    fn commit(mut self) -> Result<()> {
+        fs::rename(&self.part, &self.target)?;
+        self.kept = true;
+        Ok(())
+    }
+}
+
+impl Drop for PartFile {
+    fn drop(&mut self) {
+        if !self.kept {
+            // There is another error to report already.
+            let _ = fs::remove_file(&self.part);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

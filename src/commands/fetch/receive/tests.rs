@@ -1,0 +1,408 @@
+//! What a source may do wrong, and that nothing half-made ever has a final name.
+
+use std::{
+    io::Cursor,
+    sync::{Arc, Mutex},
+};
+
+use super::*;
+use crate::{
+    artifact::sample,
+    commands::fetch::source::{Pace, StoreSource},
+    error::render,
+    store::{Condition, PutOptions, Store as _, local::LocalStore},
+};
+
+const NAME: &str = "blas_lib_gfx942.tar.zst";
+
+/// A directory with one archive, another for what is fetched, and what is done to the bytes.
+struct Stage {
+    from: tempfile::TempDir,
+    to: tempfile::TempDir,
+}
+
+/// Passes on what a store has, changed.
+#[derive(Debug)]
+struct Spoiled {
+    inner: StoreSource,
+    change: fn(Vec<u8>) -> Vec<u8>,
+}
+
+impl Source for Spoiled {
+    fn inventory(&self) -> Result<crate::commands::fetch::inventory::Inventory> {
+        self.inner.inventory()
+    }
+
+    fn parcels(
+        &self,
+        archives: &[crate::commands::fetch::inventory::Archive],
+        pace: &Pace,
+    ) -> Result<Vec<Parcel>> {
+        self.inner.parcels(archives, pace)
+    }
+
+    fn open(&self, parcel: &Parcel) -> Result<Box<dyn Read + Send>> {
+        let mut bytes = Vec::new();
+        self.inner.open(parcel)?.read_to_end(&mut bytes)?;
+        Ok(Box::new(Cursor::new((self.change)(bytes))))
+    }
+}
+
+impl std::fmt::Display for Spoiled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+fn archive_bytes() -> Vec<u8> {
+    let archives = sample::archives();
+    let archive = archives.iter().find(|it| it.file_name() == NAME).unwrap();
+    archive.bytes().unwrap()
+}
+
+impl Stage {
+    fn new(sidecar: Option<&str>) -> Self {
+        let stage = Self {
+            from: tempfile::tempdir().unwrap(),
+            to: tempfile::tempdir().unwrap(),
+        };
+        stage.put(NAME, &archive_bytes());
+        if let Some(text) = sidecar {
+            stage.put(&format!("{NAME}.sha256sum"), text.as_bytes());
+        }
+        stage
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) {
+        let options = PutOptions {
+            content_type: String::new(),
+            cache_control: None,
+            condition: Condition::Always,
+            sha256: None,
+        };
+        let store = LocalStore::new(self.from.path());
+        store.put(&name.parse().unwrap(), &bytes, &options).unwrap();
+    }
+
+    /// What fetching came to, and what is left on disk.
+    fn fetch(&self, kept: Kept, change: fn(Vec<u8>) -> Vec<u8>) -> (Result<Vec<Extent>>, String) {
+        self.fetch_until(kept, change, &Stop::default())
+    }
+
+    fn fetch_until(
+        &self,
+        kept: Kept,
+        change: fn(Vec<u8>) -> Vec<u8>,
+        stop: &Stop,
+    ) -> (Result<Vec<Extent>>, String) {
+        let store = Box::new(LocalStore::new(self.from.path()));
+        let source = Spoiled {
+            inner: StoreSource::new(store, None),
+            change,
+        };
+        let pace = Pace {
+            jobs: std::num::NonZeroUsize::MIN,
+            stop: Stop::default(),
+        };
+        let archives = source.inventory().unwrap().archives().to_vec();
+        let parcels = source.parcels(&archives, &pace).unwrap();
+        let ledger = Ledger::read(self.to.path()).unwrap();
+        let ground = Ground {
+            directory: self.to.path(),
+            kept,
+            ledger: &ledger,
+            stop,
+            progress: &|_| (),
+        };
+        let result = receive(&source, &parcels[0], &ground);
+        let mut names: Vec<String> = fs::read_dir(self.to.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        (result, names.join(" "))
+    }
+
+    fn refused(&self, change: fn(Vec<u8>) -> Vec<u8>) -> String {
+        let numbers = regex::Regex::new("[0-9a-f]{64}|[0-9]{3,}").unwrap();
+        let mut said = Vec::new();
+        for kept in [Kept::Unpacked, Kept::Packed] {
+            let (result, names) = self.fetch(kept, change);
+            assert_eq!(names, "", "nothing may be left");
+            let text = render(&result.unwrap_err());
+            let masked = numbers.replace_all(
+                &text,
+                |it: &regex::Captures| {
+                    if it[0].len() == 64 { "SHA" } else { "N" }
+                },
+            );
+            said.push(masked.replace("gfxN", "gfx942"));
+        }
+        said.dedup();
+        said.join("\n")
+    }
+}
+
+fn good() -> String {
+    Sha256::of(&archive_bytes()).to_string()
+}
+
+#[test]
+fn a_good_archive_is_unpacked_or_kept_and_recorded() {
+    let stage = Stage::new(Some(&good()));
+    let (extents, names) = stage.fetch(Kept::Unpacked, |bytes| bytes);
+    assert!(extents.unwrap()[0].files > 1);
+    assert_eq!(names, ".rocwheel-fetch.json blas_lib_gfx942");
+    let (extents, names) = stage.fetch(Kept::Packed, |bytes| bytes);
+    assert_eq!(extents.unwrap()[0].bytes, archive_bytes().len() as u64);
+    assert_eq!(
+        names,
+        ".rocwheel-fetch.json blas_lib_gfx942 blas_lib_gfx942.tar.zst"
+    );
+    assert_eq!(
+        fs::read(stage.to.path().join(NAME)).unwrap(),
+        archive_bytes()
+    );
+}
+
+#[test]
+fn an_archive_of_other_bytes_is_refused() {
+    let stage = Stage::new(Some(&Sha256::of(b"other").to_string()));
+    insta::assert_snapshot!(stage.refused(|bytes| bytes), @"
+    error: fetch `blas_lib_gfx942.tar.zst`
+      caused by: the bytes are not those that were promised: shaN SHA, not SHA
+
+    hint: fetch it again; if it is the same, its run has to upload it again
+    ");
+}
+
+#[test]
+fn a_download_that_ends_early_or_goes_on_is_refused() {
+    let stage = Stage::new(None);
+    insta::assert_snapshot!(stage.refused(|bytes| bytes[..100].to_vec()), @"
+    error: fetch `blas_lib_gfx942.tar.zst`
+      caused by: unpack `blas_lib_gfx942.tar.zst`
+      caused by: the download ended after N of N bytes
+
+    error: fetch `blas_lib_gfx942.tar.zst`
+      caused by: the download ended after N of N bytes
+    ");
+    insta::assert_snapshot!(stage.refused(|_| Vec::new()), @"
+    error: fetch `blas_lib_gfx942.tar.zst`
+      caused by: unpack `blas_lib_gfx942.tar.zst`
+      caused by: the download ended after 0 of N bytes
+
+    error: fetch `blas_lib_gfx942.tar.zst`
+      caused by: the download ended after 0 of N bytes
+    ");
+    insta::assert_snapshot!(stage.refused(|bytes| [bytes.clone(), bytes].concat()), @"
+    error: fetch `blas_lib_gfx942.tar.zst`
+      caused by: unpack `blas_lib_gfx942.tar.zst`
+      caused by: the download goes on after N bytes, where it should end
+
+    hint: download the archive again; if it is the same, its run has to build it again
+
+    error: fetch `blas_lib_gfx942.tar.zst`
+      caused by: the download goes on after N bytes, where it should end
+    ");
+}
+
+#[test]
+fn a_page_in_place_of_an_archive_is_refused() {
+    let stage = Stage::new(Some(&good()));
+    let page = |bytes: Vec<u8>| {
+        b"<html>Service Unavailable "
+            .iter()
+            .copied()
+            .cycle()
+            .take(bytes.len())
+            .collect()
+    };
+    insta::assert_snapshot!(stage.refused(page), @"
+    error: fetch `blas_lib_gfx942.tar.zst`
+      caused by: unpack `blas_lib_gfx942.tar.zst`
+      caused by: this is not zstd data
+
+    hint: download the archive again; if it is the same, its run has to build it again
+
+    error: fetch `blas_lib_gfx942.tar.zst`
+      caused by: the bytes are not those that were promised: shaN SHA, not SHA
+
+    hint: fetch it again; if it is the same, its run has to upload it again
+    ");
+}
+
+#[test]
+fn what_was_there_stays_when_its_successor_is_bad() {
+    let stage = Stage::new(None);
+    stage.fetch(Kept::Unpacked, |bytes| bytes).0.unwrap();
+    let at = stage.to.path().join("blas_lib_gfx942");
+    let before = Extent::of(&at).unwrap();
+    let (result, names) = stage.fetch(Kept::Unpacked, |bytes| bytes[..200].to_vec());
+    result.unwrap_err();
+    assert_eq!(names, ".rocwheel-fetch.json blas_lib_gfx942");
+    assert_eq!(Extent::of(&at).unwrap(), before);
+}
+
+#[test]
+fn a_stop_leaves_nothing() {
+    let stage = Stage::new(None);
+    let stop = Stop::default();
+    stop.flag()
+        .store(true, std::sync::atomic::Ordering::Relaxed);
+    let (result, names) = stage.fetch_until(Kept::Unpacked, |bytes| bytes, &stop);
+    assert!(result.unwrap_err().is::<crate::error::Interrupted>());
+    assert_eq!(names, "");
+}
+
+#[test]
+fn progress_is_told_of_every_byte() {
+    let stage = Stage::new(None);
+    let told = Arc::new(Mutex::new(0));
+    let source = StoreSource::new(Box::new(LocalStore::new(stage.from.path())), None);
+    let pace = Pace {
+        jobs: std::num::NonZeroUsize::MIN,
+        stop: Stop::default(),
+    };
+    let archives = source.inventory().unwrap().archives().to_vec();
+    let parcels = source.parcels(&archives, &pace).unwrap();
+    let ledger = Ledger::read(stage.to.path()).unwrap();
+    let ground = Ground {
+        directory: stage.to.path(),
+        kept: Kept::Unpacked,
+        ledger: &ledger,
+        stop: &pace.stop,
+        progress: &|bytes| *told.lock().unwrap() += bytes,
+    };
+    receive(&source, &parcels[0], &ground).unwrap();
+    assert_eq!(*told.lock().unwrap(), archive_bytes().len() as u64);
+}
+
+/// A parcel with members of a zip file, as `zip` writes it, streamed or not.
+mod zipped {
+    use std::io::{Seek, Write};
+
+    use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
+
+    use super::*;
+    use crate::commands::fetch::inventory::Archive;
+
+    #[derive(Debug)]
+    struct Zipped(Vec<u8>);
+
+    impl std::fmt::Display for Zipped {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a zip file")
+        }
+    }
+
+    impl Source for Zipped {
+        fn inventory(&self) -> Result<crate::commands::fetch::inventory::Inventory> {
+            Ok(crate::commands::fetch::inventory::Inventory::default())
+        }
+
+        fn parcels(&self, _: &[Archive], _: &Pace) -> Result<Vec<Parcel>> {
+            Ok(Vec::new())
+        }
+
+        fn open(&self, _: &Parcel) -> Result<Box<dyn Read + Send>> {
+            Ok(Box::new(Cursor::new(self.0.clone())))
+        }
+    }
+
+    fn write<W: Write + Seek>(mut zip: ZipWriter<W>, method: CompressionMethod) {
+        let options = SimpleFileOptions::default().compression_method(method);
+        zip.start_file("readme.txt", options).unwrap();
+        zip.write_all(b"hello").unwrap();
+        zip.start_file(NAME, options).unwrap();
+        zip.write_all(&archive_bytes()).unwrap();
+        zip.finish().unwrap();
+    }
+
+    fn parcel(bytes: &[u8]) -> Parcel {
+        let mut zip = zip::ZipArchive::new(Cursor::new(bytes)).unwrap();
+        let file = zip.by_name(NAME).unwrap();
+        let span = ZipSpan {
+            header_at: file.header_start(),
+            packed: file.compressed_size(),
+            crc32: file.crc32(),
+            deflated: if file.compression() == CompressionMethod::Stored {
+                Deflated::No
+            } else {
+                Deflated::Yes
+            },
+        };
+        Parcel {
+            id: "artifact".into(),
+            size: bytes.len() as u64,
+            sha256: vec![Sha256::of(bytes)],
+            members: vec![Member {
+                archive: Archive {
+                    name: NAME.parse().unwrap(),
+                    size: 1,
+                    sha256: None,
+                    sidecar: false,
+                },
+                packing: Packing::Zip(span),
+            }],
+        }
+    }
+
+    fn take(bytes: &[u8], parcel: &Parcel) -> Result<Vec<u8>> {
+        let to = tempfile::tempdir().unwrap();
+        let ledger = Ledger::read(to.path()).unwrap();
+        let ground = Ground {
+            directory: to.path(),
+            kept: Kept::Packed,
+            ledger: &ledger,
+            stop: &Stop::default(),
+            progress: &|_| (),
+        };
+        let received = receive(&Zipped(bytes.to_vec()), parcel, &ground);
+        assert_eq!(to.path().join(NAME).exists(), received.is_ok());
+        received.and_then(|_| Ok(fs::read(to.path().join(NAME))?))
+    }
+
+    #[test]
+    fn a_member_of_a_zip_file_is_found_unpacked_and_verified() {
+        for method in [CompressionMethod::Stored, CompressionMethod::Deflated] {
+            let mut seekable = Cursor::new(Vec::new());
+            write(ZipWriter::new(&mut seekable), method);
+            let bytes = seekable.into_inner();
+            assert_eq!(take(&bytes, &parcel(&bytes)).unwrap(), archive_bytes());
+        }
+    }
+
+    #[test]
+    fn a_directory_that_says_something_else_is_refused() {
+        let mut seekable = Cursor::new(Vec::new());
+        write(ZipWriter::new(&mut seekable), CompressionMethod::Deflated);
+        let bytes = seekable.into_inner();
+        let mut said = String::new();
+        let changes: [fn(&mut ZipSpan); 4] = [
+            |span| span.header_at += 1,
+            |span| span.crc32 ^= 1,
+            |span| span.packed = 10,
+            |span| span.header_at = 1 << 40,
+        ];
+        for change in changes {
+            let mut parcel = parcel(&bytes);
+            let Packing::Zip(span) = &mut parcel.members[0].packing else {
+                unreachable!()
+            };
+            change(span);
+            said.push_str(&render(&take(&bytes, &parcel).unwrap_err()));
+        }
+        insta::assert_snapshot!(said, @"
+        error: fetch `artifact`
+          caused by: no member of the zip file where its directory says there is one
+        error: fetch `artifact`
+          caused by: the zip file is damaged at `blas_lib_gfx942.tar.zst`
+        error: fetch `artifact`
+          caused by: incomplete deflate stream
+        error: fetch `artifact`
+          caused by: read the zip file's member
+          caused by: failed to fill whole buffer
+        ");
+    }
+}

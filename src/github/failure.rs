@@ -1,0 +1,171 @@
+//! What can go wrong with GitHub, told apart by what to do about it.
+
+use std::{error::Error as StdError, fmt, time::Duration};
+
+use crate::error::{Error, hinted};
+
+/// What kind of no an answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The token is not accepted.
+    Token,
+    /// The token, or nobody in particular, may not.
+    Denied,
+    /// There is no such thing, or it is not shown to everybody.
+    NotFound,
+    /// There was one.
+    Gone,
+    /// Too much was asked; nothing is answered for so long.
+    Limited(Duration),
+    /// No answer, or none that is of use, as often as it was asked for.
+    Unavailable,
+    /// The answer is not what the API promises.
+    Strange,
+}
+
+#[derive(Debug)]
+pub struct GitHubError {
+    pub kind: Kind,
+    /// What was asked for.
+    address: String,
+    cause: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl GitHubError {
+    pub(super) fn new(kind: Kind, address: &str) -> Self {
+        Self {
+            kind,
+            address: address.split('?').next().unwrap_or_default().to_owned(),
+            cause: None,
+        }
+    }
+
+    #[must_use]
+    pub(super) fn caused_by(mut self, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.cause = Some(cause.into());
+        self
+    }
+
+    /// What to do about it, which depends on whether a token was sent.
+    pub(super) fn advise(self, with_token: Token) -> Error {
+        let anonymous = with_token == Token::None;
+        let hint = match self.kind {
+            Kind::Token => {
+                "renew the token in `--github-token`, `GITHUB_TOKEN` or `GH_TOKEN`, or do without: public repositories need none"
+            }
+            Kind::Denied if anonymous => {
+                "pass `--github-token`, or set `GITHUB_TOKEN` or `GH_TOKEN`"
+            }
+            Kind::Denied => {
+                "the token needs `actions: read` and `contents: read` for this repository"
+            }
+            Kind::NotFound if anonymous => {
+                "look at `--repository` and `--run-id`; a private repository needs `--github-token`"
+            }
+            Kind::NotFound => {
+                "look at `--repository` and `--run-id`; of a private repository, the token may not know"
+            }
+            Kind::Gone => "what a run kept has expired: take a newer run, or `--bucket`",
+            Kind::Limited(_) if anonymous => {
+                "pass `--github-token`, or set `GITHUB_TOKEN`: with a token far more may be asked"
+            }
+            Kind::Limited(_) => "try again when the limit is lifted, or use another token",
+            Kind::Unavailable => {
+                "look at https://www.githubstatus.com and at the proxy, and try again"
+            }
+            Kind::Strange => "look at `--github-api-url`",
+        };
+        hinted(self, hint)
+    }
+}
+
+/// Whether a token goes with what is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Token {
+    Sent,
+    None,
+}
+
+impl fmt::Display for GitHubError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = &self.address;
+        match self.kind {
+            Kind::Token => write!(f, "GitHub does not accept the token: `{address}`"),
+            Kind::Denied => write!(f, "GitHub denies access: `{address}`"),
+            Kind::NotFound => write!(f, "GitHub has no such thing: `{address}`"),
+            Kind::Gone => write!(f, "GitHub does not have it any more: `{address}`"),
+            Kind::Limited(wait) => {
+                let minutes = wait.as_secs().div_ceil(60);
+                write!(
+                    f,
+                    "GitHub's rate limit is spent for {minutes} min: `{address}`"
+                )
+            }
+            Kind::Unavailable => write!(f, "GitHub does not answer now: `{address}`"),
+            Kind::Strange => write!(f, "not an answer of GitHub's API: `{address}`"),
+        }
+    }
+}
+
+impl StdError for GitHubError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        let cause = self.cause.as_ref()?;
+        Some(cause.as_ref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::render;
+
+    #[test]
+    fn every_failure_has_its_words_and_its_hint() {
+        let kinds = [
+            Kind::Token,
+            Kind::Denied,
+            Kind::NotFound,
+            Kind::Gone,
+            Kind::Limited(Duration::from_secs(61)),
+            Kind::Unavailable,
+            Kind::Strange,
+        ];
+        let mut said = String::new();
+        for token in [Token::Sent, Token::None] {
+            for kind in kinds {
+                let error = GitHubError::new(kind, "https://h/repos/a/b?token=x").advise(token);
+                said.push_str(&render(&error).replace("\n\n", "\n"));
+            }
+        }
+        insta::assert_snapshot!(said, @"
+        error: GitHub does not accept the token: `https://h/repos/a/b`
+        hint: renew the token in `--github-token`, `GITHUB_TOKEN` or `GH_TOKEN`, or do without: public repositories need none
+        error: GitHub denies access: `https://h/repos/a/b`
+        hint: the token needs `actions: read` and `contents: read` for this repository
+        error: GitHub has no such thing: `https://h/repos/a/b`
+        hint: look at `--repository` and `--run-id`; of a private repository, the token may not know
+        error: GitHub does not have it any more: `https://h/repos/a/b`
+        hint: what a run kept has expired: take a newer run, or `--bucket`
+        error: GitHub's rate limit is spent for 2 min: `https://h/repos/a/b`
+        hint: try again when the limit is lifted, or use another token
+        error: GitHub does not answer now: `https://h/repos/a/b`
+        hint: look at https://www.githubstatus.com and at the proxy, and try again
+        error: not an answer of GitHub's API: `https://h/repos/a/b`
+        hint: look at `--github-api-url`
+        error: GitHub does not accept the token: `https://h/repos/a/b`
+        hint: renew the token in `--github-token`, `GITHUB_TOKEN` or `GH_TOKEN`, or do without: public repositories need none
+        error: GitHub denies access: `https://h/repos/a/b`
+        hint: pass `--github-token`, or set `GITHUB_TOKEN` or `GH_TOKEN`
+        error: GitHub has no such thing: `https://h/repos/a/b`
+        hint: look at `--repository` and `--run-id`; a private repository needs `--github-token`
+        error: GitHub does not have it any more: `https://h/repos/a/b`
+        hint: what a run kept has expired: take a newer run, or `--bucket`
+        error: GitHub's rate limit is spent for 2 min: `https://h/repos/a/b`
+        hint: pass `--github-token`, or set `GITHUB_TOKEN`: with a token far more may be asked
+        error: GitHub does not answer now: `https://h/repos/a/b`
+        hint: look at https://www.githubstatus.com and at the proxy, and try again
+        error: not an answer of GitHub's API: `https://h/repos/a/b`
+        hint: look at `--github-api-url`
+        ");
+    }
+}

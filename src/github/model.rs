@@ -1,0 +1,146 @@
+//! What GitHub says about runs, as far as we read it. What it may leave out is optional here.
+
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use crate::{
+    error::{Context as _, Result},
+    run::{Repository, RunFacts, RunId},
+};
+
+/// A run of a workflow.
+#[derive(Clone, Debug)]
+pub struct Run {
+    pub id: RunId,
+    pub commit: String,
+    pub branch: Option<String>,
+    pub state: State,
+    pub attempt: u64,
+    /// When it was created, as GitHub writes it: by text, as by time.
+    pub created_at: String,
+    pub page: String,
+    pub facts: RunFacts,
+}
+
+/// How far a run is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It may still upload something; with GitHub's word for it.
+    Running(String),
+    /// It will upload nothing more; with its conclusion.
+    Ended(String),
+}
+
+#[derive(Deserialize)]
+struct RawRun {
+    id: u64,
+    head_sha: String,
+    head_branch: Option<String>,
+    status: Option<String>,
+    conclusion: Option<String>,
+    run_attempt: Option<u64>,
+    created_at: Option<String>,
+    html_url: Option<String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RunsPage {
+    pub(super) workflow_runs: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Commit {
+    pub(super) sha: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Pull {
+    pub(super) head: Commit,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RepositoryFacts {
+    pub(super) default_branch: String,
+}
+
+impl Run {
+    pub(super) fn read(value: &Value, repository: &Repository) -> Result<Self> {
+        let raw = RawRun::deserialize(value).context("read a run")?;
+        let status = raw.status.unwrap_or_default();
+        Ok(Self {
+            id: raw.id.to_string().parse()?,
+            commit: raw.head_sha,
+            branch: raw.head_branch,
+            state: match (status.as_str(), raw.conclusion) {
+                ("completed", conclusion) => State::Ended(conclusion.unwrap_or_default()),
+                _ => State::Running(status),
+            },
+            attempt: raw.run_attempt.unwrap_or(1),
+            created_at: raw.created_at.unwrap_or_default(),
+            page: raw.html_url.unwrap_or_default(),
+            facts: RunFacts::read(value, repository)?,
+        })
+    }
+}
+
+pub(super) fn parse<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
+    serde_json::from_str(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{error::render, run::Origin};
+
+    fn read(value: &Value) -> Result<Run> {
+        Run::read(value, &"ROCm/TheRock".parse().unwrap())
+    }
+
+    #[test]
+    fn a_run_with_nothing_but_what_it_must_have_is_read() {
+        let run = read(
+            &json!({"id": 21_440_027_240_u64, "head_sha": "abc", "head_branch": null,
+            "status": null, "conclusion": null, "head_repository": null}),
+        )
+        .unwrap();
+        assert_eq!(run.id.as_str(), "21440027240");
+        assert_eq!(run.state, State::Running(String::new()));
+        assert_eq!((run.attempt, run.facts.origin), (1, Origin::Fork));
+    }
+
+    #[test]
+    fn a_run_ends_with_its_status_and_not_with_its_conclusion() {
+        let state = |status: &str, conclusion: Value| {
+            let run = json!({"id": 1, "head_sha": "", "status": status, "conclusion": conclusion});
+            read(&run).unwrap().state
+        };
+        assert_eq!(
+            state("completed", json!("failure")),
+            State::Ended("failure".into())
+        );
+        assert_eq!(state("completed", Value::Null), State::Ended(String::new()));
+        // A second attempt is under way, and the first one's conclusion is still told.
+        assert_eq!(
+            state("in_progress", json!("failure")),
+            State::Running("in_progress".into())
+        );
+    }
+
+    #[test]
+    fn what_is_no_run_is_refused_in_words() {
+        let refused = [json!({}), json!([]), json!({"id": "1", "head_sha": ""})];
+        let said = refused
+            .map(|value| render(&read(&value).unwrap_err()))
+            .concat();
+        insta::assert_snapshot!(said, @r#"
+        error: read a run
+          caused by: missing field `id`
+        error: read a run
+          caused by: invalid length 0, expected struct RawRun with 8 elements
+        error: read a run
+          caused by: invalid type: string "1", expected u64
+        "#);
+    }
+}

@@ -1,0 +1,121 @@
+//! How often to ask again, and how long to wait before.
+
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    time::Duration,
+};
+
+/// How much waiting is bearable.
+#[derive(Clone, Debug)]
+pub struct Patience {
+    /// How often one thing is asked for.
+    pub attempts: u32,
+    /// The pause before the second attempt; later ones are longer.
+    pub pause: Duration,
+    /// The longest wait for a limit to be lifted; a longer one is an error at once.
+    pub longest: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            attempts: 5,
+            pause: Duration::from_secs(1),
+            longest: Duration::from_mins(10),
+        }
+    }
+}
+
+/// What an answer says about limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct LimitFacts {
+    pub(super) retry_after: Option<u64>,
+    pub(super) remaining: Option<u64>,
+    /// In seconds since 1970.
+    pub(super) reset: Option<u64>,
+}
+
+/// What GitHub asks for when it names no time.
+const UNNAMED: Duration = Duration::from_mins(1);
+
+impl LimitFacts {
+    /// Whether a refusal is about how much was asked, and how long it lasts.
+    pub(super) fn wait(self, status: u16, message: &str, now: u64) -> Option<Duration> {
+        let spent = self.remaining == Some(0);
+        let said = message.to_ascii_lowercase().contains("rate limit");
+        if status != 429 && !(status == 403 && (spent || said || self.retry_after.is_some())) {
+            return None;
+        }
+        if let Some(seconds) = self.retry_after {
+            return Some(Duration::from_secs(seconds));
+        }
+        // A second more, because both clocks cut theirs off.
+        let until = self.reset.filter(|_| spent);
+        let wait = until.map(|reset| Duration::from_secs(reset.saturating_sub(now) + 1));
+        Some(wait.unwrap_or(UNNAMED))
+    }
+}
+
+impl Patience {
+    /// Twice as long each time, and between half of that and all of it, so that many do not come
+    /// back at once.
+    pub(super) fn pause(&self, attempt: u32) -> Duration {
+        let doubled = self.pause.saturating_mul(1 << attempt.min(5));
+        let random = RandomState::new().hash_one(attempt) % 1024;
+        doubled / 2 + doubled / 2048 * u32::try_from(random).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_told_from_a_denial_and_says_how_long() {
+        let facts = |retry_after, remaining, reset| LimitFacts {
+            retry_after,
+            remaining,
+            reset,
+        };
+        let none = LimitFacts::default();
+        let table = [
+            (429, "", none, Some(60)),
+            (429, "", facts(Some(7), None, None), Some(7)),
+            (403, "", facts(Some(7), Some(0), Some(1100)), Some(7)),
+            (403, "", facts(None, Some(0), Some(1100)), Some(101)),
+            (403, "", facts(None, Some(0), Some(900)), Some(1)),
+            (403, "", facts(None, Some(0), None), Some(60)),
+            (
+                403,
+                "You have exceeded a secondary Rate Limit",
+                none,
+                Some(60),
+            ),
+            (
+                403,
+                "Resource not accessible by integration",
+                facts(None, Some(9), Some(1100)),
+                None,
+            ),
+            (404, "rate limit", facts(Some(1), Some(0), None), None),
+            (200, "", facts(None, Some(0), Some(1100)), None),
+        ];
+        for (status, message, facts, expected) in table {
+            let wait = facts.wait(status, message, 1000);
+            assert_eq!(
+                wait.map(|it| it.as_secs()),
+                expected,
+                "{status} {message} {facts:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn pauses_grow_and_have_a_bound() {
+        let patience = Patience::default();
+        for attempt in 0..40 {
+            let longest = patience.pause * (1 << attempt.min(5));
+            assert!((longest / 2..=longest).contains(&patience.pause(attempt)));
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Addresses of the API.
+
+use std::{fmt, str::FromStr};
+
+use crate::location::percent_encode;
+
+/// Where the API is: `https://api.github.com`, or `https://HOST/api/v3`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiUrl(Box<str>);
+
+/// Why a text is not an `ApiUrl`. It does not repeat the text, which may hold a password.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not the address of GitHub's API such as `https://api.github.com`: {0}")]
+pub struct InvalidApiUrl(&'static str);
+
+/// The file of a workflow: `multi_arch_ci.yml`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workflow(Box<str>);
+
+/// Why a text is not a `Workflow`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not the file of a workflow such as `multi_arch_ci.yml`: {0:?}")]
+pub struct InvalidWorkflow(String);
+
+impl ApiUrl {
+    pub const GITHUB: &str = "https://api.github.com";
+
+    /// The API of an installation of GitHub, by the address that its pages have.
+    pub fn of_server(server: &str) -> Result<Self, InvalidApiUrl> {
+        match server {
+            "https://github.com" => Self::GITHUB.parse(),
+            server => format!("{}/api/v3", server.trim_end_matches('/')).parse(),
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The address of a path, each segment of which is encoded, and a query, which is not.
+    pub(super) fn route(&self, segments: &[&str], query: &str) -> String {
+        let mut route = self.0.to_string();
+        for segment in segments {
+            route.push('/');
+            route.push_str(&percent_encode(segment));
+        }
+        if !query.is_empty() {
+            route.push('?');
+            route.push_str(query);
+        }
+        route
+    }
+
+    /// Whether an address that an answer gave is one of this API.
+    pub(super) fn has(&self, address: &str) -> bool {
+        let rest = address.strip_prefix(&*self.0);
+        rest.is_some_and(|rest| rest.starts_with('/'))
+    }
+}
+
+impl FromStr for ApiUrl {
+    type Err = InvalidApiUrl;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let text = text.trim_end_matches('/');
+        let rest = text.strip_prefix("https://");
+        let open = text.strip_prefix("http://");
+        let host = |rest: &str| rest.split('/').next().unwrap_or_default().to_owned();
+        let reason = match rest.or(open).map(host) {
+            None => "it begins with `https://`",
+            Some(host) if host.is_empty() || host.starts_with(':') => "it names a host",
+            Some(host) if host.contains('@') => "it names no user",
+            Some(_) if !text.chars().all(|c| c.is_ascii_graphic()) || text.contains(['?', '#']) => {
+                "it is an address without a query"
+            }
+            Some(host) if open.is_some() && !is_this_machine(&host) => {
+                "only on this machine it begins with `http://`"
+            }
+            Some(_) => return Ok(Self(text.into())),
+        };
+        Err(InvalidApiUrl(reason))
+    }
+}
+
+fn is_this_machine(host: &str) -> bool {
+    let name = host.split(':').next().unwrap_or_default();
+    matches!(name, "127.0.0.1" | "localhost")
+}
+
+impl FromStr for Workflow {
+    type Err = InvalidWorkflow;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let name = text.strip_prefix(".github/workflows/").unwrap_or(text);
+        let stem = name.strip_suffix(".yml").or(name.strip_suffix(".yaml"));
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let is_id = !name.is_empty() && name.chars().all(|c| c.is_ascii_digit());
+        let is_file = stem.is_some_and(|stem| !stem.is_empty() && stem.chars().all(fits));
+        if is_id || is_file {
+            Ok(Self(name.into()))
+        } else {
+            Err(InvalidWorkflow(text.to_owned()))
+        }
+    }
+}
+
+impl fmt::Display for ApiUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Display for Workflow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// The page that comes after this one, as the `Link` header of an answer says.
+pub(super) fn next_page(link: &str) -> Option<&str> {
+    link.split(',').find_map(|part| {
+        let (address, parameters) = part.trim().split_once(';')?;
+        let is_next = parameters.split(';').any(|it| it.trim() == "rel=\"next\"");
+        let address = address.trim().strip_prefix('<')?.strip_suffix('>')?;
+        is_next.then_some(address)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_api_is_reached_safely_or_on_this_machine() {
+        for text in [
+            "https://api.github.com",
+            "https://ghe.example.org/api/v3",
+            "http://127.0.0.1:8080",
+            "http://localhost",
+        ] {
+            assert_eq!(text.parse::<ApiUrl>().unwrap().as_str(), text);
+        }
+        let refused = [
+            "",
+            "api.github.com",
+            "http://api.github.com",
+            "https://",
+            "https://u:p@h",
+            "https://h/?x",
+            "http://127.0.0.1.example.org",
+        ];
+        let messages = refused.map(|text| text.parse::<ApiUrl>().unwrap_err().to_string());
+        insta::assert_snapshot!(messages.join("\n"), @"
+        not the address of GitHub's API such as `https://api.github.com`: it begins with `https://`
+        not the address of GitHub's API such as `https://api.github.com`: it begins with `https://`
+        not the address of GitHub's API such as `https://api.github.com`: only on this machine it begins with `http://`
+        not the address of GitHub's API such as `https://api.github.com`: it begins with `https://`
+        not the address of GitHub's API such as `https://api.github.com`: it names no user
+        not the address of GitHub's API such as `https://api.github.com`: it is an address without a query
+        not the address of GitHub's API such as `https://api.github.com`: only on this machine it begins with `http://`
+        ");
+    }
+
+    #[test]
+    fn the_api_of_a_server_is_known() {
+        let api = |server| ApiUrl::of_server(server).unwrap().to_string();
+        assert_eq!(api("https://github.com"), "https://api.github.com");
+        assert_eq!(
+            api("https://ghe.example.org"),
+            "https://ghe.example.org/api/v3"
+        );
+    }
+
+    #[test]
+    fn a_route_is_encoded_and_belongs_to_its_api() {
+        let api: ApiUrl = "https://api.github.com/".parse().unwrap();
+        let route = api.route(
+            &["repos", "a", "b", "commits", "release/2.12 +x"],
+            "per_page=1",
+        );
+        assert_eq!(
+            route,
+            "https://api.github.com/repos/a/b/commits/release%2F2.12%20%2Bx?per_page=1"
+        );
+        assert!(api.has(&route));
+        for other in [
+            "https://api.github.com.evil.org/x",
+            "https://evil.org/x",
+            "http://api.github.com/x",
+        ] {
+            assert!(!api.has(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_workflow_is_a_file_or_a_number() {
+        for (text, shown) in [
+            (".github/workflows/ci.yml", "ci.yml"),
+            ("a-b_c.yaml", "a-b_c.yaml"),
+            ("123", "123"),
+        ] {
+            assert_eq!(text.parse::<Workflow>().unwrap().to_string(), shown);
+        }
+        let refused = ["", "ci", ".yml", "a/b.yml", "../ci.yml", "ci.yml?x"];
+        let messages = refused.map(|text| text.parse::<Workflow>().unwrap_err().to_string());
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        not the file of a workflow such as `multi_arch_ci.yml`: ""
+        not the file of a workflow such as `multi_arch_ci.yml`: "ci"
+        not the file of a workflow such as `multi_arch_ci.yml`: ".yml"
+        not the file of a workflow such as `multi_arch_ci.yml`: "a/b.yml"
+        not the file of a workflow such as `multi_arch_ci.yml`: "../ci.yml"
+        not the file of a workflow such as `multi_arch_ci.yml`: "ci.yml?x"
+        "#);
+    }
+
+    #[test]
+    fn the_next_page_is_found_among_links() {
+        let link = "<https://h/r?page=1>; rel=\"prev\", <https://h/r?page=3>; rel=\"next\", <https://h/r?page=9>; rel=\"last\"";
+        assert_eq!(next_page(link), Some("https://h/r?page=3"));
+        for other in [
+            "",
+            "<https://h/r?page=1>; rel=\"first\"",
+            "https://h; rel=\"next\"",
+            "<https://h>",
+        ] {
+            assert_eq!(next_page(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The questions about runs.
+
+use std::cmp::Reverse;
+
+use serde_json::Value;
+
+use super::{
+    model::{Commit, Pull, RepositoryFacts, Run, RunsPage},
+    route::Workflow,
+    transport::GitHub,
+};
+use crate::{
+    error::{Context as _, Result},
+    location::percent_encode,
+    run::{Repository, RunId},
+};
+
+impl GitHub<'_> {
+    /// What there is to know of one run.
+    pub fn run(&self, repository: &Repository, id: &RunId) -> Result<Run> {
+        let route = self.route(repository, &["actions", "runs", id.as_str()], "");
+        let run: Value = self
+            .get(&route)
+            .with_context(|| format!("look up run `{id}` of `{repository}`"))?;
+        Run::read(&run, repository)
+    }
+
+    /// The full name of a commit, from a part of it, a branch or a tag.
+    pub fn commit(&self, repository: &Repository, name: &str) -> Result<String> {
+        let route = self.route(repository, &["commits", name], "");
+        let commit: Commit = self
+            .get(&route)
+            .with_context(|| format!("look up commit `{name}` of `{repository}`"))?;
+        Ok(commit.sha)
+    }
+
+    /// The newest commit of a pull request.
+    pub fn head_of_pull(&self, repository: &Repository, number: u64) -> Result<String> {
+        let route = self.route(repository, &["pulls", &number.to_string()], "");
+        let pull: Pull = self
+            .get(&route)
+            .with_context(|| format!("look up pull request {number} of `{repository}`"))?;
+        Ok(pull.head.sha)
+    }
+
+    pub fn default_branch(&self, repository: &Repository) -> Result<String> {
+        let route = self.route(repository, &[], "");
+        let facts: RepositoryFacts = self
+            .get(&route)
+            .with_context(|| format!("look up `{repository}`"))?;
+        Ok(facts.default_branch)
+    }
+
+    /// The runs of a workflow for a commit, given in full, newest first.
+    pub fn runs_of_commit(
+        &self,
+        repository: &Repository,
+        workflow: &Workflow,
+        commit: &str,
+    ) -> Result<Vec<Run>> {
+        let filter = format!("head_sha={}", percent_encode(commit));
+        self.runs(repository, workflow, &filter, usize::MAX)
+            .with_context(|| format!("list the runs of `{workflow}` for commit `{commit}`"))
+    }
+
+    /// The newest runs of a workflow on a branch, newest first.
+    pub fn runs_of_branch(
+        &self,
+        repository: &Repository,
+        workflow: &Workflow,
+        branch: &str,
+        most: usize,
+    ) -> Result<Vec<Run>> {
+        let filter = format!("branch={}", percent_encode(branch));
+        self.runs(repository, workflow, &filter, most)
+            .with_context(|| format!("list the runs of `{workflow}` on branch `{branch}`"))
+    }
+
+    fn runs(
+        &self,
+        repository: &Repository,
+        workflow: &Workflow,
+        filter: &str,
+        most: usize,
+    ) -> Result<Vec<Run>> {
+        let segments = ["actions", "workflows", &workflow.to_string(), "runs"];
+        let query = format!("{filter}&per_page={}", most.clamp(1, 100));
+        let mut next = Some(self.route(repository, &segments, &query));
+        let mut runs = Vec::new();
+        while let Some(route) = next.filter(|_| runs.len() < most) {
+            let (page, further): (RunsPage, _) = self.page(&route)?;
+            for run in &page.workflow_runs {
+                runs.push(Run::read(run, repository)?);
+            }
+            // A page without runs would lead on forever.
+            next = further.filter(|_| !page.workflow_runs.is_empty());
+        }
+        runs.sort_by_key(|run| {
+            Reverse((
+                run.created_at.clone(),
+                run.id.as_str().len(),
+                run.id.clone(),
+            ))
+        });
+        runs.truncate(most);
+        Ok(runs)
+    }
+
+    fn route(&self, repository: &Repository, segments: &[&str], query: &str) -> String {
+        let mut path = vec!["repos", repository.owner(), repository.name()];
+        path.extend_from_slice(segments);
+        self.api().route(&path, query)
+    }
+}

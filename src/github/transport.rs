@@ -1,0 +1,270 @@
+//! Asking GitHub: once, again where that may help, and page by page.
+
+use std::{
+    fmt,
+    future::Future,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use octocrab::Octocrab;
+use reqwest::{
+    Client,
+    header::{ACCEPT, HeaderMap, HeaderName, USER_AGENT},
+    redirect::Policy,
+};
+use serde::de::DeserializeOwned;
+use tokio::runtime::{Builder, Runtime};
+
+use super::{
+    failure::{GitHubError, Kind, Token},
+    model,
+    patience::{LimitFacts, Patience},
+    route::{ApiUrl, next_page},
+};
+use crate::error::{Context as _, Result, Secret, Stop};
+
+const CONNECT: Duration = Duration::from_secs(30);
+const SILENCE: Duration = Duration::from_mins(1);
+/// How soon a wish to stop is heard.
+const HEARING: Duration = Duration::from_millis(100);
+/// As much as a message of GitHub's is worth repeating.
+const MOST_OF_A_MESSAGE: usize = 200;
+
+/// Who is asked, in whose name.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub api: ApiUrl,
+    /// Told to this API and to nobody else.
+    pub token: Option<Secret>,
+    pub patience: Patience,
+}
+
+/// A connection to GitHub's API.
+pub struct GitHub<'a> {
+    settings: Settings,
+    crab: Octocrab,
+    runtime: Runtime,
+    stop: Stop,
+    announce: Box<dyn Fn(&str) + Send + Sync + 'a>,
+}
+
+/// An answer of any kind, in full.
+struct Answer {
+    status: u16,
+    headers: HeaderMap,
+    text: String,
+}
+
+impl<'a> GitHub<'a> {
+    /// Asks nothing yet. Waits are announced in words.
+    pub fn connect(
+        settings: Settings,
+        stop: Stop,
+        announce: impl Fn(&str) + Send + Sync + 'a,
+    ) -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let crab = {
+            // octocrab starts a task of its own, which needs to know where.
+            let _inside = runtime.enter();
+            open(&settings).context("prepare to ask GitHub")?
+        };
+        Ok(Self {
+            settings,
+            crab,
+            runtime,
+            stop,
+            announce: Box::new(announce),
+        })
+    }
+
+    pub(super) fn api(&self) -> &ApiUrl {
+        &self.settings.api
+    }
+
+    pub(super) fn get<T: DeserializeOwned>(&self, route: &str) -> Result<T> {
+        self.page(route).map(|(value, _)| value)
+    }
+
+    /// A page, and the address of the next one.
+    pub(super) fn page<T: DeserializeOwned>(&self, route: &str) -> Result<(T, Option<String>)> {
+        let answer = self.ask(route)?;
+        let value = model::parse(&answer.text)
+            .map_err(|error| self.failed(Kind::Strange, route).caused_by(error))
+            .map_err(|error| error.advise(self.token()))?;
+        let next = answer.header("link").and_then(next_page);
+        // An answer does not decide whom the token is told.
+        let next = next.filter(|next| self.settings.api.has(next));
+        Ok((value, next.map(str::to_owned)))
+    }
+
+    fn ask(&self, route: &str) -> Result<Answer> {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let (kind, said) = match self.once(route)? {
+                Ok(answer) if (200..300).contains(&answer.status) => return Ok(answer),
+                Ok(answer) => (answer.judge(), answer.message()),
+                Err(error) => (Kind::Unavailable, last_cause(&error)),
+            };
+            let patience = &self.settings.patience;
+            let wait = match kind {
+                Kind::Limited(wait) if wait <= patience.longest => wait,
+                Kind::Unavailable => patience.pause(attempt),
+                _ => return Err(self.refused(kind, route, said)),
+            };
+            if attempt >= patience.attempts {
+                return Err(self.refused(kind, route, said));
+            }
+            let why = match kind {
+                Kind::Limited(_) => "its rate limit is spent",
+                _ => "it does not answer",
+            };
+            let seconds = wait.as_secs_f32().ceil();
+            (self.announce)(&format!("asking GitHub again in {seconds} s: {why}"));
+            self.sleep(wait)?;
+        }
+    }
+
+    fn once(&self, route: &str) -> Result<Result<Answer, octocrab::Error>> {
+        let asking = async {
+            let answer = self.crab._get(route).await?;
+            let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
+            let text = self.crab.body_to_string(answer).await?;
+            Ok(Answer {
+                status,
+                headers,
+                text,
+            })
+        };
+        self.wait(asking)
+    }
+
+    fn failed(&self, kind: Kind, route: &str) -> GitHubError {
+        let path = route.strip_prefix(self.settings.api.as_str());
+        GitHubError::new(kind, path.unwrap_or(route))
+    }
+
+    fn refused(&self, kind: Kind, route: &str, said: String) -> crate::error::Error {
+        let error = self.failed(kind, route);
+        let error = if said.is_empty() {
+            error
+        } else {
+            error.caused_by(said)
+        };
+        error.advise(self.token())
+    }
+
+    fn token(&self) -> Token {
+        match self.settings.token {
+            Some(_) => Token::Sent,
+            None => Token::None,
+        }
+    }
+
+    /// Does nothing for a while, or until the user asks to stop.
+    pub fn sleep(&self, wait: Duration) -> Result<()> {
+        // Not before the runtime runs it: a timer needs one.
+        self.wait(async { tokio::time::sleep(wait).await })
+    }
+
+    /// Waits for something, or until the user asks to stop.
+    fn wait<T>(&self, something: impl Future<Output = T>) -> Result<T> {
+        self.runtime.block_on(async {
+            let mut something = Box::pin(something);
+            loop {
+                self.stop.check()?;
+                if let Ok(done) = tokio::time::timeout(HEARING, &mut something).await {
+                    return Ok(done);
+                }
+            }
+        })
+    }
+}
+
+fn open(settings: &Settings) -> Result<Octocrab> {
+    let client = Client::builder()
+        .connect_timeout(CONNECT)
+        .read_timeout(SILENCE)
+        .redirect(Policy::custom(|attempt| {
+            // A repository that was renamed is answered for where it is now, by the same server.
+            let same =
+                attempt.previous().last().map(reqwest::Url::origin) == Some(attempt.url().origin());
+            if same && attempt.previous().len() < 5 {
+                attempt.follow()
+            } else {
+                attempt.stop()
+            }
+        }))
+        .build()?;
+    let mut builder = Octocrab::builder()
+        .base_uri(settings.api.as_str())?
+        .add_header(
+            USER_AGENT,
+            format!("rocwheel/{}", env!("CARGO_PKG_VERSION")),
+        )
+        .add_header(ACCEPT, "application/vnd.github+json".to_owned())
+        .add_header(
+            HeaderName::from_static("x-github-api-version"),
+            "2022-11-28".to_owned(),
+        );
+    if let Some(token) = &settings.token {
+        builder = builder.personal_token(token.reveal());
+    }
+    Ok(builder.build_with_reqwest(client)?)
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    fn judge(&self) -> Kind {
+        let number = |name| self.header(name).and_then(|text| text.parse().ok());
+        let limits = LimitFacts {
+            retry_after: number("retry-after"),
+            remaining: number("x-ratelimit-remaining"),
+            reset: number("x-ratelimit-reset"),
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.map_or(0, |since| since.as_secs());
+        let message = self.message();
+        match (limits.wait(self.status, &message, now), self.status) {
+            (Some(wait), _) => Kind::Limited(wait),
+            (None, 401) => Kind::Token,
+            (None, 403) => Kind::Denied,
+            (None, 404) => Kind::NotFound,
+            (None, 410) => Kind::Gone,
+            (None, 408 | 500..) => Kind::Unavailable,
+            (None, _) => Kind::Strange,
+        }
+    }
+
+    /// What GitHub says in its own words, in one short line.
+    fn message(&self) -> String {
+        let value: serde_json::Value = model::parse(&self.text).unwrap_or_default();
+        let message = value.get("message").and_then(serde_json::Value::as_str);
+        let line = message
+            .unwrap_or_default()
+            .lines()
+            .next()
+            .unwrap_or_default();
+        line.chars().take(MOST_OF_A_MESSAGE).collect()
+    }
+}
+
+/// What lies at the bottom; what lies above it repeats addresses.
+fn last_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}
+
+impl fmt::Debug for GitHub<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GitHub")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
