@@ -1,5 +1,4 @@
 //! Damaged ELF files: an answer or an error, never a panic, never a file that a second look refuses.
-//!
 //! The first byte picks a sound file, and the rest says what to change in it, three bytes at a
 //! time; from 0xf0 on the rest is the file itself. `plan_rpath` checks its own result, so that what
 //! is left to ask here is whether the result is one that it takes for done.

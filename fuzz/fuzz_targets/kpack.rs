@@ -1,6 +1,7 @@
 //! Damaged bundles, archives and fat binaries: an answer or an error, never a panic, never a binary
-//! without its code that leads elsewhere than to its markers. The first byte picks a sound file, and
-//! the rest says what to change in it, three bytes at a time; from 0xf0 on it is the file itself.
+//! without its code that leads elsewhere than to its markers.
+//! The first byte picks a sound file, and the rest says what to change in it, three bytes at a
+//! time; from 0xf0 on the rest is the file itself.
 #![no_main]
 
 use std::{

@@ -7,6 +7,7 @@ pub mod filename;
 pub mod headers;
 pub mod metadata;
 pub mod name;
+pub mod reader;
 pub mod record;
 #[cfg(test)]
 pub(crate) mod sparse;
@@ -21,6 +22,7 @@ pub use filename::{SdistFilename, WheelFilename};
 pub use headers::Line;
 pub use metadata::Metadata;
 pub use name::DistName;
+pub use reader::{Fault, WheelError, WheelReader};
 pub use record::Record;
 pub use tag::Tag;
 pub use writer::{Member, Method, Mode, Timestamp, ZipWriter};

@@ -2,7 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod architecture;
+mod build;
 mod cli;
+mod docs;
 mod elf;
 mod judges;
 mod kpack;

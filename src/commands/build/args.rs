@@ -33,20 +33,39 @@ pub struct Args {
     pub dest_dir: PathBuf,
     #[command(flatten)]
     pub what: What,
-    /// Print what would be made of what, and make nothing
-    #[arg(long, env = "ROCWHEEL_PLAN")]
+    /// Make only these packages of the set: `core`, `device-gfx942`, `rocm-sdk-devel`
+    #[arg(
+        long,
+        value_name = "PACKAGE",
+        value_delimiter = ',',
+        env = "ROCWHEEL_ONLY"
+    )]
+    pub only: Vec<String>,
+    /// Print what would be made of what, and make nothing; `--format json` is for programs
+    #[arg(long, alias = "no-build-packages", env = "ROCWHEEL_PLAN")]
     pub plan: bool,
     /// Replace the packages of another set in DEST/dist
     #[arg(long, env = "ROCWHEEL_CLEAN")]
     pub clean: bool,
+    #[command(flatten)]
+    upstream: Upstream,
+}
+
+/// Flags of `build_python_packages.py` that ask for what is done anyway.
+#[derive(Clone, Debug, clap::Args)]
+struct Upstream {
+    #[arg(long, hide = true, conflicts_with = "plan")]
+    build_packages: bool,
+    #[arg(long, hide = true)]
+    no_devel_tarball_compression: bool,
 }
 
 /// What is built, and how; `pipeline` asks the same.
 #[derive(Clone, Debug, clap::Args)]
 pub struct What {
     /// The version of the packages; by default the one that the build gave itself
-    #[arg(long, value_name = "VERSION", env = "ROCWHEEL_VERSION")]
-    pub version: Option<Version>,
+    #[arg(long, value_name = "VERSION", env = "ROCWHEEL_VERSION", value_parser = version)]
+    pub version: Option<Named>,
     /// Ends the import names of the packages, so that two sets can live side by side
     #[arg(long, value_name = "SUFFIX", env = "ROCWHEEL_VERSION_SUFFIX")]
     version_suffix: Option<ImportSuffix>,
@@ -86,6 +105,10 @@ pub struct What {
         env = "ROCWHEEL_COMPRESSION"
     )]
     compression: Compression,
+    #[arg(long, hide = true, overrides_with = "no_wheel_compression")]
+    wheel_compression: bool,
+    #[arg(long, hide = true, overrides_with = "wheel_compression")]
+    no_wheel_compression: bool,
     /// What members are dated with, in seconds since 1970
     #[arg(long, value_name = "SECONDS", default_value_t = FIRST_DAY, env = "SOURCE_DATE_EPOCH")]
     source_date_epoch: u64,
@@ -123,7 +146,11 @@ impl What {
     pub fn settings(&self) -> Settings {
         Settings {
             time: self.source_date_epoch,
-            compression: self.compression,
+            compression: if self.no_wheel_compression {
+                Compression::Store
+            } else {
+                self.compression
+            },
             jobs: self.jobs.count(),
         }
     }
@@ -131,8 +158,8 @@ impl What {
     /// What is asked for, where it is not said completed by what the build says of itself.
     pub fn request(&self, tree: &ArtifactTree) -> Result<Request> {
         let manifest = tree.therock_manifest()?;
-        let version = match &self.version {
-            Some(version) => version.clone(),
+        let version = match self.version.clone().and_then(|named| named.0) {
+            Some(version) => version,
             None => version_of(&manifest)?,
         };
         let tag = self
@@ -161,6 +188,15 @@ impl What {
             },
         })
     }
+}
+
+/// A version, or none: workflows pass an empty text for none.
+#[derive(Clone, Debug)]
+pub struct Named(Option<Version>);
+
+fn version(text: &str) -> Result<Named, <Version as std::str::FromStr>::Err> {
+    let version = (!text.is_empty()).then(|| text.parse()).transpose()?;
+    Ok(Named(version))
 }
 
 fn version_of(manifest: &TherockManifest) -> Result<Version> {

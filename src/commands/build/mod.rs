@@ -1,6 +1,7 @@
 //! `build`: artifacts to the packages of a set.
 
 mod args;
+mod document;
 pub mod input;
 
 use std::{path::Path, sync::Mutex, time::Instant};
@@ -23,9 +24,12 @@ use crate::{
 pub fn run(args: &Args, world: &World) -> Result<()> {
     let unpacked = args.dest_dir.join("artifacts");
     let tree = input::read(&args.artifact_dir, &unpacked, &args.what.jobs, world)?;
-    let plan = decide(&tree, &args.what, world)?;
+    let mut plan = decide(&tree, &args.what, world)?;
+    if !args.only.is_empty() {
+        plan.keep(&args.only)?;
+    }
     if args.plan {
-        return world.console.data(&plan);
+        return world.console.answer(&document::Document(&plan));
     }
     make(
         &plan,

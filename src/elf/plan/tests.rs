@@ -1,3 +1,5 @@
+//! Plans, each way of making room seen to be taken.
+
 use super::*;
 use crate::elf::{
     PatchedReader,

@@ -6,8 +6,9 @@ use goblin::elf::{
 };
 
 use crate::elf::write::{
-    layout::{Layout, Section, allocated},
-    object::{DeviceRelocations, Plan},
+    layout::Layout,
+    plan::{DeviceRelocations, Plan},
+    shape::{Section, allocated},
 };
 
 pub(super) const DT_RELR: u64 = 36;

@@ -8,9 +8,12 @@ mod cursor;
 mod device;
 mod layout;
 mod object;
+mod plan;
 mod sections;
+mod shape;
 mod symbols;
 mod tables;
 
-pub use layout::TableAt;
-pub use object::{DeviceRelocations, Executable, HashStyle, Object, Program, Shared, SharedObject};
+pub use object::{Executable, Object, Program, Shared, SharedObject};
+pub use plan::{DeviceRelocations, HashStyle};
+pub use shape::TableAt;

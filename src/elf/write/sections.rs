@@ -18,8 +18,9 @@ use goblin::elf::{
 use crate::elf::write::{
     code::Code,
     device,
-    layout::{self, Layout, Section, Shape, allocated},
-    object::{At, DeviceRelocations, Form, HashStyle, Plan},
+    layout::{self, Layout},
+    plan::{At, DeviceRelocations, Form, HashStyle, Plan},
+    shape::{Section, Shape, allocated},
     symbols::{self, Symbol},
     tables::{self, Strings},
 };

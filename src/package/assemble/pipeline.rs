@@ -1,5 +1,4 @@
 //! Members to a wheel: compressed by all cores, written in their order by one.
-//!
 //! A task is one block of a large member, or a batch of small ones. Each worker holds one task, and
 //! the writer has at most two for each worker ahead of it, so that memory depends on the number of
 //! workers and on nothing else: about four blocks for each.
@@ -26,6 +25,7 @@ use sink::Sink;
 use tasks::Tasks;
 
 mod crew;
+mod done;
 mod output;
 mod sink;
 mod tasks;

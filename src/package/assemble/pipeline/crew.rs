@@ -13,6 +13,7 @@ use std::{
 
 use super::{
     Open, Output, Settings,
+    done::{Body, Done, Piece, Small},
     sink::Sink,
     tasks::{Block, Task, Tasks},
 };
@@ -33,32 +34,6 @@ pub(super) struct Crew<'a> {
     pub(super) settings: &'a Settings,
     pub(super) stop: &'a Stop,
     pub(super) progress: &'a (dyn Fn(u64) + Sync),
-}
-
-/// A task that is done.
-pub(super) enum Done {
-    Batch(Vec<Small>),
-    Block(Piece),
-}
-
-/// A whole member.
-pub(super) struct Small {
-    pub(super) crc: u32,
-    pub(super) sha256: Sha256,
-    pub(super) body: Body,
-}
-
-/// A block of a member; the last one brings the hash of the whole.
-pub(super) struct Piece {
-    pub(super) crc: crc32fast::Hasher,
-    pub(super) sha256: Option<Sha256>,
-    pub(super) body: Body,
-}
-
-/// Bytes as they were, or deflated when that is worth it.
-pub(super) enum Body {
-    Plain(Vec<u8>),
-    Deflated(Vec<u8>),
 }
 
 /// Where the workers take their tasks, one at a time.

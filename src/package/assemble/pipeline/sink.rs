@@ -6,7 +6,7 @@ use flate2::{Decompress, FlushDecompress};
 
 use super::{
     Contents, Open, Output, Settings, Written,
-    crew::{Body, Done, Piece, Small},
+    done::{Body, Done, Piece, Small},
     output::Hashed,
     tasks::{Block, Task},
 };

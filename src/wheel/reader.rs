@@ -1,0 +1,287 @@
+//! `WheelReader`: what a wheel holds and says about itself, and whether that is true.
+//!
+//! A wheel is input from outside: nothing in it is believed, and what is read of it is bounded.
+
+use std::{
+    collections::HashMap,
+    io::{self, Read, Seek, SeekFrom, Write as _},
+};
+
+use zip::{CompressionMethod, ZipArchive, read::ZipFileEntry, result::ZipError};
+
+use crate::{
+    digest::{Hasher, Sha256},
+    relpath::{InvalidRelPath, RelPath},
+    wheel::{
+        metadata::{InvalidMetadata, Metadata},
+        record::{InvalidRecord, Mismatch, Record},
+        writer::{Member, Mode},
+    },
+};
+
+#[cfg(test)]
+mod tests;
+
+/// A wheel whose directory was read and makes sense.
+#[derive(Debug)]
+pub struct WheelReader<R> {
+    archive: ZipArchive<R>,
+    members: Vec<Member>,
+    /// Where each member is in the archive, which has directories too.
+    places: HashMap<RelPath, usize>,
+    dist_info: RelPath,
+}
+
+/// Why a file is not a wheel, or a member not what it must be.
+#[derive(Debug, thiserror::Error)]
+pub enum WheelError {
+    #[error("not a zip archive that can be trusted")]
+    Archive(#[from] ZipError),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("an archive that does not begin with the first byte of the file")]
+    Before,
+    #[error("an archive that does not end with the last byte of the file")]
+    Behind,
+    #[error("two members of one name")]
+    Twice,
+    #[error("a member that must not be extracted")]
+    Name(#[from] InvalidRelPath),
+    #[error("a member that an installer cannot read: `{path}` is {what}")]
+    Unsupported { path: RelPath, what: &'static str },
+    #[error("a wheel has one `.dist-info` directory: found {}", list(.0))]
+    DistInfo(Vec<String>),
+    #[error("no `{0}` in the wheel")]
+    Missing(RelPath),
+    #[error("`{path}` has more than {limit} bytes")]
+    TooLong { path: RelPath, limit: u64 },
+    #[error(transparent)]
+    Metadata(#[from] InvalidMetadata),
+    #[error(transparent)]
+    Record(#[from] InvalidRecord),
+}
+
+/// Where a wheel is not what its RECORD says.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    #[error("`{0}` is in RECORD, but not in the wheel")]
+    Missing(RelPath),
+    #[error("`{0}` is in the wheel, but not in RECORD")]
+    Unlisted(RelPath),
+    #[error(transparent)]
+    Mismatch(#[from] Mismatch),
+    #[error("`{path}` cannot be read to its end")]
+    Unreadable {
+        path: RelPath,
+        #[source]
+        reason: io::Error,
+    },
+}
+
+/// More than any text of a wheel needs: RECORD has some 100 bytes for each file.
+const TEXT: u64 = 64 << 20;
+
+impl<R: Read + Seek> WheelReader<R> {
+    /// Reads the directory of the archive.
+    pub fn new(mut reader: R) -> Result<Self, WheelError> {
+        check_end(&mut reader)?;
+        let mut archive = ZipArchive::new(reader)?;
+        if archive.offset() != 0 {
+            return Err(WheelError::Before);
+        }
+        if archive.has_duplicate_names() {
+            return Err(WheelError::Twice);
+        }
+        archive.validate_header_consistency()?;
+        let mut members = Vec::new();
+        let mut places = HashMap::new();
+        for index in 0..archive.len() {
+            let entry = archive.by_index_data(index)?;
+            if entry.is_dir() {
+                continue;
+            }
+            let member = member(&entry)?;
+            // Names that differ in their encoding only are one name here.
+            if places.insert(member.path.clone(), index).is_some() {
+                return Err(WheelError::Twice);
+            }
+            members.push(member);
+        }
+        Ok(Self {
+            dist_info: dist_info(&members)?,
+            archive,
+            members,
+            places,
+        })
+    }
+
+    /// The files, in the order of the archive.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// The directory that holds what the wheel says about itself.
+    pub fn dist_info(&self) -> &RelPath {
+        &self.dist_info
+    }
+
+    /// The bytes of a member, if there are no more than `limit`.
+    pub fn read(&mut self, path: &RelPath, limit: u64) -> Result<Vec<u8>, WheelError> {
+        let mut bytes = Vec::new();
+        // What the directory says of the length is not believed.
+        self.open(path)?
+            .take(limit.saturating_add(1))
+            .read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > limit {
+            return Err(WheelError::TooLong {
+                path: path.clone(),
+                limit,
+            });
+        }
+        Ok(bytes)
+    }
+
+    /// The bytes of a file in the `.dist-info` directory.
+    pub fn read_dist_info(&mut self, name: &str) -> Result<Vec<u8>, WheelError> {
+        let path = self.own(name)?;
+        self.read(&path, TEXT)
+    }
+
+    /// The bytes of METADATA, as an index offers them beside the wheel.
+    pub fn metadata_bytes(&mut self) -> Result<Vec<u8>, WheelError> {
+        self.read_dist_info("METADATA")
+    }
+
+    pub fn metadata(&mut self) -> Result<Metadata, WheelError> {
+        Ok(Metadata::parse(&self.metadata_bytes()?)?)
+    }
+
+    pub fn record(&mut self) -> Result<Record, WheelError> {
+        Ok(Record::parse(&self.read_dist_info("RECORD")?)?)
+    }
+
+    /// The hash of a member, and its length. It stops after one byte more than it should have.
+    pub fn digest(&mut self, member: &Member) -> Result<(Sha256, u64), WheelError> {
+        let mut source = self.open(&member.path)?.take(member.len.saturating_add(1));
+        let mut hasher = Hasher::default();
+        io::copy(&mut source, &mut hasher)?;
+        hasher.flush()?;
+        Ok(hasher.finish())
+    }
+
+    /// Compares every member with RECORD. All that is wrong is found, not only the first.
+    pub fn verify(&mut self) -> Result<Vec<Fault>, WheelError> {
+        let record = self.record()?;
+        let own = self.own("RECORD")?;
+        let mut faults = Vec::new();
+        let mut rows: HashMap<&RelPath, _> =
+            record.rows().iter().map(|row| (&row.path, row)).collect();
+        for member in self.members.clone() {
+            let Some(row) = rows.remove(&member.path) else {
+                faults.extend(
+                    (!is_signature(&member.path, &own)).then_some(Fault::Unlisted(member.path)),
+                );
+                continue;
+            };
+            if member.path == own {
+                continue;
+            }
+            match self.digest(&member) {
+                Ok((digest, len)) => faults.extend(row.verify(digest, len).err().map(Fault::from)),
+                Err(WheelError::Io(reason)) => faults.push(Fault::Unreadable {
+                    path: member.path,
+                    reason,
+                }),
+                Err(error) => return Err(error),
+            }
+        }
+        let missing = record
+            .rows()
+            .iter()
+            .filter(|row| rows.contains_key(&row.path));
+        faults.extend(missing.map(|row| Fault::Missing(row.path.clone())));
+        Ok(faults)
+    }
+
+    fn open(&mut self, path: &RelPath) -> Result<impl Read, WheelError> {
+        let index = self
+            .places
+            .get(path)
+            .ok_or_else(|| WheelError::Missing(path.clone()))?;
+        Ok(self.archive.by_index(*index)?)
+    }
+
+    fn own(&self, name: &str) -> Result<RelPath, WheelError> {
+        Ok(self.dist_info.join(&name.parse()?))
+    }
+}
+
+/// An archive ends with its end record, which then has no comment; installers look for it in
+/// different ways, and might find different ones.
+fn check_end(reader: &mut (impl Read + Seek)) -> Result<(), WheelError> {
+    let mut end = [0; 22];
+    let found = reader
+        .seek(SeekFrom::End(-22))
+        .and_then(|_| reader.read_exact(&mut end));
+    // Too short to be an archive: whoever reads it has the words for it.
+    if found.is_ok() && !(end.starts_with(b"PK\x05\x06") && end.ends_with(&[0, 0])) {
+        return Err(WheelError::Behind);
+    }
+    Ok(())
+}
+
+fn member(entry: &ZipFileEntry) -> Result<Member, WheelError> {
+    let path: RelPath = entry.name()?.parse()?;
+    let what = if entry.encrypted() {
+        "encrypted"
+    } else if entry.is_symlink() {
+        "a link"
+    } else if !matches!(
+        entry.compression(),
+        CompressionMethod::Stored | CompressionMethod::Deflated
+    ) {
+        "neither stored nor deflated"
+    } else {
+        let executable = entry.unix_mode().is_some_and(|mode| mode & 0o111 != 0);
+        return Ok(Member {
+            path,
+            mode: if executable {
+                Mode::Executable
+            } else {
+                Mode::Regular
+            },
+            len: entry.size(),
+        });
+    };
+    Err(WheelError::Unsupported { path, what })
+}
+
+fn dist_info(members: &[Member]) -> Result<RelPath, WheelError> {
+    let mut found: Vec<RelPath> = members
+        .iter()
+        .filter_map(|member| member.path.ancestors().next())
+        .filter(|top| matches!(top.as_str().rsplit_once('.'), Some((_, "dist-info"))))
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    match found.pop() {
+        Some(one) if found.is_empty() => Ok(one),
+        last => Err(WheelError::DistInfo(
+            found.iter().chain(&last).map(RelPath::to_string).collect(),
+        )),
+    }
+}
+
+fn list(names: &[String]) -> String {
+    if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join(", ")
+    }
+}
+
+/// Signatures of RECORD cannot be in it.
+fn is_signature(path: &RelPath, record: &RelPath) -> bool {
+    let rest = path.as_str().strip_prefix(record.as_str());
+    matches!(rest, Some(".jws" | ".p7s"))
+}

@@ -1,0 +1,191 @@
+//! `build` as a process: the same bytes everywhere, the whole set or nothing.
+
+use std::{
+    collections::BTreeMap,
+    os::unix::process::ExitStatusExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use rocwheel::artifact::sample;
+
+use crate::judges::tool;
+
+/// The sample as archives, below a directory of this test's own.
+fn place(name: &str) -> PathBuf {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("build")
+        .join(name);
+    if place.exists() {
+        fs_err::remove_dir_all(&place).unwrap();
+    }
+    fs_err::create_dir_all(place.join("in")).unwrap();
+    for archive in sample::archives() {
+        let file = place.join("in").join(archive.file_name());
+        fs_err::write(file, archive.bytes().unwrap()).unwrap();
+    }
+    place
+}
+
+fn build(place: &Path, dest: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
+    command
+        .args(["--quiet", "build", "--artifact-dir"])
+        .arg(place.join("in"))
+        .arg("--dest-dir")
+        .arg(place.join(dest));
+    command
+}
+
+fn succeed(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}\n{stderr}");
+    output
+}
+
+fn refusal(command: &mut Command, code: i32) -> String {
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{stderr}");
+    stderr
+}
+
+fn files(dist: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs_err::read_dir(dist).unwrap().map(Result::unwrap);
+    entries
+        .map(|entry| {
+            let name = entry.file_name().into_string().unwrap();
+            (name, fs_err::read(entry.path()).unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn the_bytes_are_the_same_for_any_machine() {
+    let place = place("same");
+    succeed(build(&place, "a").args(["--jobs", "1"]));
+    // Directories, made in another order, where the first build had archives.
+    let artifacts = place.join("a/artifacts");
+    let mut names: Vec<_> = fs_err::read_dir(&artifacts)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    names.sort();
+    let again = place.join("again");
+    fs_err::create_dir(&again).unwrap();
+    for name in names.iter().rev() {
+        fs_err::rename(artifacts.join(name), again.join(name)).unwrap();
+    }
+    fs_err::rename(place.join("in"), place.join("archives")).unwrap();
+    fs_err::rename(&again, place.join("in")).unwrap();
+    for (dest, umask) in [("b", "000"), ("c", "077")] {
+        let inner = build(&place, dest);
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", "umask $0; exec \"$@\"", umask])
+            .arg(inner.get_program())
+            .args(inner.get_args())
+            .args(["--jobs", "4"])
+            .current_dir("/")
+            .env("TZ", "Asia/Kathmandu")
+            .env("LANG", "C");
+        succeed(&mut shell);
+        assert!(
+            files(&place.join("a/dist")) == files(&place.join(dest).join("dist")),
+            "{umask}"
+        );
+    }
+}
+
+#[test]
+fn a_part_is_byte_for_byte_that_part_of_the_whole() {
+    let place = place("part");
+    succeed(&mut build(&place, "whole"));
+    succeed(build(&place, "part").args(["--only", "device,rocm-sdk-devel"]));
+    let whole = files(&place.join("whole/dist"));
+    let part = files(&place.join("part/dist"));
+    assert_eq!(part.len(), 3);
+    assert!(part.iter().all(|(name, bytes)| whole[name] == *bytes));
+}
+
+#[test]
+fn another_set_is_replaced_only_when_asked() {
+    let place = place("stale");
+    succeed(&mut build(&place, "out"));
+    let before = files(&place.join("out/dist"));
+    let said = refusal(build(&place, "out").args(["--version", "2.0"]), 2);
+    assert!(
+        said.contains("are not of this set") && said.contains("--clean"),
+        "{said}"
+    );
+    assert!(before == files(&place.join("out/dist")));
+    succeed(build(&place, "out").args(["--version", "2.0", "--clean"]));
+    let after = files(&place.join("out/dist"));
+    assert!(after.keys().all(|name| name.contains("2.0")));
+}
+
+#[test]
+fn nothing_is_left_when_a_file_cannot_grow() {
+    let place = place("full");
+    let inner = build(&place, "out");
+    succeed(&mut build(&place, "unpacked"));
+    fs_err::remove_dir_all(place.join("in")).unwrap();
+    fs_err::rename(place.join("unpacked/artifacts"), place.join("in")).unwrap();
+    let mut limited = Command::new("sh");
+    limited
+        .args(["-c", "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\""])
+        .arg(inner.get_program())
+        .args(inner.get_args());
+    let output = limited.output().unwrap();
+    assert_eq!(output.status.signal(), None);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!place.join("out/dist").exists() && !place.join("out/dist.part").exists());
+}
+
+#[test]
+fn input_that_cannot_become_a_set_is_refused_before_anything_is_made() {
+    let place = place("wrong");
+    let list = |flag, value| refusal(build(&place, "out").args([flag, value]), 2);
+    let said = list("--linux-amdgpu-families", "gfx942,gfx950");
+    assert!(said.contains("no device code for `gfx950`"), "{said}");
+    let said = list("--only", "gpu");
+    assert!(said.contains("no package `gpu`"), "{said}");
+    fs_err::remove_file(place.join("in/base_lib_generic.tar.zst")).unwrap();
+    fs_err::remove_dir_all(place.join("out")).unwrap();
+    let said = refusal(&mut build(&place, "out"), 2);
+    assert!(said.contains("therock_manifest.json"), "{said}");
+    assert!(!place.join("out/dist").exists());
+}
+
+#[test]
+fn judges_agree_with_every_wheel() {
+    let place = place("judged");
+    succeed(&mut build(&place, "out"));
+    let script = "
+import base64, csv, email, hashlib, io, sys, zipfile
+from packaging.metadata import Metadata
+from packaging.utils import parse_wheel_filename
+for path in sys.argv[1:]:
+    name, version, _, _ = parse_wheel_filename(path.rsplit('/', 1)[1])
+    wheel = zipfile.ZipFile(path)
+    assert wheel.testzip() is None, path
+    [record] = [n for n in wheel.namelist() if n.endswith('.dist-info/RECORD')]
+    rows = list(csv.reader(io.StringIO(wheel.read(record).decode())))
+    assert [row[0] for row in rows] == wheel.namelist(), path
+    for member, digest, size in rows[:-1]:
+        data = wheel.read(member)
+        sha = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()
+        assert (digest, size) == ('sha256=' + sha, str(len(data))), member
+    said = Metadata.from_email(wheel.read(record.replace('RECORD', 'METADATA')))
+    assert said.version == version and said.requires_python and said.summary, path
+";
+    let dist = place.join("out/dist");
+    let wheels = files(&dist).into_keys().filter(|name| name.contains("py3"));
+    let wheels = wheels.map(|name| dist.join(name));
+    succeed(
+        Command::new(tool("python"))
+            .args(["-c", script])
+            .args(wheels),
+    );
+}

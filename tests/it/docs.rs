@@ -1,0 +1,104 @@
+//! The examples of the pages: every command runs, and every link leads to a file.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use rocwheel::artifact::sample;
+
+/// What a command of the pages may find where it runs: `artifacts`, as `fetch` would leave them.
+fn scratch() -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    let artifacts = place.path().join("artifacts");
+    fs_err::create_dir(&artifacts).unwrap();
+    for archive in sample::archives() {
+        fs_err::write(
+            artifacts.join(archive.file_name()),
+            archive.bytes().unwrap(),
+        )
+        .unwrap();
+    }
+    place
+}
+
+#[test]
+fn every_command_of_the_readme_runs() {
+    let place = scratch();
+    let commands = commands(&root().join("README.md"));
+    assert!(commands.len() > 5, "{commands:?}");
+    for command in commands {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let arguments = match words.as_slice() {
+            ["rocwheel", arguments @ ..] | ["cargo", "run", "--release", "--", arguments @ ..] => {
+                arguments
+            }
+            // This is what is running.
+            ["cargo", "test"] => continue,
+            _ => panic!("an example that no test knows how to run: {command}"),
+        };
+        let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+            .args(arguments)
+            .current_dir(place.path())
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            .env_remove("GITHUB_ACTIONS")
+            .env_remove("GITHUB_STEP_SUMMARY")
+            .env_remove("GITHUB_OUTPUT")
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{command}\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert!(!output.stdout.is_empty(), "{command}: says nothing");
+    }
+}
+
+#[test]
+fn every_link_of_the_pages_leads_to_a_file() {
+    let mut broken = Vec::new();
+    for page in pages() {
+        let text = fs_err::read_to_string(&page).unwrap();
+        for link in text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next())
+        {
+            let file = link.split('#').next().unwrap_or_default();
+            if file.is_empty() || file.contains("://") {
+                continue;
+            }
+            if !page.parent().unwrap().join(file).exists() {
+                broken.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+/// The lines after `$ ` in the console examples of a page.
+fn commands(page: &Path) -> Vec<String> {
+    let text = fs_err::read_to_string(page).unwrap();
+    let examples = text
+        .split("```console\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next());
+    examples
+        .flat_map(str::lines)
+        .filter_map(|line| line.strip_prefix("$ ").map(str::to_owned))
+        .collect()
+}
+
+fn pages() -> Vec<PathBuf> {
+    let docs = fs_err::read_dir(root().join("docs")).unwrap();
+    let docs = docs.map(|entry| entry.unwrap().path());
+    let pages = docs.filter(|path| path.extension().is_some_and(|end| end == "md"));
+    pages
+        .chain(["README.md", "CHANGELOG.md"].map(|page| root().join(page)))
+        .collect()
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
