@@ -88,7 +88,7 @@ impl Fake {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let fake = serving.clone();
-                thread::spawn(move || fake.serve(stream));
+                thread::spawn(move || fake.serve(&stream));
             }
         });
         fake
@@ -116,12 +116,12 @@ impl Fake {
         self.asked().into_iter().map(|asked| asked.path).collect()
     }
 
-    fn serve(&self, stream: TcpStream) -> Option<()> {
+    fn serve(&self, stream: &TcpStream) -> Option<()> {
         let mut reader = BufReader::new(stream.try_clone().ok()?);
         loop {
             let asked = read(&mut reader)?;
             let reply = self.reply(asked);
-            write(&stream, &reply)?;
+            write(stream, &reply)?;
         }
     }
 
@@ -174,7 +174,7 @@ fn write(mut stream: &TcpStream, reply: &Reply) -> Option<()> {
         reply.body.len()
     );
     for (name, value) in &reply.headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
+        head.extend([name, ": ", value, "\r\n"]);
     }
     stream.write_all(format!("{head}\r\n").as_bytes()).ok()?;
     let sent = reply.cut.unwrap_or(reply.body.len());
