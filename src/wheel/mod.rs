@@ -9,6 +9,7 @@ pub mod metadata;
 pub mod name;
 pub mod reader;
 pub mod record;
+pub mod sdist;
 #[cfg(test)]
 pub(crate) mod sparse;
 #[cfg(test)]
@@ -24,5 +25,6 @@ pub use metadata::Metadata;
 pub use name::DistName;
 pub use reader::{Fault, WheelError, WheelReader};
 pub use record::Record;
+pub use sdist::{SdistContents, SdistError, read_sdist, write_sdist};
 pub use tag::Tag;
 pub use writer::{Member, Method, Mode, Timestamp, ZipWriter};

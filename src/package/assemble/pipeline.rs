@@ -1,7 +1,7 @@
 //! Members to a wheel: compressed by all cores, written in their order by one.
 //! A task is one block of a large member, or a batch of small ones. Each worker holds one task, and
 //! the writer has at most two for each worker ahead of it, so that memory depends on the number of
-//! workers and on nothing else: about four blocks for each.
+//! workers and on nothing else: about five blocks for each.
 
 use std::{
     collections::HashSet,
@@ -53,7 +53,7 @@ pub struct Settings {
     pub block: NonZeroUsize,
 }
 
-/// Blocks of this size lose 0.2 % of what one stream would save; see docs/performance.md.
+/// Blocks of this size lose 0.3 % against one stream; see docs/performance.md.
 pub const BLOCK: NonZeroUsize = NonZeroUsize::new(2 << 20).expect("not zero");
 
 /// A finished wheel.

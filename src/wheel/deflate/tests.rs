@@ -94,6 +94,30 @@ fn what_does_not_shrink_is_left_alone() {
 }
 
 #[test]
+fn a_large_member_is_judged_by_its_samples() {
+    let mut deflater = Deflater::new(Level::default());
+    let mut bytes = prose(2 * STRIDE, 1);
+    assert_ne!(deflater.member(&bytes), Packed::Plain);
+    for stride in bytes.chunks_mut(STRIDE) {
+        stride[STRIDE / 2 - SAMPLE..][..2 * SAMPLE].copy_from_slice(&noise(2 * SAMPLE, 2));
+    }
+    assert_eq!(deflater.member(&bytes), Packed::Plain);
+    // One sample less, and there is none.
+    assert_ne!(deflater.member(&bytes[..STRIDE - 1]), Packed::Plain);
+}
+
+#[test]
+fn a_saving_of_less_than_3_percent_is_not_worth_it() {
+    let mut deflater = Deflater::new(Level::default());
+    for (zeros, worth) in [(2_000, false), (5_000, true)] {
+        let bytes = [noise(100_000 - zeros, 3), vec![0; zeros]].concat();
+        assert_eq!(deflater.member(&bytes) != Packed::Plain, worth, "{zeros}");
+        let block = deflater.block(&bytes, Place::Last);
+        assert_eq!(block != Packed::Plain, worth, "{zeros}");
+    }
+}
+
+#[test]
 fn a_block_is_never_longer_than_it_was() {
     let mut deflater = Deflater::new(Level::default());
     for len in 0..600 {

@@ -132,10 +132,7 @@ impl Crew<'_> {
     }
 
     fn read(&self, block: &Block, mut line: MutexGuard<Line>) -> Result<Job> {
-        let bytes = self.read_block(block, &mut line.source).inspect_err(|_| {
-            // What follows can only be wrong.
-            line.tasks.end();
-        })?;
+        let bytes = self.read_block(block, &mut line.source)?;
         // The lock for the hash is taken before that of the line is given back, so that blocks
         // are hashed in their order while the next one is read.
         let hash = Arc::clone(&line.source.hash);
