@@ -17,6 +17,7 @@ mod versions;
 mod view;
 pub mod write;
 
+pub use check::faults;
 pub use edit::{EditPlan, Strategy, Untouchable, Warning};
 pub use error::ElfError;
 pub use facts::{Facts, Kind, Machine, read};

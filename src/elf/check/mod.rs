@@ -17,6 +17,16 @@ pub(super) fn loadable(source: &(impl ReadAt + ?Sized)) -> Result<(), ElfError> 
     }
 }
 
+/// What is wrong with a file that a loader is meant to take: nothing, if it is sound.
+///
+/// For 64-bit little-endian files only; it says what a loader or a kernel refuses, not what is unusual.
+pub fn faults(source: &(impl ReadAt + ?Sized)) -> Result<Vec<String>, ElfError> {
+    let raw = Raw::read(source)?;
+    let mut broken = rules::loading(&raw);
+    broken.extend(rules::headers(&raw));
+    Ok(broken)
+}
+
 /// An error unless the change keeps everything that a loader and the usual tools rely on, and the
 /// run path is `goal` afterwards.
 pub(super) fn accept<R: ReadAt + ?Sized>(
