@@ -5,6 +5,7 @@
 
 pub mod args;
 pub mod build;
+pub mod check;
 pub mod completions;
 pub mod index;
 pub mod man;
@@ -55,6 +56,7 @@ struct Cli {
 enum Command {
     Pipeline(pipeline::Args),
     Build(build::Args),
+    Check(check::Args),
     Index(index::Args),
     Upload(upload::Args),
     Summary(summary::Args),
@@ -69,6 +71,7 @@ impl Command {
         match self {
             Self::Pipeline(args) => pipeline::run(args, world),
             Self::Build(args) => build::run(args, world),
+            Self::Check(args) => check::run(args, world),
             Self::Index(args) => index::run(args, world),
             Self::Upload(args) => upload::run(args, world),
             Self::Summary(args) => summary::run(args, world),

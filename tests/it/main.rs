@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod architecture;
+mod check;
 mod cli;
 mod elf;
 mod judges;
