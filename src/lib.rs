@@ -31,7 +31,8 @@ pub mod run;
 // What we ship: `packages.toml` is the policy, the rest is how.
 pub mod package;
 
-// Pages about a package set.
+// Pages about a package set; findings about one.
+pub mod audit;
 pub mod index;
 
 // The world outside.

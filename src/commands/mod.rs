@@ -5,6 +5,7 @@
 
 pub mod args;
 pub mod build;
+pub mod check;
 pub mod completions;
 pub mod fetch;
 pub mod index;
@@ -59,6 +60,7 @@ enum Command {
     Pipeline(pipeline::Args),
     Build(build::Args),
     Fetch(Box<fetch::Args>),
+    Check(check::Args),
     Index(index::Args),
     Upload(upload::Args),
     Summary(summary::Args),
@@ -76,6 +78,7 @@ impl Command {
             Self::Pipeline(args) => pipeline::run(args, world),
             Self::Build(args) => build::run(args, world),
             Self::Fetch(args) => fetch::run(args, world),
+            Self::Check(args) => check::run(args, world),
             Self::Index(args) => index::run(args, world),
             Self::Upload(args) => upload::run(args, world),
             Self::Summary(args) => summary::run(args, world),

@@ -65,6 +65,7 @@ fn help_is_data() {
       pipeline  Take a set of artifacts to packages that pip and uv install
       build     Make the packages of a set from the artifacts of a run
       fetch     Fetch the artifacts of a run
+      check     Find what is wrong with a package set
       index     Write the index of a directory of packages
       upload    Publish a package set and its index where its run keeps them
       summary   Say what was built and how to install it

@@ -3,6 +3,7 @@
 
 mod architecture;
 mod build;
+mod check;
 mod cli;
 mod docs;
 mod elf;

@@ -133,7 +133,7 @@ fn shared_pages(raw: &Raw) -> Vec<String> {
     broken
 }
 
-fn headers(raw: &Raw) -> Vec<String> {
+pub(super) fn headers(raw: &Raw) -> Vec<String> {
     let mut broken = Vec::new();
     let range = raw.table_range();
     let load = raw.loads().find(|load| load.covers(&range));

@@ -1,0 +1,193 @@
+//! What is known of a package set after reading it once: all that the rules look at.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    archive::TarEntry,
+    digest::Sha256,
+    elf,
+    target::Target,
+    wheel::{Metadata, SdistFilename, WheelFilename},
+};
+
+/// The packages of a directory, each by its file name.
+#[derive(Debug, Default)]
+pub struct SetFacts {
+    pub wheels: Vec<WheelFile>,
+    pub sdists: Vec<SdistFile>,
+}
+
+#[derive(Debug)]
+pub struct WheelFile {
+    /// The name of the file.
+    pub file: String,
+    pub name: Result<WheelFilename, String>,
+    /// What is wrong with the archive as such.
+    pub faults: Vec<ArchiveFault>,
+    pub members: Vec<Member>,
+    pub devel: Option<DevelTree>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum ArchiveFault {
+    /// Nothing could be read.
+    Unreadable(String),
+    /// So many bytes stand before the archive or behind its end.
+    Around(u64),
+    /// The lists of members contradict each other.
+    Inconsistent(String),
+}
+
+#[derive(Debug)]
+pub struct Member {
+    pub path: String,
+    pub kind: MemberKind,
+    /// The permission bits, with setuid, setgid and sticky.
+    pub mode: u32,
+    pub content: Result<Content, String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberKind {
+    File,
+    Directory,
+    Symlink,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Content {
+    pub len: u64,
+    pub sha256: Sha256,
+    /// The bytes, of a file that rules read.
+    pub kept: Option<Vec<u8>>,
+    pub elf: Option<Elf>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Elf {
+    Read(Box<ElfFile>),
+    /// It begins like one, and cannot be understood.
+    Damaged(String),
+    /// It has more bytes than are held in memory.
+    TooLarge,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct ElfFile {
+    pub facts: elf::Facts,
+    /// What a loader refuses.
+    pub faults: Vec<String>,
+    /// What a launcher runs, seen from its own directory.
+    pub launches: Option<String>,
+}
+
+/// `_devel.tar`, which becomes a directory beside the other packages.
+#[derive(Debug)]
+pub struct DevelTree {
+    /// The path of the archive in its wheel.
+    pub member: String,
+    pub entries: Vec<DevelEntry>,
+    /// Why it could not be read to its end.
+    pub fault: Option<String>,
+}
+
+#[derive(Debug)]
+pub struct DevelEntry {
+    pub entry: TarEntry,
+    pub elf: Option<Elf>,
+}
+
+#[derive(Debug)]
+pub struct SdistFile {
+    pub file: String,
+    pub name: Result<SdistFilename, String>,
+    pub metadata: Result<Metadata, String>,
+    /// Whether the PKG-INFO in `*.egg-info`, if any, is the same.
+    pub copies_agree: bool,
+}
+
+impl WheelFile {
+    /// A member whose bytes were kept.
+    pub fn text(&self, path: &str) -> Option<&[u8]> {
+        let member = self.members.iter().find(|member| member.path == path)?;
+        member.content.as_ref().ok()?.kept.as_deref()
+    }
+
+    /// The members of the `.dist-info` directory, by file name.
+    pub fn dist_info(&self, name: &str) -> Option<(&str, &[u8])> {
+        let member = self.members.iter().find(|member| {
+            member
+                .path
+                .split_once('/')
+                .is_some_and(|(top, rest)| rest == name && top.ends_with(".dist-info"))
+        })?;
+        let bytes = member.content.as_ref().ok()?.kept.as_deref()?;
+        Some((&member.path, bytes))
+    }
+
+    pub fn metadata(&self) -> Option<Metadata> {
+        Metadata::parse(self.dist_info("METADATA")?.1).ok()
+    }
+
+    /// The target of a device wheel, as its name says it.
+    pub fn device_target(&self) -> Option<Result<Target, String>> {
+        let name = self.name.as_ref().ok()?.name().normalized().to_owned();
+        let target = name.strip_prefix(DEVICE)?;
+        Some(target.parse().map_err(|_| target.to_owned()))
+    }
+}
+
+/// How the name of a device package begins; its target follows.
+pub const DEVICE: &str = "rocm-sdk-device-";
+
+impl SetFacts {
+    /// The device wheels of targets that are targets.
+    pub fn device_wheels(&self) -> BTreeMap<Target, &WheelFile> {
+        let device = |wheel| -> Option<(Target, &WheelFile)> {
+            let wheel: &WheelFile = wheel;
+            Some((wheel.device_target()?.ok()?, wheel))
+        };
+        self.wheels.iter().filter_map(device).collect()
+    }
+
+    /// The package that selects the others.
+    pub fn selector(&self) -> Option<&SdistFile> {
+        self.sdists.iter().find(|sdist| {
+            let name = sdist.name.as_ref().map(|name| name.name().normalized());
+            name == Ok("rocm")
+        })
+    }
+
+    /// How many packages there are.
+    pub fn len(&self) -> usize {
+        self.wheels.len().saturating_add(self.sdists.len())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What each package that can be read says about itself.
+    pub fn metadata(&self) -> impl Iterator<Item = (&str, Metadata)> {
+        let wheels = self.wheels.iter();
+        let wheels = wheels.filter_map(|wheel| Some((&*wheel.file, wheel.metadata()?)));
+        let sdists = self.sdists.iter();
+        wheels.chain(
+            sdists.filter_map(|sdist| Some((&*sdist.file, sdist.metadata.as_ref().ok()?.clone()))),
+        )
+    }
+
+    /// Where the wheels are for, as `sys_platform` calls it.
+    pub fn platforms(&self) -> Vec<&'static str> {
+        let is_for = |mark: &str| {
+            let mut names = self
+                .wheels
+                .iter()
+                .filter_map(|wheel| wheel.name.as_ref().ok());
+            names.any(|name| name.tag().platform().contains(mark))
+        };
+        let known = [("linux", "linux"), ("win", "win32")];
+        let found = known.into_iter().filter(|(mark, _)| is_for(mark));
+        found.map(|(_, platform)| platform).collect()
+    }
+}

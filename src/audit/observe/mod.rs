@@ -1,0 +1,17 @@
+//! Reads packages once, from their bytes to facts. A package that cannot be read is a fact too.
+
+mod content;
+mod sdist;
+mod wheel;
+
+pub use sdist::read_sdist;
+pub use wheel::read_wheel;
+
+use crate::error::Stop;
+
+/// Who is told how far reading is, and who may end it.
+pub struct Watch<'a> {
+    pub stop: &'a Stop,
+    /// Takes numbers of bytes of the package as they are done.
+    pub progress: &'a dyn Fn(u64),
+}

@@ -1,0 +1,14 @@
+//! An error as a fact: with its causes, on one line.
+
+use std::error::Error;
+
+pub(super) fn reasons(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,72 @@
+//! `Requirement`: as much of PEP 508 as package sets use.
+
+use crate::{version::Version, wheel::DistName};
+
+/// `rocm-sdk-core==7.13.0; sys_platform == "linux" and extra == "devel"`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Requirement {
+    pub(super) name: DistName,
+    /// The version of a plain `==`; anything else is left to installers.
+    pub(super) pin: Option<Version>,
+    pub(super) extra: Option<String>,
+    /// `linux` or `win32`.
+    pub(super) platform: Option<String>,
+}
+
+impl Requirement {
+    /// `None` for what is not a requirement by name.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (what, marker) = text.split_once(';').unwrap_or((text, ""));
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let what = what.trim();
+        let end = what.find(|c| !is_name(c)).unwrap_or(what.len());
+        let (name, specifier) = what.split_at(end);
+        let pin = specifier
+            .trim()
+            .trim_start_matches('(')
+            .trim_end_matches(')');
+        let pin = pin.trim().strip_prefix("==").map(str::trim);
+        Some(Self {
+            name: name.parse().ok()?,
+            pin: pin.and_then(|version| version.parse().ok()),
+            extra: value(marker, "extra"),
+            platform: value(marker, "sys_platform"),
+        })
+    }
+
+    /// Whether it counts where wheels of a platform tag are installed.
+    pub(super) fn concerns(&self, platforms: &[&str]) -> bool {
+        self.platform
+            .as_deref()
+            .is_none_or(|platform| platforms.contains(&platform))
+    }
+}
+
+/// What a marker asks a variable to be equal to.
+fn value(marker: &str, variable: &str) -> Option<String> {
+    marker.split(" and ").find_map(|clause| {
+        let (left, right) = clause.split_once("==")?;
+        let right = right.trim().trim_end_matches(')');
+        (left.trim().trim_start_matches('(') == variable)
+            .then(|| right.trim_matches(['"', '\'']).to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_requirement_says_what_it_pins_and_where() {
+        let parse = |text| Requirement::parse(text).unwrap();
+        let both = parse("rocm-profiler==7.1; sys_platform == \"linux\" and extra == 'profiler'");
+        assert_eq!(both.name.normalized(), "rocm-profiler");
+        assert_eq!(both.pin, Some("7.1".parse().unwrap()));
+        assert_eq!(both.extra.as_deref(), Some("profiler"));
+        assert!(both.concerns(&["linux"]) && !both.concerns(&["win32"]));
+        let plain = parse("numpy >=1.20");
+        assert_eq!((plain.pin, plain.extra, plain.platform), (None, None, None));
+        assert_eq!(parse("rocm-sdk-core (==7.1)").pin, both.pin);
+        assert_eq!(Requirement::parse("; a"), None);
+    }
+}

@@ -1,0 +1,199 @@
+//! `Rule`: what is looked for, under an identity that never changes. `docs/checks.md` explains each.
+
+use std::fmt;
+
+/// How grave it is when a rule is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// It works for most, or is a matter of policy.
+    Warning,
+    /// Somebody who installs the set is let down.
+    Error,
+}
+
+/// One thing that can be wrong with a package set.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// `RW202`; the first digit is the subject.
+    pub id: &'static str,
+    /// `missing-device-wheel`
+    pub name: &'static str,
+    pub severity: Severity,
+    /// What to do about it.
+    pub way_out: &'static str,
+}
+
+/// Declares the rules, and the list of all of them.
+macro_rules! rules {
+    ($($constant:ident = $severity:ident $id:literal $name:literal: $way_out:literal;)*) => {
+        $(pub const $constant: &Rule = &Rule {
+            id: $id,
+            name: $name,
+            severity: Severity::$severity,
+            way_out: $way_out,
+        };)*
+
+        /// Every rule, by its id.
+        pub const RULES: &[&Rule] = &[$($constant),*];
+    };
+}
+
+rules! {
+    UNREADABLE_PACKAGE = Error "RW101" "unreadable-package":
+        "build or copy the file again";
+    DAMAGED_MEMBER = Error "RW102" "damaged-member":
+        "build or copy the wheel again";
+    TRAILING_BYTES = Error "RW103" "trailing-bytes":
+        "write the wheel again: nothing may stand before a zip archive or after it";
+    INCONSISTENT_ZIP = Error "RW104" "inconsistent-zip":
+        "write the wheel again: its two lists of members must agree, with each member once";
+    BAD_PATH = Error "RW105" "bad-path":
+        "rename the file: paths in a wheel are relative, without `..` and without backslashes";
+    NOT_A_FILE = Error "RW106" "not-a-file":
+        "ship a copy or a launcher: wheels hold files only, and installers write a link as text";
+    INVALID_RECORD = Error "RW107" "invalid-record":
+        "write RECORD again: one row of path, hash and size for each member";
+    RECORD_MISMATCH = Error "RW108" "record-mismatch":
+        "build the wheel again: it was changed after its RECORD was written";
+    UNRECORDED_MEMBER = Error "RW109" "unrecorded-member":
+        "build the wheel again: an installer refuses or forgets what RECORD does not list";
+    MISSING_MEMBER = Error "RW110" "missing-member":
+        "build the wheel again: RECORD promises a file that is not there";
+    METADATA_DISAGREES = Error "RW111" "metadata-disagrees":
+        "build the package again: installers believe the file name first, and refuse other metadata";
+    WHEEL_DISAGREES = Error "RW112" "wheel-disagrees":
+        "build the wheel again with the tag of its name and `Root-Is-Purelib: true`";
+    CONFLICTING_PATH = Error "RW113" "conflicting-path":
+        "leave the file to one package: whichever is installed last decides what users get";
+    SHARED_PATH = Warning "RW114" "shared-path":
+        "leave the file to one package: removing either package removes it from both";
+    CASE_CLASH = Warning "RW115" "case-clash":
+        "rename one of them: Windows and macOS know one file where Linux knows two";
+
+    UNRESOLVED_REQUIREMENT = Error "RW201" "unresolved-requirement":
+        "build the missing package, or stop requiring it";
+    MISSING_DEVICE_WHEEL = Error "RW202" "missing-device-wheel":
+        "build the device package of the target, or stop promising the target";
+    UNADVERTISED_DEVICE_WHEEL = Error "RW203" "unadvertised-device-wheel":
+        "promise the target to `build` (`--linux-amdgpu-families`), or leave its wheel out";
+    VERSIONS_DISAGREE = Error "RW204" "versions-disagree":
+        "build all packages of a set at once, into an empty directory";
+    MISSING_SELECTOR = Error "RW205" "missing-selector":
+        "add the `rocm` sdist: nobody can install the set by its extras without it";
+    UNKNOWN_TARGET = Error "RW206" "unknown-target":
+        "add the target to `src/target.toml`, or correct its name";
+    DUPLICATE_PACKAGE = Error "RW207" "duplicate-package":
+        "keep one of them: an installer takes either";
+
+    FOREIGN_DEVICE_FILE = Error "RW301" "foreign-device-file":
+        "move the file to the device package of its target";
+    DEVEL_LINKS_DISAGREE = Error "RW302" "devel-links-disagree":
+        "build the device package again: its `.devel_links` must list its files, each once";
+    UNCOVERED_LIBRARY = Warning "RW303" "uncovered-library":
+        "build the library for the target, or tell users that it does not run there";
+    REQUIRED_TARGET = Error "RW304" "required-target":
+        "build the target, or take it out of `--require-targets`";
+    EMPTY_DEVICE_WHEEL = Error "RW305" "empty-device-wheel":
+        "find out why the build left no device code for the target";
+    EMPTY_VARIANT = Warning "RW306" "empty-variant":
+        "build the variant, or leave it out: the runtime prefers it to the code that works";
+    DEVICE_FILE_IN_HOST_WHEEL = Warning "RW307" "device-file-in-host-wheel":
+        "move the file to the device package of its target: everybody downloads it now";
+
+    MISSING_LIBRARY = Error "RW401" "missing-library":
+        "ship the library, or add its directory to the run path of what needs it";
+    LUCKY_LIBRARY = Warning "RW402" "lucky-library":
+        "add the directory to the run path of the file itself: it loads only after another";
+    RUNPATH = Warning "RW403" "runpath":
+        "build with rocwheel, which writes DT_RPATH: LD_LIBRARY_PATH comes before DT_RUNPATH";
+    SONAME_WITHOUT_FILE = Error "RW404" "soname-without-file":
+        "ship the library under its SONAME: the loader asks for that name";
+    TOO_NEW_A_HOST = Error "RW405" "too-new-a-host":
+        "build on an older system, or raise `--glibc-max` and tell users";
+    BROKEN_ELF = Error "RW406" "broken-elf":
+        "find the tool that damaged the file: strip and old patchelf versions are known to";
+    DANGLING_LAUNCHER = Error "RW407" "dangling-launcher":
+        "ship the executable that the launcher runs, or leave the launcher out";
+    FOREIGN_MACHINE = Warning "RW408" "foreign-machine":
+        "leave the file out: the wheel's platform is x86-64";
+    UNEXAMINED_ELF = Warning "RW409" "unexamined-elf":
+        "split the file: rocwheel holds an ELF file in memory to examine it, up to a limit";
+
+    UNREADABLE_DEVEL = Error "RW501" "unreadable-devel":
+        "build the devel package again";
+    DEVEL_MANIFEST_DISAGREES = Error "RW502" "devel-manifest-disagrees":
+        "build the devel package again: its manifest must count what its archive holds";
+    DEVEL_ORDER = Error "RW503" "devel-order":
+        "build the devel package again: directories stand before what is in them, all under one";
+    DANGLING_DEVEL_LINK = Error "RW504" "dangling-devel-link":
+        "ship what the link leads to in the package that it names, or drop the link";
+    DANGLING_TREE_LINK = Warning "RW505" "dangling-tree-link":
+        "drop the link from the artifact: it leads nowhere in the SDK tree";
+
+    ABSOLUTE_RUN_PATH = Warning "RW601" "absolute-run-path":
+        "build with relative run paths: this one is a directory of the build machine";
+    OPEN_RUN_PATH = Error "RW602" "open-run-path":
+        "remove the empty entry: to the loader it means whatever directory the user is in";
+    SETUID_MEMBER = Error "RW603" "setuid-member":
+        "drop the setuid and setgid bits: a wheel must not hand out rights";
+    WORLD_WRITABLE = Error "RW604" "world-writable":
+        "make the file writable to its owner only";
+    DEBUG_LEFTOVER = Warning "RW605" "debug-leftover":
+        "leave it to the `dbg` artifacts: users download it for nothing";
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.id, self.name)
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Warning => "warning",
+            Self::Error => "error",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn ids_ascend_and_names_are_unique() {
+        assert!(RULES.windows(2).all(|pair| pair[0].id < pair[1].id));
+        let names: BTreeSet<&str> = RULES.iter().map(|rule| rule.name).collect();
+        assert_eq!(names.len(), RULES.len());
+    }
+
+    #[test]
+    fn a_way_out_is_a_fragment() {
+        for rule in RULES {
+            assert!(!rule.way_out.ends_with('.'), "{rule}");
+            assert!(rule.way_out.starts_with(char::is_lowercase), "{rule}");
+        }
+    }
+
+    #[test]
+    fn every_rule_is_explained_with_its_way_out_and_no_other_is() {
+        let page = include_str!("../../docs/checks.md");
+        let explained: Vec<&str> = page
+            .lines()
+            .filter_map(|line| line.strip_prefix("### "))
+            .collect();
+        let rules: Vec<String> = RULES
+            .iter()
+            .map(|rule| format!("{rule} ({})", rule.severity))
+            .collect();
+        assert_eq!(explained, rules);
+        for rule in RULES {
+            let way_out = format!("\nWay out: {}.\n", rule.way_out);
+            assert!(page.contains(&way_out), "{rule} lacks: {way_out}");
+        }
+    }
+}

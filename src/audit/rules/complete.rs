@@ -1,0 +1,183 @@
+//! Whether the packages of a set belong together and none is missing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    audit::{
+        facts::{DEVICE, SetFacts, WheelFile},
+        finding::Finding,
+        requirement::Requirement,
+        rule,
+    },
+    target::{Target, TargetTable},
+    version::Version,
+    wheel::{DistName, Metadata},
+};
+
+/// How the names of all packages begin that a set has to hold itself.
+const OURS: &str = "rocm";
+
+pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
+    let mut findings = requirements(set);
+    findings.extend(versions(set));
+    findings.extend(duplicates(set));
+    findings.extend(devices(set));
+    if set.selector().is_none() {
+        let fact = format!("no `rocm` sdist among {} packages", set.len());
+        findings.push(Finding::new(rule::MISSING_SELECTOR, fact));
+    }
+    findings
+}
+
+/// The targets that the selector promises where these wheels are installed.
+pub(super) fn advertised(set: &SetFacts) -> BTreeSet<Target> {
+    let Some(Ok(metadata)) = set.selector().map(|selector| &selector.metadata) else {
+        return BTreeSet::new();
+    };
+    requirements_of(metadata, &set.platforms())
+        .filter_map(|requirement| device(&requirement.name)?.parse().ok())
+        .collect()
+}
+
+fn device(name: &DistName) -> Option<String> {
+    name.normalized().strip_prefix(DEVICE).map(str::to_owned)
+}
+
+fn requirements_of<'a>(
+    metadata: &'a Metadata,
+    platforms: &'a [&'static str],
+) -> impl Iterator<Item = Requirement> + 'a {
+    metadata
+        .requires_dist
+        .iter()
+        .filter_map(|line| Requirement::parse(line.as_str()))
+        .filter(move |requirement| requirement.concerns(platforms))
+}
+
+/// Every package of ours that another one asks for is there, in the version it asks for.
+fn requirements(set: &SetFacts) -> Vec<Finding> {
+    let mut there: BTreeMap<&DistName, Vec<&Version>> = BTreeMap::new();
+    let wheels = set
+        .wheels
+        .iter()
+        .filter_map(|wheel| wheel.name.as_ref().ok());
+    let sdists = set
+        .sdists
+        .iter()
+        .filter_map(|sdist| sdist.name.as_ref().ok());
+    let names = wheels.map(|name| (name.name(), name.version()));
+    for (name, version) in names.chain(sdists.map(|name| (name.name(), name.version()))) {
+        there.entry(name).or_default().push(version);
+    }
+    let mut found = Vec::new();
+    for (file, metadata) in set.metadata() {
+        let mut seen = BTreeSet::new();
+        for requirement in requirements_of(&metadata, &set.platforms()) {
+            let name = requirement.name.normalized();
+            let is_ours = name == OURS || name.starts_with("rocm-");
+            if !is_ours || !seen.insert((name.to_owned(), requirement.pin.clone())) {
+                continue;
+            }
+            let finding = match (there.get(&requirement.name), &requirement.pin) {
+                (None, _) if device(&requirement.name).is_some() => Finding::new(
+                    rule::MISSING_DEVICE_WHEEL,
+                    format!("it promises `{name}`, which is not in the set"),
+                ),
+                (None, _) => Finding::new(
+                    rule::UNRESOLVED_REQUIREMENT,
+                    format!("it requires `{name}`, which is not in the set"),
+                ),
+                (Some(versions), Some(pin)) if !versions.contains(&pin) => {
+                    let there = shown(versions.iter().copied());
+                    let fact = format!("it requires `{name}` {pin}, and the set has {there}");
+                    Finding::new(rule::UNRESOLVED_REQUIREMENT, fact)
+                }
+                (Some(_), _) => continue,
+            };
+            found.push(finding.in_file(file));
+        }
+    }
+    found
+}
+
+fn shown<'a>(versions: impl Iterator<Item = &'a Version>) -> String {
+    let versions: BTreeSet<String> = versions.map(ToString::to_string).collect();
+    versions.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+fn versions(set: &SetFacts) -> Vec<Finding> {
+    let mut files: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for wheel in &set.wheels {
+        if let Ok(name) = &wheel.name {
+            let version = name.version().to_string();
+            files.entry(version).or_default().push(&wheel.file);
+        }
+    }
+    for sdist in &set.sdists {
+        if let Ok(name) = &sdist.name {
+            let version = name.version().to_string();
+            files.entry(version).or_default().push(&sdist.file);
+        }
+    }
+    // The version of most is the version of the set; of two that are as frequent, the higher text.
+    let most = files.iter().max_by_key(|(_, files)| files.len());
+    let Some(most) = most.map(|(version, _)| version.clone()) else {
+        return Vec::new();
+    };
+    let others = files.iter().filter(|(version, _)| **version != most);
+    others
+        .flat_map(|(version, files)| files.iter().map(move |file| (version, file)))
+        .map(|(version, file)| {
+            let fact = format!("version {version}, where most of the set has {most}");
+            Finding::new(rule::VERSIONS_DISAGREE, fact).in_file(*file)
+        })
+        .collect()
+}
+
+/// One wheel for a name and a tag.
+fn duplicates(set: &SetFacts) -> Vec<Finding> {
+    let mut seen: BTreeMap<(&str, String), &str> = BTreeMap::new();
+    let mut found = Vec::new();
+    for wheel in &set.wheels {
+        let Ok(name) = &wheel.name else { continue };
+        let key = (name.name().normalized(), name.tag().to_string());
+        match seen.get(&key) {
+            None => {
+                seen.insert(key, &wheel.file);
+            }
+            Some(first) => {
+                let fact = format!("the set has `{first}` too");
+                let finding = Finding::new(rule::DUPLICATE_PACKAGE, fact);
+                found.push(finding.in_file(&wheel.file));
+            }
+        }
+    }
+    found
+}
+
+/// Each device wheel is of a target that is known, and that users are told about.
+fn devices(set: &SetFacts) -> Vec<Finding> {
+    let advertised = advertised(set);
+    let finding = |wheel: &WheelFile, target: Result<Target, String>| {
+        match target {
+            Err(text) => {
+                let fact = format!("not a target: {text:?}");
+                Some(Finding::new(rule::UNKNOWN_TARGET, fact))
+            }
+            Ok(target) if TargetTable::builtin().product(&target).is_none() => {
+                let fact = format!("not a target that is known: `{target}`");
+                Some(Finding::new(rule::UNKNOWN_TARGET, fact))
+            }
+            Ok(target) if set.selector().is_some() && !advertised.contains(&target) => {
+                let fact = format!("`rocm` has no extra for `{target}`");
+                Some(Finding::new(rule::UNADVERTISED_DEVICE_WHEEL, fact))
+            }
+            Ok(_) => None,
+        }
+        .map(|finding| finding.in_file(&wheel.file))
+    };
+    let targets = set.wheels.iter();
+    targets
+        .filter_map(|wheel| finding(wheel, wheel.device_target()?))
+        .collect()
+}

@@ -1,0 +1,205 @@
+//! Whether what is promised, built and contained are the same targets.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+use super::complete::advertised;
+use crate::{
+    audit::{
+        coverage::{Coverage, is_device_file},
+        demands::Demands,
+        facts::{SetFacts, WheelFile},
+        finding::Finding,
+        mention, rule,
+    },
+    target::Target,
+};
+
+/// A variant that is so many times smaller than the plain file beside it has next to nothing in it:
+/// empty ones of 171 KB were seen beside 43 MB.
+const EMPTY_VARIANT: u64 = 20;
+
+pub(super) fn find(set: &SetFacts, demands: &Demands, coverage: &Coverage) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (target, wheel) in set.device_wheels() {
+        let mut found = foreign_files(&target, wheel);
+        found.extend(devel_links(&target, wheel));
+        found.extend(empty_variants(wheel));
+        if !wheel
+            .members
+            .iter()
+            .any(|member| is_device_file(&member.path))
+        {
+            let fact = format!("it has no file for `{target}`");
+            found.push(Finding::new(rule::EMPTY_DEVICE_WHEEL, fact));
+        }
+        findings.extend(found.into_iter().map(|it| it.in_file(&wheel.file)));
+    }
+    findings.extend(gaps(set, coverage));
+    findings.extend(required(set, demands));
+    findings.extend(host_wheels(set));
+    findings
+}
+
+/// No file of a device wheel speaks of other targets only.
+fn foreign_files(target: &Target, wheel: &WheelFile) -> Vec<Finding> {
+    let base = target.base();
+    let files = wheel.members.iter().filter(|it| is_device_file(&it.path));
+    files
+        .filter_map(|member| {
+            let named = mention::targets(&member.path);
+            let first = named.first().filter(|_| !named.contains(&base))?;
+            let fact = format!("a file for `{first}` in the package of `{target}`");
+            Some(Finding::new(rule::FOREIGN_DEVICE_FILE, fact).at(&member.path))
+        })
+        .collect()
+}
+
+#[derive(Deserialize)]
+struct Links {
+    links: Vec<Link>,
+}
+
+#[derive(Deserialize)]
+struct Link {
+    relpath: String,
+    target: String,
+}
+
+/// `.devel_links/{target}.json` lists every file of the wheel, each with the way to it.
+fn devel_links(target: &Target, wheel: &WheelFile) -> Vec<Finding> {
+    let finding = |fact: String| Finding::new(rule::DEVEL_LINKS_DISAGREE, fact);
+    let manifests: Vec<&str> = wheel.members.iter().map(|it| it.path.as_str()).collect();
+    let manifests = manifests
+        .into_iter()
+        .filter(|path| path.contains("/.devel_links/"));
+    let manifests: Vec<&str> = manifests.collect();
+    let [path] = manifests[..] else {
+        return vec![finding(format!(
+            "{} lists of links, not one",
+            manifests.len()
+        ))];
+    };
+    let mut found = Vec::new();
+    if path.rsplit('/').next() != Some(&format!("{target}.json")) {
+        found.push(finding(format!("not named for `{target}`")));
+    }
+    let read = wheel.text(path).map(serde_json::from_slice::<Links>);
+    let Some(Ok(list)) = read else {
+        found.push(finding("not a list of links in JSON".to_owned()));
+        return found.into_iter().map(|it| it.at(path)).collect();
+    };
+    let top = path.split('/').next().unwrap_or_default();
+    let mut files: BTreeMap<&str, bool> = BTreeMap::new();
+    for member in wheel.members.iter().filter(|it| is_device_file(&it.path)) {
+        files.insert(&member.path, false);
+    }
+    for link in &list.links {
+        let file = format!("{top}/{}", link.relpath);
+        // Seen from the path itself, as if it were a directory: that is how it is resolved.
+        let climb = "../".repeat(link.relpath.split('/').count());
+        if link.target != format!("{climb}{file}") {
+            found.push(finding(format!(
+                "`{}` leads to `{}`",
+                link.relpath, link.target
+            )));
+        }
+        match files.get_mut(file.as_str()) {
+            None => found.push(finding(format!("`{}` is not in the wheel", link.relpath))),
+            Some(listed) if *listed => {
+                found.push(finding(format!("`{}` is listed twice", link.relpath)));
+            }
+            Some(listed) => *listed = true,
+        }
+    }
+    let unlisted = files.iter().filter(|(_, listed)| !**listed);
+    found.extend(unlisted.map(|(file, _)| finding(format!("`{file}` is not listed"))));
+    found.into_iter().map(|it| it.at(path)).collect()
+}
+
+/// The runtime takes a variant before the plain file, however little is in it.
+fn empty_variants(wheel: &WheelFile) -> Vec<Finding> {
+    let len = |path: &str| {
+        let member = wheel.members.iter().find(|member| member.path == path)?;
+        Some(member.content.as_ref().ok()?.len)
+    };
+    let variants = wheel
+        .members
+        .iter()
+        .filter(|it| mention::is_variant(&it.path));
+    let kpacks = variants.filter(|it| mention::has_extension(&it.path, "kpack"));
+    kpacks
+        .filter_map(|member| {
+            let plain = len(&mention::without_features(&member.path))?;
+            let own = member.content.as_ref().ok()?.len;
+            let fact = format!("{own} bytes, where the plain variant has {plain}");
+            (own.saturating_mul(EMPTY_VARIANT) < plain)
+                .then(|| Finding::new(rule::EMPTY_VARIANT, fact).at(&member.path))
+        })
+        .collect()
+}
+
+/// A library that knows some targets knows all that are promised.
+fn gaps(set: &SetFacts, coverage: &Coverage) -> Vec<Finding> {
+    let wheels = set.device_wheels();
+    let mut found = Vec::new();
+    for target in advertised(set) {
+        let Some(wheel) = wheels.get(&target) else {
+            continue;
+        };
+        // A wheel without anything is another rule's.
+        if coverage.count(&target) == 0 {
+            continue;
+        }
+        for (library, others) in coverage.gaps(&target) {
+            let others = others.join(", ");
+            let fact = format!("`{library}` has code for {others}, and none for {target}");
+            found.push(Finding::new(rule::UNCOVERED_LIBRARY, fact).in_file(&wheel.file));
+        }
+    }
+    found
+}
+
+fn required(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
+    let wheels = set.device_wheels();
+    let advertised = advertised(set);
+    let required: BTreeSet<Target> = demands.targets.iter().map(Target::base).collect();
+    required
+        .iter()
+        .filter_map(|target| {
+            let fact = match (wheels.get(target), advertised.contains(target)) {
+                (None, _) => format!("no device wheel for `{target}`"),
+                (Some(_), false) => format!("`rocm` does not promise `{target}`"),
+                (Some(_), true) => return None,
+            };
+            Some(Finding::new(rule::REQUIRED_TARGET, fact))
+        })
+        .collect()
+}
+
+/// Where there are device wheels, no other wheel holds device code.
+fn host_wheels(set: &SetFacts) -> Vec<Finding> {
+    if set.device_wheels().is_empty() {
+        return Vec::new();
+    }
+    let is_code = |path: &str| {
+        [".kpack", ".hsaco", ".co"]
+            .iter()
+            .any(|end| path.ends_with(end))
+            && !mention::targets(path).is_empty()
+    };
+    let wheels = set
+        .wheels
+        .iter()
+        .filter(|wheel| wheel.device_target().is_none());
+    wheels
+        .flat_map(|wheel| wheel.members.iter().map(move |member| (wheel, member)))
+        .filter(|(_, member)| is_code(&member.path))
+        .map(|(wheel, member)| {
+            let finding =
+                Finding::new(rule::DEVICE_FILE_IN_HOST_WHEEL, "device code of one target");
+            finding.in_file(&wheel.file).at(&member.path)
+        })
+        .collect()
+}

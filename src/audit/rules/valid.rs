@@ -1,0 +1,270 @@
+//! Whether each package is a package: an archive that every installer reads in the same way.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    audit::{
+        facts::{ArchiveFault, Member, MemberKind, SdistFile, SetFacts, WheelFile},
+        finding::Finding,
+        reasons::reasons,
+        rule,
+    },
+    relpath::RelPath,
+    wheel::{DistName, Metadata, Record, dist_info::WheelFacts},
+};
+
+pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for wheel in &set.wheels {
+        let mut found: Vec<Finding> = Vec::new();
+        found.extend(wheel.name.as_ref().err().map(unreadable));
+        found.extend(wheel.faults.iter().map(archive_fault));
+        // What could not be read has nothing that could be compared.
+        let is_readable = !wheel
+            .faults
+            .iter()
+            .any(|fault| matches!(fault, ArchiveFault::Unreadable(_)));
+        if is_readable {
+            found.extend(wheel.members.iter().flat_map(member));
+            found.extend(record(wheel));
+            found.extend(metadata(wheel));
+            found.extend(wheel_text(wheel));
+        }
+        findings.extend(found.into_iter().map(|it| it.in_file(&wheel.file)));
+    }
+    for sdist in &set.sdists {
+        let found = sdist_metadata(sdist);
+        findings.extend(found.into_iter().map(|it| it.in_file(&sdist.file)));
+    }
+    findings.extend(shared_paths(set));
+    findings.extend(case_clashes(set));
+    findings
+}
+
+fn unreadable(why: &String) -> Finding {
+    Finding::new(rule::UNREADABLE_PACKAGE, why)
+}
+
+fn archive_fault(fault: &ArchiveFault) -> Finding {
+    match fault {
+        ArchiveFault::Unreadable(why) => unreadable(why),
+        ArchiveFault::Around(len) => {
+            let fact = format!("{len} bytes stand before the archive or after its end");
+            Finding::new(rule::TRAILING_BYTES, fact)
+        }
+        ArchiveFault::Inconsistent(why) => Finding::new(rule::INCONSISTENT_ZIP, why),
+    }
+}
+
+fn member(member: &Member) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let path = member.path.strip_suffix('/').unwrap_or(&member.path);
+    if let Err(why) = path.parse::<RelPath>() {
+        found.push(Finding::new(rule::BAD_PATH, why.to_string()));
+    }
+    match member.kind {
+        MemberKind::File => {}
+        MemberKind::Symlink => found.push(Finding::new(rule::NOT_A_FILE, "a symbolic link")),
+        MemberKind::Directory => found.push(Finding::new(rule::NOT_A_FILE, "a directory")),
+    }
+    if let Err(why) = &member.content {
+        found.push(Finding::new(rule::DAMAGED_MEMBER, why));
+    }
+    found.into_iter().map(|it| it.at(&member.path)).collect()
+}
+
+/// RECORD lists every member, as it is, and nothing else.
+fn record(wheel: &WheelFile) -> Vec<Finding> {
+    let Some((path, bytes)) = wheel.dist_info("RECORD") else {
+        return vec![Finding::new(
+            rule::INVALID_RECORD,
+            "no `*.dist-info/RECORD`",
+        )];
+    };
+    let record = match Record::parse(bytes) {
+        Ok(record) => record,
+        Err(error) => {
+            let why = reasons(&error);
+            return vec![Finding::new(rule::INVALID_RECORD, why).at(path)];
+        }
+    };
+    let mut members: BTreeMap<&str, &Member> = BTreeMap::new();
+    for member in &wheel.members {
+        members.insert(&member.path, member);
+    }
+    let mut found = Vec::new();
+    for row in record.rows() {
+        let Some(member) = members.remove(row.path.as_str()) else {
+            let fact = "listed in RECORD, and not in the wheel";
+            found.push(Finding::new(rule::MISSING_MEMBER, fact).at(row.path.as_str()));
+            continue;
+        };
+        // RECORD cannot hold its own hash.
+        if row.path.as_str() == path {
+            continue;
+        }
+        if let Ok(content) = &member.content
+            && let Err(mismatch) = row.verify(content.sha256, content.len)
+        {
+            let fact = mismatch.to_string();
+            found.push(Finding::new(rule::RECORD_MISMATCH, fact).at(&member.path));
+        }
+    }
+    let unlisted = members
+        .values()
+        .filter(|it| it.kind != MemberKind::Directory);
+    found.extend(unlisted.map(|member| {
+        let fact = "in the wheel, and not listed in RECORD";
+        Finding::new(rule::UNRECORDED_MEMBER, fact).at(&member.path)
+    }));
+    found
+}
+
+fn metadata(wheel: &WheelFile) -> Vec<Finding> {
+    let finding = |fact: String| Finding::new(rule::METADATA_DISAGREES, fact);
+    let Some((path, bytes)) = wheel.dist_info("METADATA") else {
+        return vec![finding("no `*.dist-info/METADATA`".to_owned())];
+    };
+    let Ok(name) = &wheel.name else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    let wanted = format!("{}/METADATA", name.dist_info());
+    if path != wanted {
+        found.push(finding(format!("it is not at `{wanted}`")).at(path));
+    }
+    match Metadata::parse(bytes) {
+        Err(error) => {
+            let why = reasons(&error);
+            found.push(finding(why).at(path));
+        }
+        Ok(inside) => {
+            let facts = disagreements(&inside, name.name(), &name.version().to_string());
+            found.extend(facts.into_iter().map(|fact| finding(fact).at(path)));
+        }
+    }
+    found
+}
+
+fn disagreements(inside: &Metadata, name: &DistName, version: &str) -> Vec<String> {
+    let mut facts = Vec::new();
+    if inside.name != *name {
+        let (inside, outside) = (&inside.name, name.normalized());
+        facts.push(format!(
+            "it is of `{inside}`, and the file name of `{outside}`"
+        ));
+    }
+    if inside.version.to_string() != version {
+        let inside = &inside.version;
+        facts.push(format!(
+            "it is of version {inside}, and the file name of {version}"
+        ));
+    }
+    facts
+}
+
+/// WHEEL says what the file name says, and that everything belongs into one directory.
+fn wheel_text(wheel: &WheelFile) -> Vec<Finding> {
+    let finding = |fact: String| Finding::new(rule::WHEEL_DISAGREES, fact);
+    let Some((path, bytes)) = wheel.dist_info("WHEEL") else {
+        return vec![finding("no `*.dist-info/WHEEL`".to_owned())];
+    };
+    let Ok(name) = &wheel.name else {
+        return Vec::new();
+    };
+    let facts: WheelFacts = match String::from_utf8_lossy(bytes).parse() {
+        Ok(facts) => facts,
+        Err(error) => return vec![finding(reasons(&error)).at(path)],
+    };
+    let mut found = Vec::new();
+    let (mut inside, mut outside) = (facts.tags, name.tag().expand());
+    inside.sort();
+    outside.sort();
+    if inside != outside {
+        let inside: Vec<String> = inside.iter().map(ToString::to_string).collect();
+        let (inside, outside) = (inside.join(" "), name.tag());
+        found.push(finding(format!(
+            "its tag is `{inside}`, and the file name's `{outside}`"
+        )));
+    }
+    if !facts.root_is_purelib {
+        let fact = "`Root-Is-Purelib` is false, which parts it from the packages beside it";
+        found.push(finding(fact.to_owned()));
+    }
+    found.into_iter().map(|it| it.at(path)).collect()
+}
+
+fn sdist_metadata(sdist: &SdistFile) -> Vec<Finding> {
+    let mut found: Vec<Finding> = Vec::new();
+    found.extend(sdist.name.as_ref().err().map(unreadable));
+    match (&sdist.name, &sdist.metadata) {
+        (_, Err(why)) => found.push(unreadable(why)),
+        (Ok(name), Ok(inside)) => {
+            let facts = disagreements(inside, name.name(), &name.version().to_string());
+            let finding = |fact| Finding::new(rule::METADATA_DISAGREES, fact).at("PKG-INFO");
+            found.extend(facts.into_iter().map(finding));
+        }
+        (Err(_), Ok(_)) => {}
+    }
+    if !sdist.copies_agree {
+        let fact = "the copies of PKG-INFO differ";
+        found.push(Finding::new(rule::METADATA_DISAGREES, fact));
+    }
+    found
+}
+
+/// What no other package has: the metadata of the package.
+fn is_own(path: &str) -> bool {
+    path.split('/')
+        .next()
+        .is_some_and(|top| top.ends_with(".dist-info"))
+}
+
+/// Each path belongs to one package, because all are installed into one directory.
+fn shared_paths(set: &SetFacts) -> Vec<Finding> {
+    let mut owners: BTreeMap<&str, Vec<(&WheelFile, &Member)>> = BTreeMap::new();
+    for wheel in &set.wheels {
+        for member in wheel.members.iter().filter(|member| !is_own(&member.path)) {
+            owners
+                .entry(&member.path)
+                .or_default()
+                .push((wheel, member));
+        }
+    }
+    let mut found = Vec::new();
+    for (path, owners) in owners {
+        let Some(((first, one), rest)) = owners.split_first() else {
+            continue;
+        };
+        // Twice in one wheel is another rule's.
+        for (wheel, other) in rest.iter().filter(|(wheel, _)| wheel.file != first.file) {
+            let digest = |member: &Member| Some(member.content.as_ref().ok()?.sha256);
+            let (rule, fact) = if digest(one) == digest(other) {
+                (rule::SHARED_PATH, "the same file")
+            } else {
+                (rule::CONFLICTING_PATH, "another file")
+            };
+            let fact = format!("`{}` has {fact} there", first.file);
+            found.push(Finding::new(rule, fact).in_file(&wheel.file).at(path));
+        }
+    }
+    found
+}
+
+fn case_clashes(set: &SetFacts) -> Vec<Finding> {
+    let mut seen: BTreeMap<String, &str> = BTreeMap::new();
+    let mut found = Vec::new();
+    for wheel in &set.wheels {
+        for member in wheel.members.iter().filter(|member| !is_own(&member.path)) {
+            let first = seen
+                .entry(member.path.to_lowercase())
+                .or_insert(&member.path);
+            if *first != member.path {
+                let fact = format!("`{first}` differs in case only");
+                let finding = Finding::new(rule::CASE_CLASH, fact);
+                found.push(finding.in_file(&wheel.file).at(&member.path));
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,201 @@
+//! `Site`: all packages of a set as they lie beside each other once installed, with the development
+//! files unpacked.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    archive::TarKind,
+    audit::facts::{Elf, ElfFile, SetFacts},
+};
+
+/// Links are followed so often, and then taken for a circle, as Linux does.
+const MOST_LINKS: usize = 40;
+
+#[derive(Debug, Default)]
+pub(super) struct Site<'a> {
+    files: BTreeMap<String, SiteFile<'a>>,
+    links: BTreeMap<String, &'a str>,
+    directories: BTreeSet<String>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SiteFile<'a> {
+    /// The file name of the wheel that it came with.
+    pub(super) wheel: &'a str,
+    pub(super) elf: Option<&'a ElfFile>,
+    /// Whether it is another name for a file of another package.
+    pub(super) is_second_name: bool,
+}
+
+impl<'a> Site<'a> {
+    pub(super) fn of(set: &'a SetFacts) -> Self {
+        let mut site = Self::default();
+        for wheel in &set.wheels {
+            for member in &wheel.members {
+                let content = member.content.as_ref().ok();
+                let file = SiteFile {
+                    wheel: &wheel.file,
+                    elf: content.and_then(|content| read(content.elf.as_ref())),
+                    is_second_name: false,
+                };
+                site.add_file(&member.path, file);
+            }
+        }
+        for wheel in &set.wheels {
+            let entries = wheel.devel.iter().flat_map(|tree| &tree.entries);
+            for devel in entries {
+                let path = devel.entry.path.as_str();
+                match &devel.entry.kind {
+                    TarKind::Directory => site.add_directory(path),
+                    TarKind::Symlink(text) => site.add_link(path, text),
+                    TarKind::Hardlink(_) => {}
+                    TarKind::File { .. } => {
+                        let file = SiteFile {
+                            wheel: &wheel.file,
+                            elf: read(devel.elf.as_ref()),
+                            is_second_name: false,
+                        };
+                        site.add_file(path, file);
+                    }
+                }
+            }
+        }
+        site
+    }
+
+    pub(super) fn files(&self) -> impl Iterator<Item = (&str, &SiteFile<'a>)> {
+        self.files.iter().map(|(path, file)| (path.as_str(), file))
+    }
+
+    /// The file that a path leads to, through whatever links.
+    pub(super) fn file(&self, path: &str) -> Option<&SiteFile<'a>> {
+        self.files
+            .get(path)
+            .or_else(|| self.files.get(&self.real(path)?))
+    }
+
+    /// Whether a path leads to a file or a directory.
+    pub(super) fn has(&self, path: &str) -> bool {
+        let is_there =
+            |path: &str| self.files.contains_key(path) || self.directories.contains(path);
+        is_there(path) || self.real(path).is_some_and(|path| is_there(&path))
+    }
+
+    /// A path without links in it; `None` when it leaves the site or goes in a circle.
+    fn real(&self, path: &str) -> Option<String> {
+        let mut left: Vec<&str> = path.split('/').rev().collect();
+        let mut done: Vec<&str> = Vec::new();
+        let mut links = 0_usize;
+        while let Some(part) = left.pop() {
+            match part {
+                "" | "." => continue,
+                ".." => {
+                    done.pop()?;
+                    continue;
+                }
+                name => done.push(name),
+            }
+            if let Some(text) = self.links.get(&done.join("/")) {
+                links = links.saturating_add(1);
+                if links > MOST_LINKS || text.starts_with('/') {
+                    return None;
+                }
+                done.pop();
+                left.extend(text.split('/').rev());
+            }
+        }
+        Some(done.join("/"))
+    }
+
+    fn add_file(&mut self, path: &str, file: SiteFile<'a>) {
+        for (at, _) in path.match_indices('/') {
+            self.add_directory(path.get(..at).unwrap_or_default());
+        }
+        self.files.insert(path.to_owned(), file);
+    }
+
+    fn add_directory(&mut self, path: &str) {
+        self.directories.insert(path.to_owned());
+    }
+
+    /// Unpacking makes a second name of a link to a file of a package, and leaves others links.
+    fn add_link(&mut self, path: &str, text: &'a str) {
+        let place = join(path, text);
+        let file = place.and_then(|place| self.files.get(&place).copied());
+        match file {
+            Some(file) => self.add_file(
+                path,
+                SiteFile {
+                    is_second_name: true,
+                    ..file
+                },
+            ),
+            None => {
+                self.links.insert(path.to_owned(), text);
+            }
+        }
+    }
+}
+
+fn read(elf: Option<&Elf>) -> Option<&ElfFile> {
+    match elf {
+        Some(Elf::Read(elf)) => Some(elf),
+        _ => None,
+    }
+}
+
+/// Where a text leads from the directory of a file; `None` outside of the site.
+pub(super) fn join(file: &str, text: &str) -> Option<String> {
+    if text.starts_with('/') {
+        return None;
+    }
+    let mut parts: Vec<&str> = file.split('/').collect();
+    parts.pop();
+    for part in text.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            name => parts.push(name),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file() -> SiteFile<'static> {
+        SiteFile {
+            wheel: "a.whl",
+            elf: None,
+            is_second_name: false,
+        }
+    }
+
+    #[test]
+    fn links_are_followed_as_far_as_they_lead() {
+        let mut site = Site::default();
+        site.add_file("core/lib/llvm/bin/clang", file());
+        site.add_link("devel/bin/clang", "../../core/lib/llvm/bin/clang");
+        site.add_link("devel/llvm", "../core/lib/llvm");
+        site.add_link("devel/a", "b");
+        site.add_link("devel/b", "a");
+        site.add_link("devel/etc", "/etc");
+        assert!(site.file("devel/bin/clang").unwrap().is_second_name);
+        assert!(site.file("devel/llvm/bin/clang").is_some());
+        assert!(site.has("devel/llvm/bin") && site.has("core/lib"));
+        for path in ["devel/a", "devel/etc/passwd", "devel/llvm/../../../..", "x"] {
+            assert!(!site.has(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_way_out_of_the_site_leads_nowhere() {
+        assert_eq!(join("a/b", "../c"), Some("c".to_owned()));
+        assert_eq!(join("a/b", "../../c"), None);
+        assert_eq!(join("a/b", "/c"), None);
+    }
+}

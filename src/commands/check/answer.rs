@@ -1,0 +1,131 @@
+//! What `check` answers: the findings, what to do about them, and the coverage by target.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::Serialize;
+
+use crate::{
+    audit::{Coverage, Finding, Rule, Severity},
+    console::{Annotation, Level, many},
+};
+
+/// GitHub shows no more annotations of a step.
+const MOST_ANNOTATIONS: usize = 10;
+/// So many places are named in an annotation; the log has all.
+const MOST_PLACES: usize = 5;
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct Answer {
+    schema: &'static str,
+    packages: usize,
+    errors: usize,
+    warnings: usize,
+    findings: Vec<Finding>,
+    coverage: Coverage,
+}
+
+impl Answer {
+    pub(super) fn new(packages: usize, findings: Vec<Finding>, coverage: Coverage) -> Self {
+        let count = |severity| {
+            let all = findings.iter();
+            all.filter(|finding| finding.rule.severity == severity)
+                .count()
+        };
+        Self {
+            schema: "rocwheel-check-v1",
+            packages,
+            errors: count(Severity::Error),
+            warnings: count(Severity::Warning),
+            findings,
+            coverage,
+        }
+    }
+
+    /// How many findings are at least so grave.
+    pub(super) fn count_from(&self, least: Severity) -> usize {
+        let grave = self.findings.iter().filter(|it| it.rule.severity >= least);
+        grave.count()
+    }
+
+    /// `1 error, 2 warnings`
+    pub(super) fn counts(&self) -> String {
+        let (errors, warnings) = (many(self.errors, "error"), many(self.warnings, "warning"));
+        match (self.errors, self.warnings) {
+            (0, 0) => "nothing found".to_owned(),
+            (_, 0) => errors,
+            (0, _) => warnings,
+            _ => format!("{errors}, {warnings}"),
+        }
+    }
+
+    /// One for each rule, the gravest and most frequent first, as many as GitHub shows.
+    pub(super) fn annotations(&self) -> Vec<Annotation> {
+        let mut rules: Vec<(&Rule, Vec<&Finding>)> = self.by_rule().into_values().collect();
+        rules.sort_by_key(|(rule, findings)| {
+            let rank = std::cmp::Reverse((rule.severity, findings.len()));
+            (rank, rule.id)
+        });
+        let rules = rules.into_iter().take(MOST_ANNOTATIONS);
+        rules
+            .map(|(rule, findings)| annotation(rule, &findings))
+            .collect()
+    }
+
+    fn by_rule(&self) -> BTreeMap<&str, (&'static Rule, Vec<&Finding>)> {
+        let mut rules: BTreeMap<&str, (&'static Rule, Vec<&Finding>)> = BTreeMap::new();
+        for finding in &self.findings {
+            let place = rules.entry(finding.rule.id);
+            place.or_insert((finding.rule, Vec::new())).1.push(finding);
+        }
+        rules
+    }
+}
+
+fn annotation(rule: &Rule, findings: &[&Finding]) -> Annotation {
+    let level = match rule.severity {
+        Severity::Error => Level::Error,
+        Severity::Warning => Level::Warning,
+    };
+    let mut lines: Vec<String> = Vec::new();
+    for finding in findings.iter().take(MOST_PLACES) {
+        let places = [finding.file.as_deref(), finding.member.as_deref()];
+        let places: Vec<&str> = places.into_iter().flatten().collect();
+        let places = places.join(": ");
+        let joint = if places.is_empty() { "" } else { ": " };
+        lines.push(format!("{places}{joint}{}", finding.fact));
+    }
+    let rest = findings.len().saturating_sub(MOST_PLACES);
+    if rest > 0 {
+        lines.push(format!("and {rest} more, in the log"));
+    }
+    lines.push(format!("way out: {}", rule.way_out));
+    Annotation::new(level, rule.to_string(), lines.join("\n"))
+}
+
+/// The findings below the package that they are about, then the ways out, then the coverage.
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut file = None;
+        for finding in &self.findings {
+            if file != Some(&finding.file) {
+                file = Some(&finding.file);
+                let name = finding.file.as_deref().unwrap_or("the set");
+                writeln!(f, "{name}")?;
+            }
+            writeln!(f, "  {finding}")?;
+        }
+        if !self.findings.is_empty() {
+            writeln!(f, "\nways out")?;
+            for (rule, _) in self.by_rule().into_values() {
+                writeln!(f, "  {}: {}", rule.id, rule.way_out)?;
+            }
+            writeln!(f)?;
+        }
+        if !self.coverage.is_empty() {
+            writeln!(f, "{}", self.coverage)?;
+        }
+        let packages = many(self.packages, "package");
+        writeln!(f, "{} in {packages}", self.counts())
+    }
+}
