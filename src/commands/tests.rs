@@ -36,10 +36,12 @@ fn tree() -> BTreeMap<String, clap::Command> {
     found
 }
 
-/// Arguments that the user names, other than `--help` and `--version`.
+/// Arguments that the user names, other than `--help` and `--version`, and than the spellings of
+/// another tool that are taken without being shown.
 fn flags(command: &clap::Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|argument| {
         !argument.is_positional()
+            && !argument.is_hide_set()
             && !matches!(
                 argument.get_action(),
                 ArgAction::Help | ArgAction::HelpLong | ArgAction::HelpShort | ArgAction::Version
@@ -85,7 +87,10 @@ fn a_variable_stands_for_one_flag() {
 fn every_flag_and_every_command_says_what_it_is_without_a_full_stop() {
     for (name, command) in tree() {
         let about = command.get_about().map(ToString::to_string);
-        let helps = command.get_arguments().map(|argument| {
+        let shown = command
+            .get_arguments()
+            .filter(|argument| !argument.is_hide_set());
+        let helps = shown.map(|argument| {
             (
                 argument.to_string(),
                 argument.get_help().map(ToString::to_string),

@@ -17,7 +17,7 @@ mod versions;
 mod view;
 pub mod write;
 
-pub use check::broken_rules;
+pub use check::{broken_rules, faults};
 pub use edit::{EditPlan, Strategy, Untouchable, Warning};
 pub use error::ElfError;
 pub use facts::{Facts, Kind, Machine, read};

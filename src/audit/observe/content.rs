@@ -97,7 +97,7 @@ fn examine(bytes: &[u8]) -> Elf {
         Ok(Some(facts)) => {
             let loads = facts.machine == Machine::X86_64 && facts.kind != elf::Kind::Other;
             let faults = if loads {
-                elf::broken_rules(bytes)
+                elf::faults(bytes)
             } else {
                 Ok(Vec::new())
             };

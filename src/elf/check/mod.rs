@@ -22,6 +22,14 @@ pub fn broken_rules(source: &(impl ReadAt + ?Sized)) -> Result<Vec<String>, ElfE
     rules::all(&Raw::read(source)?, source)
 }
 
+/// What a loader or a kernel refuses in a file that is meant to be loaded: nothing, if it is sound.
+pub fn faults(source: &(impl ReadAt + ?Sized)) -> Result<Vec<String>, ElfError> {
+    let raw = Raw::read(source)?;
+    let mut broken = rules::loading(&raw);
+    broken.extend(rules::headers(&raw));
+    Ok(broken)
+}
+
 /// An error unless the change keeps everything that a loader and the usual tools rely on, and the
 /// run path is `goal` afterwards.
 pub(super) fn accept<R: ReadAt + ?Sized>(

@@ -1,3 +1,5 @@
+//! Source distributions, written the same everywhere and read with care.
+
 use proptest::prelude::*;
 
 use super::*;

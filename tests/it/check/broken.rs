@@ -28,7 +28,7 @@ fn edited(wheel: &str, edit: impl FnOnce(&mut Members)) -> String {
 
 fn with_library(object: &SharedObject, name: &str) -> String {
     edited(CORE, |members| {
-        add(members, &format!("{LIB}/{name}"), object.build())
+        add(members, &format!("{LIB}/{name}"), object.build());
     })
 }
 

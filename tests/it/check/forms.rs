@@ -118,7 +118,7 @@ fn rules_are_selected_and_ignored() {
     assert_eq!(set.found(&["--ignore", "RW2,debug-leftover"]), "exit 0\n");
     let set = Set::new();
     set.edit("rocm_sdk_core", |members| {
-        add(members, "_rocm_sdk_core/a.pdb", "1")
+        add(members, "_rocm_sdk_core/a.pdb", "1");
     });
     assert!(set.found(&[]).starts_with("exit 0\n"));
     assert!(set.found(&["--fail-on", "warning"]).starts_with("exit 1\n"));
