@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::{
     World,
     build::{self, What, input},
+    check,
     index::LocalSet,
     summary,
     upload::{Destination, Others, Published, Upload},
@@ -22,7 +23,7 @@ use crate::{
 
 /// Take a set of artifacts to packages that pip and uv install
 ///
-/// Unpacks, builds, indexes, publishes to a directory laid out like a bucket, and ends with the
+/// Unpacks, builds, checks, indexes, publishes to a directory laid out like a bucket, and ends with the
 /// commands that install what was made. Nothing leaves this machine.
 #[derive(Debug, clap::Args)]
 #[command(group = ArgGroup::new("source").required(true))]
@@ -43,6 +44,8 @@ pub struct Args {
     output_dir: PathBuf,
     #[command(flatten)]
     what: What,
+    #[command(flatten)]
+    policy: check::Policy,
     /// Write the summary to this file
     #[arg(long, value_name = "FILE", env = "ROCWHEEL_SUMMARY")]
     summary: Option<PathBuf>,
@@ -65,6 +68,7 @@ pub struct Args {
 pub fn run(args: &Args, world: &World) -> Result<()> {
     let tree = args.artifacts(world)?;
     let set = args.build(&tree, world)?;
+    check::gate(&args.output_dir.join("packages"), &args.policy, world)?;
     let published = args.publish(&set, world)?;
     args.summarise(&published)?;
     world.console.answer(&Answer::new(&published))
