@@ -85,9 +85,10 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
 /// The same for a step of something larger, which has another answer: findings are talk.
 pub fn gate(directory: &Path, policy: &Policy, world: &World) -> Result<()> {
     let answer = policy.check(directory, world)?;
-    if world.console.format() != Format::Github {
-        for annotation in answer.annotations() {
-            world.console.annotate(&annotation);
+    let found = answer.count_from(Severity::Warning) > 0;
+    if found && world.console.format() != Format::Github {
+        for line in answer.to_string().lines() {
+            world.console.status("", line);
         }
     }
     policy.verdict(&answer)
