@@ -10,6 +10,10 @@ pub struct Demands {
     pub targets: Vec<Target>,
     /// The newest glibc that may be needed.
     pub glibc: Dotted,
+    /// By how many hundredths a package may be larger than that of the baseline.
+    pub growth: u64,
+    /// How many files of the baseline a package may lack.
+    pub gone: usize,
 }
 
 /// A version of numbers: `2.28`. `2.28` is below `2.28.1`.

@@ -16,6 +16,8 @@ use crate::{
 
 /// How the names of all packages begin that a set has to hold itself.
 const OURS: &str = "rocm";
+/// How the fact ends that others may follow from.
+pub(super) const NOT_THERE: &str = "which is not in the set";
 
 pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
     let mut findings = requirements(set);
@@ -81,11 +83,11 @@ fn requirements(set: &SetFacts) -> Vec<Finding> {
             let finding = match (there.get(&requirement.name), &requirement.pin) {
                 (None, _) if device(&requirement.name).is_some() => Finding::new(
                     rule::MISSING_DEVICE_WHEEL,
-                    format!("it promises `{name}`, which is not in the set"),
+                    format!("it promises `{name}`, {NOT_THERE}"),
                 ),
                 (None, _) => Finding::new(
                     rule::UNRESOLVED_REQUIREMENT,
-                    format!("it requires `{name}`, which is not in the set"),
+                    format!("it requires `{name}`, {NOT_THERE}"),
                 ),
                 (Some(versions), Some(pin)) if !versions.contains(&pin) => {
                     let there = shown(versions.iter().copied());

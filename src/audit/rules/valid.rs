@@ -20,11 +20,7 @@ pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
         found.extend(wheel.name.as_ref().err().map(unreadable));
         found.extend(wheel.faults.iter().map(archive_fault));
         // What could not be read has nothing that could be compared.
-        let is_readable = !wheel
-            .faults
-            .iter()
-            .any(|fault| matches!(fault, ArchiveFault::Unreadable(_)));
-        if is_readable {
+        if wheel.is_readable() {
             found.extend(wheel.members.iter().flat_map(member));
             found.extend(record(wheel));
             found.extend(metadata(wheel));
@@ -66,6 +62,7 @@ fn member(member: &Member) -> Vec<Finding> {
         MemberKind::File => {}
         MemberKind::Symlink => found.push(Finding::new(rule::NOT_A_FILE, "a symbolic link")),
         MemberKind::Directory => found.push(Finding::new(rule::NOT_A_FILE, "a directory")),
+        MemberKind::Special => found.push(Finding::new(rule::NOT_A_FILE, "a device or a pipe")),
     }
     if let Err(why) = &member.content {
         found.push(Finding::new(rule::DAMAGED_MEMBER, why));
@@ -107,6 +104,9 @@ fn record(wheel: &WheelFile) -> Vec<Finding> {
             && let Err(mismatch) = row.verify(content.sha256, content.len)
         {
             let fact = mismatch.to_string();
+            // The path stands before every fact.
+            let path = format!("`{}` ", member.path);
+            let fact = fact.strip_prefix(&path).unwrap_or(&fact);
             found.push(Finding::new(rule::RECORD_MISMATCH, fact).at(&member.path));
         }
     }
