@@ -238,7 +238,38 @@ mod tests {
             ("rocm-profiler", 5, &[("p/a", 1)]),
         ]);
         let comparison = Comparison::new(&old, &new);
-        insta::assert_snapshot!(serde_json::to_string_pretty(&comparison).unwrap(), @"");
+        insta::assert_snapshot!(serde_json::to_string_pretty(&comparison).unwrap(), @r#"
+        {
+          "packages": {
+            "rocm-sdk-core": {
+              "old-size": 100,
+              "new-size": 131,
+              "added": [
+                "c/l_gfx1100.co"
+              ],
+              "removed": [
+                "c/b"
+              ],
+              "changed": [
+                "c/a"
+              ],
+              "new-targets": [
+                "gfx1100"
+              ]
+            },
+            "rocm-sdk-device-gfx90a": {
+              "old-size": 10,
+              "new-size": null,
+              "added": [],
+              "removed": [],
+              "changed": [],
+              "new-targets": []
+            }
+          },
+          "old-size": 115,
+          "new-size": 136
+        }
+        "#);
         assert_eq!(comparison.packages["rocm-sdk-core"].growth(), Some(31));
         assert_eq!(comparison.packages["rocm-sdk-device-gfx90a"].growth(), None);
         let targets: Vec<&str> = old.targets().into_iter().collect();

@@ -14,6 +14,8 @@ pub struct Demands {
     pub growth: u64,
     /// How many files of the baseline a package may lack.
     pub gone: usize,
+    /// Where wheels for Windows are installed.
+    pub windows_prefix: String,
 }
 
 /// A version of numbers: `2.28`. `2.28` is below `2.28.1`.

@@ -18,6 +18,8 @@ pub struct SetFacts {
     pub sdists: Vec<SdistFile>,
     /// What pages say about the packages, if they are published.
     pub published: Option<Published>,
+    /// The sdists of a set for another platform, if there is one to compare with.
+    pub siblings: Option<BTreeMap<String, Sha256>>,
 }
 
 #[derive(Debug)]

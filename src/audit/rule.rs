@@ -70,6 +70,8 @@ rules! {
         "leave the file to one package: removing either package removes it from both";
     CASE_CLASH = Warning "RW115" "case-clash":
         "rename one of them: Windows and macOS know one file where Linux knows two";
+    LONG_PATH = Error "RW116" "long-path":
+        "shorten the path, or tell users to install elsewhere: Windows opens 259 characters";
 
     UNRESOLVED_REQUIREMENT = Error "RW201" "unresolved-requirement":
         "build the missing package, or stop requiring it";
@@ -85,6 +87,8 @@ rules! {
         "add the target to `src/target.toml`, or correct its name";
     DUPLICATE_PACKAGE = Error "RW207" "duplicate-package":
         "keep one of them: an installer takes either";
+    SELECTOR_DIFFERS = Error "RW208" "selector-differs":
+        "build both sets from one commit with one list of targets: an index has one `rocm`";
 
     FOREIGN_DEVICE_FILE = Error "RW301" "foreign-device-file":
         "move the file to the device package of its target";

@@ -103,6 +103,12 @@ impl Set {
         });
     }
 
+    /// Writes the pages of the set.
+    fn index(&self) {
+        let output = rocwheel().arg("index").arg(self.0.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+
     fn check(&self, arguments: &[&str]) -> Output {
         let mut command = rocwheel();
         command.arg("check").arg(self.0.path()).args(arguments);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     audit::{
-        facts::{DEVICE, SetFacts, WheelFile},
+        facts::{DEVICE, SdistFile, SetFacts, WheelFile},
         finding::Finding,
         requirement::Requirement,
         rule,
@@ -24,6 +24,7 @@ pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
     findings.extend(versions(set));
     findings.extend(duplicates(set));
     findings.extend(devices(set));
+    findings.extend(siblings(set));
     if set.selector().is_none() {
         let fact = format!("no `rocm` sdist among {} packages", set.len());
         findings.push(Finding::new(rule::MISSING_SELECTOR, fact));
@@ -182,4 +183,22 @@ fn devices(set: &SetFacts) -> Vec<Finding> {
     targets
         .filter_map(|wheel| finding(wheel, wheel.device_target()?))
         .collect()
+}
+
+/// The sdists of another platform have the same names, and are the same bytes.
+fn siblings(set: &SetFacts) -> Vec<Finding> {
+    let Some(siblings) = &set.siblings else {
+        return Vec::new();
+    };
+    let finding = |sdist: &SdistFile| {
+        let (digest, _) = sdist.digest?;
+        let fact = match siblings.get(&sdist.file) {
+            None => "the set to compare with has no such sdist".to_owned(),
+            Some(other) if *other == digest => return None,
+            Some(other) => format!("it has SHA-256 {digest}, and {other} in the other set"),
+        };
+        let finding = Finding::new(rule::SELECTOR_DIFFERS, fact);
+        Some(finding.in_file(&sdist.file))
+    };
+    set.sdists.iter().filter_map(finding).collect()
 }

@@ -23,7 +23,7 @@ pub fn findings(
     since: Option<&Comparison>,
 ) -> Vec<Finding> {
     let site = Site::of(set);
-    let mut findings = valid::find(set);
+    let mut findings = valid::find(set, demands);
     findings.extend(complete::find(set));
     findings.extend(targets::find(set, demands, coverage));
     findings.extend(loadable::find(set, &site, demands));

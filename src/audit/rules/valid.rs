@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     audit::{
+        demands::Demands,
         facts::{ArchiveFault, Member, MemberKind, SdistFile, SetFacts, WheelFile},
         finding::Finding,
         reasons::reasons,
@@ -13,7 +14,7 @@ use crate::{
     wheel::{DistName, Metadata, Record, dist_info::WheelFacts},
 };
 
-pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
+pub(super) fn find(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
     let mut findings = Vec::new();
     for wheel in &set.wheels {
         let mut found: Vec<Finding> = Vec::new();
@@ -34,6 +35,7 @@ pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
     }
     findings.extend(shared_paths(set));
     findings.extend(case_clashes(set));
+    findings.extend(long_paths(set, demands));
     findings
 }
 
@@ -265,6 +267,32 @@ fn case_clashes(set: &SetFacts) -> Vec<Finding> {
                 found.push(finding.in_file(&wheel.file).at(&member.path));
             }
         }
+    }
+    found
+}
+
+/// Below the place where wheels for Windows are installed, every path can be opened there.
+fn long_paths(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
+    /// `MAX_PATH`, without the NUL at the end.
+    const MOST: usize = 259;
+    let prefix = demands.windows_prefix.trim_end_matches(['\\', '/']);
+    let finding = |wheel: &WheelFile, path: &str| {
+        let len = prefix.encode_utf16().count().saturating_add(1);
+        let len = len.saturating_add(path.encode_utf16().count());
+        let fact = format!("{len} characters in `{prefix}`");
+        let finding = || Finding::new(rule::LONG_PATH, fact).at(path);
+        (len > MOST).then(|| finding().in_file(&wheel.file))
+    };
+    let mut found = Vec::new();
+    for wheel in &set.wheels {
+        let name = wheel.name.as_ref();
+        if !name.is_ok_and(|name| name.tag().platform().contains("win")) {
+            continue;
+        }
+        let members = wheel.members.iter().map(|member| member.path.as_str());
+        let devel = wheel.devel.iter().flat_map(|tree| &tree.entries);
+        let paths = members.chain(devel.map(|devel| devel.entry.path.as_str()));
+        found.extend(paths.filter_map(|path| finding(wheel, path)));
     }
     found
 }

@@ -1,6 +1,6 @@
 //! What another set holds, read from its index and from the directories of its wheels.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use super::{package::Package, published, read, shelf::Shelf};
 use crate::{
@@ -9,6 +9,7 @@ use crate::{
         World,
         args::{AccessArgs, Jobs},
     },
+    digest::Sha256,
     error::{Context as _, Result},
 };
 
@@ -47,4 +48,23 @@ pub fn inventory(
         Ok(inventory)
     };
     read().with_context(|| format!("read the baseline `{shown}`"))
+}
+
+/// The digests of the sdists of another set.
+pub(super) fn sdists(
+    place: &Path,
+    access: &AccessArgs,
+    world: &World,
+) -> Result<BTreeMap<String, Sha256>> {
+    let read = || -> Result<BTreeMap<String, Sha256>> {
+        let shelf = Shelf::open(place, access, &world.stop)?;
+        let found = published::find(&shelf)?;
+        let sdists = found.packages.iter().filter(|it| !it.is_wheel());
+        let digests = sdists.map(|package| {
+            let (sha256, _) = Sha256::of_reader(package.stream(0..package.len())?)?;
+            Ok((package.name().to_owned(), sha256))
+        });
+        digests.collect()
+    };
+    read().with_context(|| format!("read the set to compare with, `{}`", place.display()))
 }

@@ -3,7 +3,11 @@
 //! The form of packages without device wheels keeps `rocm` and the development files of several
 //! families in a directory each, `dist/gfx94X-dcgpu`, below what they share.
 
-use std::{collections::BTreeSet, path::Path, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::Arc,
+};
 
 use fs_err as fs;
 
@@ -20,6 +24,7 @@ use crate::{
         World,
         args::{AccessArgs, Jobs},
     },
+    digest::Sha256,
     error::{Hint as _, Result, ensure},
 };
 
@@ -80,6 +85,13 @@ impl Observed {
             packages: found.packages.len(),
             sets: by_family(facts),
         })
+    }
+
+    /// The sdists of a set for another platform are the same.
+    pub(super) fn compare(&mut self, siblings: BTreeMap<String, Sha256>) {
+        for (_, set) in &mut self.sets {
+            set.siblings = Some(siblings.clone());
+        }
     }
 
     pub(super) fn len(&self) -> usize {

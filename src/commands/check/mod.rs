@@ -63,6 +63,9 @@ pub struct Since {
     /// How many files of the baseline a package may lack
     #[arg(long, value_name = "N", default_value_t = 0, env = "ROCWHEEL_GONE_MAX")]
     gone_max: usize,
+    /// The set for another platform, whose sdist must be the same
+    #[arg(long, value_name = "SET", env = "ROCWHEEL_COMPARE")]
+    compare: Option<PathBuf>,
 }
 
 /// What counts as wrong; `pipeline` asks the same.
@@ -103,6 +106,14 @@ pub struct Policy {
         env = "ROCWHEEL_GLIBC_MAX"
     )]
     glibc_max: Dotted,
+    /// Where wheels for Windows are installed, which counts towards the longest path
+    #[arg(
+        long,
+        value_name = "PATH",
+        default_value = r"C:\hostedtoolcache\windows\Python\3.12.10\x64\Lib\site-packages",
+        env = "ROCWHEEL_WINDOWS_PREFIX"
+    )]
+    windows_prefix: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -112,7 +123,10 @@ enum FailOn {
 }
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
-    let observed = Observed::of(&args.place, Look::Pages, &args.access, &args.jobs, world)?;
+    let mut observed = Observed::of(&args.place, Look::Pages, &args.access, &args.jobs, world)?;
+    if let Some(other) = &args.since.compare {
+        observed.compare(baseline::sdists(other, &args.access, world)?);
+    }
     let inventory = args.since.baseline.as_deref();
     let inventory = inventory
         .map(|place| inventory_of(place, args, world))
@@ -165,6 +179,7 @@ impl Default for Since {
             baseline: None,
             growth_max: u64::MAX,
             gone_max: usize::MAX,
+            compare: None,
         }
     }
 }
@@ -183,6 +198,7 @@ impl Policy {
             glibc: self.glibc_max.clone(),
             growth: since.growth_max,
             gone: since.gone_max,
+            windows_prefix: self.windows_prefix.clone(),
         };
         let selection = Selection {
             select: self.select.clone(),

@@ -163,7 +163,28 @@ fn what_readers_see_in_different_ways_is_told() {
             bytes[at + 16] ^= 1;
         }),
     ];
-    insta::assert_snapshot!(told.join("\n--\n"), @"");
+    insta::assert_snapshot!(told.join("\n--\n"), @r#"
+    Around(4)
+    --
+    Around(4)
+    --
+    Inconsistent("`a/two`: its local header names it \"b/two\"")
+    --
+    Inconsistent("`a/three`: other sizes or another checksum in its local header")
+    --
+    Inconsistent("`a/three`: other flags in its local header")
+    a/three: it is encrypted
+    --
+    Inconsistent("`a/one` is there twice")
+    Inconsistent("`a/one`: its local header names it \"a/two\"")
+    --
+    Inconsistent("3 members in the directory, and 2 in the end record")
+    --
+    a/two: it overlaps the member before it
+    --
+    Inconsistent("`a/one`: other sizes or another checksum in its local header")
+    a/one: its checksum is bb1ea1ad, and bb1ea1ac in the directory of the archive
+    "#);
 }
 
 #[test]
@@ -178,7 +199,7 @@ fn bytes_that_no_member_owns_are_told() {
     let end = bytes.len() - 6;
     let start = u32::from_le_bytes(*bytes[end..].first_chunk().unwrap()) + 6;
     bytes[end..end + 4].copy_from_slice(&start.to_le_bytes());
-    insta::assert_snapshot!(faults(&bytes), @"");
+    insta::assert_snapshot!(faults(&bytes), @r#"Inconsistent("6 bytes before `a/three` that belong to no member")"#);
 }
 
 #[test]

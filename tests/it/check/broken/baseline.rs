@@ -1,0 +1,88 @@
+//! What a set lost or gained since another one.
+
+use super::*;
+
+/// What is found when a changed sample is compared with the sample.
+fn since(change: impl FnOnce(&Set), flags: &[&str]) -> String {
+    let (old, new) = (Set::new(), Set::new());
+    change(&new);
+    let mut arguments = vec![
+        "--select",
+        "RW8",
+        "--baseline",
+        old.0.path().to_str().unwrap(),
+    ];
+    arguments.extend(flags);
+    new.found(&arguments)
+}
+
+#[test]
+fn the_same_set_has_lost_nothing() {
+    assert_eq!(since(|_| (), &["--fail-on", "warning"]), "exit 0\n");
+}
+
+#[test]
+fn packages_and_targets_that_are_gone_are_found() {
+    insta::assert_snapshot!(since(|set| {
+        set.remove("rocm_profiler");
+        set.remove("rocm_sdk_device_gfx1100");
+    }, &[]), @"");
+}
+
+#[test]
+fn files_that_are_gone_are_found() {
+    let change = |set: &Set| {
+        set.edit(CORE, |members| {
+            members
+                .retain(|member| !member.0.contains("/share/") && !member.0.contains("/include/"));
+        });
+    };
+    insta::assert_snapshot!(since(change, &[]), @"");
+    assert_eq!(since(change, &["--gone-max", "99"]), "exit 0\n");
+}
+
+#[test]
+fn packages_that_grew_are_found() {
+    let change = |set: &Set| {
+        set.edit(CORE, |members| {
+            let noise =
+                (0..3_u32 << 20).map(|at| (at.wrapping_mul(at) >> 11) as u8 ^ (at >> 3) as u8);
+            add(
+                members,
+                "_rocm_sdk_core/share/noise",
+                noise.collect::<Vec<u8>>(),
+            );
+        });
+    };
+    let shown = since(change, &[]);
+    assert!(
+        shown.contains("warning RW804 package-grown: `rocm-sdk-core` has "),
+        "{shown}"
+    );
+    assert!(shown.contains("; 10 % are allowed"), "{shown}");
+    assert_eq!(since(change, &["--growth-max", "10000000"]), "exit 0\n");
+}
+
+#[test]
+fn files_for_other_targets_than_before_are_found() {
+    insta::assert_snapshot!(since(|set| set.edit(GFX942, |members| {
+        add(members, "_rocm_sdk_libraries/lib/rocblas/library/K_gfx90a.co", "1");
+    }), &[]), @"");
+}
+
+#[test]
+fn the_index_alone_is_a_baseline_too() {
+    let old = Set::new();
+    old.index();
+    let document = old.0.path().join("set.json");
+    for entry in fs_err::read_dir(old.0.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() && path != document {
+            fs_err::remove_file(path).unwrap();
+        }
+    }
+    let new = Set::new();
+    new.remove("rocm_profiler");
+    let baseline = document.to_str().unwrap();
+    insta::assert_snapshot!(new.found(&["--select", "RW8", "--baseline", baseline]), @"");
+}
