@@ -26,7 +26,12 @@ fn packages_and_targets_that_are_gone_are_found() {
     insta::assert_snapshot!(since(|set| {
         set.remove("rocm_profiler");
         set.remove("rocm_sdk_device_gfx1100");
-    }, &[]), @"");
+    }, &[]), @"
+    exit 1
+    the set
+      error   RW801 package-gone: the baseline has `rocm-profiler`
+      error   RW802 target-gone: the baseline has device code for `gfx1100`
+    ");
 }
 
 #[test]
@@ -37,7 +42,11 @@ fn files_that_are_gone_are_found() {
                 .retain(|member| !member.0.contains("/share/") && !member.0.contains("/include/"));
         });
     };
-    insta::assert_snapshot!(since(change, &[]), @"");
+    insta::assert_snapshot!(since(change, &[]), @"
+    exit 0
+    the set
+      warning RW803 files-gone: `rocm-sdk-core` lacks files of the baseline: `_rocm_sdk_core/include/hip/hip_runtime.h`, `_rocm_sdk_core/lib/llvm/lib/clang/22/include/stddef.h`, `_rocm_sdk_core/lib/rocm_sysdeps/share/licenses/a, b [c] ü.txt` and 5 more
+    ");
     assert_eq!(since(change, &["--gone-max", "99"]), "exit 0\n");
 }
 
@@ -67,7 +76,11 @@ fn packages_that_grew_are_found() {
 fn files_for_other_targets_than_before_are_found() {
     insta::assert_snapshot!(since(|set| set.edit(GFX942, |members| {
         add(members, "_rocm_sdk_libraries/lib/rocblas/library/K_gfx90a.co", "1");
-    }), &[]), @"");
+    }), &[]), @"
+    exit 0
+    the set
+      warning RW805 new-architecture: `rocm-sdk-device-gfx942` has files for gfx90a, and the baseline has none in it
+    ");
 }
 
 #[test]
@@ -84,5 +97,9 @@ fn the_index_alone_is_a_baseline_too() {
     let new = Set::new();
     new.remove("rocm_profiler");
     let baseline = document.to_str().unwrap();
-    insta::assert_snapshot!(new.found(&["--select", "RW8", "--baseline", baseline]), @"");
+    insta::assert_snapshot!(new.found(&["--select", "RW8", "--baseline", baseline]), @"
+    exit 1
+    the set
+      error   RW801 package-gone: the baseline has `rocm-profiler`
+    ");
 }

@@ -25,7 +25,12 @@ fn modes_that_give_rights_away_are_found() {
     insta::assert_snapshot!(after(|set| set.bytes(CORE, |bytes| {
         set_mode(bytes, "_rocm_sdk_core/bin/rocminfo", 0o104_755);
         set_mode(bytes, "_rocm_sdk_core/share/hip/version", 0o100_666);
-    })), @"");
+    })), @"
+    exit 1
+    rocm_sdk_core.whl
+      error   RW603 setuid-member: `_rocm_sdk_core/bin/rocminfo`: its mode is 4755
+      error   RW604 world-writable: `_rocm_sdk_core/share/hip/version`: its mode is 666
+    ");
 }
 
 #[test]
@@ -33,5 +38,10 @@ fn leftovers_are_found() {
     insta::assert_snapshot!(edited(CORE, |members| {
         add(members, "_rocm_sdk_core/lib/liba.so.1.debug", "1");
         add(members, "_rocm_sdk_core/share/__pycache__/a.cpython-312.pyc", "1");
-    }), @"");
+    }), @"
+    exit 0
+    rocm_sdk_core.whl
+      warning RW605 debug-leftover: `_rocm_sdk_core/lib/liba.so.1.debug`: a leftover of building or debugging
+      warning RW605 debug-leftover: `_rocm_sdk_core/share/__pycache__/a.cpython-312.pyc`: a leftover of building or debugging
+    ");
 }

@@ -67,9 +67,9 @@ fn promise(set: &Set, from: &str, to: &str) {
 #[test]
 fn a_target_that_nobody_knows_is_found() {
     let found = after(|set| set.rename("rocm_sdk_device_gfx1100", "gfx1100", "gfx9420"));
-    insta::assert_snapshot!(only("RW206", &found), @"");
+    insta::assert_snapshot!(only("RW206", &found), @"error   RW206 unknown-target: not a target that is known: `gfx9420`");
     let found = after(|set| set.rename("rocm_sdk_device_gfx1100", "gfx1100", "gpu"));
-    insta::assert_snapshot!(only("RW206", &found), @"");
+    insta::assert_snapshot!(only("RW206", &found), @r#"error   RW206 unknown-target: not a target: "gpu""#);
 }
 
 #[test]
@@ -79,7 +79,31 @@ fn a_second_wheel_of_a_package_is_found() {
         let name = path.file_name().unwrap().to_str().unwrap();
         let other = set.0.path().join(name.replace("-py3", "-1-py3"));
         fs_err::copy(&path, other).unwrap();
-    }), @"");
+    }), @"
+    exit 1
+    rocm_profiler.whl
+      error   RW207 duplicate-package: the set has `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` too
+      warning RW114 shared-path: `_rocm_profiler/__init__.py`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
+      warning RW114 shared-path: `_rocm_profiler/bin/rocprof-compute`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
+      warning RW114 shared-path: `_rocm_profiler/bin/rocprof-sys-attach`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
+      warning RW114 shared-path: `_rocm_profiler/bin/rocprof-sys-avail`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
+      warning RW114 shared-path: `_rocm_profiler/bin/rocprof-sys-causal`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
+      warning RW114 shared-path: `_rocm_profiler/bin/rocprof-sys-instrument`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
+      warning RW114 shared-path: `_rocm_profiler/bin/rocprof-sys-python`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
+      warning RW114 shared-path: `_rocm_profiler/bin/rocprof-sys-run`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
+      warning RW114 shared-path: `_rocm_profiler/bin/rocprof-sys-sample`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
+      warning RW114 shared-path: `_rocm_profiler/lib/libprofiler-hub.so`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
+      warning RW114 shared-path: `_rocm_profiler/lib/libprofiler-hub.so.0`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
+      warning RW114 shared-path: `_rocm_profiler/lib/librocprof-sys.so`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
+      warning RW114 shared-path: `_rocm_profiler/lib/librocprof-sys.so.1`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
+      warning RW114 shared-path: `_rocm_profiler/lib/rocprofiler-systems/scripts/run.sh`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
+      warning RW114 shared-path: `_rocm_profiler/libexec/rocprofiler-compute/rocprof-compute`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
+      warning RW114 shared-path: `_rocm_profiler/share/doc/rocprofiler-systems/LICENSE`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
+      warning RW114 shared-path: `rocm_profiler/__init__.py`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
+      warning RW114 shared-path: `rocm_profiler/_cli.py`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
+      warning RW114 shared-path: `rocm_profiler/_dist_info.py`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
+      warning RW114 shared-path: `rocm_profiler/py.typed`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
+    ");
 }
 
 #[test]
@@ -88,7 +112,15 @@ fn a_selector_that_is_another_on_another_platform_is_found() {
     let compare = ["--compare", there.0.path().to_str().unwrap()];
     assert_eq!(here.found(&compare), "exit 0\n");
     promise(&there, "gfx1100", "gfx1101");
-    insta::assert_snapshot!(here.found(&compare), @"");
+    insta::assert_snapshot!(here.found(&compare), @"
+    exit 1
+    rocm-0.0.1.dev0.tar.gz
+      error   RW208 selector-differs: it has SHA-256 6f15933eb1f6ac742e674ab25548495930757e88eba80a7fb32374918fa42654, and c48893e28673e2190021a64aa92b58b71f3a4264b4a168a4b4ec06c1e7b0aa5b in the other set
+    ");
     there.remove("rocm-0");
-    insta::assert_snapshot!(here.found(&compare), @"");
+    insta::assert_snapshot!(here.found(&compare), @"
+    exit 1
+    rocm-0.0.1.dev0.tar.gz
+      error   RW208 selector-differs: the set to compare with has no such sdist
+    ");
 }

@@ -69,9 +69,8 @@ fn development_files_in_an_order_that_deletes_some_are_found() {
         entries.push(parent);
     }), @"
     exit 1
-    rocm_sdk_core.whl
-      error   RW401 missing-library: `_rocm_sdk_devel/bin/rocminfo`: needs `libhsa-runtime64.so.1`, which is not on its run path: $ORIGIN/../lib:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib
     rocm_sdk_devel.whl
+      error   RW401 missing-library: `_rocm_sdk_devel/bin/rocminfo`: needs `libhsa-runtime64.so.1`, which is not on its run path: $ORIGIN/../lib:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib
       error   RW503 devel-order: `_rocm_sdk_devel/lib`: it comes after `_rocm_sdk_devel/lib/cmake`, which is deleted for it
       error   RW502 devel-manifest-disagrees: `rocm_sdk_devel/_devel_manifest.json`: `links` is 137, and 56 in the archive
     ");

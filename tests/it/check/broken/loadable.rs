@@ -101,7 +101,13 @@ fn a_damaged_elf_file_is_found() {
         let load = tables.into_iter().find(|at| moved[*at] == 1).unwrap();
         moved[load + 16] ^= 8;
         add(members, &format!("{LIB}/libc.so.1"), moved);
-    }), @"");
+    }), @"
+    exit 1
+    rocm_sdk_core.whl
+      error   RW406 broken-elf: `_rocm_sdk_core/lib/libb.so.1`: a damaged ELF file: the program header table lies outside the file: 336 bytes at 64 of 100
+      error   RW406 broken-elf: `_rocm_sdk_core/lib/libc.so.1`: `PT_PHDR` is not where the program headers are
+      error   RW406 broken-elf: `_rocm_sdk_core/lib/libc.so.1`: the address and the offset of a segment disagree by its alignment: 0x8 and 0x0 by 0x1000
+    ");
 }
 
 #[test]
@@ -110,7 +116,11 @@ fn a_library_of_another_machine_is_found() {
         let mut bytes = library("liba.so.1").build();
         bytes[18] = 183;
         add(members, &format!("{LIB}/liba.so.1"), bytes);
-    }), @"");
+    }), @"
+    exit 0
+    rocm_sdk_core.whl
+      warning RW408 foreign-machine: `_rocm_sdk_core/lib/liba.so.1`: a program or library for ELF machine 183
+    ");
 }
 
 #[test]
@@ -125,5 +135,9 @@ fn an_elf_file_with_tables_of_no_use_is_not_examined() {
         bytes[header + 32..header + 40].copy_from_slice(&(70_u64 << 20).to_le_bytes());
         bytes.resize(number(&bytes, header + 24) + (70 << 20), 0);
         add(members, &format!("{LIB}/liba.so.1"), bytes);
-    }), @"");
+    }), @"
+    exit 0
+    rocm_sdk_core.whl
+      warning RW409 unexamined-elf: `_rocm_sdk_core/lib/liba.so.1`: its headers and tables are too far apart, or too large, to be examined
+    ");
 }

@@ -24,7 +24,13 @@ fn what_index_wrote_is_what_is_there() {
 
 #[test]
 fn a_promised_file_that_is_missing_is_found() {
-    insta::assert_snapshot!(published(|set| set.remove("rocm_profiler")), @"");
+    insta::assert_snapshot!(published(|set| set.remove("rocm_profiler")), @"
+    exit 1
+    rocm-0.0.1.dev0.tar.gz
+      error   RW201 unresolved-requirement: it requires `rocm-profiler`, which is not in the set
+    rocm_profiler.whl
+      error   RW701 promised-file-missing: it is not there, and promised by `SHA256SUMS`, `index.html`, `set.json`, `simple/_json/rocm-profiler/`, `simple/rocm-profiler/`
+    ");
 }
 
 #[test]
@@ -62,15 +68,27 @@ fn metadata_beside_a_wheel_that_is_another_is_found() {
         path.push(".metadata");
         std::path::PathBuf::from(path)
     };
-    insta::assert_snapshot!(published(|set| fs_err::remove_file(sidecar(set)).unwrap()), @"");
-    insta::assert_snapshot!(published(|set| fs_err::write(sidecar(set), "Name: a").unwrap()), @"");
+    insta::assert_snapshot!(published(|set| fs_err::remove_file(sidecar(set)).unwrap()), @"
+    exit 1
+    rocm_profiler.whl
+      error   RW703 wrong-sidecar: its metadata is promised, and there is no such file beside it
+    ");
+    insta::assert_snapshot!(published(|set| fs_err::write(sidecar(set), "Name: a").unwrap()), @"
+    exit 1
+    rocm_profiler.whl
+      error   RW703 wrong-sidecar: the metadata beside it is not the METADATA in it
+    ");
 }
 
 #[test]
 fn pages_that_disagree_are_found() {
     insta::assert_snapshot!(published(|set| {
         page(set, "simple/rocm-profiler/index.html", "rocm_profiler-0.0.1.dev0", "torch-1");
-    }), @"");
+    }), @"
+    exit 1
+    rocm_profiler.whl
+      error   RW704 pages-disagree: `simple/` does not name it, and `SHA256SUMS`, `index.html`, `set.json`, `simple/_json/` does
+    ");
 }
 
 #[test]
@@ -80,7 +98,7 @@ fn packages_that_no_page_names_are_found() {
         let name = path.file_name().unwrap().to_str().unwrap();
         let other = set.0.path().join(name.replace("-py3", "-1-py3"));
         fs_err::copy(&path, other).unwrap();
-    })), @"");
+    })), @"warning RW705 unlisted-package: no page of the set leads to it");
 }
 
 #[test]
@@ -90,5 +108,10 @@ fn pages_that_are_missing_or_damaged_are_found() {
         fs_err::write(set.0.path().join("simple/_json/rocm/index.json"), "<html>").unwrap();
         page(set, "simple/index.html", "rocm-sdk-core/", "../../rocm-sdk-core/");
         fs_err::write(set.0.path().join("set.json"), "{}").unwrap();
-    })), @"");
+    })), @r#"
+    error   RW706 unreadable-page: read the `schema` of a set: missing field `schema` at line 1 column 2
+    error   RW706 unreadable-page: follow "../../rocm-sdk-core/": it leads out of the place
+    error   RW706 unreadable-page: read JSON: expected value at line 1 column 1
+    error   RW706 unreadable-page: `simple/` names it, and it is not there
+    "#);
 }

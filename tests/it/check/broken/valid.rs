@@ -7,7 +7,7 @@ fn a_file_that_is_no_wheel_is_named() {
     insta::assert_snapshot!(after(|set| set.bytes("rocm_profiler", |bytes| bytes.truncate(1000))), @"
     exit 1
     rocm_profiler.whl
-      error   RW101 unreadable-package: invalid Zip archive: Could not find EOCD
+      error   RW101 unreadable-package: no end record: not a zip archive, or one that is cut off
     ");
 }
 
@@ -21,7 +21,7 @@ fn a_flipped_bit_is_found() {
     })), @"
     exit 1
     rocm_sdk_core.whl
-      error   RW102 damaged-member: `_rocm_sdk_core/include/hip/hip_runtime.h`: Invalid checksum
+      error   RW102 damaged-member: `_rocm_sdk_core/include/hip/hip_runtime.h`: its checksum is 304217cc, and 96351c78 in the directory of the archive
     ");
 }
 
@@ -47,11 +47,11 @@ fn lists_of_members_that_disagree_are_found() {
         let name = b"rocm_profiler/py.typed";
         let at = bytes.windows(name.len()).position(|it| it == name).unwrap();
         bytes[at + name.len() - 1] = b'D';
-    })), @"
+    })), @r#"
     exit 1
     rocm_profiler.whl
-      error   RW104 inconsistent-zip: invalid Zip archive: header inconsistency detected: Local file header filename mismatch (does not match central directory)
-    ");
+      error   RW104 inconsistent-zip: `rocm_profiler/py.typed`: its local header names it "rocm_profiler/py.typeD"
+    "#);
 }
 
 #[test]
@@ -74,7 +74,6 @@ fn a_link_is_no_file() {
     exit 1
     rocm_sdk_core.whl
       error   RW106 not-a-file: `_rocm_sdk_core/lib/libx.so`: a symbolic link
-      error   RW604 world-writable: `_rocm_sdk_core/lib/libx.so`: its mode is 777
     ");
 }
 
@@ -106,9 +105,9 @@ fn a_record_that_says_something_else_is_found() {
     })), @"
     exit 1
     rocm_sdk_core.whl
-      error   RW108 record-mismatch: `_rocm_sdk_core/include/hip/hip_runtime.h`: `_rocm_sdk_core/include/hip/hip_runtime.h` has SHA-256 bd52b85de5330b51e498a8d2bbf742e261b6c8807f4cb45bea83bf9736c41a54, but b3adf106d95b8934f690943f2921308b90be5b766c4c8ba250c792de56400201 in RECORD
+      error   RW108 record-mismatch: `_rocm_sdk_core/include/hip/hip_runtime.h`: has SHA-256 bd52b85de5330b51e498a8d2bbf742e261b6c8807f4cb45bea83bf9736c41a54, but b3adf106d95b8934f690943f2921308b90be5b766c4c8ba250c792de56400201 in RECORD
       error   RW109 unrecorded-member: `_rocm_sdk_core/new`: in the wheel, and not listed in RECORD
-      error   RW108 record-mismatch: `_rocm_sdk_core/share/hip/version`: `_rocm_sdk_core/share/hip/version` has 1 bytes, but 20 in RECORD
+      error   RW108 record-mismatch: `_rocm_sdk_core/share/hip/version`: has 1 bytes, but 20 in RECORD
       error   RW110 missing-member: `_rocm_sdk_core/share/therock/dist_info.json`: listed in RECORD, and not in the wheel
     rocm_sdk_devel.whl
       error   RW504 dangling-devel-link: `_rocm_sdk_devel/share/therock/dist_info.json`: it leads to `../../../_rocm_sdk_core/share/therock/dist_info.json`, where nothing is
@@ -174,7 +173,7 @@ fn a_path_that_windows_cannot_open_is_found() {
         set.edit("rocm_profiler", |members| add(members, &long, "1"));
         set.rename("rocm_profiler", "linux_x86_64", "win_amd64");
     };
-    insta::assert_snapshot!(only("RW116", &after(wheel)), @"");
+    insta::assert_snapshot!(only("RW116", &after(wheel)), @r"error   RW116 long-path: `_rocm_sdk_core/xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx/a.h`: 273 characters in `C:\hostedtoolcache\windows\Python\3.12.10\x64\Lib\site-packages`");
     let set = Set::new();
     wheel(&set);
     let short = ["--windows-prefix", r"C:\v\Lib\site-packages"];
@@ -202,5 +201,9 @@ fn a_field_for_sizes_that_need_none_is_found() {
             let half = |at: usize| usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
             entry += 46 + half(entry + 28) + half(entry + 30) + half(entry + 32);
         }
-    })), @"");
+    })), @"
+    exit 1
+    rocm_profiler.whl
+      error   RW104 inconsistent-zip: `_rocm_profiler/__init__.py`: a ZIP64 field, although no size needs one
+    ");
 }
