@@ -117,7 +117,8 @@ impl Inner {
         if let Some(etag) = question.etag {
             request = request.header(IF_RANGE, etag);
         }
-        self.wait(url, request.send())
+        // Not before the runtime runs it: its timers need one.
+        self.wait(url, async { request.send().await })
     }
 
     fn sleep(&self, url: &str, attempt: u32) -> Result<(), StoreError> {

@@ -15,6 +15,10 @@ use rocwheel::{
 
 mod broken;
 mod forms;
+mod mutation;
+mod remote;
+mod sarif;
+mod server;
 
 /// The sample's packages, built once.
 fn sample() -> &'static Path {

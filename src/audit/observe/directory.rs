@@ -46,6 +46,8 @@ pub(super) struct Entry {
     pub(super) path: String,
     pub(super) flags: u16,
     pub(super) method: u16,
+    /// Time and date, as they are written.
+    pub(super) time: u32,
     pub(super) crc: u32,
     pub(super) packed: u64,
     pub(super) len: u64,
@@ -246,6 +248,7 @@ impl Entry {
             path,
             flags,
             method: half(header, 10),
+            time: word(header, 12),
             crc: word(header, 16),
             packed,
             len,

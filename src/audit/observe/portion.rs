@@ -161,6 +161,9 @@ fn contradictions(entry: &Entry, header: &[u8], name: &[u8], extra: &[u8]) -> Ve
     if half(header, 8) != entry.method {
         facts.push("another compression in its local header".to_owned());
     }
+    if word(header, 10) != entry.time {
+        facts.push("another time in its local header".to_owned());
+    }
     if (half(header, 6) ^ entry.flags) & (ENCRYPTED | DESCRIPTOR) != 0 {
         facts.push("other flags in its local header".to_owned());
     }

@@ -11,7 +11,7 @@ use crate::{
     },
     target::{Target, TargetTable},
     version::Version,
-    wheel::{DistName, Metadata},
+    wheel::{DistName, Metadata, SdistFilename, WheelFilename},
 };
 
 /// How the names of all packages begin that a set has to hold itself.
@@ -72,6 +72,7 @@ fn requirements(set: &SetFacts) -> Vec<Finding> {
     for (name, version) in names.chain(sdists.map(|name| (name.name(), name.version()))) {
         there.entry(name).or_default().push(version);
     }
+    let gone = gone(set);
     let mut found = Vec::new();
     for (file, metadata) in set.metadata() {
         let mut seen = BTreeSet::new();
@@ -82,6 +83,8 @@ fn requirements(set: &SetFacts) -> Vec<Finding> {
                 continue;
             }
             let finding = match (there.get(&requirement.name), &requirement.pin) {
+                // That it is promised and gone is told already.
+                (None, _) if gone.contains(name) => continue,
                 (None, _) if device(&requirement.name).is_some() => Finding::new(
                     rule::MISSING_DEVICE_WHEEL,
                     format!("it promises `{name}`, {NOT_THERE}"),
@@ -101,6 +104,26 @@ fn requirements(set: &SetFacts) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// The projects of files that pages promise and that are not there.
+fn gone(set: &SetFacts) -> BTreeSet<String> {
+    let files = set.published.iter().flat_map(|it| &it.gone);
+    let name = |file: &String| -> Option<String> {
+        let wheel = file.parse::<WheelFilename>().ok();
+        let wheel = wheel.map(|name| name.name().normalized().to_owned());
+        let sdist = || {
+            Some(
+                file.parse::<SdistFilename>()
+                    .ok()?
+                    .name()
+                    .normalized()
+                    .to_owned(),
+            )
+        };
+        wheel.or_else(sdist)
+    };
+    files.filter_map(name).collect()
 }
 
 fn shown<'a>(versions: impl Iterator<Item = &'a Version>) -> String {

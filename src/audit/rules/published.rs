@@ -121,7 +121,7 @@ fn disagreements(published: &Published) -> Vec<Finding> {
         };
         if !lacks.is_empty() {
             let (lacks, has) = (names(lacks), names(has));
-            let fact = format!("{lacks} does not name it, and {has} does");
+            let fact = format!("named by {has}, and not by {lacks}");
             found.push(Finding::new(rule::PAGES_DISAGREE, fact).in_file(*file));
         }
     }

@@ -11,7 +11,7 @@ use crate::{
         rule,
     },
     relpath::RelPath,
-    wheel::{DistName, Metadata, Record, dist_info::WheelFacts},
+    wheel::{DistName, Metadata, Record, WheelFilename, dist_info::WheelFacts},
 };
 
 pub(super) fn find(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
@@ -222,6 +222,15 @@ fn is_own(path: &str) -> bool {
         .is_some_and(|top| top.ends_with(".dist-info"))
 }
 
+/// Whether both can be installed at once: not two of one project, nor of two platforms.
+fn are_beside(one: &WheelFile, other: &WheelFile) -> bool {
+    let (Ok(one), Ok(other)) = (&one.name, &other.name) else {
+        return one.file != other.file;
+    };
+    let is_windows = |name: &WheelFilename| name.tag().platform().contains("win");
+    one.name() != other.name() && is_windows(one) == is_windows(other)
+}
+
 /// Each path belongs to one package, because all are installed into one directory.
 fn shared_paths(set: &SetFacts) -> Vec<Finding> {
     let mut owners: BTreeMap<&str, Vec<(&WheelFile, &Member)>> = BTreeMap::new();
@@ -238,8 +247,7 @@ fn shared_paths(set: &SetFacts) -> Vec<Finding> {
         let Some(((first, one), rest)) = owners.split_first() else {
             continue;
         };
-        // Twice in one wheel is another rule's.
-        for (wheel, other) in rest.iter().filter(|(wheel, _)| wheel.file != first.file) {
+        for (wheel, other) in rest.iter().filter(|(wheel, _)| are_beside(first, wheel)) {
             let digest = |member: &Member| Some(member.content.as_ref().ok()?.sha256);
             let (rule, fact) = if digest(one) == digest(other) {
                 (rule::SHARED_PATH, "the same file")

@@ -153,7 +153,7 @@ impl Promised {
 
     fn simple(&mut self, shelf: &Shelf) -> Result<()> {
         let root = shelf.path("simple/");
-        let Some(text) = page(shelf, &root)? else {
+        let Some(text) = page(shelf, &root, "index.html")? else {
             return Ok(());
         };
         let mut projects = BTreeSet::new();
@@ -171,7 +171,7 @@ impl Promised {
             }
         }
         for project in projects {
-            match page(shelf, &project)? {
+            match page(shelf, &project, "index.html")? {
                 None => self.missing(shelf, &project, &root),
                 Some(text) => {
                     let links = pages::html_links(&text);
@@ -184,7 +184,7 @@ impl Promised {
 
     fn simple_json(&mut self, shelf: &Shelf) -> Result<()> {
         let root = shelf.path("simple/_json/");
-        let Some(text) = shelf.text(&root)? else {
+        let Some(text) = page(shelf, &root, "index.json")? else {
             return Ok(());
         };
         let projects = match pages::json_projects(&text) {
@@ -196,7 +196,7 @@ impl Promised {
         };
         for project in projects.iter().filter(|name| is_ours(name)) {
             let path = format!("{root}{project}/");
-            let Some(text) = shelf.text(&path)? else {
+            let Some(text) = page(shelf, &path, "index.json")? else {
                 self.missing(shelf, &path, &root);
                 continue;
             };
@@ -340,10 +340,11 @@ impl Promised {
 }
 
 /// The page of a directory, under either of its names.
-fn page(shelf: &Shelf, path: &str) -> Result<Option<String>> {
+fn page(shelf: &Shelf, path: &str, file: &str) -> Result<Option<String>> {
     match shelf.text(path)? {
-        Some(text) => Ok(Some(text)),
-        None => shelf.text(&format!("{path}index.html")),
+        // Some servers hold an empty object where a directory is.
+        Some(text) if !text.is_empty() => Ok(Some(text)),
+        _ => shelf.text(&format!("{path}{file}")),
     }
 }
 

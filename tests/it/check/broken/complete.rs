@@ -83,26 +83,6 @@ fn a_second_wheel_of_a_package_is_found() {
     exit 1
     rocm_profiler.whl
       error   RW207 duplicate-package: the set has `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` too
-      warning RW114 shared-path: `_rocm_profiler/__init__.py`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
-      warning RW114 shared-path: `_rocm_profiler/bin/rocprof-compute`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
-      warning RW114 shared-path: `_rocm_profiler/bin/rocprof-sys-attach`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
-      warning RW114 shared-path: `_rocm_profiler/bin/rocprof-sys-avail`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
-      warning RW114 shared-path: `_rocm_profiler/bin/rocprof-sys-causal`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
-      warning RW114 shared-path: `_rocm_profiler/bin/rocprof-sys-instrument`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
-      warning RW114 shared-path: `_rocm_profiler/bin/rocprof-sys-python`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
-      warning RW114 shared-path: `_rocm_profiler/bin/rocprof-sys-run`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
-      warning RW114 shared-path: `_rocm_profiler/bin/rocprof-sys-sample`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
-      warning RW114 shared-path: `_rocm_profiler/lib/libprofiler-hub.so`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
-      warning RW114 shared-path: `_rocm_profiler/lib/libprofiler-hub.so.0`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
-      warning RW114 shared-path: `_rocm_profiler/lib/librocprof-sys.so`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
-      warning RW114 shared-path: `_rocm_profiler/lib/librocprof-sys.so.1`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
-      warning RW114 shared-path: `_rocm_profiler/lib/rocprofiler-systems/scripts/run.sh`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
-      warning RW114 shared-path: `_rocm_profiler/libexec/rocprofiler-compute/rocprof-compute`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
-      warning RW114 shared-path: `_rocm_profiler/share/doc/rocprofiler-systems/LICENSE`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
-      warning RW114 shared-path: `rocm_profiler/__init__.py`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
-      warning RW114 shared-path: `rocm_profiler/_cli.py`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
-      warning RW114 shared-path: `rocm_profiler/_dist_info.py`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
-      warning RW114 shared-path: `rocm_profiler/py.typed`: `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` has the same file there
     ");
 }
 
