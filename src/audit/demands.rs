@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::target::Target;
+use crate::{target::Target, wheel::DistName};
 
 #[derive(Clone, Debug)]
 pub struct Demands {
@@ -14,6 +14,8 @@ pub struct Demands {
     pub growth: u64,
     /// How many files of the baseline a package may lack.
     pub gone: usize,
+    /// Projects that packages may require besides ours.
+    pub base: Vec<DistName>,
     /// Where wheels for Windows are installed.
     pub windows_prefix: String,
 }

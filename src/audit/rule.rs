@@ -89,6 +89,8 @@ rules! {
         "keep one of them: an installer takes either";
     SELECTOR_DIFFERS = Error "RW208" "selector-differs":
         "build both sets from one commit with one list of targets: an index has one `rocm`";
+    FOREIGN_REQUIREMENT = Warning "RW209" "foreign-requirement":
+        "stop requiring it, or say with `--allow-requirements` that the base index has it";
 
     FOREIGN_DEVICE_FILE = Error "RW301" "foreign-device-file":
         "move the file to the device package of its target";

@@ -259,7 +259,7 @@ impl Entry {
     }
 }
 
-pub(super) const SATURATED: u64 = 0xffff_ffff;
+const SATURATED: u64 = 0xffff_ffff;
 
 /// Puts the values of the ZIP64 field in the place of those that are saturated.
 ///

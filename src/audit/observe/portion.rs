@@ -11,7 +11,7 @@ use crate::{
             Source, Watch,
             content::{self, Again, Keep},
             devel::{self, Packing},
-            directory::{Entry, SATURATED, half, large_fields, word},
+            directory::{Entry, half, large_fields, word},
             source::Walk,
         },
     },
@@ -239,6 +239,3 @@ fn keep(path: &str) -> Keep {
         Keep::Facts
     }
 }
-
-// A size that is saturated is looked for in an extra field only.
-const _: () = assert!(SATURATED == u32::MAX as u64);

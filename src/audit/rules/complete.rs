@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     audit::{
+        demands::Demands,
         facts::{DEVICE, SdistFile, SetFacts, WheelFile},
         finding::Finding,
         requirement::Requirement,
@@ -19,8 +20,8 @@ const OURS: &str = "rocm";
 /// How the fact ends that others may follow from.
 pub(super) const NOT_THERE: &str = "which is not in the set";
 
-pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
-    let mut findings = requirements(set);
+pub(super) fn find(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
+    let mut findings = requirements(set, demands);
     findings.extend(versions(set));
     findings.extend(duplicates(set));
     findings.extend(devices(set));
@@ -58,7 +59,7 @@ fn requirements_of<'a>(
 }
 
 /// Every package of ours that another one asks for is there, in the version it asks for.
-fn requirements(set: &SetFacts) -> Vec<Finding> {
+fn requirements(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
     let mut there: BTreeMap<&DistName, Vec<&Version>> = BTreeMap::new();
     let wheels = set
         .wheels
@@ -79,7 +80,14 @@ fn requirements(set: &SetFacts) -> Vec<Finding> {
         for requirement in requirements_of(&metadata, &set.platforms()) {
             let name = requirement.name.normalized();
             let is_ours = name == OURS || name.starts_with("rocm-");
-            if !is_ours || !seen.insert((name.to_owned(), requirement.pin.clone())) {
+            if !seen.insert((name.to_owned(), requirement.pin.clone())) {
+                continue;
+            }
+            if !is_ours {
+                let fact = format!("it requires `{name}`, which is no package of ours");
+                let is_allowed = demands.base.contains(&requirement.name);
+                let finding = || Finding::new(rule::FOREIGN_REQUIREMENT, fact).in_file(file);
+                found.extend((!is_allowed).then(finding));
                 continue;
             }
             let finding = match (there.get(&requirement.name), &requirement.pin) {

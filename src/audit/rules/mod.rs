@@ -24,7 +24,7 @@ pub fn findings(
 ) -> Vec<Finding> {
     let site = Site::of(set);
     let mut findings = valid::find(set, demands);
-    findings.extend(complete::find(set));
+    findings.extend(complete::find(set, demands));
     findings.extend(targets::find(set, demands, coverage));
     findings.extend(loadable::find(set, &site, demands));
     findings.extend(devel::find(set, &site));

@@ -19,6 +19,7 @@ use crate::{
     console::{Format, many},
     error::{Hint as _, No, Result},
     target::{Target, TargetTable, split_list},
+    wheel::DistName,
 };
 
 pub use self::baseline::inventory;
@@ -106,6 +107,14 @@ pub struct Policy {
         env = "ROCWHEEL_GLIBC_MAX"
     )]
     glibc_max: Dotted,
+    /// Projects that packages may require besides ours, with commas between
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        env = "ROCWHEEL_ALLOW_REQUIREMENTS"
+    )]
+    allow_requirements: Vec<DistName>,
     /// Where wheels for Windows are installed, which counts towards the longest path
     #[arg(
         long,
@@ -198,6 +207,7 @@ impl Policy {
             glibc: self.glibc_max.clone(),
             growth: since.growth_max,
             gone: since.gone_max,
+            base: self.allow_requirements.clone(),
             windows_prefix: self.windows_prefix.clone(),
         };
         let selection = Selection {

@@ -91,8 +91,8 @@ fn unpublished(shelf: &Shelf) -> Result<Found> {
     }
     let what = || -> Result<Found> {
         match shelf.kind() {
-            ShelfKind::Web => bail!("no index and no link to a package at that address"),
-            _ => bail!("no wheel or sdist, and no index, in that place"),
+            ShelfKind::Web => bail!("no index and no link to a package: `{shelf}`"),
+            _ => bail!("no wheel or sdist, and no index: `{shelf}`"),
         }
     };
     what().hint(

@@ -3,7 +3,7 @@
 use std::{
     cmp::Reverse,
     collections::HashMap,
-    io::{self, Read},
+    io::{self, BufReader, Read},
     num::NonZeroUsize,
     sync::Arc,
 };
@@ -24,40 +24,28 @@ pub(super) enum Pass {
     Portions,
     /// By several threads, one of which takes the hash of the whole.
     Hashed,
-    /// From its first byte to its last, and hashed as a whole.
+    /// From its first byte to its last, and hashed on the way.
     Whole,
 }
 
 /// A piece of work.
-enum Piece<'a> {
-    Wheel {
-        index: usize,
-        package: &'a Package,
-        outline: &'a Outline,
-        portion: Portion,
-    },
-    Hash {
-        index: usize,
-        package: &'a Package,
-    },
-    Sdist(&'a Package),
+struct Piece<'a> {
+    package: &'a Package,
+    /// Of the package among the wheels.
+    index: usize,
+    task: Task<'a>,
+}
+
+enum Task<'a> {
+    Portion(&'a Outline, Portion),
+    Hash,
+    Sdist,
 }
 
 enum Done {
-    Wheel(usize, PortionFacts),
-    Hash(usize, (Sha256, u64)),
-    Sdist(SdistFile),
-}
-
-impl Piece<'_> {
-    fn weight(&self) -> u64 {
-        match self {
-            Self::Wheel { portion, .. } => portion.weight(),
-            // Hashing is four times as fast as inflating.
-            Self::Hash { package, .. } => package.len() / 4,
-            Self::Sdist(package) => package.len(),
-        }
-    }
+    Portion(PortionFacts),
+    Hash((Sha256, u64)),
+    Sdist(Box<SdistFile>),
 }
 
 /// The facts of all packages, in their order, whatever the number of threads.
@@ -76,68 +64,89 @@ pub(super) fn read(
     };
     let wheels: Vec<&Package> = packages.iter().filter(|it| it.is_wheel()).collect();
     let outlines = outlines(&wheels, jobs, world)?;
-    let mut pieces: Vec<Piece<'_>> = Vec::new();
-    for (index, (package, outline)) in wheels.iter().zip(&outlines).enumerate() {
-        let portions = match pass {
-            Pass::Portions | Pass::Hashed => outline.portions(),
-            Pass::Whole => vec![outline.whole(*package)],
-        };
-        pieces.extend(portions.into_iter().map(|portion| Piece::Wheel {
-            index,
-            package,
-            outline,
-            portion,
-        }));
-    }
-    if pass == Pass::Hashed {
-        let wheels = wheels.iter().enumerate();
-        pieces.extend(wheels.map(|(index, package)| Piece::Hash { index, package }));
-    }
+    let mut pieces = pieces(&wheels, &outlines, pass);
     let sdists = packages.iter().filter(|it| !it.is_wheel());
-    pieces.extend(sdists.map(Piece::Sdist));
+    pieces.extend(sdists.map(|package| Piece {
+        package,
+        index: 0,
+        task: Task::Sdist,
+    }));
     // What takes longest must not begin last.
     pieces.sort_by_key(|piece| Reverse(piece.weight()));
     let mut set = SetFacts::default();
-    let mut portions: Vec<Vec<PortionFacts>> = outlines.iter().map(|_| Vec::new()).collect();
+    let mut portions: HashMap<usize, Vec<PortionFacts>> = HashMap::new();
     let mut digests: HashMap<usize, (Sha256, u64)> = HashMap::new();
-    let work = |piece: &Piece<'_>| -> Result<Done> {
-        Ok(match piece {
-            Piece::Wheel {
-                index,
-                package,
-                outline,
-                portion,
-            } => Done::Wheel(*index, outline.read_portion(*package, portion, &watch)?),
-            Piece::Hash { index, package } => {
-                let stream = package.stream(0..package.len())?;
-                Done::Hash(*index, Sha256::of_reader(Stopping(stream, &world.stop))?)
-            }
-            Piece::Sdist(package) => {
-                let stream = package.stream(0..package.len())?;
-                Done::Sdist(read_sdist(package.name(), stream, &watch)?)
-            }
-        })
-    };
-    transfer::each(&pieces, jobs, &world.stop, work, |_, done| match done {
-        Done::Wheel(index, facts) => {
-            if let Some(all) = portions.get_mut(index) {
-                all.push(facts);
-            }
-        }
-        Done::Hash(index, digest) => _ = digests.insert(index, digest),
-        Done::Sdist(sdist) => set.sdists.push(sdist),
+    let work = |piece: &Piece<'_>| piece.work(&watch);
+    transfer::each(&pieces, jobs, &world.stop, work, |piece, done| match done {
+        Done::Portion(facts) => portions.entry(piece.index).or_default().push(facts),
+        Done::Hash(digest) => _ = digests.insert(piece.index, digest),
+        Done::Sdist(sdist) => set.sdists.push(*sdist),
     })?;
     drop(pieces);
     for package in packages {
         package.outcome()?;
     }
-    for (index, (outline, facts)) in outlines.into_iter().zip(portions).enumerate() {
-        let mut wheel = outline.finish(facts);
+    for (index, outline) in outlines.into_iter().enumerate() {
+        let mut wheel = outline.finish(portions.remove(&index).unwrap_or_default());
         wheel.digest = wheel.digest.or(digests.remove(&index));
         set.wheels.push(Arc::new(wheel));
     }
     set.sdists.sort_by(|one, other| one.file.cmp(&other.file));
     Ok(set)
+}
+
+fn pieces<'a>(wheels: &[&'a Package], outlines: &'a [Outline], pass: Pass) -> Vec<Piece<'a>> {
+    let mut pieces = Vec::new();
+    for (index, (package, outline)) in wheels.iter().zip(outlines).enumerate() {
+        let mut push = |task| {
+            pieces.push(Piece {
+                package,
+                index,
+                task,
+            });
+        };
+        let portions = match pass {
+            Pass::Portions | Pass::Hashed => outline.portions(),
+            Pass::Whole => vec![outline.whole(*package)],
+        };
+        for portion in portions {
+            push(Task::Portion(outline, portion));
+        }
+        if pass == Pass::Hashed {
+            push(Task::Hash);
+        }
+    }
+    pieces
+}
+
+impl Piece<'_> {
+    fn weight(&self) -> u64 {
+        match &self.task {
+            Task::Portion(_, portion) => portion.weight(),
+            // Hashing is four times as fast as inflating.
+            Task::Hash => self.package.len() / 4,
+            Task::Sdist => self.package.len(),
+        }
+    }
+
+    fn work(&self, watch: &Watch<'_>) -> Result<Done> {
+        let package = self.package;
+        let whole = || package.stream(0..package.len());
+        Ok(match &self.task {
+            Task::Portion(outline, portion) => {
+                Done::Portion(outline.read_portion(package, portion, watch)?)
+            }
+            Task::Hash => {
+                let stream = Stopping(whole()?, watch.stop);
+                let stream = BufReader::with_capacity(1 << 20, stream);
+                Done::Hash(Sha256::of_reader(stream)?)
+            }
+            Task::Sdist => {
+                let sdist = read_sdist(package.name(), whole()?, watch)?;
+                Done::Sdist(Box::new(sdist))
+            }
+        })
+    }
 }
 
 /// What the end of each wheel says.
@@ -152,7 +161,7 @@ pub(super) fn outlines(
         Ok((*index, Outline::read(package.name(), **package)))
     };
     transfer::each(&indexed, jobs, &world.stop, work, |_, outline| {
-        found.push(outline)
+        found.push(outline);
     })?;
     for package in wheels {
         package.outcome()?;

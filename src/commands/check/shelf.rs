@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     io::Read as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
@@ -234,6 +235,16 @@ impl Shelf {
         let store: Arc<dyn Store> = Arc::new(connect(origin, &self.stop)?);
         others.insert(origin.clone(), Arc::clone(&store));
         Ok(store)
+    }
+}
+
+/// The store, and the directory in it.
+impl fmt::Display for Shelf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            ShelfKind::Directory(root) => fmt::Display::fmt(&root.display(), f),
+            _ => write!(f, "{}/{}", self.store, self.top),
+        }
     }
 }
 

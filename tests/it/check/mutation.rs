@@ -1,6 +1,6 @@
 //! 200 wheels of the sample, each damaged once at random, and how many of them were found.
 //!
-//! `cargo test --test it check::mutation -- --nocapture` tells of each that was not.
+//! `cargo test --test it check::mutation` does the same again, and tells of each that was not found.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -58,6 +58,7 @@ fn demands() -> Demands {
         glibc: "2.28".parse().unwrap(),
         growth: 0,
         gone: 0,
+        base: Vec::new(),
         windows_prefix: String::new(),
     }
 }
@@ -93,7 +94,8 @@ fn of_two_hundred_damaged_wheels_nearly_all_are_found() {
         .map(|(name, bytes)| read(name, bytes))
         .collect();
     assert!(!is_found(&set));
-    let mut dice = Dice(7);
+    let seed = std::env::var("SEED").map_or(7, |s| s.parse().unwrap());
+    let mut dice = Dice(seed);
     let mut missed = Vec::new();
     let mut done = 0;
     while done < DAMAGES {
@@ -112,9 +114,5 @@ fn of_two_hundred_damaged_wheels_nearly_all_are_found() {
         set.wheels[index] = sound;
     }
     let shown = missed.join("\n");
-    println!(
-        "{} of {DAMAGES} found; not these:\n{shown}",
-        DAMAGES - missed.len()
-    );
     insta::assert_snapshot!(shown, @"");
 }

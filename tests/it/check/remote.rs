@@ -154,7 +154,7 @@ fn a_place_that_cannot_be_read_is_no_finding() {
     let shown = shown.concat().replace(&server.url, "[server]/");
     insta::assert_snapshot!(shown, @r#"
     exit 2
-    error: no index and no link to a package at that address
+    error: no index and no link to a package: `[server]/`
 
     hint: pass what holds `simple/`, `set.json` or `dist/`, or the address of a page with links
     exit 2

@@ -104,3 +104,24 @@ fn a_selector_that_is_another_on_another_platform_is_found() {
       error   RW208 selector-differs: the set to compare with has no such sdist
     ");
 }
+
+#[test]
+fn a_requirement_on_what_is_not_ours_is_found() {
+    let set = Set::new();
+    set.edit("rocm_profiler", |members| {
+        replace(
+            members,
+            "/METADATA",
+            "Version: 0.0.1.dev0\n",
+            "Version: 0.0.1.dev0\nRequires-Dist: PyYAML>=6\n",
+        );
+    });
+    insta::assert_snapshot!(set.found(&[]), @"");
+    let allowed = [
+        "--allow-requirements",
+        "numpy,pyyaml",
+        "--fail-on",
+        "warning",
+    ];
+    assert_eq!(set.found(&allowed), "exit 0\n");
+}
