@@ -207,7 +207,7 @@ def _run_child(command: list[str]) -> int:
     """Runs a child in the foreground; it gets Ctrl-C too and decides how to end."""
     # An exception in the middle of `wait` could lose the exit code. A handler, other than
     # ignoring, is not what the child starts with.
-    signal.signal(signal.SIGINT, lambda number, frame: None)
+    signal.signal(signal.SIGINT, lambda *_: None)
     try:
         return subprocess.Popen(command).wait()
     except OSError as error:
