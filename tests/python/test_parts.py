@@ -49,6 +49,7 @@ def test_a_record_that_does_not_change_is_not_written(tmp_path: Path) -> None:
     assert path.read_bytes() == b"a.py,,\r\n"
 
 
+@pytest.mark.posix
 def test_the_mode_of_a_record_stays(tmp_path: Path) -> None:
     path = record(tmp_path, b"a.py,,\n")
     path.chmod(0o664)

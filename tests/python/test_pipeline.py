@@ -18,6 +18,8 @@ import pytest
 from sdk import ROOT
 from venvs import Venv
 
+pytestmark = pytest.mark.posix
+
 ALL = "rocm[libraries,devel,device-gfx942,profiler]"
 INSTALLERS = ["pip", "uv-hardlink"]
 
