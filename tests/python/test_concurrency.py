@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Importer
-from sdk import ROOT, SONAME, Archive, Sdk, environment, rocm_sdk
+from sdk import ROOT, Archive, Sdk, environment, rocm_sdk
 from wheels import recorded, uninstall
 
 
