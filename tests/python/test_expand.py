@@ -247,7 +247,7 @@ def test_a_failure_at_the_last_moment_leaves_record_and_old_tree_as_they_were(
     record.write_text(record.read_text() + f"{ROOT}/old,,\n")
     before = record.read_bytes()
     module = load("rocm_sdk._expand")
-    real = module._rename
+    real = module.rename
 
     def refuse(source: Path, target: Path) -> None:
         if source.name == "tree":
@@ -255,7 +255,7 @@ def test_a_failure_at_the_last_moment_leaves_record_and_old_tree_as_they_were(
         real(source, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_rename", refuse)
+        patch.setattr(module, "rename", refuse)
         with pytest.raises(ImportError, match="Access is denied"):
             expand(load)
     assert record.read_bytes() == before
