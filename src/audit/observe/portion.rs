@@ -164,7 +164,7 @@ fn contradictions(entry: &Entry, header: &[u8], name: &[u8], extra: &[u8]) -> Ve
     if word(header, 10) != entry.time {
         facts.push("another time in its local header".to_owned());
     }
-    if (half(header, 6) ^ entry.flags) & (ENCRYPTED | DESCRIPTOR) != 0 {
+    if half(header, 6) != entry.flags {
         facts.push("other flags in its local header".to_owned());
     }
     let sizes = [22, 18].map(|at| u64::from(word(header, at)));

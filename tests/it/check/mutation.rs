@@ -12,6 +12,8 @@ use rocwheel::{
 use super::sample;
 
 const DAMAGES: usize = 200;
+/// Others find 199 or 200 as well.
+const SEED: u64 = 7;
 
 /// Numbers that look random and are the same everywhere (SplitMix64).
 struct Dice(u64);
@@ -95,8 +97,7 @@ fn of_two_hundred_damaged_wheels_nearly_all_are_found() {
         .map(|(name, bytes)| read(name, bytes))
         .collect();
     assert!(!is_found(&set));
-    let seed = std::env::var("SEED").map_or(7, |s| s.parse().unwrap());
-    let mut dice = Dice(seed);
+    let mut dice = Dice(SEED);
     let mut missed = Vec::new();
     let mut done = 0;
     while done < DAMAGES {

@@ -99,6 +99,9 @@ fn findings_are_valid_sarif_with_help_for_every_rule() {
     [
       {
         "ruleId": "RW205",
+        "partialFingerprints": {
+          "rocwheel/v1": "25479ed28431da803832fd4d4f6df1c80b8e9815c1d6bdf782d84eeb3252dc97"
+        },
         "level": "error",
         "message": {
           "text": "No `rocm` sdist among 6 packages. Way out: add the `rocm` sdist: nobody can install the set by its extras without it."
@@ -111,13 +114,13 @@ fn findings_are_valid_sarif_with_help_for_every_rule() {
               }
             }
           }
-        ],
-        "partialFingerprints": {
-          "rocwheel/v1": "25479ed28431da803832fd4d4f6df1c80b8e9815c1d6bdf782d84eeb3252dc97"
-        }
+        ]
       },
       {
         "ruleId": "RW605",
+        "partialFingerprints": {
+          "rocwheel/v1": "e41a2fba174cd3ba934082ec487c438dc75cf46c100ad5158f74aaa11bc188d1"
+        },
         "level": "warning",
         "message": {
           "text": "`_rocm_sdk_core/lib/ü \"a\".pdb`: a leftover of building or debugging. Way out: leave it to the `dbg` artifacts: users download it for nothing."
@@ -136,10 +139,7 @@ fn findings_are_valid_sarif_with_help_for_every_rule() {
               }
             ]
           }
-        ],
-        "partialFingerprints": {
-          "rocwheel/v1": "e41a2fba174cd3ba934082ec487c438dc75cf46c100ad5158f74aaa11bc188d1"
-        }
+        ]
       }
     ]
     "#);

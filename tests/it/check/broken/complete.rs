@@ -116,7 +116,11 @@ fn a_requirement_on_what_is_not_ours_is_found() {
             "Version: 0.0.1.dev0\nRequires-Dist: PyYAML>=6\n",
         );
     });
-    insta::assert_snapshot!(set.found(&[]), @"");
+    insta::assert_snapshot!(set.found(&[]), @"
+    exit 0
+    rocm_profiler.whl
+      warning RW209 foreign-requirement: it requires `pyyaml`, which is no package of ours
+    ");
     let allowed = [
         "--allow-requirements",
         "numpy,pyyaml",
