@@ -128,11 +128,14 @@ impl Read for Stream<'_> {
     }
 }
 
+const WHEEL: &str = ".whl";
+const SDIST: &str = ".tar.gz";
+
 pub(super) fn is_wheel(name: &str) -> bool {
-    name.ends_with(".whl")
+    name.ends_with(WHEEL)
 }
 
 /// Whether a name is that of a wheel or an sdist; anything else may lie beside them.
 pub(super) fn is_package(name: &str) -> bool {
-    !name.starts_with('.') && (is_wheel(name) || name.ends_with(".tar.gz"))
+    !name.starts_with('.') && (is_wheel(name) || name.ends_with(SDIST))
 }

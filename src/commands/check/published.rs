@@ -342,9 +342,14 @@ impl Promised {
 /// The page of a directory, under either of its names.
 fn page(shelf: &Shelf, path: &str, file: &str) -> Result<Option<String>> {
     match shelf.text(path)? {
-        // Some servers hold an empty object where a directory is.
-        Some(text) if !text.is_empty() => Ok(Some(text)),
-        _ => shelf.text(&format!("{path}{file}")),
+        // Some servers hold an empty object where a directory is, and others list what is in it.
+        Some(text) if !text.is_empty() && text.starts_with('<') == file.ends_with("html") => {
+            Ok(Some(text))
+        }
+        text => {
+            let text = text.filter(|text| !text.is_empty());
+            Ok(shelf.text(&format!("{path}{file}"))?.or(text))
+        }
     }
 }
 

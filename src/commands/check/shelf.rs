@@ -24,6 +24,7 @@ use crate::{
 
 /// Pages and metadata are text; more is not read.
 const LONGEST_PAGE: u64 = 64 << 20;
+const PAGE: &str = ".html";
 
 #[derive(Debug)]
 pub(super) struct Shelf {
@@ -263,7 +264,7 @@ fn top_of(path: &str) -> (String, Option<String>) {
     let (above, name) = plain.rsplit_once('/').unwrap_or(("", plain));
     match name {
         "simple" | "set.json" | "SHA256SUMS" => (directory(above), None),
-        name if name.ends_with(".html") && !path.ends_with('/') => {
+        name if name.ends_with(PAGE) && !path.ends_with('/') => {
             (directory(above), Some(path.to_owned()))
         }
         _ => (directory(plain), None),

@@ -83,9 +83,10 @@ fn of_two_hundred_damaged_wheels_nearly_all_are_found() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         let bytes = fs_err::read(&path).unwrap();
-        if name.ends_with(".whl") {
+        let kind = path.extension().and_then(|it| it.to_str());
+        if kind == Some("whl") {
             wheels.insert(name, bytes);
-        } else if name.ends_with(".tar.gz") {
+        } else if kind == Some("gz") {
             set.sdists
                 .push(audit::read_sdist(&name, bytes.as_slice(), &watch).unwrap());
         }

@@ -92,10 +92,13 @@ impl Desk {
         let mut file = self
             .root
             .join(path.trim_start_matches('/').replace("%2B", "+"));
+        let mut found = fs_err::read(&file);
         if file.is_dir() {
             file.push("index.html");
+            // Where there is no page, a list of what is there.
+            found = fs_err::read(&file).or_else(|_| Ok(b"<h1>Directory</h1>".to_vec()));
         }
-        let Ok(bytes) = fs_err::read(file) else {
+        let Ok(bytes) = found else {
             return write!(
                 stream,
                 "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
