@@ -123,6 +123,9 @@ pub struct Policy {
         env = "ROCWHEEL_WINDOWS_PREFIX"
     )]
     windows_prefix: String,
+    /// For commands that have a flag for it.
+    #[arg(skip)]
+    jobs: Jobs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -155,14 +158,9 @@ fn inventory_of(place: &Path, args: &Args, world: &World) -> Result<Inventory> {
 }
 
 /// The same for a step of something larger, which has another answer: findings are talk.
-pub fn gate(directory: &Path, policy: &Policy, jobs: &Jobs, world: &World) -> Result<()> {
-    let observed = Observed::of(
-        directory,
-        Look::Packages,
-        &AccessArgs::default(),
-        jobs,
-        world,
-    )?;
+pub fn gate(directory: &Path, policy: &Policy, world: &World) -> Result<()> {
+    let access = AccessArgs::default();
+    let observed = Observed::of(directory, Look::Packages, &access, &policy.jobs, world)?;
     let answer = policy.judge(&observed, None, &Since::default(), world)?;
     let found = answer.count_from(Severity::Warning) > 0;
     if found && world.console.format() != Format::Github {
@@ -194,6 +192,15 @@ impl Default for Since {
 }
 
 impl Policy {
+    /// The same with so many threads.
+    #[must_use]
+    pub fn on(&self, jobs: &Jobs) -> Self {
+        Self {
+            jobs: jobs.clone(),
+            ..self.clone()
+        }
+    }
+
     /// Decides, and tells what was found apart from the answer.
     fn judge(
         &self,
