@@ -197,7 +197,10 @@ impl Change {
 mod tests {
     use super::*;
 
-    fn inventory(packages: &[(&str, u64, &[(&str, u64)])]) -> Inventory {
+    /// Name, size, and the paths and lengths of its members.
+    type Sample<'a> = (&'a str, u64, &'a [(&'a str, u64)]);
+
+    fn inventory(packages: &[Sample<'_>]) -> Inventory {
         let mut this = Inventory::default();
         for (name, size, members) in packages {
             let members = members

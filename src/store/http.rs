@@ -59,10 +59,10 @@ impl HttpStore {
             .build()
             .map_err(|error| failed(error.into()))?;
         Ok(Self(Arc::new(Inner {
+            origin,
             client,
             runtime,
             stop,
-            origin,
         })))
     }
 }
@@ -199,19 +199,18 @@ impl Store for HttpStore {
             Err(error) if error.kind() == Kind::NotFound => return Err(error),
             Err(_) => None,
         };
-        let (size, answer) = match asked {
-            Some(asked) => asked,
+        let (size, answer) = if let Some(asked) = asked {
+            asked
+        } else {
             // Some servers sign addresses for one method only.
-            None => {
-                let answer = self.0.ask(&question(Method::GET, Some("bytes=0-0")))?;
-                let size = match content_range(&answer) {
-                    Some((_, size)) => size,
-                    None => length(&answer),
-                };
-                let cause = "the server does not say how many bytes it has";
-                let error = || StoreError::new(Kind::Failed, self.0.url(key)).caused_by(cause);
-                (size.ok_or_else(error)?, answer)
-            }
+            let answer = self.0.ask(&question(Method::GET, Some("bytes=0-0")))?;
+            let size = match content_range(&answer) {
+                Some((_, size)) => size,
+                None => length(&answer),
+            };
+            let cause = "the server does not say how many bytes it has";
+            let error = || StoreError::new(Kind::Failed, self.0.url(key)).caused_by(cause);
+            (size.ok_or_else(error)?, answer)
         };
         Ok(Object {
             key: key.clone(),

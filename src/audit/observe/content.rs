@@ -5,7 +5,9 @@
 
 use std::{
     io::{self, Read, Write as _},
+    iter,
     ops::Range,
+    slice,
 };
 
 use crate::{
@@ -123,8 +125,8 @@ impl Sieve {
             let len = self.windows.len();
             self.is_elf = chunk.starts_with(ELF_MAGIC);
             self.wanted = match self.keep {
-                Keep::Bytes if len <= LONGEST_TEXT => ranges([0..len]),
-                _ if self.is_elf && len <= WHOLE => ranges([0..len]),
+                Keep::Bytes if len <= LONGEST_TEXT => ranges(iter::once(0..len)),
+                _ if self.is_elf && len <= WHOLE => ranges(iter::once(0..len)),
                 _ if self.is_elf => foreseen(chunk, len),
                 _ => Vec::new(),
             };
@@ -160,7 +162,7 @@ impl Sieve {
                 if chunk.is_empty() {
                     break;
                 }
-                self.windows.keep(at, chunk, &ranges([start..end]));
+                self.windows.keep(at, chunk, slice::from_ref(&(start..end)));
                 at = at.saturating_add(chunk.len() as u64);
             }
         }

@@ -46,15 +46,14 @@ impl Windows {
             let follows = |kept: &&mut (u64, Vec<u8>)| {
                 kept.0.saturating_add(kept.1.len() as u64) == from && kept.0 >= range.start
             };
-            match self.kept.iter_mut().find(follows) {
-                Some((_, bytes)) => bytes.extend_from_slice(part),
-                None => {
-                    let len = usize::try_from(range.end.saturating_sub(from)).unwrap_or(0);
-                    let mut bytes = Vec::with_capacity(len);
-                    bytes.extend_from_slice(part);
-                    self.kept.push((from, bytes));
-                }
+            if let Some((_, bytes)) = self.kept.iter_mut().find(follows) {
+                bytes.extend_from_slice(part);
+                continue;
             }
+            let len = usize::try_from(range.end.saturating_sub(from)).unwrap_or(0);
+            let mut bytes = Vec::with_capacity(len);
+            bytes.extend_from_slice(part);
+            self.kept.push((from, bytes));
         }
     }
 

@@ -41,8 +41,7 @@ pub(super) fn leave_out(findings: &mut Vec<Finding>) {
     let count = before.saturating_sub(findings.len());
     if let Some(cause) = findings.get_mut(cause_at).filter(|_| count > 0) {
         let noun = if count == 1 { "finding" } else { "findings" };
-        cause
-            .fact
-            .push_str(&format!("; {count} {noun} of what needs it left out"));
+        let more = format!("; {count} {noun} of what needs it left out");
+        cause.fact += &more;
     }
 }

@@ -98,9 +98,9 @@ fn sidecar(
     let broken = promises
         .iter()
         .filter_map(|promise| match promise.metadata {
-            Some(SidecarPromise::Digest(promised)) if promised != sha256 => {
+            Some(SidecarPromise::Digest(digest)) if digest != sha256 => {
                 let page = &promise.page;
-                let fact = format!("its metadata has SHA-256 {sha256}, and {promised} in `{page}`");
+                let fact = format!("its metadata has SHA-256 {sha256}, and {digest} in `{page}`");
                 Some(finding(fact))
             }
             _ => None,

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use super::{package::Package, published, read, shelf::Shelf};
 use crate::{
-    audit::{Inventory, Source as _},
+    audit::{Inventory, Published, Source as _},
     commands::{
         World,
         args::{AccessArgs, Jobs},
@@ -40,7 +40,11 @@ pub fn inventory(
                 inventory.add_package(&project, Some(package.len()));
             }
         }
-        for (file, size) in found.published.iter().flat_map(|it| it.promised_and_gone()) {
+        for (file, size) in found
+            .published
+            .iter()
+            .flat_map(Published::promised_and_gone)
+        {
             if let Some((project, _)) = published::identity(file) {
                 inventory.add_package(&project, size);
             }

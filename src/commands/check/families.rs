@@ -114,18 +114,18 @@ impl Observed {
             coverages.push(coverage);
         }
         let coverage = coverages.into_iter().next().unwrap_or_default();
-        (together(all), coverage)
+        (together(&all), coverage)
     }
 }
 
 /// What is found in every family is said once; what is not says where.
-fn together(mut all: Vec<(Option<&str>, Vec<Finding>)>) -> Vec<Finding> {
-    if all.len() < 2 {
-        return all.pop().map(|(_, findings)| findings).unwrap_or_default();
+fn together(all: &[(Option<&str>, Vec<Finding>)]) -> Vec<Finding> {
+    if let [(_, only)] = all {
+        return only.clone();
     }
     let everywhere = |finding: &Finding| all.iter().all(|(_, found)| found.contains(finding));
     let mut findings: Vec<Finding> = Vec::new();
-    for (family, found) in &all {
+    for (family, found) in all {
         for finding in found {
             if everywhere(finding) {
                 findings.push(finding.clone());

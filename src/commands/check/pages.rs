@@ -83,15 +83,12 @@ fn attributes(mut rest: &str) -> (Vec<(String, String)>, &str) {
         };
         let value = value.trim_start();
         let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''));
-        let (value, after) = match quote {
-            Some(quote) => {
-                let inner = value.get(1..).unwrap_or_default();
-                inner.split_once(quote).unwrap_or((inner, ""))
-            }
-            None => {
-                let end = value.find(|c: char| c.is_ascii_whitespace() || c == '>');
-                value.split_at(end.unwrap_or(value.len()))
-            }
+        let (value, after) = if let Some(quote) = quote {
+            let inner = value.get(1..).unwrap_or_default();
+            inner.split_once(quote).unwrap_or((inner, ""))
+        } else {
+            let end = value.find(|c: char| c.is_ascii_whitespace() || c == '>');
+            value.split_at(end.unwrap_or(value.len()))
         };
         found.push((name.to_ascii_lowercase(), unescape(value)));
         rest = after;

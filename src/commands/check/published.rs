@@ -116,32 +116,32 @@ fn unlisted(shelf: &Shelf, names: &BTreeSet<String>) -> Result<BTreeSet<String>>
 
 impl Promised {
     /// Reads whatever pages there are.
-    pub(super) fn read(shelf: &Shelf) -> Result<Self> {
+    pub(super) fn read(place: &Shelf) -> Result<Self> {
         let mut this = Self::default();
-        this.set_json(shelf)?;
-        this.simple(shelf)?;
-        this.simple_json(shelf)?;
-        this.find_links(shelf)?;
-        this.checksums(shelf)?;
+        this.set_json(place)?;
+        this.simple(place)?;
+        this.simple_json(place)?;
+        this.find_links(place)?;
+        this.checksums(place)?;
         this.names = this.addresses.keys().cloned().collect();
         this.choose();
         Ok(this)
     }
 
-    fn set_json(&mut self, shelf: &Shelf) -> Result<()> {
-        let path = shelf.path("set.json");
-        let Some(text) = shelf.text(&path)? else {
+    fn set_json(&mut self, place: &Shelf) -> Result<()> {
+        let path = place.path("set.json");
+        let Some(text) = place.text(&path)? else {
             return Ok(());
         };
         match SetJson::parse(&text) {
-            Err(error) => self.bad(shelf, &path, &error),
+            Err(error) => self.bad(place, &path, &error),
             Ok(set) => {
                 for file in set.files() {
                     let address = Address {
                         origin: None,
-                        path: shelf.path(file.path()),
+                        path: place.path(file.path()),
                     };
-                    self.promise(address, shelf.shown(&path), Listing::SetJson, |promise| {
+                    self.promise(address, place.shown(&path), Listing::SetJson, |promise| {
                         promise.size = Some(file.size);
                         promise.sha256 = Some(file.sha256);
                     });
@@ -151,9 +151,9 @@ impl Promised {
         Ok(())
     }
 
-    fn simple(&mut self, shelf: &Shelf) -> Result<()> {
-        let root = shelf.path("simple/");
-        let Some(text) = page(shelf, &root, "index.html")? else {
+    fn simple(&mut self, place: &Shelf) -> Result<()> {
+        let root = place.path("simple/");
+        let Some(text) = page(place, &root, "index.html")? else {
             return Ok(());
         };
         let mut projects = BTreeSet::new();
@@ -167,79 +167,79 @@ impl Promised {
                     }
                 }
                 Ok(Leads::Elsewhere(..)) => {}
-                Err(error) => self.bad(shelf, &root, &error),
+                Err(error) => self.bad(place, &root, &error),
             }
         }
         for project in projects {
-            match page(shelf, &project, "index.html")? {
-                None => self.missing(shelf, &project, &root),
+            match page(place, &project, "index.html")? {
+                None => self.missing(place, &project, &root),
                 Some(text) => {
                     let links = pages::html_links(&text);
-                    self.links(shelf, &project, Listing::Simple, links);
+                    self.links(place, &project, Listing::Simple, links);
                 }
             }
         }
         Ok(())
     }
 
-    fn simple_json(&mut self, shelf: &Shelf) -> Result<()> {
-        let root = shelf.path("simple/_json/");
-        let Some(text) = page(shelf, &root, "index.json")? else {
+    fn simple_json(&mut self, place: &Shelf) -> Result<()> {
+        let root = place.path("simple/_json/");
+        let Some(text) = page(place, &root, "index.json")? else {
             return Ok(());
         };
         let projects = match pages::json_projects(&text) {
             Ok(projects) => projects,
             Err(error) => {
-                self.bad(shelf, &root, &error);
+                self.bad(place, &root, &error);
                 return Ok(());
             }
         };
         for project in projects.iter().filter(|name| is_ours(name)) {
             let path = format!("{root}{project}/");
-            let Some(text) = page(shelf, &path, "index.json")? else {
-                self.missing(shelf, &path, &root);
+            let Some(text) = page(place, &path, "index.json")? else {
+                self.missing(place, &path, &root);
                 continue;
             };
             match pages::json_links(&text) {
-                Ok(links) => self.links(shelf, &path, Listing::SimpleJson, links),
-                Err(error) => self.bad(shelf, &path, &error),
+                Ok(links) => self.links(place, &path, Listing::SimpleJson, links),
+                Err(error) => self.bad(place, &path, &error),
             }
         }
         Ok(())
     }
 
-    fn find_links(&mut self, shelf: &Shelf) -> Result<()> {
-        let path = match shelf.page() {
+    fn find_links(&mut self, place: &Shelf) -> Result<()> {
+        let path = match place.page() {
             Some(page) => page.to_owned(),
-            None => shelf.path("index.html"),
+            None => place.path("index.html"),
         };
-        let mut text = shelf.text(&path)?;
-        if text.is_none() && *shelf.kind() == ShelfKind::Web {
+        let mut text = place.text(&path)?;
+        if text.is_none() && *place.kind() == ShelfKind::Web {
             // A directory that a web server lists.
-            text = shelf.text(&shelf.path(""))?;
+            text = place.text(&place.path(""))?;
         }
         if let Some(text) = text {
             let links = pages::html_links(&text);
-            self.links(shelf, &path, Listing::FindLinks, links);
+            self.links(place, &path, Listing::FindLinks, links);
         }
         Ok(())
     }
 
-    fn checksums(&mut self, shelf: &Shelf) -> Result<()> {
-        let path = shelf.path("SHA256SUMS");
-        let Some(text) = shelf.text(&path)? else {
+    fn checksums(&mut self, place: &Shelf) -> Result<()> {
+        let path = place.path("SHA256SUMS");
+        let Some(text) = place.text(&path)? else {
             return Ok(());
         };
         match pages::checksums(&text) {
-            Err(error) => self.bad(shelf, &path, &error),
+            Err(error) => self.bad(place, &path, &error),
             Ok(lines) => {
                 for (sha256, below) in lines {
                     let origin = None;
                     let address = Address {
                         origin,
-                        path: shelf.path(&below),
+                        path: place.path(&below),
                     };
-                    self.promise(address, shelf.shown(&path), Listing::Checksums, |promise| {
+                    self.promise(address, place.shown(&path), Listing::Checksums, |promise| {
                         promise.sha256 = Some(sha256);
                     });
                 }
@@ -248,7 +248,7 @@ impl Promised {
         Ok(())
     }
 
-    fn links(&mut self, shelf: &Shelf, page: &str, listing: Listing, links: Vec<Link>) {
+    fn links(&mut self, place: &Shelf, page: &str, listing: Listing, links: Vec<Link>) {
         for link in links {
             let address = match pages::resolve(page, &link.href) {
                 Ok(Leads::Within(path)) => Address { origin: None, path },
@@ -257,11 +257,11 @@ impl Promised {
                     path,
                 },
                 Err(error) => {
-                    self.bad(shelf, page, &error);
+                    self.bad(place, page, &error);
                     continue;
                 }
             };
-            self.promise(address, shelf.shown(page), listing, |promise| {
+            self.promise(address, place.shown(page), listing, |promise| {
                 promise.sha256 = link.sha256;
                 promise.size = link.size;
                 promise.metadata = link.metadata;
@@ -275,7 +275,7 @@ impl Promised {
         address: Address,
         page: &str,
         listing: Listing,
-        fill: impl FnOnce(&mut Promise),
+        facts: impl FnOnce(&mut Promise),
     ) {
         let file = address
             .path
@@ -295,7 +295,7 @@ impl Promised {
             sha256: None,
             metadata: None,
         };
-        fill(&mut promise);
+        facts(&mut promise);
         self.promises.push(promise);
         self.addresses.entry(file).or_insert(address);
     }
@@ -325,17 +325,17 @@ impl Promised {
         self.chosen = Some(newest.clone());
     }
 
-    fn missing(&mut self, shelf: &Shelf, page: &str, root: &str) {
-        let (page, root) = (shelf.shown(page), shelf.shown(root));
+    fn missing(&mut self, place: &Shelf, page: &str, root: &str) {
+        let (page, root) = (place.shown(page), place.shown(root));
         let why = format!("`{root}` names it, and it is not there");
         self.bad_pages.push((page.to_owned(), why));
     }
 
-    fn bad(&mut self, shelf: &Shelf, page: &str, error: &crate::error::Error) {
+    fn bad(&mut self, place: &Shelf, page: &str, error: &crate::error::Error) {
         let mut why = vec![message(error)];
         why.extend(causes(error));
         self.bad_pages
-            .push((shelf.shown(page).to_owned(), why.join(": ")));
+            .push((place.shown(page).to_owned(), why.join(": ")));
     }
 }
 

@@ -98,9 +98,9 @@ impl Shelf {
     }
 
     fn web(text: &str, stop: &Stop) -> Result<Self> {
-        let parts = text.split_once("://").and_then(|(scheme, rest)| {
+        let parts = text.split_once("://").map(|(scheme, rest)| {
             let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-            Some((format!("{scheme}://{host}"), path))
+            (format!("{scheme}://{host}"), path)
         });
         let (origin, path) = parts.unwrap_or_default();
         ensure!(
