@@ -163,6 +163,14 @@ impl<R: ReadAt + ?Sized> Opened<'_, R> {
         })
     }
 
+    /// The bundle itself, if it was compressed: its entries say where in it they lie.
+    pub fn into_decoded(self) -> Option<Vec<u8>> {
+        match self.content {
+            Content::There(_) => None,
+            Content::Decoded(bytes) => Some(bytes),
+        }
+    }
+
     /// The bytes of an entry.
     pub fn read(&self, entry: &Entry) -> Result<Vec<u8>> {
         let what = "code object";
