@@ -98,7 +98,14 @@ impl Args {
         let apart = self.what.apart(tree, &packages, world)?;
         let plan = build::decide(&apart.tree, &self.what, world)?;
         let _archives = apart.write(&self.what.jobs, world)?;
-        build::make(&plan, &apart.tree, &self.what, &packages, Existing::Replace, world)?;
+        build::make(
+            &plan,
+            &apart.tree,
+            &self.what,
+            &packages,
+            Existing::Replace,
+            world,
+        )?;
         LocalSet::read_aloud(&packages, world)
     }
 

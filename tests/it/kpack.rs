@@ -3,5 +3,9 @@
 mod binaries;
 mod linked;
 mod looking;
+mod real;
+mod round;
 mod runtime;
 mod splitting;
+mod unusual;
+mod wheels;

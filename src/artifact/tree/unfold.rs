@@ -279,13 +279,20 @@ mod tests {
     fn run(how: &Numbers, items: &[usize], jobs: usize, room: u64) -> Result<Vec<usize>> {
         let mut taken = Vec::new();
         let jobs = NonZeroUsize::new(jobs).unwrap();
-        unfold(how, items, jobs, room, &Stop::default(), |index, part, done| {
-            taken.push(done);
-            if part + 1 == items[index] {
-                how.open.fetch_sub(items[index] as u64, Ordering::Relaxed);
-            }
-            Ok(())
-        })
+        unfold(
+            how,
+            items,
+            jobs,
+            room,
+            &Stop::default(),
+            |index, part, done| {
+                taken.push(done);
+                if part + 1 == items[index] {
+                    how.open.fetch_sub(items[index] as u64, Ordering::Relaxed);
+                }
+                Ok(())
+            },
+        )
         .map(|()| taken)
     }
 

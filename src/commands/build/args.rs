@@ -151,7 +151,13 @@ impl What {
         dest: &Path,
         world: &World,
     ) -> Result<Apart<'a>> {
-        Apart::new(tree, self.kpack, &dest.join("kpack.part"), &self.jobs, world)
+        Apart::new(
+            tree,
+            self.kpack,
+            &dest.join("kpack.part"),
+            &self.jobs,
+            world,
+        )
     }
 
     pub fn catalog(&self) -> Result<Catalog> {

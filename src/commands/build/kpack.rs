@@ -74,7 +74,10 @@ impl<'a> Apart<'a> {
             }
             new.artifacts
                 .sort_by_cached_key(|artifact| artifact.name.to_string());
-            let names: Vec<String> = splittings.iter().map(|one| one.source.to_string()).collect();
+            let names: Vec<String> = splittings
+                .iter()
+                .map(|one| one.source.to_string())
+                .collect();
             let found = many(names.len(), "fat artifact");
             world
                 .console
@@ -96,10 +99,13 @@ impl<'a> Apart<'a> {
         let staging = Staging::new(self.staging.clone())?;
         let (mut count, mut bytes) = (0, 0);
         for splitting in &self.splittings {
-            let total = splitting.losses().map(|(_, loss)| loss.fat.code.end - loss.fat.code.start);
-            let progress = world
-                .console
-                .progress("Splitting", &splitting.source, Some(total.sum()));
+            let total = splitting
+                .losses()
+                .map(|(_, loss)| loss.fat.code.end - loss.fat.code.start);
+            let progress =
+                world
+                    .console
+                    .progress("Splitting", &splitting.source, Some(total.sum()));
             let mut writing = Writing::new(splitting, |_, at| {
                 let place = place(splitting, at, &self.staging);
                 if let Some(parent) = place.parent() {
@@ -142,7 +148,8 @@ fn candidates(tree: &ArtifactTree, kpack: Kpack) -> Result<Vec<&Artifact>> {
             (Scope::Family(_), Some(_)) if kpack == Kpack::Auto => {}
             (Scope::Family(_), Some(generic)) => {
                 let (one, other) = (&artifact.name, &generic.name);
-                let both = || -> Result<_> { bail!("split already, and not: `{other}` and `{one}`") };
+                let both =
+                    || -> Result<_> { bail!("split already, and not: `{other}` and `{one}`") };
                 return both().hint("keep the artifacts of one run in `--artifact-dir`");
             }
             (_, None) => candidates.push(artifact),
@@ -161,7 +168,10 @@ fn artifacts(splitting: &Splitting<'_>, staging: &Path) -> Result<Vec<Artifact>>
             Fate::Moves(target) => Scope::Target(target.clone()),
         };
         let content = content(file, &losing);
-        let file = TreeFile { content, ..(*file).clone() };
+        let file = TreeFile {
+            content,
+            ..(*file).clone()
+        };
         parts.entry(scope).or_default().push(file);
     }
     for (_, at) in splitting.places()? {

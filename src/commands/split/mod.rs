@@ -95,3 +95,17 @@ impl fmt::Display for Answer {
         })
     }
 }
+
+/// Writes a link with this text, wherever that leads.
+#[cfg(unix)]
+pub(super) fn link(text: &str, place: &std::path::Path) -> Result<()> {
+    Ok(fs::os::unix::fs::symlink(text, place)?)
+}
+
+#[cfg(not(unix))]
+pub(super) fn link(text: &str, place: &std::path::Path) -> Result<()> {
+    bail!(
+        "links cannot be written here: `{}` to `{text}`",
+        place.display()
+    )
+}

@@ -7,7 +7,9 @@ use std::{
 };
 
 use crate::{
-    artifact::{Artifact, ArtifactName, Content, FileAt, FileFacts, FileKind, TreeFile, in_parallel},
+    artifact::{
+        Artifact, ArtifactName, Content, FileAt, FileFacts, FileKind, TreeFile, in_parallel,
+    },
     commands::World,
     error::{Context as _, Hint as _, Result, bail},
     kpack::{
@@ -241,8 +243,8 @@ fn fate(file: &TreeFile, seen: &Seen, archives: &Archives) -> Result<Fate> {
         Seen::Fat(fat, binary) => {
             let source = FileAt::open(&file.source)?;
             let plan = host::plan(&source, fat, &binary.markers(archives));
-            let plan = plan
-                .with_context(|| format!("take the code out of `{}`", file.source.display()))?;
+            let plan =
+                plan.with_context(|| format!("take the code out of `{}`", file.source.display()))?;
             Fate::Loses(Box::new(Loss {
                 fat: fat.clone(),
                 binary: binary.clone(),

@@ -29,8 +29,15 @@ const ROOM: u64 = 512 << 20;
 
 /// Something to do; the code of a bundle is done by its code objects.
 pub(super) enum Piece<'a> {
-    Copy { from: &'a Path, to: PathBuf },
-    Host { from: &'a Path, plan: Arc<HostPlan>, to: PathBuf },
+    Copy {
+        from: &'a Path,
+        to: PathBuf,
+    },
+    Host {
+        from: &'a Path,
+        plan: Arc<HostPlan>,
+        to: PathBuf,
+    },
     Code(Code<'a>),
 }
 
@@ -56,12 +63,17 @@ pub(super) fn carry_out(
     stop: &Stop,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<()> {
-    unfold(&Labour { progress }, pieces, jobs, ROOM, stop, |index, _, done| {
-        match pieces.get(index) {
+    unfold(
+        &Labour { progress },
+        pieces,
+        jobs,
+        ROOM,
+        stop,
+        |index, _, done| match pieces.get(index) {
             Some(Piece::Code(code)) => archives.add(code, done),
             _ => Ok(()),
-        }
-    })
+        },
+    )
 }
 
 impl<'a> Splitting<'a> {
@@ -124,7 +136,12 @@ impl<'a> Writing<'a> {
     }
 
     /// Writes the code of some bundles, and nothing else.
-    pub fn fill(&mut self, jobs: NonZeroUsize, stop: &Stop, progress: &(dyn Fn(u64) + Sync)) -> Result<()> {
+    pub fn fill(
+        &mut self,
+        jobs: NonZeroUsize,
+        stop: &Stop,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<()> {
         let pieces: Vec<Piece<'_>> = self.splitting.code().map(Piece::Code).collect();
         carry_out(&pieces, self, jobs, stop, progress)
     }
@@ -132,7 +149,10 @@ impl<'a> Writing<'a> {
     fn add(&mut self, code: &Code<'_>, done: Option<Done>) -> Result<()> {
         let Done { target, id, packed } = done.context("a code object without bytes")?;
         let binary = &code.loss.binary;
-        let set = binary.bundles.get(code.ordinal).context("a bundle came up")?;
+        let set = binary
+            .bundles
+            .get(code.ordinal)
+            .context("a bundle came up")?;
         let origin = CodeOrigin {
             target: id,
             source_prefix: binary.prefix.to_string(),

@@ -58,7 +58,11 @@ pub(super) fn write(splitting: &Splitting<'_>, args: &Args, world: &World) -> Re
             }
         }
     }
-    let total = splitting.files.iter().map(|(file, _)| len(file)).sum::<u64>();
+    let total = splitting
+        .files
+        .iter()
+        .map(|(file, _)| len(file))
+        .sum::<u64>();
     let progress = world
         .console
         .progress("Splitting", &splitting.source, total);
@@ -88,7 +92,10 @@ impl Output<'_> {
     fn place(&mut self, scope: &Scope, basedir: &RelPath, path: &RelPath) -> Result<PathBuf> {
         let prefixes = self.prefixes.entry(scope.clone()).or_default();
         prefixes.insert(basedir.clone());
-        let directory = self.staging.path().join(self.splitting.name(scope).to_string());
+        let directory = self
+            .staging
+            .path()
+            .join(self.splitting.name(scope).to_string());
         let place = directory.join(basedir.join(path).as_str());
         if let Some(parent) = place.parent() {
             fs::create_dir_all(parent)?;
@@ -112,7 +119,7 @@ impl Output<'_> {
                 return Ok(Some(Piece::Copy { from, to }));
             }
             Content::Link { text, .. } => {
-                link(text, &to)?;
+                super::link(text, &to)?;
                 self.count(scope, 0);
             }
         }
@@ -147,17 +154,4 @@ impl Output<'_> {
         }
         Ok(written)
     }
-}
-
-#[cfg(unix)]
-fn link(text: &str, place: &Path) -> Result<()> {
-    Ok(fs::os::unix::fs::symlink(text, place)?)
-}
-
-#[cfg(not(unix))]
-fn link(text: &str, place: &Path) -> Result<()> {
-    crate::error::bail!(
-        "links cannot be written here: `{}` to `{text}`",
-        place.display()
-    )
 }

@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, fmt};
 
 pub use compressed::{Compression, Method};
 pub use entry::{Entry, Owner};
-pub use write::{compress, raw};
+pub use write::{Frame, compress, frame, raw};
 
 use crate::{
     elf::ReadAt,
