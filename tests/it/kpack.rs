@@ -3,6 +3,7 @@
 mod binaries;
 mod linked;
 mod looking;
+mod page;
 mod real;
 mod round;
 mod runtime;

@@ -124,7 +124,7 @@ fn recombine(name: &ArtifactName, parts: &[&Artifact], args: &Args, world: &Worl
     };
     for file in files.values() {
         world.stop.check()?;
-        if is_archive(file) {
+        if is_apart(file) {
             continue;
         }
         let to = staging.path().join(file.basedir.join(&file.path).as_str());
@@ -178,6 +178,11 @@ fn merged<'a>(
 }
 
 fn is_archive(file: &TreeFile) -> bool {
+    is_apart(file) && file.path.depth() > 1 && matches!(file.content, Content::File(_))
+}
+
+/// The archives, and the directory that they are in.
+fn is_apart(file: &TreeFile) -> bool {
     let mut steps = file.path.components();
     steps.next() == Some(".kpack") && file.path.file_name().ends_with(".kpack")
 }
