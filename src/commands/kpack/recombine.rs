@@ -116,6 +116,7 @@ fn recombine(name: &ArtifactName, parts: &[&Artifact], args: &Args, world: &Worl
     let files = merged(parts)?;
     let archives = archives(&files)?;
     let code = index(&archives)?;
+    let none = Bundles::new();
     let mut made = Made {
         name: name.to_string(),
         binaries: 0,
@@ -135,19 +136,19 @@ fn recombine(name: &ArtifactName, parts: &[&Artifact], args: &Args, world: &Worl
             Content::Directory => fs::create_dir_all(&to)?,
             Content::Link { text, .. } => crate::commands::split::link(text, &to)?,
             Content::File(facts) => {
-                let bundles = code.get(&file.basedir.join(&file.path).to_string());
-                if let Some(bundles) = bundles.filter(|_| facts.elf.is_some()) {
+                if facts.elf.is_some() && is_split(&file.source)? {
+                    ensure!(
+                        !archives.is_empty(),
+                        "no archive, and a binary without its code: `{}`",
+                        file.path
+                    );
+                    let name = file.basedir.join(&file.path).to_string();
+                    let bundles = code.get(&name).unwrap_or(&none);
                     let count = restore(&file.source, bundles, &to)
                         .with_context(|| format!("recombine `{}`", file.source.display()))?;
                     made.code_objects += count;
                     made.binaries += 1;
                 } else {
-                    let what = FileAt::open(&file.source)?;
-                    ensure!(
-                        facts.elf.is_none() || !matches!(host::look(&what)?, Look::Split),
-                        "no archive has the code of `{}`",
-                        file.path
-                    );
                     fs::copy(&file.source, &to)?;
                 }
                 made.size += fs::metadata(&to)?.len();
@@ -175,6 +176,12 @@ fn merged<'a>(
         }
     }
     Ok(files)
+}
+
+fn is_split(file: &Path) -> Result<bool> {
+    let look = host::look(&FileAt::open(file)?);
+    let look = look.with_context(|| format!("look into `{}`", file.display()))?;
+    Ok(matches!(look, Look::Split))
 }
 
 fn is_archive(file: &TreeFile) -> bool {
@@ -241,7 +248,14 @@ fn default_name(target: &CodeTarget) -> String {
 /// are.
 fn restore(from: &Path, bundles: &Bundles<'_>, to: &Path) -> Result<usize> {
     let source = FileAt::open(from)?;
-    let count = bundles.keys().next_back().map_or(0, |last| last + 1);
+    let wanted: Vec<u64> = host::references(&source)?
+        .iter()
+        .map(|one| one.index)
+        .collect();
+    let led_to = wanted.iter().max().map_or(0, |last| last.saturating_add(1));
+    ensure!(led_to < 1 << 20, "a wrapper that leads to bundle {led_to}");
+    let held = bundles.keys().next_back().map_or(0, |last| last + 1);
+    let count = usize::try_from(led_to)?.max(held);
     let none = BTreeMap::new();
     let bundles: Vec<_> = (0..count)
         .map(|at| bundles.get(&at).unwrap_or(&none))
@@ -255,10 +269,6 @@ fn restore(from: &Path, bundles: &Bundles<'_>, to: &Path) -> Result<usize> {
         .collect();
     let lens: Vec<u64> = frames.iter().map(|frame| frame.len).collect();
     let restored = host::restore(&source, &lens)?;
-    let wanted: Vec<u64> = host::references(&source)?
-        .iter()
-        .map(|one| one.index)
-        .collect();
     let mut out = fs::File::create(to)?;
     io::copy(&mut SplitReader::new(&source, restored.plan), &mut out)?;
     let mut written = 0;

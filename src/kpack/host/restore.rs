@@ -7,15 +7,15 @@ use crate::{
         CODE, MARKERS,
         change::{lead, put},
         fat::{FAT, Wrapper, pointers, wrappers},
-        image::{
-            Image, LOAD, NOBITS, PHDR, PROGBITS, SECTION, SEGMENT, Section, Seen, Segment, number,
-        },
+        image::{Image, LOAD, NOBITS, PHDR, PROGBITS, SEGMENT, Section, Seen, Segment, number},
         pieces::{HostPlan, Piece, Replacement},
     },
 };
 
 const PAGE: u64 = 4096;
 const READ: u32 = 4;
+/// Empty slots behind program headers that have moved.
+const SPARE: u64 = 4;
 
 /// A binary with room for code: the plan has zeros where the bundles go.
 #[derive(Clone, Debug)]
@@ -30,8 +30,10 @@ struct Place {
     offset: u64,
     address: u64,
     len: u64,
-    /// What brings it into memory, if nothing does yet.
+    /// What brings it into memory, if nothing does yet: it may begin before the code.
     segment: Option<Segment>,
+    /// The program headers go to the begin of that segment: there is no room for one more.
+    moves: bool,
 }
 
 /// Plans a binary whose wrappers lead to bundles of these lengths, by their ordinals.
@@ -52,10 +54,17 @@ pub fn restore<R: ReadAt + ?Sized>(source: &R, bundles: &[u64]) -> Result<Restor
         let address = place.address.saturating_add(*start);
         replacements.extend(lead(&wrapper, FAT, address, 0));
     }
+    let segments = segments(&image, &place);
+    let headers: Vec<u8> = segments.iter().flat_map(Segment::render).collect();
     let mut tail = Vec::new();
-    if place.segment.is_some() {
-        tail.push(Piece::Zeros(place.offset.saturating_sub(end)));
-        tail.push(Piece::Zeros(len));
+    if let Some(segment) = place.segment {
+        tail.push(Piece::Zeros(segment.offset.saturating_sub(end)));
+        let mut room = place.offset.saturating_sub(segment.offset);
+        if place.moves {
+            room = room.saturating_sub(headers.len() as u64);
+            tail.push(Piece::Bytes(headers.clone()));
+        }
+        tail.push(Piece::Zeros(room.saturating_add(len)));
     } else {
         replacements.push(Replacement {
             old: place.offset..place.offset.saturating_add(place.len),
@@ -66,11 +75,29 @@ pub fn restore<R: ReadAt + ?Sized>(source: &R, bundles: &[u64]) -> Result<Restor
     let table = so_far.next_multiple_of(8);
     tail.push(Piece::Zeros(table.saturating_sub(so_far)));
     let sections = sections(&image, &place);
-    let headers = sections.iter().flat_map(Section::render);
-    tail.push(Piece::Bytes(headers.collect()));
-    let segments = segments(&image, &place);
-    replacements.extend(program_headers(&image, &segments)?);
-    replacements.push(header(&image, table, segments.len(), sections.len())?);
+    let rendered = sections.iter().flat_map(Section::render);
+    tail.push(Piece::Bytes(rendered.collect()));
+    let [_, (_, mut program_headers, _), _] = image.tables();
+    if place.moves {
+        program_headers = place.segment.map_or(0, |segment| segment.offset);
+    } else {
+        let len = headers.len() as u64;
+        replacements.push(Replacement {
+            old: program_headers..program_headers.saturating_add(len),
+            new: vec![Piece::Bytes(headers)],
+        });
+    }
+    let mut header = image.header.clone();
+    let segments = u16::try_from(segments.len()).context("too many segments")?;
+    let sections = u16::try_from(sections.len()).context("too many sections")?;
+    put(&mut header, 32, &program_headers.to_le_bytes());
+    put(&mut header, 40, &table.to_le_bytes());
+    put(&mut header, 56, &segments.to_le_bytes());
+    put(&mut header, 60, &sections.to_le_bytes());
+    replacements.push(Replacement {
+        old: 0..64,
+        new: vec![Piece::Bytes(header)],
+    });
     let starts = starts
         .iter()
         .map(|start| place.offset.saturating_add(*start));
@@ -133,6 +160,7 @@ fn in_place<R: ReadAt + ?Sized>(image: &Image<'_, R>, len: u64) -> Option<Place>
         address: markers.address,
         len: room,
         segment: None,
+        moves: false,
     })
 }
 
@@ -144,24 +172,57 @@ fn behind<R: ReadAt + ?Sized>(image: &Image<'_, R>, end: u64, len: u64) -> Resul
         .fold(PAGE, u64::max);
     let top = image.loads().map(|load| load.memory().end).max();
     let top = top.filter(|top| *top <= u64::MAX / 4 && end <= u64::MAX / 4);
-    let address = top.context("no room in memory")?.next_multiple_of(align);
-    let offset = end.next_multiple_of(align);
+    let mut address = top.context("no room in memory")?.next_multiple_of(align);
+    let mut offset = end.next_multiple_of(align);
+    let moves = !has_spare(image)?;
+    let mut room = 0;
+    if moves {
+        let count = (image.segments.len() as u64).saturating_add(1 + SPARE);
+        room = count.saturating_mul(SEGMENT).next_multiple_of(PAGE);
+        // Kernels before 5.18 look for the program headers of an executable as far from its first
+        // segment in memory as in the file.
+        let bias = image.loads().next().map_or(0, Segment::bias);
+        ensure!(bias % align == 0, "a first segment that is not aligned");
+        address = address.max(offset.saturating_add(bias));
+        offset = address.saturating_sub(bias);
+    }
     let segment = Segment {
         kind: LOAD,
         flags: READ,
         offset,
         address,
         physical: address,
-        file_size: len,
-        memory_size: len,
+        file_size: room.saturating_add(len),
+        memory_size: room.saturating_add(len),
         align,
     };
     Ok(Place {
-        offset,
-        address,
+        offset: offset.saturating_add(room),
+        address: address.saturating_add(room),
         len,
         segment: Some(segment),
+        moves,
     })
+}
+
+/// Whether there is room for one more program header behind the others.
+fn has_spare<R: ReadAt + ?Sized>(image: &Image<'_, R>) -> Result<bool> {
+    let [_, (what, start, len), _] = image.tables();
+    let from = start.saturating_add(len);
+    let to = from.saturating_add(SEGMENT);
+    let is_free = image
+        .loads()
+        .any(|load| load.offset <= start && to <= load.file().end)
+        && image.sections.iter().all(|section| {
+            let file = section.file();
+            file.is_empty() || file.end <= from || to <= file.start
+        });
+    Ok(is_free
+        && image
+            .file
+            .bytes(what, from, SEGMENT)?
+            .iter()
+            .all(|byte| *byte == 0))
 }
 
 /// The code's section is where the code is; that of the markers, which nothing leads to any more,
@@ -202,58 +263,13 @@ fn segments<R: ReadAt + ?Sized>(image: &Image<'_, R>, place: &Place) -> Vec<Segm
     }
     let size = segments.len() as u64 * SEGMENT;
     for table in segments.iter_mut().filter(|s| s.kind == PHDR) {
-        table.file_size = table.file_size.max(size);
-        table.memory_size = table.memory_size.max(size);
+        table.file_size = size;
+        table.memory_size = size;
+        if let Some(segment) = place.segment.filter(|_| place.moves) {
+            table.offset = segment.offset;
+            table.address = segment.address;
+            table.physical = segment.address;
+        }
     }
     segments
-}
-
-/// The program headers where they are, which a further one must have room behind.
-fn program_headers<R: ReadAt + ?Sized>(
-    image: &Image<'_, R>,
-    segments: &[Segment],
-) -> Result<Option<Replacement>> {
-    let [_, (what, start, len), _] = image.tables();
-    let bytes: Vec<u8> = segments.iter().flat_map(Segment::render).collect();
-    let old = start..start.saturating_add(bytes.len() as u64);
-    if bytes.len() as u64 > len {
-        let from = start.saturating_add(len);
-        let more = old.end.saturating_sub(from);
-        let spare = image.file.bytes(what, from, more)?;
-        let is_free = spare.iter().all(|byte| *byte == 0)
-            && image.sections.iter().all(|section| {
-                let file = section.file();
-                file.is_empty() || file.end <= from || old.end <= file.start
-            })
-            && image
-                .loads()
-                .any(|load| load.offset <= start && old.end <= load.file().end);
-        ensure!(
-            is_free,
-            "no spare program header, which code that comes back needs"
-        );
-    }
-    Ok((!bytes.is_empty()).then_some(Replacement {
-        old,
-        new: vec![Piece::Bytes(bytes)],
-    }))
-}
-
-fn header<R: ReadAt + ?Sized>(
-    image: &Image<'_, R>,
-    table: u64,
-    segments: usize,
-    sections: usize,
-) -> Result<Replacement> {
-    debug_assert_eq!(SECTION, 64);
-    let mut bytes = image.header.clone();
-    let segments = u16::try_from(segments).context("too many segments")?;
-    let sections = u16::try_from(sections).context("too many sections")?;
-    put(&mut bytes, 40, &table.to_le_bytes());
-    put(&mut bytes, 56, &segments.to_le_bytes());
-    put(&mut bytes, 60, &sections.to_le_bytes());
-    Ok(Replacement {
-        old: 0..64,
-        new: vec![Piece::Bytes(bytes)],
-    })
 }
