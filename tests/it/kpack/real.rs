@@ -62,13 +62,14 @@ fn fat_binaries(wheel: &Path) -> Vec<(String, Vec<u8>)> {
     let mut binaries = Vec::new();
     for index in 0..wheel.len() {
         let mut member = wheel.by_index(index).unwrap();
-        if !member.name().ends_with(".so") {
+        let name = member.name().unwrap().into_owned();
+        if !name.ends_with(".so") {
             continue;
         }
         let mut bytes = Vec::new();
         std::io::Read::read_to_end(&mut member, &mut bytes).unwrap();
         if matches!(host::look(&bytes), Ok(Look::Fat(_))) {
-            binaries.push((member.name().to_owned(), bytes));
+            binaries.push((name, bytes));
         }
     }
     binaries
