@@ -1,10 +1,11 @@
 //! The arguments of `build`, and what they come to.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use super::kpack::{Apart, Kpack};
 use crate::{
     artifact::{ArtifactTree, TherockManifest},
-    commands::args::Jobs,
+    commands::{World, args::Jobs},
     error::{Context as _, Hint as _, Result},
     package::{
         Catalog, ImportSuffix, Mode, OnCollision, Release, Request,
@@ -94,6 +95,14 @@ pub struct What {
         env = "ROCWHEEL_ON_COLLISION"
     )]
     on_collision: CollisionChoice,
+    /// What to do with device code that is still in binaries
+    #[arg(
+        long,
+        value_name = "WHAT",
+        default_value = "auto",
+        env = "ROCWHEEL_KPACK"
+    )]
+    kpack: Kpack,
     /// What goes into which package, instead of the built-in policy
     #[arg(long, value_name = "FILE", env = "ROCWHEEL_PACKAGES_FILE")]
     packages_file: Option<PathBuf>,
@@ -135,6 +144,22 @@ impl Args {
 }
 
 impl What {
+    /// The artifacts with their device code apart, if that is wanted.
+    pub fn apart<'a>(
+        &self,
+        tree: &'a ArtifactTree,
+        dest: &Path,
+        world: &World,
+    ) -> Result<Apart<'a>> {
+        Apart::new(
+            tree,
+            self.kpack,
+            &dest.join("kpack.part"),
+            &self.jobs,
+            world,
+        )
+    }
+
     pub fn catalog(&self) -> Result<Catalog> {
         let Some(file) = &self.packages_file else {
             return Catalog::built_in();
@@ -171,7 +196,7 @@ impl What {
                 version,
                 suffix: self.version_suffix.clone().unwrap_or_default(),
             },
-            mode: if manifest.kpack_split {
+            mode: if manifest.kpack_split || self.kpack == Kpack::Split {
                 Mode::Split
             } else {
                 Mode::Legacy

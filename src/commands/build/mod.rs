@@ -3,10 +3,12 @@
 mod args;
 mod document;
 pub mod input;
+mod kpack;
 
 use std::{path::Path, sync::Mutex, time::Instant};
 
 pub use args::{Args, What};
+pub use kpack::Apart;
 
 use super::{World, index::LocalSet};
 use crate::{
@@ -24,16 +26,18 @@ use crate::{
 pub fn run(args: &Args, world: &World) -> Result<()> {
     let unpacked = args.dest_dir.join("artifacts");
     let tree = input::read(&args.artifact_dir, &unpacked, &args.what.jobs, world)?;
-    let mut plan = decide(&tree, &args.what, world)?;
+    let apart = args.what.apart(&tree, &args.dest_dir, world)?;
+    let mut plan = decide(&apart.tree, &args.what, world)?;
     if !args.only.is_empty() {
         plan.keep(&args.only)?;
     }
     if args.plan {
         return world.console.answer(&document::Document(&plan));
     }
+    let _archives = apart.write(&args.what.jobs, world)?;
     make(
         &plan,
-        &tree,
+        &apart.tree,
         &args.what,
         &args.dest_dir,
         args.existing(),

@@ -31,6 +31,7 @@ pub(super) fn file() -> FileFacts {
         kind: FileKind::Other,
         elf: None,
         damage: None,
+        form: crate::artifact::Form::Whole,
     }
 }
 
