@@ -27,7 +27,7 @@ pub struct InvalidLevel {
 impl Default for Level {
     /// See docs/performance.md.
     fn default() -> Self {
-        Self(6)
+        Self(5)
     }
 }
 
