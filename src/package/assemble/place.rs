@@ -58,6 +58,15 @@ fn files(directory: &Path, prefix: &str) -> Result<Vec<String>> {
     Ok(found)
 }
 
+/// Puts a set back that a build took out of its place before it was killed.
+pub(super) fn restore(dist: &Path) -> Result<()> {
+    let old = beside(dist, "old")?;
+    if old.exists() && !dist.exists() {
+        fs_err::rename(&old, dist)?;
+    }
+    Ok(())
+}
+
 /// What to do about a disk that takes no more.
 pub(super) fn advise(error: Error, dist: &Path) -> Error {
     let kind = |cause: &(dyn StdError + 'static)| cause.downcast_ref().map(io::Error::kind);
@@ -81,11 +90,6 @@ pub(super) fn advise(error: Error, dist: &Path) -> Error {
 impl Part {
     /// Begins anew, whatever an earlier attempt left.
     pub(super) fn create(target: &Path) -> Result<Self> {
-        // One that was killed between two renames took the old set out of its place.
-        let old = beside(target, "old")?;
-        if old.exists() && !target.exists() {
-            fs_err::rename(&old, target)?;
-        }
         let part = Self {
             path: beside(target, "part")?,
             target: target.to_owned(),
@@ -194,7 +198,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let dist = directory.path().join("dist");
         write(&directory.path().join("dist.old/old.whl"), "o");
-        drop(Part::create(&dist).unwrap());
+        restore(&dist).unwrap();
         assert_eq!(files(directory.path(), "").unwrap(), ["dist/old.whl"]);
     }
 
