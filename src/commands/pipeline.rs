@@ -68,7 +68,8 @@ pub struct Args {
 pub fn run(args: &Args, world: &World) -> Result<()> {
     let tree = args.artifacts(world)?;
     let set = args.build(&tree, world)?;
-    check::gate(&args.output_dir.join("packages"), &args.policy, world)?;
+    let policy = args.policy.on(&args.what.jobs);
+    check::gate(&args.output_dir.join("packages"), &policy, world)?;
     let published = args.publish(&set, world)?;
     args.summarise(&published)?;
     world.console.answer(&Answer::new(&published))
