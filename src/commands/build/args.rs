@@ -8,7 +8,7 @@ use crate::{
     commands::{World, args::Jobs},
     error::{Context as _, Hint as _, Result},
     package::{
-        Catalog, ImportSuffix, Mode, OnCollision, Release, Request,
+        Catalog, ImportSuffix, Mode, OnCollision, Packing, Release, Request,
         assemble::{Existing, Settings},
     },
     run::Platform,
@@ -57,8 +57,6 @@ pub struct Args {
 struct Upstream {
     #[arg(long, hide = true, conflicts_with = "plan")]
     build_packages: bool,
-    #[arg(long, hide = true)]
-    no_devel_tarball_compression: bool,
 }
 
 /// What is built, and how; `pipeline` asks the same.
@@ -114,6 +112,19 @@ pub struct What {
         env = "ROCWHEEL_COMPRESSION"
     )]
     compression: Compression,
+    /// How the devel package holds its tree: as the wheel holds any member, or as a tar.xz, which
+    /// is smaller and takes much longer to make and to unpack
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "none",
+        env = "ROCWHEEL_DEVEL_COMPRESSION"
+    )]
+    devel_compression: DevelCompression,
+    #[arg(long, hide = true, overrides_with = "no_devel_tarball_compression")]
+    devel_tarball_compression: bool,
+    #[arg(long, hide = true, overrides_with = "devel_tarball_compression")]
+    no_devel_tarball_compression: bool,
     #[arg(long, hide = true, overrides_with = "no_wheel_compression")]
     wheel_compression: bool,
     #[arg(long, hide = true, overrides_with = "wheel_compression")]
@@ -123,6 +134,14 @@ pub struct What {
     source_date_epoch: u64,
     #[command(flatten)]
     pub jobs: Jobs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum DevelCompression {
+    /// `_devel.tar`
+    None,
+    /// `_devel.tar.xz`
+    Xz,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -211,7 +230,17 @@ impl What {
                 CollisionChoice::Refuse => OnCollision::Refuse,
                 CollisionChoice::Last => OnCollision::Last,
             },
+            devel_packing: self.devel_packing(),
         })
+    }
+
+    fn devel_packing(&self) -> Packing {
+        let xz = self.devel_compression == DevelCompression::Xz || self.devel_tarball_compression;
+        if xz && !self.no_devel_tarball_compression {
+            Packing::TarXz
+        } else {
+            Packing::Tar
+        }
     }
 }
 

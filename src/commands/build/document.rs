@@ -147,7 +147,7 @@ fn source(source: &Source) -> From<'_> {
         Source::Text(text) => From::Text {
             size: text.len() as u64,
         },
-        Source::Sdk(tree) => tree_of(tree),
+        Source::Sdk(tree, _) => tree_of(tree),
         Source::SdkManifest(_) => From::TreeManifest,
     }
 }

@@ -48,7 +48,7 @@ impl Content {
             Source::Relink(origin, rpath) => Self::patched(origin, rpath)?,
             Source::Launcher(target) => Self::Bytes(elf::launcher(target.as_bytes())?.into()),
             Source::Text(text) => Self::Bytes(text.as_bytes().into()),
-            Source::Sdk(tree) => Self::tar(tree, mtime)?,
+            Source::Sdk(tree, _) => Self::tar(tree, mtime)?,
             Source::SdkManifest(tree) => Self::Bytes(manifest(tree, version)?.into_bytes().into()),
         })
     }
