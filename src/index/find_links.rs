@@ -1,48 +1,86 @@
 //! The find-links page: every file of the set on one page.
 //!
-//! It carries hashes and metadata too, so that `--find-links` resolves without whole wheels.
+//! It carries hashes, metadata and yanks too, so that `--find-links` resolves as an index does.
 
-use crate::index::{
-    Layout, PackageSet, Page, PageKind, Rank,
-    html::{file_list, frame, size_text},
+use std::fmt::Write as _;
+
+use crate::{
+    index::{
+        Layout, Page, PageKind, Rank, View,
+        html::{count_text, escape, file_list, frame},
+    },
+    run::ArtifactGroup,
 };
 
-/// `index.html`.
-pub(super) fn page(set: &PackageSet, layout: Layout) -> Page {
-    let files = set.files();
-    let count = files.len();
-    let noun = if count == 1 { "file" } else { "files" };
-    let content = format!(
-        "<p>{count} {noun}, {}. Install from this page with <code>--find-links</code>.</p>\n{}",
-        size_text(set.size()),
-        file_list(files, layout.files()),
+/// `index.html`. Where families have pages of their own, the page of the set leads to them.
+pub(super) fn page<'a>(
+    view: &View,
+    families: impl Iterator<Item = &'a ArtifactGroup>,
+    layout: Layout,
+) -> Page {
+    let mut content = String::new();
+    let links: Vec<String> = families
+        .filter(|_| view.family.is_none())
+        .map(|family| format!("<li><a href=\"{family}/index.html\">{family}</a></li>\n"))
+        .collect();
+    if !links.is_empty() {
+        let _ = writeln!(content, "<h2>By family</h2>\n<ul>\n{}</ul>", links.concat());
+    }
+    let directory = view.files_from(0, layout);
+    for (project, files) in view.projects() {
+        let _ = writeln!(content, "<h2>{}</h2>", escape(project));
+        content.push_str(&file_list(files, &directory));
+    }
+    let title = match &view.family {
+        Some(family) => format!("Python packages for {family}"),
+        None => "Python packages".to_owned(),
+    };
+    let lead = format!(
+        "<p>{}. Install with the address of this page:</p>\n\
+         <pre>pip install --find-links &lt;this address&gt; &lt;project&gt;</pre>\n",
+        count_text(view.files.len(), "file", view.size()),
     );
     Page {
-        path: "index.html".into(),
+        path: format!("{}index.html", view.top()),
         kind: PageKind::Html,
         rank: Rank::Root,
-        body: frame("Python packages", &content),
+        body: frame(&title, &lead, &content),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::set::samples;
+    use crate::index::{PackageSet, set::samples};
+
+    fn page_of(set: &PackageSet, layout: Layout) -> Page {
+        page(&set.views()[0], set.families().into_iter(), layout)
+    }
 
     fn main_of(page: &Page) -> &str {
-        page.body.split("<main>\n").nth(1).unwrap()
+        page.body.split("<header>\n").nth(1).unwrap()
     }
 
     #[test]
     fn every_file_is_linked_from_one_page() {
-        insta::assert_snapshot!(main_of(&page(&samples::set(), Layout::Dist)), @r#"
+        insta::assert_snapshot!(main_of(&page_of(&samples::set(), Layout::Dist)), @r#"
         <h1>Python packages</h1>
-        <p>3 files, 2.4 MiB. Install from this page with <code>--find-links</code>.</p>
+        <p>3 files, 2.4 MiB. Install with the address of this page:</p>
+        <pre>pip install --find-links &lt;this address&gt; &lt;project&gt;</pre>
+        </header>
+        <main>
+        <h2>rocm</h2>
         <ul>
-        <li><a href="dist/rocm-7.13.0.dev0%2Bab.tar.gz#sha256=4b418a8fb07082923c45ba6b276c44f6e14bd90445bf1cbc07a0143c75ca2c24" data-size="1234567">rocm-7.13.0.dev0+ab.tar.gz</a> 1.2 MiB</li>
-        <li><a href="dist/rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl#sha256=cf9f53400b4bde91dd10bf3b5d6119da97e7eb7ccfd5baee6008e53db992e808" data-requires-python="&gt;=3.8,&lt;4" data-yanked="broken &quot;launcher&quot; &amp; more" data-size="12" data-upload-time="2026-03-01T12:00:05.250000Z">rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl</a> 12 B, yanked</li>
-        <li><a href="dist/rocm_sdk_core-7.13.0.dev0%2Bab-py3-none-linux_x86_64.whl#sha256=e63c597381d45812a09f6d8d38cbb7a430eab2b97f8fef52db3e61d4e04e59fb" data-core-metadata="sha256=9b38c883745f422282edb55105a77c628a65790c7aa1afbb7165001bb76af2ae" data-dist-info-metadata="sha256=9b38c883745f422282edb55105a77c628a65790c7aa1afbb7165001bb76af2ae" data-size="1234567">rocm_sdk_core-7.13.0.dev0+ab-py3-none-linux_x86_64.whl</a> 1.2 MiB</li>
+        <li><a href="dist/rocm-7.13.0.dev0%2Bab.tar.gz#sha256=4b418a8fb07082923c45ba6b276c44f6e14bd90445bf1cbc07a0143c75ca2c24" data-size="1234567">rocm-7.13.0.dev0+ab.tar.gz</a> <span>1.2 MiB</span></li>
+        </ul>
+        <h2>rocm-sdk-core</h2>
+        <h3>7.13.0.dev0+ab</h3>
+        <ul>
+        <li><a href="dist/rocm_sdk_core-7.13.0.dev0%2Bab-py3-none-linux_x86_64.whl#sha256=e63c597381d45812a09f6d8d38cbb7a430eab2b97f8fef52db3e61d4e04e59fb" data-core-metadata="sha256=9b38c883745f422282edb55105a77c628a65790c7aa1afbb7165001bb76af2ae" data-dist-info-metadata="sha256=9b38c883745f422282edb55105a77c628a65790c7aa1afbb7165001bb76af2ae" data-size="1234567">rocm_sdk_core-7.13.0.dev0+ab-py3-none-linux_x86_64.whl</a> <span>1.2 MiB</span></li>
+        </ul>
+        <h3>7.9.0</h3>
+        <ul>
+        <li><a href="dist/rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl#sha256=cf9f53400b4bde91dd10bf3b5d6119da97e7eb7ccfd5baee6008e53db992e808" data-requires-python="&gt;=3.8,&lt;4" data-yanked="broken &quot;launcher&quot; &amp; more" data-size="12" data-upload-time="2026-03-01T12:00:05.250000Z">rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl</a> <em>yanked: broken &quot;launcher&quot; &amp; more</em> <span>12 B</span></li>
         </ul>
         </main>
         </body>
@@ -53,11 +91,12 @@ mod tests {
     #[test]
     fn an_empty_set_makes_a_page() {
         let empty = PackageSet::new(Vec::new()).unwrap();
-        insta::assert_snapshot!(main_of(&page(&empty, Layout::Flat)), @r"
+        insta::assert_snapshot!(main_of(&page_of(&empty, Layout::Flat)), @"
         <h1>Python packages</h1>
-        <p>0 files, 0 B. Install from this page with <code>--find-links</code>.</p>
-        <ul>
-        </ul>
+        <p>0 files, 0 B. Install with the address of this page:</p>
+        <pre>pip install --find-links &lt;this address&gt; &lt;project&gt;</pre>
+        </header>
+        <main>
         </main>
         </body>
         </html>

@@ -1,41 +1,25 @@
-//! What an earlier index left: pages of projects that are gone, metadata of wheels that are gone.
+//! What an earlier index left: pages of projects that are gone.
 
-use std::collections::HashSet;
+use super::shelf::Prefix;
+use crate::{error::Result, run::ArtifactGroup, store::Depth};
 
-use fs_err as fs;
-
-use crate::{
-    error::Result,
-    index::Layout,
-    location::Key,
-    store::{Depth, Store as _, local::LocalStore},
-};
-
-/// Removes what an index writes and this one did not write, and says what that was.
-pub(super) fn remove(
-    store: &LocalStore,
-    layout: Layout,
-    written: &[String],
+/// Pages of projects, as far as they are there and do not belong to the present index.
+pub(super) fn find(
+    at: &Prefix,
+    families: &[ArtifactGroup],
+    is_current: impl Fn(&str) -> bool,
 ) -> Result<Vec<String>> {
-    let written: HashSet<&str> = written.iter().map(String::as_str).collect();
-    let simple: Key = "simple/".parse()?;
-    let mut stale = store.list(Some(&simple), Depth::All)?;
-    stale.retain(|object| is_page(object.key.as_str()));
-    let files: Option<Key> = layout.files().parse().ok();
-    let mut sidecars = store.list(files.as_ref(), Depth::Children)?;
-    sidecars.retain(|object| object.key.as_str().ends_with(".whl.metadata"));
-    stale.append(&mut sidecars);
-    stale.retain(|object| !written.contains(object.key.as_str()));
-    let mut removed = Vec::new();
-    for object in stale {
-        store.delete(&object.key)?;
-        if let Some(directory) = store.root().join(object.key.as_str()).parent() {
-            // Only if it is empty now: whatever else is in it is not ours.
-            let _ = fs::remove_dir(directory);
+    let mut stale = Vec::new();
+    let families = families.iter().map(|family| format!("{family}/"));
+    for family in std::iter::once(String::new()).chain(families) {
+        for (path, _) in at.list(&format!("{family}simple/"), Depth::All)? {
+            let is_page = path.strip_prefix(&family).is_some_and(is_page);
+            if is_page && !is_current(&path) {
+                stale.push(path);
+            }
         }
-        removed.push(object.key.to_string());
     }
-    Ok(removed)
+    Ok(stale)
 }
 
 /// `simple/{project}/index.html` or `simple/_json/{project}/index.json`, and nothing deeper.

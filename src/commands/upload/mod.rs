@@ -77,7 +77,8 @@ impl Upload {
         let mut items = Vec::new();
         for file in packages.files() {
             items.push(Item::file(file, layout, local.path(file)));
-            items.extend(Item::sidecar(file, layout));
+            let metadata = local.metadata(file);
+            items.extend(metadata.map(|bytes| Item::sidecar(file, layout, bytes)));
         }
         items.extend(pages.iter().flat_map(Item::page));
         let shown = destination.shown();
