@@ -1,6 +1,6 @@
 //! What HTML pages share: their frame, the list of files, and escaping.
 
-use std::fmt::Write as _;
+use std::{borrow::Cow, fmt::Write as _};
 
 use crate::{
     index::{SetFile, html_style::STYLE},
@@ -50,8 +50,7 @@ pub(super) fn file_list(files: &[SetFile], directory: &str) -> String {
     for files in versions.iter().rev() {
         // On most pages there is one, which every name says.
         if let Some(first) = files.first().filter(|_| versions.len() > 1) {
-            let version = escape(&first.version.to_string());
-            let _ = writeln!(list, "<h3>{version}</h3>");
+            let _ = writeln!(list, "<h3>{}</h3>", escape(&first.version.to_string()));
         }
         list.push_str("<ul>\n");
         for file in *files {
@@ -108,7 +107,14 @@ fn anchor(list: &mut String, file: &SetFile, directory: &str) {
 }
 
 /// Text that stays text, in an element and in a quoted attribute alike.
-pub(super) fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> Cow<'_, str> {
+    // Most text is a name or a number.
+    if text
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() && !b"&<>\"'".contains(&byte))
+    {
+        return Cow::Borrowed(text);
+    }
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -123,7 +129,7 @@ pub(super) fn escape(text: &str) -> String {
             c => out.push(c),
         }
     }
-    out
+    Cow::Owned(out)
 }
 
 /// A size for people: `612.3 MiB`.

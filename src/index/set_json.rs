@@ -35,7 +35,7 @@ pub struct Identity {
 }
 
 /// A whole `set.json`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SetJson {
     schema: u32,
@@ -142,10 +142,21 @@ impl SetJson {
         struct Schema {
             schema: u32,
         }
+        #[derive(Deserialize)]
+        struct Files {
+            files: Vec<SetJsonFile>,
+        }
         // The number first: of a later form nothing else may be understood.
         let form: Schema = serde_json::from_str(text).context("read the `schema` of a set")?;
         ensure_known(form.schema)?;
-        let set: Self = serde_json::from_str(text).context("read a set")?;
+        // Two times over, because serde keeps all of a flattened document in memory a second time.
+        let identity: Identity = serde_json::from_str(text).context("read a set")?;
+        let Files { files } = serde_json::from_str(text).context("read a set")?;
+        let set = Self {
+            schema: form.schema,
+            identity,
+            files,
+        };
         for file in &set.files {
             let below = file.path.strip_prefix(Layout::Dist.files());
             let below = below.unwrap_or(&file.path);
@@ -164,6 +175,10 @@ impl SetJson {
 
     pub fn files(&self) -> &[SetJsonFile] {
         &self.files
+    }
+
+    pub fn into_parts(self) -> (Identity, Vec<SetJsonFile>) {
+        (self.identity, self.files)
     }
 
     /// For what is known only to whoever hashed the files.

@@ -28,7 +28,8 @@ pub(super) fn root_page(view: &View) -> Page {
         count += 1;
         let name = escape(project);
         let newest = files.last().map(|file| file.version.to_string());
-        let newest = escape(&newest.unwrap_or_default());
+        let newest = newest.unwrap_or_default();
+        let newest = escape(&newest);
         let _ = writeln!(
             list,
             "<li><a href=\"{name}/\">{name}</a> <span>{newest}</span></li>"

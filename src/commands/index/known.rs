@@ -38,12 +38,11 @@ impl Known {
     }
 
     pub(super) fn new(document: SetJson, stamp: Option<Stamp>) -> Self {
-        let files = document.files().iter();
+        let (identity, files) = document.into_parts();
+        let by_path = |file: SetJsonFile| (file.path().to_owned(), file);
         Self {
-            files: files
-                .map(|file| (file.path().to_owned(), file.clone()))
-                .collect(),
-            identity: document.identity,
+            files: files.into_iter().map(by_path).collect(),
+            identity,
             stamp,
         }
     }

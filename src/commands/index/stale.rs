@@ -22,6 +22,12 @@ pub(super) fn find(
     Ok(stale)
 }
 
+/// Whether a path is that of a project's page, for all or for a family.
+pub(super) fn is_project_page(path: &str) -> bool {
+    let below = path.split_once('/').map(|(_, below)| below);
+    is_page(path) || below.is_some_and(is_page)
+}
+
 /// `simple/{project}/index.html` or `simple/_json/{project}/index.json`, and nothing deeper.
 fn is_page(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();

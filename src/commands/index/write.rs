@@ -8,7 +8,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use super::shelf::Prefix;
+use super::{shelf::Prefix, stale};
 use crate::{
     digest::Sha256,
     error::{Context as _, Error, No, Result, Stop, bail, ensure},
@@ -318,10 +318,17 @@ impl<'a> Writer<'a> {
         self.note(|made| made.paths.contains(path))
     }
 
-    /// Every change, in the order of their making.
+    /// Every change, in the order of their making; of those that are made at once, by path.
     pub(super) fn into_changes(self) -> Vec<Change> {
         let made = self.made.into_inner();
-        made.unwrap_or_else(PoisonError::into_inner).changes
+        let mut changes = made.unwrap_or_else(PoisonError::into_inner).changes;
+        changes.sort_by_cached_key(|change| match change.act {
+            Act::Remove => (3, String::new()),
+            _ if change.path.ends_with(SIDECAR) => (0, change.path.clone()),
+            _ if stale::is_project_page(&change.path) => (1, change.path.clone()),
+            _ => (2, String::new()),
+        });
+        changes
     }
 
     fn note<T>(&self, change: impl FnOnce(&mut Made) -> T) -> T {

@@ -121,6 +121,7 @@ fn an_upload_to_a_directory_installs() {
         "linux",
         "--artifact-group",
         "gfx94X-dcgpu",
+        "--no-check",
     ];
     let index = rocwheel(&upload).ok();
     assert!(
