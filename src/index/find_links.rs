@@ -1,13 +1,14 @@
 //! The find-links page: every file of the set on one page.
 //!
-//! It carries hashes, metadata and yanks too, so that `--find-links` resolves as an index does.
+//! It carries hashes and metadata too, so that `--find-links` resolves without whole wheels. Yanked
+//! files are left out: uv would choose one from such a page, where only the index can forbid it.
 
 use std::fmt::Write as _;
 
 use crate::{
     index::{
-        Layout, Page, PageKind, Rank, View,
-        html::{count_text, escape, file_list, frame},
+        Layout, Page, PageKind, Rank, SetFile, View,
+        html::{count_text, frame, whole_list},
     },
     run::ArtifactGroup,
 };
@@ -24,21 +25,29 @@ pub(super) fn page<'a>(
         .map(|family| format!("<li><a href=\"{family}/index.html\">{family}</a></li>\n"))
         .collect();
     if !links.is_empty() {
-        let _ = writeln!(content, "<h2>By family</h2>\n<ul>\n{}</ul>", links.concat());
+        let links = links.concat();
+        let _ = writeln!(content, "<h2>By family</h2>\n<ul>\n{links}</ul>");
+        content.push_str("<h2>For every family</h2>\n");
     }
     let directory = view.files_from(0, layout);
-    for (project, files) in view.projects() {
-        let _ = writeln!(content, "<h2>{}</h2>", escape(project));
-        content.push_str(&file_list(files, &directory));
-    }
+    let projects = view.projects().map(|(_, files)| files);
+    content.push_str(&whole_list(projects, &directory));
     let title = match &view.family {
         Some(family) => format!("Python packages for {family}"),
         None => "Python packages".to_owned(),
     };
+    let (listed, yanked): (Vec<&SetFile>, Vec<&SetFile>) =
+        view.files.iter().partition(|file| file.yanked.is_none());
+    let size = listed.iter().map(|file| file.size).sum();
+    let left_out = match yanked.len() {
+        0 => String::new(),
+        1 => "<p>1 yanked file is in the index alone.</p>\n".to_owned(),
+        count => format!("<p>{count} yanked files are in the index alone.</p>\n"),
+    };
     let lead = format!(
         "<p>{}. Install with the address of this page:</p>\n\
-         <pre>pip install --find-links &lt;this address&gt; &lt;project&gt;</pre>\n",
-        count_text(view.files.len(), "file", view.size()),
+         <pre>pip install --find-links &lt;this address&gt; &lt;project&gt;</pre>\n{left_out}",
+        count_text(listed.len(), "file", size),
     );
     Page {
         path: format!("{}index.html", view.top()),

@@ -44,13 +44,13 @@ pub(super) fn count_text(count: usize, noun: &str, size: u64) -> String {
 /// A list of files for each version, the newest first, because people look for that one.
 ///
 /// Installers take the files in any order. An empty list is valid HTML too.
-pub(super) fn file_list(files: &[SetFile], directory: &str) -> String {
+pub(super) fn versions_list(files: &[SetFile], directory: &str) -> String {
     let mut list = String::new();
-    let versions: Vec<&[SetFile]> = files.chunk_by(|a, b| a.version == b.version).collect();
-    for files in versions.iter().rev() {
+    let versions: Vec<&[SetFile]> = by_version(files).collect();
+    for files in &versions {
         // On most pages there is one, which every name says.
         if let Some(first) = files.first().filter(|_| versions.len() > 1) {
-            let _ = writeln!(list, "<h3>{}</h3>", escape(&first.version.to_string()));
+            let _ = writeln!(list, "<h2>{}</h2>", escape(&first.version.to_string()));
         }
         list.push_str("<ul>\n");
         for file in *files {
@@ -59,6 +59,24 @@ pub(super) fn file_list(files: &[SetFile], directory: &str) -> String {
         list.push_str("</ul>\n");
     }
     list
+}
+
+/// One list of the files of several projects that are not yanked, of each the newest first.
+pub(super) fn whole_list<'a>(
+    projects: impl Iterator<Item = &'a [SetFile]>,
+    directory: &str,
+) -> String {
+    let mut list = String::from("<ul>\n");
+    let files = projects.flat_map(by_version).flatten();
+    for file in files.filter(|file| file.yanked.is_none()) {
+        item(&mut list, file, directory);
+    }
+    list + "</ul>\n"
+}
+
+fn by_version(files: &[SetFile]) -> impl Iterator<Item = &[SetFile]> {
+    let versions = files.chunk_by(|a, b| a.version == b.version);
+    versions.rev()
 }
 
 /// A link, and what people want to know before they follow it.

@@ -3,6 +3,7 @@
 //! Every page is a function of the set and its layout. There is no clock and no order but the set's
 //! own, so the same set gives the same bytes.
 
+mod as_text;
 mod checksums;
 mod find_links;
 mod html;

@@ -1,11 +1,16 @@
 //! `set.json`: what a package set is, for programs. Written and read.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{
     digest::Sha256,
     error::{Context as _, Hint as _, Result, ensure},
-    index::{FileName, Layout, PackageSet, Page, PageKind, Rank},
+    index::{
+        FileName, Layout, PackageSet, Page, PageKind, Rank,
+        as_text::{as_text, list_as_text, option_as_text},
+    },
     run::{ArtifactGroup, Platform, Repository, RunId},
     target::{Scope, Target},
     version::{GitSha, Version},
@@ -102,6 +107,13 @@ impl SetJsonFile {
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
+
+    /// Which family it is for, in a set that has a directory for each.
+    pub fn family(&self) -> Option<ArtifactGroup> {
+        let below = self.path.strip_prefix(Layout::Dist.files());
+        let (family, _) = below.unwrap_or(&self.path).split_once('/')?;
+        family.parse().ok()
+    }
 }
 
 impl SetJson {
@@ -196,6 +208,13 @@ impl SetJson {
         targets
     }
 
+    /// The families that have a directory and an index of their own, in order.
+    pub fn families(&self) -> Vec<ArtifactGroup> {
+        let families: BTreeSet<ArtifactGroup> =
+            self.files.iter().filter_map(SetJsonFile::family).collect();
+        families.into_iter().collect()
+    }
+
     pub fn has(&self, project: &str) -> bool {
         self.files
             .iter()
@@ -238,80 +257,6 @@ fn ensure_known(schema: u32) -> Result<()> {
 
 fn normalized<S: Serializer>(name: &DistName, to: S) -> std::result::Result<S::Ok, S::Error> {
     to.serialize_str(name.normalized())
-}
-
-/// Values with rules are written as their text, and read by their rules.
-mod as_text {
-    use std::{fmt::Display, str::FromStr};
-
-    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
-
-    pub(super) fn serialize<T: Display, S: Serializer>(
-        value: &T,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        to.collect_str(value)
-    }
-
-    pub(super) fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
-    where
-        T: FromStr<Err: Display>,
-        D: Deserializer<'de>,
-    {
-        String::deserialize(from)?.parse().map_err(D::Error::custom)
-    }
-}
-
-mod option_as_text {
-    use std::{fmt::Display, str::FromStr};
-
-    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
-
-    #[expect(clippy::ref_option, reason = "serde hands over the field itself")]
-    pub(super) fn serialize<T: Display, S: Serializer>(
-        value: &Option<T>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        match value {
-            Some(value) => to.collect_str(value),
-            None => to.serialize_none(),
-        }
-    }
-
-    pub(super) fn deserialize<'de, T, D>(from: D) -> Result<Option<T>, D::Error>
-    where
-        T: FromStr<Err: Display>,
-        D: Deserializer<'de>,
-    {
-        let text: Option<String> = Option::deserialize(from)?;
-        text.map(|text| text.parse().map_err(D::Error::custom))
-            .transpose()
-    }
-}
-
-mod list_as_text {
-    use std::{fmt::Display, str::FromStr};
-
-    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
-
-    pub(super) fn serialize<T: Display, S: Serializer>(
-        values: &[T],
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        to.collect_seq(values.iter().map(T::to_string))
-    }
-
-    pub(super) fn deserialize<'de, T, D>(from: D) -> Result<Vec<T>, D::Error>
-    where
-        T: FromStr<Err: Display>,
-        D: Deserializer<'de>,
-    {
-        let texts: Vec<String> = Vec::deserialize(from)?;
-        texts
-            .iter()
-            .map(|text| text.parse().map_err(D::Error::custom))
-            .collect()
-    }
 }
 
 #[cfg(test)]

@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use crate::index::{
     Layout, Page, PageKind, Rank, SetFile, View,
-    html::{count_text, escape, file_list, frame},
+    html::{count_text, escape, frame, versions_list},
 };
 
 /// `simple/{project}/index.html`.
 pub(super) fn project_page(view: &View, project: &str, files: &[SetFile], layout: Layout) -> Page {
     let size = files.iter().map(|file| file.size).sum();
     let lead = format!("<p>{}</p>\n", count_text(files.len(), "file", size));
-    let list = file_list(files, &view.files_from(2, layout));
+    let list = versions_list(files, &view.files_from(2, layout));
     Page {
         path: format!("{}simple/{project}/index.html", view.top()),
         kind: PageKind::Html,
@@ -22,7 +22,7 @@ pub(super) fn project_page(view: &View, project: &str, files: &[SetFile], layout
 
 /// `simple/index.html`.
 pub(super) fn root_page(view: &View) -> Page {
-    let mut list = String::from("<ul>\n");
+    let mut list = String::from("<ul class=\"short\">\n");
     let mut count = 0;
     for (project, files) in view.projects() {
         count += 1;

@@ -8,7 +8,7 @@ use super::{
     Indexed, Site,
     write::{Act, Change},
 };
-use crate::{console::many, index::size_text};
+use crate::{console::many, index::size_text, run::ArtifactGroup};
 
 /// Where the index is.
 #[derive(Debug, Serialize)]
@@ -35,20 +35,21 @@ struct Addresses {
 impl Answer {
     pub(super) fn new(site: &Site, indexed: &Indexed) -> Self {
         let urls = site.urls();
-        let addresses = |family: &str| Addresses {
-            index_url: urls.path(&format!("{family}/simple/")),
-            find_links_url: urls.path(&format!("{family}/index.html")),
+        let addresses = |family: &ArtifactGroup| {
+            let urls = urls.of_family(family);
+            let addresses = Addresses {
+                index_url: urls.index(),
+                find_links_url: urls.find_links(),
+            };
+            (family.to_string(), addresses)
         };
-        let families = indexed.families.iter().map(ToString::to_string);
         Self {
             schema: "rocwheel-index-v1",
             index_url: urls.index(),
             find_links_url: urls.find_links(),
             files: indexed.files,
-            changed: indexed.changes.len(),
-            families: families
-                .map(|name| (name.clone(), addresses(&name)))
-                .collect(),
+            changed: indexed.changes(),
+            families: indexed.families.iter().map(addresses).collect(),
         }
     }
 }

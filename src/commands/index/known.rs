@@ -49,9 +49,7 @@ impl Known {
 
     /// The families whose pages may be there.
     pub(super) fn families(&self) -> Vec<ArtifactGroup> {
-        let paths = self.files.keys();
-        let below = paths.map(|path| path.strip_prefix(Layout::Dist.files()).unwrap_or(path));
-        let families = below.filter_map(|path| path.split_once('/')?.0.parse().ok());
+        let families = self.files.values().filter_map(SetJsonFile::family);
         let families: BTreeSet<ArtifactGroup> = families.collect();
         families.into_iter().collect()
     }

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     console::{many, size},
-    error::{Context as _, No, Result, causes},
+    error::{Context as _, No, Result, bail},
     index::{Draft, Layout, Rank, SetJson, drafts},
     run::ArtifactGroup,
     store::transfer,
@@ -40,7 +40,7 @@ use self::{
     directory::layout_of,
     known::Known,
     read::{Found, Metadata, Reading, Watch},
-    write::{Act, Change, Mode, Serving, Writer, is_overtaken},
+    write::{Act, Change, Mode, Overtaken, Serving, Writer},
     yank::YankList,
 };
 
@@ -154,102 +154,158 @@ pub struct Indexed {
     facts: String,
 }
 
+impl Indexed {
+    /// How many objects were written or removed.
+    pub fn changes(&self) -> usize {
+        self.changes.len()
+    }
+}
+
 /// Brings an index up to date with its packages; again from the start where another writer comes
 /// first.
 pub fn index(site: &Site, wish: &Wish, world: &World) -> Result<Indexed> {
-    for _ in 1..ATTEMPTS {
-        match once(site, wish, world) {
-            Err(error) if is_overtaken(&error) => {
-                let cause = causes(&error).pop().unwrap_or_default();
-                world.console.note(format!("{cause}: looking again"));
-            }
-            done => return done,
+    for _ in 0..ATTEMPTS {
+        match once(site, wish, world)? {
+            Ok(indexed) => return Ok(indexed),
+            Err(overtaken) => world.console.note(format!("{overtaken}: looking again")),
         }
     }
-    once(site, wish, world).map_err(|error| {
-        if is_overtaken(&error) {
-            let no = No(format!(
-                "others kept changing the index in {ATTEMPTS} attempts"
-            ));
-            error.context(no)
-        } else {
-            error
-        }
-    })
+    bail!(No(format!(
+        "others kept changing the index in {ATTEMPTS} attempts: `{site}`"
+    )));
 }
 
-fn once(site: &Site, wish: &Wish, world: &World) -> Result<Indexed> {
-    let shelf = site.shelf();
-    let known = Known::read(shelf)?;
-    let families = known.families();
-    let layout = wish.layout.map_or_else(|| layout_of(shelf), Ok)?;
-    let at_once = match site.serving() {
-        Serving::Files => wish.jobs,
-        Serving::Keys => REQUESTS,
-    };
+/// One attempt.
+fn once(site: &Site, wish: &Wish, world: &World) -> Result<Result<Indexed, Overtaken>> {
+    let known = Known::read(site.shelf())?;
     let to = site.prefix();
-    let writer = Writer::new(&to, site.serving(), wish.mode, &world.stop, &families)?;
-    let mut found = {
-        let progress = world.console.progress("Reading", site, None);
+    let writer = Writer::new(
+        &to,
+        site.serving(),
+        wish.mode,
+        &world.stop,
+        &known.families(),
+    )?;
+    let attempt = Attempt {
+        site,
+        wish,
+        world,
+        known: &known,
+        writer: &writer,
+        at_once: match site.serving() {
+            Serving::Files => wish.jobs,
+            Serving::Keys => REQUESTS,
+        },
+    };
+    match (attempt.run(), writer.is_overtaken()) {
+        (Err(_), Some(overtaken)) => Ok(Err(overtaken)),
+        (done, _) => done.map(|(files, families, facts)| {
+            Ok(Indexed {
+                changes: writer.into_changes(),
+                families,
+                files,
+                facts,
+            })
+        }),
+    }
+}
+
+struct Attempt<'a> {
+    site: &'a Site,
+    wish: &'a Wish,
+    world: &'a World,
+    known: &'a Known,
+    writer: &'a Writer<'a>,
+    at_once: NonZeroUsize,
+}
+
+impl Attempt<'_> {
+    /// What a reader finds points only at what is there: sidecars, pages, `set.json`, and then what
+    /// nothing leads to any more goes.
+    fn run(&self) -> Result<(usize, Vec<ArtifactGroup>, String)> {
+        let shelf = self.site.shelf();
+        let layout = self.wish.layout.map_or_else(|| layout_of(shelf), Ok)?;
+        let mut found = self.read(layout)?;
+        let mut lost = self.pages(&found, layout)?;
+        let document = document(self.known, &mut found, layout);
+        if found.untouched == found.set.files().len() {
+            self.writer.page(&document.page())?;
+        } else {
+            self.writer.anew(&document.page())?;
+        }
+        lost.extend(self.writer.verify(self.at_once)?);
+        self.tell(&lost)?;
+        self.clean(&mut found)?;
+        let families = found.set.families().into_iter().cloned().collect();
+        Ok((found.set.files().len(), families, facts(&found)))
+    }
+
+    /// Reads the packages, and writes their sidecars.
+    fn read(&self, layout: Layout) -> Result<Found> {
+        let progress = self.world.console.progress("Reading", self.site, None);
         let reading = Reading {
-            shelf,
+            shelf: self.site.shelf(),
             layout,
-            known: &known,
+            known: self.known,
             metadata: Metadata::Remembered,
-            at_once,
+            at_once: self.at_once,
             watch: Watch {
-                stop: &world.stop,
+                stop: &self.world.stop,
                 progress: &|bytes| progress.inc(bytes),
             },
-            keep: &|file, listed, bytes| writer.sidecar(&file.sidecar_path(layout), listed, &bytes),
+            keep: &|file, listed, bytes| {
+                let path = file.sidecar_path(layout);
+                self.writer.sidecar(&path, listed, &bytes)
+            },
         };
         let mut found = reading.run()?;
-        if let Some(list) = &wish.yank {
+        if let Some(list) = &self.wish.yank {
             found.set = list.apply(found.set)?;
         }
-        if writer.has_written() && wish.mode == Mode::Make {
-            writer.verify(at_once)?;
+        if self.writer.has_written() && self.wish.mode == Mode::Make {
+            self.writer.verify(self.at_once)?;
             reading.remember_sidecars(&mut found)?;
         }
-        found
-    };
-    let views = found.set.views();
-    let all = drafts(&found.set, &views, layout);
-    let (projects, roots): (Vec<_>, Vec<_>) = all
-        .into_iter()
-        .partition(|draft| draft.rank() == Rank::Project);
-    let write = |draft: &Draft| writer.page(&draft.page());
-    transfer::each(&projects, at_once, &world.stop, write, |_, ()| ())?;
-    for draft in &roots {
-        world.stop.check()?;
-        write(draft)?;
+        Ok(found)
     }
-    let mut lost = writer.verify(at_once)?;
-    drop((projects, roots));
-    drop(views);
-    let document = document(&known, &mut found, layout);
-    if found.untouched == found.set.files().len() {
-        writer.page(&document.page())?;
-    } else {
-        writer.anew(&document.page())?;
+
+    /// Writes every page but `set.json`. Says which pages of directories the server drops.
+    fn pages(&self, found: &Found, layout: Layout) -> Result<Vec<String>> {
+        let views = found.set.views();
+        let all = drafts(&found.set, &views, layout);
+        let (projects, roots): (Vec<_>, Vec<_>) = all
+            .into_iter()
+            .partition(|draft| draft.rank() == Rank::Project);
+        let stop = &self.world.stop;
+        let write = |draft: &Draft| self.writer.page(&draft.page());
+        transfer::each(&projects, self.at_once, stop, write, |_, ()| ())?;
+        for draft in &roots {
+            stop.check()?;
+            write(draft)?;
+        }
+        self.writer.verify(self.at_once)
     }
-    lost.extend(writer.verify(at_once)?);
-    if let Some(path) = lost.first() {
-        let (key, url) = (to.key(path)?, site.urls().find_links());
-        world.console.warn(format!(
-            "this server drops the pages of directories, such as `{key}`: install with `--find-links {url}`"
-        ));
+
+    fn tell(&self, lost: &[String]) -> Result<()> {
+        if let Some(path) = lost.first() {
+            let (key, url) = (self.site.prefix().key(path)?, self.site.urls().find_links());
+            self.world.console.warn(format!(
+                "this server drops the pages of directories, such as `{key}`: install with `--find-links {url}`"
+            ));
+        }
+        Ok(())
     }
-    let mut stale = stale::find(&to, &families, |path| writer.has(path))?;
-    stale.append(&mut found.orphans);
-    writer.remove(stale)?;
-    site.tidy(&families);
-    Ok(Indexed {
-        changes: writer.into_changes(),
-        families: found.set.families().into_iter().cloned().collect(),
-        files: found.set.files().len(),
-        facts: facts(&found),
-    })
+
+    fn clean(&self, found: &mut Found) -> Result<()> {
+        let (to, families) = (self.site.prefix(), self.known.families());
+        let mut stale = stale::find(&to, &families, |path| self.writer.has(path))?;
+        stale.append(&mut found.orphans);
+        if !stale.is_empty() {
+            self.writer.remove(stale)?;
+            self.site.tidy(&families);
+        }
+        Ok(())
+    }
 }
 
 /// What the set is, with what need not be found out again.

@@ -1,6 +1,6 @@
 //! Where an index is: a directory on this machine, or a prefix in a bucket.
 
-use std::{fmt, path::PathBuf, str::FromStr, sync::Arc};
+use std::{fmt, iter, path::PathBuf, str::FromStr, sync::Arc};
 
 use fs_err as fs;
 
@@ -104,13 +104,19 @@ impl Site {
         let Self::Directory(Directory(root), _) = self else {
             return;
         };
+        // None is removed that has something in it.
+        let remove_below = |directory: PathBuf| {
+            for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+                let _ = fs::remove_dir(entry.path());
+            }
+        };
         let families = families.iter().map(|family| root.join(family.as_str()));
-        for top in std::iter::once(root.clone()).chain(families) {
-            for simple in [top.join("simple"), top.join("simple/_json")] {
-                for entry in fs::read_dir(simple).into_iter().flatten().flatten() {
-                    // It refuses to remove one that has something in it.
-                    let _ = fs::remove_dir(entry.path());
-                }
+        for top in iter::once(root.clone()).chain(families) {
+            remove_below(top.join("simple/_json"));
+            remove_below(top.join("simple"));
+            if top != *root {
+                remove_below(top.clone());
+                let _ = fs::remove_dir(top);
             }
         }
     }

@@ -109,19 +109,21 @@ impl Reading<'_> {
 
     /// Sidecars were written since the listing: remembers how they look now.
     pub(super) fn remember_sidecars(&self, found: &mut Found) -> Result<()> {
-        let (tasks, _) = tasks(self.shelf.list(self.layout)?, self.layout);
-        for task in tasks {
-            let path = task.package.path(self.layout);
-            let Some(facts) = found.remembered.get_mut(&path) else {
-                continue;
-            };
-            facts.sidecar = task.sidecar;
+        let wheels = found
+            .set
+            .files()
+            .iter()
+            .filter(|file| file.metadata.is_some());
+        let paths: Vec<String> = wheels.map(|file| file.sidecar_path(self.layout)).collect();
+        let mut stamps = self.shelf.stamps(&paths, self.layout)?;
+        for (path, facts) in &mut found.remembered {
+            facts.sidecar = stamps.remove(&format!("{path}{SIDECAR}"));
             let is_there = facts.sidecar.is_some() == facts.sidecar_sha256.is_some();
             ensure!(
                 is_there,
                 No(format!(
                     "the metadata of `{}` was written and is not there",
-                    self.shelf.shown(&path)
+                    self.shelf.shown(path)
                 ))
             );
         }

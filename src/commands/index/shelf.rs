@@ -1,6 +1,7 @@
 //! Where packages lie, near or far: what is there, and how it is read.
 
 use std::{
+    collections::HashMap,
     fmt,
     io::{self, Read, Seek},
     path::{Path, PathBuf},
@@ -67,6 +68,9 @@ pub(super) trait Shelf: fmt::Display + Sync {
     /// The digest, where somebody said it who had the bytes.
     fn vouched(&self, listed: &Listed, layout: Layout) -> Result<Option<Sha256>>;
 
+    /// How sidecars look now, by path, of those that are there.
+    fn stamps(&self, paths: &[String], layout: Layout) -> Result<HashMap<String, Stamp>>;
+
     /// The text of `set.json`, and how that looks.
     fn document(&self) -> Result<Option<(String, Stamp)>>;
 
@@ -96,12 +100,14 @@ impl Shelf for Directory {
     }
 
     fn open(&self, listed: &Listed, layout: Layout) -> Result<Opened> {
-        let mut file = fs::File::open(self.at(listed, layout))?;
-        if listed.stamp.size > AT_ONCE {
+        let file = fs::File::open(self.at(listed, layout))?;
+        let size = listed.stamp.size;
+        if size > AT_ONCE {
             return Ok(Opened::Far(Box::new(file)));
         }
-        let mut bytes = Vec::with_capacity(usize::try_from(listed.stamp.size).unwrap_or(0) + 1);
-        file.read_to_end(&mut bytes)?;
+        // One byte more tells a file that grew from one that did not.
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
+        file.take(size + 1).read_to_end(&mut bytes)?;
         Ok(Opened::Whole(bytes))
     }
 
@@ -111,6 +117,20 @@ impl Shelf for Directory {
 
     fn vouched(&self, _: &Listed, _: Layout) -> Result<Option<Sha256>> {
         Ok(None)
+    }
+
+    fn stamps(&self, paths: &[String], _: Layout) -> Result<HashMap<String, Stamp>> {
+        let mut stamps = HashMap::new();
+        for path in paths {
+            match fs::metadata(self.0.join(path)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                found => {
+                    let found = found?;
+                    stamps.insert(path.clone(), stamp(found.len(), found.modified()));
+                }
+            }
+        }
+        Ok(stamps)
     }
 
     fn document(&self) -> Result<Option<(String, Stamp)>> {
@@ -271,6 +291,12 @@ impl Shelf for Prefix {
 
     fn vouched(&self, listed: &Listed, layout: Layout) -> Result<Option<Sha256>> {
         Ok(self.store.head(&self.object(listed, layout)?)?.sha256)
+    }
+
+    /// Listed again: a thousand at a time, and with the marks that the next listing will have.
+    fn stamps(&self, _: &[String], layout: Layout) -> Result<HashMap<String, Stamp>> {
+        let listed = Shelf::list(self, layout)?.into_iter();
+        Ok(listed.map(|it| (it.path(layout), it.stamp)).collect())
     }
 
     fn document(&self) -> Result<Option<(String, Stamp)>> {

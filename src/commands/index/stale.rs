@@ -1,20 +1,31 @@
 //! What an earlier index left: pages of projects that are gone.
 
+use std::iter;
+
 use super::shelf::Prefix;
 use crate::{error::Result, run::ArtifactGroup, store::Depth};
 
-/// Pages of projects, as far as they are there and do not belong to the present index.
+/// Pages of an index that are not a project's.
+const ROOTS: [&str; 3] = ["index.html", "simple/index.html", "simple/_json/index.json"];
+
+/// Pages of projects and of families, as far as they are there and do not belong to the present index.
 pub(super) fn find(
     at: &Prefix,
     families: &[ArtifactGroup],
     is_current: impl Fn(&str) -> bool,
 ) -> Result<Vec<String>> {
     let mut stale = Vec::new();
-    let families = families.iter().map(|family| format!("{family}/"));
-    for family in std::iter::once(String::new()).chain(families) {
-        for (path, _) in at.list(&format!("{family}simple/"), Depth::All)? {
-            let is_page = path.strip_prefix(&family).is_some_and(is_page);
-            if is_page && !is_current(&path) {
+    let families: Vec<String> = families.iter().map(|family| format!("{family}/")).collect();
+    for family in iter::once(String::new()).chain(families) {
+        let mut listed = at.list(&format!("{family}simple/"), Depth::All)?;
+        if !family.is_empty() {
+            listed.extend(at.list(&family, Depth::Children)?);
+        }
+        for (path, _) in listed {
+            let below = path.strip_prefix(&family).unwrap_or_default();
+            // The roots of the set are always there, those of a family go with it.
+            let is_ours = is_page(below) || (!family.is_empty() && ROOTS.contains(&below));
+            if is_ours && !is_current(&path) {
                 stale.push(path);
             }
         }

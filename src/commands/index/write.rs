@@ -11,7 +11,7 @@ use std::{
 use super::{shelf::Prefix, stale};
 use crate::{
     digest::Sha256,
-    error::{Context as _, Error, No, Result, Stop, bail, ensure},
+    error::{Context as _, No, Result, Stop, bail, ensure},
     index::{Page, PageKind, SIDECAR, Stamp},
     location::Key,
     run::ArtifactGroup,
@@ -78,6 +78,8 @@ struct Made {
     changes: Vec<Change>,
     /// Everything that belongs to this index, changed or not.
     paths: HashSet<String>,
+    /// Where another writer came first.
+    overtaken: Option<String>,
     /// What was written, and has to be there afterwards.
     written: Vec<(String, Sha256, u64)>,
 }
@@ -135,21 +137,39 @@ impl<'a> Writer<'a> {
     pub(super) fn page(&self, page: &Page) -> Result<()> {
         self.sync(&page.path, page.kind, page.body.as_bytes())?;
         match page.directory().filter(|_| self.serving == Serving::Keys) {
-            Some(directory) => self.sync(directory, page.kind, page.body.as_bytes()),
+            // Whoever may write the one may write the other.
+            Some(directory) => match self.look(directory, page.body.as_bytes())? {
+                There::Same => {
+                    self.own(directory);
+                    Ok(())
+                }
+                There::Nothing | There::Other(_) => {
+                    let there = There::Other(None);
+                    self.write(directory, page.kind, page.body.as_bytes(), there)
+                }
+            },
             None => Ok(()),
         }
     }
 
     fn sync(&self, path: &str, kind: PageKind, bytes: &[u8]) -> Result<()> {
-        let there = self.there(path, bytes);
-        let there = there.with_context(|| format!("look at `{}`", shown(path)))?;
+        let there = self.look(path, bytes)?;
         self.write(path, kind, bytes, there)
+    }
+
+    fn look(&self, path: &str, bytes: &[u8]) -> Result<There> {
+        let there = self.there(path, bytes);
+        there.with_context(|| format!("look at `{}`", shown(path)))
+    }
+
+    fn own(&self, path: &str) {
+        self.note(|made| made.paths.insert(path.to_owned()));
     }
 
     fn write(&self, path: &str, kind: PageKind, bytes: &[u8], there: There) -> Result<()> {
         let key = self.to.key(path)?;
         let write = || -> Result<()> {
-            self.note(|made| made.paths.insert(path.to_owned()));
+            self.own(path);
             let (act, condition) = match there {
                 There::Same => return Ok(()),
                 There::Nothing => (Act::New, Condition::IfAbsent),
@@ -210,7 +230,7 @@ impl<'a> Writer<'a> {
     }
 
     fn read(&self, key: &Key, size: u64) -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).min(64 << 20) + 1);
         let reader = self.to.store.get(key, Span::Whole)?;
         reader
             .take(size.saturating_add(1))
@@ -242,12 +262,15 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Noted apart, because several failures at once are told as one text.
     fn overtaken(&self, path: &str) -> Overtaken {
-        Overtaken(
-            self.to
-                .key(path)
-                .map_or_else(|_| path.to_owned(), |key| key.to_string()),
-        )
+        self.note(|made| made.overtaken = Some(path.to_owned()));
+        Overtaken(path.to_owned())
+    }
+
+    /// Where another writer came first, if one did.
+    pub(super) fn is_overtaken(&self) -> Option<Overtaken> {
+        self.note(|made| made.overtaken.clone().map(Overtaken))
     }
 
     /// Removes what an index writes and this one did not write.
@@ -362,11 +385,6 @@ fn is_conflict(error: &StoreError, condition: &Condition) -> bool {
         Kind::NotFound => matches!(condition, Condition::IfSame(_)),
         _ => false,
     }
-}
-
-/// Whether an index could not be written because another writer was at it.
-pub(super) fn is_overtaken(error: &Error) -> bool {
-    error.chain().any(|cause| cause.is::<Overtaken>())
 }
 
 impl fmt::Display for Act {

@@ -128,6 +128,7 @@ fn hidden_files_directories_and_strangers_are_not_published() {
         "--output-dir",
         &to,
         "--multi-target",
+        "--no-check",
     ];
     rocwheel(&upload).ok();
     let dist = super::tree(&bench.root.join("out/local-linux/python/dist"));

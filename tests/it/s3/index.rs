@@ -1,0 +1,78 @@
+//! `index` of a bucket, by the binary.
+
+use super::{
+    server::Server,
+    upload::{Desk, KEYS},
+};
+use crate::publish::{Outcome, judge, packages::wheel, tree};
+
+fn index(desk: &Desk, variables: &[(&str, &str)], more: &[&str]) -> Outcome {
+    let place = format!("s3://{}/42-linux/python", desk.bucket);
+    let mut command = desk.command(variables);
+    desk.run(command.args(["index", &place]).args(more))
+}
+
+#[test]
+fn an_index_of_a_bucket_follows_its_packages() {
+    let desk = Desk::new();
+    Server::shared().publish(&desk.bucket);
+    desk.signed(&[]).ok();
+    let uploaded: Vec<String> = desk.there().into_iter().map(|(key, _)| key).collect();
+    // A job that comes later adds its own, as those of other packages do.
+    let path = wheel(&desk.bench.root.join("dist"), "torch", "2.9", "");
+    let bytes = fs_err::read(path).unwrap().leak();
+    desk.put("42-linux/python/dist/torch-2.9-py3-none-any.whl", bytes);
+    let plan = index(&desk, &[], &["--dry-run", "--no-sign-request"]);
+    assert_eq!(plan.stderr, "");
+    insta::assert_snapshot!(plan.ok(), @"");
+    let made = index(&desk, &KEYS, &[]);
+    insta::assert_snapshot!(made.stderr, @"");
+    insta::assert_snapshot!(made.ok(), @"");
+    let there: Vec<String> = desk.there().into_iter().map(|(key, _)| key).collect();
+    let new: Vec<&String> = there.iter().filter(|key| !uploaded.contains(key)).collect();
+    assert_eq!(new.len(), 4, "{new:?}");
+    let again = index(
+        &desk,
+        &[],
+        &["--dry-run", "--no-sign-request", "--format", "json"],
+    );
+    let again: serde_json::Value = serde_json::from_str(&again.ok()).unwrap();
+    let actions = again["actions"].as_array().unwrap().iter();
+    let left: Vec<&str> = actions
+        .map(|action| action["path"].as_str().unwrap())
+        // This server drops them.
+        .filter(|path| !path.ends_with('/'))
+        .collect();
+    assert_eq!(left, [""; 0]);
+    let base = format!(
+        "http://127.0.0.1:{}/{}/42-linux/python",
+        desk.port, desk.bucket
+    );
+    let (place, page) = (desk.bench.path("downloaded"), format!("{base}/index.html"));
+    let download = [
+        "download",
+        "--isolated",
+        "--no-cache-dir",
+        "--quiet",
+        "--dest",
+        &place,
+    ];
+    let source = ["--no-index", "--find-links", &page, "torch"];
+    judge("pip", &[&download[..], &source].concat()).ok();
+    assert_eq!(tree(place.as_ref()), ["torch-2.9-py3-none-any.whl"]);
+}
+
+#[test]
+fn an_index_that_may_not_be_written_is_told() {
+    let desk = Desk::new();
+    Server::shared().publish(&desk.bucket);
+    let name = "rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl";
+    let bytes = fs_err::read(desk.bench.path(&format!("dist/{name}"))).unwrap();
+    desk.put(&format!("42-linux/python/dist/{name}"), bytes.leak());
+    let refused = index(&desk, &[], &[]);
+    assert_eq!(refused.code, 2);
+    insta::assert_snapshot!(refused.stderr, @"");
+    assert_eq!(desk.there().len(), 1);
+    let nowhere = desk.run(desk.command(&KEYS).args(["index", "s3://bucket"]));
+    insta::assert_snapshot!(nowhere.stderr, @"");
+}
