@@ -74,22 +74,14 @@ mod tests {
     fn every_file_is_linked_from_one_page() {
         insta::assert_snapshot!(main_of(&page_of(&samples::set(), Layout::Dist)), @r#"
         <h1>Python packages</h1>
-        <p>3 files, 2.4 MiB. Install with the address of this page:</p>
+        <p>2 files, 2.4 MiB. Install with the address of this page:</p>
         <pre>pip install --find-links &lt;this address&gt; &lt;project&gt;</pre>
+        <p>1 yanked file is in the index alone.</p>
         </header>
         <main>
-        <h2>rocm</h2>
         <ul>
         <li><a href="dist/rocm-7.13.0.dev0%2Bab.tar.gz#sha256=4b418a8fb07082923c45ba6b276c44f6e14bd90445bf1cbc07a0143c75ca2c24" data-size="1234567">rocm-7.13.0.dev0+ab.tar.gz</a> <span>1.2 MiB</span></li>
-        </ul>
-        <h2>rocm-sdk-core</h2>
-        <h3>7.13.0.dev0+ab</h3>
-        <ul>
         <li><a href="dist/rocm_sdk_core-7.13.0.dev0%2Bab-py3-none-linux_x86_64.whl#sha256=e63c597381d45812a09f6d8d38cbb7a430eab2b97f8fef52db3e61d4e04e59fb" data-core-metadata="sha256=9b38c883745f422282edb55105a77c628a65790c7aa1afbb7165001bb76af2ae" data-dist-info-metadata="sha256=9b38c883745f422282edb55105a77c628a65790c7aa1afbb7165001bb76af2ae" data-size="1234567">rocm_sdk_core-7.13.0.dev0+ab-py3-none-linux_x86_64.whl</a> <span>1.2 MiB</span></li>
-        </ul>
-        <h3>7.9.0</h3>
-        <ul>
-        <li><a href="dist/rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl#sha256=cf9f53400b4bde91dd10bf3b5d6119da97e7eb7ccfd5baee6008e53db992e808" data-requires-python="&gt;=3.8,&lt;4" data-yanked="broken &quot;launcher&quot; &amp; more" data-size="12" data-upload-time="2026-03-01T12:00:05.250000Z">rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl</a> <em>yanked: broken &quot;launcher&quot; &amp; more</em> <span>12 B</span></li>
         </ul>
         </main>
         </body>
@@ -106,6 +98,8 @@ mod tests {
         <pre>pip install --find-links &lt;this address&gt; &lt;project&gt;</pre>
         </header>
         <main>
+        <ul>
+        </ul>
         </main>
         </body>
         </html>

@@ -399,10 +399,10 @@ mod tests {
           caused by: invalid type: integer `7`, expected a sequence at line 1 column 21
 
         error: read a set
-          caused by: not a PEP 440 version: "x y" at line 1 column 39
+          caused by: not a PEP 440 version: "x y" at line 1 column 27
 
         error: read a set
-          caused by: a family with other characters than letters, digits and `-`: "`" at line 1 column 39
+          caused by: a family with other characters than letters, digits and `-`: "`" at line 1 column 27
 
         error: read the path of a file in a set: "../a.whl"
           caused by: a path for a file name: "../a.whl"

@@ -78,7 +78,7 @@ mod tests {
         <meta name="color-scheme" content="light dark">
         <meta name="pypi:repository-version" content="1.1">
         <title>rocm-sdk-core</title>
-        <style>:root{color-scheme:light dark;--line:#8883;--soft:#8881;--mute:#667085;--link:#b4232c}@media(prefers-color-scheme:dark){:root{--mute:#98a2b3;--link:#ff8f8a}}*{box-sizing:border-box}body{font:1rem/1.5 system-ui,sans-serif;margin:0 auto;max-width:64rem;padding:1.5rem 1rem 4rem}header{border-bottom:1px solid var(--line);margin-bottom:1.5rem;padding-bottom:1rem}h1{font-size:1.6rem;line-height:1.2;margin:0 0 .4rem;overflow-wrap:anywhere}h2{font-size:1.15rem;margin:2rem 0 0;overflow-wrap:anywhere}h3{color:var(--mute);font-size:.9rem;font-weight:600;margin:1rem 0 .3rem;overflow-wrap:anywhere}p{margin:.2rem 0}code,pre,li a{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:.875rem}code{background:var(--soft);border-radius:.3rem;padding:.1rem .3rem}pre{background:var(--soft);border-radius:.5rem;margin:.7rem 0 0;overflow-x:auto;padding:.7rem .9rem}ul{border:1px solid var(--line);border-radius:.5rem;list-style:none;margin:0;padding:0}li{align-items:baseline;display:flex;flex-wrap:wrap;gap:.1rem 1rem;padding:.55rem .9rem}li+li{border-top:1px solid var(--line)}li a{color:var(--link);flex:1 1 18rem;overflow-wrap:anywhere;text-decoration:none}li a:hover,li a:focus{text-decoration:underline}li span{color:var(--mute);font-size:.875rem;font-variant-numeric:tabular-nums;white-space:nowrap}li em{background:#d9770622;border-radius:.3rem;color:#b45309;font-size:.8125rem;font-style:normal;padding:0 .4rem}@media(prefers-color-scheme:dark){li em{color:#fdba74}}</style>
+        <style>:root{color-scheme:light dark;--line:#8883;--soft:#8881;--mute:#667085;--link:#b4232c}@media(prefers-color-scheme:dark){:root{--mute:#98a2b3;--link:#ff8f8a}}*{box-sizing:border-box}body{font:1rem/1.5 system-ui,sans-serif;margin:0 auto;max-width:64rem;padding:1.5rem 1rem 4rem}header{border-bottom:1px solid var(--line);margin-bottom:1.5rem;padding-bottom:1rem}h1{font-size:1.6rem;line-height:1.2;margin:0 0 .4rem;overflow-wrap:anywhere}h2{font-size:1rem;margin:1.5rem 0 .5rem;overflow-wrap:anywhere}p{margin:.2rem 0}pre,li a{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:.875rem}pre{background:var(--soft);border-radius:.5rem;margin:.7rem 0 0;overflow-wrap:anywhere;padding:.7rem .9rem;white-space:pre-wrap}ul{border:1px solid var(--line);border-radius:.5rem;list-style:none;margin:0;padding:0}li{align-items:baseline;display:flex;flex-wrap:wrap;gap:.1rem 1rem;padding:.55rem .9rem}li+li{border-top:1px solid var(--line)}li a{color:var(--link);flex:1 1 18rem;overflow-wrap:anywhere;text-decoration:none}.short a{flex-basis:9rem}li a:hover,li a:focus{text-decoration:underline}li span{color:var(--mute);font-size:.875rem;font-variant-numeric:tabular-nums;white-space:nowrap}li em{background:#d9770622;border-radius:.3rem;color:#b45309;font-size:.8125rem;font-style:normal;padding:0 .4rem}@media(prefers-color-scheme:dark){li em{color:#fdba74}}</style>
         </head>
         <body>
         <header>
@@ -86,11 +86,11 @@ mod tests {
         <p>2 files, 1.2 MiB</p>
         </header>
         <main>
-        <h3>7.13.0.dev0+ab</h3>
+        <h2>7.13.0.dev0+ab</h2>
         <ul>
         <li><a href="../../dist/rocm_sdk_core-7.13.0.dev0%2Bab-py3-none-linux_x86_64.whl#sha256=e63c597381d45812a09f6d8d38cbb7a430eab2b97f8fef52db3e61d4e04e59fb" data-core-metadata="sha256=9b38c883745f422282edb55105a77c628a65790c7aa1afbb7165001bb76af2ae" data-dist-info-metadata="sha256=9b38c883745f422282edb55105a77c628a65790c7aa1afbb7165001bb76af2ae" data-size="1234567">rocm_sdk_core-7.13.0.dev0+ab-py3-none-linux_x86_64.whl</a> <span>1.2 MiB</span></li>
         </ul>
-        <h3>7.9.0</h3>
+        <h2>7.9.0</h2>
         <ul>
         <li><a href="../../dist/rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl#sha256=cf9f53400b4bde91dd10bf3b5d6119da97e7eb7ccfd5baee6008e53db992e808" data-requires-python="&gt;=3.8,&lt;4" data-yanked="broken &quot;launcher&quot; &amp; more" data-size="12" data-upload-time="2026-03-01T12:00:05.250000Z">rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl</a> <em>yanked: broken &quot;launcher&quot; &amp; more</em> <span>12 B</span></li>
         </ul>
@@ -108,7 +108,7 @@ mod tests {
         <pre>pip install --index-url &lt;this address&gt; &lt;project&gt;</pre>
         </header>
         <main>
-        <ul>
+        <ul class="short">
         <li><a href="rocm/">rocm</a> <span>7.13.0.dev0+ab</span></li>
         <li><a href="rocm-sdk-core/">rocm-sdk-core</a> <span>7.13.0.dev0+ab</span></li>
         </ul>

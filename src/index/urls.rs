@@ -113,11 +113,12 @@ mod tests {
             urls.path("dist/a+b c.whl"),
             urls.of_family(&"gfx110X-all".parse().unwrap()).index(),
         ];
-        insta::assert_snapshot!(shown.join("\n"), @r"
+        insta::assert_snapshot!(shown.join("\n"), @"
         https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/
         https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/_json/
         https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/index.html
         https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/dist/a%2Bb%20c.whl
+        https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/gfx110X-all/simple/
         ");
         for index in [urls.index(), urls.index().trim_end_matches('/').to_owned()] {
             assert_eq!(Urls::of_index(&index).unwrap(), urls);

@@ -124,7 +124,7 @@ fn credentials_that_expire_are_told_and_what_is_there_stays() {
     let expired = desk.signed(&[]);
     assert_eq!(expired.code, 2);
     let hint = expired.stderr.lines().last().unwrap();
-    insta::assert_snapshot!(hint, @"");
+    insta::assert_snapshot!(hint, @"hint: the credentials have expired: get new ones, and run the same again; what is there stays");
     assert_eq!(desk.there().len(), 2);
     desk.signed(&[]).ok();
 }
