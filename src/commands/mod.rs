@@ -62,7 +62,7 @@ enum Command {
     Fetch(Box<fetch::Args>),
     Check(Box<check::Args>),
     Index(index::Args),
-    Upload(upload::Args),
+    Upload(Box<upload::Args>),
     Summary(summary::Args),
     Split(split::Args),
     Kpack(kpack::Args),
