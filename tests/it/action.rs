@@ -1,0 +1,8 @@
+//! action.yml and the workflows: what they offer, and what they do when `act` runs them.
+
+mod binary;
+mod inputs;
+mod lint;
+mod runner;
+mod steps;
+mod workflows;

@@ -1,0 +1,1 @@
+//! Where the action gets its binary: given, released or built.
