@@ -66,8 +66,8 @@ enum Command {
     Index(index::Args),
     Upload(upload::Args),
     Summary(summary::Args),
-    Split(split::Args),
     Place(place::Args),
+    Split(split::Args),
     Kpack(kpack::Args),
     #[command(hide = true)]
     Action(action::Args),

@@ -3,6 +3,7 @@
 mod binary;
 mod inputs;
 mod lint;
+mod place;
 mod runner;
 mod steps;
 mod workflows;

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use clap::ArgGroup;
 
-use super::{destination::Destination, plan::Others};
+use super::{Extent, destination::Destination, plan::Others};
 use crate::{
     commands::args::{AccessArgs, RunArgs},
     error::{Hint as _, Result, Stop, ensure},
     index::Identity,
-    run::{ArtifactGroup, Origin, RunContext, RunFacts, RunId, RunReference},
+    location::Location,
+    run::{ArtifactGroup, Buckets, Origin, RunContext, RunFacts, RunId, RunReference},
 };
 
 /// Publish a package set and its index where its run keeps them
@@ -31,6 +32,18 @@ pub struct Args {
     /// The set is for all targets, and has no directory of its own below `python/`
     #[arg(long, env = "ROCWHEEL_MULTI_TARGET", group = "set")]
     pub multi_target: bool,
+    /// Write to this address, `s3://bucket/directory`, instead of where a run keeps its sets
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "ROCWHEEL_TO",
+        group = "set",
+        conflicts_with = "output_dir"
+    )]
+    pub to: Option<Location>,
+    /// The packages are a part of a set: write them and no index, which is made of the whole
+    #[arg(long, env = "ROCWHEEL_PART", value_parser = clap::builder::FalseyValueParser::new())]
+    pub part: bool,
     /// Write to this directory, laid out as the bucket would be
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
     pub output_dir: Option<PathBuf>,
@@ -53,6 +66,14 @@ impl Args {
             Others::Replace
         } else {
             Others::Refuse
+        }
+    }
+
+    pub fn extent(&self) -> Extent {
+        if self.part {
+            Extent::Part
+        } else {
+            Extent::Whole
         }
     }
 
@@ -80,6 +101,13 @@ impl Args {
     }
 
     pub fn destination(&self, stop: &Stop) -> Result<Destination> {
+        if let Some(to) = &self.to {
+            let known = Buckets::builtin().find(to.bucket());
+            let access = self
+                .access
+                .access(known.map(|facts| facts.region.as_str()))?;
+            return Destination::bucket(to, &access, stop);
+        }
         let run = self.run()?;
         let place = self.context(&run)?.place(&run)?;
         let group = self.artifact_group.clone().unwrap_or_default();

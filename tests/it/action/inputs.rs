@@ -6,6 +6,8 @@ use std::{collections::BTreeMap, env, fmt::Write as _, path::Path, process::Comm
 
 use serde_json::Value;
 
+use super::runner::read;
+
 /// Flags that are no inputs, and why.
 const APART: [(&str, &str); 6] = [
     ("color", "the log of a workflow shows colors anyway"),
@@ -64,6 +66,34 @@ fn the_page_about_the_action_lists_every_input() {
         "<!-- begin of flags -->\n",
         "<!-- end of flags -->\n",
         &table(),
+    );
+}
+
+#[test]
+fn the_page_lists_what_the_action_itself_takes_and_gives() {
+    let (action, page) = (read("action.yml"), read("docs/action.md"));
+    let (inputs, outputs) = action.split_once("\noutputs:\n").unwrap();
+    let outputs = outputs.split("\nruns:\n").next().unwrap();
+    let named = |text: &str| {
+        let names = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("  ")?.strip_suffix(':'));
+        names
+            .filter(|name| !name.starts_with(' '))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(named(outputs).len(), 12);
+    for name in OWN
+        .iter()
+        .map(|name| (*name).to_owned())
+        .chain(named(outputs))
+    {
+        assert!(page.contains(&format!("\n| `{name}` |")), "{name}");
+    }
+    assert!(
+        OWN.iter()
+            .all(|name| named(inputs).contains(&(*name).to_owned()))
     );
 }
 
@@ -191,7 +221,7 @@ fn yaml() -> String {
 }
 
 fn table() -> String {
-    let head = "| input | value | of |\n|---|---|---|\n".to_owned();
+    let head = "| input | value | what it means |\n|---|---|---|\n".to_owned();
     inputs().iter().fold(head, |mut text, input| {
         let value = match input.kind.as_str() {
             "switch" => "`true` or `false`",

@@ -1,5 +1,7 @@
 //! The workflows for users, job by job, against an S3 server on this machine.
 
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rocwheel::{
@@ -10,13 +12,18 @@ use rocwheel::{
 use serde_json::json;
 
 use super::runner::{Repository, Run, read};
-use crate::s3::server::{ID, SECRET, Server};
+use crate::{
+    judges::tool,
+    s3::server::{ID, SECRET, Server},
+};
 
-const CREDENTIALS: &str =
+pub(super) const CREDENTIALS: &str =
     "aws-actions/configure-aws-credentials@e6de054238d6b7531b4efff3b6587d9aade6a06c";
 
+pub(super) const PYTHON: &str = "actions/setup-python@5fda3b95a4ea91299a34e894583c3862153e4b97";
+
 /// Stands for AWS: has credentials for whoever asks to be the role that may write.
-fn role(role: &str) -> String {
+pub(super) fn role(role: &str) -> String {
     format!(
         r#"
 name: credentials
@@ -45,20 +52,40 @@ runs:
     )
 }
 
+/// Stands for an installation of Python: one is there.
+pub(super) fn python() -> String {
+    let directory = tool("python");
+    let directory = directory.parent().unwrap().display();
+    format!(
+        r#"
+name: python
+description: python
+inputs:
+  python-version: {{ description: version }}
+runs:
+  using: composite
+  steps:
+    - shell: bash
+      run: echo {directory} >>"$GITHUB_PATH"
+"#
+    )
+}
+
 /// The usual buckets on our server; they exist once, so that one test at a time has them.
-struct Stage {
-    repository: Repository,
+pub(super) struct Stage {
+    pub(super) repository: Repository,
     _alone: MutexGuard<'static, ()>,
 }
 
 impl Stage {
     /// With the sample as the artifacts of this very run.
-    fn new(bucket: &str, prefix: &str, event: &serde_json::Value) -> Self {
+    pub(super) fn new(bucket: &str, prefix: &str, event: &serde_json::Value) -> Self {
         static ALONE: Mutex<()> = Mutex::new(());
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let server = Server::shared();
         let bucket = server.bucket_named(bucket);
         server.publish(&bucket);
+        remove(&bucket, prefix);
         store_sample(&bucket, prefix);
         let mut repository = Repository::new();
         let payload = repository.path().join("event.json");
@@ -77,6 +104,15 @@ impl Stage {
     }
 }
 
+/// Removes what another test left.
+fn remove(bucket: &Bucket, prefix: &str) {
+    let store = Server::shared().store(bucket);
+    let directory = prefix.trim_end_matches('/').parse().unwrap();
+    for object in store.list(Some(&directory), Depth::All).unwrap() {
+        store.delete(&object.key).unwrap();
+    }
+}
+
 fn store_sample(bucket: &Bucket, prefix: &str) {
     let store = Server::shared().store(bucket);
     for archive in sample::archives() {
@@ -92,12 +128,25 @@ fn store_sample(bucket: &Bucket, prefix: &str) {
     }
 }
 
-fn dispatch(inputs: &serde_json::Value) -> serde_json::Value {
+pub(super) fn dispatch(inputs: &serde_json::Value) -> serde_json::Value {
     json!({"inputs": inputs, "repository": {"full_name": "ROCm/TheRock", "fork": false}})
 }
 
+/// The sample, made on this machine.
+pub(super) fn made(place: &Path) -> PathBuf {
+    let out = place.join("out");
+    let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+        .args(["pipeline", "--sample", "--output-dir"])
+        .arg(&out)
+        .env_remove("GITHUB_ACTIONS")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    out
+}
+
 /// Outcomes of jobs, without the workflow's name.
-fn outcomes(run: &Run) -> Vec<String> {
+pub(super) fn outcomes(run: &Run) -> Vec<String> {
     run.jobs()
         .iter()
         .map(|(job, result)| format!("{job}: {result}"))
@@ -105,7 +154,7 @@ fn outcomes(run: &Run) -> Vec<String> {
 }
 
 /// What is published for run 1, in order.
-fn published(bucket: &str, prefix: &str) -> Vec<String> {
+pub(super) fn published(bucket: &str, prefix: &str) -> Vec<String> {
     let store = Server::shared().store(&bucket.parse().unwrap());
     let directory = prefix.trim_end_matches('/').parse().unwrap();
     let objects = store.list(Some(&directory), Depth::All).unwrap();
@@ -171,8 +220,7 @@ fn a_forks_packages_are_built_and_checked_and_stay_where_they_are() {
 
 #[test]
 fn packages_that_are_not_what_was_asked_for_are_not_published() {
-    let inputs =
-        json!({"platforms": "[\"linux\"]", "release-type": "ci", "amdgpu-families": "gfx1201"});
+    let inputs = json!({"platforms": "[\"linux\"]", "release-type": "ci", "linux-amdgpu-families": "gfx1201"});
     let mut stage = Stage::new("therock-ci-artifacts", "1-linux/", &dispatch(&inputs));
     stage.repository.action(CREDENTIALS, &role("nobody"));
     let before = published("therock-ci-artifacts", "1-linux/python/");
@@ -182,4 +230,22 @@ fn packages_that_are_not_what_was_asked_for_are_not_published() {
     assert!(!run.succeeded, "{}", run.log());
     assert!(run.log().contains("::error title="), "{}", run.log());
     assert_eq!(published("therock-ci-artifacts", "1-linux/python/"), before);
+}
+
+#[test]
+fn a_published_set_is_installed_and_tests_itself() {
+    let mut repository = Repository::new();
+    let out = made(repository.path());
+    let index = format!("file://{}/local-linux/python/simple/", out.display());
+    let inputs = json!({"package-index-url": index, "version": "0.0.1.dev0", "target": "gfx942",
+        "runner": "gpu", "python-version": "3.12", "gpu": false});
+    let payload = repository.path().join("event.json");
+    fs_err::write(&payload, dispatch(&inputs).to_string()).unwrap();
+    repository.argument("--eventpath", payload.to_str().unwrap());
+    repository.action(PYTHON, &python());
+    let run = repository.run("workflow_dispatch", &read("workflows/test-packages.yml"));
+    let printed = run.expect_success().printed("test");
+    let passed = "rocm-sdk test of ROCm 0.0.1.dev0:";
+    assert_eq!(printed.matches(passed).count(), 2, "{printed}");
+    assert!(printed.contains("testNothingIsMissing"), "{printed}");
 }
