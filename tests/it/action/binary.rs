@@ -145,11 +145,11 @@ fn what_was_not_released_is_not_run() {
     runner.write("served", "#!/bin/sh\necho evil\n");
     let said = runner.obtain(&[]);
     assert_eq!(said.code, 2);
-    insta::assert_snapshot!(said.text, @"");
+    insta::assert_snapshot!(said.text, @"::error title=rocwheel::https://example.org/v9.9.9/rocwheel-linux is not what was released: its sha256 is 371ee1e216c6db0e75b5563ebf71ef0f20aefdaabf1b2a7aa1e6b0c9a730afc5 instead of 3cfc8d549dbe03a5bb5c088fff5526fcd20292f10c39883c7a89827eaa474455");
     assert_eq!(runner.text("paths"), "");
     assert_eq!(runner.text("outputs"), "");
     let other = runner.obtain(&[("RUNNER_ARCH", "ARM64")]);
-    insta::assert_snapshot!(other.text, @"");
+    insta::assert_snapshot!(other.text, @"::error title=rocwheel::no release of rocwheel is for Linux-ARM64: set `build-from-source: true`");
 }
 
 #[test]
@@ -222,9 +222,9 @@ fn it_is_built_when_that_is_asked_for() {
     let log = runner
         .text("log")
         .replace(runner.place.path().to_str().unwrap(), "HERE");
-    insta::assert_snapshot!(log, @"");
+    insta::assert_snapshot!(log, @"build --locked --release --bin rocwheel --manifest-path HERE/.github/binary/../../Cargo.toml --target-dir HERE/temp/rocwheel");
     let said = runner.obtain(&[("BUILD_FROM_SOURCE", "yes%0Aplease")]);
-    insta::assert_snapshot!(said.text, @"");
+    insta::assert_snapshot!(said.text, @"::error title=rocwheel::the input `build-from-source` is neither `true` nor `false`: yes%250Aplease");
 }
 
 #[test]
@@ -241,5 +241,8 @@ fn a_binary_that_is_there_is_taken_as_it_is() {
     assert_eq!(none.code, 2);
     fs_err::set_permissions(&own, PermissionsExt::from_mode(0o644)).unwrap();
     let plain = runner.obtain(&[("BINARY", own.to_str().unwrap())]);
-    insta::assert_snapshot!(none.text + &plain.text, @"");
+    insta::assert_snapshot!(none.text + &plain.text, @r"
+    ::error title=rocwheel::the input `binary` names no file: nowhere
+    ::error title=rocwheel::the input `binary` names a file that cannot be executed: HERE/my tools/rocwheel
+    ");
 }

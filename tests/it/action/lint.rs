@@ -112,8 +112,11 @@ pub(super) fn scripts(text: &str) -> Vec<String> {
     let mut scripts = Vec::new();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
-        let Some((before, script)) = line.split_once("run: ") else {
-            continue;
+        let (before, script) = match line.split_once("run: ") {
+            Some((before, script)) if before.trim_matches([' ', '-']).is_empty() => {
+                (before, script)
+            }
+            _ => continue,
         };
         if script != "|" {
             scripts.push(script.to_owned());

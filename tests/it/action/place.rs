@@ -40,9 +40,26 @@ fn forks_pull() -> Value {
 #[test]
 fn a_run_of_our_own_has_a_place_and_a_role() {
     let (answer, outputs) = place(&push(), "");
-    insta::assert_snapshot!(serde_json::to_string_pretty(&answer).unwrap(), @"");
+    insta::assert_snapshot!(serde_json::to_string_pretty(&answer).unwrap(), @r#"
+    {
+      "schema": "rocwheel-place-v1",
+      "bucket": "therock-ci-artifacts",
+      "set-url": "s3://therock-ci-artifacts/7-windows/python/",
+      "index-url": "https://therock-ci-artifacts.s3.amazonaws.com/7-windows/python/simple/",
+      "find-links-url": "https://therock-ci-artifacts.s3.amazonaws.com/7-windows/python/index.html",
+      "region": "us-east-2",
+      "role": "arn:aws:iam::692859939525:role/therock-ci"
+    }
+    "#);
     let lines = outputs.lines().filter(|line| !line.contains("rocwheel_"));
-    insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @"");
+    insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r"
+    therock-ci-artifacts
+    s3://therock-ci-artifacts/7-windows/python/
+    https://therock-ci-artifacts.s3.amazonaws.com/7-windows/python/simple/
+    https://therock-ci-artifacts.s3.amazonaws.com/7-windows/python/index.html
+    us-east-2
+    arn:aws:iam::692859939525:role/therock-ci
+    ");
 }
 
 #[test]
@@ -50,7 +67,7 @@ fn on_behalf_of_a_fork_there_is_a_place_and_no_role() {
     let (answer, outputs) = place(&forks_pull(), "");
     assert_eq!(
         answer["set-url"],
-        "s3://therock-ci-artifacts-external/ROCm-TheRock/7-windows/python"
+        "s3://therock-ci-artifacts-external/ROCm-TheRock/7-windows/python/"
     );
     assert_eq!(answer["role"], Value::Null);
     assert!(!outputs.contains("arn:aws"), "{outputs}");
@@ -75,5 +92,9 @@ fn what_is_asked_for_decides_the_place() {
         "--artifact-group gfx94X-dcgpu",
     ]
     .map(shown);
-    insta::assert_snapshot!(shown.join("\n"), @"");
+    insta::assert_snapshot!(shown.join("\n"), @r#"
+    "s3://therock-nightly-artifacts/7-windows/python/" "us-east-2" "arn:aws:iam::692859939525:role/therock-nightly"
+    "s3://mine/7-windows/python/" null null
+    "s3://therock-ci-artifacts/7-windows/python/gfx94X-dcgpu/" "us-east-2" "arn:aws:iam::692859939525:role/therock-ci"
+    "#);
 }
