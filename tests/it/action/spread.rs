@@ -24,7 +24,9 @@ fn many_jobs_make_the_same_set_as_one() {
         "host-parts": "[\"core,libraries,profiler,meta\", \"devel\"]"});
     let mut stage = Stage::new("therock-ci-artifacts", "1-linux/", &dispatch(&inputs));
     stage.repository.action(CREDENTIALS, &role(ROLE));
-    let run = stage.repository.run("workflow_dispatch", &read("workflows/packages-spread.yml"));
+    let run = stage
+        .repository
+        .run("workflow_dispatch", &read("workflows/packages-spread.yml"));
     let run = run.expect_success();
     let ended = outcomes(&run);
     assert_eq!(ended.len(), 6, "{ended:#?}");
@@ -33,10 +35,18 @@ fn many_jobs_make_the_same_set_as_one() {
         text("therock-ci-artifacts", "1-linux/python/SHA256SUMS"),
         fs_err::read_to_string(here).unwrap()
     );
-    let index = format!("http://127.0.0.1:{}/therock-ci-artifacts/1-linux/python/simple/", Server::shared().port);
+    let index = format!(
+        "http://127.0.0.1:{}/therock-ci-artifacts/1-linux/python/simple/",
+        Server::shared().port
+    );
     assert_eq!(run.outputs()["package-index-url"], index);
     let summaries = run.summaries();
-    assert!(summaries.iter().any(|text| text.contains(&format!("pip install --index-url {index}"))), "{summaries:#?}");
+    assert!(
+        summaries
+            .iter()
+            .any(|text| text.contains(&format!("pip install --index-url {index}"))),
+        "{summaries:#?}"
+    );
 }
 
 #[test]
@@ -44,10 +54,15 @@ fn without_one_of_its_parts_a_set_has_no_index() {
     let inputs = json!({"platform": "linux", "release-type": "ci", "host-parts": "[\"core,meta\", \"nonsense\"]"});
     let mut stage = Stage::new("therock-ci-artifacts", "1-linux/", &dispatch(&inputs));
     stage.repository.action(CREDENTIALS, &role(ROLE));
-    let run = stage.repository.run("workflow_dispatch", &read("workflows/packages-spread.yml"));
+    let run = stage
+        .repository
+        .run("workflow_dispatch", &read("workflows/packages-spread.yml"));
     assert!(!run.succeeded, "{}", run.log());
     let published = published("therock-ci-artifacts", "1-linux/python/");
-    assert!(published.iter().all(|path| path.starts_with("dist/")), "{published:#?}");
+    assert!(
+        published.iter().all(|path| path.starts_with("dist/")),
+        "{published:#?}"
+    );
 }
 
 #[test]
@@ -57,8 +72,16 @@ fn the_base_index_has_what_the_packages_need() {
     let mut stage = Stage::new("therock-ci-artifacts", "python-deps/", &dispatch(&inputs));
     stage.repository.action(CREDENTIALS, &role(ROLE));
     stage.repository.action(PYTHON, &python());
-    let run = stage.repository.run("workflow_dispatch", &read("workflows/dependencies.yml"));
+    let run = stage
+        .repository
+        .run("workflow_dispatch", &read("workflows/dependencies.yml"));
     run.expect_success();
-    let page = text("therock-ci-artifacts", "python-deps/simple/filelock/index.html");
-    assert!(page.contains("filelock-3.20.0-py3-none-any.whl#sha256="), "{page}");
+    let page = text(
+        "therock-ci-artifacts",
+        "python-deps/simple/filelock/index.html",
+    );
+    assert!(
+        page.contains("filelock-3.20.0-py3-none-any.whl#sha256="),
+        "{page}"
+    );
 }
