@@ -21,6 +21,8 @@ pub struct RunArgs {
     flags: RunFlags,
     /// What was asked for by name, and not merely by a variable.
     choices: Choices,
+    /// Whether the run itself was.
+    asked: bool,
 }
 
 #[derive(Clone, Debug, clap::Args)]
@@ -52,6 +54,11 @@ impl RunArgs {
         let run = self.flags.run_id.as_ref();
         run.context("no run was named")
             .hint("pass `--run-id` with an id or the address of a run")
+    }
+
+    /// Whether a run was named on the command line, and not merely by a variable.
+    pub fn is_asked_for(&self) -> bool {
+        self.asked
     }
 
     /// The system that the packages are for.
@@ -101,12 +108,18 @@ impl FromArgMatches for RunArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let flags = RunFlags::from_arg_matches(matches)?;
         let choices = flags.choices(matches);
-        Ok(Self { flags, choices })
+        let asked = is_named(matches, "run_id");
+        Ok(Self {
+            flags,
+            choices,
+            asked,
+        })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         self.flags.update_from_arg_matches(matches)?;
         self.choices = self.flags.choices(matches);
+        self.asked = is_named(matches, "run_id");
         Ok(())
     }
 }
@@ -114,7 +127,7 @@ impl FromArgMatches for RunArgs {
 impl RunFlags {
     /// A bucket is a choice however it was named; nothing else sets its variable.
     fn choices(&self, matches: &ArgMatches) -> Choices {
-        let named = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
+        let named = |id| is_named(matches, id);
         let repository = self.repository.clone();
         Choices {
             repository: repository.filter(|_| named("repository")),
@@ -122,6 +135,10 @@ impl RunFlags {
             bucket: self.bucket.clone(),
         }
     }
+}
+
+fn is_named(matches: &ArgMatches, id: &str) -> bool {
+    matches.value_source(id) == Some(ValueSource::CommandLine)
 }
 
 fn platforms() -> impl TypedValueParser<Value = Platform> {
