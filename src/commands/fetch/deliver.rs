@@ -39,7 +39,7 @@ pub(super) fn deliver(
         due.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| a.id.cmp(&b.id)));
         read(source, &due, shelf, at_once, world)?;
     }
-    merge(plan, shelf, world)
+    merge(plan, shelf, at_once, world)
 }
 
 fn read(
@@ -89,7 +89,7 @@ fn read(
     Ok(())
 }
 
-fn merge(plan: &FetchPlan, shelf: &Shelf, world: &World) -> Result<()> {
+fn merge(plan: &FetchPlan, shelf: &Shelf, jobs: NonZeroUsize, world: &World) -> Result<()> {
     let Some(flat) = &shelf.flat else {
         return Ok(());
     };
@@ -101,7 +101,7 @@ fn merge(plan: &FetchPlan, shelf: &Shelf, world: &World) -> Result<()> {
         }
     }
     if !names.is_empty() {
-        let moved = flat.merge(&names, &shelf.ledger, &world.stop)?;
+        let moved = flat.merge(&names, &shelf.ledger, jobs, &world.stop)?;
         let (count, files) = (many(names.len(), "artifact"), many(moved, "file"));
         let facts = format!("{count}, {files} into {}", shelf.root.display());
         world.console.status("Merged", facts);
