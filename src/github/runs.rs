@@ -106,7 +106,7 @@ impl GitHub<'_> {
         Ok(runs)
     }
 
-    fn route(&self, repository: &Repository, segments: &[&str], query: &str) -> String {
+    pub(super) fn route(&self, repository: &Repository, segments: &[&str], query: &str) -> String {
         let mut path = vec!["repos", repository.owner(), repository.name()];
         path.extend_from_slice(segments);
         self.api().route(&path, query)

@@ -54,6 +54,11 @@ impl RunArgs {
             .hint("pass `--run-id` with an id or the address of a run")
     }
 
+    /// Whether the bucket was named, and is not merely the usual one.
+    pub fn names_a_bucket(&self) -> bool {
+        self.choices.bucket.is_some()
+    }
+
     /// The system that the packages are for.
     pub fn platform(&self) -> Platform {
         self.flags.platform.unwrap_or(if cfg!(windows) {

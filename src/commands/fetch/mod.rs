@@ -1,14 +1,17 @@
 //! `fetch`: the artifacts of a run, each in one stream from where it is kept to a directory.
 
 pub mod completeness;
+mod either;
 mod find;
 pub mod inventory;
 mod ledger;
 mod place;
 pub mod plan;
 mod receive;
+mod run_artifacts;
 pub mod select;
 pub mod source;
+mod zip_directory;
 
 use std::{collections::BTreeSet, num::NonZeroUsize, path::PathBuf, time::Instant};
 
