@@ -8,7 +8,9 @@ use std::{
 use bytes::Bytes;
 use reqwest::{
     Response,
-    header::{CONTENT_DISPOSITION, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, RANGE},
+    header::{
+        CONTENT_DISPOSITION, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, RANGE,
+    },
 };
 
 use super::{
@@ -89,7 +91,11 @@ impl Blob<'_> {
     fn connect(&mut self) -> Result<()> {
         loop {
             let place = self.github.locate(&self.route)?;
-            let range = format!("bytes={}-{}", self.span.start, self.span.end.saturating_sub(1));
+            let range = format!(
+                "bytes={}-{}",
+                self.span.start,
+                self.span.end.saturating_sub(1)
+            );
             match self.github.get_from(&place, (RANGE, &range))? {
                 Err(cause) => self.pause(cause)?,
                 Ok(answer) => match answer.status().as_u16() {
@@ -114,7 +120,12 @@ impl Blob<'_> {
     fn accept(&mut self, answer: Response) -> Result<()> {
         let headers = answer.headers();
         if let Some(range) = header(headers, CONTENT_RANGE) {
-            let expected = format!("bytes {}-{}/{}", self.span.start, self.span.end.saturating_sub(1), self.size);
+            let expected = format!(
+                "bytes {}-{}/{}",
+                self.span.start,
+                self.span.end.saturating_sub(1),
+                self.size
+            );
             if range != expected {
                 return Err(self.failed(&format!("`{range}` came instead of `{expected}`")));
             }
@@ -173,7 +184,8 @@ impl Blob<'_> {
     }
 
     fn failed(&self, cause: &str) -> Error {
-        self.github.refused(Kind::Strange, &self.route, cause.to_owned())
+        self.github
+            .refused(Kind::Unreadable, &self.route, cause.to_owned())
     }
 }
 
@@ -183,7 +195,9 @@ impl Read for Blob<'_> {
             return Ok(0);
         }
         if self.ready.is_empty() {
-            self.ready = self.next().map_err(|error| io::Error::other(Broken(error)))?;
+            self.ready = self
+                .next()
+                .map_err(|error| io::Error::other(Broken(error)))?;
         }
         let count = buffer.len().min(self.ready.len());
         let (taken, place) = (self.ready.split_to(count), buffer.get_mut(..count));
@@ -215,13 +229,22 @@ fn content(kind: &str, path: &str, disposition: &str, name: &str) -> Content {
 /// encoded one counts first.
 fn file_name(disposition: &str) -> Option<String> {
     let parameter = |wanted: &str| {
-        let mut parameters = disposition.split(';').filter_map(|it| it.trim().split_once('='));
-        parameters.find_map(|(name, value)| name.trim().eq_ignore_ascii_case(wanted).then_some(value.trim()))
+        let mut parameters = disposition
+            .split(';')
+            .filter_map(|it| it.trim().split_once('='));
+        parameters.find_map(|(name, value)| {
+            name.trim()
+                .eq_ignore_ascii_case(wanted)
+                .then_some(value.trim())
+        })
     };
     let encoded = parameter("filename*").and_then(|value| {
         let (charset, rest) = value.split_once('\'')?;
         let (_, text) = rest.split_once('\'')?;
-        charset.eq_ignore_ascii_case("utf-8").then(|| decode(text)).flatten()
+        charset
+            .eq_ignore_ascii_case("utf-8")
+            .then(|| decode(text))
+            .flatten()
     });
     let plain = || Some(parameter("filename")?.trim_matches('"').to_owned());
     let name = encoded.or_else(plain)?;
@@ -260,9 +283,17 @@ mod tests {
             ("application/zip", "/x", none),
             ("Application/X-Zip-Compressed; charset=x", "/x", none),
             ("application/octet-stream", "/a/b.zip", none),
-            ("application/octet-stream", "/x", "attachment; filename=\"logs.ZIP\""),
+            (
+                "application/octet-stream",
+                "/x",
+                "attachment; filename=\"logs.ZIP\"",
+            ),
         ] {
-            assert_eq!(content(kind, path, disposition, "logs"), Content::Zip, "{kind} {path}");
+            assert_eq!(
+                content(kind, path, disposition, "logs"),
+                Content::Zip,
+                "{kind} {path}"
+            );
         }
         let file = content("application/zstd", "/x/y", none, "a.tar.zst");
         assert_eq!(file, Content::File("a.tar.zst".into()));
@@ -271,12 +302,21 @@ mod tests {
     #[test]
     fn the_name_of_a_file_is_the_last_of_its_path_and_nothing_else() {
         let table = [
-            ("attachment; filename=\"a_lib_gfx942.tar.zst\"", Some("a_lib_gfx942.tar.zst")),
-            ("attachment; filename=x; filename*=UTF-8''a%2Bb%C3%A9", Some("a+bé")),
+            (
+                "attachment; filename=\"a_lib_gfx942.tar.zst\"",
+                Some("a_lib_gfx942.tar.zst"),
+            ),
+            (
+                "attachment; filename=x; filename*=UTF-8''a%2Bb%C3%A9",
+                Some("a+bé"),
+            ),
             ("attachment; FileName* = utf-8'en'x", Some("x")),
             ("attachment; filename*=latin1''x; filename=y", Some("y")),
             ("attachment; filename*=UTF-8''%zz; filename=y", Some("y")),
-            ("attachment; filename*=UTF-8''..%2F..%2Fetc%2Fpasswd", Some("passwd")),
+            (
+                "attachment; filename*=UTF-8''..%2F..%2Fetc%2Fpasswd",
+                Some("passwd"),
+            ),
             ("attachment; filename=\"c:\\x\\y\"", Some("y")),
             ("attachment; filename=\"a/\"", None),
             ("attachment", None),

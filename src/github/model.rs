@@ -123,10 +123,14 @@ impl RunArtifact {
     pub(super) fn read(value: &Value) -> Result<Self> {
         let raw = RawArtifact::deserialize(value).context("read an artifact")?;
         // One of another kind is as good as none.
-        let sha256 = raw.digest.as_deref().and_then(|it| it.strip_prefix("sha256:"));
+        let sha256 = raw
+            .digest
+            .as_deref()
+            .and_then(|it| it.strip_prefix("sha256:"));
         let sha256 = sha256.map(str::parse).transpose();
         Ok(Self {
-            sha256: sha256.with_context(|| format!("read the digest of artifact `{}`", raw.name))?,
+            sha256: sha256
+                .with_context(|| format!("read the digest of artifact `{}`", raw.name))?,
             id: raw.id,
             name: raw.name,
             size: raw.size_in_bytes,
@@ -187,8 +191,10 @@ mod tests {
     #[test]
     fn what_an_artifact_may_leave_out_is_left_out() {
         let artifact = |digest: Value, expired: bool, expires_at: Value| {
-            RunArtifact::read(&json!({"id": 21_440_027_240_u64, "name": "a", "size_in_bytes": 3,
-                "digest": digest, "expired": expired, "expires_at": expires_at}))
+            RunArtifact::read(
+                &json!({"id": 21_440_027_240_u64, "name": "a", "size_in_bytes": 3,
+                "digest": digest, "expired": expired, "expires_at": expires_at}),
+            )
         };
         let (zeros, at) = ("0".repeat(64), "2026-01-01T00:00:00Z");
         let told = artifact(json!(format!("sha256:{zeros}")), true, json!(at)).unwrap();
@@ -199,7 +205,10 @@ mod tests {
             assert_eq!((untold.sha256, untold.keeping), (None, Keeping::Kept));
         }
         let short = artifact(json!("sha256:00"), false, Value::Null).unwrap_err();
-        insta::assert_snapshot!(render(&short), @"");
+        insta::assert_snapshot!(render(&short), @r#"
+        error: read the digest of artifact `a`
+          caused by: not a SHA-256 of 64 lower-case hexadecimal digits: "00"
+        "#);
     }
 
     #[test]

@@ -110,8 +110,12 @@ impl<'a> GitHub<'a> {
     /// Where an answer leads that has nothing but this to say.
     pub(super) fn redirection(&self, route: &str) -> Result<Secret> {
         let answer = self.ask(route, |status| matches!(status, 301 | 302 | 307 | 308))?;
-        let place = answer.header("location").map(Secret::new);
-        place.ok_or_else(|| self.refused(Kind::Strange, route, "it leads nowhere".to_owned()))
+        let place = answer
+            .header("location")
+            .filter(|it| it.starts_with("http"));
+        place
+            .map(Secret::new)
+            .ok_or_else(|| self.refused(Kind::Strange, route, "it leads nowhere".to_owned()))
     }
 
     /// Asks whoever keeps an artifact, once; what goes wrong is told without the address.
@@ -121,7 +125,8 @@ impl<'a> GitHub<'a> {
         (name, value): (HeaderName, &str),
     ) -> Result<Result<Response, String>> {
         let request = self.keepers.get(place.reveal()).header(name, value);
-        let answer = self.wait(request.send())?;
+        // Not before the runtime runs it: its timeouts need one.
+        let answer = self.wait(async { request.send().await })?;
         Ok(answer.map_err(|error| last_cause(&error.without_url())))
     }
 

@@ -1,6 +1,7 @@
 //! `fetch` from a directory laid out like a bucket, as a user sees it.
 
 mod found;
+mod hosted;
 
 use std::{
     path::{Path, PathBuf},
@@ -58,10 +59,15 @@ impl Fixture {
     }
 
     fn fetch(&self, arguments: &str) -> Said {
+        let bucket = self.bucket();
+        self.run_binary(&format!("--input-dir {} {arguments}", bucket.display()))
+    }
+
+    /// From wherever the arguments say.
+    fn run_binary(&self, arguments: &str) -> Said {
         let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
             .env_clear()
-            .args(["fetch", "--platform", "linux", "--input-dir"])
-            .arg(self.bucket())
+            .args(["fetch", "--platform", "linux"])
             .arg("--output-dir")
             .arg(self.out())
             .args(arguments.split_whitespace())

@@ -51,7 +51,8 @@ impl Source for Either<'_> {
         let inventory = match self.github.inventory() {
             // That GitHub cannot be asked is not why the bucket has nothing.
             Err(error) if Exit::of(&error) == Exit::CouldNotTry => {
-                self.github.announce(format!("only the bucket was looked in: {}", line(&error)));
+                self.github
+                    .announce(format!("only the bucket was looked in: {}", line(&error)));
                 Inventory::default()
             }
             inventory => inventory?,
@@ -78,7 +79,11 @@ fn line(error: &Error) -> String {
         line.push_str(&cause);
     }
     let hints = hints(error).join("; ");
-    if hints.is_empty() { line } else { format!("{line} ({hints})") }
+    if hints.is_empty() {
+        line
+    } else {
+        format!("{line} ({hints})")
+    }
 }
 
 impl fmt::Display for Either<'_> {
@@ -92,6 +97,9 @@ impl fmt::Display for Either<'_> {
 
 impl fmt::Debug for Either<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Either").field(&self.bucket).field(&self.github).finish()
+        f.debug_tuple("Either")
+            .field(&self.bucket)
+            .field(&self.github)
+            .finish()
     }
 }

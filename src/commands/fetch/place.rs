@@ -44,13 +44,13 @@ pub(super) struct PlaceArgs {
     input_dir: Option<PathBuf>,
     /// Who keeps the artifacts; `auto` is GitHub itself where the run's usual bucket has nothing
     #[arg(
-        long,
+        long = "source",
         value_name = "WHO",
         default_value = "auto",
         env = "ROCWHEEL_SOURCE",
         help_heading = "Run options"
     )]
-    source: Keeper,
+    keeper: Keeper,
 }
 
 /// Who keeps the artifacts of a run.
@@ -76,7 +76,7 @@ impl PlaceArgs {
         choose: impl Fn(&dyn Source) -> Result<T>,
     ) -> Result<(Box<dyn Source + 'a>, T)> {
         ensure!(
-            self.input_dir.is_none() || self.source != Keeper::GitHub,
+            self.input_dir.is_none() || self.keeper != Keeper::GitHub,
             "`--input-dir` is a place, and `--source github` is another"
         );
         if let (Some(directory), Err(_)) = (&self.input_dir, self.run.run())
@@ -158,7 +158,7 @@ impl PlaceArgs {
     /// Why there is nothing at all to fetch.
     pub(super) fn nothing(&self, source: &dyn Source) -> Error {
         let message = format!("no artifacts for {} in {source}", self.platform());
-        let hint = match self.source {
+        let hint = match self.keeper {
             Keeper::GitHub => "look at `--run-id` and `--platform`",
             _ => "look at `--run-id`, `--platform` and `--bucket`",
         };
@@ -173,7 +173,7 @@ impl PlaceArgs {
         if let Some(directory) = &self.input_dir {
             return Ok(Box::new(self.local(directory, &candidate.run)?));
         }
-        Ok(match self.source {
+        Ok(match self.keeper {
             Keeper::Bucket => Box::new(self.bucket(candidate, world)?),
             Keeper::GitHub => Box::new(self.github(&candidate.run, world)?),
             // Whoever names a bucket, or a server, means it.

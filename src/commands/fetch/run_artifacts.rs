@@ -10,12 +10,11 @@ use std::{
 
 use super::{
     inventory::{Archive, Inventory, Listed},
-    source::{Member, Packing, Pace, Parcel, Source},
+    source::{Member, Pace, Packing, Parcel, Source},
     zip_directory::{self, WINDOW, Windows, Zipped},
 };
 use crate::{
     artifact::ArchiveName,
-    console::many,
     error::{Context as _, Error, No, Result, Stop, hinted},
     github::{Content, GitHub, Keeping, RunArtifact},
     run::{Platform, Repository, RunId},
@@ -148,7 +147,10 @@ impl<'a> RunArtifacts<'a> {
         for artifact in artifacts {
             for found in known.inside.get(&artifact.id).into_iter().flatten() {
                 let (name, artifact) = (found.name.to_string(), artifact.clone());
-                let place = Place { artifact, found: found.clone() };
+                let place = Place {
+                    artifact,
+                    found: found.clone(),
+                };
                 let newer = place.artifact.name.clone();
                 if let Some(older) = archives.insert(name.clone(), place)
                     && !older.found.is_like(found)
@@ -170,13 +172,17 @@ impl<'a> RunArtifacts<'a> {
     }
 
     fn expired(&self, expired: &[RunArtifact]) -> Error {
-        let last = expired.iter().filter_map(|artifact| match &artifact.keeping {
-            Keeping::Expired(at) => at.as_deref(),
-            Keeping::Kept => None,
-        });
-        let last = last.max().map(|at| format!(", the last at {at}")).unwrap_or_default();
-        let count = many(expired.len(), "artifact");
-        let message = format!("{count} of {self}, and all have expired{last}");
+        let last = expired
+            .iter()
+            .filter_map(|artifact| match &artifact.keeping {
+                Keeping::Expired(at) => at.as_deref(),
+                Keeping::Kept => None,
+            });
+        let last = last
+            .max()
+            .map(|at| format!(", the last at {at}"))
+            .unwrap_or_default();
+        let message = format!("{self} have expired{last}");
         hinted(No(message), "take a newer run, or have its jobs run again")
     }
 }
@@ -198,10 +204,15 @@ impl Source for RunArtifacts<'_> {
         }
         self.look_into(&kept)?;
         let archives = self.choose(kept);
-        let inventory = Inventory::of(archives.iter().map(|(name, place)| Listed {
-            name: name.clone(),
-            size: place.found.size,
-            sha256: place.artifact.sha256.filter(|_| place.found.packing == Packing::Bare),
+        let inventory = Inventory::of(archives.iter().map(|(name, place)| {
+            Listed {
+                name: name.clone(),
+                size: place.found.size,
+                sha256: place
+                    .artifact
+                    .sha256
+                    .filter(|_| place.found.packing == Packing::Bare),
+            }
         }));
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.archives = archives;
@@ -237,7 +248,9 @@ impl Source for RunArtifacts<'_> {
     fn open(&self, parcel: &Parcel) -> Result<Box<dyn io::Read + Send + '_>> {
         let first = parcel.members.first().context("nothing is wanted of it")?;
         let Place { artifact, .. } = self.place(&first.archive.file_name())?;
-        let blob = self.github()?.open(&self.repository, &artifact, 0..artifact.size)?;
+        let blob = self
+            .github()?
+            .open(&self.repository, &artifact, 0..artifact.size)?;
         Ok(Box::new(blob))
     }
 }
@@ -283,7 +296,11 @@ fn is_for(name: &str, platform: Platform) -> bool {
 
 impl fmt::Display for RunArtifacts<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "GitHub's artifacts of run {} of {}", self.run, self.repository)
+        write!(
+            f,
+            "GitHub's artifacts of run {} of {}",
+            self.run, self.repository
+        )
     }
 }
 

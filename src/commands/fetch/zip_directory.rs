@@ -89,7 +89,9 @@ impl<F: FnMut(u64, u64) -> io::Result<Vec<u8>>> Windows<F> {
     fn ahead(&self) -> &[u8] {
         let skipped = self.at.checked_sub(self.from);
         let skipped = skipped.and_then(|it| usize::try_from(it).ok());
-        skipped.and_then(|it| self.window.get(it..)).unwrap_or_default()
+        skipped
+            .and_then(|it| self.window.get(it..))
+            .unwrap_or_default()
     }
 }
 
@@ -150,12 +152,23 @@ mod tests {
     #[test]
     fn archives_are_found_in_any_directory_and_nothing_else_is() {
         let bytes = zip(
-            &[("a/b/", b""), ("readme", b"x"), ("a/b/base_lib_generic.tar.xz", b"abc"), (NAME, b"")],
+            &[
+                ("a/b/", b""),
+                ("readme", b"x"),
+                ("a/b/base_lib_generic.tar.xz", b"abc"),
+                (NAME, b""),
+            ],
             CompressionMethod::Deflated,
         );
         let found = archives(Cursor::new(&bytes)).unwrap();
-        let shown: Vec<_> = found.iter().map(|it| (it.name.to_string(), it.size)).collect();
-        assert_eq!(shown, [("base_lib_generic.tar.xz".into(), 3), (NAME.into(), 0)]);
+        let shown: Vec<_> = found
+            .iter()
+            .map(|it| (it.name.to_string(), it.size))
+            .collect();
+        assert_eq!(
+            shown,
+            [("base_lib_generic.tar.xz".into(), 3), (NAME.into(), 0)]
+        );
     }
 
     #[test]
@@ -164,7 +177,10 @@ mod tests {
         let mut members: Vec<(String, &[u8])> = vec![("long".to_owned(), &long)];
         members.extend((0..2000).map(|at| (format!("{at:040}"), &[][..])));
         members.push((NAME.to_owned(), b"abc"));
-        let members: Vec<_> = members.iter().map(|(name, it)| (name.as_str(), *it)).collect();
+        let members: Vec<_> = members
+            .iter()
+            .map(|(name, it)| (name.as_str(), *it))
+            .collect();
         let bytes = zip(&members, CompressionMethod::Stored);
         let end = bytes[bytes.len() - 100..].to_vec();
         let mut parts = Vec::new();
@@ -173,7 +189,10 @@ mod tests {
             Ok(bytes[usize::try_from(from).unwrap()..usize::try_from(to).unwrap()].to_vec())
         });
         assert_eq!(archives(windows).unwrap().len(), 1);
-        assert!(parts.len() < 20 && parts.iter().all(|it| *it <= WINDOW), "{parts:?}");
+        assert!(
+            parts.len() < 20 && parts.iter().all(|it| *it <= WINDOW),
+            "{parts:?}"
+        );
     }
 
     #[test]
@@ -194,19 +213,42 @@ mod tests {
         }
         let mut encrypted = zip(&[(NAME, b"x")], stored);
         let mut other = encrypted.clone();
-        let directory = encrypted.windows(4).rposition(|it| it == b"PK\x01\x02").unwrap();
+        let directory = encrypted
+            .windows(4)
+            .rposition(|it| it == b"PK\x01\x02")
+            .unwrap();
         encrypted[directory + 8] |= 1;
         other[directory + 10] = 93;
         said += &refused(encrypted);
         said += &refused(other);
         said += &refused(b"<html>".to_vec());
         said += &refused(zip(&[(NAME, b"x")], stored)[..60].to_vec());
-        insta::assert_snapshot!(said, @"");
+        insta::assert_snapshot!(said, @r#"
+        error: a member that must not be unpacked
+          caused by: a path with `..`: "../blas_lib_gfx942.tar.zst"
+        error: a member that must not be unpacked
+          caused by: an absolute path: "/blas_lib_gfx942.tar.zst"
+        error: a member that must not be unpacked
+          caused by: a path with `..`: "a/../../blas_lib_gfx942.tar.zst"
+        error: a member that must not be unpacked
+          caused by: a backslash in a path: "a\\blas_lib_gfx942.tar.zst"
+        error: `blas_lib_gfx942.tar.zst` cannot be unpacked
+          caused by: it is encrypted
+        error: `blas_lib_gfx942.tar.zst` cannot be unpacked
+          caused by: it is neither stored nor deflated but Zstd
+        error: not a zip file that can be read
+          caused by: invalid Zip archive: Could not find EOCD
+        error: not a zip file that can be read
+          caused by: invalid Zip archive: Could not find EOCD
+        "#);
     }
 
     #[test]
     fn a_damaged_directory_is_an_error_and_no_panic() {
-        let whole = zip(&[("readme", b"x"), (NAME, b"abc")], CompressionMethod::Deflated);
+        let whole = zip(
+            &[("readme", b"x"), (NAME, b"abc")],
+            CompressionMethod::Deflated,
+        );
         for at in 0..whole.len() {
             for value in [0, 0xff] {
                 let mut bytes = whole.clone();
