@@ -4,6 +4,7 @@ mod bucket;
 mod flat;
 mod found;
 mod full;
+mod hosted;
 mod killed;
 mod tree;
 
@@ -62,6 +63,7 @@ impl Fixture {
         self.directory.path().join("out")
     }
 
+    /// From the bucket, to where the arguments are still to say.
     fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
         command
@@ -72,8 +74,15 @@ impl Fixture {
     }
 
     fn fetch(&self, arguments: &str) -> Said {
-        let output = self
-            .command()
+        let bucket = self.bucket();
+        self.run_binary(&format!("--input-dir {} {arguments}", bucket.display()))
+    }
+
+    /// From wherever the arguments say.
+    fn run_binary(&self, arguments: &str) -> Said {
+        let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+            .env_clear()
+            .args(["fetch", "--platform", "linux"])
             .arg("--output-dir")
             .arg(self.out())
             .args(arguments.split_whitespace())

@@ -45,16 +45,22 @@ pub struct ChoiceArgs {
 
 /// What will be fetched, from where and to where.
 #[derive(Debug)]
-pub struct Errand {
+pub struct Errand<'a> {
     pub plan: FetchPlan,
-    source: Box<dyn Source>,
+    source: Box<dyn Source + 'a>,
     shelf: Shelf,
     at_once: NonZeroUsize,
 }
 
 impl ChoiceArgs {
     /// Looks what there is, and decides. `wish` may ask for less than all of it.
-    pub fn errand(&self, wish: Wish, to: &Path, kept: Kept, world: &World) -> Result<Errand> {
+    pub fn errand<'a>(
+        &'a self,
+        wish: Wish,
+        to: &Path,
+        kept: Kept,
+        world: &'a World,
+    ) -> Result<Errand<'a>> {
         let wish = self.also(wish);
         let choose = |source: &dyn Source| self.choose(source, &wish, world);
         let (source, selection) = self.place.settle(world, choose)?;
@@ -129,7 +135,7 @@ impl ChoiceArgs {
     }
 }
 
-impl Errand {
+impl Errand<'_> {
     pub fn carry_out(&self, world: &World) -> Result<()> {
         deliver(&*self.source, &self.plan, &self.shelf, self.at_once, world)
     }

@@ -3,6 +3,7 @@
 mod choice;
 pub mod completeness;
 mod deliver;
+mod either;
 mod find;
 mod flat;
 pub mod inventory;
@@ -11,10 +12,12 @@ mod listing;
 mod place;
 pub mod plan;
 mod receive;
+mod run_artifacts;
 pub mod select;
 mod shelf;
 pub mod source;
 mod space;
+mod zip_directory;
 
 use std::{collections::BTreeSet, path::PathBuf};
 

@@ -133,22 +133,22 @@ fn unzip<R: Read>(
     io::copy(&mut stream.by_ref().take(gap), &mut io::sink())?;
     ZipSpan::skip_header(stream)?;
     let mut packed = stream.by_ref().take(span.packed);
+    let (name, size) = (&member.archive.name, member.archive.size);
     let mut checked = Checked::default();
-    let waiting = match span.deflated {
-        Deflated::Yes => {
-            let mut content = checked.of(DeflateDecoder::new(&mut packed));
-            let waiting = ground.take(member, &mut content)?;
-            io::copy(&mut content, &mut io::sink())?;
-            waiting
-        }
-        Deflated::No => ground.take(member, &mut checked.of(&mut packed))?,
+    let waiting = {
+        let mut content: Box<dyn Read + '_> = match span.deflated {
+            Deflated::Yes => Box::new(DeflateDecoder::new(&mut packed)),
+            Deflated::No => Box::new(&mut packed),
+        };
+        // One byte more than there should be, so that it is noticed.
+        let mut content = checked.of(content.by_ref().take(size.saturating_add(1)));
+        let waiting = ground.take(member, &mut content)?;
+        io::copy(&mut content, &mut io::sink())?;
+        waiting
     };
     io::copy(&mut packed, &mut io::sink())?;
-    ensure!(
-        checked.crc.clone().finalize() == span.crc32,
-        "the zip file is damaged at `{}`",
-        member.archive.name
-    );
+    let is_whole = checked.count == size && checked.crc.finalize() == span.crc32;
+    ensure!(is_whole, "the zip file is damaged at `{name}`");
     Ok(waiting)
 }
 
@@ -222,28 +222,31 @@ impl<R: Read> Read for Stream<'_, R> {
     }
 }
 
-/// A checksum of what is read from one reader.
+/// A checksum and the length of what is read from one reader.
 #[derive(Default)]
 struct Checked {
     crc: crc32fast::Hasher,
+    count: u64,
 }
 
 struct Checking<'a, R> {
     inner: R,
-    crc: &'a mut crc32fast::Hasher,
+    checked: &'a mut Checked,
 }
 
 impl Checked {
     fn of<R: Read>(&mut self, inner: R) -> Checking<'_, R> {
-        let crc = &mut self.crc;
-        Checking { inner, crc }
+        let checked = self;
+        Checking { inner, checked }
     }
 }
 
 impl<R: Read> Read for Checking<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
-        self.crc.update(buffer.get(..count).unwrap_or_default());
+        let read = buffer.get(..count).unwrap_or_default();
+        self.checked.crc.update(read);
+        self.checked.count = self.checked.count.saturating_add(count as u64);
         Ok(count)
     }
 }

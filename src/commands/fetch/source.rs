@@ -36,7 +36,7 @@ pub trait Source: fmt::Debug + fmt::Display + Send + Sync {
     fn parcels(&self, archives: &[Archive], pace: &Pace) -> Result<Vec<Parcel>>;
 
     /// The bytes of a parcel, which are taken up again where they break off if that is possible.
-    fn open(&self, parcel: &Parcel) -> Result<Box<dyn Read + Send>>;
+    fn open(&self, parcel: &Parcel) -> Result<Box<dyn Read + Send + '_>>;
 }
 
 /// What is read in one stream: one archive, or something that several are packed into.

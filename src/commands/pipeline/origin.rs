@@ -41,12 +41,12 @@ struct Run(ChoiceArgs);
 pub(super) enum Origin<'a> {
     Sample,
     Directory(&'a Path),
-    Run(Box<Errand>),
+    Run(Box<Errand<'a>>),
 }
 
 impl OriginArgs {
     /// Looks up the run, if it is one.
-    pub(super) fn settle(&self, unpacked: &Path, world: &World) -> Result<Origin<'_>> {
+    pub(super) fn settle<'a>(&'a self, unpacked: &Path, world: &'a World) -> Result<Origin<'a>> {
         let run = &self.run.0;
         match &self.artifact_dir {
             _ if (self.sample || self.artifact_dir.is_some()) && run.names_a_run() => Err(hinted(

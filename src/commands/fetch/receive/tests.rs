@@ -340,7 +340,7 @@ mod zipped {
             members: vec![Member {
                 archive: Archive {
                     name: NAME.parse().unwrap(),
-                    size: 1,
+                    size: archive_bytes().len() as u64,
                     sha256: None,
                     etag: None,
                     sidecar: false,
