@@ -80,7 +80,7 @@ fn read(
         transfer::each(due, at_once, &world.stop, work, done)?;
     }
     if !failures.is_empty() {
-        return Err(together(failures, due.len()));
+        return Err(together(&failures, due.len()));
     }
     let (count, all) = (many(due.len(), "archive"), size(bytes));
     let time = start.elapsed();
@@ -128,10 +128,10 @@ fn rate(bytes: u64, time: Duration) -> String {
 }
 
 /// One answer for all that failed, with a line for each.
-fn together(failures: Vec<Error>, tried: usize) -> Error {
+fn together(failures: &[Error], tried: usize) -> Error {
     let mut lines = BTreeSet::new();
     let mut advice = BTreeSet::new();
-    for error in &failures {
+    for error in failures {
         let causes = causes(error).into_iter();
         let line: Vec<String> = [message(error)].into_iter().chain(causes).collect();
         lines.insert(line.join(": "));
