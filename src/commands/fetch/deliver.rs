@@ -96,7 +96,7 @@ fn merge(plan: &FetchPlan, shelf: &Shelf, jobs: NonZeroUsize, world: &World) -> 
     let mut names = Vec::new();
     for archive in plan.archives() {
         let name = Kept::Merged.name(archive);
-        if flat.whole(&name)?.is_none() {
+        if shelf.ledger.whole(&name)?.is_some() || flat.whole(&name)?.is_none() {
             names.push(name);
         }
     }
@@ -106,7 +106,7 @@ fn merge(plan: &FetchPlan, shelf: &Shelf, jobs: NonZeroUsize, world: &World) -> 
         let facts = format!("{count}, {files} into {}", shelf.root.display());
         world.console.status("Merged", facts);
     }
-    Ok(())
+    flat.tidy(&shelf.ledger)
 }
 
 fn facts(parcel: &Parcel, extents: &[Extent], time: Duration) -> String {

@@ -117,6 +117,22 @@ impl Flat {
         Ok(moved)
     }
 
+    /// Removes what a fetch or a merge that was cut short has left.
+    pub fn tidy(&self, waiting: &Ledger) -> Result<()> {
+        if fs::symlink_metadata(&self.work).is_err() {
+            return Ok(());
+        }
+        for entry in fs::read_dir(&self.work)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if entry.file_type()?.is_dir() && waiting.whole(&name)?.is_none() {
+                waiting.forget(&name)?;
+                fs::remove_dir_all(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
     fn claims<'a>(
         &'a self,
         artifacts: &[&'a Artifact],
