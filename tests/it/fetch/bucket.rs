@@ -267,11 +267,17 @@ fn wrong_bytes_are_told_and_the_next_fetch_repairs_them() {
     let faults: [(&str, Fault); 4] = [
         ("/blas_lib_gfx942.tar.zst?", Fault::Flip),
         (
-            "/rand_lib_generic.tar.zst",
+            "/blas_lib_gfx1100.tar.zst?",
             Fault::Answer(400, "ExpiredToken"),
         ),
-        ("/fft_lib_generic.tar", Fault::Answer(403, "AccessDenied")),
-        ("/prim_dev_generic.tar", Fault::Answer(404, "NoSuchKey")),
+        (
+            "/host-blas_lib_generic.tar.zst?",
+            Fault::Answer(403, "AccessDenied"),
+        ),
+        (
+            "/blas_doc_generic.tar.zst?",
+            Fault::Answer(404, "NoSuchKey"),
+        ),
     ];
     for (part, fault) in faults {
         remote.proxy.breaks("GET", part, 99, fault);
