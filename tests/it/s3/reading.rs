@@ -81,7 +81,7 @@ fn parts_come_before_they_are_read_and_no_more_than_there_is_room_for() {
 #[test]
 fn every_part_is_taken_up_where_it_broke_off() {
     let (proxy, store, key, bytes) = three_parts();
-    for after in [0, 1, 3_000_000, 4_000_000] {
+    for after in [0, 1, 200_000, 300_000] {
         proxy.breaks("GET", "/large", 1, Fault::Cut(after));
         proxy.breaks("GET", "/large", 1, Fault::Tear(after));
     }
@@ -127,7 +127,10 @@ fn parts_of_two_versions_are_never_mixed() {
     let anew = options(Condition::Always, None);
     store.put(&key, &new.as_slice(), &anew).unwrap();
     let error = reader.read_to_end(&mut Vec::new()).unwrap_err();
-    insta::assert_snapshot!(shown(error.into(), &bucket), @"");
+    insta::assert_snapshot!(shown(error.into(), &bucket), @"
+    error: the bytes are not those that were promised: `s3://BUCKET/large.tar.zst`
+      caused by: the object was replaced while it was read
+    ");
 }
 
 #[test]
