@@ -279,6 +279,7 @@ fn object(key: Key, size: u64, path: &Path) -> Object {
         key,
         size,
         sha256: None,
+        etag: None,
         content_type: content_type(path).map(str::to_owned),
     }
 }

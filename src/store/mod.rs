@@ -59,13 +59,17 @@ pub struct Object {
     pub size: u64,
     /// If the store keeps one; a directory does not.
     pub sha256: Option<Sha256>,
+    /// What changes with the bytes, where the store has such a thing.
+    pub etag: Option<String>,
     pub content_type: Option<String>,
 }
 
 /// Which bytes of an object to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Span {
+    /// In one answer, whose checksum counts if the store tells one.
     Whole,
+    /// Perhaps in several answers at once, as what follows is where it is long.
     From(u64),
     Between(Range<u64>),
 }

@@ -1,7 +1,9 @@
 //! The store for S3, judged by SeaweedFS and by a proxy that breaks connections.
 
-mod fault;
-mod server;
+pub(crate) mod fault;
+mod inprocess;
+mod reading;
+pub(crate) mod server;
 mod upload;
 
 use std::{

@@ -21,7 +21,8 @@ pub struct RunArgs {
     flags: RunFlags,
     /// What was asked for by name, and not merely by a variable.
     choices: Choices,
-    names_a_run: bool,
+    /// Whether the run itself was.
+    asked: bool,
 }
 
 #[derive(Clone, Debug, clap::Args)]
@@ -55,9 +56,9 @@ impl RunArgs {
             .hint("pass `--run-id` with an id or the address of a run")
     }
 
-    /// Whether a run was named, and is not merely the one that this process is part of.
-    pub fn names_a_run(&self) -> bool {
-        self.names_a_run
+    /// Whether a run was named on the command line, and not merely by a variable.
+    pub fn is_asked_for(&self) -> bool {
+        self.asked
     }
 
     /// Whether the bucket was named, and is not merely the usual one.
@@ -111,17 +112,19 @@ impl clap::Args for RunArgs {
 impl FromArgMatches for RunArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let flags = RunFlags::from_arg_matches(matches)?;
+        let choices = flags.choices(matches);
+        let asked = is_named(matches, "run_id");
         Ok(Self {
-            choices: flags.choices(matches),
-            names_a_run: is_named(matches, "run_id"),
             flags,
+            choices,
+            asked,
         })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         self.flags.update_from_arg_matches(matches)?;
         self.choices = self.flags.choices(matches);
-        self.names_a_run = is_named(matches, "run_id");
+        self.asked = is_named(matches, "run_id");
         Ok(())
     }
 }

@@ -96,7 +96,7 @@ impl AskArgs {
             return Ok(vec![Candidate { run, told: None }]);
         }
         ensure!(
-            !run.names_a_run(),
+            !run.is_asked_for(),
             "a run is named, or it is searched for: not both"
         );
         let repository = run.context()?.repository(&RunId::local().into())?;

@@ -69,6 +69,16 @@ impl PlaceArgs {
         self.run.platform()
     }
 
+    /// Whether a run was asked for on the command line.
+    pub(super) fn names_a_run(&self) -> bool {
+        self.run.is_asked_for() || !self.search.is_empty()
+    }
+
+    /// Whether there is anything that says which run is meant.
+    pub(super) fn knows_a_run(&self) -> bool {
+        self.run.run().is_ok() || !self.search.is_empty() || self.input_dir.is_some()
+    }
+
     /// The first of the runs that may be meant of which `choose` takes something.
     pub(super) fn settle<'a, T>(
         &'a self,

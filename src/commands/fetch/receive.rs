@@ -10,7 +10,7 @@ use fs_err as fs;
 
 use super::{
     ledger::{Entry, Extent, Ledger},
-    plan::Kept,
+    shelf::Kept,
     source::{Deflated, Member, Packing, Parcel, Source, ZipSpan},
 };
 use crate::{
@@ -82,8 +82,24 @@ pub(super) fn receive(
     attempt().or_else(|error| {
         // A stop comes out of the readers as an error of theirs.
         ground.stop.check()?;
-        Err(error).with_context(|| format!("fetch `{}`", parcel.id))
+        let full = error.chain().any(is_full);
+        let error = Err(error).with_context(|| format!("fetch `{}`", parcel.id));
+        if full {
+            error.hint("make room, or choose another `--output-dir`")
+        } else {
+            error
+        }
     })
+}
+
+fn is_full(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let kind = cause.downcast_ref().map(io::Error::kind);
+    matches!(
+        kind,
+        Some(
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+        )
+    )
 }
 
 fn verify<R>(parcel: &Parcel, stream: Stream<R>) -> Result<Sha256> {
@@ -139,7 +155,7 @@ fn unzip<R: Read>(
 impl Ground<'_> {
     fn take(&self, member: &Member, content: &mut impl Read) -> Result<Waiting> {
         match self.kept {
-            Kept::Unpacked => {
+            Kept::Unpacked | Kept::Merged => {
                 let limits = Limits::default();
                 let name = &member.archive.name;
                 let staged = stage(content, name, self.directory, &limits, self.stop, &|_| ())?;
@@ -174,6 +190,7 @@ impl Ground<'_> {
             from: source.to_string(),
             size: parcel.size,
             sha256,
+            etag: parcel.etag.clone(),
             extent,
         };
         self.ledger.record(&name, entry)?;

@@ -60,6 +60,7 @@ fn object(key: &Key, kept: &Kept) -> Object {
         key: key.clone(),
         size: kept.bytes.len() as u64,
         sha256: Some(Sha256::of(&kept.bytes)),
+        etag: None,
         content_type: Some(kept.content_type.clone()),
     }
 }
