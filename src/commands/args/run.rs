@@ -21,8 +21,7 @@ pub struct RunArgs {
     flags: RunFlags,
     /// What was asked for by name, and not merely by a variable.
     choices: Choices,
-    /// Whether the run itself was.
-    asked: bool,
+    names_a_run: bool,
 }
 
 #[derive(Clone, Debug, clap::Args)]
@@ -56,9 +55,9 @@ impl RunArgs {
             .hint("pass `--run-id` with an id or the address of a run")
     }
 
-    /// Whether a run was named on the command line, and not merely by a variable.
-    pub fn is_asked_for(&self) -> bool {
-        self.asked
+    /// Whether a run was named, and is not merely the one that this process is part of.
+    pub fn names_a_run(&self) -> bool {
+        self.names_a_run
     }
 
     /// Whether the bucket was named, and is not merely the usual one.
@@ -112,19 +111,17 @@ impl clap::Args for RunArgs {
 impl FromArgMatches for RunArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let flags = RunFlags::from_arg_matches(matches)?;
-        let choices = flags.choices(matches);
-        let asked = is_named(matches, "run_id");
         Ok(Self {
+            choices: flags.choices(matches),
+            names_a_run: is_named(matches, "run_id"),
             flags,
-            choices,
-            asked,
         })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         self.flags.update_from_arg_matches(matches)?;
         self.choices = self.flags.choices(matches);
-        self.asked = is_named(matches, "run_id");
+        self.names_a_run = is_named(matches, "run_id");
         Ok(())
     }
 }

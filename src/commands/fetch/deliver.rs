@@ -39,7 +39,7 @@ pub(super) fn deliver(
         due.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| a.id.cmp(&b.id)));
         read(source, &due, shelf, at_once, world)?;
     }
-    merge(plan, shelf, world)
+    merge(plan, shelf, at_once, world)
 }
 
 fn read(
@@ -80,7 +80,7 @@ fn read(
         transfer::each(due, at_once, &world.stop, work, done)?;
     }
     if !failures.is_empty() {
-        return Err(together(failures, due.len()));
+        return Err(together(&failures, due.len()));
     }
     let (count, all) = (many(due.len(), "archive"), size(bytes));
     let time = start.elapsed();
@@ -89,24 +89,24 @@ fn read(
     Ok(())
 }
 
-fn merge(plan: &FetchPlan, shelf: &Shelf, world: &World) -> Result<()> {
+fn merge(plan: &FetchPlan, shelf: &Shelf, jobs: NonZeroUsize, world: &World) -> Result<()> {
     let Some(flat) = &shelf.flat else {
         return Ok(());
     };
     let mut names = Vec::new();
     for archive in plan.archives() {
         let name = Kept::Merged.name(archive);
-        if flat.whole(&name)?.is_none() {
+        if shelf.ledger.whole(&name)?.is_some() || flat.whole(&name)?.is_none() {
             names.push(name);
         }
     }
     if !names.is_empty() {
-        let moved = flat.merge(&names, &shelf.ledger, &world.stop)?;
+        let moved = flat.merge(&names, &shelf.ledger, jobs, &world.stop)?;
         let (count, files) = (many(names.len(), "artifact"), many(moved, "file"));
         let facts = format!("{count}, {files} into {}", shelf.root.display());
         world.console.status("Merged", facts);
     }
-    Ok(())
+    flat.tidy(&shelf.ledger)
 }
 
 fn facts(parcel: &Parcel, extents: &[Extent], time: Duration) -> String {
@@ -128,10 +128,10 @@ fn rate(bytes: u64, time: Duration) -> String {
 }
 
 /// One answer for all that failed, with a line for each.
-fn together(failures: Vec<Error>, tried: usize) -> Error {
+fn together(failures: &[Error], tried: usize) -> Error {
     let mut lines = BTreeSet::new();
     let mut advice = BTreeSet::new();
-    for error in &failures {
+    for error in failures {
         let causes = causes(error).into_iter();
         let line: Vec<String> = [message(error)].into_iter().chain(causes).collect();
         lines.insert(line.join(": "));

@@ -96,7 +96,7 @@ impl AskArgs {
             return Ok(vec![Candidate { run, told: None }]);
         }
         ensure!(
-            !run.is_asked_for(),
+            !run.names_a_run(),
             "a run is named, or it is searched for: not both"
         );
         let repository = run.context()?.repository(&RunId::local().into())?;

@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    num::NonZeroUsize,
     path::{Path, PathBuf},
 };
 
@@ -17,7 +18,7 @@ use super::{
 use crate::{
     artifact::{Artifact, ArtifactTree, Content, LinkEnd, TreeFile, same_content},
     console::many,
-    error::{Context as _, Error, No, Result, Stop, hinted},
+    error::{Context as _, Error, No, Result, Stop, ensure, hinted},
     relpath::RelPath,
 };
 
@@ -79,14 +80,23 @@ impl Flat {
 
     /// Makes all that waits in `waiting` part of the tree, or nothing where two differ about a path.
     /// Says how many files were moved.
-    pub fn merge(&self, names: &[String], waiting: &Ledger, stop: &Stop) -> Result<usize> {
+    pub fn merge(
+        &self,
+        names: &[String],
+        waiting: &Ledger,
+        jobs: NonZeroUsize,
+        stop: &Stop,
+    ) -> Result<usize> {
         let new: BTreeSet<&String> = names.iter().collect();
-        let jobs = std::num::NonZeroUsize::MIN;
         let tree = ArtifactTree::scan(&self.work, jobs, stop)?;
         let artifacts = tree.artifacts.iter();
         let artifacts: Vec<&Artifact> = artifacts
             .filter(|it| new.contains(&it.name.to_string()))
             .collect();
+        ensure!(
+            artifacts.len() == new.len(),
+            "an artifact was removed meanwhile"
+        );
         let claims = self.claims(&artifacts, &new)?;
         claims.settled()?;
         let mut moved = 0;
@@ -105,6 +115,22 @@ impl Flat {
             fs::remove_dir_all(self.work.join(&name))?;
         }
         Ok(moved)
+    }
+
+    /// Removes what a fetch or a merge that was cut short has left.
+    pub fn tidy(&self, waiting: &Ledger) -> Result<()> {
+        if fs::symlink_metadata(&self.work).is_err() {
+            return Ok(());
+        }
+        for entry in fs::read_dir(&self.work)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if entry.file_type()?.is_dir() && waiting.whole(&name)?.is_none() {
+                waiting.forget(&name)?;
+                fs::remove_dir_all(entry.path())?;
+            }
+        }
+        Ok(())
     }
 
     fn claims<'a>(

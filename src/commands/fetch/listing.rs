@@ -80,7 +80,8 @@ impl Thing {
             Content::Link { text, .. } => Self::Link(text.clone()),
             Content::File(facts) => Self::File {
                 size: facts.len,
-                executable: facts.mode.executable,
+                // Elsewhere no file on disk says so.
+                executable: cfg!(unix) && facts.mode.executable,
             },
         }
     }

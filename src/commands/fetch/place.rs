@@ -71,7 +71,7 @@ impl PlaceArgs {
 
     /// Whether a run was asked for on the command line.
     pub(super) fn names_a_run(&self) -> bool {
-        self.run.is_asked_for() || !self.search.is_empty()
+        self.run.names_a_run() || !self.search.is_empty()
     }
 
     /// Whether there is anything that says which run is meant.

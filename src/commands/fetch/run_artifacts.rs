@@ -208,6 +208,7 @@ impl Source for RunArtifacts<'_> {
             Listed {
                 name: name.clone(),
                 size: place.found.size,
+                etag: None,
                 sha256: place
                     .artifact
                     .sha256

@@ -65,12 +65,11 @@ impl Shelf {
     /// What is recorded of an archive, if what lies here is still as it was then.
     pub fn whole(&self, archive: &Archive) -> Result<Option<Entry>> {
         let name = self.kept.name(archive);
-        if let Some(flat) = &self.flat
-            && let Some(entry) = flat.whole(&name)?
-        {
-            return Ok(Some(entry));
+        // What waits to be merged is younger than what is merged.
+        match (self.ledger.whole(&name)?, &self.flat) {
+            (None, Some(flat)) => flat.whole(&name),
+            (entry, _) => Ok(entry),
         }
-        self.ledger.whole(&name)
     }
 
     /// Whether there is anything of an archive.

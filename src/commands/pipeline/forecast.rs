@@ -19,7 +19,7 @@ pub(super) struct Forecast<'a> {
 }
 
 impl<'a> Forecast<'a> {
-    pub(super) fn new(origin: &'a Origin, output_dir: &Path) -> Result<Self> {
+    pub(super) fn new(origin: &'a Origin<'_>, output_dir: &Path) -> Result<Self> {
         Ok(Self {
             schema: "rocwheel-pipeline-dry-run-v1",
             fetch: match origin {
