@@ -173,6 +173,8 @@ mod tests {
         hint: look at https://www.githubstatus.com and at the proxy, and try again
         error: not an answer of GitHub's API: `https://h/repos/a/b`
         hint: look at `--github-api-url`
+        error: GitHub has it, and it cannot be read: `https://h/repos/a/b`
+        hint: try again; if it is the same, its job has to upload it again
         error: GitHub does not accept the token: `https://h/repos/a/b`
         hint: renew the token in `--github-token`, `GITHUB_TOKEN` or `GH_TOKEN`, or do without: public repositories need none
         error: GitHub denies access: `https://h/repos/a/b`
@@ -187,6 +189,8 @@ mod tests {
         hint: look at https://www.githubstatus.com and at the proxy, and try again
         error: not an answer of GitHub's API: `https://h/repos/a/b`
         hint: look at `--github-api-url`
+        error: GitHub has it, and it cannot be read: `https://h/repos/a/b`
+        hint: try again; if it is the same, its job has to upload it again
         ");
     }
 }

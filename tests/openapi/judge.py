@@ -37,7 +37,10 @@ class Judge:
         config = Config(spec_validator_cls=None)
         self.api = OpenAPI.from_dict(description, config=config)
         self.known = [
-            (re.compile(re.sub(r"\\{.*?\\}", "[^/]+", re.escape(template))), self.parameters_of(item))
+            (
+                re.compile(re.sub(r"\\{.*?\\}", "[^/]+", re.escape(template))),
+                self.parameters_of(item),
+            )
             for template, item in description["paths"].items()
             if "get" in item
         ]
@@ -87,9 +90,13 @@ class Judge:
             # Refusals that any question may meet are described in words alone.
             if status < 400:
                 raise
-            known = self.description["components"]["schemas"]["basic-error"]["properties"]
+            schemas = self.description["components"]["schemas"]
+            known = schemas["basic-error"]["properties"]
             refusal = json.loads(body)
-            if not isinstance(refusal.get("message"), str) or refusal.keys() - known.keys():
+            if (
+                not isinstance(refusal.get("message"), str)
+                or refusal.keys() - known.keys()
+            ):
                 raise ValueError(f"not a refusal: {body[:LONGEST]}") from None
 
 

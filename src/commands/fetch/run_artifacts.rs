@@ -213,6 +213,7 @@ impl Source for RunArtifacts<'_> {
                     .artifact
                     .sha256
                     .filter(|_| place.found.packing == Packing::Bare),
+                etag: None,
             }
         }));
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -228,7 +229,8 @@ impl Source for RunArtifacts<'_> {
                 id: artifact.name.clone(),
                 size: artifact.size,
                 sha256: artifact.sha256.into_iter().collect(),
-                etag: None,
+                // What is uploaded once more is another artifact.
+                etag: Some(artifact.id.to_string()),
                 members: Vec::new(),
             });
             parcel.members.push(Member {

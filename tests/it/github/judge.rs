@@ -1,7 +1,8 @@
 //! A judge of exchanges with GitHub's API, who goes by the description that GitHub publishes.
 
 use std::{
-    io::{BufRead as _, BufReader, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
     path::Path,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::{LazyLock, Mutex, PoisonError},
@@ -9,6 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
+use super::fake::{Fake, Reply};
 use crate::judges;
 
 /// A process that answers each line with one.
@@ -92,4 +94,22 @@ fn the_judge_knows_truth_from_lies() {
     invalid literal for int() with base 10: 'latest'
     no such parameters: ['sha']
     "#);
+}
+
+#[test]
+#[should_panic(expected = "not what GitHub says to `/repos/ROCm/TheRock/actions/runs/7`")]
+fn a_fake_that_lies_fails_the_test() {
+    let lie = Reply::json(&json!({"id": 7, "head_sha": "abc", "status": "queued"}));
+    Fake::start().on("/repos/ROCm/TheRock/actions/runs/7", lie);
+}
+
+#[test]
+#[should_panic(expected = "GitHub was asked wrongly")]
+fn a_question_that_github_does_not_know_fails_the_test() {
+    let fake = Fake::start();
+    let address = fake.url();
+    let mut stream = TcpStream::connect(address.strip_prefix("http://").unwrap()).unwrap();
+    let asked = "/repos/ROCm/TheRock/actions/runs/7/artifacts?pages=2";
+    write!(stream, "GET {asked} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    stream.read_exact(&mut [0; 12]).unwrap();
 }
