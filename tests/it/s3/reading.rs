@@ -35,7 +35,11 @@ fn three_parts() -> (Proxy, S3Store, Key, Vec<u8>) {
 #[test]
 fn a_large_object_comes_in_parts_at_once_and_in_order() {
     let (proxy, store, key, bytes) = three_parts();
-    assert!(read(&store, &key, Span::From(0)).unwrap() == bytes);
+    let mut reader = store.get(&key, Span::From(0)).unwrap();
+    let mut all = Vec::new();
+    reader.read_to_end(&mut all).unwrap();
+    assert!(all == bytes);
+    assert_eq!(reader.read(&mut [0]).unwrap(), 0, "the end stays the end");
     assert_eq!(proxy.count("GET"), 3);
     assert!(read(&store, &key, Span::From(7_000_000)).unwrap() == bytes[7_000_000..]);
     let middle = 5_000_000..11_000_000;
