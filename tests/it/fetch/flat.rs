@@ -31,7 +31,7 @@ pub(super) fn archive(entries: &[&str]) -> Vec<u8> {
             Some((path, to)) => add(&format!("stage/{path}"), b"", Some(to)),
             None => {
                 let (path, content) = entry.split_once('=').unwrap();
-                let path = path.replace("!", "../other/stage/");
+                let path = path.replace('!', "../other/stage/");
                 let path = format!("stage/{path}").replace("stage/../", "");
                 add(&path, content.as_bytes(), None);
             }
