@@ -12,6 +12,7 @@ use rocwheel::artifact::sample;
 
 use crate::judges::tool;
 
+mod from_run;
 mod refused;
 
 const REQUIREMENT: &str = "rocm[libraries,devel,profiler,device-gfx942]==0.0.1.dev0";
@@ -225,6 +226,7 @@ fn try_pipeline(arguments: &[&str]) -> Output {
     for variable in [
         "GITHUB_ACTIONS",
         "GITHUB_OUTPUT",
+        "GITHUB_RUN_ID",
         "GITHUB_STEP_SUMMARY",
         "SOURCE_DATE_EPOCH",
     ] {

@@ -202,7 +202,7 @@ mod tests {
         error: access denied: `s3://b/k`
           caused by: ExpiredToken: The token has expired (HTTP 400)
 
-        hint: choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`
+        hint: sign in again, or renew the token
         error: access denied: `s3://b/k`
           caused by: RequestTimeTooSkewed (HTTP 403)
 

@@ -1,47 +1,43 @@
 //! `pipeline`: everything from artifacts to published packages, in order.
 
+mod forecast;
+mod origin;
+
 use std::{fmt, path::PathBuf};
 
-use clap::ArgGroup;
 use serde::Serialize;
 
+use self::{forecast::Forecast, origin::OriginArgs};
 use super::{
     World,
-    build::{self, What, input},
+    build::{self, What},
     check,
     index::LocalSet,
     summary,
     upload::{Destination, Others, Published, Upload},
 };
 use crate::{
-    artifact::{ArchiveName, ArtifactTree, sample},
+    artifact::ArtifactTree,
     console::{many, size},
     error::{Context as _, Result},
     package::assemble::Existing,
     run::{ArtifactGroup, RunId, RunLocation},
 };
 
-/// Take a set of artifacts to packages that pip and uv install
+/// Take the artifacts of a run to packages that pip and uv install
 ///
-/// Unpacks, builds, checks, indexes, publishes to a directory laid out like a bucket, and ends with the
-/// commands that install what was made. Nothing leaves this machine.
+/// Fetches or unpacks them, builds, checks, indexes, publishes to a directory laid out like a bucket,
+/// and ends with the commands that install what was made. Nothing leaves this machine.
 #[derive(Debug, clap::Args)]
-#[command(group = ArgGroup::new("source").required(true))]
 pub struct Args {
-    /// The built-in sample: a small run with everything that a real one has
-    #[arg(long, env = "ROCWHEEL_SAMPLE", group = "source")]
-    sample: bool,
-    /// Where the artifacts are, as directories, as archives, or both
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "ROCWHEEL_ARTIFACT_DIR",
-        group = "source"
-    )]
-    artifact_dir: Option<PathBuf>,
+    #[command(flatten)]
+    origin: OriginArgs,
     /// Where everything goes: artifacts, packages and the published set
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
     output_dir: PathBuf,
+    /// Only say what would be done
+    #[arg(long, env = "ROCWHEEL_DRY_RUN", value_parser = clap::builder::FalseyValueParser::new())]
+    dry_run: bool,
     #[command(flatten)]
     what: What,
     #[command(flatten)]
@@ -66,7 +62,14 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
-    let tree = args.artifacts(world)?;
+    let unpacked = args.output_dir.join("artifacts");
+    let origin = args.origin.settle(&unpacked, world)?;
+    if args.dry_run {
+        return world
+            .console
+            .answer(&Forecast::new(&origin, &args.output_dir)?);
+    }
+    let tree = origin.read(&unpacked, &args.what, world)?;
     let set = args.build(&tree, world)?;
     let policy = args.policy.on(&args.what.jobs);
     check::gate(&args.output_dir.join("packages"), &policy, world)?;
@@ -76,23 +79,6 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
 }
 
 impl Args {
-    fn artifacts(&self, world: &World) -> Result<ArtifactTree> {
-        let _group = world.console.group("Artifacts");
-        let unpacked = self.output_dir.join("artifacts");
-        let Some(directory) = &self.artifact_dir else {
-            let mut names: Vec<ArchiveName> = Vec::new();
-            for archive in sample::archives() {
-                let (name, bytes) = (archive.file_name().parse()?, archive.bytes()?);
-                let size = bytes.len() as u64;
-                input::unpack_one(bytes.as_slice(), size, &name, &unpacked, world)?;
-                names.push(name);
-            }
-            let names: Vec<_> = names.iter().map(|name| &name.artifact).collect();
-            return input::scan_only(&unpacked, &names, &self.what.jobs, world);
-        };
-        input::read(directory, &unpacked, &self.what.jobs, world)
-    }
-
     fn build(&self, tree: &ArtifactTree, world: &World) -> Result<LocalSet> {
         let _group = world.console.group("Packages");
         let packages = self.output_dir.join("packages");
