@@ -19,6 +19,7 @@ import os
 import pathlib
 import random
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -75,23 +76,31 @@ def add(tar: tarfile.TarFile, name: str, body: bytes) -> None:
     tar.addfile(member, io.BytesIO(body))
 
 
+def free_ports(*names: str) -> dict:
+    with contextlib.ExitStack() as stack:
+        sockets = {name: stack.enter_context(socket.socket()) for name in names}
+        for it in sockets.values():
+            it.bind(("127.0.0.1", 0))
+        return {name: it.getsockname()[1] for name, it in sockets.items()}
+
+
 @contextlib.contextmanager
 def server(place: pathlib.Path):
     config = {"identities": [{"name": "bench", "actions": ["Admin", "Read", "Write", "List"],
               "credentials": [{"accessKey": ID, "secretKey": SECRET}]}]}
+    ports = free_ports("s3.port", "s3.port.grpc", "master.port", "master.port.grpc", "volume.port",
+                       "volume.port.grpc", "filer.port", "filer.port.grpc")
     place.mkdir(exist_ok=True)
     (place / "s3.json").write_text(json.dumps(config))
     with open(place / "weed.log", "w") as log:
         process = subprocess.Popen(
-            ["weed", "server", f"-dir={place}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3",
-             "-s3.port=18333", "-s3.port.grpc=28333", "-s3.port.iceberg=0", "-s3.port.lance=0",
-             "-master.port=19333", "-master.port.grpc=29333", "-volume.port=18080",
-             "-volume.port.grpc=28080", "-filer.port=18888", "-filer.port.grpc=28888",
+            ["weed", "server", f"-dir={place.resolve()}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3",
+             "-s3.port.iceberg=0", "-s3.port.lance=0", *(f"-{name}={port}" for name, port in ports.items()),
              "-s3.iam=false", f"-s3.config={place}/s3.json", "-master.telemetry=false",
              "-master.volumeSizeLimitMB=1024", "-volume.max=40"],
             stdout=log, stderr=log)
     try:
-        yield "http://127.0.0.1:18333"
+        yield f"http://127.0.0.1:{ports['s3.port']}"
     finally:
         process.kill()
         process.wait()

@@ -1,6 +1,7 @@
 //! How far a long piece of work is: a bar, or a line now and then.
 
 use std::{
+    fmt::Write,
     sync::{
         Arc, Mutex, TryLockError,
         atomic::{AtomicU64, Ordering},
@@ -8,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use super::{
     quantity::{size, took},
@@ -38,6 +39,9 @@ struct Lines {
     start: Instant,
     pace: Mutex<Pace>,
 }
+
+/// A guess beyond four days helps nobody.
+const LONGEST_LEFT: u64 = 4 * 24 * 3600;
 
 /// Whether work is all there is to show, or a part of other work that shows too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,14 +165,21 @@ fn facts(what: &str, done: u64, total: Option<u64>, elapsed: Duration) -> String
         }
         None => format!("{what}: {}", size(done)),
     };
+    far + &speed(done, total, elapsed)
+}
+
+/// `, 1.00 MiB/s, 41 s left`, once there is anything to measure.
+fn speed(done: u64, total: Option<u64>, elapsed: Duration) -> String {
+    if elapsed < Duration::from_secs(1) {
+        return String::new();
+    }
     let rate = u128::from(done) * 1000 / elapsed.as_millis().max(1);
     let left = u128::from(total.unwrap_or(done).saturating_sub(done)).checked_div(rate);
-    let left = left.and_then(|left| u64::try_from(left).ok()).unwrap_or(0);
+    let left = left.and_then(|left| u64::try_from(left).ok());
     let rate = size(u64::try_from(rate).unwrap_or(u64::MAX));
-    if left == 0 {
-        format!("{far}, {rate}/s")
-    } else {
-        format!("{far}, {rate}/s, {} left", took(Duration::from_secs(left)))
+    match left.filter(|left| (1..LONGEST_LEFT).contains(left)) {
+        Some(left) => format!(", {rate}/s, {} left", took(Duration::from_secs(left))),
+        None => format!(", {rate}/s"),
     }
 }
 
@@ -176,15 +187,19 @@ fn bar(total: Option<u64>) -> ProgressBar {
     let (bar, template) = match total {
         Some(total) => (
             ProgressBar::new(total),
-            "{prefix:>12} [{bar:24}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta} {wide_msg}",
+            "{prefix:>12} [{bar:24}] {binary_bytes}/{binary_total_bytes}{speed} {wide_msg}",
         ),
         None => (
             ProgressBar::no_length(),
-            "{prefix:>12} {binary_bytes} {binary_bytes_per_sec} {wide_msg}",
+            "{prefix:>12} {binary_bytes}{speed} {wide_msg}",
         ),
     };
     let style = ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .with_key("speed", |state: &ProgressState, out: &mut dyn Write| {
+            // A bar that cannot be drawn is no reason to stop.
+            let _ = out.write_str(&speed(state.pos(), state.len(), state.elapsed()));
+        })
         .progress_chars("=> ");
     bar.with_style(style)
 }
@@ -254,8 +269,14 @@ mod tests {
             facts("a.whl", 1024, Some(1024), SECOND),
             facts("a.whl", 0, Some(1024), SECOND),
             facts("a.whl", 2048, None, SECOND / 2),
-            facts("a.whl", 9, Some(1 << 40), 0 * SECOND),
+            facts("a.whl", 9, Some(1 << 40), SECOND),
         ];
-        insta::assert_snapshot!(shown.join("\n"), @"");
+        insta::assert_snapshot!(shown.join("\n"), @"
+        a.whl: 49 % of 1.00 KiB, 73 B/s, 7.0 s left
+        a.whl: 100 % of 1.00 KiB, 1.00 KiB/s
+        a.whl: 0 % of 1.00 KiB, 0 B/s
+        a.whl: 2.00 KiB
+        a.whl: 0 % of 1.00 TiB, 9 B/s
+        ");
     }
 }

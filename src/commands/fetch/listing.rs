@@ -40,7 +40,10 @@ impl Listing {
             text => text?,
         };
         let things: Option<BTreeMap<String, Thing>> = serde_json::from_str(&text).ok();
-        let parsed = things.into_iter().flatten().map(|(path, thing)| {
+        let Some(things) = things else {
+            return Ok(None);
+        };
+        let parsed = things.into_iter().map(|(path, thing)| {
             let path: RelPath = path.parse()?;
             Ok((path, thing))
         });

@@ -43,15 +43,38 @@ impl LocalSet {
             }
         });
         let (identity, known) = read_document(root)?;
+        Self::read_known(root, layout, identity, &known, &Watch { stop, progress })
+    }
+
+    /// The packages below `dist` that were just made, with their sizes and digests by path.
+    pub fn made(root: &Path, made: HashMap<String, (u64, Sha256)>, stop: &Stop) -> Result<Self> {
+        let known = Known {
+            made,
+            ..Known::default()
+        };
+        let watch = Watch {
+            stop,
+            progress: &|_| {},
+        };
+        Self::read_known(root, Layout::Dist, Identity::default(), &known, &watch)
+    }
+
+    fn read_known(
+        root: &Path,
+        layout: Layout,
+        identity: Identity,
+        known: &Known,
+        watch: &Watch,
+    ) -> Result<Self> {
         let names = names(&root.join(layout.files()))?;
         let mut files = Vec::new();
         let mut modified = HashMap::new();
         for name in names {
-            stop.check()?;
+            watch.stop.check()?;
             let path = format!("{}{name}", layout.files());
             let reading = || format!("read `{}`", root.join(&path).display());
             let on_disk = root.join(&path);
-            let read = known.file(&on_disk, &path, &name, &Watch { stop, progress });
+            let read = known.file(&on_disk, &path, &name, watch);
             let (file, time) = read.with_context(reading)?;
             modified.insert(path, time);
             files.push(file);
@@ -125,6 +148,8 @@ fn is_package(name: &str) -> bool {
 #[derive(Debug, Default)]
 struct Known {
     files: HashMap<String, (u64, u64, Sha256)>,
+    /// What this process wrote itself.
+    made: HashMap<String, (u64, Sha256)>,
     /// When that was written down.
     written: Option<SystemTime>,
 }
@@ -148,6 +173,7 @@ fn read_document(root: &Path) -> Result<(Identity, Known)> {
     let known = Known {
         files: files.collect(),
         written: fs::metadata(&path)?.modified().ok(),
+        made: HashMap::new(),
     };
     Ok((document.identity, known))
 }
@@ -167,7 +193,10 @@ impl Known {
         let remembered = self.files.get(path).filter(|(size, known, _)| {
             *size == found.len() && Some(*known) == time && self.is_settled(modified)
         });
-        let sha256 = if let Some((_, _, sha256)) = remembered {
+        let made = self.made.get(path).filter(|(size, _)| *size == found.len());
+        let sha256 = if let Some((_, sha256)) = made {
+            *sha256
+        } else if let Some((_, _, sha256)) = remembered {
             *sha256
         } else {
             let (sha256, size) = hash(on_disk, watch)?;

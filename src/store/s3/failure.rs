@@ -58,6 +58,9 @@ fn answered(place: &str, asker: Asker, answer: &Answer) -> StoreError {
     let hint = match (kind, answer.code) {
         (Kind::NotFound | Kind::Exists, _) => return failure,
         (Kind::Denied, Some("RequestTimeTooSkewed")) => "set the clock of this machine",
+        (Kind::Denied, Some("ExpiredToken" | "TokenRefreshRequired")) => {
+            "sign in again, or renew the token"
+        }
         (Kind::Denied, _) => asker.hint(),
         (_, Some("NoSuchBucket")) => "name another bucket with `--bucket`",
         _ => return failure.caused_by(answer.text()),
@@ -199,7 +202,7 @@ mod tests {
         error: access denied: `s3://b/k`
           caused by: ExpiredToken: The token has expired (HTTP 400)
 
-        hint: choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`
+        hint: sign in again, or renew the token
         error: access denied: `s3://b/k`
           caused by: RequestTimeTooSkewed (HTTP 403)
 

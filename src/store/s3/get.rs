@@ -28,7 +28,8 @@ struct Reader {
     store: Arc<Inner>,
     key: Key,
     etag: Option<String>,
-    now: Flow,
+    /// Nothing, once all of it was read.
+    now: Option<Flow>,
     /// In order, from the end of `now` to `next`.
     ahead: VecDeque<Ahead>,
     /// Where the bytes begin that nobody was asked for yet.
@@ -93,7 +94,7 @@ pub(super) fn open(
         store: Arc::clone(store),
         key: key.clone(),
         etag,
-        now: Flow::Direct(Box::new(piece)),
+        now: Some(Flow::Direct(Box::new(piece))),
         ahead: VecDeque::new(),
         next: came,
         end,
@@ -112,19 +113,21 @@ fn told(answer: &GetObjectOutput) -> Option<(u64, u64)> {
 impl Reader {
     /// The next bytes, or none at the end.
     fn next(&mut self) -> Result<Bytes, StoreError> {
-        loop {
-            self.look_ahead();
+        self.look_ahead();
+        while let Some(now) = &mut self.now {
             let place = self.store.place(&self.key);
-            let bytes = self.store.connection.wait(&place, self.now.next())?;
+            let bytes = self.store.connection.wait(&place, now.next())?;
             if !bytes.is_empty() {
                 return Ok(bytes);
             }
             self.now = match self.ahead.pop_front() {
-                Some(ahead) => Flow::Ahead(ahead),
-                None if self.next < self.end => Flow::Direct(Box::new(self.piece())),
-                None => return Ok(Bytes::new()),
+                Some(ahead) => Some(Flow::Ahead(ahead)),
+                None if self.next < self.end => Some(Flow::Direct(Box::new(self.piece()))),
+                None => None,
             };
+            self.look_ahead();
         }
+        Ok(Bytes::new())
     }
 
     /// The first piece that nobody was asked for.

@@ -56,6 +56,13 @@ mod tests {
             action(200, Some("2")),
         ];
         let shown = shown.map(|action| action.to_string());
-        insta::assert_snapshot!(shown.join("\n"), @"");
+        insta::assert_snapshot!(shown.join("\n"), @"
+        retry throttling error error
+        retry throttling error error after 2s
+        retry throttling error error after 60s
+        retry throttling error error
+        no action indicated
+        no action indicated
+        ");
     }
 }

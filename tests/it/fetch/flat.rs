@@ -31,7 +31,7 @@ pub(super) fn archive(entries: &[&str]) -> Vec<u8> {
             Some((path, to)) => add(&format!("stage/{path}"), b"", Some(to)),
             None => {
                 let (path, content) = entry.split_once('=').unwrap();
-                let path = path.replace("!", "../other/stage/");
+                let path = path.replace('!', "../other/stage/");
                 let path = format!("stage/{path}").replace("stage/../", "");
                 add(&path, content.as_bytes(), None);
             }
@@ -140,14 +140,29 @@ fn two_artifacts_that_differ_about_a_path_are_named_and_nothing_is_merged() {
         ),
         ("c_lib_generic", &["!lib/c=1", "lib/c=2"]),
     ]);
-    insta::assert_snapshot!(refused(&fixture), @"");
+    insta::assert_snapshot!(refused(&fixture), @"
+    4 collisions, so nothing was merged
+      `lib/d` differs between `a_lib_generic/stage` and `b_lib_generic/stage`
+      `lib/x` differs between `a_lib_generic/stage` and `b_lib_generic/stage`
+      `lib/y` differs between `a_lib_generic/stage` and `b_lib_generic/stage`
+      `lib/c` differs between `c_lib_generic/stage` and `c_lib_generic/other/stage`
+
+    hint: leave one of them out with `--exclude`, or fetch without `--flatten`
+    ");
     assert!(seen(&fixture.out()).is_empty());
     // What was read is not read again.
     put(&fixture, "b_lib_generic", &["lib/b=2"]);
     put(&fixture, "c_lib_generic", &["lib/c=2"]);
     let said = flatten(&fixture);
     assert_eq!(said.stderr.matches("Fetched").count(), 2, "{}", said.stderr);
-    insta::assert_snapshot!(shown(&fixture.out()), @"");
+    insta::assert_snapshot!(shown(&fixture.out()), @"
+    lib/b 2
+    lib/c 2
+    lib/d/z 1
+    lib/same 1
+    lib/x 1
+    lib/y x
+    ");
 }
 
 #[test]
@@ -173,7 +188,13 @@ fn what_an_artifact_has_no_more_goes_unless_others_have_it() {
     );
     let said = flatten(&fixture);
     assert_eq!(said.code, 0, "{}", said.stderr);
-    insta::assert_snapshot!(shown(&fixture.out()), @"");
+    insta::assert_snapshot!(shown(&fixture.out()), @"
+    file/now 1
+    kind 1
+    lib/b 1
+    lib/shared 1
+    lib/x 22
+    ");
     assert!(!fixture.out().join("old").exists());
 }
 
@@ -183,7 +204,12 @@ fn what_no_artifact_has_is_not_overwritten() {
     fs::create_dir_all(fixture.out().join("lib")).unwrap();
     fs::write(fixture.out().join("lib/x"), "mine").unwrap();
     fs::write(fixture.out().join("lib/y"), "1").unwrap();
-    insta::assert_snapshot!(refused(&fixture), @"");
+    insta::assert_snapshot!(refused(&fixture), @"
+    1 collision, so nothing was merged
+      `lib/x` of `a_lib_generic/stage` is there already, and no artifact has it
+
+    hint: leave one of them out with `--exclude`, or fetch without `--flatten`
+    ");
     assert_eq!(fs::read(fixture.out().join("lib/x")).unwrap(), b"mine");
 }
 
@@ -193,7 +219,12 @@ fn a_link_that_would_lead_out_of_the_tree_is_refused() {
         "a_lib_generic",
         &["!lib/x=1", "lib/out->../../other/stage/lib/x"],
     )]);
-    insta::assert_snapshot!(refused(&fixture), @"");
+    insta::assert_snapshot!(refused(&fixture), @"
+    1 collision, so nothing was merged
+      link `lib/out` of `a_lib_generic/stage` leads out of the tree: `../../other/stage/lib/x`
+
+    hint: leave one of them out with `--exclude`, or fetch without `--flatten`
+    ");
 }
 
 #[test]
@@ -202,10 +233,18 @@ fn a_later_artifact_joins_a_tree_that_is_there() {
     assert_eq!(flatten(&fixture).code, 0);
     fs::remove_file(fixture.run().join("a_lib_generic.tar.zst")).unwrap();
     put(&fixture, "b_lib_generic", &["lib/x=2"]);
-    insta::assert_snapshot!(refused(&fixture), @"");
+    insta::assert_snapshot!(refused(&fixture), @"
+    1 collision, so nothing was merged
+      `lib/x` differs between `a_lib_generic` and `b_lib_generic/stage`
+
+    hint: leave one of them out with `--exclude`, or fetch without `--flatten`
+    ");
     put(&fixture, "b_lib_generic", &["lib/x=1", "lib/b=1"]);
     assert_eq!(flatten(&fixture).code, 0);
-    insta::assert_snapshot!(shown(&fixture.out()), @"");
+    insta::assert_snapshot!(shown(&fixture.out()), @"
+    lib/b 1
+    lib/x 1
+    ");
 }
 
 #[test]

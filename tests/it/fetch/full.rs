@@ -55,10 +55,14 @@ fn a_disk_that_is_too_small_is_told_before_anything_is_fetched() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(output.stdout.is_empty(), "{output:?}");
     let said = String::from_utf8(output.stderr).unwrap();
-    let sizes = regex::Regex::new("[0-9.]+ KiB").unwrap();
+    let sizes = regex::Regex::new("[0-9.]+ [KM]iB").unwrap();
     let said = said.replace(fixture.out().to_str().unwrap(), "OUT");
     let said = said.split_once("error: ").unwrap().1;
-    insta::assert_snapshot!(sizes.replace_all(said, "SIZE"), @"");
+    insta::assert_snapshot!(sizes.replace_all(said, "SIZE"), @"
+    not enough space for `OUT`: needs SIZE for the archives as they are and more unpacked, has SIZE
+
+    hint: choose another `--output-dir`, or fetch less
+    ");
 }
 
 #[test]

@@ -37,7 +37,14 @@ fn some_targets_of_a_run_give_packages_for_those() {
         "--output-dir",
         text(&out),
     ]);
-    insta::assert_snapshot!(names(&out.join("local-linux/python/dist")).join("\n"), @"");
+    insta::assert_snapshot!(names(&out.join("local-linux/python/dist")).join("\n"), @"
+    rocm-0.0.1.dev0.tar.gz
+    rocm_profiler-0.0.1.dev0-py3-none-linux_x86_64.whl
+    rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl
+    rocm_sdk_devel-0.0.1.dev0-py3-none-linux_x86_64.whl
+    rocm_sdk_device_gfx942-0.0.1.dev0-py3-none-linux_x86_64.whl
+    rocm_sdk_libraries-0.0.1.dev0-py3-none-linux_x86_64.whl
+    ");
 }
 
 #[test]
@@ -56,10 +63,31 @@ fn a_dry_run_says_what_would_happen_and_does_nothing() {
         let shown = [&lines[..2], &lines[lines.len() - 4..]].concat().join("\n");
         sizes.replace_all(&shown, "SIZE").into_owned()
     };
-    insta::assert_snapshot!(dry(&["--run-id", "7", "--input-dir", text(&bucket)]), @"");
-    insta::assert_snapshot!(dry(&["--sample"]), @"");
+    insta::assert_snapshot!(dry(&["--run-id", "7", "--input-dir", text(&bucket)]), @"
+    fetch    SIZE amd-llvm_lib_generic.tar.xz
+    fetch       SIZE amd-llvm_run_generic.tar.zst
+    37 archives of SIZE from BUCKET/7-linux to OUT/artifacts
+    build packages of 37 artifacts in OUT/packages
+    check them, and go on only without findings
+    index and publish them below OUT
+    ");
+    insta::assert_snapshot!(dry(&["--sample"]), @"
+    take  amd-llvm_lib_generic.tar.xz
+    take  amd-llvm_run_generic.tar.zst
+    take  sysdeps_lib_generic.tar.zst
+    build packages of 37 artifacts in OUT/packages
+    check them, and go on only without findings
+    index and publish them below OUT
+    ");
     let archives = bucket.join("7-linux");
-    insta::assert_snapshot!(dry(&["--artifact-dir", text(&archives)]), @"");
+    insta::assert_snapshot!(dry(&["--artifact-dir", text(&archives)]), @"
+    take  amd-llvm_lib_generic.tar.xz
+    take  amd-llvm_run_generic.tar.zst
+    take  sysdeps_lib_generic.tar.zst
+    build packages of 37 artifacts in OUT/packages
+    check them, and go on only without findings
+    index and publish them below OUT
+    ");
 }
 
 #[test]
@@ -70,6 +98,14 @@ fn artifacts_have_one_origin() {
         assert_eq!(output.status.code(), Some(2));
         String::from_utf8(output.stderr).unwrap()
     };
-    insta::assert_snapshot!(refused(&["--sample", "--run-id", "7"]), @"");
-    insta::assert_snapshot!(refused(&[]), @"");
+    insta::assert_snapshot!(refused(&["--sample", "--run-id", "7"]), @"
+    error: artifacts of a run, and others
+
+    hint: leave out the run, or `--artifact-dir` and `--sample`
+    ");
+    insta::assert_snapshot!(refused(&[]), @"
+    error: nothing to take artifacts from
+
+    hint: pass `--run-id`, `--commit`, `--pr`, `--branch`, `--latest`, `--artifact-dir` or `--sample`
+    ");
 }

@@ -1,4 +1,5 @@
-//! A second server, of another make and in this process: `s3s`, which keeps objects in a directory.
+//! A second server, of another make and in this process: `s3s`, which keeps objects in a directory,
+//! and lets two writers of one key at one time write into each other's bytes.
 
 use std::net::Ipv4Addr;
 
@@ -16,7 +17,7 @@ use s3s_fs::FileSystem;
 use tokio::{net::TcpListener, runtime::Runtime};
 
 use super::server::{ID, SECRET, keys, store};
-use crate::store::{Pages, contract};
+use crate::store::{Pages, contract_in_turn};
 
 /// It ends when it is dropped.
 struct InProcess {
@@ -58,7 +59,7 @@ fn another_server_is_used_by_the_same_contract() {
     let server = InProcess::start();
     let store = store(&server.bucket, server.port, keys(SECRET), &Stop::default());
     for prefix in ["", "1-linux/a+b/"] {
-        if let Err(error) = contract(&store, prefix, Pages::Lost) {
+        if let Err(error) = contract_in_turn(&store, prefix, Pages::Lost) {
             panic!("{}", render(&error));
         }
     }

@@ -35,7 +35,11 @@ fn three_parts() -> (Proxy, S3Store, Key, Vec<u8>) {
 #[test]
 fn a_large_object_comes_in_parts_at_once_and_in_order() {
     let (proxy, store, key, bytes) = three_parts();
-    assert!(read(&store, &key, Span::From(0)).unwrap() == bytes);
+    let mut reader = store.get(&key, Span::From(0)).unwrap();
+    let mut all = Vec::new();
+    reader.read_to_end(&mut all).unwrap();
+    assert!(all == bytes);
+    assert_eq!(reader.read(&mut [0]).unwrap(), 0, "the end stays the end");
     assert_eq!(proxy.count("GET"), 3);
     assert!(read(&store, &key, Span::From(7_000_000)).unwrap() == bytes[7_000_000..]);
     let middle = 5_000_000..11_000_000;
@@ -81,7 +85,7 @@ fn parts_come_before_they_are_read_and_no_more_than_there_is_room_for() {
 #[test]
 fn every_part_is_taken_up_where_it_broke_off() {
     let (proxy, store, key, bytes) = three_parts();
-    for after in [0, 1, 3_000_000, 4_000_000] {
+    for after in [0, 1, 200_000, 300_000] {
         proxy.breaks("GET", "/large", 1, Fault::Cut(after));
         proxy.breaks("GET", "/large", 1, Fault::Tear(after));
     }
@@ -127,7 +131,10 @@ fn parts_of_two_versions_are_never_mixed() {
     let anew = options(Condition::Always, None);
     store.put(&key, &new.as_slice(), &anew).unwrap();
     let error = reader.read_to_end(&mut Vec::new()).unwrap_err();
-    insta::assert_snapshot!(shown(error.into(), &bucket), @"");
+    insta::assert_snapshot!(shown(error.into(), &bucket), @"
+    error: the bytes are not those that were promised: `s3://BUCKET/large.tar.zst`
+      caused by: the object was replaced while it was read
+    ");
 }
 
 #[test]
