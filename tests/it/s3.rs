@@ -1,6 +1,8 @@
 //! The store for S3, judged by SeaweedFS and by a proxy that breaks connections.
 
+mod ends;
 pub(crate) mod fault;
+mod index;
 mod inprocess;
 mod reading;
 pub(crate) mod server;

@@ -59,7 +59,7 @@ fn answered(place: &str, asker: Asker, answer: &Answer) -> StoreError {
         (Kind::NotFound | Kind::Exists, _) => return failure,
         (Kind::Denied, Some("RequestTimeTooSkewed")) => "set the clock of this machine",
         (Kind::Denied, Some("ExpiredToken" | "TokenRefreshRequired")) => {
-            "sign in again, or renew the token"
+            "the credentials have expired: get new ones, and run the same again; what is there stays"
         }
         (Kind::Denied, _) => asker.hint(),
         (_, Some("NoSuchBucket")) => "name another bucket with `--bucket`",
@@ -202,7 +202,7 @@ mod tests {
         error: access denied: `s3://b/k`
           caused by: ExpiredToken: The token has expired (HTTP 400)
 
-        hint: sign in again, or renew the token
+        hint: the credentials have expired: get new ones, and run the same again; what is there stays
         error: access denied: `s3://b/k`
           caused by: RequestTimeTooSkewed (HTTP 403)
 
