@@ -161,7 +161,9 @@ impl<'a> RunArtifacts<'a> {
             }
         }
         drop(known);
-        notes.into_iter().for_each(|note| self.announce(note));
+        for note in notes {
+            self.announce(note);
+        }
         archives
     }
 

@@ -304,7 +304,7 @@ fn wrong_bytes_are_told_and_the_next_fetch_repairs_them() {
 
     hint: choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`
 
-    hint: sign in again, or renew the token
+    hint: the credentials have expired: get new ones, and run the same again; what is there stays
     ");
     let healthy = Remote {
         proxy: Proxy::before(Server::shared().port),

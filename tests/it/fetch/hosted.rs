@@ -46,9 +46,9 @@ fn hosted() -> Hosted {
         hosted.upload_as(id, &format!("bare-{id}"), bytes, kept.in_parts());
     }
     let mut nested: Vec<_> = archives.split_off(3);
-    nested
-        .iter_mut()
-        .for_each(|(name, _)| *name = format!("build/artifacts/{name}"));
+    for (name, _) in &mut nested {
+        *name = format!("build/artifacts/{name}");
+    }
     nested.push(("build/readme.txt".into(), vec![b'x'; 70_000]));
     hosted.upload(
         20,

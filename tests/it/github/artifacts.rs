@@ -196,7 +196,9 @@ fn what_cannot_be_read_is_told_without_its_address() {
     for fault in faults {
         let mut hosted = Hosted::new();
         hosted.list(artifact(5, "a", b"bytes"));
-        fault.iter().for_each(|reply| hosted.keep(5, reply.clone()));
+        for reply in fault {
+            hosted.keep(5, reply.clone());
+        }
         hosted.ready();
         let error = read(&connect(&hosted.api, Some("secret")).0).unwrap_err();
         assert_eq!(Exit::of(&error), Exit::CouldNotTry);
