@@ -8,6 +8,8 @@ pub mod finding;
 mod host;
 mod mention;
 pub mod observe;
+mod provider;
+mod reach;
 mod reasons;
 mod requirement;
 pub mod rule;
@@ -15,6 +17,7 @@ mod rules;
 mod search;
 pub mod selection;
 mod site;
+pub mod sparse;
 
 pub use coverage::Coverage;
 pub use demands::{Demands, Dotted};

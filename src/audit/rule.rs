@@ -100,6 +100,18 @@ rules! {
         "build the variant, or leave it out: the runtime prefers it to the code that works";
     DEVICE_FILE_IN_HOST_WHEEL = Warning "RW307" "device-file-in-host-wheel":
         "move the file to the device package of its target: everybody downloads it now";
+    BROKEN_KPACK_REFERENCE = Error "RW308" "broken-kpack-reference":
+        "split the library again, and let no tool strip it afterwards";
+    UNRESOLVED_KPACK = Error "RW309" "unresolved-kpack":
+        "ship the archives at the place that the library names, seen from its own directory";
+    MISSING_KERNELS = Error "RW310" "missing-kernels":
+        "build the archive again from all libraries that lead to it, or give it another name";
+    UNREADABLE_DEVICE_CODE = Error "RW311" "unreadable-device-code":
+        "build the file again: it was cut off or changed after it was written";
+    UNASKED_ARCHIVE = Warning "RW312" "unasked-archive":
+        "name the archive as its libraries do, or leave it out: the runtime never opens it";
+    BEYOND_PROVIDER = Warning "RW313" "beyond-provider":
+        "build what the library needs for the same targets, or the library for fewer";
 
     MISSING_LIBRARY = Error "RW401" "missing-library":
         "ship the library, or add its directory to the run path of what needs it";

@@ -14,6 +14,7 @@ use rocwheel::{
 };
 
 mod broken;
+mod device;
 mod forms;
 
 /// The sample's packages, built once.

@@ -260,7 +260,7 @@ fn check(python: &Path) {
     let root = PathBuf::from(String::from_utf8(root.stdout).unwrap().trim_end());
     for file in [
         "include/hip/hip_runtime.h",
-        ".kpack/blas_lib_gfx942-xnack+.kpack",
+        ".kpack/blas_lib_gfx942:xnack+.kpack",
         "llvm/bin/clang++",
     ] {
         assert!(root.join(file).exists(), "{file}");

@@ -3,7 +3,10 @@
 use std::io::{self, Read, Write as _};
 
 use crate::{
-    audit::facts::{Content, Elf, ElfFile},
+    audit::{
+        facts::{Content, Elf, ElfFile, HostCode},
+        observe::code,
+    },
     digest::Hasher,
     elf::{self, Machine},
     error::Stop,
@@ -49,6 +52,7 @@ impl<'a, R: Read> Hashed<'a, R> {
             sha256,
             kept: None,
             elf: None,
+            code: None,
         })
     }
 }
@@ -69,6 +73,10 @@ pub(super) fn read(source: impl Read, keep: Keep, stop: &Stop) -> io::Result<Con
     let mut bytes = Vec::new();
     source.by_ref().take(4).read_to_end(&mut bytes)?;
     let is_elf = bytes == ELF_MAGIC;
+    let code = match keep {
+        Keep::Facts => code::look(&bytes, source.by_ref())?,
+        Keep::Bytes => None,
+    };
     let longest = match keep {
         Keep::Bytes => LONGEST_TEXT,
         Keep::Facts if is_elf => LONGEST_ELF,
@@ -76,8 +84,10 @@ pub(super) fn read(source: impl Read, keep: Keep, stop: &Stop) -> io::Result<Con
     };
     source.by_ref().take(longest).read_to_end(&mut bytes)?;
     let mut content = source.finish()?;
+    content.code = code;
     let is_whole = content.len == bytes.len() as u64;
     if is_elf {
+        content.code = code::of_elf(&bytes);
         content.elf = Some(if is_whole {
             examine(&bytes)
         } else {
@@ -105,6 +115,11 @@ fn examine(bytes: &[u8]) -> Elf {
                 Err(error) => Elf::Damaged(error.to_string()),
                 Ok(faults) => Elf::Read(Box::new(ElfFile {
                     launches: launches(bytes),
+                    code: if loads {
+                        code::of_host(bytes)
+                    } else {
+                        HostCode::None
+                    },
                     facts,
                     faults,
                 })),

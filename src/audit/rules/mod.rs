@@ -3,6 +3,7 @@
 mod clean;
 mod complete;
 mod devel;
+mod kpack;
 mod loadable;
 mod targets;
 mod valid;
@@ -17,6 +18,7 @@ pub fn findings(set: &SetFacts, demands: &Demands, coverage: &Coverage) -> Vec<F
     let mut findings = valid::find(set);
     findings.extend(complete::find(set));
     findings.extend(targets::find(set, demands, coverage));
+    findings.extend(kpack::find(set));
     findings.extend(loadable::find(set, &site, demands));
     findings.extend(devel::find(set, &site));
     findings.extend(clean::find(set));

@@ -48,7 +48,7 @@ fn foreign_files(target: &Target, wheel: &WheelFile) -> Vec<Finding> {
     let files = wheel.members.iter().filter(|it| is_device_file(&it.path));
     files
         .filter_map(|member| {
-            let named = mention::targets(&member.path);
+            let named = mention::covered(&member.path);
             let first = named.first().filter(|_| !named.contains(&base))?;
             let fact = format!("a file for `{first}` in the package of `{target}`");
             Some(Finding::new(rule::FOREIGN_DEVICE_FILE, fact).at(&member.path))

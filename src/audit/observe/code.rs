@@ -1,0 +1,208 @@
+//! What the device code in a file is for, told by its own headers and not by its name.
+
+use std::{
+    collections::BTreeSet,
+    io::{self, Read},
+    sync::Arc,
+};
+
+use crate::{
+    audit::{
+        facts::{Code, HostCode},
+        sparse::Sparse,
+    },
+    kpack::{
+        CodeTarget, Region,
+        archive::{self, Archive},
+        bundle,
+        host::{self, Look},
+    },
+};
+
+/// A compressed bundle says what it holds in its first bytes, once these are decoded.
+const BEGIN: u64 = 4 << 20;
+const EM_AMDGPU: u16 = 224;
+
+/// Looks at a file that begins with these four bytes; `None` for anything but device code.
+pub(super) fn look(begin: &[u8], source: impl Read) -> io::Result<Option<Code>> {
+    if begin == archive::MAGIC {
+        let sparse = Arc::new(Sparse::archive(begin, source)?);
+        return Ok(Some(match Archive::open(sparse.as_ref()) {
+            Ok(_) => Code::Archive(sparse),
+            Err(error) => Code::Unreadable(format!("{error:#}")),
+        }));
+    }
+    if begin == bundle::COMPRESSED || bundle::RAW.starts_with(begin) && begin.len() == 4 {
+        let sparse = Sparse::begin(begin, source, BEGIN)?;
+        let region = Region::whole(&sparse);
+        let found = bundle::bundle_at(&region, 0);
+        let targets = found.and_then(|found| bundle::targets(&region, &found));
+        return Ok(Some(match targets {
+            Ok(targets) => Code::Objects(targets),
+            Err(error) => Code::Unreadable(format!("{error:#}")),
+        }));
+    }
+    Ok(None)
+}
+
+/// The same for an ELF file that is a code object itself.
+pub(super) fn of_elf(bytes: &[u8]) -> Option<Code> {
+    let half = |at: usize| {
+        let bytes = bytes.get(at..at.checked_add(2)?)?;
+        Some(u16::from_le_bytes(bytes.try_into().ok()?))
+    };
+    if half(18)? != EM_AMDGPU {
+        return None;
+    }
+    let flags = u32::from_le_bytes(bytes.get(48..52)?.try_into().ok()?);
+    // What is not known yet counts as nothing rather than as wrong.
+    let target = target(flags, bytes.get(8).copied()?);
+    Some(Code::Objects(target.into_iter().collect()))
+}
+
+/// The device code of a library or a program for the host.
+pub(super) fn of_host(bytes: &[u8]) -> HostCode {
+    let targets = |fat: &host::Fat| -> crate::error::Result<BTreeSet<CodeTarget>> {
+        let section = fat.section(bytes)?;
+        let mut all = BTreeSet::new();
+        for one in &fat.bundles {
+            all.extend(bundle::targets(&section, one)?);
+        }
+        Ok(all)
+    };
+    let found = match host::look(bytes) {
+        Ok(Look::Plain | Look::Stuck { .. }) => Ok(HostCode::None),
+        Ok(Look::Split) => host::references(bytes).map(HostCode::Split),
+        Ok(Look::Fat(fat)) => targets(&fat).map(HostCode::Fat),
+        Err(error) => Err(error),
+    };
+    found.unwrap_or_else(|error| HostCode::Damaged(format!("{error:#}")))
+}
+
+/// What `e_flags` says, from code object version 3 on.
+fn target(flags: u32, version: u8) -> Option<CodeTarget> {
+    let known = PROCESSORS
+        .iter()
+        .find(|(number, _)| flags & 0xff == *number);
+    let mut text = known?.1.to_owned();
+    // Versions before the fourth (ABI version 2) spell features otherwise.
+    if version >= 2 {
+        for (shift, name) in [(10, "sramecc"), (8, "xnack")] {
+            match flags >> shift & 3 {
+                2 => text.push_str(&format!(":{name}-")),
+                3 => text.push_str(&format!(":{name}+")),
+                _ => {}
+            }
+        }
+    }
+    text.parse().ok()
+}
+
+/// `EF_AMDGPU_MACH` of "User Guide for AMDGPU Backend", from gfx900 on.
+const PROCESSORS: &[(u32, &str)] = &[
+    (0x2c, "gfx900"),
+    (0x2d, "gfx902"),
+    (0x2e, "gfx904"),
+    (0x2f, "gfx906"),
+    (0x30, "gfx908"),
+    (0x31, "gfx909"),
+    (0x32, "gfx90c"),
+    (0x33, "gfx1010"),
+    (0x34, "gfx1011"),
+    (0x35, "gfx1012"),
+    (0x36, "gfx1030"),
+    (0x37, "gfx1031"),
+    (0x38, "gfx1032"),
+    (0x39, "gfx1033"),
+    (0x3d, "gfx1035"),
+    (0x3e, "gfx1034"),
+    (0x3f, "gfx90a"),
+    (0x40, "gfx940"),
+    (0x41, "gfx1100"),
+    (0x42, "gfx1013"),
+    (0x43, "gfx1150"),
+    (0x44, "gfx1103"),
+    (0x45, "gfx1036"),
+    (0x46, "gfx1101"),
+    (0x47, "gfx1102"),
+    (0x48, "gfx1200"),
+    (0x49, "gfx1250"),
+    (0x4a, "gfx1151"),
+    (0x4b, "gfx941"),
+    (0x4c, "gfx942"),
+    (0x4e, "gfx1201"),
+    (0x4f, "gfx950"),
+    (0x51, "gfx9-generic"),
+    (0x52, "gfx10-1-generic"),
+    (0x53, "gfx10-3-generic"),
+    (0x54, "gfx11-generic"),
+    (0x55, "gfx1152"),
+    (0x58, "gfx1153"),
+    (0x59, "gfx12-generic"),
+    (0x5a, "gfx1251"),
+    (0x5b, "gfx12-5-generic"),
+    (0x5f, "gfx9-4-generic"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{kpack::bundle::Method, target::TargetTable};
+
+    fn object(flags: u32, version: u8) -> Vec<u8> {
+        let mut bytes = vec![0; 64];
+        bytes[8] = version;
+        bytes[18..20].copy_from_slice(&EM_AMDGPU.to_le_bytes());
+        bytes[48..52].copy_from_slice(&flags.to_le_bytes());
+        bytes
+    }
+
+    fn shown(code: Option<Code>) -> String {
+        match code {
+            None => "none".to_owned(),
+            Some(Code::Objects(targets)) => {
+                let targets: Vec<&str> = targets.iter().map(CodeTarget::as_str).collect();
+                targets.join(" ")
+            }
+            Some(Code::Archive(_)) => "archive".to_owned(),
+            Some(Code::Unreadable(why)) => why,
+        }
+    }
+
+    #[test]
+    fn a_code_object_says_what_it_is_for() {
+        let said = |flags, version| shown(of_elf(&object(flags, version)));
+        assert_eq!(said(0x4c, 3), "gfx942");
+        assert_eq!(said(0x13f, 3), "gfx90a");
+        assert_eq!(said(0xe3f, 2), "gfx90a:sramecc+:xnack-");
+        assert_eq!(said(0xe3f, 1), "gfx90a");
+        assert_eq!(said(0x5f, 4), "gfx9-4-generic");
+        assert_eq!(said(0x21, 3), "");
+        assert_eq!(shown(of_elf(b"\x7fELF")), "none");
+    }
+
+    #[test]
+    fn every_target_that_is_known_can_be_told() {
+        for target in TargetTable::builtin().known() {
+            let mut names = PROCESSORS.iter().map(|(_, name)| *name);
+            assert!(names.any(|name| name == target.as_str()), "{target}");
+        }
+        assert!(PROCESSORS.is_sorted());
+    }
+
+    #[test]
+    fn a_bundle_says_what_it_holds_whatever_its_form() {
+        let raw = bundle::raw(&[("gfx90a:xnack+", [1; 9000]), ("gfx942", [2; 9000])]);
+        let compressed = bundle::compress(&raw, 2, Method::Zstd).unwrap();
+        for bytes in [raw, compressed] {
+            let (begin, rest) = bytes.split_at(4);
+            assert_eq!(shown(look(begin, rest).unwrap()), "gfx90a:xnack+ gfx942");
+            let cut = rest.get(..30).unwrap();
+            assert!(matches!(look(begin, cut), Ok(Some(Code::Unreadable(_)))));
+        }
+        assert_eq!(shown(look(b"text", io::empty()).unwrap()), "none");
+        assert_eq!(shown(look(b"__C", io::empty()).unwrap()), "none");
+        let refused = shown(look(b"KPAK", io::empty()).unwrap());
+        insta::assert_snapshot!(refused, @"the header lies outside of what holds it: 4 bytes at 4 of 4");
+    }
+}
