@@ -90,13 +90,20 @@ impl Cell {
     }
 }
 
-/// What a file has for a target, by library.
+/// Keys are free text; what is longer is not for a table.
+const LONGEST_NAME: usize = 80;
+const UNNAMED: &str = "(unnamed)";
+
+/// What a file has for a target, by library; an archive that cannot be read has nothing.
 fn parts(member: &Member, target: &Target) -> Vec<(String, Cell)> {
     let content = member.content.as_ref().ok();
     if let Some(Code::Archive(sparse)) = content.and_then(|content| content.code.as_ref())
         && let Ok(archive) = Archive::open(sparse.as_ref())
     {
         return in_archive(&archive, target);
+    }
+    if mention::has_extension(&member.path, "kpack") {
+        return Vec::new();
     }
     let cell = Cell {
         files: 1,
@@ -117,11 +124,14 @@ fn in_archive(archive: &Archive<&Sparse>, target: &Target) -> Vec<(String, Cell)
         .map(|code| {
             let name = code.key.rsplit_once('#').map_or(&*code.key, |it| it.0);
             let name = name.rsplit('/').next().unwrap_or(name);
+            let name: String = name.chars().take(LONGEST_NAME).collect();
+            let name = name.replace(char::is_control, "\u{fffd}");
             let cell = Cell {
                 files: 0,
                 code_objects: 1,
                 bytes: archive.packed(code),
             };
+            let name = if name.is_empty() { UNNAMED } else { &name };
             (name.to_owned(), cell)
         })
         .collect()

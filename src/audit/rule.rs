@@ -153,6 +153,13 @@ rules! {
         "make the file writable to its owner only";
     DEBUG_LEFTOVER = Warning "RW605" "debug-leftover":
         "leave it to the `dbg` artifacts: users download it for nothing";
+
+    PLANNED_MISSING = Error "RW901" "planned-missing":
+        "build again: what makes the packages left something out";
+    UNPLANNED = Error "RW902" "unplanned":
+        "build into an empty directory, and add nothing to packages afterwards";
+    NOT_AS_PLANNED = Error "RW903" "not-as-planned":
+        "build again from these artifacts, or compare with the plan of this set";
 }
 
 impl fmt::Display for Rule {

@@ -1,6 +1,6 @@
 //! `Sparse`: of a file that passes by, the parts that tell what is in it. The rest is not kept.
 
-use std::io::{self, Read};
+use std::io;
 
 use crate::elf::ReadAt;
 
@@ -26,85 +26,152 @@ enum Part {
     Number([u8; 4]),
 }
 
-impl Sparse {
-    /// Keeps the first bytes of a file, of which `begin` has been read.
-    pub(super) fn begin(begin: &[u8], source: impl Read, most: u64) -> io::Result<Self> {
-        let mut through = Through::new(begin, source);
-        through.keep(most)?;
-        through.finish()
-    }
-
-    /// Keeps the header of an archive of device code, the lengths of its frames, and its contents.
-    pub(super) fn archive(begin: &[u8], source: impl Read) -> io::Result<Self> {
-        let mut through = Through::new(begin, source);
-        let header = through.keep(HEADER)?;
-        let contents = header.get(8..16).and_then(|it| it.try_into().ok());
-        let contents = contents.map_or(0, u64::from_le_bytes);
-        if through.at.saturating_add(4) <= contents {
-            let mut left = through.number()?.min(MOST_FRAMES);
-            while left > 0 && through.at.saturating_add(4) <= contents {
-                let len = u64::from(through.number()?);
-                through.skip(len.min(contents.saturating_sub(through.at)))?;
-                left -= 1;
-            }
-        }
-        through.skip(contents.saturating_sub(through.at))?;
-        through.keep(LONGEST_CONTENTS)?;
-        through.finish()
-    }
-}
-
-/// A file while it passes.
-struct Through<'a, R> {
-    source: io::Chain<&'a [u8], R>,
+/// Takes a file as it passes, and keeps what tells about device code.
+#[derive(Debug)]
+pub(super) struct Sift {
     at: u64,
+    step: Step,
+    /// What of a step has come.
+    pending: Vec<u8>,
     parts: Vec<(u64, Part)>,
 }
 
-impl<'a, R: Read> Through<'a, R> {
-    fn new(begin: &'a [u8], source: R) -> Self {
+/// What comes next.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// So many bytes that are kept.
+    Begin(u64),
+    Header,
+    Count {
+        contents: u64,
+    },
+    Length {
+        contents: u64,
+        left: u32,
+    },
+    Skip {
+        until: u64,
+        contents: u64,
+        left: u32,
+    },
+    Rest,
+}
+
+impl Sift {
+    /// Keeps the first bytes of a file.
+    pub(super) fn begin(most: u64) -> Self {
+        Self::new(Step::Begin(most))
+    }
+
+    /// Keeps the header of an archive of device code, the lengths of its frames, and its contents.
+    pub(super) fn archive() -> Self {
+        Self::new(Step::Header)
+    }
+
+    fn new(step: Step) -> Self {
         Self {
-            source: begin.chain(source),
             at: 0,
+            step,
+            pending: Vec::new(),
             parts: Vec::new(),
         }
     }
 
-    fn keep(&mut self, most: u64) -> io::Result<Box<[u8]>> {
-        let mut bytes = Vec::new();
-        self.source.by_ref().take(most).read_to_end(&mut bytes)?;
-        let bytes = bytes.into_boxed_slice();
-        self.parts.push((self.at, Part::Bytes(bytes.clone())));
-        self.at = self.at.saturating_add(bytes.len() as u64);
-        Ok(bytes)
+    pub(super) fn take(&mut self, mut chunk: &[u8]) {
+        while !chunk.is_empty() {
+            let wanted = self.wanted();
+            let count = usize::try_from(wanted).map_or(chunk.len(), |it| it.min(chunk.len()));
+            let (now, later) = chunk.split_at(count);
+            let is_kept = !matches!(self.step, Step::Skip { .. } | Step::Rest);
+            if is_kept {
+                self.pending.extend_from_slice(now);
+            }
+            self.at = self.at.saturating_add(count as u64);
+            chunk = later;
+            if count as u64 == wanted {
+                self.next();
+            }
+        }
     }
 
-    /// Four bytes, as far as there are so many.
-    fn number(&mut self) -> io::Result<u32> {
-        let mut bytes = Vec::new();
-        self.source.by_ref().take(4).read_to_end(&mut bytes)?;
-        let Ok(bytes) = <[u8; 4]>::try_from(bytes.as_slice()) else {
-            self.at = self.at.saturating_add(bytes.len() as u64);
-            return Ok(0);
+    /// How many bytes are missing of this step.
+    fn wanted(&self) -> u64 {
+        let whole = match self.step {
+            Step::Begin(most) => most,
+            Step::Header => HEADER,
+            Step::Count { .. } | Step::Length { .. } => 4,
+            Step::Skip { until, .. } => return until.saturating_sub(self.at),
+            Step::Rest => return u64::MAX,
         };
-        self.parts.push((self.at, Part::Number(bytes)));
-        self.at = self.at.saturating_add(4);
-        Ok(u32::from_le_bytes(bytes))
+        whole.saturating_sub(self.pending.len() as u64)
     }
 
-    fn skip(&mut self, len: u64) -> io::Result<()> {
-        let mut part = self.source.by_ref().take(len);
-        let count = io::copy(&mut part, &mut io::sink())?;
-        self.at = self.at.saturating_add(count);
-        Ok(())
+    fn next(&mut self) {
+        let bytes = std::mem::take(&mut self.pending);
+        let start = self.at.saturating_sub(bytes.len() as u64);
+        let number = <[u8; 4]>::try_from(bytes.as_slice());
+        let value = number.map_or(0, u32::from_le_bytes);
+        let next = match self.step {
+            Step::Header => {
+                let contents = bytes.get(8..16).and_then(|it| it.try_into().ok());
+                let contents = contents.map_or(0, u64::from_le_bytes);
+                match contents.checked_sub(HEADER) {
+                    Some(4..) => Step::Count { contents },
+                    _ => self.skip(contents, contents, 0),
+                }
+            }
+            Step::Count { contents } => self.length(contents, value.min(MOST_FRAMES)),
+            Step::Length { contents, left } => {
+                let end = self.at.saturating_add(u64::from(value));
+                self.skip(end.min(contents), contents, left)
+            }
+            Step::Skip { contents, left, .. } => self.length(contents, left),
+            Step::Begin(_) | Step::Rest => Step::Rest,
+        };
+        match (self.step, number) {
+            (Step::Count { .. } | Step::Length { .. }, Ok(number)) => {
+                self.parts.push((start, Part::Number(number)));
+            }
+            _ if bytes.is_empty() => {}
+            _ => self.parts.push((start, Part::Bytes(bytes.into()))),
+        }
+        self.step = next;
     }
 
-    fn finish(mut self) -> io::Result<Sparse> {
-        let rest = io::copy(&mut self.source, &mut io::sink())?;
-        Ok(Sparse {
-            len: self.at.saturating_add(rest),
+    fn skip(&self, until: u64, contents: u64, left: u32) -> Step {
+        if until > self.at {
+            Step::Skip {
+                until,
+                contents,
+                left,
+            }
+        } else {
+            self.length(contents, left)
+        }
+    }
+
+    fn length(&self, contents: u64, left: u32) -> Step {
+        let room = contents.saturating_sub(self.at);
+        match left.checked_sub(1) {
+            Some(left) if room >= 4 => Step::Length { contents, left },
+            _ if room > 0 => Step::Skip {
+                until: contents,
+                contents,
+                left: 0,
+            },
+            _ => Step::Begin(LONGEST_CONTENTS),
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Sparse {
+        if !self.pending.is_empty() {
+            let start = self.at.saturating_sub(self.pending.len() as u64);
+            self.parts.push((start, Part::Bytes(self.pending.into())));
+        }
+        Sparse {
+            len: self.at,
             parts: self.parts,
-        })
+        }
     }
 }
 
@@ -158,6 +225,18 @@ mod tests {
         writer.finish().unwrap().0.into_inner()
     }
 
+    /// The same whatever the chunks are.
+    fn sifted(sift: Sift, bytes: &[u8]) -> Sparse {
+        let mut found = Vec::new();
+        for size in [1, 3, 1000, 1 << 20] {
+            let mut sift = Sift::new(sift.step);
+            bytes.chunks(size).for_each(|chunk| sift.take(chunk));
+            found.push(sift.finish());
+        }
+        assert!(found.windows(2).all(|pair| pair[0] == pair[1]));
+        found.swap_remove(0)
+    }
+
     fn kept(sparse: &Sparse) -> usize {
         sparse
             .parts
@@ -170,8 +249,7 @@ mod tests {
     fn an_archive_is_known_by_a_small_part_of_it() {
         for scheme in [Scheme::Stored, Scheme::Zstd] {
             let bytes = archive(scheme);
-            let (begin, rest) = bytes.split_at(4);
-            let sparse = Sparse::archive(begin, rest).unwrap();
+            let sparse = sifted(Sift::archive(), &bytes);
             assert_eq!(sparse.len(), bytes.len() as u64);
             assert!(kept(&sparse) < 1000, "{}", kept(&sparse));
             let (whole, part) = (
@@ -196,22 +274,22 @@ mod tests {
         let bytes = archive(Scheme::Zstd);
         for end in [0, 3, 4, 8, 20, 64, 66, 68, 70, 5000, bytes.len() - 1] {
             let cut = bytes.get(..end).unwrap();
-            let sparse = Sparse::archive(cut, io::empty()).unwrap();
+            let sparse = sifted(Sift::archive(), cut);
             assert_eq!(sparse.len(), end as u64);
             assert!(Archive::open(&sparse).is_err(), "{end}");
         }
         let mut lying = bytes.clone();
         lying[64..68].copy_from_slice(&[0xff; 4]);
-        let sparse = Sparse::archive(&lying, io::empty()).unwrap();
+        let sparse = sifted(Sift::archive(), &lying);
         assert!(Archive::open(&sparse).is_err());
         lying[8..16].copy_from_slice(&[0xff; 8]);
-        let sparse = Sparse::archive(&lying, io::empty()).unwrap();
+        let sparse = sifted(Sift::archive(), &lying);
         assert!(Archive::open(&sparse).is_err());
     }
 
     #[test]
     fn reading_beside_what_was_kept_is_an_error() {
-        let sparse = Sparse::begin(b"abcd", &b"efgh"[..], 6).unwrap();
+        let sparse = sifted(Sift::begin(6), b"abcdefgh");
         let mut buffer = [0; 8];
         assert_eq!(sparse.read_at(2, &mut buffer).unwrap(), 4);
         assert_eq!(&buffer[..4], b"cdef");

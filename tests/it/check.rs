@@ -16,6 +16,7 @@ use rocwheel::{
 mod broken;
 mod device;
 mod forms;
+mod planned;
 
 /// The sample's packages, built once.
 fn sample() -> &'static Path {

@@ -58,6 +58,11 @@ fn the_last_lines_say_how_to_install_what_was_made() {
     pip, from one page:
 
         pip install --no-index --find-links file://[out]/local-linux/python/index.html 'rocm[libraries,devel,device-gfx942]==0.0.1.dev0'
+
+
+    uv, from one page:
+
+        uv pip install --no-index --find-links file://[out]/local-linux/python/index.html 'rocm[libraries,devel,device-gfx942]==0.0.1.dev0'
     ");
 }
 

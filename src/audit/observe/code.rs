@@ -1,15 +1,11 @@
 //! What the device code in a file is for, told by its own headers and not by its name.
 
-use std::{
-    collections::BTreeSet,
-    io::{self, Read},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
     audit::{
         facts::{Code, HostCode},
-        sparse::Sparse,
+        sparse::Sift,
     },
     kpack::{
         CodeTarget, Region,
@@ -21,28 +17,50 @@ use crate::{
 
 /// A compressed bundle says what it holds in its first bytes, once these are decoded.
 const BEGIN: u64 = 4 << 20;
+/// As much of what a bundle begins with as tells it from other files.
+const BUNDLE: &[u8] = b"__CL";
 const EM_AMDGPU: u16 = 224;
 
-/// Looks at a file that begins with these four bytes; `None` for anything but device code.
-pub(super) fn look(begin: &[u8], source: impl Read) -> io::Result<Option<Code>> {
-    if begin == archive::MAGIC {
-        let sparse = Arc::new(Sparse::archive(begin, source)?);
-        return Ok(Some(match Archive::open(sparse.as_ref()) {
-            Ok(_) => Code::Archive(sparse),
-            Err(error) => Code::Unreadable(format!("{error:#}")),
-        }));
+/// A file of device code while it passes.
+pub(super) struct Sifting {
+    sift: Sift,
+    is_archive: bool,
+}
+
+impl Sifting {
+    /// `None` for a file that begins like anything but device code.
+    pub(super) fn of(begin: &[u8]) -> Option<Self> {
+        let is_archive = begin.starts_with(archive::MAGIC);
+        let is_bundle = begin.starts_with(bundle::COMPRESSED) || begin.starts_with(BUNDLE);
+        if !is_archive && !is_bundle {
+            return None;
+        }
+        let sift = if is_archive {
+            Sift::archive()
+        } else {
+            Sift::begin(BEGIN)
+        };
+        Some(Self { sift, is_archive })
     }
-    if begin == bundle::COMPRESSED || bundle::RAW.starts_with(begin) && begin.len() == 4 {
-        let sparse = Sparse::begin(begin, source, BEGIN)?;
+
+    pub(super) fn take(&mut self, chunk: &[u8]) {
+        self.sift.take(chunk);
+    }
+
+    pub(super) fn finish(self) -> Code {
+        let sparse = self.sift.finish();
+        let unreadable = |error: crate::error::Error| Code::Unreadable(format!("{error:#}"));
+        if self.is_archive {
+            return match Archive::open(&sparse) {
+                Ok(_) => Code::Archive(Arc::new(sparse)),
+                Err(error) => unreadable(error),
+            };
+        }
         let region = Region::whole(&sparse);
         let found = bundle::bundle_at(&region, 0);
         let targets = found.and_then(|found| bundle::targets(&region, &found));
-        return Ok(Some(match targets {
-            Ok(targets) => Code::Objects(targets),
-            Err(error) => Code::Unreadable(format!("{error:#}")),
-        }));
+        targets.map_or_else(unreadable, Code::Objects)
     }
-    Ok(None)
 }
 
 /// The same for an ELF file that is a code object itself.
@@ -190,19 +208,23 @@ mod tests {
         assert!(PROCESSORS.is_sorted());
     }
 
+    fn looked(bytes: &[u8]) -> Option<Code> {
+        let mut sifting = Sifting::of(bytes)?;
+        sifting.take(bytes);
+        Some(sifting.finish())
+    }
+
     #[test]
     fn a_bundle_says_what_it_holds_whatever_its_form() {
         let raw = bundle::raw(&[("gfx90a:xnack+", [1; 9000]), ("gfx942", [2; 9000])]);
         let compressed = bundle::compress(&raw, 2, Method::Zstd).unwrap();
         for bytes in [raw, compressed] {
-            let (begin, rest) = bytes.split_at(4);
-            assert_eq!(shown(look(begin, rest).unwrap()), "gfx90a:xnack+ gfx942");
-            let cut = rest.get(..30).unwrap();
-            assert!(matches!(look(begin, cut), Ok(Some(Code::Unreadable(_)))));
+            assert_eq!(shown(looked(&bytes)), "gfx90a:xnack+ gfx942");
+            let cut = bytes.get(..34).unwrap();
+            assert!(matches!(looked(cut), Some(Code::Unreadable(_))));
         }
-        assert_eq!(shown(look(b"text", io::empty()).unwrap()), "none");
-        assert_eq!(shown(look(b"__C", io::empty()).unwrap()), "none");
-        let refused = shown(look(b"KPAK", io::empty()).unwrap());
-        insta::assert_snapshot!(refused, @"the header lies outside of what holds it: 4 bytes at 4 of 4");
+        assert_eq!(shown(looked(b"text")), "none");
+        assert_eq!(shown(looked(b"__C")), "none");
+        insta::assert_snapshot!(shown(looked(b"KPAK")), @"the header lies outside of what holds it: 4 bytes at 4 of 4");
     }
 }

@@ -4,8 +4,8 @@ use std::io::{self, Read, Write as _};
 
 use crate::{
     audit::{
-        facts::{Content, Elf, ElfFile, HostCode},
-        observe::code,
+        facts::{Code, Content, Elf, ElfFile, HostCode},
+        observe::code::{self, Sifting},
     },
     digest::Hasher,
     elf::{self, Machine},
@@ -74,7 +74,7 @@ pub(super) fn read(source: impl Read, keep: Keep, stop: &Stop) -> io::Result<Con
     source.by_ref().take(4).read_to_end(&mut bytes)?;
     let is_elf = bytes == ELF_MAGIC;
     let code = match keep {
-        Keep::Facts => code::look(&bytes, source.by_ref())?,
+        Keep::Facts => device_code(&bytes, source.by_ref())?,
         Keep::Bytes => None,
     };
     let longest = match keep {
@@ -98,6 +98,22 @@ pub(super) fn read(source: impl Read, keep: Keep, stop: &Stop) -> io::Result<Con
         content.kept = Some(bytes);
     }
     Ok(content)
+}
+
+/// What the device code in a file is for, of which `begin` has been read.
+fn device_code(begin: &[u8], mut source: impl Read) -> io::Result<Option<Code>> {
+    let Some(mut sifting) = Sifting::of(begin) else {
+        return Ok(None);
+    };
+    sifting.take(begin);
+    let mut buffer = vec![0; 128 << 10];
+    loop {
+        let count = source.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(Some(sifting.finish()));
+        }
+        sifting.take(buffer.get(..count).unwrap_or_default());
+    }
 }
 
 fn examine(bytes: &[u8]) -> Elf {

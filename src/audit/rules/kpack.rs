@@ -20,7 +20,8 @@ const MOST_KEYS: usize = 2;
 
 pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
     let reach = Reach::of(set);
-    let mut findings = unreadable(set);
+    let unreadable = unreadable(set);
+    let mut findings = Vec::new();
     for library in &reach.libraries {
         let found = one_library(library);
         let found = found.into_iter().map(|it| it.in_file(library.wheel));
@@ -29,12 +30,14 @@ pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
     findings.extend(beyond_providers(&reach));
     for (target, wheel) in set.device_wheels() {
         findings.extend(foreign_code(&target, wheel));
-        // Libraries for Windows are not looked into.
-        if set.platforms().contains(&"linux") {
+        // Libraries for Windows are not looked into; what is broken may have asked for anything.
+        let is_known = |it: &Finding| it.rule != rule::BROKEN_KPACK_REFERENCE;
+        if set.platforms().contains(&"linux") && unreadable.iter().all(is_known) {
             findings.extend(unasked(wheel, &reach));
         }
     }
     findings.extend(still_fat(set));
+    findings.extend(unreadable);
     findings
 }
 

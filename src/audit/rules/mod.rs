@@ -5,8 +5,11 @@ mod complete;
 mod devel;
 mod kpack;
 mod loadable;
+mod planned;
 mod targets;
 mod valid;
+
+pub use planned::differences;
 
 use crate::audit::{
     coverage::Coverage, demands::Demands, facts::SetFacts, finding::Finding, site::Site,

@@ -6,7 +6,9 @@ use serde::Serialize;
 
 use crate::{
     audit::{Coverage, Finding, Rule, Severity},
+    commands::summary::Report,
     console::{Annotation, Level, many},
+    error::{Context as _, Result},
 };
 
 /// GitHub shows no more annotations of a step.
@@ -40,6 +42,12 @@ impl Answer {
             findings,
             coverage,
         }
+    }
+
+    /// The same as others read it.
+    pub(super) fn report(&self) -> Result<Report> {
+        let text = serde_json::to_string(self).context("write what was found")?;
+        Report::parse(&text)
     }
 
     /// How many findings are at least so grave.

@@ -1,12 +1,14 @@
 //! `check`: what is wrong with a package set, before anybody installs it.
 
 mod answer;
+mod plan;
 
 use std::path::{Path, PathBuf};
 
+use clap::{Args as _, FromArgMatches as _};
 use fs_err as fs;
 
-use super::World;
+use super::{World, summary::Report};
 use crate::{
     audit::{self, Coverage, Demands, Dotted, Pattern, Selection, SetFacts, Severity, Watch},
     console::{Format, many},
@@ -14,7 +16,7 @@ use crate::{
     target::{Target, TargetTable, split_list},
 };
 
-use answer::Answer;
+use self::{answer::Answer, plan::PlanArgs};
 
 /// Find what is wrong with a package set
 ///
@@ -28,6 +30,8 @@ pub struct Args {
     directory: PathBuf,
     #[command(flatten)]
     policy: Policy,
+    #[command(flatten)]
+    plan: PlanArgs,
 }
 
 /// What counts as wrong; `pipeline` asks the same.
@@ -77,26 +81,43 @@ enum FailOn {
 }
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
-    let answer = args.policy.check(&args.directory, world)?;
+    let answer = args.policy.check(&args.directory, &args.plan, world)?;
     world.console.answer(&answer)?;
     args.policy.verdict(&answer)
 }
 
-/// The same for a step of something larger, which has another answer: findings are talk.
-pub fn gate(directory: &Path, policy: &Policy, world: &World) -> Result<()> {
-    let answer = policy.check(directory, world)?;
+/// What is found in a directory by the rules as they are, for a summary.
+pub fn report(directory: &Path, world: &World) -> Result<Report> {
+    let command = Policy::augment_args(clap::Command::new("check"));
+    let policy = Policy::from_arg_matches(&command.try_get_matches_from(["check"])?)?;
+    policy
+        .check(directory, &PlanArgs::default(), world)?
+        .report()
+}
+
+/// The same for a step of something larger, which has another answer: findings are talk. What was
+/// found is told to `look` whatever the verdict is.
+pub fn gate(
+    directory: &Path,
+    policy: &Policy,
+    world: &World,
+    look: impl FnOnce(&Report, bool) -> Result<()>,
+) -> Result<()> {
+    let answer = policy.check(directory, &PlanArgs::default(), world)?;
+    let verdict = policy.verdict(&answer);
+    look(&answer.report()?, verdict.is_ok())?;
     let found = answer.count_from(Severity::Warning) > 0;
     if found && world.console.format() != Format::Github {
         for line in answer.to_string().lines() {
             world.console.status("", line);
         }
     }
-    policy.verdict(&answer)
+    verdict
 }
 
 impl Policy {
     /// Reads, decides, and tells what was found apart from the answer.
-    fn check(&self, directory: &Path, world: &World) -> Result<Answer> {
+    fn check(&self, directory: &Path, plan: &PlanArgs, world: &World) -> Result<Answer> {
         let demands = Demands {
             targets: self.targets()?,
             glibc: self.glibc_max.clone(),
@@ -108,6 +129,8 @@ impl Policy {
         let set = observe(directory, world)?;
         let coverage = Coverage::of(&set);
         let mut findings = audit::findings(&set, &demands, &coverage);
+        findings.extend(plan.differences(&set, world)?);
+        findings.sort_by(|one, other| one.order().cmp(&other.order()));
         findings.retain(|finding| selection.has(finding.rule));
         let answer = Answer::new(set.len(), findings, coverage);
         world.console.status(
