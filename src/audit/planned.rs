@@ -152,6 +152,15 @@ mod tests {
     fn anything_else_is_refused_in_words() {
         let refused = ["{", r#"{"schema":"rocwheel-check-v1"}"#]
             .map(|text| render(&Planned::parse(text).unwrap_err()));
-        insta::assert_snapshot!(refused.concat(), @"");
+        insta::assert_snapshot!(refused.concat(), @r#"
+        error: read a plan
+          caused by: EOF while parsing an object at line 1 column 1
+
+        hint: write it with `rocwheel build --plan --format json`
+        error: read a plan
+          caused by: its schema is "rocwheel-check-v1"
+
+        hint: write it with `rocwheel build --plan --format json`
+        "#);
     }
 }

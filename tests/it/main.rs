@@ -17,3 +17,4 @@ mod publish;
 mod python;
 mod s3;
 mod store;
+mod summary;

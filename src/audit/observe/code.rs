@@ -7,6 +7,8 @@ use crate::{
         facts::{Code, HostCode},
         sparse::Sift,
     },
+    elf::ReadAt,
+    error::{Error, Result},
     kpack::{
         CodeTarget, Region,
         archive::{self, Archive},
@@ -17,6 +19,8 @@ use crate::{
 
 /// A compressed bundle says what it holds in its first bytes, once these are decoded.
 const BEGIN: u64 = 4 << 20;
+/// Bundles lie all over a binary with its code still in it, and larger ones are not held whole.
+const LARGEST_FAT: u64 = 32 << 20;
 /// As much of what a bundle begins with as tells it from other files.
 const BUNDLE: &[u8] = b"__CL";
 const EM_AMDGPU: u16 = 224;
@@ -49,7 +53,7 @@ impl Sifting {
 
     pub(super) fn finish(self) -> Code {
         let sparse = self.sift.finish();
-        let unreadable = |error: crate::error::Error| Code::Unreadable(format!("{error:#}"));
+        let unreadable = |error: Error| Code::Unreadable(format!("{error:#}"));
         if self.is_archive {
             return match Archive::open(&sparse) {
                 Ok(_) => Code::Archive(Arc::new(sparse)),
@@ -64,37 +68,40 @@ impl Sifting {
 }
 
 /// The same for an ELF file that is a code object itself.
-pub(super) fn of_elf(bytes: &[u8]) -> Option<Code> {
-    let half = |at: usize| {
-        let bytes = bytes.get(at..at.checked_add(2)?)?;
-        Some(u16::from_le_bytes(bytes.try_into().ok()?))
-    };
-    if half(18)? != EM_AMDGPU {
+pub(super) fn of_elf(source: &(impl ReadAt + ?Sized)) -> Option<Code> {
+    let header = Region::whole(source).bytes("header", 0, 64).ok()?;
+    let machine = header.get(18..20)?.try_into().ok()?;
+    if u16::from_le_bytes(machine) != EM_AMDGPU {
         return None;
     }
-    let flags = u32::from_le_bytes(bytes.get(48..52)?.try_into().ok()?);
+    let flags = u32::from_le_bytes(header.get(48..52)?.try_into().ok()?);
     // What is not known yet counts as nothing rather than as wrong.
-    let target = target(flags, bytes.get(8).copied()?);
+    let target = target(flags, header.get(8).copied()?);
     Some(Code::Objects(target.into_iter().collect()))
 }
 
-/// The device code of a library or a program for the host.
-pub(super) fn of_host(bytes: &[u8]) -> HostCode {
-    let targets = |fat: &host::Fat| -> crate::error::Result<BTreeSet<CodeTarget>> {
-        let section = fat.section(bytes)?;
-        let mut all = BTreeSet::new();
-        for one in &fat.bundles {
-            all.extend(bundle::targets(&section, one)?);
-        }
-        Ok(all)
-    };
-    let found = match host::look(bytes) {
-        Ok(Look::Plain | Look::Stuck { .. }) => Ok(HostCode::None),
-        Ok(Look::Split) => host::references(bytes).map(HostCode::Split),
-        Ok(Look::Fat(fat)) => targets(&fat).map(HostCode::Fat),
-        Err(error) => Err(error),
+/// The device code of a library or a program for the host; `is_split` says that it has a marker.
+pub(super) fn of_host(source: &(impl ReadAt + ?Sized), is_split: bool) -> HostCode {
+    let found = if is_split {
+        host::references(source).map(HostCode::Split)
+    } else if source.len() <= LARGEST_FAT {
+        fat(source)
+    } else {
+        Ok(HostCode::None)
     };
     found.unwrap_or_else(|error| HostCode::Damaged(format!("{error:#}")))
+}
+
+fn fat(source: &(impl ReadAt + ?Sized)) -> Result<HostCode> {
+    let Look::Fat(fat) = host::look(source)? else {
+        return Ok(HostCode::None);
+    };
+    let section = fat.section(source)?;
+    let mut targets = BTreeSet::new();
+    for one in &fat.bundles {
+        targets.extend(bundle::targets(&section, one)?);
+    }
+    Ok(HostCode::Fat(targets))
 }
 
 /// What `e_flags` says, from code object version 3 on.
@@ -196,7 +203,7 @@ mod tests {
         assert_eq!(said(0xe3f, 1), "gfx90a");
         assert_eq!(said(0x5f, 4), "gfx9-4-generic");
         assert_eq!(said(0x21, 3), "");
-        assert_eq!(shown(of_elf(b"\x7fELF")), "none");
+        assert_eq!(shown(of_elf(&b"\x7fELF"[..])), "none");
     }
 
     #[test]

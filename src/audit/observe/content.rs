@@ -132,7 +132,7 @@ fn examine(bytes: &[u8]) -> Elf {
                 Ok(faults) => Elf::Read(Box::new(ElfFile {
                     launches: launches(bytes),
                     code: if loads {
-                        code::of_host(bytes)
+                        code::of_host(bytes, facts.kpack_ref)
                     } else {
                         HostCode::None
                     },

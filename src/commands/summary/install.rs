@@ -83,22 +83,22 @@ fn command(is_whole: bool, places: Places<'_>, way: Way) -> String {
     }
 }
 
-/// What a project of uv says to take the packages of the set from there and nothing else.
-pub fn project(set: &SetJson, urls: &Urls) -> String {
-    let mut names: Vec<&str> = set
-        .files()
-        .iter()
-        .map(|file| file.project.normalized())
-        .collect();
-    names.sort_unstable();
-    names.dedup();
-    let sources = names
-        .iter()
-        .map(|name| format!("{name} = {{ index = \"rocm-run\" }}\n"));
+/// What a project of uv says. A package that the first index has comes from there alone; the index of
+/// a set has nothing else.
+pub fn project(set: &SetJson, places: Places<'_>) -> String {
+    let requirements = rocm_requirements(set).unwrap_or_else(|| other_requirements(set));
+    let shown = requirements.first().into_iter();
+    let shown = shown.map(|one| format!("\"{one}\"")).collect::<String>();
+    let index =
+        |name: &str, url: &str| format!("[[tool.uv.index]]\nname = \"{name}\"\nurl = \"{url}\"\n");
+    let base = places.base.map(|base| {
+        let index = index("base", &base.to_string());
+        format!("\n{index}default = true\n")
+    });
     format!(
-        "[[tool.uv.index]]\nname = \"rocm-run\"\nurl = \"{}\"\nexplicit = true\n\n[tool.uv.sources]\n{}",
-        urls.index(),
-        sources.collect::<String>()
+        "[project]\ndependencies = [{shown}]\n\n{}{}",
+        index("rocm-run", &places.set.index()),
+        base.unwrap_or_default()
     )
 }
 
@@ -179,17 +179,26 @@ mod tests {
     }
 
     #[test]
-    fn a_project_takes_nothing_else_from_the_index() {
+    fn a_project_asks_the_index_of_the_set_first() {
+        let urls = samples::urls();
+        let base = "https://deps.example/simple".parse().unwrap();
         let set = samples::set_of(&["rocm", "rocm-sdk-core"]);
-        insta::assert_snapshot!(project(&set, &samples::urls()), @r#"
+        let places = Places {
+            set: &urls,
+            base: Some(&base),
+        };
+        insta::assert_snapshot!(project(&set, places), @r#"
+        [project]
+        dependencies = ["rocm==7.13.0.dev0+ab"]
+
         [[tool.uv.index]]
         name = "rocm-run"
         url = "https://bucket.s3.amazonaws.com/1-linux/python/simple/"
-        explicit = true
 
-        [tool.uv.sources]
-        rocm = { index = "rocm-run" }
-        rocm-sdk-core = { index = "rocm-run" }
+        [[tool.uv.index]]
+        name = "base"
+        url = "https://deps.example/simple/"
+        default = true
         "#);
     }
 

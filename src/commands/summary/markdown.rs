@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     index::{Identity, SetJson},
+    run::Platform,
     target::TargetTable,
 };
 
@@ -37,11 +38,20 @@ impl Page<'_> {
     /// A summary of at most `limit` bytes; rows are left out as needed, and counted. Empty when
     /// there is no room for what matters most.
     pub fn render(&self, limit: usize) -> String {
-        let mut text = self.head();
-        text.push_str(&self.installation());
-        let left = limit.saturating_sub(text.len());
-        if let Some(report) = self.report {
-            text.push_str(&sections::findings(report, left / 3));
+        let (mut text, install) = (self.head(), self.installation());
+        let left = limit.saturating_sub(text.len() + install.len());
+        let report = self.report;
+        let findings = report.map(|report| sections::findings(report, left / 3));
+        let findings = findings.unwrap_or_default();
+        // What is wrong comes before how to install it.
+        if report.is_some_and(|report| report.errors > 0) {
+            text.push_str(&findings);
+            text.push_str(&install);
+        } else {
+            text.push_str(&install);
+            text.push_str(&findings);
+        }
+        if let Some(report) = report {
             text.push_str(&sections::coverage(report, left / 3));
         }
         let changes = self.earlier.map(Changes::since);
@@ -59,7 +69,10 @@ impl Page<'_> {
         let version = identity.version.as_ref();
         let version = version.map(|version| format!(" {}", code(&version.to_string())));
         let platform = identity.platform.as_ref();
-        let platform = platform.map(|platform| format!(" for {}", plain(platform.as_str())));
+        let platform = platform.map(|platform| match platform {
+            Platform::Linux => " for Linux",
+            Platform::Windows => " for Windows",
+        });
         let mut text = format!(
             "## ROCm Python packages{}{}\n\n",
             version.unwrap_or_default(),
@@ -77,9 +90,9 @@ impl Page<'_> {
             };
             let _ = writeln!(text, "{mark} **check: {report}**{refused}\n");
         }
-        let rows: Vec<String> = self.facts().into_iter().collect();
-        if !rows.is_empty() {
-            let _ = writeln!(text, "| | |\n| :--- | :--- |\n{}", rows.concat());
+        let facts = self.facts();
+        if !facts.is_empty() {
+            let _ = writeln!(text, "{}", facts.concat());
         }
         text
     }
@@ -87,7 +100,7 @@ impl Page<'_> {
     fn facts(&self) -> Vec<String> {
         let identity = &self.set.identity;
         let mut rows = Vec::new();
-        let mut row = |name: &str, value: String| rows.push(format!("| {name} | {value} |\n"));
+        let mut row = |name: &str, value: String| rows.push(format!("- **{name}**: {value}\n"));
         if let Some(run) = run(identity, self.server) {
             row("Run", run);
         }
@@ -123,9 +136,9 @@ impl Page<'_> {
         let block = |at: usize| {
             let lines = ways.iter().filter_map(|(way, lines)| {
                 let line = lines.get(at)?;
-                Some(format!("# {}\n{line}\n", way.title()))
+                Some(format!("{}:\n\n```sh\n{line}\n```\n", way.title()))
             });
-            format!("```sh\n{}```\n", lines.collect::<Vec<_>>().join("\n"))
+            lines.collect::<Vec<_>>().join("\n")
         };
         let mut text = String::from("### Install\n\n");
         let targets = self.set.device_targets();
@@ -145,7 +158,7 @@ impl Page<'_> {
                 block(at)
             );
         }
-        let project = install::project(self.set, places.set);
+        let project = install::project(self.set, places);
         let _ = writeln!(
             text,
             "<details><summary>In a uv project (<code>pyproject.toml</code>)</summary>\n\n\

@@ -159,7 +159,10 @@ fn a_summary_for_a_workflow_is_appended_within_its_limit() {
     let text = fs_err::read_to_string(&summary).unwrap();
     assert!(text.len() <= LIMIT, "{}", text.len());
     assert!(text.contains("3 packages, 3.2 KiB; "), "{text}");
-    assert!(text.contains(" left out here. All of them: [SHA256SUMS]"), "{text}");
+    assert!(
+        text.contains(" left out here. All of them: [SHA256SUMS]"),
+        "{text}"
+    );
     let outputs = fs_err::read_to_string(&output).unwrap();
     assert!(outputs.contains(&format!("\n{index}\n")));
     let refused = refused(&["summary", "--packages-dir", &from], &bench);

@@ -50,31 +50,39 @@ fn report() -> Report {
 fn a_summary_says_what_it_is_how_to_install_it_and_what_is_in_it() {
     let (set, urls) = (samples::set(), samples::urls());
     insta::assert_snapshot!(page(&set, &urls).render(LIMIT), @r#"
-    ## ROCm Python packages <code>7.13.0.dev0+ab</code> for linux
+    ## ROCm Python packages <code>7.13.0.dev0+ab</code> for Linux
 
-    | | |
-    | :--- | :--- |
-    | Run | [<code>21440027240</code>](https://github.com/ROCm/TheRock/actions/runs/21440027240) of <code>ROCm&#47;TheRock</code> |
-    | Commit | [<code>89553ce3746eda74ade42557470d25e37c91b6f0</code>](https://github.com/ROCm/TheRock/commit/89553ce3746eda74ade42557470d25e37c91b6f0) |
-    | Targets | <code>gfx1100</code> <code>gfx942</code> |
-    | Index | <https://bucket.s3.amazonaws.com/1-linux/python/simple/> |
-    | Find-links | <https://bucket.s3.amazonaws.com/1-linux/python/index.html> |
+    - **Run**: [<code>21440027240</code>](https://github.com/ROCm/TheRock/actions/runs/21440027240) of <code>ROCm&#47;TheRock</code>
+    - **Commit**: [<code>89553ce3746eda74ade42557470d25e37c91b6f0</code>](https://github.com/ROCm/TheRock/commit/89553ce3746eda74ade42557470d25e37c91b6f0)
+    - **Targets**: <code>gfx1100</code> <code>gfx942</code>
+    - **Index**: <https://bucket.s3.amazonaws.com/1-linux/python/simple/>
+    - **Find-links**: <https://bucket.s3.amazonaws.com/1-linux/python/index.html>
 
     ### Install
 
     <details open><summary><b>gfx1100</b>: AMD RX 7900 XTX</summary>
 
+    pip:
+
     ```sh
-    # pip
     pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
+    ```
 
-    # uv
+    uv:
+
+    ```sh
     uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
+    ```
 
-    # pip, from one page
+    pip, from one page:
+
+    ```sh
     pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
+    ```
 
-    # uv, from one page
+    uv, from one page:
+
+    ```sh
     uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
     ```
 
@@ -82,17 +90,27 @@ fn a_summary_says_what_it_is_how_to_install_it_and_what_is_in_it() {
 
     <details><summary><b>gfx942</b>: MI300A&#47;MI300X CDNA</summary>
 
+    pip:
+
     ```sh
-    # pip
     pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
+    ```
 
-    # uv
+    uv:
+
+    ```sh
     uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
+    ```
 
-    # pip, from one page
+    pip, from one page:
+
+    ```sh
     pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
+    ```
 
-    # uv, from one page
+    uv, from one page:
+
+    ```sh
     uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
     ```
 
@@ -101,18 +119,12 @@ fn a_summary_says_what_it_is_how_to_install_it_and_what_is_in_it() {
     <details><summary>In a uv project (<code>pyproject.toml</code>)</summary>
 
     ```toml
+    [project]
+    dependencies = ["rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab"]
+
     [[tool.uv.index]]
     name = "rocm-run"
     url = "https://bucket.s3.amazonaws.com/1-linux/python/simple/"
-    explicit = true
-
-    [tool.uv.sources]
-    rocm = { index = "rocm-run" }
-    rocm-sdk-core = { index = "rocm-run" }
-    rocm-sdk-devel = { index = "rocm-run" }
-    rocm-sdk-device-gfx1100 = { index = "rocm-run" }
-    rocm-sdk-device-gfx942 = { index = "rocm-run" }
-    rocm-sdk-libraries = { index = "rocm-run" }
     ```
 
     </details>
@@ -138,10 +150,8 @@ fn nothing_known_is_nothing_said() {
     insta::assert_snapshot!(page(&set, &urls).head(), @"
     ## ROCm Python packages
 
-    | | |
-    | :--- | :--- |
-    | Index | <https://bucket.s3.amazonaws.com/1-linux/python/simple/> |
-    | Find-links | <https://bucket.s3.amazonaws.com/1-linux/python/index.html> |
+    - **Index**: <https://bucket.s3.amazonaws.com/1-linux/python/simple/>
+    - **Find-links**: <https://bucket.s3.amazonaws.com/1-linux/python/index.html>
     ");
 }
 
@@ -162,7 +172,7 @@ fn findings_coverage_and_changes_have_their_tables() {
     };
     let text = page.render(LIMIT);
     let tables = &text[text.find("### Findings").unwrap()..];
-    insta::assert_snapshot!(tables, @"
+    insta::assert_snapshot!(tables, @r#"
     ### Findings
 
     <details open><summary>❌ <b>RW202</b> missing-device-wheel: 1 error</summary>
@@ -182,6 +192,45 @@ fn findings_coverage_and_changes_have_their_tables() {
     | <code>a&#95;gfx1100.whl</code> | <code>rccl</code> has none |
 
     Way out: build it again, with <code>--targets</code>.
+
+    </details>
+
+    ### Install
+
+    pip:
+
+    ```sh
+    pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm==7.13.0.dev0+ab'
+    ```
+
+    uv:
+
+    ```sh
+    uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm==7.13.0.dev0+ab'
+    ```
+
+    pip, from one page:
+
+    ```sh
+    pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm==7.13.0.dev0+ab'
+    ```
+
+    uv, from one page:
+
+    ```sh
+    uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm==7.13.0.dev0+ab'
+    ```
+
+    <details><summary>In a uv project (<code>pyproject.toml</code>)</summary>
+
+    ```toml
+    [project]
+    dependencies = ["rocm==7.13.0.dev0+ab"]
+
+    [[tool.uv.index]]
+    name = "rocm-run"
+    url = "https://bucket.s3.amazonaws.com/1-linux/python/simple/"
+    ```
 
     </details>
 
@@ -207,16 +256,14 @@ fn findings_coverage_and_changes_have_their_tables() {
     | [<code>rocm&#95;sdk&#95;new-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm_sdk_new-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>87c63143ae16d291927597b4ed6fa46349bda25f810d3c3a3fa9fe9c565a1c2d</code></sub> | 1.2 MiB | **new** |
 
     3 packages, 3.5 MiB (before, <code>7.12.0</code>: 5.9 MiB, −40.6 %). All of them: [SHA256SUMS](https://bucket.s3.amazonaws.com/1-linux/python/SHA256SUMS), [set.json](https://bucket.s3.amazonaws.com/1-linux/python/set.json).
-    ");
+    "#);
     insta::assert_snapshot!(page.head(), @"
     ## ROCm Python packages <code>7.13.0.dev0+ab</code>
 
     ❌ **check: 1 error, 1 warning**
 
-    | | |
-    | :--- | :--- |
-    | Index | <https://bucket.s3.amazonaws.com/1-linux/python/simple/> |
-    | Find-links | <https://bucket.s3.amazonaws.com/1-linux/python/index.html> |
+    - **Index**: <https://bucket.s3.amazonaws.com/1-linux/python/simple/>
+    - **Find-links**: <https://bucket.s3.amazonaws.com/1-linux/python/index.html>
     ");
 }
 
