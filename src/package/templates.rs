@@ -29,6 +29,7 @@ const ROCM_SDK: &[Text] = texts!("rocm/src/rocm_sdk":
     "_links.py",
     "_lock.py",
     "_manifest.py",
+    "_patience.py",
     "_problem.py",
     "_process.py",
     "_record.py",

@@ -1,5 +1,7 @@
 //! The Python that ships: linted, typed, and tested on every Python of this machine.
 
+mod legacy;
+
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -16,6 +18,8 @@ use crate::judges::tool;
 const SOURCES: &str = "src/package/python";
 const TESTS: &str = "tests/python";
 const CONFIG: &str = "tests/python/pyproject.toml";
+/// The newest minor version of Python 3 that the packages are said to work on.
+const NEWEST: u32 = 14;
 
 #[test]
 fn the_python_is_linted_and_formatted() {
@@ -38,7 +42,7 @@ fn the_python_is_typed_on_both_platforms_and_every_version() {
     for name in ["rocm_build.py", "setup.py"] {
         fs_err::copy(builder.join(name), packages.join(name)).unwrap();
     }
-    for version in ["3.10", "3.14"] {
+    for version in ["3.10", &format!("3.{NEWEST}")] {
         for platform in ["linux", "win32"] {
             succeed(
                 Command::new(tool("mypy"))
@@ -60,22 +64,19 @@ fn the_python_is_typed_on_both_platforms_and_every_version() {
 fn the_python_passes_its_tests_on_every_python_here() {
     let sdists = place("sdists");
     write_sdists(&sdists);
-    let sample = place("sample");
-    succeed(
-        Command::new(env!("CARGO_BIN_EXE_rocwheel"))
-            .args([
-                "pipeline",
-                "--sample",
-                "--version",
-                "10.1.0",
-                "--output-dir",
-            ])
-            .arg(&sample),
-    );
+    let split = publish("split", &["--sample"]);
+    let run = place("legacy-run");
+    legacy::write_run(&run);
+    let legacy = publish("legacy", &["--artifact-dir", run.to_str().unwrap()]);
     let pythons = pythons();
     assert!(
         !pythons.is_empty(),
         "no Python from 3.10 on with `venv`: install `python3-venv`"
+    );
+    let in_ci = std::env::var_os("CI").is_some();
+    assert!(
+        !in_ci || pythons.contains_key(&NEWEST),
+        "no Python 3.{NEWEST}: use `tests/python/newest.sh`"
     );
     let newest = pythons.keys().next_back();
     for (minor, python) in &pythons {
@@ -96,9 +97,23 @@ fn the_python_passes_its_tests_on_every_python_here() {
                 .arg(TESTS)
                 .arg(TESTS)
                 .env("ROCWHEEL_SDISTS", &sdists)
-                .env("ROCWHEEL_PUBLISHED", sample.join("local-linux/python")),
+                .env("ROCWHEEL_PUBLISHED", &split)
+                .env("ROCWHEEL_PUBLISHED_LEGACY", &legacy),
         );
     }
+}
+
+/// The directory with the pages of a published set.
+fn publish(name: &str, source: &[&str]) -> PathBuf {
+    let place = place(name);
+    succeed(
+        Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+            .arg("pipeline")
+            .args(source)
+            .args(["--version", "10.1.0", "--output-dir"])
+            .arg(&place),
+    );
+    place.join("local-linux/python")
 }
 
 /// The Pythons of this machine, one for each minor version.

@@ -18,6 +18,8 @@ from wheels import Wheel
 
 SOURCES = Path(__file__).resolve().parents[2] / "src" / "package" / "python"
 ROOT = "_rocm_sdk_devel"
+# A name that has to be quoted in a CSV file; Windows has no double quotes in names.
+CSV_NAME = "include/a,b.h" if sys.platform == "win32" else 'include/a,b "quoted".h'
 SONAME = "libamdhip64.so.7"
 
 
@@ -156,7 +158,7 @@ class Archive:
             ("include", None),
             ("include/hip", None),
             ("include/hip/hip_runtime.h", b"#pragma once\n"),
-            ('include/a,b "quoted".h', b"// a name for CSV\n"),
+            (CSV_NAME, b"// a name for CSV\n"),
             ("lib", None),
             ("lib/cmake/hip/hip-config.cmake", b"# hip\n"),
             (f"lib/{SONAME}", f"../../{core}/lib/{SONAME}"),

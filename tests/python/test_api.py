@@ -37,6 +37,7 @@ def test_the_public_names(installed: Path, load: Importer) -> None:
     assert (installed / "rocm_sdk/py.typed").is_file()
 
 
+@pytest.mark.posix
 def test_libraries_are_found_in_the_order_of_their_names(installed: Path, load: Importer) -> None:
     for wheel in (
         Sdk().core({"lib/libhiprtc.so.7": b""}),
@@ -53,6 +54,7 @@ def test_an_unknown_library_is_named(installed: Path, load: Importer) -> None:
         load("rocm_sdk").find_libraries("nope")
 
 
+@pytest.mark.posix
 def test_a_library_that_its_package_lacks_is_named_with_its_place(
     installed: Path, load: Importer
 ) -> None:
@@ -64,6 +66,7 @@ def test_a_library_that_its_package_lacks_is_named_with_its_place(
     )
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("names", [("rccl",), ("amdhip64", "rccl"), ("rccl", "amdhip64", "miopen")])
 def test_a_missing_package_is_named_with_the_command_that_installs_it(
     installed: Path, load: Importer, names: tuple[str, ...]
@@ -75,6 +78,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
         load("rocm_sdk").find_libraries(*names)
 
 
+@pytest.mark.posix
 def test_empty_directories_of_an_uninstalled_package_are_no_package(
     installed: Path, load: Importer
 ) -> None:
@@ -104,6 +108,7 @@ def test_windows_finds_dlls_and_skips_what_it_does_not_have(
         ]
 
 
+@pytest.mark.posix
 def test_libraries_are_loaded_once(
     installed: Path, load: Importer, loads: list[tuple[str, int]]
 ) -> None:
@@ -115,6 +120,7 @@ def test_libraries_are_loaded_once(
     assert list(sdk._ALL_CDLLS) == ["amdhip64"]
 
 
+@pytest.mark.posix
 def test_a_process_may_load_libraries_for_itself(
     installed: Path, load: Importer, loads: list[tuple[str, int]]
 ) -> None:
@@ -122,6 +128,7 @@ def test_a_process_may_load_libraries_for_itself(
     assert loads == [(SONAME, ctypes.RTLD_LOCAL)]
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("value", ["amdhip64", " ,amdhip64, ,rocdxg,", "amdhip64;rocdxg", ";"])
 def test_the_environment_names_further_libraries(
     installed: Path,
@@ -202,6 +209,7 @@ def test_unknown_parameters_are_ignored_but_not_silently(installed: Path, load: 
         load("rocm_sdk").initialize_process(check_versoin="9.*")
 
 
+@pytest.mark.posix
 def test_a_targeted_distribution_uses_the_target_of_the_machine(
     site: Path, load: Importer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

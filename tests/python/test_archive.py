@@ -119,6 +119,7 @@ def test_a_directory_may_come_twice(tmp_path: Path) -> None:
     assert len(unpack(tar(tmp_path / "a.tar", one, one))) == 1
 
 
+@pytest.mark.posix
 def test_special_mode_bits_do_not_reach_the_disk(tmp_path: Path) -> None:
     old = os.umask(0o022)
     try:
@@ -128,6 +129,7 @@ def test_special_mode_bits_do_not_reach_the_disk(tmp_path: Path) -> None:
     assert (tmp_path / "tree/x").stat().st_mode & 0o7777 == 0o755
 
 
+@pytest.mark.posix
 def test_the_umask_decides_who_may_read(tmp_path: Path) -> None:
     old = os.umask(0o077)
     try:

@@ -118,6 +118,7 @@ def test_setuptools_and_our_own_builder_agree_where_it_is_installed(
         assert ours == theirs
 
 
+@pytest.mark.posix
 def test_the_machine_decides_when_it_is_installed(both: Path, tmp_path: Path) -> None:
     def extras(env: Mapping[str, str]) -> str:
         code = "import rocm_build as b; print(b.extras(b.choose()).get('device'))"
@@ -171,6 +172,7 @@ def wheelhouse(tmp_path: Path) -> Path:
     return directory
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("installer", ["pip", "uv-copy"])
 @pytest.mark.parametrize("isolation", [True, False])
 def test_it_installs_without_an_index_and_without_setuptools(
@@ -189,6 +191,7 @@ def test_it_installs_without_an_index_and_without_setuptools(
     assert (venv.site / "_rocm_sdk_devel/lib/rocblas/library/gfx942.co").is_file()
 
 
+@pytest.mark.posix
 def test_an_unknown_gpu_is_a_warning_and_no_wrong_code(both: Path, tmp_path: Path) -> None:
     directory = wheelhouse(tmp_path)
     archive_of(both).rename(directory / "rocm-10.1.0.tar.gz")

@@ -62,6 +62,7 @@ def test_targets_without_the_file_are_an_error(installed: Path, content: str | N
     assert result.stderr.startswith("ERROR: no targets in ")
 
 
+@pytest.mark.posix
 def test_a_tool_runs_from_core_without_development_files(installed: Path) -> None:
     uninstall(installed, "rocm-sdk-devel")
     result = script(installed, "amdclang", "-c", "a b.c", "it's")
@@ -70,11 +71,13 @@ def test_a_tool_runs_from_core_without_development_files(installed: Path) -> Non
     assert result.stderr == ""
 
 
+@pytest.mark.posix
 def test_a_tool_for_building_expands_first(installed: Path) -> None:
     result = script(installed, "hipcc", "--version")
     assert result.stdout == f"hipcc {installed / ROOT}/bin/hipcc --version\n"
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("name", ["offload_arch", "rocm_info"])
 def test_a_question_about_the_machine_expands_nothing(installed: Path, name: str) -> None:
     # `pip install rocm` asks for the target, and must not unpack gigabytes.
@@ -108,6 +111,7 @@ def test_an_expansion_that_fails_says_why(installed: Path) -> None:
     assert "ERROR: Failed to expand rocm[devel] package." in result.stderr
 
 
+@pytest.mark.posix
 def test_what_is_left_of_uninstalled_development_files_is_not_used(installed: Path) -> None:
     rocm_sdk(installed, "init")
     (installed / ROOT / "left-over").touch()
@@ -124,6 +128,7 @@ def test_what_is_left_of_uninstalled_development_files_is_not_used(installed: Pa
     assert f"{ROOT}/bin/hipcc" in script(installed, "hipcc").stdout
 
 
+@pytest.mark.posix
 def test_a_tool_that_is_not_there_is_named(installed: Path) -> None:
     # These had entry points that led nowhere, and an ImportError.
     for name in ("roc_obj", "roc_obj_ls", "roc_obj_extract"):
@@ -153,7 +158,7 @@ def test_windows_runs_a_child_with_its_arguments_and_exit_code(
     assert commands == [[str(installed / "_rocm_sdk_core/bin/rocminfo.exe"), "a b"]]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.posix
 def test_a_child_decides_what_an_interrupt_means(installed: Path) -> None:
     code = (
         "import sys; from rocm_sdk_core._cli import _run_child\n"
@@ -191,6 +196,7 @@ def profiler(site: Path, nonce: str = "") -> None:
     )
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("nonce", ["", "_v1"])
 def test_a_profiler_finds_its_libraries_and_modules_first(site: Path, nonce: str) -> None:
     profiler(site, nonce)
@@ -205,6 +211,7 @@ def test_a_profiler_finds_its_libraries_and_modules_first(site: Path, nonce: str
     assert f"LD={own}/lib:{sysdeps} PY" in result.stdout
 
 
+@pytest.mark.posix
 def test_a_profiler_that_is_not_there_is_named(site: Path) -> None:
     profiler(site)
     result = run(site, "-c", "from rocm_profiler._cli import rocprof_sys_run as r; r()")

@@ -13,10 +13,8 @@ from pathlib import Path
 
 import pytest
 from conftest import Importer
-from sdk import ROOT, SONAME, Archive, Sdk, environment, rocm_sdk
+from sdk import ROOT, Archive, Sdk, environment, rocm_sdk
 from wheels import recorded, uninstall
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs fork and signals")
 
 
 def start(site: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -70,6 +68,7 @@ def test_a_process_that_waits_says_so_on_stderr_only(installed: Path) -> None:
     assert (out, waiter.returncode) == (f"{installed / ROOT}\n", 0)
 
 
+@pytest.mark.posix
 def test_a_disk_without_locks_is_used_with_a_warning(
     installed: Path,
     load: Importer,
@@ -97,6 +96,7 @@ def pristine(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.posix
 def test_killed_at_any_point_the_next_call_repairs(pristine: Path, site: Path) -> None:
     """The process kills itself at its first, second, third… step that the interpreter reports."""
     killed = 0
@@ -163,8 +163,7 @@ def check_invariants(site: Path) -> None:
     root = site / ROOT
     if root.exists():
         assert (root / "__init__.py").is_file()
-        assert (root / f"lib/{SONAME}").is_file()
-        assert (root / "llvm").is_symlink()
+        assert (root / "llvm/bin/amdclang").is_file()
 
 
 def check_uninstall(site: Path) -> None:

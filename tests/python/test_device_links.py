@@ -70,6 +70,7 @@ def test_uninstalling_a_device_package_leaves_working_libraries(root: Path, load
         assert not name.endswith("__init__.py")
 
 
+@pytest.mark.posix
 def test_a_libraries_package_without_its_init_is_still_found(root: Path, load: Importer) -> None:
     (root.parent / "_rocm_sdk_libraries/__init__.py").unlink()
     (root.parent / "_rocm_sdk_libraries/lib/librocblas.so.5").rename(
@@ -131,6 +132,7 @@ def test_a_record_without_a_final_newline_keeps_its_last_row(root: Path, load: I
     assert f"{ROOT}/{GFX1100}" in rows
 
 
+@pytest.mark.posix
 def test_a_symlink_or_a_stale_file_in_the_place_is_replaced(root: Path, load: Importer) -> None:
     (root / GFX942).unlink()
     (root / GFX942).symlink_to(root.parent / "_rocm_sdk_libraries" / GFX942)

@@ -40,6 +40,7 @@ def test_files_of_other_packages_are_hard_links(installed: Path, load: Importer)
         assert (root / mine).samefile(installed / other)
 
 
+@pytest.mark.posix
 def test_links_between_development_files_stay_links(installed: Path, load: Importer) -> None:
     # A hard link in `bin` to a program below `lib/llvm/bin` finds its libraries one level off.
     root = expand(load)
@@ -49,6 +50,7 @@ def test_links_between_development_files_stay_links(installed: Path, load: Impor
     assert (root / "llvm/bin/amdclang").samefile(root / "lib/llvm/bin/amdclang")
 
 
+@pytest.mark.posix
 def test_the_order_of_the_archive_does_not_matter(installed: Path, load: Importer) -> None:
     archive = Archive.usual(Sdk())
     archive.entries.reverse()
@@ -61,6 +63,7 @@ def test_the_order_of_the_archive_does_not_matter(installed: Path, load: Importe
     )
 
 
+@pytest.mark.posix
 def test_every_file_is_recorded_once_and_uninstalling_leaves_nothing(
     installed: Path, load: Importer
 ) -> None:
@@ -170,6 +173,7 @@ def test_missing_libraries_are_named_and_nothing_is_left(installed: Path, load: 
     assert record_of(installed, "rocm-sdk-devel").read_bytes() == before
 
 
+@pytest.mark.posix
 def test_an_archive_of_another_builder_keeps_links_to_what_is_missing(
     installed: Path, load: Importer
 ) -> None:
@@ -232,6 +236,7 @@ def test_a_damaged_tree_without_an_archive_has_to_be_reinstalled(
     assert (expand(load) / "__init__.py").is_file()
 
 
+@pytest.mark.posix
 def test_a_failure_at_the_last_moment_leaves_record_and_old_tree_as_they_were(
     installed: Path, load: Importer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,7 +247,7 @@ def test_a_failure_at_the_last_moment_leaves_record_and_old_tree_as_they_were(
     record.write_text(record.read_text() + f"{ROOT}/old,,\n")
     before = record.read_bytes()
     module = load("rocm_sdk._expand")
-    real = module._rename
+    real = module.rename
 
     def refuse(source: Path, target: Path) -> None:
         if source.name == "tree":
@@ -250,7 +255,7 @@ def test_a_failure_at_the_last_moment_leaves_record_and_old_tree_as_they_were(
         real(source, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_rename", refuse)
+        patch.setattr(module, "rename", refuse)
         with pytest.raises(ImportError, match="Access is denied"):
             expand(load)
     assert record.read_bytes() == before
@@ -294,6 +299,7 @@ def test_a_disk_that_fills_up_leaves_nothing(
     assert (expand(load) / "bin/hipcc").is_file()
 
 
+@pytest.mark.posix
 def test_a_site_that_may_not_be_written_gives_a_reason_and_no_traceback(
     installed: Path,
 ) -> None:
@@ -332,6 +338,7 @@ def test_long_paths_reach_the_disk(installed: Path, load: Importer) -> None:
     assert (expand(load) / deep).read_bytes() == b"deep"
 
 
+@pytest.mark.posix
 def test_windows_gets_the_form_of_path_that_may_be_long(
     load: Importer, installed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

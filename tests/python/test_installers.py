@@ -8,6 +8,8 @@ import pytest
 from sdk import ROOT, SONAME, Sdk
 from venvs import Venv
 
+pytestmark = pytest.mark.posix
+
 SDK = Sdk(available=("gfx1100", "gfx942"))
 GFX942 = f"{ROOT}/lib/rocblas/library/gfx942.co"
 INSTALLERS = [

@@ -49,6 +49,7 @@ def test_a_record_that_does_not_change_is_not_written(tmp_path: Path) -> None:
     assert path.read_bytes() == b"a.py,,\r\n"
 
 
+@pytest.mark.posix
 def test_the_mode_of_a_record_stays(tmp_path: Path) -> None:
     path = record(tmp_path, b"a.py,,\n")
     path.chmod(0o664)
@@ -162,3 +163,26 @@ def test_the_last_installed_of_two_of_one_name_counts(tmp_path: Path) -> None:
             (directory / "RECORD").touch()
             os.utime(directory / "RECORD", (time, time))
     assert installs.find(tmp_path, "rocm").version == "2.0"
+
+
+def test_a_file_that_another_process_looks_at_is_replaced_as_soon_as_it_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patience = module("_patience")
+    (tmp_path / "old").write_text("old")
+    (tmp_path / "new").write_text("new")
+    waited: list[float] = []
+    real = os.replace
+
+    def replace(source: Path, target: Path) -> None:
+        if len(waited) < 3:
+            raise PermissionError(13, "Access denied", str(target))
+        real(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.platform", "win32")
+        patch.setattr("time.sleep", waited.append)
+        patch.setattr("os.replace", replace)
+        patience.rename(tmp_path / "new", tmp_path / "old")
+    assert (tmp_path / "old").read_text() == "new"
+    assert waited == [0.1, 0.2, 0.5]

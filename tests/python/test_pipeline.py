@@ -8,6 +8,7 @@ import subprocess
 import threading
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,6 +17,8 @@ from typing import Any
 import pytest
 from sdk import ROOT
 from venvs import Venv
+
+pytestmark = pytest.mark.posix
 
 ALL = "rocm[libraries,devel,device-gfx942,profiler]"
 INSTALLERS = ["pip", "uv-hardlink"]
@@ -36,7 +39,20 @@ def published() -> Path:
 
 @pytest.fixture(scope="session")
 def index(published: Path) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(published)))
+    with served(published) as index:
+        yield index
+
+
+@pytest.fixture(scope="session")
+def legacy_index() -> Iterator[str]:
+    """The same sample with the device code inside of the libraries, for one family."""
+    with served(Path(os.environ["ROCWHEEL_PUBLISHED_LEGACY"])) as index:
+        yield index
+
+
+@contextmanager
+def served(directory: Path) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(directory)))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}/simple/"
@@ -139,6 +155,27 @@ def test_development_files_without_libraries_say_what_to_install(venv: Venv, ind
         install(venv, index, "rocm[libraries]")
         out = venv.try_("rocm-sdk", "path", "--root")
     assert (out.returncode, out.stdout) == (0, f"{venv.site / ROOT}\n")
+
+
+def test_a_set_with_device_code_inside_installs_and_passes_too(
+    venv: Venv, legacy_index: str
+) -> None:
+    before = sorted(path.name for path in venv.site.iterdir())
+    install(venv, legacy_index, "rocm[libraries,devel,profiler]")
+    out = venv.try_("rocm-sdk", "test", "--json")
+    summary = json.loads(out.stdout)
+    assert out.returncode == 0, out.stderr
+    assert summary["failed"] == []
+    assert {"test": "device", "reason": "no package of device code is installed"} in (
+        summary["skipped"]
+    )
+    names = [path.name.split("-")[0] for path in venv.site.glob("roc*.dist-info")]
+    assert "rocm_sdk_libraries_gfx94x_dcgpu" in names
+    code = "import rocm_sdk; print(rocm_sdk.find_libraries('hipblas')[0].is_file())"
+    assert venv.run("python", "-c", code) == "True\n"
+    venv.uninstall(*names)
+    left = [path for path in venv.site.rglob("*") if not path.is_dir()]
+    assert [path for path in left if path.relative_to(venv.site).parts[0] not in before] == []
 
 
 def test_a_version_has_one_owner_for_each_file(published: Path) -> None:

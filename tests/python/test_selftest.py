@@ -74,6 +74,7 @@ def gpu(site: Path, target: str) -> None:
     program.chmod(0o755)
 
 
+@pytest.mark.posix
 def test_what_is_whole_passes_without_a_gpu(site: Path) -> None:
     summary = report(site)
     assert summary["ok"], summary["talk"]
@@ -121,6 +122,7 @@ def test_parts_that_are_not_installed_are_named(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.posix
 def test_a_library_that_does_not_load_is_named(site: Path) -> None:
     (site / "_rocm_sdk_libraries/lib/librccl.so.1").write_bytes(b"broken")
     summary = report(site, "-k", "LibrariesTest")
@@ -128,18 +130,21 @@ def test_a_library_that_does_not_load_is_named(site: Path) -> None:
     assert "lib/librccl.so.1: OSError" in summary["talk"]
 
 
+@pytest.mark.posix
 def test_a_library_that_is_not_there_is_named(site: Path) -> None:
     (site / "_rocm_sdk_core/lib/libhiprtc.so.1").unlink()
     summary = report(site, "-k", "testPreloadLibraries")
     assert failed(summary) == ["core.CoreTest.testPreloadLibraries [hiprtc]"]
 
 
+@pytest.mark.posix
 def test_a_libraries_package_without_its_init_is_noticed(site: Path) -> None:
     (site / "_rocm_sdk_libraries/__init__.py").unlink()
     summary = report(site, "-k", "testInstallationLayout")
     assert failed(summary) == ["libraries.LibrariesTest.testInstallationLayout"]
 
 
+@pytest.mark.posix
 def test_development_files_that_are_missing_are_noticed(site: Path) -> None:
     assert report(site, "-k", "DevelTest.testNothing")["ok"]
     (site / ROOT / "include/hip/hip_runtime.h").unlink()
@@ -182,6 +187,7 @@ def test_device_code_of_another_version_is_noticed(site: Path) -> None:
     assert not report(site, "-k", "testVersions")["ok"]
 
 
+@pytest.mark.posix
 def test_device_code_for_another_gpu_is_noticed(site: Path) -> None:
     # A test that passes with code for the wrong GPU gives false confidence.
     gpu(site, "gfx1100")

@@ -110,6 +110,7 @@ def test_features_of_a_target_do_not_hide_it(info: Loader, tmp_path: Path) -> No
     assert info(Sdk(available=["gfx90a:xnack+"])).determine_target_family() == "gfx90a:xnack+"
 
 
+@pytest.mark.posix
 def test_the_first_gpu_that_is_supported_wins_every_time(info: Loader, tmp_path: Path) -> None:
     gpus(tmp_path, "gfx803", "gfx942", "gfx1100", "gfx942")
     sdk = Sdk(available=["gfx1100", "gfx1201", "gfx942"])
@@ -125,6 +126,7 @@ def test_the_environment_wins_over_the_machine(
     assert module.choose_target_family() == ("gfx1100", "environment")
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("value", ["", "  "])
 def test_an_empty_variable_asks_for_nothing(
     info: Loader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
@@ -257,6 +259,7 @@ def test_no_target_has_no_extras(info: Loader) -> None:
     assert info(Sdk(available=[])).build_per_target_extras() == {}
 
 
+@pytest.mark.posix
 def test_a_detected_target_is_the_device_extra(info: Loader, tmp_path: Path) -> None:
     gpus(tmp_path, "gfx942")
     module = info(BOTH)
@@ -308,6 +311,7 @@ def test_absent_packages_have_no_extra(info: Loader, tmp_path: Path) -> None:
     assert module.build_per_target_extras() == {}
 
 
+@pytest.mark.posix
 def test_legacy_libraries_are_per_family_and_have_no_device_extra(
     info: Loader, tmp_path: Path
 ) -> None:

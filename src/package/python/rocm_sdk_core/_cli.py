@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -204,15 +205,13 @@ def _become(program: Path) -> NoReturn:
 
 def _run_child(command: list[str]) -> int:
     """Runs a child in the foreground; it gets Ctrl-C too and decides how to end."""
+    # An exception in the middle of `wait` could lose the exit code. A handler, other than
+    # ignoring, is not what the child starts with.
+    signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        child = subprocess.Popen(command)
+        return subprocess.Popen(command).wait()
     except OSError as error:
         _fail(f"cannot run {command[0]}: {error.strerror}")
-    while True:
-        try:
-            return child.wait()
-        except KeyboardInterrupt:
-            continue
 
 
 def _warn(message: str) -> None:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import time
 from pathlib import Path
 
 from . import _archive, _dist_info, _installed, _links, _manifest
+from ._patience import rename
 from ._problem import DevelError
 from ._record import Record
 from ._versions import same_release
@@ -47,8 +47,8 @@ def expand(package: Path, root: Path, archives: list[Path]) -> None:
         record.add(f"{root.name}/{path}" for path in _links.recorded_paths(tree))
         record.save(work / _SCRATCH)
         if os.path.lexists(root):
-            _rename(root, work / "old")
-        _rename(tree, root)
+            rename(root, work / "old")
+        rename(tree, root)
         rows = record.rows
         _remove(work / "old")
         record.remove(lambda path: path == work.name)
@@ -107,19 +107,6 @@ def _check_before(manifest: _manifest.Manifest, site: Path) -> None:
         )
 
 
-def _rename(source: Path, target: Path) -> None:
-    # Windows refuses while a virus scanner looks into the directory.
-    for wait in (0.1, 0.2, 0.5, 1.0, 2.0, 4.0):
-        try:
-            os.rename(source, target)
-            return
-        except PermissionError:
-            if sys.platform != "win32":
-                raise
-            time.sleep(wait)
-    os.rename(source, target)
-
-
 def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(_links.long(path))
@@ -131,7 +118,7 @@ def _give_up(work: Path, record: Record, root: Path) -> None:
     """Leaves nothing but the archive; if even that fails, RECORD still lists the rest."""
     try:
         if not os.path.lexists(root) and (work / "old").is_dir():
-            _rename(work / "old", root)
+            rename(work / "old", root)
         record.remove(lambda path: path == work.name)
         if work.is_dir():
             record.save(work / _SCRATCH)

@@ -17,6 +17,8 @@ else:
 
 # Windows locks forbid reading, so the locked byte is one that the file will never have.
 _FAR_AWAY = 1 << 30
+# What is said of a lock that another process holds; Wine leaves the number out.
+_HELD = (errno.EACCES, errno.EDEADLK, 0)
 
 
 @contextmanager
@@ -49,7 +51,7 @@ if sys.platform == "win32":
                 msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
                 return
             except OSError as error:
-                if error.errno != errno.EACCES:
+                if error.errno not in _HELD:
                     raise
                 told = told or _tell(path)
                 time.sleep(0.1)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from ._patience import rename
 from ._problem import DevelError
 
 Row = Sequence[str]
@@ -57,6 +57,6 @@ class Record:
         csv.writer(text, lineterminator="\n").writerows(self.rows)
         scratch.write_bytes(text.getvalue().encode("utf-8"))
         shutil.copymode(self.path, scratch)
-        os.replace(scratch, self.path)
+        rename(scratch, self.path)
         self._before = list(self.rows)
         return True
