@@ -13,7 +13,7 @@ use crate::{
         finding::Finding,
         mention, rule,
     },
-    target::Target,
+    target::{Target, TargetTable},
 };
 
 /// A variant that is so many times smaller than the plain file beside it has next to nothing in it:
@@ -36,6 +36,7 @@ pub(super) fn find(set: &SetFacts, demands: &Demands, coverage: &Coverage) -> Ve
         }
         findings.extend(found.into_iter().map(|it| it.in_file(&wheel.file)));
     }
+    findings.extend(unknown_promises(set));
     findings.extend(gaps(set, coverage));
     findings.extend(required(set, demands));
     findings.extend(host_wheels(set));
@@ -136,6 +137,21 @@ fn empty_variants(wheel: &WheelFile) -> Vec<Finding> {
             let fact = format!("{own} bytes, where the plain variant has {plain}");
             (own.saturating_mul(EMPTY_VARIANT) < plain)
                 .then(|| Finding::new(rule::EMPTY_VARIANT, fact).at(&member.path))
+        })
+        .collect()
+}
+
+/// Nothing is promised that is no target.
+fn unknown_promises(set: &SetFacts) -> Vec<Finding> {
+    let Some(selector) = set.selector() else {
+        return Vec::new();
+    };
+    let promised = advertised(set).into_iter();
+    let unknown = promised.filter(|it| TargetTable::builtin().product(it).is_none());
+    unknown
+        .map(|target| {
+            let fact = format!("it promises `{target}`, which is not a target that is known");
+            Finding::new(rule::UNKNOWN_TARGET, fact).in_file(&selector.file)
         })
         .collect()
 }

@@ -227,6 +227,11 @@ fn promises_and_device_wheels_are_compared() {
     ");
 }
 
+#[test]
+fn a_promise_of_what_is_no_target_is_found() {
+    insta::assert_snapshot!(after(|set| promise(set, "gfx1100", "gfx9999")), @"");
+}
+
 /// Rewrites the selector, so that it promises another target.
 fn promise(set: &Set, from: &str, to: &str) {
     set.bytes("rocm-0", |bytes| {
