@@ -113,11 +113,12 @@ impl Args {
     fn check(&self, set: &LocalSet, world: &World) -> Result<Report> {
         let mut found = None;
         let packages = self.output_dir.join("packages");
-        check::gate(&packages, &self.policy, world, |report, is_fit| {
+        check::gate(&packages, &self.policy, world, |json, is_fit| {
+            let report = Report::parse(json)?;
             if !is_fit {
-                self.tell(&set.document, None, report, world)?;
+                self.tell(&set.document, None, &report, world)?;
             }
-            found = Some(report.clone());
+            found = Some(report);
             Ok(())
         })?;
         found.context("check the packages")

@@ -49,10 +49,21 @@ fn published() -> String {
 fn a_pipeline_tells_what_was_found_and_which_library_has_which_code() {
     let page = fs_err::read_to_string(sample().join("page.md")).unwrap();
     let checked = page.lines().find(|line| line.contains("check:")).unwrap();
-    insta::assert_snapshot!(checked, @"");
+    insta::assert_snapshot!(checked, @"✅ **check: nothing found**");
     let start = page.find("### Device code").unwrap();
     let end = page.find("### Packages").unwrap();
-    insta::assert_snapshot!(&page[start..end], @"");
+    insta::assert_snapshot!(&page[start..end], @"
+    ### Device code
+
+    | Library | gfx1100 | gfx942 |
+    | :--- | ---: | ---: |
+    | <code>libhipblaslt.so.1.0</code> | 32 KiB | 64 KiB |
+    | <code>librccl.so.1.0</code> | 32 KiB | 32 KiB |
+    | <code>librocblas.so.5.1</code> | 64 KiB | 128 KiB |
+    | <code>rocblas</code> | 32 KiB | 64 KiB |
+
+    4 of 4 libraries have code for every target.
+    ");
 }
 
 #[test]
@@ -141,7 +152,11 @@ fn a_set_with_errors_has_a_summary_that_says_so() {
     assert_eq!(refused.code, 1);
     let page = fs_err::read_to_string(page).unwrap();
     let head: Vec<&str> = page.lines().take(3).collect();
-    insta::assert_snapshot!(head.join("\n"), @"");
+    insta::assert_snapshot!(head.join("\n"), @"
+    ## ROCm Python packages <code>0.0.1.dev0</code> for Linux
+
+    ❌ **check: 1 error** Nothing was published.
+    ");
     assert!(
         page.contains("RW304") && !page.contains("### Install"),
         "{page}"
@@ -158,5 +173,22 @@ fn what_cannot_be_told_is_said_in_words() {
         summary(&[&at, "--baseline", "Cargo.toml"]).stderr,
         summary(&[&at, "--base-index", "https://u@host/"]).stderr,
     ];
-    insta::assert_snapshot!(said.concat(), @"");
+    insta::assert_snapshot!(said.concat(), @r#"
+    error: no package set was named
+
+    hint: pass a directory, `s3://bucket/prefix`, or `--run-id`
+    error: invalid value 's3://b' for '[SET]': not a location such as `s3://bucket/key`: "s3://b"
+
+    For more information, try '--help'.
+    error: read what `check` found
+      caused by: expected value at line 1 column 2
+
+    hint: write it with `rocwheel check --format json`
+    error: read `Cargo.toml`
+      caused by: read the `schema` of a set
+      caused by: expected value at line 1 column 2
+    error: invalid value 'https://***@host/' for '--base-index <URL>': an address with a user in it: "https://***@host/"
+
+    For more information, try '--help'.
+    "#);
 }

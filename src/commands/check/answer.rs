@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use crate::{
     audit::{Coverage, Finding, Rule, Severity},
-    commands::summary::Report,
     console::{Annotation, Level, many},
     error::{Context as _, Result},
 };
@@ -45,9 +44,8 @@ impl Answer {
     }
 
     /// The same as others read it.
-    pub(super) fn report(&self) -> Result<Report> {
-        let text = serde_json::to_string(self).context("write what was found")?;
-        Report::parse(&text)
+    pub(super) fn json(&self) -> Result<String> {
+        serde_json::to_string(self).context("write what was found")
     }
 
     /// How many findings are at least so grave.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args as _, FromArgMatches as _};
 use fs_err as fs;
 
-use super::{World, summary::Report};
+use super::World;
 use crate::{
     audit::{self, Coverage, Demands, Dotted, Pattern, Selection, SetFacts, Severity, Watch},
     console::{Format, many},
@@ -86,26 +86,24 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
     args.policy.verdict(&answer)
 }
 
-/// What is found in a directory by the rules as they are, for a summary.
-pub fn report(directory: &Path, world: &World) -> Result<Report> {
+/// What is found in a directory by the rules as they are, in JSON.
+pub fn report(directory: &Path, world: &World) -> Result<String> {
     let command = Policy::augment_args(clap::Command::new("check"));
     let policy = Policy::from_arg_matches(&command.try_get_matches_from(["check"])?)?;
-    policy
-        .check(directory, &PlanArgs::default(), world)?
-        .report()
+    policy.check(directory, &PlanArgs::default(), world)?.json()
 }
 
 /// The same for a step of something larger, which has another answer: findings are talk. What was
-/// found is told to `look` whatever the verdict is.
+/// found is told to `look` in JSON, with whether it is good enough.
 pub fn gate(
     directory: &Path,
     policy: &Policy,
     world: &World,
-    look: impl FnOnce(&Report, bool) -> Result<()>,
+    look: impl FnOnce(&str, bool) -> Result<()>,
 ) -> Result<()> {
     let answer = policy.check(directory, &PlanArgs::default(), world)?;
     let verdict = policy.verdict(&answer);
-    look(&answer.report()?, verdict.is_ok())?;
+    look(&answer.json()?, verdict.is_ok())?;
     let found = answer.count_from(Severity::Warning) > 0;
     if found && world.console.format() != Format::Github {
         for line in answer.to_string().lines() {

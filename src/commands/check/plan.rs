@@ -20,9 +20,14 @@ use crate::{
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct PlanArgs {
     /// What `build --plan --format json` wrote: compare the packages with it
-    #[arg(long, value_name = "FILE", env = "ROCWHEEL_PLAN_FILE")]
-    plan: Option<PathBuf>,
-    /// With `--plan`, where its artifacts are, as directories: compare bytes too
+    #[arg(
+        long,
+        visible_alias = "plan",
+        value_name = "FILE",
+        env = "ROCWHEEL_PLANNED"
+    )]
+    planned: Option<PathBuf>,
+    /// With `--planned`, where its artifacts are, as directories: compare bytes too
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_ARTIFACT_DIR")]
     artifact_dir: Option<PathBuf>,
 }
@@ -30,7 +35,7 @@ pub(super) struct PlanArgs {
 impl PlanArgs {
     /// How a set differs from the plan, if there is one.
     pub(super) fn differences(&self, set: &SetFacts, world: &World) -> Result<Vec<Finding>> {
-        let Some(file) = &self.plan else {
+        let Some(file) = &self.planned else {
             return Ok(Vec::new());
         };
         let plan = Planned::parse(&fs::read_to_string(file)?)

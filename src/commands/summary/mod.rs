@@ -156,7 +156,9 @@ impl More {
         }
         match place {
             _ if !self.check => Ok(None),
-            SetPlace::Directory(directory) => check::report(directory, world).map(Some),
+            SetPlace::Directory(directory) => {
+                Report::parse(&check::report(directory, world)?).map(Some)
+            }
             SetPlace::Bucket(..) => {
                 let none = || -> Result<_> { bail!("`--check` is for packages in a directory") };
                 none().hint("pass `--findings` with what `rocwheel check --format json` wrote")

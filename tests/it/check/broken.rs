@@ -229,7 +229,14 @@ fn promises_and_device_wheels_are_compared() {
 
 #[test]
 fn a_promise_of_what_is_no_target_is_found() {
-    insta::assert_snapshot!(after(|set| promise(set, "gfx1100", "gfx9999")), @"");
+    insta::assert_snapshot!(after(|set| promise(set, "gfx1100", "gfx9999")), @"
+    exit 1
+    rocm-0.0.1.dev0.tar.gz
+      error   RW202 missing-device-wheel: it promises `rocm-sdk-device-gfx9999`, which is not in the set
+      error   RW206 unknown-target: it promises `gfx9999`, which is not a target that is known
+    rocm_sdk_device_gfx1100.whl
+      error   RW203 unadvertised-device-wheel: `rocm` has no extra for `gfx1100`
+    ");
 }
 
 /// Rewrites the selector, so that it promises another target.

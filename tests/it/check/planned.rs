@@ -53,7 +53,16 @@ fn packages_and_files_that_are_missing_or_too_many_are_found() {
         members.retain(|it| !it.0.ends_with("hip_runtime.h"));
         add(members, "_rocm_sdk_core/lib/libnew.so", "new");
     });
-    insta::assert_snapshot!(found(&set, false), @"");
+    insta::assert_snapshot!(found(&set, false), @"
+    exit 1
+    rocm_extra-1-py3-none-any.whl
+      error   RW902 unplanned: in the set, and not planned
+    rocm_sdk_core.whl
+      error   RW901 planned-missing: `_rocm_sdk_core/include/hip/hip_runtime.h`: planned, and not in the package
+      error   RW902 unplanned: `_rocm_sdk_core/lib/libnew.so`: in the package, and not planned
+    rocm_sdk_device_gfx942.whl
+      error   RW901 planned-missing: planned, and not in the set
+    ");
 }
 
 #[test]
@@ -68,7 +77,15 @@ fn files_of_other_content_than_planned_are_found() {
         library.2 = super::library("libhiprtc.so.7").rpath("/opt").build();
         member(members, "/WHEEL").2[0] = b'w';
     });
-    insta::assert_snapshot!(found(&set, false), @"");
+    insta::assert_snapshot!(found(&set, false), @"
+    exit 1
+    rocm_sdk_core.whl
+      error   RW903 not-as-planned: `_rocm_sdk_core/__init__.py`: it is a program, which was not planned
+      error   RW903 not-as-planned: `_rocm_sdk_core/bin/amdclang`: it runs `../lib/llvm/bin/clang`, where `../lib/llvm/bin/amdllvm` was planned
+      error   RW903 not-as-planned: `_rocm_sdk_core/include/hip/hip_runtime.h`: 14 bytes, where 13 were planned
+      error   RW903 not-as-planned: `_rocm_sdk_core/lib/libhiprtc.so.7`: its run path is `/opt`, where `$ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib` was planned
+      error   RW903 not-as-planned: `rocm_sdk_core-0.0.1.dev0.dist-info/WHEEL`: another text than planned
+    ");
 }
 
 #[test]
@@ -83,7 +100,12 @@ fn with_the_artifacts_every_byte_counts() {
         library[at] ^= 0x40;
     });
     assert_eq!(found(&set, false), "exit 0\n");
-    insta::assert_snapshot!(found(&set, true), @"");
+    insta::assert_snapshot!(found(&set, true), @"
+    exit 1
+    rocm_sdk_core.whl
+      error   RW903 not-as-planned: `_rocm_sdk_core/include/hip/hip_runtime.h`: other bytes than those of `hip_runtime.h` make
+      error   RW903 not-as-planned: `_rocm_sdk_core/lib/libhiprtc.so.7`: other bytes than those of `libhiprtc.so.7.1.0` make
+    ");
 }
 
 #[test]
@@ -92,7 +114,13 @@ fn what_is_no_plan_is_refused_in_words() {
     let output = set.check(&["--plan", "Cargo.toml"]);
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).unwrap();
-    insta::assert_snapshot!(said.lines().filter(|it| !it.contains("Check")).collect::<Vec<_>>().join("\n"), @"");
+    insta::assert_snapshot!(said.lines().filter(|it| !it.contains("Check")).collect::<Vec<_>>().join("\n"), @"
+    error: compare with `Cargo.toml`
+      caused by: read a plan
+      caused by: expected value at line 1 column 2
+
+    hint: write it with `rocwheel build --plan --format json`
+    ");
     let empty = tempfile::tempdir().unwrap();
     let empty = empty.path().to_str().unwrap();
     let plan = plan().to_str().unwrap();
