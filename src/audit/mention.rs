@@ -31,7 +31,7 @@ pub(super) fn targets(path: &str) -> BTreeSet<Target> {
 }
 
 /// The known targets that a path speaks of, also by the name of a family (`gfx94X`), of a generic
-/// target (`gfx11-generic`), of a group of `AOTriton` (`gfx11xx`), or of a device of MIOpen's
+/// target (`gfx11-generic`), of a group of `AOTriton` (`gfx11xx`), or of a device of `MIOpen`'s
 /// databases, which is followed by its number of compute units (`gfx90a68`).
 pub(super) fn covered(path: &str) -> BTreeSet<Target> {
     let mut found = targets(path);

@@ -114,8 +114,8 @@ fn target(flags: u32, version: u8) -> Option<CodeTarget> {
     if version >= 2 {
         for (shift, name) in [(10, "sramecc"), (8, "xnack")] {
             match flags >> shift & 3 {
-                2 => text.push_str(&format!(":{name}-")),
-                3 => text.push_str(&format!(":{name}+")),
+                2 => text.extend([":", name, "-"]),
+                3 => text.extend([":", name, "+"]),
                 _ => {}
             }
         }
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_bundle_says_what_it_holds_whatever_its_form() {
-        let raw = bundle::raw(&[("gfx90a:xnack+", [1; 9000]), ("gfx942", [2; 9000])]);
+        let raw = bundle::raw(&[("gfx90a:xnack+", vec![1; 9000]), ("gfx942", vec![2; 9000])]);
         let compressed = bundle::compress(&raw, 2, Method::Zstd).unwrap();
         for bytes in [raw, compressed] {
             assert_eq!(shown(looked(&bytes)), "gfx90a:xnack+ gfx942");

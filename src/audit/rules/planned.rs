@@ -107,10 +107,7 @@ fn content_change(content: &Content, source: &Source, digests: &Digests) -> Opti
         _ => None,
     };
     match source {
-        Source::Copy { size, .. } if content.len != *size => {
-            return Some(format!("{} bytes, where {size} were planned", content.len));
-        }
-        Source::Text { size, .. } if content.len != *size => {
+        Source::Copy { size, .. } | Source::Text { size, .. } if content.len != *size => {
             return Some(format!("{} bytes, where {size} were planned", content.len));
         }
         Source::Text {

@@ -87,8 +87,8 @@ fn command(is_whole: bool, places: Places<'_>, way: Way) -> String {
 /// a set has nothing else.
 pub fn project(set: &SetJson, places: Places<'_>) -> String {
     let requirements = rocm_requirements(set).unwrap_or_else(|| other_requirements(set));
-    let shown = requirements.first().into_iter();
-    let shown = shown.map(|one| format!("\"{one}\"")).collect::<String>();
+    let shown = requirements.first().map(|one| format!("\"{one}\""));
+    let shown = shown.unwrap_or_default();
     let index =
         |name: &str, url: &str| format!("[[tool.uv.index]]\nname = \"{name}\"\nurl = \"{url}\"\n");
     let base = places.base.map(|base| {

@@ -1,7 +1,7 @@
 //! The parts of a page that can be long. Each takes at most so many bytes, and counts what it leaves
 //! out.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use super::{
     cell::{code, message, plain},
@@ -9,7 +9,7 @@ use super::{
     report::{Report, Row, Severity},
 };
 use crate::{
-    audit::coverage::short_size,
+    audit::coverage::{Cell, Coverage, short_size},
     console::many,
     index::{SetJson, SetJsonFile, Urls, size_text},
 };
@@ -172,37 +172,74 @@ fn rule(rows: &[&Row]) -> String {
 
 /// The table of library by target; empty when nothing is known or there is no room.
 pub(super) fn coverage(report: &Report, limit: usize) -> String {
-    let coverage = &report.coverage;
-    let targets = coverage.targets();
-    let libraries = coverage.libraries();
-    let heads: String = targets
-        .iter()
-        .map(|it| format!(" {} |", plain(it)))
-        .collect();
-    let rule = " ---: |".repeat(targets.len());
-    let mut text = format!("### Device code\n\n| Library |{heads}\n| :--- |{rule}\n");
-    if libraries.is_empty() || text.len() + RESERVE > limit {
+    let libraries = report.coverage.libraries();
+    let mut text = String::from("### Device code\n\n");
+    if libraries.is_empty() {
         return String::new();
     }
-    let table = libraries.iter().map(|(library, row)| {
-        let cells = targets.iter().map(|target| match row.get(target) {
-            None => " **none** |".to_owned(),
-            Some(cell) => format!(" {} |", short_size(cell.bytes)),
-        });
-        format!("| {} |{}\n", code(library), cells.collect::<String>())
-    });
-    let omitted = rows(&mut text, table, limit);
-    let gaps = libraries.values();
-    let gaps = gaps.filter(|row| targets.iter().any(|target| !row.contains_key(target)));
-    let gaps = gaps.count();
-    let whole = libraries.len() - gaps;
-    let _ = write!(
-        text,
-        "\n{whole} of {} have code for every target",
-        many(libraries.len(), "library")
-    );
-    if omitted > 0 {
-        let _ = write!(text, "; {} left out here", many(omitted, "row"));
+    let gaps = gaps(&report.coverage);
+    let whole = libraries.len() - gaps.len();
+    let count = many(libraries.len(), "library");
+    let _ = writeln!(text, "{whole} of {count} have code for every target.\n");
+    let is_wide = report.coverage.targets().len() > MOST_COLUMNS;
+    if is_wide && !gaps.is_empty() {
+        text.push_str("| Library | No code for |\n| :--- | :--- |\n");
+        text.extend(gaps);
+        text.push_str("\n<details><summary>Library by target</summary>\n\n");
+    } else if is_wide {
+        text.push_str("<details><summary>Library by target</summary>\n\n");
     }
-    text + ".\n\n"
+    text.push_str(&heads(&report.coverage));
+    if text.len() + RESERVE > limit {
+        return String::new();
+    }
+    let table = libraries
+        .iter()
+        .map(|(name, row)| line(&report.coverage, name, row));
+    let omitted = rows(&mut text, table, limit);
+    if omitted > 0 {
+        let _ = writeln!(text, "\n{} left out here.", many(omitted, "row"));
+    }
+    if is_wide {
+        text.push_str("\n</details>\n");
+    }
+    text + "\n"
+}
+
+/// A wider table is folded, below a list of its gaps.
+const MOST_COLUMNS: usize = 8;
+
+type Cells = BTreeMap<String, Cell>;
+
+/// A row for each library that lacks a target.
+fn gaps(coverage: &Coverage) -> Vec<String> {
+    let mut found = Vec::new();
+    for (library, row) in coverage.libraries() {
+        let targets = coverage.targets().iter();
+        let missing = targets.filter(|target| !row.contains_key(*target));
+        let missing: Vec<String> = missing.map(|target| code(target)).collect();
+        if !missing.is_empty() {
+            found.push(format!("| {} | {} |\n", code(library), missing.join(" ")));
+        }
+    }
+    found
+}
+
+fn heads(coverage: &Coverage) -> String {
+    let targets = coverage.targets();
+    let heads: Vec<String> = targets.iter().map(|it| plain(it)).collect();
+    let heads = heads.join(" | ");
+    let rule = " ---: |".repeat(targets.len());
+    format!("| Library | {heads} |\n| :--- |{rule}\n")
+}
+
+fn line(coverage: &Coverage, library: &str, row: &Cells) -> String {
+    let cells = coverage
+        .targets()
+        .iter()
+        .map(|target| match row.get(target) {
+            None => " **none** |".to_owned(),
+            Some(cell) => format!(" {} |", short_size(cell.bytes).replace(' ', "&nbsp;")),
+        });
+    format!("| {} |{}\n", code(library), cells.collect::<String>())
 }

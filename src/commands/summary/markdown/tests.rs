@@ -268,6 +268,20 @@ fn findings_coverage_and_changes_have_their_tables() {
 }
 
 #[test]
+fn a_table_of_many_targets_is_folded_below_its_gaps() {
+    let targets: Vec<String> = (0..9).map(|number| format!("gfx900{number}")).collect();
+    let row = targets.iter().skip(2);
+    let row = row.map(|target| (target.clone(), serde_json::json!({ "bytes": 1 << 20 })));
+    let row: serde_json::Map<String, serde_json::Value> = row.collect();
+    let coverage = serde_json::json!({ "targets": targets, "libraries": { "librccl.so": row } });
+    let report = Report {
+        coverage: serde_json::from_value(coverage).unwrap(),
+        ..report()
+    };
+    insta::assert_snapshot!(sections::coverage(&report, LIMIT), @"");
+}
+
+#[test]
 fn a_refused_set_has_findings_and_no_addresses() {
     let (set, report) = (samples::set(), report());
     let page = Page {
