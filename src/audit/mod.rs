@@ -1,8 +1,10 @@
 //! Findings about a package set. `observe` reads each file once, `rules` decides over the facts:
 //! nothing here opens a file or prints. `docs/checks.md` explains every rule.
 
+pub mod baseline;
 pub mod coverage;
 pub mod demands;
+mod explanation;
 pub mod facts;
 pub mod finding;
 mod host;
@@ -10,6 +12,7 @@ mod mention;
 pub mod observe;
 pub mod planned;
 mod provider;
+pub mod published;
 mod reach;
 mod reasons;
 mod requirement;
@@ -20,12 +23,14 @@ pub mod selection;
 mod site;
 pub mod sparse;
 
+pub use baseline::{Comparison, Inventory};
 pub use coverage::Coverage;
 pub use demands::{Demands, Dotted};
-pub use facts::SetFacts;
+pub use facts::{SdistFile, SetFacts, WheelFile};
 pub use finding::Finding;
-pub use observe::{Watch, read_sdist, read_wheel};
+pub use observe::{Outline, Portion, PortionFacts, Source, Watch, read_sdist, read_wheel};
 pub use planned::{Digests, Planned};
+pub use published::{Listing, Promise, Published, SidecarPromise};
 pub use rule::{RULES, Rule, Severity};
 pub use rules::{differences, findings};
 pub use selection::{Pattern, Selection};

@@ -62,7 +62,7 @@ impl<'a> Reach<'a> {
             ..Self::default()
         };
         let hosts = set.wheels.iter().filter(|it| it.device_target().is_none());
-        let common: Archives<'_> = hosts.flat_map(archives).collect();
+        let common: Archives<'_> = hosts.flat_map(|it| archives(it)).collect();
         let tops = development_tops(set);
         for (target, wheel) in set.device_wheels() {
             let mut there = common.clone();

@@ -113,7 +113,8 @@ impl Args {
     fn check(&self, set: &LocalSet, world: &World) -> Result<Report> {
         let mut found = None;
         let packages = self.output_dir.join("packages");
-        check::gate(&packages, &self.policy, world, |json, is_fit| {
+        let policy = self.policy.on(&self.what.jobs);
+        check::gate(&packages, &policy, world, |json, is_fit| {
             let report = Report::parse(json)?;
             if !is_fit {
                 self.tell(&set.document, None, &report, world)?;

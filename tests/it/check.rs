@@ -16,7 +16,11 @@ use rocwheel::{
 mod broken;
 mod device;
 mod forms;
+mod mutation;
 mod planned;
+mod remote;
+mod sarif;
+mod server;
 
 /// The sample's packages, built once.
 fn sample() -> &'static Path {
@@ -103,6 +107,12 @@ impl Set {
             edit(members);
             record(members);
         });
+    }
+
+    /// Writes the pages of the set.
+    fn index(&self) {
+        let output = rocwheel().arg("index").arg(self.0.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
     }
 
     fn check(&self, arguments: &[&str]) -> Output {

@@ -1,7 +1,7 @@
 //! The store for S3, judged by SeaweedFS and by a proxy that breaks connections.
 
 mod fault;
-mod server;
+pub(crate) mod server;
 mod upload;
 
 use std::{

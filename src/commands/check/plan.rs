@@ -34,34 +34,43 @@ pub(super) struct PlanArgs {
 
 impl PlanArgs {
     /// How a set differs from the plan, if there is one.
-    pub(super) fn differences(&self, set: &SetFacts, world: &World) -> Result<Vec<Finding>> {
+    pub(super) fn differences(
+        &self,
+        sets: &[&SetFacts],
+        jobs: &Jobs,
+        world: &World,
+    ) -> Result<Vec<Finding>> {
         let Some(file) = &self.planned else {
             return Ok(Vec::new());
         };
         let plan = Planned::parse(&fs::read_to_string(file)?)
             .with_context(|| format!("compare with `{}`", file.display()))?;
         let digests = match &self.artifact_dir {
-            Some(directory) => digests(&plan, directory, world)?,
+            Some(directory) => digests(&plan, directory, jobs, world)?,
             None => Digests::new(),
         };
-        Ok(differences(set, &plan, &digests))
+        Ok(differences(sets, &plan, &digests))
     }
 }
 
 /// The bytes that the files of a plan become.
-fn digests(plan: &Planned, artifacts: &Path, world: &World) -> Result<Digests> {
+fn digests(plan: &Planned, artifacts: &Path, jobs: &Jobs, world: &World) -> Result<Digests> {
     let originals = plan.originals();
     let title = artifacts.display();
     let progress = world.console.progress("Comparing", title, None);
-    let jobs = Jobs { jobs: None }.count();
-    let found = in_parallel(jobs, &originals, &world.stop, |(artifact, file, rpath)| {
-        let path = place(artifacts, artifact, file);
-        let digest = digest(&path, rpath.as_deref())
-            .with_context(|| format!("compare with `{}`", path.display()))
-            .hint("pass the directory with the artifacts of the plan to `--artifact-dir`")?;
-        progress.inc(digest.1);
-        Ok(digest.0)
-    })?;
+    let found = in_parallel(
+        jobs.count(),
+        &originals,
+        &world.stop,
+        |(artifact, file, rpath)| {
+            let path = place(artifacts, artifact, file);
+            let digest = digest(&path, rpath.as_deref())
+                .with_context(|| format!("compare with `{}`", path.display()))
+                .hint("pass the directory with the artifacts of the plan to `--artifact-dir`")?;
+            progress.inc(digest.1);
+            Ok(digest.0)
+        },
+    )?;
     Ok(originals.into_iter().zip(found).collect())
 }
 
