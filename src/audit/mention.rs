@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    kpack::loader::generic,
+    kpack::generic,
     target::{Target, TargetTable},
 };
 

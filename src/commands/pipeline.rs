@@ -92,8 +92,17 @@ impl Args {
     fn build(&self, tree: &ArtifactTree, world: &World) -> Result<LocalSet> {
         let _group = world.console.group("Packages");
         let packages = self.output_dir.join("packages");
-        let plan = build::decide(tree, &self.what, world)?;
-        build::make(&plan, tree, &self.what, &packages, Existing::Replace, world)?;
+        let apart = self.what.apart(tree, &packages, world)?;
+        let plan = build::decide(&apart.tree, &self.what, world)?;
+        let _archives = apart.write(&self.what.jobs, world)?;
+        build::make(
+            &plan,
+            &apart.tree,
+            &self.what,
+            &packages,
+            Existing::Replace,
+            world,
+        )?;
         LocalSet::read_aloud(&packages, world)
     }
 
@@ -114,7 +123,7 @@ impl Args {
         let mut found = None;
         let packages = self.output_dir.join("packages");
         let policy = self.policy.on(&self.what.jobs);
-        check::gate(&packages, &policy, world, |json, is_fit| {
+        check::gate_and_tell(&packages, &policy, world, |json, is_fit| {
             let report = Report::parse(json)?;
             if !is_fit {
                 self.tell(&set.document, None, &report, world)?;

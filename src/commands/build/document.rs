@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::{
+    artifact::Form,
     digest::Sha256,
     package::{
         BuildPlan,
@@ -56,7 +57,9 @@ enum From<'a> {
     Copy {
         artifact: String,
         file: String,
-        size: u64,
+        /// Not known of what is written first.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        size: Option<u64>,
     },
     Relink {
         artifact: String,
@@ -150,7 +153,7 @@ fn source(source: &Source) -> From<'_> {
         Source::Relink(origin, rpath) => file(origin, Some(rpath.to_string())),
         Source::Launcher(target) => From::Launcher { target },
         Source::Text(text) => written(text.as_bytes()),
-        Source::Sdk(tree) => tree_of(tree),
+        Source::Sdk(tree, _) => tree_of(tree),
         Source::SdkManifest(_) => From::TreeManifest,
     }
 }
@@ -181,7 +184,7 @@ fn file(origin: &Origin, rpath: Option<String>) -> From<'static> {
         None => From::Copy {
             artifact,
             file,
-            size,
+            size: (origin.form != Form::ToCome).then_some(size),
         },
         Some(rpath) => From::Relink {
             artifact,
