@@ -94,6 +94,11 @@ impl Observed {
         }
     }
 
+    /// Each set, with what families share in all of them.
+    pub(super) fn sets(&self) -> Vec<&SetFacts> {
+        self.sets.iter().map(|(_, set)| set).collect()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.packages
     }
