@@ -1,6 +1,7 @@
 //! How fast members are compressed, against what the libraries do by themselves.
 //!
-//! `cargo bench --bench deflate [FILE]`; without a file, the largest one of the Rust toolchain.
+//! `cargo bench --bench deflate [FILE]`; without a file, the largest one of the Rust toolchain. Of a
+//! directory, what libdeflate alone makes of all files in it, in pieces, on all processors.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::cast_precision_loss, reason = "no file has 2^52 bytes")]
 
@@ -9,7 +10,7 @@ use std::{
     io::{Cursor, Read},
     num::NonZeroUsize,
     ops::Range,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Command,
     sync::{
         Arc,
@@ -37,6 +38,9 @@ fn main() -> Result<()> {
         Some(file) => PathBuf::from(file),
         None => largest_of_toolchain()?,
     };
+    if file.is_dir() {
+        return alone(&file);
+    }
     let bytes: Arc<[u8]> = fs_err::read(&file)?.into();
     println!("{}: {} MB\n", file.display(), bytes.len() / 1_000_000);
     println!("| what | threads | MB/s | MB/s of CPU | ratio |");
@@ -47,13 +51,13 @@ fn main() -> Result<()> {
     };
     part.libdeflate("libdeflate, pieces of 1 MiB, level 6", 6)?;
     part.zlib("zlib-rs, pieces of 1 MiB with dictionary, level 6", 6)?;
-    for kib in [512, 1024, 2048, 4096] {
-        part.blocks(&format!("blocks of {kib} KiB, level 6"), kib << 10, "6")?;
+    for kib in [1024, 2048, 6144, 9216] {
+        part.blocks(&format!("blocks of {kib} KiB, level 5"), kib << 10, "5")?;
     }
-    for level in ["1", "4", "5", "7", "9"] {
+    for level in ["1", "4", "6", "7", "9"] {
         part.blocks(
-            &format!("blocks of 2048 KiB, level {level}"),
-            2 * MIB,
+            &format!("blocks of 9216 KiB, level {level}"),
+            9 * MIB,
             level,
         )?;
     }
@@ -68,6 +72,52 @@ fn main() -> Result<()> {
         whole.wheel("a wheel of the file", Compression::default())?;
     }
     whole.wheel("a wheel of the file, stored", Compression::Store)
+}
+
+/// The levels on all files of a directory, which are read beforehand.
+fn alone(directory: &Path) -> Result<()> {
+    let mut files = Vec::new();
+    read_all(directory, &mut files)?;
+    let pieces: Vec<&[u8]> = files.iter().flat_map(|file| file.chunks(3 * MIB)).collect();
+    let total: usize = files.iter().map(Vec::len).sum();
+    println!(
+        "| level | seconds | seconds of CPU | MB of {} |",
+        total / 1_000_000
+    );
+    println!("|--:|--:|--:|--:|");
+    for level in [1, 4, 5, 6] {
+        let (next, packed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let work = || {
+            let mut compressor = Compressor::new(CompressionLvl::new(level).unwrap_or_default());
+            let mut room = vec![0; 4 * MIB];
+            while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let len = compressor.deflate_compress(piece, &mut room);
+                packed.fetch_add(len.unwrap_or(piece.len()), Ordering::Relaxed);
+            }
+        };
+        let (wall, cpu) = (Instant::now(), cpu_seconds()?);
+        thread::scope(|scope| {
+            for _ in 0..thread::available_parallelism().map_or(1, NonZeroUsize::get) {
+                scope.spawn(work);
+            }
+        });
+        let (wall, cpu) = (wall.elapsed().as_secs_f64(), cpu_seconds()? - cpu);
+        let packed = packed.into_inner() as f64 / 1e6;
+        println!("| {level} | {wall:.1} | {cpu:.1} | {packed:.1} |");
+    }
+    Ok(())
+}
+
+fn read_all(directory: &Path, files: &mut Vec<Vec<u8>>) -> Result<()> {
+    for entry in fs_err::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            read_all(&path, files)?;
+        } else {
+            files.push(fs_err::read(path)?);
+        }
+    }
+    Ok(())
 }
 
 fn largest_of_toolchain() -> Result<PathBuf> {
@@ -186,6 +236,7 @@ impl Bench<'_> {
                 mode: Mode::Regular,
                 len: self.bytes.len() as u64,
             }],
+            xz: None,
             texts: &[],
             record: &record,
         };

@@ -11,7 +11,7 @@ projects=${1:-1000} versions=${2:-10}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-python3 "$here/wheels.py" "$work/packages" "$projects" "$versions"
+python3 "$here/small_wheels.py" "$work/packages" "$projects" "$versions"
 if [ "${OTHERS:-yes}" = yes ]; then
   tools=${TOOLS:-$work/tools}
   if [ ! -d "$tools" ]; then

@@ -13,7 +13,7 @@ use libfuzzer_sys::fuzz_target;
 use rocwheel::{
     elf::write::{DeviceRelocations, Executable, SharedObject},
     kpack::{
-        Marker,
+        Fat, Marker,
         archive::{ArchiveWriter, Packed, Scheme},
         bundle::{self, Method},
         contents,
@@ -65,7 +65,30 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(after.len() as u64, total);
     let references = host::references(&after).expect("markers");
     assert!(references.iter().all(|found| found.marker == markers[0]));
+    restored(&fat, &after);
 });
+
+/// Code that comes back is led to as it was, or it is refused.
+fn restored(fat: &Fat, split: &Vec<u8>) {
+    let empty = bundle::raw::<&str, &[u8]>(&[]);
+    let lens = vec![empty.len() as u64; fat.bundles.len()];
+    let Ok(restored) = host::restore(split, &lens) else {
+        return;
+    };
+    let mut after = Vec::new();
+    SplitReader::new(split, restored.plan)
+        .read_to_end(&mut after)
+        .expect("a stream of bytes in memory");
+    for start in restored.starts {
+        let start = usize::try_from(start).expect("a place in memory");
+        after[start..start + empty.len()].copy_from_slice(&empty);
+    }
+    let Ok(Look::Fat(again)) = host::look(&after) else {
+        panic!("no code");
+    };
+    let leads = |fat: &Fat| fat.wrappers.iter().map(|w| w.bundle).collect::<Vec<_>>();
+    assert_eq!(leads(fat), leads(&again));
+}
 
 fn archive(scheme: Scheme) -> Vec<u8> {
     let out = Cursor::new(Vec::new());

@@ -10,7 +10,7 @@ mod unpack;
 pub use manifest::{ArtifactManifest, InvalidManifest, Submodule, TherockManifest, dist_targets};
 pub use name::{ArchiveName, ArtifactName, Component, InvalidArchiveName, InvalidArtifactName};
 pub use tree::{
-    Artifact, ArtifactTree, Collision, Content, FileAt, FileFacts, FileKind, LinkEnd, Merged,
-    Owned, TreeFile, in_parallel, merge, same_content,
+    Artifact, ArtifactTree, Collision, Content, FileAt, FileFacts, FileKind, Form, FormedFile,
+    LinkEnd, Merged, Mode, Owned, TreeFile, Unfold, in_parallel, merge, same_content, unfold,
 };
 pub use unpack::{Clashes, Limits, Staged, Unpacked, stage, unpack};

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::target::Target;
+use crate::{target::Target, wheel::DistName};
 
 #[derive(Clone, Debug)]
 pub struct Demands {
@@ -10,6 +10,14 @@ pub struct Demands {
     pub targets: Vec<Target>,
     /// The newest glibc that may be needed.
     pub glibc: Dotted,
+    /// By how many hundredths a package may be larger than that of the baseline.
+    pub growth: u64,
+    /// How many files of the baseline a package may lack.
+    pub gone: usize,
+    /// Projects that packages may require besides ours.
+    pub base: Vec<DistName>,
+    /// Where wheels for Windows are installed.
+    pub windows_prefix: String,
 }
 
 /// A version of numbers: `2.28`. `2.28` is below `2.28.1`.

@@ -1,9 +1,10 @@
 //! What is known of a package set after reading it once: all that the rules look at.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     archive::TarEntry,
+    audit::published::Published,
     digest::Sha256,
     elf,
     target::Target,
@@ -13,19 +14,26 @@ use crate::{
 /// The packages of a directory, each by its file name.
 #[derive(Debug, Default)]
 pub struct SetFacts {
-    pub wheels: Vec<WheelFile>,
+    pub wheels: Vec<Arc<WheelFile>>,
     pub sdists: Vec<SdistFile>,
+    /// What pages say about the packages, if they are published.
+    pub published: Option<Published>,
+    /// The sdists of a set for another platform, if there is one to compare with.
+    pub siblings: Option<BTreeMap<String, Sha256>>,
 }
 
 #[derive(Debug)]
 pub struct WheelFile {
     /// The name of the file.
     pub file: String,
+    pub size: u64,
     pub name: Result<WheelFilename, String>,
     /// What is wrong with the archive as such.
     pub faults: Vec<ArchiveFault>,
     pub members: Vec<Member>,
     pub devel: Option<DevelTree>,
+    /// Of the file itself, with its length, if that was asked for.
+    pub digest: Option<(Sha256, u64)>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -44,6 +52,8 @@ pub struct Member {
     pub kind: MemberKind,
     /// The permission bits, with setuid, setgid and sticky.
     pub mode: u32,
+    /// The checksum that the directory of the archive has.
+    pub crc: u32,
     pub content: Result<Content, String>,
 }
 
@@ -52,6 +62,8 @@ pub enum MemberKind {
     File,
     Directory,
     Symlink,
+    /// A device, a pipe, a socket.
+    Special,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -68,7 +80,7 @@ pub enum Elf {
     Read(Box<ElfFile>),
     /// It begins like one, and cannot be understood.
     Damaged(String),
-    /// It has more bytes than are held in memory.
+    /// What says something about it is more than is held in memory.
     TooLarge,
 }
 
@@ -100,13 +112,22 @@ pub struct DevelEntry {
 #[derive(Debug)]
 pub struct SdistFile {
     pub file: String,
+    pub size: u64,
     pub name: Result<SdistFilename, String>,
     pub metadata: Result<Metadata, String>,
     /// Whether the PKG-INFO in `*.egg-info`, if any, is the same.
     pub copies_agree: bool,
+    /// Of the file itself, with its length.
+    pub digest: Option<(Sha256, u64)>,
 }
 
 impl WheelFile {
+    /// Whether all members are known.
+    pub fn is_readable(&self) -> bool {
+        let mut faults = self.faults.iter();
+        !faults.any(|fault| matches!(fault, ArchiveFault::Unreadable(_)))
+    }
+
     /// A member whose bytes were kept.
     pub fn text(&self, path: &str) -> Option<&[u8]> {
         let member = self.members.iter().find(|member| member.path == path)?;
@@ -143,11 +164,10 @@ pub const DEVICE: &str = "rocm-sdk-device-";
 impl SetFacts {
     /// The device wheels of targets that are targets.
     pub fn device_wheels(&self) -> BTreeMap<Target, &WheelFile> {
-        let device = |wheel| -> Option<(Target, &WheelFile)> {
-            let wheel: &WheelFile = wheel;
-            Some((wheel.device_target()?.ok()?, wheel))
-        };
-        self.wheels.iter().filter_map(device).collect()
+        let wheels = self.wheels.iter().map(Arc::as_ref);
+        wheels
+            .filter_map(|wheel: &WheelFile| Some((wheel.device_target()?.ok()?, wheel)))
+            .collect()
     }
 
     /// The package that selects the others.

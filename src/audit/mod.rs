@@ -1,13 +1,16 @@
 //! Findings about a package set. `observe` reads each file once, `rules` decides over the facts:
 //! nothing here opens a file or prints. `docs/checks.md` explains every rule.
 
+pub mod baseline;
 pub mod coverage;
 pub mod demands;
+mod explanation;
 pub mod facts;
 pub mod finding;
 mod host;
 mod mention;
 pub mod observe;
+pub mod published;
 mod reasons;
 mod requirement;
 pub mod rule;
@@ -16,11 +19,13 @@ mod search;
 pub mod selection;
 mod site;
 
+pub use baseline::{Comparison, Inventory};
 pub use coverage::Coverage;
 pub use demands::{Demands, Dotted};
-pub use facts::SetFacts;
+pub use facts::{SdistFile, SetFacts, WheelFile};
 pub use finding::Finding;
-pub use observe::{Watch, read_sdist, read_wheel};
+pub use observe::{Outline, Portion, PortionFacts, Source, Watch, read_sdist, read_wheel};
+pub use published::{Listing, Promise, Published, SidecarPromise};
 pub use rule::{RULES, Rule, Severity};
 pub use rules::findings;
 pub use selection::{Pattern, Selection};

@@ -70,6 +70,8 @@ rules! {
         "leave the file to one package: removing either package removes it from both";
     CASE_CLASH = Warning "RW115" "case-clash":
         "rename one of them: Windows and macOS know one file where Linux knows two";
+    LONG_PATH = Error "RW116" "long-path":
+        "shorten the path, or tell users to install elsewhere: Windows opens 259 characters";
 
     UNRESOLVED_REQUIREMENT = Error "RW201" "unresolved-requirement":
         "build the missing package, or stop requiring it";
@@ -85,6 +87,10 @@ rules! {
         "add the target to `src/target.toml`, or correct its name";
     DUPLICATE_PACKAGE = Error "RW207" "duplicate-package":
         "keep one of them: an installer takes either";
+    SELECTOR_DIFFERS = Error "RW208" "selector-differs":
+        "build both sets from one commit with one list of targets: an index has one `rocm`";
+    FOREIGN_REQUIREMENT = Warning "RW209" "foreign-requirement":
+        "stop requiring it, or say with `--allow-requirements` that the base index has it";
 
     FOREIGN_DEVICE_FILE = Error "RW301" "foreign-device-file":
         "move the file to the device package of its target";
@@ -118,7 +124,7 @@ rules! {
     FOREIGN_MACHINE = Warning "RW408" "foreign-machine":
         "leave the file out: the wheel's platform is x86-64";
     UNEXAMINED_ELF = Warning "RW409" "unexamined-elf":
-        "split the file: rocwheel holds an ELF file in memory to examine it, up to a limit";
+        "find out what fills its tables: no linker makes an ELF file like that";
 
     UNREADABLE_DEVEL = Error "RW501" "unreadable-devel":
         "build the devel package again";
@@ -141,6 +147,30 @@ rules! {
         "make the file writable to its owner only";
     DEBUG_LEFTOVER = Warning "RW605" "debug-leftover":
         "leave it to the `dbg` artifacts: users download it for nothing";
+
+    PROMISED_FILE_MISSING = Error "RW701" "promised-file-missing":
+        "upload the file, or take it out of the index: installers choose it and fail";
+    BROKEN_PROMISE = Error "RW702" "broken-promise":
+        "upload the file and the index of one set: installers refuse other bytes than promised";
+    WRONG_SIDECAR = Error "RW703" "wrong-sidecar":
+        "write the index again: installers decide by the metadata beside a wheel";
+    PAGES_DISAGREE = Error "RW704" "pages-disagree":
+        "write the index again: what is found depends on the page that an installer reads";
+    UNLISTED_PACKAGE = Warning "RW705" "unlisted-package":
+        "write the index again, or remove the file: nobody can install it";
+    UNREADABLE_PAGE = Error "RW706" "unreadable-page":
+        "write the index again: a page of it is missing or damaged";
+
+    PACKAGE_GONE = Error "RW801" "package-gone":
+        "build the package, or compare with a set that has none";
+    TARGET_GONE = Error "RW802" "target-gone":
+        "build the device package of the target, or compare with a set that has none";
+    FILES_GONE = Warning "RW803" "files-gone":
+        "find out which change dropped the files; `--gone-max` allows so many of a package";
+    PACKAGE_GROWN = Warning "RW804" "package-grown":
+        "find out what came in; `--growth-max` allows so many hundredths more";
+    NEW_ARCHITECTURE = Warning "RW805" "new-architecture":
+        "move the files to the device package of their target, or say that they are meant";
 }
 
 impl fmt::Display for Rule {

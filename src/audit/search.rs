@@ -9,7 +9,7 @@ use crate::{
     audit::{
         facts::ElfFile,
         host::Host,
-        site::{Site, join},
+        site::{Seen, Site, join},
     },
     elf::{Kind, Machine},
 };
@@ -34,7 +34,7 @@ impl Searches {
     pub(super) fn of(site: &Site<'_>) -> Self {
         let mut searches = Self::default();
         for (path, file) in site.files() {
-            if let Some(elf) = file.elf.filter(|elf| is_loadable(elf)) {
+            if let Some(elf) = file.elf().filter(|elf| is_loadable(elf)) {
                 searches.load(site, path, elf);
             }
         }
@@ -65,6 +65,7 @@ impl Searches {
                 if let Some((place, library)) = find(site, &loaded, at, name) {
                     self.found(&path, name, root);
                     names.insert(name);
+                    let Some(library) = library else { continue };
                     names.extend(library.facts.soname.as_deref());
                     loaded.push(Loaded {
                         path: place,
@@ -105,7 +106,7 @@ fn find<'a>(
     loaded: &[Loaded<'a>],
     requester: usize,
     name: &str,
-) -> Option<(String, &'a ElfFile)> {
+) -> Option<(String, Option<&'a ElfFile>)> {
     directories(loaded, requester)
         .into_iter()
         .find_map(|directory| {
@@ -114,9 +115,12 @@ fn find<'a>(
             } else {
                 format!("{directory}/{name}")
             };
-            // The loader passes over files for other machines.
-            let elf = site.file(&place)?.elf.filter(|elf| is_loadable(elf))?;
-            Some((place, elf))
+            match site.file(&place)?.seen {
+                // The loader passes over files for other machines.
+                Seen::Elf(elf) => is_loadable(elf).then_some((place, Some(elf))),
+                Seen::Other => None,
+                Seen::Unknown => Some((place, None)),
+            }
         })
 }
 

@@ -22,9 +22,28 @@ pub(super) struct Site<'a> {
 pub(super) struct SiteFile<'a> {
     /// The file name of the wheel that it came with.
     pub(super) wheel: &'a str,
-    pub(super) elf: Option<&'a ElfFile>,
+    pub(super) seen: Seen<'a>,
     /// Whether it is another name for a file of another package.
     pub(super) is_second_name: bool,
+}
+
+/// What is known of a file as something to load.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Seen<'a> {
+    Elf(&'a ElfFile),
+    /// No ELF file.
+    Other,
+    /// Damaged: that is told, and nothing follows from it.
+    Unknown,
+}
+
+impl<'a> SiteFile<'a> {
+    pub(super) fn elf(&self) -> Option<&'a ElfFile> {
+        match self.seen {
+            Seen::Elf(elf) => Some(elf),
+            Seen::Other | Seen::Unknown => None,
+        }
+    }
 }
 
 impl<'a> Site<'a> {
@@ -32,10 +51,10 @@ impl<'a> Site<'a> {
         let mut site = Self::default();
         for wheel in &set.wheels {
             for member in &wheel.members {
-                let content = member.content.as_ref().ok();
+                let content = member.content.as_ref();
                 let file = SiteFile {
                     wheel: &wheel.file,
-                    elf: content.and_then(|content| read(content.elf.as_ref())),
+                    seen: content.map_or(Seen::Unknown, |content| seen(content.elf.as_ref())),
                     is_second_name: false,
                 };
                 site.add_file(&member.path, file);
@@ -47,12 +66,12 @@ impl<'a> Site<'a> {
                 let path = devel.entry.path.as_str();
                 match &devel.entry.kind {
                     TarKind::Directory => site.add_directory(path),
-                    TarKind::Symlink(text) => site.add_link(path, text),
+                    TarKind::Symlink(text) => site.add_link(path, text, &wheel.file),
                     TarKind::Hardlink(_) => {}
                     TarKind::File { .. } => {
                         let file = SiteFile {
                             wheel: &wheel.file,
-                            elf: read(devel.elf.as_ref()),
+                            seen: seen(devel.elf.as_ref()),
                             is_second_name: false,
                         };
                         site.add_file(path, file);
@@ -119,13 +138,14 @@ impl<'a> Site<'a> {
     }
 
     /// Unpacking makes a second name of a link to a file of a package, and leaves others links.
-    fn add_link(&mut self, path: &str, text: &'a str) {
+    fn add_link(&mut self, path: &str, text: &'a str, wheel: &'a str) {
         let place = join(path, text);
         let file = place.and_then(|place| self.files.get(&place).copied());
         match file {
             Some(file) => self.add_file(
                 path,
                 SiteFile {
+                    wheel,
                     is_second_name: true,
                     ..file
                 },
@@ -137,10 +157,11 @@ impl<'a> Site<'a> {
     }
 }
 
-fn read(elf: Option<&Elf>) -> Option<&ElfFile> {
+fn seen(elf: Option<&Elf>) -> Seen<'_> {
     match elf {
-        Some(Elf::Read(elf)) => Some(elf),
-        _ => None,
+        Some(Elf::Read(elf)) => Seen::Elf(elf),
+        Some(Elf::Damaged(_) | Elf::TooLarge) => Seen::Unknown,
+        None => Seen::Other,
     }
 }
 
@@ -170,7 +191,7 @@ mod tests {
     fn file() -> SiteFile<'static> {
         SiteFile {
             wheel: "a.whl",
-            elf: None,
+            seen: Seen::Other,
             is_second_name: false,
         }
     }
@@ -179,11 +200,11 @@ mod tests {
     fn links_are_followed_as_far_as_they_lead() {
         let mut site = Site::default();
         site.add_file("core/lib/llvm/bin/clang", file());
-        site.add_link("devel/bin/clang", "../../core/lib/llvm/bin/clang");
-        site.add_link("devel/llvm", "../core/lib/llvm");
-        site.add_link("devel/a", "b");
-        site.add_link("devel/b", "a");
-        site.add_link("devel/etc", "/etc");
+        site.add_link("devel/bin/clang", "../../core/lib/llvm/bin/clang", "b.whl");
+        site.add_link("devel/llvm", "../core/lib/llvm", "b.whl");
+        site.add_link("devel/a", "b", "b.whl");
+        site.add_link("devel/b", "a", "b.whl");
+        site.add_link("devel/etc", "/etc", "b.whl");
         assert!(site.file("devel/bin/clang").unwrap().is_second_name);
         assert!(site.file("devel/llvm/bin/clang").is_some());
         assert!(site.has("devel/llvm/bin") && site.has("core/lib"));

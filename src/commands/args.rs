@@ -53,7 +53,7 @@ impl GlobalArgs {
 }
 
 /// How many things are done at once.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Jobs {
     /// How many threads work at once; by default one for each processor
     #[arg(long, short, value_name = "N", env = "ROCWHEEL_JOBS")]

@@ -28,8 +28,8 @@ use signal_hook::{
 
 use self::args::GlobalArgs;
 use crate::{
-    console::Console,
-    error::{Context, Error, Exit, Hint, Result, Stop, anyhow, bail},
+    console::{Console, Format},
+    error::{Context, Error, Exit, Hint, Result, Stop, anyhow, bail, ensure},
 };
 
 /// What a verb may reach outside its arguments.
@@ -60,7 +60,7 @@ enum Command {
     Pipeline(pipeline::Args),
     Build(build::Args),
     Fetch(Box<fetch::Args>),
-    Check(check::Args),
+    Check(Box<check::Args>),
     Index(index::Args),
     Upload(Box<upload::Args>),
     Summary(summary::Args),
@@ -70,6 +70,18 @@ enum Command {
     Completions(completions::Args),
     #[command(hide = true)]
     Man(man::Args),
+}
+
+impl Cli {
+    /// Findings have a form of their own.
+    fn has_form(&self, format: Format) -> Result<()> {
+        let check = || -> Result<()> {
+            let fits = format != Format::Sarif || matches!(self.command, Command::Check(_));
+            ensure!(fits, "only `check` answers in SARIF");
+            Ok(())
+        };
+        check().hint("pass `--format json`")
+    }
 }
 
 impl Command {
@@ -104,7 +116,10 @@ fn obey(cli: &Cli) -> Exit {
         console: Console::of_this_process(&cli.global.options()),
         stop: Stop::default(),
     };
-    let result = listen(&world.stop).and_then(|()| cli.command.run(&world));
+    let result = cli
+        .has_form(world.console.format())
+        .and_then(|()| listen(&world.stop))
+        .and_then(|()| cli.command.run(&world));
     end(result, |error| world.console.error(error))
 }
 

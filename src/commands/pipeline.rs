@@ -68,7 +68,8 @@ pub struct Args {
 pub fn run(args: &Args, world: &World) -> Result<()> {
     let tree = args.artifacts(world)?;
     let set = args.build(&tree, world)?;
-    check::gate(&args.output_dir.join("packages"), &args.policy, world)?;
+    let policy = args.policy.on(&args.what.jobs);
+    check::gate(&args.output_dir.join("packages"), &policy, world)?;
     let published = args.publish(&set, world)?;
     args.summarise(&published)?;
     world.console.answer(&Answer::new(&published))
@@ -95,8 +96,17 @@ impl Args {
     fn build(&self, tree: &ArtifactTree, world: &World) -> Result<LocalSet> {
         let _group = world.console.group("Packages");
         let packages = self.output_dir.join("packages");
-        let plan = build::decide(tree, &self.what, world)?;
-        build::make(&plan, tree, &self.what, &packages, Existing::Replace, world)?;
+        let apart = self.what.apart(tree, &packages, world)?;
+        let plan = build::decide(&apart.tree, &self.what, world)?;
+        let _archives = apart.write(&self.what.jobs, world)?;
+        build::make(
+            &plan,
+            &apart.tree,
+            &self.what,
+            &packages,
+            Existing::Replace,
+            world,
+        )?;
         LocalSet::read_aloud(&packages, world)
     }
 

@@ -82,7 +82,7 @@ impl Console {
     /// The answer of a command: the value as JSON if that was asked for, its text otherwise.
     pub fn answer<T: Serialize + Display>(&self, value: &T) -> Result<()> {
         match self.settings.format {
-            Format::Json => self.json(value),
+            Format::Json | Format::Sarif => self.json(value),
             Format::Text | Format::Github => self.data(value),
         }
     }

@@ -13,6 +13,8 @@ pub enum Format {
     Json,
     /// Text, with groups and annotations for the log of GitHub Actions.
     Github,
+    /// SARIF 2.1.0, which code scanning reads; only `check` answers in it.
+    Sarif,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -141,7 +143,7 @@ impl Settings {
             progress,
             commands: match format {
                 Format::Text => false,
-                Format::Json => actions,
+                Format::Json | Format::Sarif => actions,
                 Format::Github => true,
             },
             stdout_color: color(terminals.stdout),

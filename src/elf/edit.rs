@@ -1,6 +1,6 @@
 //! `EditPlan`: what changes in a file, as bytes laid over it and bytes appended to it.
 
-use std::fmt;
+use std::{fmt, ops::Range};
 
 /// Changes to one file of a known length. Nothing in the file ever moves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +63,8 @@ pub enum Warning {
 pub(super) struct Overlay {
     pub(super) offset: u64,
     pub(super) bytes: Vec<u8>,
+    /// So many zeros behind the bytes.
+    pub(super) zeros: u64,
 }
 
 /// A piece of what is appended.
@@ -145,8 +147,25 @@ impl EditPlan {
 }
 
 impl Overlay {
+    pub(super) fn new(offset: u64, bytes: Vec<u8>) -> Self {
+        Self {
+            offset,
+            bytes,
+            zeros: 0,
+        }
+    }
+
+    pub(super) fn blank(range: &Range<u64>) -> Self {
+        Self {
+            offset: range.start,
+            bytes: Vec::new(),
+            zeros: range.end.saturating_sub(range.start),
+        }
+    }
+
     pub(super) fn end(&self) -> u64 {
-        self.offset.saturating_add(self.bytes.len() as u64)
+        let bytes = self.offset.saturating_add(self.bytes.len() as u64);
+        bytes.saturating_add(self.zeros)
     }
 }
 

@@ -93,6 +93,9 @@ impl<R: ReadAt + ?Sized> View<'_, R> {
             for (target, byte) in target.iter_mut().zip(bytes) {
                 *target = *byte;
             }
+            let zeros = overlay.end().saturating_sub(overlay.zeros).max(offset);
+            let zeros = index(zeros.saturating_sub(offset))..index(overlay.end().min(end) - offset);
+            buffer.get_mut(zeros).unwrap_or_default().fill(0);
         }
     }
 
@@ -134,11 +137,10 @@ mod tests {
     use crate::elf::edit::{Overlay, Strategy};
 
     fn plan() -> EditPlan {
-        let overlay = |offset, bytes: &[u8]| Overlay {
-            offset,
-            bytes: bytes.to_vec(),
-        };
-        let overlays = vec![overlay(7, b"HI"), overlay(0, b"A"), overlay(2, b"CD")];
+        let overlay = |offset, bytes: &[u8]| Overlay::new(offset, bytes.to_vec());
+        let mut overlays = vec![overlay(7, b"HI"), overlay(0, b"A"), overlay(2, b"C")];
+        overlays[2].zeros = 2;
+        overlays.push(Overlay::blank(&(6..7)));
         let tail = vec![
             Piece::Zeros(2),
             Piece::Copy { offset: 1, len: 4 },
@@ -152,7 +154,7 @@ mod tests {
         let mut reader = PatchedReader::new(b"abcdefghij".to_vec(), plan());
         let mut seen = Vec::new();
         reader.read_to_end(&mut seen).unwrap();
-        assert_eq!(seen, b"AbCDefgHIj\0\0bcdexyz");
+        assert_eq!(seen, b"AbC\0\0f\0HIj\0\0bcdexyz");
         assert_eq!(seen.len() as u64, reader.len());
     }
 

@@ -107,6 +107,38 @@ impl fmt::Display for CodeTarget {
     }
 }
 
+/// The generic target that the runtime asks for when it has asked for a target of its own.
+pub(super) fn generic(processor: &str) -> Option<&'static str> {
+    Some(match processor {
+        "gfx900" | "gfx902" | "gfx904" | "gfx906" | "gfx909" | "gfx90c" => "gfx9-generic",
+        "gfx942" | "gfx950" => "gfx9-4-generic",
+        "gfx1200" | "gfx1201" => "gfx12-generic",
+        "gfx1250" => "gfx12-5-generic",
+        _ if processor.len() == 7 => match processor.get(..6) {
+            Some("gfx101") => "gfx10-1-generic",
+            Some("gfx103") => "gfx10-3-generic",
+            Some("gfx110" | "gfx115") => "gfx11-generic",
+            _ => return None,
+        },
+        _ => return None,
+    })
+}
+
+/// Whether the runtime asks for this after some target of its own.
+pub(super) fn is_generic(base: &CodeTarget) -> bool {
+    GENERIC.contains(&base.as_str())
+}
+
+const GENERIC: [&str; 7] = [
+    "gfx9-generic",
+    "gfx9-4-generic",
+    "gfx10-1-generic",
+    "gfx10-3-generic",
+    "gfx11-generic",
+    "gfx12-generic",
+    "gfx12-5-generic",
+];
+
 /// There are two; the runtime tries every subset.
 const MAX_FEATURES: usize = 4;
 

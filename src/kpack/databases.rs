@@ -184,6 +184,8 @@ mod tests {
             "lib/engines/arch_content/a/gfx1100/b/c.bin",
             "lib/engines/arch_content/a/gfx1100",
             &format!("share/rocjitsu/translations/gfx1250-b0-a0/v1/{hash}.man"),
+            "lib/aotriton.images/amd-gfx942/flash/a.aks2",
+            "lib/aotriton.images/amd-gfx11xx/flash/a.aks2",
             "lib/librocblas.so",
         ]
         .iter()
@@ -210,6 +212,8 @@ mod tests {
         lib/engines/arch_content/a/gfx1100/b/c.bin: gfx1100 (hipDNN kernel provider)
         lib/engines/arch_content/a/gfx1100: every target
         share/rocjitsu/translations/gfx1250-b0-a0/v1/0000000000000000000000000000000000000000000000000000000000000000.man: gfx1250 (RCCL)
+        lib/aotriton.images/amd-gfx942/flash/a.aks2: gfx942 (AOTriton)
+        lib/aotriton.images/amd-gfx11xx/flash/a.aks2: every target
         lib/librocblas.so: every target
         ");
     }

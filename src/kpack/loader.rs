@@ -12,6 +12,7 @@ use crate::{
         CodeTarget, PLACEHOLDER,
         archive::{Archive, key},
         bundle::{Entry, Opened},
+        code_target::generic,
         host::Reference,
     },
     relpath::RelPath,
@@ -140,22 +141,6 @@ fn wanted(device: &CodeTarget) -> Vec<CodeTarget> {
         );
     }
     wanted
-}
-
-fn generic(processor: &str) -> Option<&'static str> {
-    Some(match processor {
-        "gfx900" | "gfx902" | "gfx904" | "gfx906" | "gfx909" | "gfx90c" => "gfx9-generic",
-        "gfx942" | "gfx950" => "gfx9-4-generic",
-        "gfx1200" | "gfx1201" => "gfx12-generic",
-        "gfx1250" => "gfx12-5-generic",
-        _ if processor.len() == 7 => match processor.get(..6) {
-            Some("gfx101") => "gfx10-1-generic",
-            Some("gfx103") => "gfx10-3-generic",
-            Some("gfx110" | "gfx115") => "gfx11-generic",
-            _ => return None,
-        },
-        _ => return None,
-    })
 }
 
 /// The archives that a marker leads to, in the order in which they are asked.

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     error::Result,
-    kpack::{CodeTarget, Marker},
+    kpack::{CodeTarget, Marker, code_target::is_generic},
     relpath::RelPath,
+    target::Scope,
 };
 
 /// What a bundle has code for.
@@ -81,6 +82,19 @@ impl Binary {
         bundles
             .map(|set| Marker::new(depth, archives.name(set), &name))
             .collect()
+    }
+}
+
+/// Whose artifact code for a target goes to; `None` for code that the runtime looks for in no
+/// archive, such as SPIR-V.
+///
+/// Code for a generic target serves devices of many targets, and a user has the package of one. So
+/// it goes where everybody has it.
+pub fn home(target: &CodeTarget) -> Option<Scope> {
+    let base = target.base();
+    match base.target() {
+        Some(target) => Some(Scope::Target(target)),
+        None => is_generic(&base).then_some(Scope::Generic),
     }
 }
 

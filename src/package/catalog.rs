@@ -88,6 +88,8 @@ pub struct PackageSpec {
     #[serde(default)]
     windows_scripts: BTreeMap<String, String>,
     #[serde(default)]
+    scripts_if_present: BTreeMap<String, ConditionalScript>,
+    #[serde(default)]
     windows_scripts_if_present: BTreeMap<String, ConditionalScript>,
 }
 
@@ -293,15 +295,16 @@ impl PackageSpec {
         has: impl Fn(&RelPath) -> bool,
     ) -> BTreeMap<String, String> {
         let mut scripts = self.scripts.clone();
+        let mut add_present = |conditional: &BTreeMap<String, ConditionalScript>| {
+            let present = conditional.iter().filter(|(_, script)| has(&script.file));
+            scripts.extend(present.map(|(name, script)| (name.clone(), script.call.clone())));
+        };
+        add_present(&self.scripts_if_present);
         match platform {
             Platform::Linux => scripts.extend(self.linux_scripts.clone()),
             Platform::Windows => {
+                add_present(&self.windows_scripts_if_present);
                 scripts.extend(self.windows_scripts.clone());
-                let present = self
-                    .windows_scripts_if_present
-                    .iter()
-                    .filter(|(_, script)| has(&script.file));
-                scripts.extend(present.map(|(name, script)| (name.clone(), script.call.clone())));
             }
         }
         scripts

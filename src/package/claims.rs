@@ -114,22 +114,45 @@ impl Claims {
     /// does not see it. Nor does any tree see device packages: they come and go after it, and link
     /// their files into it themselves.
     pub fn find(&self, path: &RelPath, scope: Option<&Scope>) -> Option<Reference<'_>> {
-        let eligible = || {
-            self.0.iter().filter(|claim| {
-                let seen = match (scope, &claim.scope) {
-                    (Some(tree), Some(package)) => tree == package,
-                    _ => true,
-                };
-                seen && claim.kind == Kind::Runtime
-            })
-        };
-        let alias = eligible().find_map(|claim| claim.aliases.get(path).map(Reference::Alias));
+        let mut eligible = self.eligible(scope);
+        let alias = eligible.find_map(|claim| claim.aliases.get(path).map(Reference::Alias));
         let shipped = || {
-            let directory = &eligible()
-                .find(|claim| claim.members.contains(path))?
-                .directory;
+            let directory = &self.owner(path, scope)?.directory;
             Some(Reference::Shipped { directory })
         };
         alias.or_else(shipped)
+    }
+
+    /// The packages that ship some of these paths, or libraries that they are names of, for a devel
+    /// tree of this scope.
+    pub fn owners<'a>(
+        &self,
+        paths: impl Iterator<Item = &'a RelPath>,
+        scope: Option<&Scope>,
+    ) -> Vec<&Claim> {
+        let directories: BTreeSet<&str> = paths
+            .filter_map(|path| match self.find(path, scope)? {
+                Reference::Alias(library) => Some(&*self.owner(library, scope)?.directory),
+                Reference::Shipped { directory } => Some(directory),
+            })
+            .collect();
+        let mut owners: Vec<&Claim> = self.eligible(scope).collect();
+        owners.retain(|claim| directories.contains(&*claim.directory));
+        owners
+    }
+
+    fn owner(&self, path: &RelPath, scope: Option<&Scope>) -> Option<&Claim> {
+        self.eligible(scope)
+            .find(|claim| claim.members.contains(path))
+    }
+
+    fn eligible(&self, scope: Option<&Scope>) -> impl Iterator<Item = &Claim> {
+        self.0.iter().filter(move |claim| {
+            let seen = match (scope, &claim.scope) {
+                (Some(tree), Some(package)) => tree == package,
+                _ => true,
+            };
+            seen && claim.kind == Kind::Runtime
+        })
     }
 }

@@ -11,7 +11,7 @@ use crate::{
         devel_manifest, device,
         dist_info::{self, DistInfo, Form},
         naming::{Mode, Release, platform_package},
-        plan::{Label, Member, Members, SdistPlan, Source, WheelPlan},
+        plan::{Label, Member, Members, Packing, SdistPlan, Source, WheelPlan},
         sdk_tree::SdkTree,
         selector, templates,
     },
@@ -41,6 +41,14 @@ pub(super) struct Share<'a> {
     pub(super) directory: Option<&'a str>,
 }
 
+/// What a devel package unpacks.
+pub(super) struct Devel {
+    pub(super) tree: SdkTree,
+    pub(super) packing: Packing,
+    /// The packages that the tree links to, by the names that pip knows.
+    pub(super) requires: Vec<String>,
+}
+
 impl Describer<'_> {
     /// The wheel of a package whose files are claimed.
     pub(super) fn wheel(&self, claim: Claim) -> Result<WheelPlan> {
@@ -59,23 +67,28 @@ impl Describer<'_> {
         for (path, member) in claim.members.into_entries() {
             members.insert(format!("{}/{path}", claim.directory).parse()?, member)?;
         }
-        self.finish(spec, scope.as_ref(), members, &scripts)
+        let requires = match spec.kind {
+            Kind::Device => vec![self.catalog.overlaid()?.dist_name(self.mode, None)],
+            _ => Vec::new(),
+        };
+        self.finish(spec, scope.as_ref(), members, &scripts, &requires)
     }
 
     /// The wheel that packs the SDK tree.
-    pub(super) fn devel(&self, tree: SdkTree, share: Share<'_>) -> Result<WheelPlan> {
+    pub(super) fn devel(&self, devel: Devel, share: Share<'_>) -> Result<WheelPlan> {
         let spec = self.catalog.only(Kind::Devel)?;
         let mut members = Members::default();
         self.add_python(spec, share.family, &mut members)?;
-        let tree = Arc::new(tree);
-        let archive = format!("{}/_devel.tar", spec.python).parse()?;
-        members.insert(archive, regular(Source::Sdk(Arc::clone(&tree))))?;
+        let tree = Arc::new(devel.tree);
+        let archive = format!("{}/_devel.{}", spec.python, devel.packing.extension()).parse()?;
+        let packed = Source::Sdk(Arc::clone(&tree), devel.packing);
+        members.insert(archive, regular(packed))?;
         members.insert(
             devel_manifest::PATH.parse()?,
             regular(Source::SdkManifest(tree)),
         )?;
         let scripts = spec.scripts(self.platform, |_| false);
-        let mut wheel = self.finish(spec, share.family, members, &scripts)?;
+        let mut wheel = self.finish(spec, share.family, members, &scripts, &devel.requires)?;
         wheel.label.directory = share.directory.map(str::to_owned);
         Ok(wheel)
     }
@@ -145,6 +158,7 @@ impl Describer<'_> {
         scope: Option<&Scope>,
         members: Members,
         scripts: &BTreeMap<String, String>,
+        requires: &[String],
     ) -> Result<WheelPlan> {
         let label = self.label(spec, scope);
         let dist: DistName = label.dist.parse()?;
@@ -154,8 +168,9 @@ impl Describer<'_> {
             .map(|(name, call)| format!("{name} = {call}").parse())
             .collect::<Result<_, _>>()?;
         let top_level = wheel::top_level_text(members.iter().map(|(path, _)| path));
+        let metadata = self.metadata(spec, scope, dist, requires)?;
         let mut texts = vec![
-            ("METADATA", self.metadata(spec, scope, dist)?.to_string()),
+            ("METADATA", metadata.to_string()),
             ("WHEEL", wheel::wheel_text(&self.tag)),
             ("top_level.txt", top_level),
         ];
@@ -179,6 +194,7 @@ impl Describer<'_> {
         spec: &PackageSpec,
         scope: Option<&Scope>,
         dist: DistName,
+        requires: &[String],
     ) -> Result<Metadata> {
         let common = &self.catalog.metadata;
         let version = &self.release.version;
@@ -186,19 +202,15 @@ impl Describer<'_> {
             .urls
             .iter()
             .map(|(label, url)| format!("{label}, {url}").parse());
-        let requires = match spec.kind {
-            Kind::Device => {
-                let below = self.catalog.overlaid()?.dist_name(self.mode, None);
-                vec![format!("{below}=={version}").parse()?]
-            }
-            _ => Vec::new(),
-        };
+        let requires = requires
+            .iter()
+            .map(|other| format!("{other}=={version}").parse());
         Ok(Metadata {
             summary: Some(spec.summary(scope).parse()?),
             license_expression: Some(common.license.parse()?),
             requires_python: Some(common.requires_python.parse()?),
             project_urls: urls.collect::<Result<_, _>>()?,
-            requires_dist: requires,
+            requires_dist: requires.collect::<Result<_, _>>()?,
             ..Metadata::new(dist, version.clone())
         })
     }

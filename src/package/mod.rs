@@ -22,5 +22,5 @@ pub mod templates;
 
 pub use catalog::Catalog;
 pub use naming::{ImportSuffix, Mode, Release};
-pub use plan::{BuildPlan, SdistPlan, WheelPlan};
+pub use plan::{BuildPlan, Packing, SdistPlan, WheelPlan};
 pub use planner::{OnCollision, Request, Same};

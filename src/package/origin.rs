@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
-use crate::artifact::ArtifactName;
+use crate::artifact::{ArtifactName, Form};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     pub artifact: ArtifactName,
     pub path: PathBuf,
+    /// 0 while that is to come.
     pub len: u64,
+    pub form: Form,
 }

@@ -89,9 +89,28 @@ pub enum Source {
     /// A text that this program wrote.
     Text(String),
     /// The SDK tree, packed.
-    Sdk(Arc<SdkTree>),
+    Sdk(Arc<SdkTree>, Packing),
     /// What the packed SDK tree holds; sizes are known once run paths are.
     SdkManifest(Arc<SdkTree>),
+}
+
+/// How the SDK tree is packed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Packing {
+    /// `_devel.tar`, which the wheel compresses like any other member.
+    #[default]
+    Tar,
+    /// `_devel.tar.xz`: smaller, and slower to make and to unpack.
+    TarXz,
+}
+
+impl Packing {
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Tar => "tar",
+            Self::TarXz => "tar.xz",
+        }
+    }
 }
 
 impl Members {
@@ -259,7 +278,7 @@ impl fmt::Display for WheelPlan {
                     writeln!(f, "  launch {path}{mark} -> {}", Line(target))?;
                 }
                 Source::Text(text) => writeln!(f, "  text   {path} ({} bytes)", text.len())?,
-                Source::Sdk(tree) => write!(f, "  pack   {path}\n{tree}")?,
+                Source::Sdk(tree, _) => write!(f, "  pack   {path}\n{tree}")?,
                 Source::SdkManifest(_) => writeln!(f, "  count  {path}")?,
             }
         }
@@ -285,7 +304,7 @@ impl fmt::Display for Source {
             Self::Launcher(target) => write!(f, "a launcher for `{target}`"),
             Self::Text(_) => f.write_str("a text written by this program"),
             Self::SdkManifest(_) => f.write_str("the manifest of the SDK tree"),
-            Self::Sdk(_) => f.write_str("the packed SDK tree"),
+            Self::Sdk(..) => f.write_str("the packed SDK tree"),
         }
     }
 }

@@ -13,12 +13,11 @@ use crate::{
     package::{
         catalog::{Catalog, Kind, PackageSpec},
         claims::{Claim, Claims},
-        describe::{Describer, Share},
+        describe::{Describer, Devel, Share},
         devel, device,
         naming::{Mode, Release, platform_package},
-        plan::BuildPlan,
+        plan::{BuildPlan, Packing},
         runtime::{self, Links, Placing},
-        sdk_tree::SdkTree,
         search::SearchPath,
     },
     relpath::RelPath,
@@ -41,6 +40,8 @@ pub struct Request {
     /// What the wheels say they run on: `py3-none-linux_x86_64`.
     pub tag: Tag,
     pub on_collision: OnCollision,
+    /// How the devel package holds its tree.
+    pub devel_packing: Packing,
 }
 
 /// What to do when two artifacts differ about one path.
@@ -131,9 +132,9 @@ impl<'a> Planner<'a> {
             claims.push(claim);
         }
         let describer = self.describer(absent);
-        let tree = self.devel(&claims, None)?;
+        let devel = self.devel(&claims, None)?;
         self.add_wheels(&describer, claims)?;
-        self.add_devel_and_selector(&describer, tree, Share::default())?;
+        self.add_devel_and_selector(&describer, devel, Share::default())?;
         Ok(self.plan)
     }
 
@@ -169,17 +170,17 @@ impl<'a> Planner<'a> {
         if families.is_empty() {
             families.push(None);
         }
-        let mut trees = Vec::new();
+        let mut devels = Vec::new();
         for family in &families {
-            trees.push(self.devel(&claims, family.as_ref())?);
+            devels.push(self.devel(&claims, family.as_ref())?);
         }
         self.add_wheels(&describer, claims)?;
-        for (family, tree) in families.iter().zip(trees) {
+        for (family, devel) in families.iter().zip(devels) {
             let share = Share {
                 family: family.as_ref(),
                 directory: family.as_ref().filter(|_| several).map(Scope::as_str),
             };
-            self.add_devel_and_selector(&describer, tree, share)?;
+            self.add_devel_and_selector(&describer, devel, share)?;
         }
         Ok(self.plan)
     }
@@ -230,10 +231,10 @@ impl<'a> Planner<'a> {
     fn add_devel_and_selector(
         &mut self,
         describer: &Describer<'_>,
-        tree: SdkTree,
+        devel: Devel,
         share: Share<'_>,
     ) -> Result<()> {
-        self.plan.wheels.push(describer.devel(tree, share)?);
+        self.plan.wheels.push(describer.devel(devel, share)?);
         self.plan.sdists.push(describer.selector(share)?);
         Ok(())
     }
@@ -317,7 +318,7 @@ impl<'a> Planner<'a> {
         Ok((claim, merged))
     }
 
-    fn devel(&mut self, claims: &Claims, scope: Option<&Scope>) -> Result<SdkTree> {
+    fn devel(&mut self, claims: &Claims, scope: Option<&Scope>) -> Result<Devel> {
         let spec = self.catalog.only(Kind::Devel)?;
         let mode = self.request.mode;
         let runtime = claims.runtime_artifacts();
@@ -339,8 +340,21 @@ impl<'a> Planner<'a> {
         }
         let dist = spec.dist_name(mode, scope);
         let top = platform_package(&dist, &self.request.release).parse()?;
-        devel::tree(top, &merged.files, claims, scope, self.request.platform)
-            .with_context(|| format!("plan `{dist}`"))
+        let tree = devel::tree(top, &merged.files, claims, scope, self.request.platform)
+            .with_context(|| format!("plan `{dist}`"))?;
+        let mut requires = Vec::new();
+        for claim in claims.owners(merged.files.keys().copied(), scope) {
+            let owner = self
+                .catalog
+                .get(&claim.package)
+                .context("a claimed package")?;
+            requires.push(owner.dist_name(mode, claim.scope.as_ref()));
+        }
+        Ok(Devel {
+            tree,
+            packing: self.request.devel_packing,
+            requires,
+        })
     }
 
     fn placing<'b>(&self, search: &'b SearchPath, links: Links) -> Placing<'b> {

@@ -295,6 +295,7 @@ impl<'a> Found<'a> {
             artifact: self.owned.artifact.name.clone(),
             path: self.source.to_owned(),
             len: self.facts.len,
+            form: self.facts.form.clone(),
         }
     }
 

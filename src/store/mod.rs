@@ -4,6 +4,7 @@
 //! that two stores cannot disagree about it.
 
 mod failure;
+pub mod http;
 pub mod local;
 pub mod s3;
 pub mod transfer;

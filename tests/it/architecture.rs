@@ -306,15 +306,15 @@ fn few_touch_the_network_and_tests_neither() {
         ("src/commands/fetch.rs", "use reqwest;\n#[cfg(test)] mod tests { use std::net::TcpListener; }"),
     ]), @r"
     src/commands/fetch.rs:2: touches the network with `reqwest`
-        only these may: store/s3, github; take the value as an argument
+        only these may: store/s3, store/http, github; take the value as an argument
     src/commands/fetch.rs:3: touches the network with `std::net::TcpListener`
-        only these may: store/s3, github; take the value as an argument
+        only these may: store/s3, store/http, github; take the value as an argument
     src/glob.rs:2: touches the network with `std::net::TcpStream`
-        only these may: store/s3, github; take the value as an argument
+        only these may: store/s3, store/http, github; take the value as an argument
     src/store/local.rs:2: touches the network with `aws_sdk_s3::Client`
-        only these may: store/s3, github; take the value as an argument
+        only these may: store/s3, store/http, github; take the value as an argument
     src/store/local.rs:3: touches the network with `tokio::net`
-        only these may: store/s3, github; take the value as an argument
+        only these may: store/s3, store/http, github; take the value as an argument
     ");
 }
 

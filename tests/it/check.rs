@@ -15,6 +15,10 @@ use rocwheel::{
 
 mod broken;
 mod forms;
+mod mutation;
+mod remote;
+mod sarif;
+mod server;
 
 /// The sample's packages, built once.
 fn sample() -> &'static Path {
@@ -101,6 +105,12 @@ impl Set {
             edit(members);
             record(members);
         });
+    }
+
+    /// Writes the pages of the set.
+    fn index(&self) {
+        let output = rocwheel().arg("index").arg(self.0.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
     }
 
     fn check(&self, arguments: &[&str]) -> Output {

@@ -82,7 +82,7 @@ fn help_is_data() {
                              ROCWHEEL_QUIET]
       -v, --verbose...       Say more about the work [env: ROCWHEEL_VERBOSE]
           --format <FORMAT>  What the answer on stdout looks like; in GitHub Actions `github`, elsewhere
-                             `text` [env: ROCWHEEL_FORMAT] [possible values: text, json, github]
+                             `text` [env: ROCWHEEL_FORMAT] [possible values: text, json, github, sarif]
           --color <WHEN>     Whether output has colors; `NO_COLOR` and `CLICOLOR_FORCE` count as well
                              [env: ROCWHEEL_COLOR] [possible values: auto, always, never]
           --no-progress      Show no bars and no progress lines [env: ROCWHEEL_NO_PROGRESS]
@@ -94,7 +94,7 @@ fn help_is_data() {
 
 #[test]
 fn the_help_of_a_command_names_every_variable() {
-    insta::assert_snapshot!(shown("", &["completions", "--help"]), @r"
+    insta::assert_snapshot!(shown("", &["completions", "--help"]), @"
     exit 0
     --- stdout
     Print a completion script for a shell
@@ -129,6 +129,7 @@ fn the_help_of_a_command_names_every_variable() {
               - text:   For people
               - json:   One JSON document on stdout
               - github: Text, with groups and annotations for the log of GitHub Actions
+              - sarif:  SARIF 2.1.0, which code scanning reads; only `check` answers in it
               
               [env: ROCWHEEL_FORMAT]
 
@@ -232,12 +233,12 @@ fn a_usage_error_is_annotated_in_actions_and_obeys_nobody() {
 
 #[test]
 fn a_bad_variable_is_named_but_not_for_a_bad_flag() {
-    insta::assert_snapshot!(shown("ROCWHEEL_FORMAT=yaml", &["man"]), @r"
+    insta::assert_snapshot!(shown("ROCWHEEL_FORMAT=yaml", &["man"]), @"
     exit 2
     --- stdout
     --- stderr
     error: invalid value 'yaml' for '--format <FORMAT>'
-      [possible values: text, json, github]
+      [possible values: text, json, github, sarif]
 
       tip: the value comes from the environment variable `ROCWHEEL_FORMAT`
 

@@ -78,7 +78,7 @@ fn every_link_of_the_pages_leads_to_a_file() {
 }
 
 /// The lines after `$ ` in the console examples of a page.
-fn commands(page: &Path) -> Vec<String> {
+pub(crate) fn commands(page: &Path) -> Vec<String> {
     let text = fs_err::read_to_string(page).unwrap();
     let examples = text
         .split("```console\n")

@@ -3,5 +3,10 @@
 mod binaries;
 mod linked;
 mod looking;
+mod page;
+mod real;
+mod round;
 mod runtime;
 mod splitting;
+mod unusual;
+mod wheels;

@@ -3,7 +3,7 @@
 mod ends;
 mod fault;
 mod index;
-mod server;
+pub(crate) mod server;
 mod upload;
 
 use std::{

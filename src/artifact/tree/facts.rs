@@ -3,7 +3,7 @@
 use std::{io, path::Path, sync::Arc};
 
 use crate::{
-    artifact::tree::{FileAt, FileFacts, FileKind, Mode},
+    artifact::tree::{FileAt, FileFacts, FileKind, Form, Mode},
     elf::{self, ElfError, ReadAt},
     error::Result,
     relpath::RelPath,
@@ -45,6 +45,7 @@ pub(super) fn facts(path: &RelPath, source: &Path, len: u64, mode: Mode) -> Resu
         kind: content.kind,
         elf: content.elf.map(Arc::new),
         damage: content.damage.map(Into::into),
+        form: Form::Whole,
     })
 }
 

@@ -7,8 +7,9 @@ use std::{
 };
 
 use crate::{
-    artifact::tree::{Artifact, Content, TreeFile},
+    artifact::tree::{Artifact, Content, FileAt, Form, TreeFile},
     error::Result,
+    kpack::host::SplitReader,
     relpath::RelPath,
 };
 
@@ -65,13 +66,30 @@ pub fn merge<'a>(
 
 /// Whether two files have the same bytes, which is read from disk.
 pub fn same_content(one: &TreeFile, other: &TreeFile) -> Result<bool> {
-    let open = |file: &TreeFile| -> io::Result<_> {
-        Ok(BufReader::with_capacity(
+    if [one, other].map(form).contains(&Some(&Form::ToCome)) {
+        return Ok(one.source == other.source);
+    }
+    Ok(same_bytes(open(one)?, open(other)?)?)
+}
+
+fn form(file: &TreeFile) -> Option<&Form> {
+    match &file.content {
+        Content::File(facts) => Some(&facts.form),
+        _ => None,
+    }
+}
+
+fn open(file: &TreeFile) -> io::Result<Box<dyn Read>> {
+    Ok(match form(file) {
+        Some(Form::WithoutCode(plan)) => Box::new(SplitReader::new(
+            FileAt::open(&file.source)?,
+            (**plan).clone(),
+        )),
+        _ => Box::new(BufReader::with_capacity(
             STEP,
             fs_err::File::open(&file.source)?,
-        ))
-    };
-    Ok(same_bytes(open(one)?, open(other)?)?)
+        )),
+    })
 }
 
 const STEP: usize = 64 * 1024;
@@ -186,6 +204,7 @@ mod tests {
             kind: FileKind::Other,
             elf: None,
             damage: None,
+            form: Form::Whole,
         };
         (path, Content::File(facts))
     }

@@ -17,17 +17,21 @@ use crate::{
 
 mod facts;
 mod file_at;
+mod form;
 mod kind;
 mod list;
 mod merge;
 mod parallel;
 mod scan;
+mod unfold;
 mod walk;
 
 pub use file_at::FileAt;
+pub use form::{Form, FormedFile};
 pub use kind::FileKind;
 pub use merge::{Collision, Merged, Owned, merge, same_content};
 pub use parallel::in_parallel;
+pub use unfold::{Unfold, unfold};
 
 /// Every artifact of a directory, in the order of their names.
 #[derive(Clone, Debug)]
@@ -91,6 +95,7 @@ pub struct FileFacts {
     pub elf: Option<Arc<elf::Facts>>,
     /// Why a file that begins like an ELF file could not be read as one; its kind is `Other`.
     pub damage: Option<Arc<str>>,
+    pub form: Form,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,19 +1,38 @@
 //! What is learned from the bytes of one file while they pass.
+//!
+//! A file of up to `WHOLE` bytes is held in memory while it is examined. Of a larger ELF file only
+//! the parts are held that say something about it; those that nobody foresaw are read again.
 
-use std::io::{self, Read, Write as _};
+use std::{
+    io::{self, Read, Write as _},
+    iter,
+    ops::Range,
+    slice,
+};
 
 use crate::{
-    audit::facts::{Content, Elf, ElfFile},
+    audit::{
+        facts::{Content, Elf, ElfFile},
+        observe::windows::Windows,
+    },
     digest::Hasher,
-    elf::{self, Machine},
-    error::Stop,
+    elf::{self, Machine, ReadAt},
 };
 
 const ELF_MAGIC: &[u8] = b"\x7fELF";
-/// An ELF file is examined in memory, one at a time; one that is larger is hashed only.
-const LONGEST_ELF: u64 = 1 << 30;
+const MIB: u64 = 1 << 20;
 /// METADATA, RECORD and manifests; the RECORD of 100,000 files has 12 MiB.
-const LONGEST_TEXT: u64 = 64 << 20;
+const LONGEST_TEXT: u64 = 64 * MIB;
+const WHOLE: u64 = 32 * MIB;
+/// Symbols and their names come first, section headers last.
+const HEAD: u64 = 8 * MIB;
+const TAIL: u64 = 4 * MIB;
+/// What is read around a part that nobody foresaw.
+const AROUND: u64 = MIB;
+/// No more than this is held of a file, and no file is read more often.
+const MOST: u64 = 2 * WHOLE;
+const MOST_READINGS: usize = 16;
+const CHUNK: usize = 128 << 10;
 /// What stands before the target in a launcher.
 const LAUNCHER_MARK: &[u8] = b"rocwheel launcher runs: ";
 
@@ -24,87 +43,219 @@ pub(super) enum Keep {
     Facts,
 }
 
-/// Hashes what is read, and ends when the user asks to.
-pub(super) struct Hashed<'a, R> {
-    inner: R,
-    hasher: Hasher,
-    stop: &'a Stop,
-}
+/// How the bytes of a file are read once more.
+pub(super) type Again<'a> = &'a dyn Fn() -> io::Result<Box<dyn Read + 'a>>;
 
-impl<'a, R: Read> Hashed<'a, R> {
-    pub(super) fn new(inner: R, stop: &'a Stop) -> Self {
-        Self {
-            inner,
-            hasher: Hasher::default(),
-            stop,
+/// Reads a file of so many bytes to its end, and hashes it.
+pub(super) fn read(
+    mut source: impl Read,
+    len: u64,
+    keep: Keep,
+    again: Again<'_>,
+) -> io::Result<Content> {
+    let mut hasher = Hasher::default();
+    let mut sieve = Sieve::new(len, keep);
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        let chunk = fill(&mut source, &mut buffer)?;
+        if chunk.is_empty() {
+            break;
         }
+        hasher.write_all(chunk)?;
+        sieve.take(chunk);
     }
-
-    /// Reads what is left, and says what all of it was.
-    pub(super) fn finish(mut self) -> io::Result<Content> {
-        io::copy(&mut self, &mut io::sink())?;
-        let (sha256, len) = self.hasher.finish();
-        Ok(Content {
-            len,
-            sha256,
-            kept: None,
-            elf: None,
-        })
-    }
-}
-
-impl<R: Read> Read for Hashed<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.stop.check().map_err(io::Error::other)?;
-        let count = self.inner.read(buffer)?;
-        self.hasher
-            .write_all(buffer.get(..count).unwrap_or_default())?;
-        Ok(count)
-    }
-}
-
-/// Reads a file to its end.
-pub(super) fn read(source: impl Read, keep: Keep, stop: &Stop) -> io::Result<Content> {
-    let mut source = Hashed::new(source, stop);
-    let mut bytes = Vec::new();
-    source.by_ref().take(4).read_to_end(&mut bytes)?;
-    let is_elf = bytes == ELF_MAGIC;
-    let longest = match keep {
-        Keep::Bytes => LONGEST_TEXT,
-        Keep::Facts if is_elf => LONGEST_ELF,
-        Keep::Facts => 0,
+    let (sha256, found) = hasher.finish();
+    let mut content = Content {
+        len: found,
+        sha256,
+        kept: None,
+        elf: None,
     };
-    source.by_ref().take(longest).read_to_end(&mut bytes)?;
-    let mut content = source.finish()?;
-    let is_whole = content.len == bytes.len() as u64;
-    if is_elf {
-        content.elf = Some(if is_whole {
-            examine(&bytes)
-        } else {
-            Elf::TooLarge
-        });
+    if found != len {
+        return Err(io::Error::other(format!(
+            "it has {found} bytes, and {len} in the directory of the archive"
+        )));
     }
-    if keep == Keep::Bytes && is_whole {
-        content.kept = Some(bytes);
+    content.elf = sieve.elf(again)?;
+    if keep == Keep::Bytes {
+        content.kept = sieve.windows.into_whole();
     }
     Ok(content)
 }
 
-fn examine(bytes: &[u8]) -> Elf {
-    match elf::read(bytes) {
+/// What an ELF file of so many bytes says; of other files no more than the beginning is read.
+pub(super) fn elf(mut source: impl Read, len: u64, again: Again<'_>) -> io::Result<Option<Elf>> {
+    let mut sieve = Sieve::new(len, Keep::Facts);
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        let chunk = fill(&mut source, &mut buffer)?;
+        if chunk.is_empty() {
+            break;
+        }
+        sieve.take(chunk);
+        if !sieve.is_elf {
+            break;
+        }
+    }
+    sieve.elf(again)
+}
+
+/// Keeps what may be asked for while a file passes.
+struct Sieve {
+    keep: Keep,
+    at: u64,
+    is_elf: bool,
+    wanted: Vec<Range<u64>>,
+    windows: Windows,
+}
+
+impl Sieve {
+    fn new(len: u64, keep: Keep) -> Self {
+        Self {
+            keep,
+            at: 0,
+            is_elf: false,
+            wanted: Vec::new(),
+            windows: Windows::new(len),
+        }
+    }
+
+    fn take(&mut self, chunk: &[u8]) {
+        if self.at == 0 {
+            let len = self.windows.len();
+            self.is_elf = chunk.starts_with(ELF_MAGIC);
+            self.wanted = match self.keep {
+                Keep::Bytes if len <= LONGEST_TEXT => ranges(iter::once(0..len)),
+                _ if self.is_elf && len <= WHOLE => ranges(iter::once(0..len)),
+                _ if self.is_elf => foreseen(chunk, len),
+                _ => Vec::new(),
+            };
+        }
+        self.windows.keep(self.at, chunk, &self.wanted);
+        self.at = self.at.saturating_add(chunk.len() as u64);
+    }
+
+    /// Examines the file, and reads it again for as long as something is missing.
+    fn elf(&mut self, again: Again<'_>) -> io::Result<Option<Elf>> {
+        if !self.is_elf {
+            return Ok(None);
+        }
+        for _ in 0..MOST_READINGS {
+            let elf = examine(&self.windows);
+            let Some(missing) = self.windows.take_missing() else {
+                return Ok(Some(elf));
+            };
+            let start = missing.start.saturating_sub(AROUND);
+            let end = missing.end.saturating_add(AROUND).min(self.windows.len());
+            if self
+                .windows
+                .held()
+                .saturating_add(end.saturating_sub(start))
+                > MOST
+            {
+                break;
+            }
+            let mut source = again()?.take(end);
+            let (mut at, mut buffer) = (0_u64, vec![0; CHUNK]);
+            loop {
+                let chunk = fill(&mut source, &mut buffer)?;
+                if chunk.is_empty() {
+                    break;
+                }
+                self.windows.keep(at, chunk, slice::from_ref(&(start..end)));
+                at = at.saturating_add(chunk.len() as u64);
+            }
+        }
+        Ok(Some(Elf::TooLarge))
+    }
+}
+
+/// What is asked of a large file, as far as its beginning tells.
+fn foreseen(head: &[u8], len: u64) -> Vec<Range<u64>> {
+    const DYNAMIC: u32 = 2;
+    let half = |at: usize| {
+        head.get(at..)?
+            .first_chunk()
+            .copied()
+            .map(u16::from_le_bytes)
+    };
+    let word = |at: usize| {
+        head.get(at..)?
+            .first_chunk()
+            .copied()
+            .map(u32::from_le_bytes)
+    };
+    let long = |at: usize| {
+        head.get(at..)?
+            .first_chunk()
+            .copied()
+            .map(u64::from_le_bytes)
+    };
+    let mut wanted = vec![0..HEAD, len.saturating_sub(TAIL)..len];
+    let table = long(32).and_then(|at| usize::try_from(at).ok());
+    for index in 0..usize::from(half(56).unwrap_or(0)) {
+        let entry = index.checked_mul(56).and_then(|at| at.checked_add(table?));
+        let Some(entry) = entry.filter(|at| *at < <[u8]>::len(head)) else {
+            break;
+        };
+        if word(entry) == Some(DYNAMIC) {
+            let start = long(entry.saturating_add(8)).unwrap_or(0);
+            wanted.push(start..start.saturating_add(AROUND));
+        }
+    }
+    if let Some(sections) = long(40) {
+        wanted.push(sections..sections.saturating_add(AROUND));
+    }
+    ranges(
+        wanted
+            .into_iter()
+            .map(|range| range.start..range.end.min(len)),
+    )
+}
+
+/// Ascending, with those joined that touch.
+fn ranges(all: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+    let mut all: Vec<Range<u64>> = all.into_iter().filter(|range| !range.is_empty()).collect();
+    all.sort_by_key(|range| range.start);
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for range in all {
+        match joined.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+/// As many bytes as the buffer holds, fewer at the end only.
+fn fill<'a>(source: &mut impl Read, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
+    let mut done = 0;
+    while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match source.read(rest) {
+            Ok(0) => break,
+            Ok(count) => done = done.saturating_add(count),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(buffer.get(..done).unwrap_or_default())
+}
+
+fn examine(file: &Windows) -> Elf {
+    match elf::read(file) {
         Err(error) => Elf::Damaged(error.to_string()),
         Ok(None) => Elf::Damaged("it is cut off after its first bytes".to_owned()),
         Ok(Some(facts)) => {
             let loads = facts.machine == Machine::X86_64 && facts.kind != elf::Kind::Other;
             let faults = if loads {
-                elf::faults(bytes)
+                elf::faults(file)
             } else {
                 Ok(Vec::new())
             };
             match faults {
                 Err(error) => Elf::Damaged(error.to_string()),
                 Ok(faults) => Elf::Read(Box::new(ElfFile {
-                    launches: launches(bytes),
+                    launches: file.whole().and_then(launches),
                     facts,
                     faults,
                 })),
@@ -116,46 +267,13 @@ fn examine(bytes: &[u8]) -> Elf {
 fn launches(bytes: &[u8]) -> Option<String> {
     /// A launcher is a few kilobytes; nothing larger is searched.
     const LARGEST: usize = 64 << 10;
-    let bytes = Some(bytes).filter(|bytes| bytes.len() <= LARGEST)?;
-    let mut windows = bytes.windows(LAUNCHER_MARK.len());
+    let bytes = Some(bytes).filter(|bytes| <[u8]>::len(bytes) <= LARGEST)?;
+    let mut windows = bytes.windows(<[u8]>::len(LAUNCHER_MARK));
     let at = windows.position(|window| window == LAUNCHER_MARK)?;
-    let rest = bytes.get(at.saturating_add(LAUNCHER_MARK.len())..)?;
+    let rest = bytes.get(at.saturating_add(<[u8]>::len(LAUNCHER_MARK))..)?;
     let target = rest.split(|byte| *byte == 0).next()?;
     Some(String::from_utf8_lossy(target).into_owned())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn seen(bytes: &[u8], keep: Keep) -> Content {
-        read(bytes, keep, &Stop::default()).unwrap()
-    }
-
-    #[test]
-    fn a_launcher_says_what_it_runs() {
-        let bytes = elf::launcher(b"../lib/llvm/bin/clang").unwrap();
-        let Some(Elf::Read(elf)) = seen(&bytes, Keep::Facts).elf else {
-            panic!("not read");
-        };
-        assert_eq!(elf.launches.as_deref(), Some("../lib/llvm/bin/clang"));
-        assert_eq!(elf.faults, Vec::<String>::new());
-    }
-
-    #[test]
-    fn a_damaged_elf_file_is_a_fact() {
-        let whole = elf::write::SharedObject::new("liba.so.1").build();
-        for end in [4, 5, 64, whole.len() - 1] {
-            let content = seen(&whole[..end], Keep::Facts);
-            assert_eq!(content.len, end as u64);
-            assert!(content.elf.is_some());
-        }
-    }
-
-    #[test]
-    fn bytes_are_kept_only_when_asked_for() {
-        assert_eq!(seen(b"abc", Keep::Facts).kept, None);
-        assert_eq!(seen(b"abc", Keep::Bytes).kept.as_deref(), Some(&b"abc"[..]));
-        assert_eq!(seen(b"", Keep::Bytes).kept.as_deref(), Some(&b""[..]));
-    }
-}
+mod tests;

@@ -1,11 +1,17 @@
 //! Reads packages once, from their bytes to facts. A package that cannot be read is a fact too.
 
 mod content;
+mod devel;
+mod directory;
+mod portion;
 mod sdist;
+mod source;
 mod wheel;
+mod windows;
 
 pub use sdist::read_sdist;
-pub use wheel::read_wheel;
+pub use source::Source;
+pub use wheel::{Outline, Portion, PortionFacts, read_wheel};
 
 use crate::error::Stop;
 
@@ -13,5 +19,5 @@ use crate::error::Stop;
 pub struct Watch<'a> {
     pub stop: &'a Stop,
     /// Takes numbers of bytes of the package as they are done.
-    pub progress: &'a dyn Fn(u64),
+    pub progress: &'a (dyn Fn(u64) + Sync),
 }

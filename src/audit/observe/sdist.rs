@@ -6,7 +6,11 @@ use flate2::read::GzDecoder;
 
 use crate::{
     archive::{TarKind, TarReader},
-    audit::{facts::SdistFile, observe::Watch, reasons::reasons},
+    audit::{
+        facts::SdistFile,
+        observe::{Watch, source::Walk, wheel::base_name},
+        reasons::reasons,
+    },
     error::{Interrupted, Result, bail, ensure},
     wheel::{Metadata, filename::InvalidFilename},
 };
@@ -21,15 +25,19 @@ pub fn read_sdist(
     source: impl Read,
     watch: &Watch<'_>,
 ) -> Result<SdistFile, Interrupted> {
-    let found = metadata_files(source, watch);
+    let mut walk = Walk::new(Box::new(source), 0, watch).hashing();
+    let found = metadata_files(&mut walk, watch);
+    let digest = walk.finish().ok().flatten();
     watch.stop.check()?;
     let mut sdist = SdistFile {
         file: file.to_owned(),
-        name: file
+        name: base_name(file)
             .parse()
             .map_err(|error: InvalidFilename| reasons(&error)),
         metadata: Err(String::new()),
         copies_agree: true,
+        size: digest.map_or(0, |(_, len)| len),
+        digest,
     };
     let top = sdist.name.as_ref().map(|name| name.top().to_owned());
     let main = format!("{}/PKG-INFO", top.unwrap_or_default());

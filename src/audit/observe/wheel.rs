@@ -1,206 +1,205 @@
-//! The facts of a wheel.
+//! The facts of a wheel, read as a whole or in portions by several threads.
 
-use std::io::{self, Read, Seek, SeekFrom};
-
-use zip::{ZipArchive, read::ZipFile};
+use std::ops::Range;
 
 use crate::{
-    archive::{Decompressor, Format, TarKind, TarReader},
     audit::{
-        facts::{ArchiveFault, Content, DevelEntry, DevelTree, Member, MemberKind, WheelFile},
+        facts::{ArchiveFault, WheelFile},
         observe::{
-            Watch,
-            content::{self, Hashed, Keep},
+            Source, Watch,
+            directory::{Directory, inconsistent},
+            portion::Found,
+            source::Walk,
         },
         reasons::reasons,
     },
+    digest::Sha256,
     error::{Interrupted, Result},
     wheel::filename::InvalidFilename,
 };
 
-/// What an archive's end record is without a comment.
-const END_RECORD: u64 = 22;
-const END_MAGIC: &[u8] = b"PK\x05\x06";
+/// So many bytes of an archive are worth a portion; a member is never cut.
+const PORTION: u64 = 16 << 20;
+
+/// What the end of a wheel says about all of it.
+#[derive(Debug)]
+pub struct Outline {
+    file: String,
+    size: u64,
+    directory: Directory,
+    unreadable: Option<String>,
+}
+
+/// Members that lie one behind the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Portion {
+    members: Range<usize>,
+    bytes: Range<u64>,
+    hash: Hash,
+}
+
+/// Whether the bytes of the archive are hashed, besides those of its members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hash {
+    Members,
+    Archive,
+}
+
+/// What a portion holds.
+#[derive(Debug)]
+pub struct PortionFacts {
+    first: usize,
+    found: Found,
+    digest: Option<(Sha256, u64)>,
+    error: Option<String>,
+}
+
+impl Portion {
+    /// How many bytes are to be read.
+    pub fn weight(&self) -> u64 {
+        self.bytes.end.saturating_sub(self.bytes.start)
+    }
+}
+
+impl Outline {
+    pub fn read(file: &str, source: &dyn Source) -> Self {
+        let (directory, unreadable) = match Directory::read(source) {
+            Ok(directory) => (directory, None),
+            Err(error) => (Directory::default(), Some(format!("{error:#}"))),
+        };
+        Self {
+            file: file.to_owned(),
+            size: source.len(),
+            directory,
+            unreadable,
+        }
+    }
+
+    /// Path, length and checksum of each member, as the directory has them.
+    pub fn members(&self) -> impl Iterator<Item = (&str, u64, u32)> {
+        let entries = self.directory.entries.iter();
+        entries.map(|entry| (entry.path.as_str(), entry.len, entry.crc))
+    }
+
+    /// Everything in one portion, for what is read from afar and hashed on the way.
+    pub fn whole(&self, source: &dyn Source) -> Portion {
+        Portion {
+            members: 0..self.directory.entries.len(),
+            bytes: 0..source.len(),
+            hash: Hash::Archive,
+        }
+    }
+
+    /// All members, in portions that may be read at the same time.
+    pub fn portions(&self) -> Vec<Portion> {
+        let entries = &self.directory.entries;
+        let mut portions = Vec::new();
+        let mut first = 0;
+        for index in 0..entries.len() {
+            let at = |index: usize| match entries.get(index) {
+                Some(_) if index == 0 => self.directory.begin,
+                Some(entry) => entry.at,
+                None => self.directory.start,
+            };
+            let next = index.saturating_add(1);
+            let bytes = at(first)..at(next).max(at(first));
+            let len = bytes.end.saturating_sub(bytes.start);
+            if len >= PORTION || next == entries.len() {
+                portions.push(Portion {
+                    members: first..next,
+                    bytes,
+                    hash: Hash::Members,
+                });
+                first = next;
+            }
+        }
+        portions
+    }
+
+    pub fn read_portion(
+        &self,
+        source: &dyn Source,
+        portion: &Portion,
+        watch: &Watch<'_>,
+    ) -> Result<PortionFacts, Interrupted> {
+        let mut facts = PortionFacts {
+            first: portion.members.start,
+            found: Found::default(),
+            digest: None,
+            error: None,
+        };
+        let read = || -> Result<(Found, Option<(Sha256, u64)>)> {
+            let stream = source.stream(portion.bytes.clone())?;
+            let mut walk = Walk::new(stream, portion.bytes.start, watch);
+            if portion.hash == Hash::Archive {
+                walk = walk.hashing();
+            }
+            let entries = &self.directory.entries;
+            let members = entries.get(portion.members.clone()).unwrap_or_default();
+            let next = entries.get(portion.members.end);
+            let end = next.map_or(self.directory.start, |entry| entry.at);
+            if portion.members.start == 0 {
+                // What lies before the archive was told already.
+                walk.skip_to(self.directory.begin)?;
+            }
+            let found = Found::read(source, &mut walk, members, end, watch);
+            Ok((found, walk.finish()?))
+        };
+        match read() {
+            Ok((found, digest)) => (facts.found, facts.digest) = (found, digest),
+            Err(error) => facts.error = Some(format!("{error:#}")),
+        }
+        watch.stop.check()?;
+        Ok(facts)
+    }
+
+    /// Puts the facts of all portions together.
+    pub fn finish(self, mut portions: Vec<PortionFacts>) -> WheelFile {
+        portions.sort_by_key(|portion| portion.first);
+        let mut wheel = WheelFile {
+            name: base_name(&self.file)
+                .parse()
+                .map_err(|error: InvalidFilename| reasons(&error)),
+            file: self.file,
+            size: self.size,
+            faults: self.directory.faults,
+            members: Vec::new(),
+            devel: None,
+            digest: None,
+        };
+        let mut told = Vec::new();
+        let mut unreadable = self.unreadable;
+        for portion in portions {
+            wheel.members.extend(portion.found.members);
+            wheel.devel = wheel.devel.or(portion.found.devel);
+            wheel.digest = wheel.digest.or(portion.digest);
+            told.extend(portion.found.told);
+            unreadable = unreadable.or(portion.error);
+        }
+        wheel.faults.extend(inconsistent(told));
+        wheel
+            .faults
+            .extend(unreadable.map(ArchiveFault::Unreadable));
+        wheel
+    }
+}
+
+/// A package may be named by the directory that it lies in as well.
+pub(super) fn base_name(file: &str) -> &str {
+    file.rsplit('/').next().unwrap_or(file)
+}
 
 /// Reads a wheel from its first byte to its last. What is wrong with it is in the facts.
 pub fn read_wheel(
     file: &str,
-    source: impl Read + Seek,
+    source: &dyn Source,
     watch: &Watch<'_>,
 ) -> Result<WheelFile, Interrupted> {
-    let mut wheel = WheelFile {
-        file: file.to_owned(),
-        name: file
-            .parse()
-            .map_err(|error: InvalidFilename| reasons(&error)),
-        faults: Vec::new(),
-        members: Vec::new(),
-        devel: None,
-    };
-    let read = look_around(source, &mut wheel.faults)
-        .and_then(|source| Ok(ZipArchive::new(source)?))
-        .and_then(|mut archive| {
-            if archive.offset() > 0 {
-                let before = archive.offset();
-                wheel.faults.push(ArchiveFault::Around(before));
-            }
-            if let Err(error) = archive.validate_header_consistency() {
-                let fault = ArchiveFault::Inconsistent(error.to_string());
-                wheel.faults.push(fault);
-            }
-            read_members(&mut archive, &mut wheel, watch)
-        });
-    watch.stop.check()?;
-    if let Err(error) = read {
-        let fault = ArchiveFault::Unreadable(format!("{error:#}"));
-        wheel.faults.push(fault);
-    }
-    Ok(wheel)
+    let outline = Outline::read(file, source);
+    let portion = outline.whole(source);
+    let facts = outline.read_portion(source, &portion, watch)?;
+    Ok(outline.finish(vec![facts]))
 }
 
-/// Looks for the end record where it must be, which is at the very end.
-fn look_around<R: Read + Seek>(mut source: R, faults: &mut Vec<ArchiveFault>) -> Result<R> {
-    let len = source.seek(SeekFrom::End(0))?;
-    let tail = len.min(END_RECORD + u64::from(u16::MAX) * 4);
-    source.seek(SeekFrom::Start(len - tail))?;
-    let mut bytes = Vec::new();
-    source.by_ref().take(tail).read_to_end(&mut bytes)?;
-    let mut windows = bytes.windows(END_MAGIC.len());
-    // The last end record decides; without any, the archive cannot be read, and that is said then.
-    if let Some(at) = windows.rposition(|window| window == END_MAGIC) {
-        let after = (tail - at as u64).saturating_sub(END_RECORD);
-        if after > 0 {
-            faults.push(ArchiveFault::Around(after));
-        }
-    }
-    source.seek(SeekFrom::Start(0))?;
-    Ok(source)
-}
-
-fn read_members<R: Read + Seek>(
-    archive: &mut ZipArchive<R>,
-    wheel: &mut WheelFile,
-    watch: &Watch<'_>,
-) -> Result<()> {
-    for index in 0..archive.len() {
-        watch.stop.check()?;
-        let path = archive.name_for_index(index).and_then(Result::ok);
-        let path = path.unwrap_or_default().into_owned();
-        let member = match archive.by_index(index) {
-            Ok(file) => {
-                let weight = file.compressed_size();
-                let member = read_member(file, &mut wheel.devel, watch);
-                (watch.progress)(weight);
-                member
-            }
-            Err(error) => Member {
-                path,
-                kind: MemberKind::File,
-                mode: 0,
-                content: Err(error.to_string()),
-            },
-        };
-        wheel.members.push(member);
-    }
-    Ok(())
-}
-
-fn read_member<R: Read>(
-    mut file: ZipFile<'_, R>,
-    devel: &mut Option<DevelTree>,
-    watch: &Watch<'_>,
-) -> Member {
-    let path = match file.name() {
-        Ok(name) => name.into_owned(),
-        Err(_) => String::from_utf8_lossy(file.name_raw()).into_owned(),
-    };
-    let kind = if file.is_symlink() {
-        MemberKind::Symlink
-    } else if file.is_dir() {
-        MemberKind::Directory
-    } else {
-        MemberKind::File
-    };
-    let mode = file.unix_mode().unwrap_or(0) & 0o7777;
-    let content = match devel_packing(&path) {
-        Some(packing) => {
-            let read = read_devel(&path, packing, &mut file, watch);
-            read.map(|(tree, content)| {
-                *devel = Some(tree);
-                content
-            })
-        }
-        None => content::read(&mut file, keep(&path), watch.stop),
-    };
-    Member {
-        path,
-        kind,
-        mode,
-        content: content.map_err(|error| error.to_string()),
-    }
-}
-
-/// How the archive of the development files is packed.
-#[derive(Clone, Copy)]
-enum Packing {
-    Plain,
-    Compressed(Format),
-}
-
-/// The packing of the archive of the development files, if this is its path.
-fn devel_packing(path: &str) -> Option<Packing> {
-    let (_, name) = path.split_once('/')?;
-    match name {
-        "_devel.tar" => Some(Packing::Plain),
-        "_devel.tar.xz" => Some(Packing::Compressed(Format::TarXz)),
-        _ => None,
-    }
-}
-
-/// What the rules read themselves.
-fn keep(path: &str) -> Keep {
-    let mut parts = path.rsplit('/');
-    let name = parts.next().unwrap_or_default();
-    let parent = parts.next().unwrap_or_default();
-    if parent.ends_with(".dist-info") || parent == ".devel_links" || name == "_devel_manifest.json"
-    {
-        Keep::Bytes
-    } else {
-        Keep::Facts
-    }
-}
-
-/// Walks through the archive while it is hashed. The bytes count as read whatever is in them.
-fn read_devel(
-    member: &str,
-    packing: Packing,
-    source: impl Read,
-    watch: &Watch<'_>,
-) -> io::Result<(DevelTree, Content)> {
-    let mut tree = DevelTree {
-        member: member.to_owned(),
-        entries: Vec::new(),
-        fault: None,
-    };
-    let mut source = Hashed::new(source, watch.stop);
-    let walked = match packing {
-        Packing::Plain => walk(&mut source, &mut tree.entries, watch),
-        Packing::Compressed(format) => Decompressor::new(format, &mut source)
-            .map_err(Into::into)
-            .and_then(|source| walk(source, &mut tree.entries, watch)),
-    };
-    tree.fault = walked.err().map(|error| format!("{error:#}"));
-    Ok((tree, source.finish()?))
-}
-
-fn walk(source: impl Read, entries: &mut Vec<DevelEntry>, watch: &Watch<'_>) -> Result<()> {
-    let mut tar = TarReader::new(source, u64::MAX);
-    while let Some(entry) = tar.next_entry()? {
-        let elf = match entry.kind {
-            TarKind::File { .. } => content::read(&mut tar, Keep::Facts, watch.stop)?.elf,
-            _ => None,
-        };
-        entries.push(DevelEntry { entry, elf });
-    }
-    Ok(())
-}
+#[cfg(test)]
+mod tests;

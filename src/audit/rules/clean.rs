@@ -1,7 +1,7 @@
 //! Whether anything of the build machine was left behind, or a right given away.
 
 use crate::audit::{
-    facts::{Elf, ElfFile, Member, SetFacts},
+    facts::{Elf, ElfFile, Member, MemberKind, SetFacts},
     finding::Finding,
     rule,
     search::is_loadable,
@@ -39,7 +39,8 @@ fn one_member(member: &Member) -> Vec<Finding> {
         let fact = format!("its mode is {:o}", member.mode);
         found.push(Finding::new(rule::SETUID_MEMBER, fact));
     }
-    if member.mode & WORLD_WRITABLE != 0 {
+    // The mode of a link means nothing, and links are another rule's.
+    if member.mode & WORLD_WRITABLE != 0 && member.kind == MemberKind::File {
         let fact = format!("its mode is {:o}", member.mode);
         found.push(Finding::new(rule::WORLD_WRITABLE, fact));
     }

@@ -4,24 +4,28 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     audit::{
-        facts::{DEVICE, SetFacts, WheelFile},
+        demands::Demands,
+        facts::{DEVICE, SdistFile, SetFacts, WheelFile},
         finding::Finding,
         requirement::Requirement,
         rule,
     },
     target::{Target, TargetTable},
     version::Version,
-    wheel::{DistName, Metadata},
+    wheel::{DistName, Metadata, SdistFilename, WheelFilename},
 };
 
 /// How the names of all packages begin that a set has to hold itself.
 const OURS: &str = "rocm";
+/// How the fact ends that others may follow from.
+pub(super) const NOT_THERE: &str = "which is not in the set";
 
-pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
-    let mut findings = requirements(set);
+pub(super) fn find(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
+    let mut findings = requirements(set, demands);
     findings.extend(versions(set));
     findings.extend(duplicates(set));
     findings.extend(devices(set));
+    findings.extend(siblings(set));
     if set.selector().is_none() {
         let fact = format!("no `rocm` sdist among {} packages", set.len());
         findings.push(Finding::new(rule::MISSING_SELECTOR, fact));
@@ -55,7 +59,7 @@ fn requirements_of<'a>(
 }
 
 /// Every package of ours that another one asks for is there, in the version it asks for.
-fn requirements(set: &SetFacts) -> Vec<Finding> {
+fn requirements(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
     let mut there: BTreeMap<&DistName, Vec<&Version>> = BTreeMap::new();
     let wheels = set
         .wheels
@@ -69,23 +73,33 @@ fn requirements(set: &SetFacts) -> Vec<Finding> {
     for (name, version) in names.chain(sdists.map(|name| (name.name(), name.version()))) {
         there.entry(name).or_default().push(version);
     }
+    let gone = gone(set);
     let mut found = Vec::new();
     for (file, metadata) in set.metadata() {
         let mut seen = BTreeSet::new();
         for requirement in requirements_of(&metadata, &set.platforms()) {
             let name = requirement.name.normalized();
             let is_ours = name == OURS || name.starts_with("rocm-");
-            if !is_ours || !seen.insert((name.to_owned(), requirement.pin.clone())) {
+            if !seen.insert((name.to_owned(), requirement.pin.clone())) {
+                continue;
+            }
+            if !is_ours {
+                let fact = format!("it requires `{name}`, which is no package of ours");
+                let is_allowed = demands.base.contains(&requirement.name);
+                let finding = || Finding::new(rule::FOREIGN_REQUIREMENT, fact).in_file(file);
+                found.extend((!is_allowed).then(finding));
                 continue;
             }
             let finding = match (there.get(&requirement.name), &requirement.pin) {
+                // That it is promised and gone is told already.
+                (None, _) if gone.contains(name) => continue,
                 (None, _) if device(&requirement.name).is_some() => Finding::new(
                     rule::MISSING_DEVICE_WHEEL,
-                    format!("it promises `{name}`, which is not in the set"),
+                    format!("it promises `{name}`, {NOT_THERE}"),
                 ),
                 (None, _) => Finding::new(
                     rule::UNRESOLVED_REQUIREMENT,
-                    format!("it requires `{name}`, which is not in the set"),
+                    format!("it requires `{name}`, {NOT_THERE}"),
                 ),
                 (Some(versions), Some(pin)) if !versions.contains(&pin) => {
                     let there = shown(versions.iter().copied());
@@ -98,6 +112,26 @@ fn requirements(set: &SetFacts) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// The projects of files that pages promise and that are not there.
+fn gone(set: &SetFacts) -> BTreeSet<String> {
+    let files = set.published.iter().flat_map(|it| &it.gone);
+    let name = |file: &String| -> Option<String> {
+        let wheel = file.parse::<WheelFilename>().ok();
+        let wheel = wheel.map(|name| name.name().normalized().to_owned());
+        let sdist = || {
+            Some(
+                file.parse::<SdistFilename>()
+                    .ok()?
+                    .name()
+                    .normalized()
+                    .to_owned(),
+            )
+        };
+        wheel.or_else(sdist)
+    };
+    files.filter_map(name).collect()
 }
 
 fn shown<'a>(versions: impl Iterator<Item = &'a Version>) -> String {
@@ -180,4 +214,22 @@ fn devices(set: &SetFacts) -> Vec<Finding> {
     targets
         .filter_map(|wheel| finding(wheel, wheel.device_target()?))
         .collect()
+}
+
+/// The sdists of another platform have the same names, and are the same bytes.
+fn siblings(set: &SetFacts) -> Vec<Finding> {
+    let Some(siblings) = &set.siblings else {
+        return Vec::new();
+    };
+    let finding = |sdist: &SdistFile| {
+        let (digest, _) = sdist.digest?;
+        let fact = match siblings.get(&sdist.file) {
+            None => "the set to compare with has no such sdist".to_owned(),
+            Some(other) if *other == digest => return None,
+            Some(other) => format!("it has SHA-256 {digest}, and {other} in the other set"),
+        };
+        let finding = Finding::new(rule::SELECTOR_DIFFERS, fact);
+        Some(finding.in_file(&sdist.file))
+    };
+    set.sdists.iter().filter_map(finding).collect()
 }

@@ -22,7 +22,7 @@ pub(super) fn find(set: &SetFacts, site: &Site<'_>, demands: &Demands) -> Vec<Fi
         let found = match elf {
             Elf::Damaged(why) => vec![Finding::new(rule::BROKEN_ELF, why)],
             Elf::TooLarge => {
-                let fact = "larger than 1 GiB: hashed, but not examined";
+                let fact = "its headers and tables are too far apart, or too large, to be examined";
                 vec![Finding::new(rule::UNEXAMINED_ELF, fact)]
             }
             Elf::Read(elf) => one_file(path, elf, site, demands),
@@ -148,7 +148,7 @@ fn libraries(site: &Site<'_>) -> Vec<Finding> {
         let Some(file) = site.file(path) else {
             continue;
         };
-        let Some(elf) = file.elf.filter(|_| !has_extension(path, "debug")) else {
+        let Some(elf) = file.elf().filter(|_| !has_extension(path, "debug")) else {
             continue;
         };
         let (rule, fact) = if edge.is_found_with_others {

@@ -22,7 +22,8 @@ const EMPTY_VARIANT: u64 = 20;
 
 pub(super) fn find(set: &SetFacts, demands: &Demands, coverage: &Coverage) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (target, wheel) in set.device_wheels() {
+    let wheels = set.device_wheels().into_iter();
+    for (target, wheel) in wheels.filter(|(_, wheel)| wheel.is_readable()) {
         let mut found = foreign_files(&target, wheel);
         found.extend(devel_links(&target, wheel));
         found.extend(empty_variants(wheel));

@@ -4,27 +4,24 @@ use std::collections::BTreeMap;
 
 use crate::{
     audit::{
+        demands::Demands,
         facts::{ArchiveFault, Member, MemberKind, SdistFile, SetFacts, WheelFile},
         finding::Finding,
         reasons::reasons,
         rule,
     },
     relpath::RelPath,
-    wheel::{DistName, Metadata, Record, dist_info::WheelFacts},
+    wheel::{DistName, Metadata, Record, WheelFilename, dist_info::WheelFacts},
 };
 
-pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
+pub(super) fn find(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
     let mut findings = Vec::new();
     for wheel in &set.wheels {
         let mut found: Vec<Finding> = Vec::new();
         found.extend(wheel.name.as_ref().err().map(unreadable));
         found.extend(wheel.faults.iter().map(archive_fault));
         // What could not be read has nothing that could be compared.
-        let is_readable = !wheel
-            .faults
-            .iter()
-            .any(|fault| matches!(fault, ArchiveFault::Unreadable(_)));
-        if is_readable {
+        if wheel.is_readable() {
             found.extend(wheel.members.iter().flat_map(member));
             found.extend(record(wheel));
             found.extend(metadata(wheel));
@@ -38,6 +35,7 @@ pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
     }
     findings.extend(shared_paths(set));
     findings.extend(case_clashes(set));
+    findings.extend(long_paths(set, demands));
     findings
 }
 
@@ -66,6 +64,7 @@ fn member(member: &Member) -> Vec<Finding> {
         MemberKind::File => {}
         MemberKind::Symlink => found.push(Finding::new(rule::NOT_A_FILE, "a symbolic link")),
         MemberKind::Directory => found.push(Finding::new(rule::NOT_A_FILE, "a directory")),
+        MemberKind::Special => found.push(Finding::new(rule::NOT_A_FILE, "a device or a pipe")),
     }
     if let Err(why) = &member.content {
         found.push(Finding::new(rule::DAMAGED_MEMBER, why));
@@ -107,6 +106,9 @@ fn record(wheel: &WheelFile) -> Vec<Finding> {
             && let Err(mismatch) = row.verify(content.sha256, content.len)
         {
             let fact = mismatch.to_string();
+            // The path stands before every fact.
+            let path = format!("`{}` ", member.path);
+            let fact = fact.strip_prefix(&path).unwrap_or(&fact);
             found.push(Finding::new(rule::RECORD_MISMATCH, fact).at(&member.path));
         }
     }
@@ -220,6 +222,15 @@ fn is_own(path: &str) -> bool {
         .is_some_and(|top| top.ends_with(".dist-info"))
 }
 
+/// Whether both can be installed at once: not two of one project, nor of two platforms.
+fn are_beside(one: &WheelFile, other: &WheelFile) -> bool {
+    let (Ok(one), Ok(other)) = (&one.name, &other.name) else {
+        return one.file != other.file;
+    };
+    let is_windows = |name: &WheelFilename| name.tag().platform().contains("win");
+    one.name() != other.name() && is_windows(one) == is_windows(other)
+}
+
 /// Each path belongs to one package, because all are installed into one directory.
 fn shared_paths(set: &SetFacts) -> Vec<Finding> {
     let mut owners: BTreeMap<&str, Vec<(&WheelFile, &Member)>> = BTreeMap::new();
@@ -236,8 +247,7 @@ fn shared_paths(set: &SetFacts) -> Vec<Finding> {
         let Some(((first, one), rest)) = owners.split_first() else {
             continue;
         };
-        // Twice in one wheel is another rule's.
-        for (wheel, other) in rest.iter().filter(|(wheel, _)| wheel.file != first.file) {
+        for (wheel, other) in rest.iter().filter(|(wheel, _)| are_beside(first, wheel)) {
             let digest = |member: &Member| Some(member.content.as_ref().ok()?.sha256);
             let (rule, fact) = if digest(one) == digest(other) {
                 (rule::SHARED_PATH, "the same file")
@@ -265,6 +275,32 @@ fn case_clashes(set: &SetFacts) -> Vec<Finding> {
                 found.push(finding.in_file(&wheel.file).at(&member.path));
             }
         }
+    }
+    found
+}
+
+/// Below the place where wheels for Windows are installed, every path can be opened there.
+fn long_paths(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
+    /// `MAX_PATH`, without the NUL at the end.
+    const MOST: usize = 259;
+    let prefix = demands.windows_prefix.trim_end_matches(['\\', '/']);
+    let finding = |wheel: &WheelFile, path: &str| {
+        let len = prefix.encode_utf16().count().saturating_add(1);
+        let len = len.saturating_add(path.encode_utf16().count());
+        let fact = format!("{len} characters in `{prefix}`");
+        let finding = || Finding::new(rule::LONG_PATH, fact).at(path);
+        (len > MOST).then(|| finding().in_file(&wheel.file))
+    };
+    let mut found = Vec::new();
+    for wheel in &set.wheels {
+        let name = wheel.name.as_ref();
+        if !name.is_ok_and(|name| name.tag().platform().contains("win")) {
+            continue;
+        }
+        let members = wheel.members.iter().map(|member| member.path.as_str());
+        let devel = wheel.devel.iter().flat_map(|tree| &tree.entries);
+        let paths = members.chain(devel.map(|devel| devel.entry.path.as_str()));
+        found.extend(paths.filter_map(|path| finding(wheel, path)));
     }
     found
 }

@@ -1,13 +1,14 @@
 //! The arguments of `build`, and what they come to.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use super::kpack::{Apart, Kpack};
 use crate::{
     artifact::{ArtifactTree, TherockManifest},
-    commands::args::Jobs,
+    commands::{World, args::Jobs},
     error::{Context as _, Hint as _, Result},
     package::{
-        Catalog, ImportSuffix, Mode, OnCollision, Release, Request,
+        Catalog, ImportSuffix, Mode, OnCollision, Packing, Release, Request,
         assemble::{Existing, Settings},
     },
     run::Platform,
@@ -56,8 +57,6 @@ pub struct Args {
 struct Upstream {
     #[arg(long, hide = true, conflicts_with = "plan")]
     build_packages: bool,
-    #[arg(long, hide = true)]
-    no_devel_tarball_compression: bool,
 }
 
 /// What is built, and how; `pipeline` asks the same.
@@ -94,6 +93,14 @@ pub struct What {
         env = "ROCWHEEL_ON_COLLISION"
     )]
     on_collision: CollisionChoice,
+    /// What to do with device code that is still in binaries
+    #[arg(
+        long,
+        value_name = "WHAT",
+        default_value = "auto",
+        env = "ROCWHEEL_KPACK"
+    )]
+    kpack: Kpack,
     /// What goes into which package, instead of the built-in policy
     #[arg(long, value_name = "FILE", env = "ROCWHEEL_PACKAGES_FILE")]
     packages_file: Option<PathBuf>,
@@ -105,6 +112,19 @@ pub struct What {
         env = "ROCWHEEL_COMPRESSION"
     )]
     compression: Compression,
+    /// How the devel package holds its tree: as the wheel holds any member, or as a tar.xz, which
+    /// is smaller and takes much longer to make and to unpack
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "none",
+        env = "ROCWHEEL_DEVEL_COMPRESSION"
+    )]
+    devel_compression: DevelCompression,
+    #[arg(long, hide = true, overrides_with = "no_devel_tarball_compression")]
+    devel_tarball_compression: bool,
+    #[arg(long, hide = true, overrides_with = "devel_tarball_compression")]
+    no_devel_tarball_compression: bool,
     #[arg(long, hide = true, overrides_with = "no_wheel_compression")]
     wheel_compression: bool,
     #[arg(long, hide = true, overrides_with = "wheel_compression")]
@@ -114,6 +134,14 @@ pub struct What {
     source_date_epoch: u64,
     #[command(flatten)]
     pub jobs: Jobs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum DevelCompression {
+    /// `_devel.tar`
+    None,
+    /// `_devel.tar.xz`
+    Xz,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -135,6 +163,22 @@ impl Args {
 }
 
 impl What {
+    /// The artifacts with their device code apart, if that is wanted.
+    pub fn apart<'a>(
+        &self,
+        tree: &'a ArtifactTree,
+        dest: &Path,
+        world: &World,
+    ) -> Result<Apart<'a>> {
+        Apart::new(
+            tree,
+            self.kpack,
+            &dest.join("kpack.part"),
+            &self.jobs,
+            world,
+        )
+    }
+
     pub fn catalog(&self) -> Result<Catalog> {
         let Some(file) = &self.packages_file else {
             return Catalog::built_in();
@@ -171,7 +215,7 @@ impl What {
                 version,
                 suffix: self.version_suffix.clone().unwrap_or_default(),
             },
-            mode: if manifest.kpack_split {
+            mode: if manifest.kpack_split || self.kpack == Kpack::Split {
                 Mode::Split
             } else {
                 Mode::Legacy
@@ -186,7 +230,17 @@ impl What {
                 CollisionChoice::Refuse => OnCollision::Refuse,
                 CollisionChoice::Last => OnCollision::Last,
             },
+            devel_packing: self.devel_packing(),
         })
+    }
+
+    fn devel_packing(&self) -> Packing {
+        let xz = self.devel_compression == DevelCompression::Xz || self.devel_tarball_compression;
+        if xz && !self.no_devel_tarball_compression {
+            Packing::TarXz
+        } else {
+            Packing::Tar
+        }
     }
 }
 

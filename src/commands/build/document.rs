@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::{
+    artifact::Form,
     package::{
         BuildPlan,
         origin::Origin,
@@ -55,7 +56,9 @@ enum From<'a> {
     Copy {
         artifact: String,
         file: String,
-        size: u64,
+        /// Not known of what is written first.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        size: Option<u64>,
     },
     Relink {
         artifact: String,
@@ -144,7 +147,7 @@ fn source(source: &Source) -> From<'_> {
         Source::Text(text) => From::Text {
             size: text.len() as u64,
         },
-        Source::Sdk(tree) => tree_of(tree),
+        Source::Sdk(tree, _) => tree_of(tree),
         Source::SdkManifest(_) => From::TreeManifest,
     }
 }
@@ -175,7 +178,7 @@ fn file(origin: &Origin, rpath: Option<String>) -> From<'static> {
         None => From::Copy {
             artifact,
             file,
-            size,
+            size: (origin.form != Form::ToCome).then_some(size),
         },
         Some(rpath) => From::Relink {
             artifact,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
-    artifact::{ArchiveName, ArtifactName, ArtifactTree, Limits, unpack},
+    artifact::{ArchiveName, ArtifactName, ArtifactTree, Limits, in_parallel, unpack},
     commands::{World, args::Jobs},
     console::{many, size},
     error::{Hint as _, Result, bail},
@@ -15,11 +15,21 @@ pub fn read(directory: &Path, unpacked: &Path, jobs: &Jobs, world: &World) -> Re
     if archives.is_empty() {
         return scan(directory, jobs, world);
     }
+    // The largest first: one that is begun last is waited for by all threads.
+    let mut waiting = Vec::new();
     for (path, name) in &archives {
-        let file = fs_err::File::open(path)?;
-        let bytes = file.metadata()?.len();
-        unpack_one(file, bytes, name, unpacked, world)?;
+        waiting.push((fs_err::metadata(path)?.len(), path, name));
     }
+    waiting.sort_by_key(|(bytes, _, _)| std::cmp::Reverse(*bytes));
+    in_parallel(
+        jobs.count(),
+        &waiting,
+        &world.stop,
+        |(bytes, path, name)| {
+            let file = fs_err::File::open(path)?;
+            unpack_one(file, *bytes, name, unpacked, world)
+        },
+    )?;
     let names: Vec<&ArtifactName> = archives.iter().map(|(_, name)| &name.artifact).collect();
     let fresh = scan_only(unpacked, &names, jobs, world)?;
     if has_artifacts(directory)? {

@@ -3,10 +3,12 @@
 mod args;
 mod document;
 pub mod input;
+mod kpack;
 
-use std::{path::Path, sync::Mutex, time::Instant};
+use std::{io, path::Path, sync::Mutex, time::Instant};
 
 pub use args::{Args, What};
+pub use kpack::Apart;
 
 use super::{World, index::LocalSet};
 use crate::{
@@ -24,16 +26,18 @@ use crate::{
 pub fn run(args: &Args, world: &World) -> Result<()> {
     let unpacked = args.dest_dir.join("artifacts");
     let tree = input::read(&args.artifact_dir, &unpacked, &args.what.jobs, world)?;
-    let mut plan = decide(&tree, &args.what, world)?;
+    let apart = args.what.apart(&tree, &args.dest_dir, world)?;
+    let mut plan = decide(&apart.tree, &args.what, world)?;
     if !args.only.is_empty() {
         plan.keep(&args.only)?;
     }
     if args.plan {
         return world.console.answer(&document::Document(&plan));
     }
+    let _archives = apart.write(&args.what.jobs, world)?;
     make(
         &plan,
-        &tree,
+        &apart.tree,
         &args.what,
         &args.dest_dir,
         args.existing(),
@@ -84,7 +88,7 @@ pub fn make(
         &world.stop,
         &Aloud::new(world),
     )?;
-    describe(plan, tree, dest, world)?;
+    describe(plan, tree, &made, dest, world)?;
     let bytes = made.iter().map(|made| made.size).sum();
     let packages = many(made.len(), "package");
     world.console.status(
@@ -95,7 +99,16 @@ pub fn make(
 }
 
 /// Says what a set was made from, for whoever publishes it.
-fn describe(plan: &BuildPlan, tree: &ArtifactTree, dest: &Path, world: &World) -> Result<()> {
+fn describe(
+    plan: &BuildPlan,
+    tree: &ArtifactTree,
+    made: &[Made],
+    dest: &Path,
+    world: &World,
+) -> Result<()> {
+    // What it says of another set is no longer true.
+    let (page, part) = (dest.join("set.json"), dest.join("set.json.part"));
+    remove_if_there(&page)?;
     let manifest = tree.therock_manifest()?;
     let identity = Identity {
         platform: Some(plan.platform),
@@ -108,11 +121,24 @@ fn describe(plan: &BuildPlan, tree: &ArtifactTree, dest: &Path, world: &World) -
         targets: plan.targets.clone(),
         repository: None,
     };
-    let set = LocalSet::read(dest, Some(Layout::Dist), &world.stop, &|_| {})
-        .context("read the finished set")?;
+    let made = made.iter().map(|made| {
+        let path = format!("{}{}", Layout::Dist.files(), made.path);
+        (path, (made.size, made.sha256))
+    });
+    let set = LocalSet::made(dest, made.collect(), &world.stop).context("read the finished set")?;
     // Without times: the same set is described by the same bytes.
-    let page = SetJson::new(identity, &set.set, Layout::Dist).page();
-    Ok(fs_err::write(dest.join(page.path), page.body)?)
+    fs_err::write(
+        &part,
+        SetJson::new(identity, &set.set, Layout::Dist).page().body,
+    )?;
+    Ok(fs_err::rename(part, page)?)
+}
+
+fn remove_if_there(file: &Path) -> Result<()> {
+    match fs_err::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 /// Tells the console how packages come along.

@@ -42,6 +42,10 @@ impl Answer {
         }
     }
 
+    pub(super) fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
     /// How many findings are at least so grave.
     pub(super) fn count_from(&self, least: Severity) -> usize {
         let grave = self.findings.iter().filter(|it| it.rule.severity >= least);

@@ -1,33 +1,72 @@
 //! `check`: what is wrong with a package set, before anybody installs it.
 
 mod answer;
+mod baseline;
+mod families;
+mod package;
+mod pages;
+mod published;
+mod read;
+mod sarif;
+mod shelf;
 
 use std::path::{Path, PathBuf};
 
-use fs_err as fs;
-
 use super::World;
 use crate::{
-    audit::{self, Coverage, Demands, Dotted, Pattern, Selection, SetFacts, Severity, Watch},
+    audit::{Demands, Dotted, Inventory, Pattern, Selection, Severity},
+    commands::args::{AccessArgs, Jobs},
     console::{Format, many},
-    error::{Hint as _, No, Result, ensure},
+    error::{Hint as _, No, Result},
     target::{Target, TargetTable, split_list},
+    wheel::DistName,
 };
 
-use answer::Answer;
+pub use self::baseline::inventory;
+use self::{answer::Answer, families::Observed};
 
 /// Find what is wrong with a package set
 ///
-/// Reads the packages in DIR, or in DIR/dist, and looks for what lets users down: packages that are
-/// invalid, missing, or of other targets than promised; libraries that do not load. Nothing is
-/// changed. docs/checks.md explains every finding.
+/// Reads the packages in a directory, or in its `dist`, or those that an index in a bucket or on a
+/// web server leads to, and looks for what lets users down: packages that are invalid, missing, or
+/// of other targets than promised; libraries that do not load; pages that promise other files than
+/// there are. Nothing is changed. docs/checks.md explains every finding.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The directory; packages are in it, or in its `dist`
-    #[arg(value_name = "DIR", env = "ROCWHEEL_PACKAGES_DIR")]
-    directory: PathBuf,
+    /// A directory, `s3://bucket/directory`, or the address of an index or of a page with links
+    #[arg(value_name = "SET", env = "ROCWHEEL_PACKAGES_DIR")]
+    place: PathBuf,
     #[command(flatten)]
     policy: Policy,
+    #[command(flatten)]
+    since: Since,
+    #[command(flatten)]
+    jobs: Jobs,
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+/// What a set is compared with.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Baseline options")]
+pub struct Since {
+    /// Another set, to find what is gone and what grew: a directory, its `set.json`, or an address
+    #[arg(long, value_name = "SET", env = "ROCWHEEL_BASELINE")]
+    baseline: Option<PathBuf>,
+    /// By how many hundredths a package may be larger than that of the baseline
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        default_value_t = 10,
+        env = "ROCWHEEL_GROWTH_MAX"
+    )]
+    growth_max: u64,
+    /// How many files of the baseline a package may lack
+    #[arg(long, value_name = "N", default_value_t = 0, env = "ROCWHEEL_GONE_MAX")]
+    gone_max: usize,
+    /// The set for another platform, whose sdist must be the same
+    #[arg(long, value_name = "SET", env = "ROCWHEEL_COMPARE")]
+    compare: Option<PathBuf>,
 }
 
 /// What counts as wrong; `pipeline` asks the same.
@@ -68,6 +107,25 @@ pub struct Policy {
         env = "ROCWHEEL_GLIBC_MAX"
     )]
     glibc_max: Dotted,
+    /// Projects that packages may require besides ours, with commas between
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        env = "ROCWHEEL_ALLOW_REQUIREMENTS"
+    )]
+    allow_requirements: Vec<DistName>,
+    /// Where wheels for Windows are installed, which counts towards the longest path
+    #[arg(
+        long,
+        value_name = "PATH",
+        default_value = r"C:\hostedtoolcache\windows\Python\3.12.10\x64\Lib\site-packages",
+        env = "ROCWHEEL_WINDOWS_PREFIX"
+    )]
+    windows_prefix: String,
+    /// For commands that have a flag for it.
+    #[arg(skip)]
+    jobs: Jobs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -77,14 +135,33 @@ enum FailOn {
 }
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
-    let answer = args.policy.check(&args.directory, world)?;
-    world.console.answer(&answer)?;
+    let mut observed = Observed::of(&args.place, Look::Pages, &args.access, &args.jobs, world)?;
+    if let Some(other) = &args.since.compare {
+        observed.compare(baseline::sdists(other, &args.access, world)?);
+    }
+    let inventory = args.since.baseline.as_deref();
+    let inventory = inventory
+        .map(|place| inventory_of(place, args, world))
+        .transpose()?;
+    let answer = args
+        .policy
+        .judge(&observed, inventory.as_ref(), &args.since, world)?;
+    match world.console.format() {
+        Format::Sarif => world.console.json(&sarif::document(&answer))?,
+        _ => world.console.answer(&answer)?,
+    }
     args.policy.verdict(&answer)
+}
+
+fn inventory_of(place: &Path, args: &Args, world: &World) -> Result<Inventory> {
+    inventory(place, &args.access, &args.jobs, world)
 }
 
 /// The same for a step of something larger, which has another answer: findings are talk.
 pub fn gate(directory: &Path, policy: &Policy, world: &World) -> Result<()> {
-    let answer = policy.check(directory, world)?;
+    let access = AccessArgs::default();
+    let observed = Observed::of(directory, Look::Packages, &access, &policy.jobs, world)?;
+    let answer = policy.judge(&observed, None, &Since::default(), world)?;
     let found = answer.count_from(Severity::Warning) > 0;
     if found && world.console.format() != Format::Github {
         for line in answer.to_string().lines() {
@@ -94,25 +171,62 @@ pub fn gate(directory: &Path, policy: &Policy, world: &World) -> Result<()> {
     policy.verdict(&answer)
 }
 
+/// What is looked at of a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    /// Its packages; the pages beside them are still to be written.
+    Packages,
+    /// What its pages lead to, if it has any.
+    Pages,
+}
+
+impl Default for Since {
+    fn default() -> Self {
+        Self {
+            baseline: None,
+            growth_max: u64::MAX,
+            gone_max: usize::MAX,
+            compare: None,
+        }
+    }
+}
+
 impl Policy {
-    /// Reads, decides, and tells what was found apart from the answer.
-    fn check(&self, directory: &Path, world: &World) -> Result<Answer> {
+    /// The same with so many threads.
+    #[must_use]
+    pub fn on(&self, jobs: &Jobs) -> Self {
+        Self {
+            jobs: jobs.clone(),
+            ..self.clone()
+        }
+    }
+
+    /// Decides, and tells what was found apart from the answer.
+    fn judge(
+        &self,
+        observed: &Observed,
+        inventory: Option<&Inventory>,
+        since: &Since,
+        world: &World,
+    ) -> Result<Answer> {
         let demands = Demands {
             targets: self.targets()?,
             glibc: self.glibc_max.clone(),
+            growth: since.growth_max,
+            gone: since.gone_max,
+            base: self.allow_requirements.clone(),
+            windows_prefix: self.windows_prefix.clone(),
         };
         let selection = Selection {
             select: self.select.clone(),
             ignore: self.ignore.clone(),
         };
-        let set = observe(directory, world)?;
-        let coverage = Coverage::of(&set);
-        let mut findings = audit::findings(&set, &demands, &coverage);
+        let (mut findings, coverage) = observed.findings(&demands, inventory);
         findings.retain(|finding| selection.has(finding.rule));
-        let answer = Answer::new(set.len(), findings, coverage);
+        let answer = Answer::new(observed.len(), findings, coverage);
         world.console.status(
             "Checked",
-            format!("{}: {}", many(set.len(), "package"), answer.counts()),
+            format!("{}: {}", many(observed.len(), "package"), answer.counts()),
         );
         if world.console.format() == Format::Github {
             for annotation in answer.annotations() {
@@ -151,54 +265,4 @@ impl Policy {
             Err(unknown).hint(hint)
         })
     }
-}
-
-/// Reads every package of a directory.
-fn observe(directory: &Path, world: &World) -> Result<SetFacts> {
-    let dist = directory.join("dist");
-    let place = if dist.is_dir() { &dist } else { directory };
-    let names = names(place)?;
-    let progress = world.console.progress("Checking", place.display(), None);
-    let watch = Watch {
-        stop: &world.stop,
-        progress: &|bytes| progress.inc(bytes),
-    };
-    let mut set = SetFacts::default();
-    for name in &names {
-        let file = fs::File::open(place.join(name))?;
-        if name.ends_with(WHEEL) {
-            set.wheels.push(audit::read_wheel(name, file, &watch)?);
-        } else {
-            set.sdists.push(audit::read_sdist(name, file, &watch)?);
-        }
-    }
-    Ok(set)
-}
-
-const WHEEL: &str = ".whl";
-const SDIST: &str = ".tar.gz";
-
-/// The packages of a directory by name, in order.
-fn names(directory: &Path) -> Result<Vec<String>> {
-    let advice = "pass the directory that `rocwheel build` wrote to";
-    let mut names = Vec::new();
-    for entry in fs::read_dir(directory).hint(advice)? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let is_package = name.ends_with(WHEEL) || name.ends_with(SDIST);
-        if is_package && !name.starts_with('.') && entry.path().is_file() {
-            names.push(name);
-        }
-    }
-    names.sort();
-    let found = || -> Result<()> {
-        ensure!(
-            !names.is_empty(),
-            "no wheel or sdist in `{}`",
-            directory.display()
-        );
-        Ok(())
-    };
-    found().hint(advice)?;
-    Ok(names)
 }

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     commands::World,
+    digest::Sha256,
     error::{Result, Stop},
     index::{Layout, PackageSet, SetFile, SetJson, Urls},
 };
@@ -41,7 +42,18 @@ impl LocalSet {
     ) -> Result<Self> {
         let shelf = Directory(root.to_owned());
         let layout = layout.map_or_else(|| layout_of(&shelf), Ok)?;
-        let (known, kept) = (Known::read(&shelf)?, Kept::default());
+        let known = Known::read(&shelf)?;
+        Self::read_known(root, layout, known, stop, progress)
+    }
+
+    fn read_known(
+        root: &Path,
+        layout: Layout,
+        known: Known,
+        stop: &Stop,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<Self> {
+        let (shelf, kept) = (Directory(root.to_owned()), Kept::default());
         let reading = Reading {
             shelf: &shelf,
             layout,
@@ -62,6 +74,12 @@ impl LocalSet {
             set,
             metadata: kept.into_inner(),
         })
+    }
+
+    /// The packages below `dist` that were just made, with their sizes and digests by path.
+    pub fn made(root: &Path, made: HashMap<String, (u64, Sha256)>, stop: &Stop) -> Result<Self> {
+        let known = Known::of_made(made);
+        Self::read_known(root, Layout::Dist, known, stop, &|_| {})
     }
 
     /// The same, as a command does it: with progress, and a layout that shows itself.

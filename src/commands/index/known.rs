@@ -21,6 +21,8 @@ const GRAIN: Duration = Duration::from_secs(2);
 pub(super) struct Known {
     pub(super) identity: Identity,
     files: HashMap<String, SetJsonFile>,
+    /// What this process wrote itself.
+    made: HashMap<String, (u64, Sha256)>,
     /// How `set.json` itself looks.
     pub(super) stamp: Option<Stamp>,
 }
@@ -42,8 +44,16 @@ impl Known {
         let by_path = |file: SetJsonFile| (file.path().to_owned(), file);
         Self {
             files: files.into_iter().map(by_path).collect(),
+            made: HashMap::new(),
             identity,
             stamp,
+        }
+    }
+
+    pub(super) fn of_made(made: HashMap<String, (u64, Sha256)>) -> Self {
+        Self {
+            made,
+            ..Self::default()
         }
     }
 
@@ -61,7 +71,10 @@ impl Known {
 
     /// The digest of a file that is still the same one.
     pub(super) fn sha256(&self, listed: &Listed, layout: Layout) -> Option<Sha256> {
-        self.same(listed, layout).map(|(file, _)| file.sha256)
+        let made = self.made.get(&listed.path(layout));
+        let made = made.filter(|(size, _)| *size == listed.stamp.size);
+        let known = || self.same(listed, layout).map(|(file, _)| file.sha256);
+        made.map(|(_, sha256)| *sha256).or_else(known)
     }
 
     /// Everything about a file that is still the same one, and that still has the same sidecar.

@@ -2,6 +2,7 @@
 
 mod extract;
 mod listing;
+mod recombine;
 
 use std::path::Path;
 
@@ -21,6 +22,7 @@ pub struct Args {
 enum Verb {
     Ls(listing::Args),
     Extract(extract::Args),
+    Recombine(recombine::Args),
 }
 
 /// Which code objects are meant.
@@ -40,6 +42,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
     match &args.verb {
         Verb::Ls(args) => listing::run(args, world),
         Verb::Extract(args) => extract::run(args, world),
+        Verb::Recombine(args) => recombine::run(args, world),
     }
 }
 

@@ -1,7 +1,8 @@
 //! `split`: takes the device code out of artifacts, into one artifact for each target.
 
-mod observe;
+pub mod observe;
 mod staging;
+pub mod work;
 mod write;
 
 use std::{fmt, path::PathBuf};
@@ -9,7 +10,7 @@ use std::{fmt, path::PathBuf};
 use fs_err as fs;
 use serde::Serialize;
 
-use self::observe::Splitting;
+pub use self::staging::Staging;
 use super::{World, args::Jobs};
 use crate::{
     artifact::ArtifactTree,
@@ -49,12 +50,13 @@ struct Written {
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
     let tree = ArtifactTree::scan(&args.artifact_dir, args.jobs.count(), &world.stop)?;
-    let splittings = observe::all(&tree, world)?;
-    let names = splittings.iter().flat_map(Splitting::names);
-    for name in names {
-        let place = args.output_dir.join(&name);
-        if place.symlink_metadata().is_ok() {
-            return there_already(&place);
+    let splittings = observe::all(&tree.artifacts, args.jobs.count(), world)?;
+    for splitting in &splittings {
+        for name in splitting.names()? {
+            let place = args.output_dir.join(&name);
+            if place.symlink_metadata().is_ok() {
+                return there_already(&place);
+            }
         }
     }
     fs::create_dir_all(&args.output_dir)?;
@@ -92,4 +94,18 @@ impl fmt::Display for Answer {
             writeln!(f, "{}: {files}, {}", artifact.name, size(artifact.size))
         })
     }
+}
+
+/// Writes a link with this text, wherever that leads.
+#[cfg(unix)]
+pub(super) fn link(text: &str, place: &std::path::Path) -> Result<()> {
+    Ok(fs::os::unix::fs::symlink(text, place)?)
+}
+
+#[cfg(not(unix))]
+pub(super) fn link(text: &str, place: &std::path::Path) -> Result<()> {
+    bail!(
+        "links cannot be written here: `{}` to `{text}`",
+        place.display()
+    )
 }

@@ -1,46 +1,85 @@
 //! What is to be done with every file of the artifacts. Reads headers, and writes nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::NonZeroUsize,
+    sync::Arc,
+};
 
 use crate::{
-    artifact::{Artifact, ArtifactName, ArtifactTree, Content, FileAt, TreeFile},
+    artifact::{
+        Artifact, ArtifactName, Content, FileAt, FileFacts, FileKind, TreeFile, in_parallel,
+    },
     commands::World,
     error::{Context as _, Hint as _, Result, bail},
     kpack::{
         CodeTarget, Fat, bundle, databases,
-        host::{self, Look},
-        split::{Archives, Binary},
+        host::{self, HostPlan, Look},
+        split::{Archives, Binary, archive_path, home},
     },
+    relpath::RelPath,
     target::{Scope, Target},
 };
 
 /// What one artifact becomes.
-pub(super) struct Splitting<'a> {
-    pub(super) source: ArtifactName,
-    pub(super) artifact: &'a Artifact,
+pub struct Splitting<'a> {
+    pub source: ArtifactName,
+    pub artifact: &'a Artifact,
     /// What happens to each file, in their order.
-    pub(super) files: Vec<(&'a TreeFile, Fate)>,
-    pub(super) archives: Archives,
-    pub(super) targets: BTreeSet<Scope>,
+    pub files: Vec<(&'a TreeFile, Fate)>,
+    pub archives: Archives,
 }
 
-pub(super) enum Fate {
+pub enum Fate {
     /// It stays in the generic artifact as it is.
     Stays,
     /// It moves to the artifact of a target.
     Moves(Target),
     /// It stays without its code.
-    Loses(Box<(Fat, Binary)>),
+    Loses(Box<Loss>),
 }
 
-impl Splitting<'_> {
+/// A binary, and how it is without its code.
+pub struct Loss {
+    pub fat: Fat,
+    pub binary: Binary,
+    pub plan: Arc<HostPlan>,
+}
+
+/// Which archive: its name without the target, and its target without features.
+pub type ArchiveId = (String, CodeTarget);
+
+/// Where an archive goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchivePlace {
+    pub scope: Scope,
+    pub basedir: RelPath,
+    pub path: RelPath,
+}
+
+/// What a look at a file gave.
+enum Seen {
+    Plain,
+    Database(Target),
+    /// It has code that must stay, and why.
+    Stuck(String),
+    Fat(Fat, Binary),
+}
+
+impl<'a> Splitting<'a> {
     /// The artifacts that this one becomes.
-    pub(super) fn names(&self) -> Vec<String> {
-        let scopes = std::iter::once(&Scope::Generic).chain(&self.targets);
-        scopes.map(|scope| self.name(scope).to_string()).collect()
+    pub fn names(&self) -> Result<Vec<String>> {
+        let mut scopes = BTreeSet::from([Scope::Generic]);
+        scopes.extend(self.files.iter().filter_map(|(_, fate)| match fate {
+            Fate::Moves(target) => Some(Scope::Target(target.clone())),
+            _ => None,
+        }));
+        scopes.extend(self.places()?.into_values().map(|place| place.scope));
+        let names = scopes.iter().map(|scope| self.name(scope).to_string());
+        Ok(names.collect())
     }
 
-    pub(super) fn name(&self, scope: &Scope) -> ArtifactName {
+    pub fn name(&self, scope: &Scope) -> ArtifactName {
         ArtifactName {
             scope: scope.clone(),
             ..self.source.clone()
@@ -48,21 +87,52 @@ impl Splitting<'_> {
     }
 
     /// `blas_lib`: what its archives are called.
-    pub(super) fn prefix(&self) -> String {
+    pub fn prefix(&self) -> String {
         prefix(&self.source)
+    }
+
+    /// The binaries that lose their code, in order.
+    pub fn losses(&self) -> impl Iterator<Item = (&'a TreeFile, &Loss)> {
+        self.files.iter().filter_map(|(file, fate)| match fate {
+            Fate::Loses(loss) => Some((*file, &**loss)),
+            _ => None,
+        })
+    }
+
+    /// Every archive: it lies with the first of the binaries that have code in it.
+    pub fn places(&self) -> Result<BTreeMap<ArchiveId, ArchivePlace>> {
+        let mut places = BTreeMap::new();
+        for (_, loss) in self.losses() {
+            for set in &loss.binary.bundles {
+                for target in set {
+                    let name = self.archives.name(set);
+                    let place = ArchivePlace {
+                        scope: home(target).context("code that no archive is for")?,
+                        basedir: loss.binary.prefix.clone(),
+                        path: archive_path(name, target)?,
+                    };
+                    let id = (name.to_owned(), target.base());
+                    places.entry(id).or_insert(place);
+                }
+            }
+        }
+        Ok(places)
     }
 }
 
-/// Every artifact, in the order of their names.
-pub(super) fn all<'a>(tree: &'a ArtifactTree, world: &World) -> Result<Vec<Splitting<'a>>> {
+/// Some artifacts, in their order; generic ones stay as they are.
+pub fn all<'a>(
+    artifacts: impl IntoIterator<Item = &'a Artifact>,
+    jobs: NonZeroUsize,
+    world: &World,
+) -> Result<Vec<Splitting<'a>>> {
     let mut known = BTreeMap::new();
     let mut all = Vec::new();
-    for artifact in &tree.artifacts {
-        world.stop.check()?;
+    for artifact in artifacts {
         if let Some(before) = known.insert(prefix(&artifact.name), &artifact.name) {
             return two_of_a_kind(before, &artifact.name);
         }
-        let splitting = splitting(artifact, world);
+        let splitting = splitting(artifact, jobs, world);
         all.push(splitting.with_context(|| format!("look into `{}`", artifact.name))?);
     }
     Ok(all)
@@ -82,94 +152,104 @@ fn prefix(name: &ArtifactName) -> String {
     format!("{}_{}", name.name, name.component.as_str())
 }
 
-fn splitting<'a>(artifact: &'a Artifact, world: &World) -> Result<Splitting<'a>> {
-    let is_generic = artifact.name.scope == Scope::Generic;
-    let mut files = Vec::new();
-    for file in &artifact.files {
-        let fate = if is_generic {
-            Fate::Stays
-        } else {
-            fate(file, world)?
-        };
-        files.push((file, fate));
-    }
-    let binaries: Vec<Binary> = files
-        .iter()
-        .filter_map(|(_, fate)| match fate {
-            Fate::Loses(loses) => Some(loses.1.clone()),
-            _ => None,
-        })
-        .collect();
-    let mut targets = BTreeSet::new();
-    for (_, fate) in &files {
-        match fate {
-            Fate::Stays => {}
-            Fate::Moves(target) => {
-                targets.insert(Scope::Target(target.clone()));
-            }
-            Fate::Loses(loses) => {
-                for target in loses.1.bundles.iter().flatten() {
-                    targets.insert(Scope::Target(scope(target)?));
-                }
-            }
+fn splitting<'a>(
+    artifact: &'a Artifact,
+    jobs: NonZeroUsize,
+    world: &World,
+) -> Result<Splitting<'a>> {
+    let seen = if artifact.name.scope == Scope::Generic {
+        artifact.files.iter().map(|_| Seen::Plain).collect()
+    } else {
+        in_parallel(jobs, &artifact.files, &world.stop, look)?
+    };
+    let binaries = seen.iter().filter_map(|seen| match seen {
+        Seen::Fat(_, binary) => Some(binary.clone()),
+        _ => None,
+    });
+    let archives = Archives::new(&prefix(&artifact.name), &binaries.collect::<Vec<_>>());
+    let looks: Vec<(&TreeFile, Seen)> = artifact.files.iter().zip(seen).collect();
+    let fates = in_parallel(jobs, &looks, &world.stop, |(file, seen)| {
+        fate(file, seen, &archives)
+    })?;
+    for (file, seen) in &looks {
+        if let Seen::Stuck(why) = seen {
+            let shown = file.source.display();
+            world
+                .console
+                .warn(format!("`{shown}` keeps its device code: {why}"));
         }
     }
     Ok(Splitting {
         source: artifact.name.clone(),
         artifact,
-        archives: Archives::new(&prefix(&artifact.name), &binaries),
-        files,
-        targets,
+        files: artifact.files.iter().zip(fates).collect(),
+        archives,
     })
 }
 
-/// The artifact that code goes to. Code that is for no single target has no artifact of its own.
-pub(super) fn scope(target: &CodeTarget) -> Result<Target> {
-    match target.base().target() {
-        Some(target) => Ok(target),
-        None => bail!("code that belongs to no target's artifact: `{target}`"),
+fn look(file: &TreeFile) -> Result<Seen> {
+    let Content::File(facts) = &file.content else {
+        return Ok(Seen::Plain);
+    };
+    if let Some((_, target)) = databases::owner(&file.path) {
+        return Ok(Seen::Database(target));
     }
+    if !may_hold_code(file, facts) {
+        return Ok(Seen::Plain);
+    }
+    let source = FileAt::open(&file.source)?;
+    look_into(file, &source).with_context(|| format!("look into `{}`", file.source.display()))
 }
 
-fn fate(file: &TreeFile, world: &World) -> Result<Fate> {
-    if !matches!(file.content, Content::File(_)) {
-        return Ok(Fate::Stays);
-    }
-    if let Some((_, target)) = databases::owner(&file.path) {
-        return Ok(Fate::Moves(target));
-    }
-    let shown = file.source.display();
-    let source = FileAt::open(&file.source)?;
-    let look = host::look(&source).with_context(|| format!("look into `{shown}`"))?;
-    let fat = match look {
-        Look::Plain | Look::Split => return Ok(Fate::Stays),
-        Look::Stuck { why, .. } => {
-            world
-                .console
-                .warn(format!("`{shown}` keeps its device code: {why}"));
-            return Ok(Fate::Stays);
-        }
+/// Programs, libraries and object files, for Linux and for Windows.
+fn may_hold_code(file: &TreeFile, facts: &FileFacts) -> bool {
+    let name = file.path.file_name();
+    let windows = [".dll", ".exe", ".pyd"];
+    facts.elf.is_some()
+        || facts.damage.is_some()
+        || matches!(facts.kind, FileKind::Executable | FileKind::SharedObject)
+        || windows.iter().any(|end| name.ends_with(end))
+}
+
+fn look_into(file: &TreeFile, source: &FileAt) -> Result<Seen> {
+    let fat = match host::look(source)? {
+        Look::Plain | Look::Split => return Ok(Seen::Plain),
+        Look::Stuck { why, .. } => return Ok(Seen::Stuck(why)),
         Look::Fat(fat) => fat,
     };
-    let section = fat.section(&source)?;
-    let bundles = fat.bundles.iter().enumerate();
-    let bundles: Result<_> = bundles
-        .map(|(ordinal, one)| {
-            bundle::targets(&section, one)
-                .with_context(|| format!("open bundle {ordinal} of `{shown}`"))
-        })
-        .collect();
+    let section = fat.section(source)?;
+    let mut bundles = Vec::new();
+    for (ordinal, one) in fat.bundles.iter().enumerate() {
+        let set = bundle::targets(&section, one);
+        bundles.push(set.with_context(|| format!("open bundle {ordinal}"))?);
+    }
+    if let Some(target) = bundles.iter().flatten().find(|one| home(one).is_none()) {
+        return Ok(Seen::Stuck(format!(
+            "no runtime looks into an archive for `{target}`"
+        )));
+    }
     let binary = Binary {
         prefix: (*file.basedir).clone(),
         path: file.path.clone(),
-        bundles: bundles?,
+        bundles,
     };
-    // Found now rather than halfway through writing.
-    host::plan(
-        &source,
-        &fat,
-        &binary.markers(&Archives::new("unnamed", std::slice::from_ref(&binary))),
-    )
-    .with_context(|| format!("take the code out of `{shown}`"))?;
-    Ok(Fate::Loses(Box::new((fat, binary))))
+    Ok(Seen::Fat(fat, binary))
+}
+
+fn fate(file: &TreeFile, seen: &Seen, archives: &Archives) -> Result<Fate> {
+    Ok(match seen {
+        Seen::Plain | Seen::Stuck(_) => Fate::Stays,
+        Seen::Database(target) => Fate::Moves(target.clone()),
+        Seen::Fat(fat, binary) => {
+            let source = FileAt::open(&file.source)?;
+            let plan = host::plan(&source, fat, &binary.markers(archives));
+            let plan =
+                plan.with_context(|| format!("take the code out of `{}`", file.source.display()))?;
+            Fate::Loses(Box::new(Loss {
+                fat: fat.clone(),
+                binary: binary.clone(),
+                plan: Arc::new(plan),
+            }))
+        }
+    })
 }

@@ -6,11 +6,11 @@ use fs_err as fs;
 
 use crate::error::Result;
 
-pub(super) struct Staging(PathBuf);
+pub struct Staging(PathBuf);
 
 impl Staging {
     /// Makes the directory anew; what an interrupted run left there goes.
-    pub(super) fn new(place: PathBuf) -> Result<Self> {
+    pub fn new(place: PathBuf) -> Result<Self> {
         if place.exists() {
             fs::remove_dir_all(&place)?;
         }
@@ -18,7 +18,7 @@ impl Staging {
         Ok(Self(place))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.0
     }
 }

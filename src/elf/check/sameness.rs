@@ -23,6 +23,19 @@ const RUNPATH: u64 = 29;
 /// `DT_HASH`, `DT_GNU_HASH`, `DT_SYMTAB`, `DT_VERSYM`, `DT_VERNEED`, `DT_VERDEF`: tables that are
 /// found by these alone, and may move when their bytes are found there.
 const MOVABLE: [u64; 6] = [4, 0x6fff_fef5, 6, 0x6fff_fff0, 0x6fff_fffe, 0x6fff_fffc];
+/// `DT_PLTGOT`, `DT_RELA`, `DT_INIT`, `DT_FINI`, `DT_REL`, `DT_JMPREL`, the three arrays, `DT_RELR` and
+/// `DT_TLSDESC_PLT`.
+const OTHER_ADDRESSES: [u64; 11] = [3, 7, 12, 13, 17, 23, 25, 26, 32, 36, 0x6fff_fef6];
+/// The sections of the strings, and of what `MOVABLE` finds.
+const TABLES: [u32; 7] = [
+    STRTAB,
+    5,
+    11,
+    0x6fff_fff6,
+    0x6fff_ffff,
+    0x6fff_fffe,
+    0x6fff_fffd,
+];
 
 /// Every segment that was loaded still is, where it was; at most one is new, or one grew.
 pub(super) fn segments(old: &Raw, new: &Raw) -> Vec<String> {
@@ -200,16 +213,45 @@ fn is_same_table(old: &Raw, new: &Raw, before: u64, after: u64) -> bool {
     })
 }
 
-/// Nothing that is loaded changes, but headers and the dynamic table.
+/// The old places of tables that moved, as far as nothing new is there and nothing leads there.
+fn left(old: &Raw, new: &Raw) -> Vec<Range<u64>> {
+    let pairs = old.sections.iter().zip(&new.sections);
+    let moved = pairs.filter(|(one, other)| {
+        one.offset != other.offset && one.flags & ALLOC != 0 && TABLES.contains(&one.kind)
+    });
+    let meets =
+        |one: &Range<u64>, other: &Range<u64>| one.start < other.end && other.start < one.end;
+    let is_left = |section: &&Section| {
+        let place = section.file();
+        let memory = section.address..section.address.saturating_add(section.size);
+        let segments = new.segments.iter();
+        let mut segments = segments.filter(|segment| !matches!(segment.kind, LOAD | PHDR | 0));
+        let mut entries = new.dynamic.as_deref().unwrap_or_default().iter();
+        !new.sections
+            .iter()
+            .any(|other| meets(&other.file(), &place))
+            && !segments.any(|segment| meets(&segment.file(), &place))
+            && !entries.any(|(tag, value)| is_address(*tag) && memory.contains(value))
+    };
+    let moved = moved.map(|(one, _)| one);
+    moved.filter(is_left).map(Section::file).collect()
+}
+
+fn is_address(tag: u64) -> bool {
+    tag == STRING_TABLE || MOVABLE.contains(&tag) || OTHER_ADDRESSES.contains(&tag)
+}
+
+/// Nothing that is loaded changes, but headers, the dynamic table, and what nobody reads any more.
 pub(super) fn loaded_bytes(old: &Raw, new: &Raw, plan: &EditPlan) -> Vec<String> {
     let dynamic = |raw: &Raw| raw.first(DYNAMIC).map_or(0..0, Segment::file);
     let file_header = 0..64;
-    let allowed: [Range<u64>; 4] = [
+    let mut allowed: Vec<Range<u64>> = vec![
         file_header,
         new.table_range(),
         dynamic(old),
         old.section_table_range(),
     ];
+    allowed.extend(left(old, new));
     let mut broken = Vec::new();
     for overlay in plan.overlays() {
         let range = overlay.offset..overlay.end();

@@ -72,10 +72,7 @@ fn difference(before: &[u8], after: &[u8]) -> EditPlan {
         }
         match overlays.last_mut() {
             Some(last) if last.end() == at as u64 => last.bytes.push(*other),
-            _ => overlays.push(Overlay {
-                offset: at as u64,
-                bytes: vec![*other],
-            }),
+            _ => overlays.push(Overlay::new(at as u64, vec![*other])),
         }
     }
     let tail = vec![Piece::Bytes(after[before.len()..].to_vec())];

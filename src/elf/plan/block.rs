@@ -21,7 +21,7 @@ use crate::elf::{
 };
 
 /// Addresses that follow the block when it moves.
-const MOVING: [u64; 6] = [
+pub(super) const MOVING: [u64; 6] = [
     DT_HASH,
     DT_GNU_HASH,
     DT_SYMTAB,
@@ -30,7 +30,7 @@ const MOVING: [u64; 6] = [
     DT_VERDEF,
 ];
 /// `DT_RELR` and the tags of `MOVING` aside, all that hold an address.
-const STAYING: [u64; 11] = [
+pub(super) const STAYING: [u64; 11] = [
     DT_PLTGOT,
     DT_RELA,
     DT_INIT,

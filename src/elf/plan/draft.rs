@@ -14,6 +14,7 @@ use crate::elf::{
     plan::{
         block::Block,
         headers::{section_bytes, segment_bytes},
+        leavings::Leavings,
         parts::{Parts, SHDR, file_range, segment_range},
         room::{self, PAGE, Room},
         table::to_bytes,
@@ -66,6 +67,14 @@ impl<'a, R: ReadAt + ?Sized> Draft<'a, R> {
         }
         self.write_segments();
         self.write_sections();
+        let leavings = Leavings {
+            parts: &self.parts,
+            sections: &self.sections,
+            segments: &self.segments,
+            entries: &self.entries,
+        };
+        let blanks = leavings.blanks(&self.overlays);
+        self.overlays.extend(blanks);
         let strategy = match self.room {
             Room::Extend { .. } => Strategy::Extend,
             Room::Slot => Strategy::Slot,
@@ -183,10 +192,8 @@ impl<'a, R: ReadAt + ?Sized> Draft<'a, R> {
             }
             self.add_load();
         }
-        self.overlays.push(Overlay {
-            offset: table.start,
-            bytes: self.segment_bytes(),
-        });
+        self.overlays
+            .push(Overlay::new(table.start, self.segment_bytes()));
     }
 
     fn reuses_slot(&self) -> bool {
@@ -245,14 +252,10 @@ impl<'a, R: ReadAt + ?Sized> Draft<'a, R> {
         const E_PHNUM: u64 = 56;
         let count = self.parts.image.segments.len() as u64 + more;
         let count = u16::try_from(count).unwrap_or(u16::MAX);
-        self.overlays.push(Overlay {
-            offset: E_PHOFF,
-            bytes: table.to_le_bytes().to_vec(),
-        });
-        self.overlays.push(Overlay {
-            offset: E_PHNUM,
-            bytes: count.to_le_bytes().to_vec(),
-        });
+        self.overlays
+            .push(Overlay::new(E_PHOFF, table.to_le_bytes().to_vec()));
+        self.overlays
+            .push(Overlay::new(E_PHNUM, count.to_le_bytes().to_vec()));
     }
 
     fn write_sections(&mut self) {
@@ -260,10 +263,10 @@ impl<'a, R: ReadAt + ?Sized> Draft<'a, R> {
         let pairs = self.sections.iter().zip(&self.parts.sections);
         for (index, (new, old)) in pairs.enumerate() {
             if new != old {
-                self.overlays.push(Overlay {
-                    offset: start + index as u64 * SHDR,
-                    bytes: section_bytes(new),
-                });
+                self.overlays.push(Overlay::new(
+                    start + index as u64 * SHDR,
+                    section_bytes(new),
+                ));
             }
         }
     }

@@ -6,6 +6,7 @@
 mod block;
 mod draft;
 mod headers;
+mod leavings;
 mod parts;
 mod room;
 mod table;

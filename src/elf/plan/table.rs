@@ -82,10 +82,7 @@ impl Table {
         let mut bytes = to_bytes(entries);
         let used = self.entries.len().max(entries.len()).saturating_add(1);
         bytes.resize(used.saturating_mul(ENTRY), 0);
-        Overlay {
-            offset: self.offset,
-            bytes,
-        }
+        Overlay::new(self.offset, bytes)
     }
 }
 

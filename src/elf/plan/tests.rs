@@ -177,3 +177,38 @@ fn what_cannot_be_planned_is_said() {
     a damaged ELF file: a section lies outside the file or memory: number 1
     ");
 }
+
+/// A library of many names, as it is after the change.
+fn with_many_names(more: fn(SharedObject) -> SharedObject) -> Vec<u8> {
+    let object = (0..300).fold(library(), |object, index| {
+        object.function(&format!("a_name_of_its_own_{index:04}"), 1)
+    });
+    let file = more(object).build();
+    let plan = plan_rpath(&file, &GOAL.parse().unwrap()).unwrap();
+    let reader = PatchedReader::new(file, plan);
+    let mut after = vec![0; usize::try_from(reader.len()).unwrap()];
+    read_exact_at(&reader, 0, &mut after).unwrap();
+    after
+}
+
+#[test]
+fn where_strings_were_there_are_zeros_unless_it_is_not_known_what_else_is_there() {
+    let count = |file: &[u8]| {
+        let name = b"a_name_of_its_own_0299\0";
+        file.windows(name.len())
+            .filter(|bytes| bytes == name)
+            .count()
+    };
+    let after = with_many_names(|object| object);
+    assert_eq!(count(&after), 1);
+    // A second change moves them again, and leaves them once again.
+    let plan = plan_rpath(&after, &"$ORIGIN".parse().unwrap()).unwrap();
+    let reader = PatchedReader::new(after, plan);
+    let mut again = vec![0; usize::try_from(reader.len()).unwrap()];
+    read_exact_at(&reader, 0, &mut again).unwrap();
+    assert_eq!(count(&again), 1);
+    assert_eq!(
+        count(&with_many_names(SharedObject::without_section_headers)),
+        2
+    );
+}

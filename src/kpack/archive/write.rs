@@ -26,6 +26,8 @@ pub struct Packed {
     scheme: Scheme,
     bytes: Vec<u8>,
     size: u64,
+    /// Of the bytes as they will stand there: equal code is packed to equal bytes, and these are
+    /// fewer.
     sha256: Sha256,
 }
 
@@ -57,15 +59,10 @@ impl Packed {
         };
         Ok(Self {
             scheme,
-            bytes,
             size: code.len() as u64,
-            sha256: Sha256::of(code),
+            sha256: Sha256::of(&bytes),
+            bytes,
         })
-    }
-
-    /// The digest of the code object.
-    pub fn sha256(&self) -> Sha256 {
-        self.sha256
     }
 }
 

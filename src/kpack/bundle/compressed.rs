@@ -13,6 +13,9 @@ use crate::{
     kpack::{Region, bundle::MAX_UNPACKED},
 };
 
+/// The largest seen is a tenth of it.
+const AT_ONCE: u64 = 1 << 30;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compression {
     pub version: u16,
@@ -107,7 +110,10 @@ pub(super) fn decode(
     region: &Region<'_, impl ReadAt + ?Sized>,
     compression: &Compression,
 ) -> Result<Vec<u8>> {
-    let (bytes, _) = unpack(region, compression)?;
+    let bytes = match at_once(region, compression)? {
+        Some(bytes) => bytes,
+        None => unpack(region, compression)?.0,
+    };
     let found = hash(&bytes);
     ensure!(
         found == compression.hash,
@@ -115,6 +121,26 @@ pub(super) fn decode(
         compression.hash
     );
     Ok(bytes)
+}
+
+/// The same without a window beside the result, if it is not too large to be allocated on trust. What
+/// does not come out as it should is left to the slower way, which says why.
+fn at_once(
+    region: &Region<'_, impl ReadAt + ?Sized>,
+    compression: &Compression,
+) -> Result<Option<Vec<u8>>> {
+    if compression.method != Method::Zstd || compression.unpacked > AT_ONCE {
+        return Ok(None);
+    }
+    let start = header_len(compression.version);
+    let packed = region.bytes(
+        "compressed bundle",
+        start,
+        region.len().saturating_sub(start),
+    )?;
+    let capacity = usize::try_from(compression.unpacked)?;
+    let bytes = zstd::bulk::decompress(&packed, capacity).ok();
+    Ok(bytes.filter(|bytes| bytes.len() == capacity))
 }
 
 fn header_len(version: u16) -> u64 {

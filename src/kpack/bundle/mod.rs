@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, fmt};
 
 pub use compressed::{Compression, Method};
 pub use entry::{Entry, Owner};
-pub use write::{compress, raw};
+pub use write::{Frame, compress, frame, raw};
 
 use crate::{
     elf::ReadAt,
@@ -161,6 +161,14 @@ impl<R: ReadAt + ?Sized> Opened<'_, R> {
             Owner::Device(target) => Some((target, entry)),
             Owner::Host => None,
         })
+    }
+
+    /// The bundle itself, if it was compressed: its entries say where in it they lie.
+    pub fn into_decoded(self) -> Option<Vec<u8>> {
+        match self.content {
+            Content::There(_) => None,
+            Content::Decoded(bytes) => Some(bytes),
+        }
     }
 
     /// The bytes of an entry.

@@ -10,12 +10,25 @@ use crate::{
     },
 };
 
-const ALIGN: usize = 4096;
+const ALIGN: u64 = 4096;
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const DEVICE: &str = "hipv4-amdgcn-amd-amdhsa--";
 
-/// A raw bundle of code objects and their targets; a name with more than a target stays as it is.
-pub fn raw<T: AsRef<str>, C: AsRef<[u8]>>(code: &[(T, C)]) -> Vec<u8> {
+/// A raw bundle without its code: the header, and where each code object goes.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// What the bundle begins with.
+    pub header: Vec<u8>,
+    /// Where each code object begins, seen from the bundle.
+    pub starts: Vec<u64>,
+    /// How long the bundle is, with all of its code.
+    pub len: u64,
+}
+
+/// The frame for code objects of these names and lengths, as clang lays them out: each at a page.
+///
+/// A name is a target, or the whole name of an entry.
+pub fn frame<T: AsRef<str>>(code: &[(T, u64)]) -> Frame {
     let ids = code.iter().map(|(target, _)| {
         let target = target.as_ref();
         if target.starts_with("hip") {
@@ -25,25 +38,42 @@ pub fn raw<T: AsRef<str>, C: AsRef<[u8]>>(code: &[(T, C)]) -> Vec<u8> {
         }
     });
     let ids: Vec<String> = std::iter::once(HOST.to_owned()).chain(ids).collect();
-    let header = ids.iter().fold(32, |len, id| len + 24 + id.len());
-    let mut at = header.next_multiple_of(ALIGN);
-    let mut bundle = RAW.to_vec();
-    bundle.extend((ids.len() as u64).to_le_bytes());
-    let host: &[u8] = &[];
-    let bodies = std::iter::once(host).chain(code.iter().map(|(_, bytes)| bytes.as_ref()));
-    let mut content = Vec::new();
-    for (id, bytes) in ids.iter().zip(bodies) {
-        for number in [at, bytes.len(), id.len()] {
-            bundle.extend((number as u64).to_le_bytes());
+    let len = ids.iter().fold(32, |len, id| len + 24 + id.len() as u64);
+    let mut at = len.next_multiple_of(ALIGN);
+    let mut header = RAW.to_vec();
+    header.extend((ids.len() as u64).to_le_bytes());
+    let mut starts = Vec::new();
+    let mut end = len;
+    let sizes = std::iter::once(0).chain(code.iter().map(|(_, size)| *size));
+    for (id, size) in ids.iter().zip(sizes) {
+        for number in [at, size, id.len() as u64] {
+            header.extend(number.to_le_bytes());
         }
-        bundle.extend(id.as_bytes());
-        content.resize(at - header.next_multiple_of(ALIGN), 0);
-        content.extend_from_slice(bytes);
-        at = (at + bytes.len()).next_multiple_of(ALIGN);
+        header.extend(id.as_bytes());
+        starts.push(at);
+        if size > 0 {
+            end = at.saturating_add(size);
+        }
+        at = at.saturating_add(size).next_multiple_of(ALIGN);
     }
-    if !code.is_empty() {
-        bundle.resize(header.next_multiple_of(ALIGN), 0);
-        bundle.extend(content);
+    starts.remove(0);
+    Frame {
+        header,
+        starts,
+        len: end,
+    }
+}
+
+/// A raw bundle of code objects and their targets; a name with more than a target stays as it is.
+pub fn raw<T: AsRef<str>, C: AsRef<[u8]>>(code: &[(T, C)]) -> Vec<u8> {
+    let sizes = code
+        .iter()
+        .map(|(target, code)| (target, code.as_ref().len() as u64));
+    let frame = frame(&sizes.collect::<Vec<_>>());
+    let mut bundle = frame.header;
+    for (start, (_, code)) in frame.starts.iter().zip(code) {
+        bundle.resize(usize::try_from(*start).unwrap_or(usize::MAX), 0);
+        bundle.extend_from_slice(code.as_ref());
     }
     bundle
 }

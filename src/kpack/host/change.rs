@@ -83,11 +83,16 @@ fn draft<R: ReadAt + ?Sized>(
     for wrapper in &fat.wrappers {
         let marker = placed.place(markers.get(wrapper.bundle));
         let address = layout.markers.saturating_add(marker);
-        replacements.extend(lead(wrapper, address));
+        replacements.extend(lead(wrapper, SPLIT, address, wrapper.bundle as u64));
     }
     let (end, tail, table) = sections(image, placed, layout)?;
     replacements.push(header(image, layout, table)?);
-    HostPlan::new(image.file.len(), end, replacements, tail)
+    HostPlan::new(
+        image.file.len(),
+        end,
+        replacements,
+        vec![Piece::Bytes(tail)],
+    )
 }
 
 /// What stands in place of the code: program headers, markers, zeros.
@@ -116,22 +121,21 @@ fn code<R: ReadAt + ?Sized>(
     }
 }
 
-/// Leads a wrapper to a marker. The address also stands in the file: that is what counts in a
+/// Leads a wrapper somewhere else. The address also stands in the file: that is what counts in a
 /// program at a fixed address, and what packed relocations add to.
-fn lead(wrapper: &Wrapper, marker: u64) -> Vec<Replacement> {
+pub(super) fn lead(wrapper: &Wrapper, magic: u64, to: u64, ordinal: u64) -> Vec<Replacement> {
     let replace = |start: u64, bytes: Vec<u8>| Replacement {
         old: start..start.saturating_add(bytes.len() as u64),
         new: vec![Piece::Bytes(bytes)],
     };
-    let magic = u32::try_from(SPLIT).unwrap_or(0).to_le_bytes();
-    let ordinal = (wrapper.bundle as u64).to_le_bytes();
+    let magic = u32::try_from(magic).unwrap_or(0).to_le_bytes();
     let mut bytes = [magic, 1_u32.to_le_bytes()].concat();
-    bytes.extend(marker.to_le_bytes());
-    bytes.extend(ordinal);
+    bytes.extend(to.to_le_bytes());
+    bytes.extend(ordinal.to_le_bytes());
     debug_assert_eq!(bytes.len() as u64, WRAPPER);
     let mut replacements = vec![replace(wrapper.offset, bytes)];
     if let How::Entry { at } = wrapper.how {
-        let entry = [RELATIVE.to_le_bytes(), marker.to_le_bytes()].concat();
+        let entry = [RELATIVE.to_le_bytes(), to.to_le_bytes()].concat();
         replacements.push(replace(at.saturating_add(8), entry));
     }
     replacements
@@ -209,26 +213,28 @@ fn header<R: ReadAt + ?Sized>(
     section_table: u64,
 ) -> Result<Replacement> {
     let mut bytes = image.header.clone();
-    let mut put = |at: usize, number: &[u8]| {
-        if let Some(place) = bytes.get_mut(at..at.saturating_add(number.len())) {
-            place.copy_from_slice(number);
-        }
+    let [_, (_, table, _), _] = image.tables();
+    let table = match layout.table {
+        Some(table) => layout.offset(table),
+        None => layout.moved(table),
     };
-    if let Some(table) = layout.table {
-        put(32, &layout.offset(table).to_le_bytes());
-    } else {
-        let [_, (_, table, _), _] = image.tables();
-        put(32, &layout.moved(table).to_le_bytes());
-    }
-    put(40, &section_table.to_le_bytes());
+    put(&mut bytes, 32, &table.to_le_bytes());
+    put(&mut bytes, 40, &section_table.to_le_bytes());
     let segments = u16::try_from(layout.segments.len()).context("too many segments")?;
-    put(56, &segments.to_le_bytes());
+    put(&mut bytes, 56, &segments.to_le_bytes());
     let sections = image.sections.len().saturating_add(1);
     let sections = u16::try_from(sections).context("too many sections")?;
-    put(60, &sections.to_le_bytes());
+    put(&mut bytes, 60, &sections.to_le_bytes());
     debug_assert_eq!(SECTION, 64);
     Ok(Replacement {
         old: 0..64,
         new: vec![Piece::Bytes(bytes)],
     })
+}
+
+/// Writes a number into a table that was read as a whole.
+pub(super) fn put(bytes: &mut [u8], at: usize, number: &[u8]) {
+    if let Some(place) = bytes.get_mut(at..at.saturating_add(number.len())) {
+        place.copy_from_slice(number);
+    }
 }

@@ -83,7 +83,7 @@ pub fn look<R: ReadAt + ?Sized>(source: &R) -> Result<Look> {
     let (image, is_host) = match Image::see(source)? {
         Seen::NotElf => {
             return match coff::code(&Region::whole(source))? {
-                Some(code) => stuck("Windows binaries are not split yet", code),
+                Some(code) => stuck("Windows binaries are not split", code),
                 None => Ok(Look::Plain),
             };
         }

@@ -297,7 +297,10 @@ fn free_offset<R: ReadAt + ?Sized>(image: &Image<'_, R>, layout: &Layout) -> u64
         .map(|load| layout.moved(load.offset))
         .collect();
     taken.push(hole);
-    let mut candidates = (1..=taken.len() as u64).map(|pages| hole.saturating_sub(pages * PAGE));
+    let pages = 1..=taken.len() as u64;
+    let before = pages.clone().map(|pages| hole.saturating_sub(pages * PAGE));
+    let behind = pages.map(|pages| hole.saturating_add(pages * PAGE));
+    let mut candidates = before.chain(behind);
     candidates
         .find(|offset| !taken.contains(offset))
         .unwrap_or(hole)

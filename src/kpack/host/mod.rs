@@ -9,6 +9,7 @@ mod layout;
 mod pieces;
 mod references;
 mod relocations;
+mod restore;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ pub use change::plan;
 pub use fat::{Fat, Look, Wrapper, look};
 pub use pieces::{HostPlan, SplitReader};
 pub use references::{Reference, references};
+pub use restore::{Restored, restore};
 
 /// The section with the bundles.
 pub const CODE: &str = ".hip_fatbin";

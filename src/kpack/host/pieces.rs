@@ -42,7 +42,7 @@ pub struct SplitReader<R> {
 }
 
 impl Piece {
-    fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         match self {
             Self::Copy(range) => range.end.saturating_sub(range.start),
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -57,7 +57,7 @@ impl HostPlan {
         source_len: u64,
         end: u64,
         mut replacements: Vec<Replacement>,
-        tail: Vec<u8>,
+        tail: Vec<Piece>,
     ) -> Result<Self> {
         replacements.sort_by_key(|replacement| replacement.old.start);
         let mut plan = Self {
@@ -80,7 +80,9 @@ impl HostPlan {
             }
         }
         plan.push(Piece::Copy(at..end));
-        plan.push(Piece::Bytes(tail));
+        for piece in tail {
+            plan.push(piece);
+        }
         Ok(plan)
     }
 

@@ -229,7 +229,7 @@ fn what_cannot_be_split_says_why() {
     error: a wrapper that leads to no bundle: at 0x1c420
     error: read bundle 2 at 0x19350: neither a bundle nor zeros
     error: `.hipFatBinSegment` is empty
-    Windows binaries are not split yet
+    Windows binaries are not split
     "
     );
 }
@@ -292,4 +292,99 @@ fn damaged_binaries_are_answered_and_a_plan_always_holds() {
         }
     }
     assert!(planned > 50, "{planned}");
+}
+
+/// The binary without its code, with the same code again.
+fn restored(file: &Vec<u8>) -> Vec<u8> {
+    let (split, fat) = (split(file), fat(file));
+    let section = fat.section(file).unwrap();
+    let bundle = |one: &bundle::Bundle| section.bytes("bundle", one.offset, one.len).unwrap();
+    let bundles: Vec<Vec<u8>> = fat.bundles.iter().map(bundle).collect();
+    let lens: Vec<u64> = bundles.iter().map(|bytes| bytes.len() as u64).collect();
+    let restored = restore(&split, &lens).unwrap();
+    let mut bytes = Vec::new();
+    let mut reader = SplitReader::new(&split, restored.plan);
+    reader.read_to_end(&mut bytes).unwrap();
+    for (start, bundle) in restored.starts.iter().zip(bundles) {
+        let start = usize::try_from(*start).unwrap();
+        bytes[start..start + bundle.len()].copy_from_slice(&bundle);
+    }
+    bytes
+}
+
+#[test]
+fn code_that_comes_back_is_led_to_again() {
+    let (bytes, wrappers) = code();
+    let thrice = [wrappers[1], wrappers[0], wrappers[1]];
+    let device = |object: Executable| object.device_code(&bytes, &thrice, DeviceRelocations::Rela);
+    let library = |how| library().device_code(&bytes, &thrice, how);
+    let files = [
+        library(DeviceRelocations::Rela).build(),
+        library(DeviceRelocations::Relr).build(),
+        library(DeviceRelocations::Rela).without_phdr().build(),
+        library(DeviceRelocations::Rela).page_size(0x10000).build(),
+        library(DeviceRelocations::Rela)
+            .page_size(0x20_0000)
+            .build(),
+        device(Executable::new().needs("libc.so.6")).build(),
+        device(Executable::new().needs("libc.so.6").at_fixed_address()).build(),
+    ];
+    for (index, file) in files.iter().enumerate() {
+        let again = restored(file);
+        let (before, after) = (fat(file), fat(&again));
+        let leads = |fat: &Fat| -> Vec<usize> { fat.wrappers.iter().map(|w| w.bundle).collect() };
+        assert_eq!(leads(&before), leads(&after), "file {index}");
+        let content = |file: &Vec<u8>, fat: &Fat| -> Vec<Vec<u8>> {
+            let section = fat.section(file).unwrap();
+            let bundles = fat.bundles.iter();
+            bundles
+                .map(|one| section.bytes("bundle", one.offset, one.len).unwrap())
+                .collect()
+        };
+        assert!(
+            content(file, &before) == content(&again, &after),
+            "file {index}"
+        );
+        let known = elf::broken_rules(file).unwrap();
+        let broken = elf::broken_rules(&again).unwrap();
+        assert!(broken.iter().all(|rule| known.contains(rule)), "{broken:?}");
+        let (before, after) = (
+            elf::read(file).unwrap().unwrap(),
+            elf::read(&again).unwrap().unwrap(),
+        );
+        assert!(!after.kpack_ref);
+        assert_eq!((before.kind, before.soname), (after.kind, after.soname));
+        // And out it goes once more.
+        let (once, twice) = (split(file), split(&again));
+        assert_eq!(references(&once).unwrap(), references(&twice).unwrap());
+    }
+}
+
+#[test]
+fn room_is_made_for_code_that_comes_back() {
+    let split = split(&library().build());
+    insta::assert_snapshot!(restore(&split, &[5000]).unwrap_err(), @"a wrapper that leads to no bundle");
+    let plain = b"text".to_vec();
+    insta::assert_snapshot!(restore(&plain, &[]).unwrap_err(), @"not a binary for x86-64");
+    let large = |file: &Vec<u8>| {
+        let restored = restore(file, &[5000, 500_000]).unwrap();
+        let mut bytes = Vec::new();
+        let mut reader = SplitReader::new(file, restored.plan);
+        reader.read_to_end(&mut bytes).unwrap();
+        (bytes, restored.starts)
+    };
+    // Without a spare slot the program headers move, to where any kernel finds them.
+    let mut full = split.clone();
+    let table = usize::try_from(u64::from_le_bytes(full[32..40].try_into().unwrap())).unwrap();
+    let count = usize::from(u16::from_le_bytes([full[56], full[57]]));
+    full[table + count * 56] = 1;
+    let whole = self::split(&library().page_size(0x20_0000).build());
+    for (file, moves) in [(&split, false), (&full, true), (&whole, true)] {
+        let (bytes, starts) = large(file);
+        assert_eq!(bytes[32..40] != file[32..40], moves);
+        assert_eq!(starts.len(), 2);
+        let known = elf::broken_rules(file).unwrap();
+        let broken = elf::broken_rules(&bytes).unwrap();
+        assert!(broken.iter().all(|rule| known.contains(rule)), "{broken:?}");
+    }
 }

@@ -8,9 +8,10 @@ use std::{
 
 use crate::{
     archive::{TarEntry, TarKind, TarPlan},
-    artifact::FileAt,
+    artifact::{FileAt, Form},
     elf::{self, EditPlan, PatchedReader, Rpath},
     error::{Context as _, Result},
+    kpack::host::SplitReader,
     package::{
         devel_manifest,
         origin::Origin,
@@ -25,10 +26,12 @@ pub(super) enum Content {
     File {
         path: PathBuf,
         len: u64,
+        form: Form,
     },
     /// A file with a new run path. The plan is small, whatever the size of the file.
     Patched {
         path: PathBuf,
+        form: Form,
         plan: EditPlan,
     },
     Tar {
@@ -41,33 +44,38 @@ impl Content {
     /// Looks at a source just as far as its length needs.
     pub(super) fn of(source: &Source, version: &Version, mtime: u64) -> Result<Self> {
         Ok(match source {
-            Source::Copy(origin) => Self::file(origin),
+            Source::Copy(origin) => Self::file(origin)?,
             Source::Relink(origin, rpath) => Self::patched(origin, rpath)?,
             Source::Launcher(target) => Self::Bytes(elf::launcher(target.as_bytes())?.into()),
             Source::Text(text) => Self::Bytes(text.as_bytes().into()),
-            Source::Sdk(tree) => Self::tar(tree, mtime)?,
+            Source::Sdk(tree, _) => Self::tar(tree, mtime)?,
             Source::SdkManifest(tree) => Self::Bytes(manifest(tree, version)?.into_bytes().into()),
         })
     }
 
-    fn file(origin: &Origin) -> Self {
-        Self::File {
+    fn file(origin: &Origin) -> Result<Self> {
+        let len = match origin.form {
+            Form::ToCome => fs_err::metadata(&origin.path)?.len(),
+            Form::Whole | Form::WithoutCode(_) => origin.len,
+        };
+        Ok(Self::File {
             path: origin.path.clone(),
-            len: origin.len,
-        }
+            len,
+            form: origin.form.clone(),
+        })
     }
 
     fn patched(origin: &Origin, rpath: &Rpath) -> Result<Self> {
-        let file = FileAt::open(&origin.path)?;
+        let file = origin.form.open(&origin.path)?;
         let plan = elf::plan_rpath(&file, rpath)
             .with_context(|| format!("plan a new run path for `{}`", origin.path.display()))?;
-        Ok(if plan.is_noop() {
-            Self::file(origin)
-        } else {
-            Self::Patched {
-                path: origin.path.clone(),
-                plan,
-            }
+        if plan.is_noop() {
+            return Self::file(origin);
+        }
+        Ok(Self::Patched {
+            path: origin.path.clone(),
+            form: origin.form.clone(),
+            plan,
         })
     }
 
@@ -99,9 +107,14 @@ impl Content {
     pub(super) fn open(&self) -> Result<Box<dyn Read + Send>> {
         Ok(match self {
             Self::Bytes(bytes) => Box::new(Cursor::new(Arc::clone(bytes))),
+            Self::File {
+                path,
+                form: Form::WithoutCode(plan),
+                ..
+            } => Box::new(SplitReader::new(FileAt::open(path)?, (**plan).clone())),
             Self::File { path, .. } => Box::new(open(path)?),
-            Self::Patched { path, plan } => {
-                Box::new(PatchedReader::new(FileAt::open(path)?, plan.clone()))
+            Self::Patched { path, form, plan } => {
+                Box::new(PatchedReader::new(form.open(path)?, plan.clone()))
             }
             Self::Tar { plan, files } => {
                 let files = Arc::clone(files);
@@ -130,7 +143,7 @@ fn sdk_content(entry: &SdkEntry) -> Result<Option<Content>> {
             origin,
             rpath: None,
             ..
-        } => Some(Content::file(origin)),
+        } => Some(Content::file(origin)?),
         SdkEntry::Empty => Some(Content::Bytes(Arc::from([]))),
         SdkEntry::Directory | SdkEntry::Shipped(_) | SdkEntry::Link(_) => None,
     })

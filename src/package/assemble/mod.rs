@@ -4,15 +4,18 @@
 mod content;
 pub mod pipeline;
 mod place;
-mod sdist_file;
 
-use std::{num::NonZeroUsize, path::Path};
+use std::{
+    io::{Seek as _, SeekFrom},
+    num::NonZeroUsize,
+    path::Path,
+};
 
 use crate::{
     digest::Sha256,
     error::{Context as _, Result, Stop},
-    package::plan::{BuildPlan, SdistPlan, WheelPlan},
-    wheel::{Compression, Member, Timestamp},
+    package::plan::{self, BuildPlan, Packing, SdistPlan, Source, WheelPlan},
+    wheel::{self, Compression, Member, Timestamp},
 };
 
 use content::Content;
@@ -65,6 +68,7 @@ pub fn assemble(
     watch: &dyn Watch,
 ) -> Result<Vec<Made>> {
     let names: Vec<String> = plan.file_names().collect();
+    place::restore(dist)?;
     place::check(dist, &names, existing)?;
     let part = Part::create(dist)?;
     let making = Making {
@@ -81,7 +85,8 @@ pub fn assemble(
         let made = part
             .create_file(&path)
             .and_then(|out| making.package(&package, &path, out))
-            .with_context(|| format!("make `{path}`"))?;
+            .with_context(|| format!("make `{path}`"))
+            .map_err(|error| place::advise(error, dist))?;
         watch.made(&made);
         all.push(made);
     }
@@ -107,7 +112,7 @@ impl Making<'_> {
         match package {
             Package::Wheel(wheel) => self.wheel(wheel, path, out),
             Package::Sdist(sdist) => {
-                let (size, sha256) = sdist_file::write(out, sdist, self.settings.time)?;
+                let (size, sha256) = self.sdist(sdist, out)?;
                 Ok(Made {
                     path: path.to_owned(),
                     size,
@@ -116,6 +121,14 @@ impl Making<'_> {
                 })
             }
         }
+    }
+
+    fn sdist(&self, sdist: &SdistPlan, mut out: fs_err::File) -> Result<(u64, Sha256)> {
+        let top = sdist.filename.top().parse()?;
+        wheel::write_sdist(&mut out, &top, &sdist.files, self.settings.time)?;
+        out.seek(SeekFrom::Start(0))?;
+        let (sha256, size) = Sha256::of_reader(out)?;
+        Ok((size, sha256))
     }
 
     fn wheel(&self, wheel: &WheelPlan, path: &str, mut out: fs_err::File) -> Result<Made> {
@@ -132,11 +145,13 @@ impl Making<'_> {
         }
         self.watch
             .begins(path, members.iter().map(|member| member.len).sum());
+        let xz = |member: &plan::Member| matches!(member.source, Source::Sdk(_, Packing::TarXz));
         let open = |index: usize| contents.get(index).context("a member of the plan")?.open();
         let written = pipeline::write_wheel(
             &mut out,
             &Contents {
                 members: &members,
+                xz: wheel.members.iter().position(|(_, member)| xz(member)),
                 texts: &wheel.dist_info,
                 record: &wheel.record()?,
             },

@@ -2,11 +2,13 @@
 
 use std::{
     collections::BTreeSet,
+    error::Error as StdError,
+    io,
     path::{Path, PathBuf},
 };
 
 use crate::{
-    error::{Context as _, Result, anyhow, hinted},
+    error::{Context as _, Error, Result, anyhow, hinted},
     package::assemble::Existing,
 };
 
@@ -54,6 +56,35 @@ fn files(directory: &Path, prefix: &str) -> Result<Vec<String>> {
     }
     found.sort();
     Ok(found)
+}
+
+/// Puts a set back that a build took out of its place before it was killed.
+pub(super) fn restore(dist: &Path) -> Result<()> {
+    let old = beside(dist, "old")?;
+    if old.exists() && !dist.exists() {
+        fs_err::rename(&old, dist)?;
+    }
+    Ok(())
+}
+
+/// What to do about a disk that takes no more.
+pub(super) fn advise(error: Error, dist: &Path) -> Error {
+    let kind = |cause: &(dyn StdError + 'static)| cause.downcast_ref().map(io::Error::kind);
+    let is_full = error.chain().any(|cause| {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        matches!(
+            kind(cause),
+            Some(StorageFull | QuotaExceeded | FileTooLarge)
+        )
+    });
+    if !is_full {
+        return error;
+    }
+    let hint = format!(
+        "make room where `{}` is, or pass another `--dest-dir`; nothing of the new set was left",
+        dist.display()
+    );
+    hinted(error, hint)
 }
 
 impl Part {
@@ -121,7 +152,7 @@ fn beside(target: &Path, suffix: &str) -> Result<PathBuf> {
 
 fn clear(path: &Path) -> Result<()> {
     match fs_err::remove_dir_all(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
         _ => Ok(()),
     }
 }
@@ -160,6 +191,30 @@ mod tests {
         part.create_file("a/new.whl").unwrap();
         drop(part);
         assert_eq!(files(directory.path(), "").unwrap(), ["dist/old.whl"]);
+    }
+
+    #[test]
+    fn a_set_that_was_out_of_its_place_is_put_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let dist = directory.path().join("dist");
+        write(&directory.path().join("dist.old/old.whl"), "o");
+        restore(&dist).unwrap();
+        assert_eq!(files(directory.path(), "").unwrap(), ["dist/old.whl"]);
+    }
+
+    #[test]
+    fn a_full_disk_has_a_way_out_and_other_errors_are_left_alone() {
+        let advised = |kind| {
+            let error = anyhow!(io::Error::from(kind)).context("write `a.whl`");
+            crate::error::render(&advise(error, Path::new("out/dist")))
+        };
+        insta::assert_snapshot!(advised(io::ErrorKind::StorageFull), @"
+        error: write `a.whl`
+          caused by: no storage space
+
+        hint: make room where `out/dist` is, or pass another `--dest-dir`; nothing of the new set was left
+        ");
+        assert!(!advised(io::ErrorKind::PermissionDenied).contains("hint"));
     }
 
     #[test]

@@ -57,7 +57,8 @@ impl CommonMetadata {
 impl PackageSpec {
     fn check(&self, catalog: &Catalog) -> Result<()> {
         let scripts = [&self.scripts, &self.linux_scripts, &self.windows_scripts];
-        let conditional = self.windows_scripts_if_present.iter();
+        let conditional = [&self.scripts_if_present, &self.windows_scripts_if_present];
+        let conditional = conditional.into_iter().flatten();
         let scripts = scripts
             .into_iter()
             .flatten()

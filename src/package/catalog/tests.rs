@@ -76,7 +76,10 @@ fn a_script_for_a_file_is_there_only_with_the_file() {
     assert!(windows(true).contains_key("rocminfo"));
     assert!(!windows(false).contains_key("rocminfo"));
     assert!(windows(false).contains_key("hipInfo"));
-    let linux = core.scripts(Platform::Linux, |_| false);
+    let linux = |has: bool| core.scripts(Platform::Linux, |_| has);
+    assert_eq!(linux(true)["roc-obj-ls"], "rocm_sdk_core._cli:roc_obj_ls");
+    let linux = linux(false);
+    assert!(!linux.contains_key("roc-obj-ls"));
     assert_eq!(linux["rocminfo"], "rocm_sdk_core._cli:rocm_info");
     assert!(!linux.contains_key("hipInfo"));
 }
@@ -95,7 +98,7 @@ fn a_mistake_in_the_policy_is_named_with_its_line() {
        |        ^^^^^^^^^^
     unknown variant `selecter`, expected one of `selector`, `runtime`, `device`, `devel`
     "#);
-    insta::assert_snapshot!(with("overlay = \"libraries\"", "overlay = \"librarys\""), @"line 164: package `device`: `overlay` names no runtime package: `librarys`");
+    insta::assert_snapshot!(with("overlay = \"libraries\"", "overlay = \"librarys\""), @"line 166: package `device`: `overlay` names no runtime package: `librarys`");
     insta::assert_snapshot!(with("name = \"libraries\"", "name = \"core\""), @"lines 31 and 134: two packages are called `core`");
     insta::assert_snapshot!(with("\"lib/llvm/lib\"", "\"/lib/llvm/lib\""), @r#"
     TOML parse error at line 50, column 9

@@ -9,7 +9,7 @@ use crate::{
     package::{
         catalog::Catalog,
         naming::{Mode, Release},
-        plan::BuildPlan,
+        plan::{BuildPlan, Packing},
         planner::{OnCollision, Request, plan},
     },
     run::Platform,
@@ -31,6 +31,7 @@ pub(super) fn file() -> FileFacts {
         kind: FileKind::Other,
         elf: None,
         damage: None,
+        form: crate::artifact::Form::Whole,
     }
 }
 
@@ -114,6 +115,7 @@ impl Fixture {
                 windows: None,
                 tag: "py3-none-linux_x86_64".parse().unwrap(),
                 on_collision: OnCollision::Refuse,
+                devel_packing: Packing::Tar,
             },
             catalog: Catalog::built_in().unwrap(),
         }

@@ -6,7 +6,7 @@ mod legacy;
 mod runtime;
 
 use crate::package::{
-    plan::{BuildPlan, Source},
+    plan::{BuildPlan, Packing, Source},
     planner::fixture::{Fixture, file, library, script},
 };
 
@@ -212,6 +212,44 @@ fn wheels_say_of_themselves_what_tools_ask_for() {
     --- rocm_sdk_device_gfx942-1.0.dist-info/top_level.txt
     _rocm_sdk_libraries
     ");
+}
+
+#[test]
+fn the_devel_package_requires_what_its_tree_links_to() {
+    let requires = |plan: &BuildPlan| {
+        let devel = plan.wheels.iter().filter(|it| it.label.package == "devel");
+        let texts = devel.flat_map(|wheel| &wheel.dist_info);
+        let lines = texts.flat_map(|(_, text)| text.lines());
+        let lines = lines.filter_map(|line| line.strip_prefix("Requires-Dist: "));
+        lines.collect::<Vec<_>>().join(", ")
+    };
+    let with_profiler = split()
+        .artifact("rocprofiler-compute_run_generic")
+        .file("libexec/rocprofiler-compute/rocprof-compute", script());
+    assert_eq!(
+        requires(&with_profiler.plan()),
+        "rocm-sdk-core==1.0, rocm-sdk-libraries==1.0"
+    );
+    assert_eq!(requires(&Fixture::new().plan()), "rocm-sdk-core==1.0");
+    let alone = Fixture::bare()
+        .artifact("base_lib_generic")
+        .file("lib/librocblas.so.5", library("librocblas.so.5"))
+        .artifact("blas_lib_generic")
+        .file("lib/libhipblas.so.3.1", library("libhipblas.so.3"));
+    // Only names of a library lead to it.
+    assert_eq!(
+        requires(&alone.plan()),
+        "rocm-sdk-core==1.0, rocm-sdk-libraries==1.0"
+    );
+}
+
+#[test]
+fn the_devel_package_may_hold_its_tree_as_xz() {
+    let mut fixture = split();
+    fixture.request.devel_packing = Packing::TarXz;
+    let shown = outline(&fixture.plan());
+    assert!(shown.contains("  pack   rocm_sdk_devel/_devel.tar.xz\n    empty  __init__.py"));
+    assert!(!shown.contains("_devel.tar\n"));
 }
 
 #[test]

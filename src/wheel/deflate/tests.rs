@@ -182,7 +182,7 @@ fn a_compression_is_a_level_or_none() {
     for text in ["store", "1", "6", "12"] {
         assert_eq!(text.parse::<Compression>().unwrap().to_string(), text);
     }
-    assert_eq!(Compression::default().to_string(), "6");
+    assert_eq!(Compression::default().to_string(), "5");
     let messages =
         ["", "Store", "0", "13"].map(|text| text.parse::<Compression>().unwrap_err().to_string());
     insta::assert_snapshot!(messages.join("\n"), @r#"

@@ -316,3 +316,65 @@ proptest! {
         }
     }
 }
+
+/// Moves bytes as a file would have it.
+fn shift(out: &mut Cursor<Vec<u8>>, bytes: Range<u64>, by: u64) -> io::Result<()> {
+    let at = usize::try_from(bytes.start).unwrap();
+    let gap = vec![0; usize::try_from(by).unwrap()];
+    out.get_mut().splice(at..at, gap);
+    Ok(())
+}
+
+#[test]
+fn a_member_without_a_length_is_what_was_appended() {
+    let mut writer = writer();
+    add(&mut writer, "before", b"1").unwrap();
+    let begun = writer.begin(&member("grown", 0)).unwrap();
+    for piece in [&b"some "[..], b"", b"bytes"] {
+        writer.append(piece).unwrap();
+    }
+    let crc = crc32fast::hash(b"some bytes");
+    writer.end_stored(begun, crc, shift).unwrap();
+    add(&mut writer, "after", b"2").unwrap();
+    let mut known = ZipWriter::new(Cursor::default(), Timestamp::FIRST);
+    for (name, content) in [
+        ("before", &b"1"[..]),
+        ("grown", b"some bytes"),
+        ("after", b"2"),
+    ] {
+        add(&mut known, name, content).unwrap();
+    }
+    assert_eq!(bytes(writer), bytes(known));
+}
+
+#[test]
+fn a_member_that_grows_beyond_the_old_fields_moves_along_for_zip64() {
+    let mut writer = ZipWriter::new(Sparse::default(), Timestamp::FIRST);
+    let begun = writer.begin(&member("grown", 0)).unwrap();
+    let zeros = vec![0; 1 << 20];
+    for _ in 0..4 * GIB >> 20 {
+        writer.append(&zeros).unwrap();
+    }
+    let mut moved = Vec::new();
+    writer
+        .end_stored(begun, 7, |_, bytes, by| {
+            moved.push((bytes, by));
+            Ok(())
+        })
+        .unwrap();
+    // The name and its header are before it, and both sizes with theirs come between.
+    assert_eq!(moved, [(35..35 + 4 * GIB, 20)]);
+    add(&mut writer, "after", b"2").unwrap();
+    let mut archive = ZipArchive::new(writer.finish().unwrap().0).unwrap();
+    archive.validate_header_consistency().unwrap();
+    let grown = archive.by_index_raw(0).unwrap();
+    assert_eq!((grown.size(), grown.data_start()), (4 * GIB, Some(55)));
+    drop(grown);
+    let mut text = String::new();
+    archive
+        .by_index(1)
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
+    assert_eq!(text, "2");
+}

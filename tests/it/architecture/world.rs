@@ -86,7 +86,7 @@ const MAY: [May; 7] = [
         macros: &[],
         calls: &[],
         methods: &[],
-        who: &["store/s3", "github"],
+        who: &["store/s3", "store/http", "github"],
         in_tests: Tests::MayNot,
     },
     May {

@@ -193,3 +193,12 @@ fn metadata_of_one_package_is_that_of_its_name() {
       error   RW111 metadata-disagrees: `rocm_profiler-0.0.1.dev0.dist-info/METADATA`: it is of `rocm-prof`, and the file name of `rocm-profiler`
     ");
 }
+
+#[test]
+fn any_number_of_threads_says_the_same() {
+    let set = broken();
+    let alone = shown(&set, &["--jobs", "1", "--no-progress"]);
+    for jobs in ["2", "3", "16"] {
+        assert_eq!(shown(&set, &["--jobs", jobs, "--no-progress"]), alone);
+    }
+}

@@ -7,7 +7,7 @@ use rocwheel::kpack::archive::{ArchiveWriter, Packed, Scheme, key};
 use super::binaries::{code_object, library};
 
 /// Exit code, stdout and stderr of the binary, run in a directory.
-fn run(directory: &Path, arguments: &[&str]) -> String {
+pub(super) fn run(directory: &Path, arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
         .env_clear()
         .current_dir(directory)

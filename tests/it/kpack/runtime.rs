@@ -61,9 +61,10 @@ pub(super) fn compare(fat: &[u8], root: &Path, path: &str) -> usize {
     compared
 }
 
-/// Every kind of device that the code of any target could be loaded on, and one more.
+/// Every kind of device that the code of any target could be loaded on, and some more.
 fn devices(targets: BTreeSet<CodeTarget>) -> BTreeSet<CodeTarget> {
-    let mut devices: BTreeSet<CodeTarget> = ["gfx1201".parse().unwrap()].into();
+    let others = ["gfx1201", "gfx950", "gfx1101:xnack-"];
+    let mut devices: BTreeSet<CodeTarget> = others.map(|one| one.parse().unwrap()).into();
     for target in targets {
         let base = target.base();
         let with = [

@@ -14,7 +14,7 @@ use super::{
     runtime::compare,
 };
 
-const STAGE: &str = "math-libs/stage";
+pub(super) const STAGE: &str = "math-libs/stage";
 
 pub(super) fn put(root: &Path, name: &str, bytes: &[u8]) {
     let path = root.join(name);
@@ -31,7 +31,7 @@ fn smaller() -> Vec<u8> {
         .build()
 }
 
-fn artifacts(root: &Path) -> PathBuf {
+pub(super) fn artifacts(root: &Path) -> PathBuf {
     let fat = root.join("fat");
     let artifact = fat.join("blas_lib_gfx90X-dcgpu");
     put(&artifact, "artifact_manifest.txt", STAGE.as_bytes());
@@ -72,7 +72,7 @@ pub(super) fn split(input: &Path, output: &Path, jobs: &str) -> String {
 }
 
 /// Every file below a directory, links as their text.
-fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut open = vec![root.to_owned()];
     while let Some(directory) = open.pop() {

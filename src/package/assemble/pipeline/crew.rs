@@ -12,14 +12,14 @@ use std::{
 };
 
 use super::{
-    Open, Output, Settings,
+    Output, Work,
     done::{Body, Done, Piece, Small},
     sink::Sink,
     tasks::{Block, Task, Tasks},
 };
 use crate::{
     digest::{Hasher, Sha256},
-    error::{Context as _, Error, Result, Stop, anyhow, ensure},
+    error::{Context as _, Error, Result, anyhow, ensure},
     relpath::RelPath,
     wheel::{
         deflate::{Compression, Deflater, Packed, Place},
@@ -27,14 +27,8 @@ use crate::{
     },
 };
 
-/// What the threads have in common.
-pub(super) struct Crew<'a> {
-    pub(super) members: &'a [Member],
-    pub(super) open: &'a Open<'a>,
-    pub(super) settings: &'a Settings,
-    pub(super) stop: &'a Stop,
-    pub(super) progress: &'a (dyn Fn(u64) + Sync),
-}
+/// The threads, and what they work on.
+pub(super) struct Crew<'a>(pub(super) &'a Work<'a>);
 
 /// Where the workers take their tasks, one at a time.
 struct Line<'a> {
@@ -70,12 +64,14 @@ enum Job {
         place: Place,
         sha256: Option<Sha256>,
     },
+    /// Nothing here: the sink reads the member by itself, when it comes to it.
+    Xz,
 }
 
 impl Crew<'_> {
     /// Does all tasks. The first error in their order ends all threads.
     pub(super) fn run<W: Output>(&self, tasks: Tasks, sink: &mut Sink<W>) -> Result<()> {
-        let jobs = self.settings.jobs.get();
+        let jobs = self.0.settings.jobs.get();
         let (queue, slots) = mpsc::sync_channel(2 * jobs);
         let line = Mutex::new(Line {
             tasks: tasks.clone(),
@@ -93,7 +89,7 @@ impl Crew<'_> {
             for task in tasks {
                 let slot = slots.recv().map_err(|_| died())?;
                 let done = wait(&slot, sink)?;
-                self.stop.check()?;
+                self.0.stop.check()?;
                 sink.take(&task, done)?;
             }
             Ok(())
@@ -101,7 +97,7 @@ impl Crew<'_> {
     }
 
     fn work(&self, line: &Mutex<Line>) {
-        let mut deflater = match self.settings.compression {
+        let mut deflater = match self.0.settings.compression {
             Compression::Store => None,
             Compression::Deflate(level) => Some(Deflater::new(level)),
         };
@@ -121,12 +117,14 @@ impl Crew<'_> {
         let (reply, slot) = mpsc::channel();
         line.queue.send(slot).ok()?;
         let job = self
+            .0
             .stop
             .check()
             .map_err(Into::into)
             .and_then(|()| match task {
                 Task::Batch(members) => Ok(Job::Batch(members)),
                 Task::Block(block) => self.read(&block, line),
+                Task::Xz(_) => Ok(Job::Xz),
             });
         Some((reply, job))
     }
@@ -148,7 +146,7 @@ impl Crew<'_> {
     }
 
     fn read_block(&self, block: &Block, source: &mut Source) -> Result<Vec<u8>> {
-        let Member { path, len, .. } = &self.members[block.member];
+        let Member { path, len, .. } = &self.0.contents.members[block.member];
         if block.start == 0 {
             *source = Source::new(self.open(block.member)?);
         }
@@ -170,6 +168,7 @@ impl Crew<'_> {
     fn perform(&self, job: Job, deflater: Option<&mut Deflater>) -> Result<Done> {
         match job {
             Job::Batch(members) => self.batch(members, deflater).map(Done::Batch),
+            Job::Xz => Ok(Done::Xz),
             Job::Block {
                 bytes,
                 place,
@@ -195,7 +194,7 @@ impl Crew<'_> {
     ) -> Result<Vec<Small>> {
         members
             .map(|index| {
-                self.stop.check()?;
+                self.0.stop.check()?;
                 let bytes = self.read_whole(index)?;
                 let packed = deflater
                     .as_mut()
@@ -210,7 +209,7 @@ impl Crew<'_> {
     }
 
     fn read_whole(&self, index: usize) -> Result<Vec<u8>> {
-        let Member { path, len, .. } = &self.members[index];
+        let Member { path, len, .. } = &self.0.contents.members[index];
         // A member of a batch is no longer than a block.
         let most = usize::try_from(*len)?;
         let bytes = self.read_up_to(&mut self.open(index)?, most + 1, path)?;
@@ -227,7 +226,8 @@ impl Crew<'_> {
     }
 
     fn open(&self, index: usize) -> Result<Box<dyn Read + Send>> {
-        (self.open)(index).with_context(|| format!("open `{}`", self.members[index].path))
+        (self.0.open)(index)
+            .with_context(|| format!("open `{}`", self.0.contents.members[index].path))
     }
 
     fn read_up_to(&self, reader: &mut dyn Read, most: usize, path: &RelPath) -> Result<Vec<u8>> {
@@ -236,7 +236,7 @@ impl Crew<'_> {
             .take(most as u64)
             .read_to_end(&mut bytes)
             .with_context(|| format!("read `{path}`"))?;
-        (self.progress)(bytes.len() as u64);
+        (self.0.progress)(bytes.len() as u64);
         Ok(bytes)
     }
 }

@@ -6,6 +6,7 @@ use crate::digest::Sha256;
 pub(super) enum Done {
     Batch(Vec<Small>),
     Block(Piece),
+    Xz,
 }
 
 /// A whole member.

@@ -5,14 +5,15 @@ use std::io::{BufWriter, IntoInnerError, Read, Write as _};
 use flate2::{Decompress, FlushDecompress};
 
 use super::{
-    Contents, Open, Output, Settings, Written,
+    Output, Work, Written,
     done::{Body, Done, Piece, Small},
     output::Hashed,
     tasks::{Block, Task},
+    xz::{self, Watched},
 };
 use crate::{
-    digest::Sha256,
-    error::{Context as _, Result, Stop, bail, ensure},
+    digest::{Hasher, Sha256},
+    error::{Context as _, Result, bail, ensure},
     relpath::RelPath,
     wheel::{
         deflate::{Compression, Deflater, Packed, Place, plain_blocks},
@@ -23,10 +24,7 @@ use crate::{
 
 pub(super) struct Sink<'a, W: Output> {
     zip: ZipWriter<BufWriter<Hashed<'a, W>>>,
-    contents: &'a Contents<'a>,
-    open: &'a Open<'a>,
-    compression: Compression,
-    stop: &'a Stop,
+    work: &'a Work<'a>,
     streamed: Option<Streamed>,
     record: Record,
 }
@@ -41,20 +39,11 @@ struct Streamed {
 }
 
 impl<'a, W: Output> Sink<'a, W> {
-    pub(super) fn new(
-        out: &'a mut W,
-        contents: &'a Contents<'a>,
-        open: &'a Open<'a>,
-        settings: &Settings,
-        stop: &'a Stop,
-    ) -> Self {
+    pub(super) fn new(out: &'a mut W, work: &'a Work<'a>) -> Self {
         let out = BufWriter::with_capacity(BUFFER, Hashed::new(out));
         Self {
-            zip: ZipWriter::new(out, settings.time),
-            contents,
-            open,
-            compression: settings.compression,
-            stop,
+            zip: ZipWriter::new(out, work.settings.time),
+            work,
             streamed: None,
             record: Record::default(),
         }
@@ -64,13 +53,14 @@ impl<'a, W: Output> Sink<'a, W> {
     pub(super) fn take(&mut self, task: &Task, done: Done) -> Result<()> {
         match (task, done) {
             (Task::Batch(members), Done::Batch(done)) => {
-                let members = &self.contents.members[members.clone()];
+                let members = &self.work.contents.members[members.clone()];
                 members
                     .iter()
                     .zip(&done)
                     .try_for_each(|(member, small)| self.add(member, small))
             }
             (Task::Block(block), Done::Block(piece)) => self.block(block, &piece),
+            (Task::Xz(member), Done::Xz) => self.xz(*member),
             _ => bail!("a task came back as another"),
         }
     }
@@ -82,17 +72,17 @@ impl<'a, W: Output> Sink<'a, W> {
 
     /// Writes the texts, RECORD and the directory.
     pub(super) fn finish(mut self) -> Result<Written> {
-        let mut deflater = match self.compression {
+        let mut deflater = match self.work.settings.compression {
             Compression::Store => None,
             Compression::Deflate(level) => Some(Deflater::new(level)),
         };
-        for (path, text) in self.contents.texts {
+        for (path, text) in self.work.contents.texts {
             let member = text_member(path, text);
             self.add(&member, &small(text, deflater.as_mut()))?;
         }
-        self.record.push_self(self.contents.record.clone());
+        self.record.push_self(self.work.contents.record.clone());
         let text = self.record.to_string();
-        let member = text_member(self.contents.record, &text);
+        let member = text_member(self.work.contents.record, &text);
         let Small { crc, body, .. } = small(&text, deflater.as_mut());
         self.pack(&member, crc, &body)?;
         let (out, _) = self.zip.finish()?;
@@ -105,6 +95,56 @@ impl<'a, W: Output> Sink<'a, W> {
             sha256,
             record: self.record,
         })
+    }
+
+    /// Packs a member as xz, and stores what that gives. How long it is shows at its end.
+    fn xz(&mut self, index: usize) -> Result<()> {
+        let source = &self.work.contents.members[index];
+        let context = || format!("pack `{}`", source.path);
+        let start = self.zip.position();
+        self.output().hold(start);
+        let begun = self.zip.begin(&Member {
+            len: 0,
+            ..source.clone()
+        })?;
+        let mut count = 0;
+        let watched = Watched {
+            source: (self.work.open)(index).with_context(context)?,
+            stop: self.work.stop,
+            progress: self.work.progress,
+            count: &mut count,
+        };
+        let mut packed = xz::pack(watched, self.work.settings.jobs)?;
+        let (mut hash, mut crc) = (Hasher::default(), crc32fast::Hasher::new());
+        let mut bytes = vec![0; BUFFER];
+        loop {
+            let read = packed.read(&mut bytes);
+            // A stop comes out of the source as an error of its own.
+            self.work.stop.check()?;
+            let read = read.with_context(context)?;
+            if read == 0 {
+                break;
+            }
+            hash.write_all(&bytes[..read])?;
+            crc.update(&bytes[..read]);
+            self.zip.append(&bytes[..read])?;
+        }
+        drop(packed);
+        ensure!(
+            count == source.len,
+            "`{}` has {count} bytes, not {}, before it is packed",
+            source.path,
+            source.len
+        );
+        self.zip
+            .end_stored(begun, crc.finalize(), |out, bytes, by| {
+                out.flush()?;
+                out.get_mut().shift(bytes, by)
+            })?;
+        self.output().settle();
+        let (sha256, len) = hash.finish();
+        self.record.push(source.path.clone(), sha256, len);
+        Ok(())
     }
 
     fn add(&mut self, member: &Member, small: &Small) -> Result<()> {
@@ -127,7 +167,7 @@ impl<'a, W: Output> Sink<'a, W> {
     }
 
     fn block(&mut self, block: &Block, piece: &Piece) -> Result<()> {
-        let member = &self.contents.members[block.member];
+        let member = &self.work.contents.members[block.member];
         let mut streamed = match self.streamed.take() {
             Some(streamed) => streamed,
             None => self.begin(member, &piece.body)?,
@@ -164,7 +204,7 @@ impl<'a, W: Output> Sink<'a, W> {
             }
             (Method::Deflated, Body::Plain(bytes)) => self.append_plain(bytes, block.place),
             (Method::Stored, Body::Deflated(bytes)) => {
-                let len = self.contents.members[block.member].len;
+                let len = self.work.contents.members[block.member].len;
                 if pays(block, bytes.len(), len) {
                     streamed.method = Method::Deflated;
                     self.rewrite(block, streamed)?;
@@ -186,16 +226,16 @@ impl<'a, W: Output> Sink<'a, W> {
 
     /// Writes again what is done of a member, plain in the form of its new method.
     fn rewrite(&mut self, block: &Block, streamed: &Streamed) -> Result<()> {
-        let path = &self.contents.members[block.member].path;
+        let path = &self.work.contents.members[block.member].path;
         let context = || format!("read `{path}` again");
-        let mut source = (self.open)(block.member)
+        let mut source = (self.work.open)(block.member)
             .with_context(context)?
             .take(streamed.done);
         let mut crc = crc32fast::Hasher::new();
         let mut bytes = Vec::new();
         self.zip.again(&streamed.begun)?;
         loop {
-            self.stop.check()?;
+            self.work.stop.check()?;
             bytes.clear();
             let mut piece = source.by_ref().take(REWRITE);
             if piece.read_to_end(&mut bytes).with_context(context)? == 0 {
@@ -213,7 +253,7 @@ impl<'a, W: Output> Sink<'a, W> {
     }
 
     fn end(&mut self, block: &Block, mut streamed: Streamed, sha256: Sha256) -> Result<()> {
-        let member = &self.contents.members[block.member];
+        let member = &self.work.contents.members[block.member];
         if streamed.method == Method::Deflated && self.zip.packed(&streamed.begun) >= member.len {
             streamed.method = Method::Stored;
             self.rewrite(block, &streamed)?;

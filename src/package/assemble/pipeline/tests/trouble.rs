@@ -65,7 +65,7 @@ fn a_source_of_another_length_is_refused_by_its_name_and_the_first_one_wins() {
     }
 }
 
-struct Failing;
+pub(super) struct Failing;
 
 impl Read for Failing {
     fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {

@@ -1,0 +1,341 @@
+//! Things that open into parts, worked on at once: results in order, and few of them waiting.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    num::NonZeroUsize,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+use crate::error::{Error, Result, Stop};
+
+/// What is done with each thing, on any thread.
+pub trait Unfold: Sync {
+    type Item: Sync;
+    type Opened: Send + Sync;
+    type Done: Send;
+
+    /// What an opened item takes of the room until its last part was taken.
+    fn cost(&self, item: &Self::Item) -> u64;
+    /// Opens an item, and says how many parts it has.
+    fn open(&self, item: &Self::Item) -> Result<(Self::Opened, usize)>;
+    fn work(&self, item: &Self::Item, opened: &Self::Opened, part: usize) -> Result<Self::Done>;
+}
+
+/// The number of an item, and of a part of it.
+type Place = (usize, usize);
+
+/// Opens items and works on their parts on `jobs` threads, and hands what is done to `take`, in
+/// order, on this one.
+///
+/// What is open at once costs at most `room`, or is one item alone. The error is that of the
+/// earliest part that has one, whatever the threads do.
+pub fn unfold<U: Unfold>(
+    how: &U,
+    items: &[U::Item],
+    jobs: NonZeroUsize,
+    room: u64,
+    stop: &Stop,
+    mut take: impl FnMut(usize, usize, U::Done) -> Result<()>,
+) -> Result<()> {
+    let shared = Shared {
+        how,
+        items,
+        room,
+        stop,
+        state: Mutex::new(State::default()),
+        change: Condvar::new(),
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.get() {
+            scope.spawn(|| shared.labour());
+        }
+        let _leave = Leave(&shared);
+        while let Some((place, done)) = shared.next()? {
+            take(place.0, place.1, done)?;
+        }
+        Ok(())
+    })
+}
+
+struct Shared<'a, U: Unfold> {
+    how: &'a U,
+    items: &'a [U::Item],
+    room: u64,
+    stop: &'a Stop,
+    state: Mutex<State<U>>,
+    change: Condvar,
+}
+
+struct State<U: Unfold> {
+    /// The first item that nobody has opened.
+    unopened: usize,
+    /// What the open items cost.
+    used: u64,
+    ready: VecDeque<(Place, Arc<U::Opened>)>,
+    done: BTreeMap<Place, U::Done>,
+    /// How many parts each open item has.
+    parts: BTreeMap<usize, usize>,
+    /// What is taken next.
+    wanted: Place,
+    failure: Option<(Place, Error)>,
+    closed: bool,
+}
+
+enum Task<O> {
+    Open(usize),
+    Work(Place, Arc<O>),
+}
+
+impl<U: Unfold> Default for State<U> {
+    fn default() -> Self {
+        Self {
+            unopened: 0,
+            used: 0,
+            ready: VecDeque::new(),
+            done: BTreeMap::new(),
+            parts: BTreeMap::new(),
+            wanted: (0, 0),
+            failure: None,
+            closed: false,
+        }
+    }
+}
+
+impl<U: Unfold> State<U> {
+    /// Whether what stands there can still matter.
+    fn counts(&self, place: Place) -> bool {
+        self.failure.as_ref().is_none_or(|(at, _)| place < *at)
+    }
+
+    fn fail(&mut self, place: Place, error: Error) {
+        if self.counts(place) {
+            self.failure = Some((place, error));
+        }
+    }
+}
+
+impl<U: Unfold> Shared<'_, U> {
+    fn lock(&self) -> MutexGuard<'_, State<U>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State<U>>) -> MutexGuard<'a, State<U>> {
+        let woken = self.change.wait(state);
+        woken.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn labour(&self) {
+        let _leave = Leave(self);
+        while let Some(task) = self.task() {
+            match task {
+                Task::Open(index) => self.open(index),
+                Task::Work(place, opened) => self.work(place, &opened),
+            }
+            self.change.notify_all();
+        }
+    }
+
+    /// What to do next; parts come before further items.
+    fn task(&self) -> Option<Task<U::Opened>> {
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                return None;
+            }
+            while let Some((place, opened)) = state.ready.pop_front() {
+                if state.counts(place) {
+                    return Some(Task::Work(place, opened));
+                }
+            }
+            let index = state.unopened;
+            let item = self.items.get(index).filter(|_| state.counts((index, 0)));
+            let cost = item.map_or(0, |item| self.how.cost(item));
+            let fits = state.used == 0 || state.used.saturating_add(cost) <= self.room;
+            if item.is_some() && fits {
+                state.unopened += 1;
+                state.used = state.used.saturating_add(cost);
+                return Some(Task::Open(index));
+            }
+            state = self.wait(state);
+        }
+    }
+
+    fn open(&self, index: usize) {
+        let Some(item) = self.items.get(index) else {
+            return;
+        };
+        let opened = self.stop.check().map_err(Error::from);
+        let opened = opened.and_then(|()| self.how.open(item));
+        let mut state = self.lock();
+        match opened {
+            Ok((opened, parts)) => {
+                let opened = Arc::new(opened);
+                let ready = (0..parts).map(|part| ((index, part), Arc::clone(&opened)));
+                state.ready.extend(ready);
+                state.parts.insert(index, parts);
+            }
+            Err(error) => state.fail((index, 0), error),
+        }
+    }
+
+    fn work(&self, place: Place, opened: &U::Opened) {
+        let Some(item) = self.items.get(place.0) else {
+            return;
+        };
+        let done = self.stop.check().map_err(Error::from);
+        let done = done.and_then(|()| self.how.work(item, opened, place.1));
+        let mut state = self.lock();
+        match done {
+            Ok(done) => drop(state.done.insert(place, done)),
+            Err(error) => state.fail(place, error),
+        }
+    }
+
+    /// What is done and comes next; `None` behind the last.
+    fn next(&self) -> Result<Option<(Place, U::Done)>> {
+        let mut state = self.lock();
+        loop {
+            let place = state.wanted;
+            let Some(item) = self.items.get(place.0) else {
+                return Ok(None);
+            };
+            if !state.counts(place) {
+                return match state.failure.take() {
+                    Some((_, error)) => Err(error),
+                    None => Ok(None),
+                };
+            }
+            if state.parts.get(&place.0) == Some(&place.1) {
+                state.parts.remove(&place.0);
+                state.used = state.used.saturating_sub(self.how.cost(item));
+                state.wanted = (place.0 + 1, 0);
+                self.change.notify_all();
+                continue;
+            }
+            if let Some(done) = state.done.remove(&place) {
+                state.wanted.1 += 1;
+                return Ok(Some((place, done)));
+            }
+            // A thread that panicked is told of when it is joined.
+            if state.closed {
+                return Ok(None);
+            }
+            state = self.wait(state);
+        }
+    }
+}
+
+/// Nobody waits for who has gone: the threads end when this one does, or when one panics.
+struct Leave<'a, 'b, U: Unfold>(&'a Shared<'b, U>);
+
+impl<U: Unfold> Drop for Leave<'_, '_, U> {
+    fn drop(&mut self) {
+        self.0.lock().closed = true;
+        self.0.change.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+    use crate::error::{Exit, anyhow};
+
+    /// Numbers that open into as many parts; some fail.
+    #[derive(Default)]
+    struct Numbers {
+        open: AtomicU64,
+        most: AtomicU64,
+        fail: Vec<Place>,
+    }
+
+    impl Unfold for Numbers {
+        type Item = usize;
+        type Opened = usize;
+        type Done = usize;
+
+        fn cost(&self, item: &usize) -> u64 {
+            *item as u64
+        }
+
+        fn open(&self, item: &usize) -> Result<(usize, usize)> {
+            let open = self.open.fetch_add(self.cost(item), Ordering::Relaxed) + self.cost(item);
+            self.most.fetch_max(open, Ordering::Relaxed);
+            Ok((*item, *item))
+        }
+
+        fn work(&self, item: &usize, opened: &usize, part: usize) -> Result<usize> {
+            if (item + part).is_multiple_of(3) {
+                std::thread::sleep(std::time::Duration::from_micros(200));
+            }
+            if self.fail.contains(&(*item, part)) {
+                return Err(anyhow!("{item}.{part}"));
+            }
+            Ok(opened * 100 + part)
+        }
+    }
+
+    fn run(how: &Numbers, items: &[usize], jobs: usize, room: u64) -> Result<Vec<usize>> {
+        let mut taken = Vec::new();
+        let jobs = NonZeroUsize::new(jobs).unwrap();
+        unfold(
+            how,
+            items,
+            jobs,
+            room,
+            &Stop::default(),
+            |index, part, done| {
+                taken.push(done);
+                if part + 1 == items[index] {
+                    how.open.fetch_sub(items[index] as u64, Ordering::Relaxed);
+                }
+                Ok(())
+            },
+        )
+        .map(|()| taken)
+    }
+
+    #[test]
+    fn parts_come_in_order_whatever_the_threads_do() {
+        let items = [3, 0, 5, 1, 0, 0, 7, 2, 9];
+        let expected: Vec<usize> = items
+            .iter()
+            .flat_map(|item| (0..*item).map(move |part| item * 100 + part))
+            .collect();
+        for jobs in [1, 2, 8] {
+            for room in [0, 6, 1000] {
+                let how = Numbers::default();
+                assert_eq!(run(&how, &items, jobs, room).unwrap(), expected);
+                let most = how.most.load(Ordering::Relaxed);
+                assert!(most <= room.max(9), "{most} of {room}");
+            }
+        }
+        assert!(run(&Numbers::default(), &[], 3, 9).unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_earliest_error_is_the_error() {
+        for _ in 0..50 {
+            let how = Numbers {
+                fail: vec![(6, 3), (8, 0), (6, 5)],
+                ..Numbers::default()
+            };
+            let error = run(&how, &[2, 6, 1, 8, 4], 4, 1000).unwrap_err();
+            assert_eq!(error.to_string(), "6.3");
+        }
+    }
+
+    #[test]
+    fn who_takes_may_give_up_and_so_may_the_user() {
+        let jobs = NonZeroUsize::new(3).unwrap();
+        let how = Numbers::default();
+        let refuse = |_, _, _| Err(anyhow!("full"));
+        let error = unfold(&how, &[2, 3], jobs, 9, &Stop::default(), refuse).unwrap_err();
+        assert_eq!(error.to_string(), "full");
+        let stop = Stop::default();
+        stop.flag().store(true, Ordering::Relaxed);
+        let error = unfold(&how, &[2, 3], jobs, 9, &stop, |_, _, _| Ok(())).unwrap_err();
+        assert_eq!(Exit::of(&error), Exit::Interrupted);
+    }
+}

@@ -1,0 +1,137 @@
+//! Whether what the pages of a set promise is what is there.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    audit::{
+        facts::SetFacts,
+        finding::Finding,
+        published::{Promise, Published, SidecarPromise},
+        rule,
+    },
+    digest::Sha256,
+};
+
+pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
+    let Some(published) = &set.published else {
+        return Vec::new();
+    };
+    let mut findings: Vec<Finding> = Vec::new();
+    for (page, why) in &published.bad_pages {
+        findings.push(Finding::new(rule::UNREADABLE_PAGE, why).in_file(page));
+    }
+    let digests = digests(set);
+    for (file, promises) in by_file(published) {
+        if published.gone.contains(file) {
+            let pages: Vec<&str> = promises.iter().map(|it| it.page.as_str()).collect();
+            let fact = format!("it is not there, and promised by {}", list(pages));
+            findings.push(Finding::new(rule::PROMISED_FILE_MISSING, fact).in_file(file));
+            continue;
+        }
+        if let Some(digest) = digests.get(file) {
+            let broken = promises.iter().filter_map(|it| broken(it, *digest));
+            findings.extend(broken.map(|it| it.in_file(file)));
+        }
+        findings.extend(sidecar(set, published, file, &promises));
+    }
+    findings.extend(disagreements(published));
+    for file in &published.unlisted {
+        let fact = "no page of the set leads to it";
+        findings.push(Finding::new(rule::UNLISTED_PACKAGE, fact).in_file(file));
+    }
+    findings
+}
+
+fn by_file(published: &Published) -> BTreeMap<&str, Vec<&Promise>> {
+    let mut files: BTreeMap<&str, Vec<&Promise>> = BTreeMap::new();
+    for promise in &published.promises {
+        files.entry(&promise.file).or_default().push(promise);
+    }
+    files
+}
+
+/// What each file is, where all of it was read.
+fn digests(set: &SetFacts) -> BTreeMap<&str, (Sha256, u64)> {
+    let wheels = set.wheels.iter().map(|it| (it.file.as_str(), it.digest));
+    let sdists = set.sdists.iter().map(|it| (it.file.as_str(), it.digest));
+    let all = wheels.chain(sdists);
+    all.filter_map(|(file, digest)| Some((file, digest?)))
+        .collect()
+}
+
+fn broken(promise: &Promise, (sha256, len): (Sha256, u64)) -> Option<Finding> {
+    let page = &promise.page;
+    let fact = if promise.size.is_some_and(|size| size != len) {
+        let size = promise.size.unwrap_or_default();
+        format!("it has {len} bytes, and {size} in `{page}`")
+    } else if promise.sha256.is_some_and(|promised| promised != sha256) {
+        let promised = promise.sha256.map(|it| it.to_string()).unwrap_or_default();
+        format!("it has SHA-256 {sha256}, and {promised} in `{page}`")
+    } else {
+        return None;
+    };
+    Some(Finding::new(rule::BROKEN_PROMISE, fact))
+}
+
+/// The metadata beside a wheel is the METADATA in it, and hashes to what pages say.
+fn sidecar(
+    set: &SetFacts,
+    published: &Published,
+    file: &str,
+    promises: &[&Promise],
+) -> Vec<Finding> {
+    let finding = |fact: String| Finding::new(rule::WRONG_SIDECAR, fact).in_file(file);
+    let Some(found) = published.sidecars.get(file) else {
+        return Vec::new();
+    };
+    let Some(bytes) = found else {
+        let fact = "its metadata is promised, and there is no such file beside it";
+        return vec![finding(fact.to_owned())];
+    };
+    let wheel = set.wheels.iter().find(|wheel| wheel.file == file);
+    let inside = wheel.and_then(|wheel| wheel.dist_info("METADATA"));
+    if inside.is_some_and(|(_, inside)| inside != bytes) {
+        let fact = "the metadata beside it is not the METADATA in it";
+        return vec![finding(fact.to_owned())];
+    }
+    let sha256 = Sha256::of(bytes);
+    let broken = promises
+        .iter()
+        .filter_map(|promise| match promise.metadata {
+            Some(SidecarPromise::Digest(digest)) if digest != sha256 => {
+                let page = &promise.page;
+                let fact = format!("its metadata has SHA-256 {sha256}, and {digest} in `{page}`");
+                Some(finding(fact))
+            }
+            _ => None,
+        });
+    broken.collect()
+}
+
+/// Every listing names every file that another one names.
+fn disagreements(published: &Published) -> Vec<Finding> {
+    let listings = published.listings();
+    let mut found = Vec::new();
+    for file in by_file(published).keys() {
+        let (has, lacks): (Vec<_>, Vec<_>) =
+            listings.iter().partition(|(_, files)| files.contains(file));
+        let names = |listings: Vec<(&crate::audit::published::Listing, _)>| {
+            let names: Vec<&str> = listings.into_iter().map(|(it, _)| it.name()).collect();
+            list(names)
+        };
+        if !lacks.is_empty() {
+            let (lacks, has) = (names(lacks), names(has));
+            let fact = format!("named by {has}, and not by {lacks}");
+            found.push(Finding::new(rule::PAGES_DISAGREE, fact).in_file(*file));
+        }
+    }
+    found
+}
+
+/// `a`, `b`
+fn list(mut names: Vec<&str>) -> String {
+    names.sort_unstable();
+    names.dedup();
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
+}

@@ -1,0 +1,263 @@
+//! Fat artifacts in a build: they are split on the way into the packages. Binaries lose their code
+//! while they are read; archives are written once it is decided what the set holds.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crate::{
+    artifact::{
+        Artifact, ArtifactTree, Content, FileFacts, FileKind, Form, LinkEnd, Mode, TreeFile,
+    },
+    commands::{
+        World,
+        args::Jobs,
+        split::{
+            Staging,
+            observe::{self, ArchivePlace, Fate, Splitting},
+            work::Writing,
+        },
+    },
+    console::{many, size},
+    error::{Context as _, Hint as _, Result, bail},
+    relpath::RelPath,
+    target::Scope,
+};
+
+/// What to do with device code that is still in binaries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kpack {
+    /// Take it out when the build says that it is apart, and artifacts hold it all the same
+    #[default]
+    Auto,
+    /// Take it out of every artifact that is for a GPU
+    Split,
+    /// Leave it where it is
+    Keep,
+}
+
+/// Artifacts as if all device code were apart, and what that still takes.
+pub struct Apart<'a> {
+    pub tree: Cow<'a, ArtifactTree>,
+    splittings: Vec<Splitting<'a>>,
+    staging: PathBuf,
+}
+
+impl<'a> Apart<'a> {
+    /// Looks at the artifacts. Nothing is written; archives will lie in `staging`.
+    pub fn new(
+        tree: &'a ArtifactTree,
+        kpack: Kpack,
+        staging: &Path,
+        jobs: &Jobs,
+        world: &World,
+    ) -> Result<Self> {
+        // Sources of a tree are absolute.
+        let staging = std::path::absolute(staging).context("name a directory")?;
+        let splittings = observe::all(candidates(tree, kpack)?, jobs.count(), world)?;
+        let fat = |one: &Splitting| {
+            let is_family = matches!(one.source.scope, Scope::Family(_));
+            kpack == Kpack::Split || is_family || one.losses().next().is_some()
+        };
+        let splittings: Vec<_> = splittings.into_iter().filter(fat).collect();
+        let tree = if splittings.is_empty() {
+            Cow::Borrowed(tree)
+        } else {
+            let mut new = tree.clone();
+            let split: BTreeSet<_> = splittings.iter().map(|one| &one.source).collect();
+            new.artifacts.retain(|one| !split.contains(&one.name));
+            for splitting in &splittings {
+                new.artifacts.extend(artifacts(splitting, &staging)?);
+            }
+            new.artifacts
+                .sort_by_cached_key(|artifact| artifact.name.to_string());
+            let names: Vec<String> = splittings
+                .iter()
+                .map(|one| one.source.to_string())
+                .collect();
+            let found = many(names.len(), "fat artifact");
+            world
+                .console
+                .status("Splitting", format!("{found}: {}", names.join(", ")));
+            Cow::Owned(new)
+        };
+        Ok(Self {
+            tree,
+            splittings,
+            staging,
+        })
+    }
+
+    /// Writes the archives, which lie there until what this gives is dropped.
+    pub fn write(&self, jobs: &Jobs, world: &World) -> Result<Option<Staging>> {
+        if self.splittings.is_empty() {
+            return Ok(None);
+        }
+        let staging = Staging::new(self.staging.clone())?;
+        let (mut count, mut bytes) = (0, 0);
+        for splitting in &self.splittings {
+            let total = splitting
+                .losses()
+                .map(|(_, loss)| loss.fat.code.end - loss.fat.code.start);
+            let progress =
+                world
+                    .console
+                    .progress("Splitting", &splitting.source, Some(total.sum()));
+            let mut writing = Writing::new(splitting, |_, at| {
+                let place = place(splitting, at, &self.staging);
+                if let Some(parent) = place.parent() {
+                    fs_err::create_dir_all(parent)?;
+                }
+                Ok(place)
+            })?;
+            writing
+                .fill(jobs.count(), &world.stop, &|bytes| progress.inc(bytes))
+                .with_context(|| format!("split `{}`", splitting.source))?;
+            for written in writing.finish()?.into_values() {
+                count += 1;
+                bytes += written.len;
+            }
+        }
+        let facts = format!("{} of device code, {}", many(count, "archive"), size(bytes));
+        world.console.status("Split", facts);
+        Ok(Some(staging))
+    }
+}
+
+/// The artifacts that may be fat.
+///
+/// Beside a generic part there are no fat artifacts, only the parts for targets.
+fn candidates(tree: &ArtifactTree, kpack: Kpack) -> Result<Vec<&Artifact>> {
+    let is_wanted = match kpack {
+        Kpack::Keep => false,
+        Kpack::Split => true,
+        Kpack::Auto => tree.therock_manifest()?.kpack_split,
+    };
+    let mut candidates = Vec::new();
+    for artifact in tree.artifacts.iter().filter(|_| is_wanted) {
+        let generic = tree.artifacts.iter().find(|other| {
+            other.name.scope == Scope::Generic
+                && (&other.name.name, other.name.component)
+                    == (&artifact.name.name, artifact.name.component)
+        });
+        match (&artifact.name.scope, generic) {
+            (Scope::Generic, _) | (Scope::Target(_), Some(_)) => {}
+            (Scope::Family(_), Some(_)) if kpack == Kpack::Auto => {}
+            (Scope::Family(_), Some(generic)) => {
+                let (one, other) = (&artifact.name, &generic.name);
+                let both =
+                    || -> Result<_> { bail!("split already, and not: `{other}` and `{one}`") };
+                return both().hint("keep the artifacts of one run in `--artifact-dir`");
+            }
+            (_, None) => candidates.push(artifact),
+        }
+    }
+    Ok(candidates)
+}
+
+/// What a fat artifact becomes, as a scan would find it had it been split on disk.
+fn artifacts(splitting: &Splitting<'_>, staging: &Path) -> Result<Vec<Artifact>> {
+    let mut parts: BTreeMap<Scope, Vec<TreeFile>> = BTreeMap::from([(Scope::Generic, Vec::new())]);
+    let losing = losing(splitting);
+    for (file, fate) in &splitting.files {
+        let scope = match fate {
+            Fate::Stays | Fate::Loses(_) => Scope::Generic,
+            Fate::Moves(target) => Scope::Target(target.clone()),
+        };
+        let content = content(file, &losing);
+        let file = TreeFile {
+            content,
+            ..(*file).clone()
+        };
+        parts.entry(scope).or_default().push(file);
+    }
+    for (_, at) in splitting.places()? {
+        let basedirs = splitting.artifact.basedirs.iter();
+        let basedir = basedirs.clone().find(|basedir| ***basedir == at.basedir);
+        parts.entry(at.scope.clone()).or_default().push(TreeFile {
+            path: at.path.clone(),
+            basedir: Arc::clone(basedir.context("no such base directory")?),
+            source: place(splitting, &at, staging),
+            content: Content::File(to_come()),
+        });
+    }
+    let parts = parts.into_iter().map(|(scope, mut files)| {
+        let order = &splitting.artifact.basedirs;
+        let at = |file: &TreeFile| order.iter().position(|basedir| *basedir == file.basedir);
+        files.sort_by(|a, b| (at(a), &a.path).cmp(&(at(b), &b.path)));
+        let has = |basedir: &&Arc<RelPath>| files.iter().any(|file| file.basedir == **basedir);
+        Artifact {
+            name: splitting.name(&scope),
+            basedirs: order.iter().filter(has).cloned().collect(),
+            files,
+        }
+    });
+    Ok(parts.collect())
+}
+
+/// What becomes of the files that do not stay as they are, by base directory and path.
+type Losing<'a> = BTreeMap<(&'a RelPath, &'a RelPath), Option<FileFacts>>;
+
+fn losing<'a>(splitting: &'a Splitting<'a>) -> Losing<'a> {
+    let changed = splitting.files.iter().filter_map(|(file, fate)| {
+        let facts = match (fate, &file.content) {
+            (Fate::Moves(_), _) => None,
+            (Fate::Loses(loss), Content::File(facts)) => Some(FileFacts {
+                len: loss.plan.total_len(),
+                form: Form::WithoutCode(Arc::clone(&loss.plan)),
+                ..facts.clone()
+            }),
+            _ => return None,
+        };
+        Some(((&*file.basedir, &file.path), facts))
+    });
+    changed.collect()
+}
+
+/// A binary is what it is without its code, and so is what a link leads to; a link to what has
+/// moved leads to nothing here.
+fn content(file: &TreeFile, losing: &Losing<'_>) -> Content {
+    let changed = |path| losing.get(&(&*file.basedir, path));
+    match &file.content {
+        Content::File(_) => match changed(&file.path) {
+            Some(Some(facts)) => Content::File(facts.clone()),
+            _ => file.content.clone(),
+        },
+        Content::Link {
+            text,
+            end: LinkEnd::File { path, source, .. },
+        } => {
+            let end = match changed(path) {
+                None => return file.content.clone(),
+                Some(None) => LinkEnd::Dangling,
+                Some(Some(facts)) => LinkEnd::File {
+                    path: path.clone(),
+                    source: source.clone(),
+                    facts: facts.clone(),
+                },
+            };
+            let text = text.clone();
+            Content::Link { text, end }
+        }
+        _ => file.content.clone(),
+    }
+}
+
+fn to_come() -> FileFacts {
+    FileFacts {
+        len: 0,
+        mode: Mode::default(),
+        kind: FileKind::Other,
+        elf: None,
+        damage: None,
+        form: Form::ToCome,
+    }
+}
+
+fn place(splitting: &Splitting<'_>, at: &ArchivePlace, staging: &Path) -> PathBuf {
+    let artifact = staging.join(splitting.name(&at.scope).to_string());
+    artifact.join(at.basedir.join(&at.path).as_str())
+}

@@ -1,0 +1,141 @@
+//! `Package`: a file of a set, on this machine or in a store, read as streams.
+
+use std::{
+    io::{self, Read, Seek as _, SeekFrom},
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use fs_err as fs;
+
+use crate::{
+    audit::Source,
+    error::{Context as _, Error, Result, anyhow},
+    location::Key,
+    store::{Span, Store},
+};
+
+/// One wheel or sdist.
+#[derive(Debug)]
+pub(super) struct Package {
+    name: String,
+    len: u64,
+    place: Place,
+    /// Why it could not be read, which is no finding: the next time it may be.
+    failure: Mutex<Option<Error>>,
+}
+
+#[derive(Debug)]
+enum Place {
+    File(PathBuf),
+    Object(Arc<dyn Store>, Key),
+}
+
+impl Package {
+    pub(super) fn file(path: &Path, name: &str) -> Result<Self> {
+        let len = fs::metadata(path)?.len();
+        Ok(Self::new(name, len, Place::File(path.to_owned())))
+    }
+
+    pub(super) fn object(store: &Arc<dyn Store>, key: &Key, len: u64) -> Self {
+        let place = Place::Object(Arc::clone(store), key.clone());
+        Self::new(key.file_name(), len, place)
+    }
+
+    fn new(name: &str, len: u64, place: Place) -> Self {
+        Self {
+            name: name.to_owned(),
+            len,
+            place,
+            failure: Mutex::default(),
+        }
+    }
+
+    /// The same under the name of the directory that it lies in.
+    #[must_use]
+    pub(super) fn in_directory(mut self, directory: &str) -> Self {
+        self.name = format!("{directory}/{}", self.name);
+        self
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn is_wheel(&self) -> bool {
+        is_wheel(&self.name)
+    }
+
+    /// An error if reading failed for a reason that is not in the file.
+    pub(super) fn outcome(&self) -> Result<()> {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        match failure.take() {
+            Some(error) => Err(error).with_context(|| format!("read `{}`", self.name)),
+            None => Ok(()),
+        }
+    }
+
+    fn open(&self, range: &Range<u64>) -> Result<Box<dyn Read + Send>> {
+        match &self.place {
+            Place::File(path) => {
+                let mut file = fs::File::open(path)?;
+                file.seek(SeekFrom::Start(range.start))?;
+                Ok(Box::new(file))
+            }
+            Place::Object(store, key) => Ok(store.get(key, Span::Between(range.clone()))?),
+        }
+    }
+
+    /// The error that goes on through the reader of the format, and is told apart there no more.
+    fn failed(&self, error: Error) -> io::Error {
+        let shown = io::Error::other(format!("{error:#}"));
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.get_or_insert(error);
+        shown
+    }
+}
+
+impl Source for Package {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + '_>> {
+        let len = range.end.min(self.len).saturating_sub(range.start);
+        let reader = self.open(&range).map_err(|error| self.failed(error))?;
+        Ok(Box::new(Stream {
+            reader: reader.take(len),
+            package: self,
+        }))
+    }
+}
+
+struct Stream<'a> {
+    reader: io::Take<Box<dyn Read + Send>>,
+    package: &'a Package,
+}
+
+impl Read for Stream<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.reader.read(buffer);
+        let count = count.map_err(|error| self.package.failed(error.into()))?;
+        if count == 0 && self.reader.limit() > 0 && !buffer.is_empty() {
+            let error = anyhow!("it became shorter while it was read");
+            return Err(self.package.failed(error));
+        }
+        Ok(count)
+    }
+}
+
+const WHEEL: &str = ".whl";
+const SDIST: &str = ".tar.gz";
+
+pub(super) fn is_wheel(name: &str) -> bool {
+    name.ends_with(WHEEL)
+}
+
+/// Whether a name is that of a wheel or an sdist; anything else may lie beside them.
+pub(super) fn is_package(name: &str) -> bool {
+    !name.starts_with('.') && (is_wheel(name) || name.ends_with(SDIST))
+}

@@ -1,0 +1,270 @@
+//! What the pages of an index say, whoever wrote them: pure, from text to promises.
+
+use serde_json::Value;
+
+use crate::{
+    audit::SidecarPromise,
+    digest::Sha256,
+    error::{Context as _, Result, bail},
+};
+
+/// A link of a page to a file, with what it says about the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    pub(super) href: String,
+    pub(super) sha256: Option<Sha256>,
+    pub(super) size: Option<u64>,
+    pub(super) metadata: Option<SidecarPromise>,
+}
+
+/// Where a link leads, seen from its page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Leads {
+    /// A path from the top of the place, decoded.
+    Within(String),
+    /// Another server: its origin, and the path there.
+    Elsewhere(String, String),
+}
+
+/// The links of an HTML page.
+pub(super) fn html_links(page: &str) -> Vec<Link> {
+    let mut links = Vec::new();
+    let mut rest = page;
+    while let Some(at) = rest.find("<a").into_iter().chain(rest.find("<A")).min() {
+        rest = rest.get(at.saturating_add(2)..).unwrap_or_default();
+        if !rest.starts_with(|c: char| c.is_ascii_whitespace()) {
+            continue;
+        }
+        let (attributes, after) = attributes(rest);
+        rest = after;
+        let value = |name: &str| {
+            let mut found = attributes.iter().filter(|(own, _)| own == name);
+            found.next().map(|(_, value)| value.as_str())
+        };
+        let Some(href) = value("href") else { continue };
+        let metadata = value("data-core-metadata").or_else(|| value("data-dist-info-metadata"));
+        links.push(Link {
+            sha256: fragment(href),
+            href: href.to_owned(),
+            size: value("data-size").and_then(|size| size.parse().ok()),
+            metadata: metadata.filter(|text| *text != "false").map(sidecar),
+        });
+    }
+    links
+}
+
+/// `sha256=…` behind the `#` of an address.
+fn fragment(href: &str) -> Option<Sha256> {
+    let (_, fragment) = href.split_once('#')?;
+    fragment
+        .split('&')
+        .find_map(|part| part.strip_prefix("sha256=")?.parse().ok())
+}
+
+fn sidecar(text: &str) -> SidecarPromise {
+    let digest = text.strip_prefix("sha256=").and_then(|it| it.parse().ok());
+    digest.map_or(SidecarPromise::There, SidecarPromise::Digest)
+}
+
+/// The attributes of a tag, and what follows it.
+fn attributes(mut rest: &str) -> (Vec<(String, String)>, &str) {
+    let mut found = Vec::new();
+    loop {
+        rest = rest.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '/');
+        let end = rest.find(|c: char| c.is_ascii_whitespace() || matches!(c, '=' | '>' | '/'));
+        let (name, after) = rest.split_at(end.unwrap_or(rest.len()));
+        rest = after.trim_start();
+        let Some(value) = rest.strip_prefix('=') else {
+            if name.is_empty() {
+                return (found, rest.strip_prefix('>').unwrap_or(""));
+            }
+            found.push((name.to_ascii_lowercase(), String::new()));
+            continue;
+        };
+        let value = value.trim_start();
+        let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''));
+        let (value, after) = if let Some(quote) = quote {
+            let inner = value.get(1..).unwrap_or_default();
+            inner.split_once(quote).unwrap_or((inner, ""))
+        } else {
+            let end = value.find(|c: char| c.is_ascii_whitespace() || c == '>');
+            value.split_at(end.unwrap_or(value.len()))
+        };
+        found.push((name.to_ascii_lowercase(), unescape(value)));
+        rest = after;
+    }
+}
+
+fn unescape(text: &str) -> String {
+    let entities = [
+        ("&quot;", "\""),
+        ("&#39;", "'"),
+        ("&#x27;", "'"),
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&#43;", "+"),
+        ("&amp;", "&"),
+    ];
+    let mut text = text.to_owned();
+    for (entity, plain) in entities {
+        text = text.replace(entity, plain);
+    }
+    text
+}
+
+/// The files of a project page in JSON (PEP 691).
+pub(super) fn json_links(page: &str) -> Result<Vec<Link>> {
+    let page: Value = serde_json::from_str(page).context("read JSON")?;
+    let Some(files) = page.get("files").and_then(Value::as_array) else {
+        bail!("no list of `files`");
+    };
+    let link = |file: &Value| -> Option<Link> {
+        let metadata = file
+            .get("core-metadata")
+            .filter(|it| **it != Value::Bool(false));
+        let digest = |value: &Value| value.get("sha256")?.as_str()?.parse().ok();
+        Some(Link {
+            href: file.get("url")?.as_str()?.to_owned(),
+            sha256: file.get("hashes").and_then(digest),
+            size: file.get("size").and_then(Value::as_u64),
+            metadata: metadata
+                .map(|it| digest(it).map_or(SidecarPromise::There, SidecarPromise::Digest)),
+        })
+    };
+    Ok(files.iter().filter_map(link).collect())
+}
+
+/// The projects of a root page in JSON.
+pub(super) fn json_projects(page: &str) -> Result<Vec<String>> {
+    let page: Value = serde_json::from_str(page).context("read JSON")?;
+    let Some(projects) = page.get("projects").and_then(Value::as_array) else {
+        bail!("no list of `projects`");
+    };
+    let name = |project: &Value| Some(project.get("name")?.as_str()?.to_owned());
+    Ok(projects.iter().filter_map(name).collect())
+}
+
+/// The lines of SHA256SUMS.
+pub(super) fn checksums(page: &str) -> Result<Vec<(Sha256, String)>> {
+    let lines = page.lines().filter(|line| !line.is_empty());
+    let pairs = lines.map(|line| {
+        let (digest, name) = line.split_once(' ').context("a line without a space")?;
+        let name = name.trim_start_matches([' ', '*']);
+        Ok((digest.parse()?, name.to_owned()))
+    });
+    pairs.collect()
+}
+
+/// Where a link of a page leads: `../dist/a%2Bb.whl#sha256=…` of `x/simple/` is `x/dist/a+b.whl`.
+pub(super) fn resolve(page: &str, href: &str) -> Result<Leads> {
+    let path = href.split(['#', '?']).next().unwrap_or_default();
+    if let Some((scheme, rest)) = path.split_once("://") {
+        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+        if !matches!(scheme, "http" | "https") {
+            bail!("a link by `{scheme}`: {href:?}");
+        }
+        let path = walk("", path).with_context(|| format!("follow {href:?}"))?;
+        return Ok(Leads::Elsewhere(format!("{scheme}://{host}"), path));
+    }
+    let base = if path.starts_with('/') {
+        ""
+    } else {
+        page.rsplit_once('/').map_or("", |(directory, _)| directory)
+    };
+    let path = path.trim_start_matches('/');
+    Ok(Leads::Within(
+        walk(base, path).with_context(|| format!("follow {href:?}"))?,
+    ))
+}
+
+fn walk(base: &str, path: &str) -> Result<String> {
+    let mut parts: Vec<String> = base.split('/').map(str::to_owned).collect();
+    parts.retain(|part| !part.is_empty());
+    for part in path.strip_suffix('/').unwrap_or(path).split('/') {
+        match part {
+            ".." if parts.pop().is_none() => bail!("it leads out of the place"),
+            ".." | "." | "" => {}
+            name => parts.push(decode(name).context("it is badly encoded")?),
+        }
+    }
+    let end = if path.ends_with('/') { "/" } else { "" };
+    Ok(parts.join("/") + end)
+}
+
+/// A percent-encoded component of a path, unless it hides a separator.
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let mut digit = || char::from(rest.next()?).to_digit(16);
+            let (high, low) = (digit()?, digit()?);
+            bytes.push(u8::try_from(high * 16 + low).ok()?);
+        } else {
+            bytes.push(byte);
+        }
+    }
+    let decoded = String::from_utf8(bytes).ok()?;
+    let safe = !decoded.contains(['/', '\\', '\0']) && !matches!(decoded.as_str(), "." | "..");
+    safe.then_some(decoded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::render;
+
+    #[test]
+    fn links_are_read_as_a_browser_would() {
+        let digest = Sha256::of(b"");
+        let page = format!(
+            "<abbr href='no'><a\n class=x HREF=\"../a%2Bb.whl#sha256={digest}\" data-core-metadata='sha256={digest}' data-size=12>a</a>\
+             <A href=no><a data-dist-info-metadata=true href='b.whl?x=1&amp;y=2'/><a name=none><a href"
+        );
+        let links = html_links(&page);
+        assert_eq!(links.len(), 3, "{links:?}");
+        assert_eq!(links[0].sha256, Some(digest));
+        assert_eq!(links[0].metadata, Some(SidecarPromise::Digest(digest)));
+        assert_eq!(links[0].size, Some(12));
+        assert_eq!(links[1].href, "b.whl?x=1&y=2");
+        assert_eq!(links[1].metadata, Some(SidecarPromise::There));
+        assert_eq!(links[2].href, "");
+    }
+
+    #[test]
+    fn links_lead_within_the_place_or_to_another_server() {
+        let within = |page, href: &str| match resolve(page, href).unwrap() {
+            Leads::Within(path) => path,
+            Leads::Elsewhere(origin, path) => format!("{origin} {path}"),
+        };
+        assert_eq!(
+            within("x/simple/a/", "../../dist/a%2Bb.whl#c"),
+            "x/dist/a+b.whl"
+        );
+        assert_eq!(within("x/simple/index.html", "a/"), "x/simple/a/");
+        assert_eq!(within("x/simple/", "/y/a?b"), "y/a");
+        assert_eq!(within("x/", "https://h:1/y/./a"), "https://h:1 y/a");
+        let refused = ["../../a", "a%2Fb", "%zz", "file:///etc/passwd"];
+        let refused = refused.map(|href| render(&resolve("x/", href).unwrap_err()));
+        insta::assert_snapshot!(refused.concat(), @"");
+    }
+
+    #[test]
+    fn other_pages_than_ours_are_refused_in_words() {
+        let digest = Sha256::of(b"");
+        assert_eq!(
+            checksums(&format!("{digest}  a b\n{digest} *c\n"))
+                .unwrap()
+                .len(),
+            2
+        );
+        let refused = [
+            checksums("x").unwrap_err(),
+            checksums("x y").unwrap_err(),
+            json_links("<html>").unwrap_err(),
+            json_links("{}").unwrap_err(),
+            json_projects("[]").unwrap_err(),
+        ];
+        insta::assert_snapshot!(refused.map(|error| render(&error)).concat(), @"");
+    }
+}

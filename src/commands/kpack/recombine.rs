@@ -1,0 +1,325 @@
+//! `kpack recombine`: puts device code back into the binaries that it was taken out of.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    io::{self, Seek as _, SeekFrom, Write as _},
+    path::{Path, PathBuf},
+};
+
+use fs_err as fs;
+use serde::Serialize;
+
+use crate::{
+    artifact::{
+        Artifact, ArtifactManifest, ArtifactName, ArtifactTree, Component, Content, FileAt,
+        TreeFile,
+    },
+    commands::{World, args::Jobs, split::Staging},
+    console::{many, size},
+    error::{Context as _, Hint as _, Result, bail, ensure},
+    kpack::{
+        CodeTarget,
+        archive::{Archive, Code},
+        bundle,
+        host::{self, Look, SplitReader},
+    },
+    relpath::RelPath,
+    target::{Family, Scope},
+};
+
+/// Put split artifacts together again: the inverse of `split`
+///
+/// The generic part of an artifact and its parts for targets become one fat artifact for a family.
+/// Every code object comes back byte for byte, uncompressed; what else is in a binary stays where it
+/// is, and the code lies behind it.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The directory with the artifacts that `split` wrote
+    #[arg(long, value_name = "DIR", env = "ROCWHEEL_ARTIFACT_DIR")]
+    artifact_dir: PathBuf,
+    /// Where the fat artifacts go; none of them may be there yet
+    #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
+    output_dir: PathBuf,
+    /// What the fat artifacts are for, in their names: `gfx94X-dcgpu`
+    #[arg(long, value_name = "FAMILY", env = "ROCWHEEL_KPACK_FAMILY")]
+    family: Family,
+    #[command(flatten)]
+    jobs: Jobs,
+}
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    schema: &'static str,
+    artifacts: Vec<Made>,
+}
+
+#[derive(Debug, Serialize)]
+struct Made {
+    name: String,
+    binaries: usize,
+    code_objects: usize,
+    size: u64,
+}
+
+/// The parts of one artifact, the generic one first.
+type Parts<'a> = BTreeMap<(String, Component), Vec<&'a Artifact>>;
+
+pub(super) fn run(args: &Args, world: &World) -> Result<()> {
+    let tree = ArtifactTree::scan(&args.artifact_dir, args.jobs.count(), &world.stop)?;
+    let mut parts = Parts::new();
+    for artifact in &tree.artifacts {
+        let key = (artifact.name.name.clone(), artifact.name.component);
+        parts.entry(key).or_default().push(artifact);
+    }
+    fs::create_dir_all(&args.output_dir)?;
+    let mut artifacts = Vec::new();
+    for parts in parts.values() {
+        let [first, rest @ ..] = parts.as_slice() else {
+            continue;
+        };
+        let scope = if rest.is_empty() && first.name.scope == Scope::Generic {
+            Scope::Generic
+        } else {
+            Scope::Family(args.family.clone())
+        };
+        let name = ArtifactName {
+            scope,
+            ..first.name.clone()
+        };
+        let made = recombine(&name, parts, args, world);
+        let made = made.with_context(|| format!("recombine `{name}`"))?;
+        let facts = format!(
+            "{name}: {}, {}",
+            many(made.code_objects, "code object"),
+            size(made.size)
+        );
+        world.console.status("Recombined", facts);
+        artifacts.push(made);
+    }
+    world.console.answer(&Answer {
+        schema: "rocwheel-kpack-recombine-v1",
+        artifacts,
+    })
+}
+
+/// The code of one binary: by the ordinal of the bundle, in the order of the names of entries.
+type Bundles<'a> = BTreeMap<usize, BTreeMap<String, (&'a Archive<FileAt>, &'a Code)>>;
+
+fn recombine(name: &ArtifactName, parts: &[&Artifact], args: &Args, world: &World) -> Result<Made> {
+    let place = args.output_dir.join(name.to_string());
+    if place.symlink_metadata().is_ok() {
+        let refuse = || -> Result<_> { bail!("already there: `{}`", place.display()) };
+        return refuse().hint("remove it, or pass another `--output-dir`");
+    }
+    let staging = Staging::new(args.output_dir.join(format!("{name}.part")))?;
+    let files = merged(parts)?;
+    let archives = archives(&files)?;
+    let code = index(&archives)?;
+    let none = Bundles::new();
+    let mut made = Made {
+        name: name.to_string(),
+        binaries: 0,
+        code_objects: 0,
+        size: 0,
+    };
+    for file in files.values() {
+        world.stop.check()?;
+        if is_apart(file) {
+            continue;
+        }
+        let to = staging.path().join(file.basedir.join(&file.path).as_str());
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        match &file.content {
+            Content::Directory => fs::create_dir_all(&to)?,
+            Content::Link { text, .. } => crate::commands::split::link(text, &to)?,
+            Content::File(facts) => {
+                if facts.elf.is_some() && is_split(&file.source)? {
+                    ensure!(
+                        !archives.is_empty(),
+                        "no archive, and a binary without its code: `{}`",
+                        file.path
+                    );
+                    let name = file.basedir.join(&file.path).to_string();
+                    let bundles = code.get(&name).unwrap_or(&none);
+                    let count = restore(&file.source, bundles, &to)
+                        .with_context(|| format!("recombine `{}`", file.source.display()))?;
+                    made.code_objects += count;
+                    made.binaries += 1;
+                } else {
+                    fs::copy(&file.source, &to)?;
+                }
+                made.size += fs::metadata(&to)?.len();
+            }
+        }
+    }
+    let manifest = manifest(parts);
+    fs::write(staging.path().join(ArtifactManifest::FILE_NAME), manifest)?;
+    fs::rename(staging.path(), &place)?;
+    Ok(made)
+}
+
+/// Every file of every part, at its place.
+fn merged<'a>(
+    parts: &[&'a Artifact],
+) -> Result<BTreeMap<(&'a RelPath, &'a RelPath), &'a TreeFile>> {
+    let mut files: BTreeMap<(&RelPath, &RelPath), &TreeFile> = BTreeMap::new();
+    for part in parts {
+        for file in &part.files {
+            let before = files.insert((&*file.basedir, &file.path), file);
+            let both = before.is_some_and(|before| {
+                before.content != Content::Directory || file.content != Content::Directory
+            });
+            ensure!(!both, "two parts have `{}`", file.path);
+        }
+    }
+    Ok(files)
+}
+
+fn is_split(file: &Path) -> Result<bool> {
+    let look = host::look(&FileAt::open(file)?);
+    let look = look.with_context(|| format!("look into `{}`", file.display()))?;
+    Ok(matches!(look, Look::Split))
+}
+
+fn is_archive(file: &TreeFile) -> bool {
+    is_apart(file) && file.path.depth() > 1 && matches!(file.content, Content::File(_))
+}
+
+/// The archives, and the directory that they are in.
+fn is_apart(file: &TreeFile) -> bool {
+    let mut steps = file.path.components();
+    steps.next() == Some(".kpack") && file.path.file_name().ends_with(".kpack")
+}
+
+fn archives(files: &BTreeMap<(&RelPath, &RelPath), &TreeFile>) -> Result<Vec<Archive<FileAt>>> {
+    let archives = files.values().filter(|file| is_archive(file));
+    let archives = archives.map(|file| {
+        let shown = || format!("read `{}`", file.source.display());
+        Archive::open(FileAt::open(&file.source)?).with_context(shown)
+    });
+    archives.collect()
+}
+
+/// What the archives hold, by the name of the binary.
+fn index(archives: &[Archive<FileAt>]) -> Result<BTreeMap<String, Bundles<'_>>> {
+    let mut index: BTreeMap<String, Bundles<'_>> = BTreeMap::new();
+    for archive in archives {
+        for code in archive.codes() {
+            let (name, ordinal) = code
+                .key
+                .rsplit_once('#')
+                .context("a key without a number")?;
+            let ordinal: usize = ordinal
+                .parse()
+                .with_context(|| format!("read the key `{}`", code.key))?;
+            ensure!(ordinal < 1 << 20, "bundle {ordinal} of `{name}`");
+            let bundles = index.entry(name.to_owned()).or_default();
+            let before = bundles
+                .entry(ordinal)
+                .or_default()
+                .insert(entry_name(code), (archive, code));
+            ensure!(
+                before.is_none(),
+                "two archives have `{}` for `{}`",
+                code.key,
+                code.target
+            );
+        }
+    }
+    Ok(index)
+}
+
+/// As the compiler called it, if the archive says so.
+fn entry_name(code: &Code) -> String {
+    let said = code.origin.as_ref().map(|origin| origin.target.as_str());
+    let is_its = |said: &&str| said.ends_with(code.target.as_str());
+    let said = said.filter(is_its).map(str::to_owned);
+    said.unwrap_or_else(|| default_name(&code.target))
+}
+
+fn default_name(target: &CodeTarget) -> String {
+    format!("hipv4-amdgcn-amd-amdhsa--{target}")
+}
+
+/// Writes a binary with its code, and looks whether it is there. Returns how many code objects that
+/// are.
+fn restore(from: &Path, bundles: &Bundles<'_>, to: &Path) -> Result<usize> {
+    let source = FileAt::open(from)?;
+    let wanted: Vec<u64> = host::references(&source)?
+        .iter()
+        .map(|one| one.index)
+        .collect();
+    let led_to = wanted.iter().max().map_or(0, |last| last.saturating_add(1));
+    ensure!(led_to < 1 << 20, "a wrapper that leads to bundle {led_to}");
+    let held = bundles.keys().next_back().map_or(0, |last| last + 1);
+    let count = usize::try_from(led_to)?.max(held);
+    let none = BTreeMap::new();
+    let bundles: Vec<_> = (0..count)
+        .map(|at| bundles.get(&at).unwrap_or(&none))
+        .collect();
+    let frames: Vec<bundle::Frame> = bundles
+        .iter()
+        .map(|codes| {
+            let sizes = codes.iter().map(|(name, (_, code))| (name, code.size));
+            bundle::frame(&sizes.collect::<Vec<_>>())
+        })
+        .collect();
+    let lens: Vec<u64> = frames.iter().map(|frame| frame.len).collect();
+    let restored = host::restore(&source, &lens)?;
+    let mut out = fs::File::create(to)?;
+    io::copy(&mut SplitReader::new(&source, restored.plan), &mut out)?;
+    let mut written = 0;
+    for ((codes, frame), start) in bundles.iter().zip(&frames).zip(&restored.starts) {
+        out.seek(SeekFrom::Start(*start))?;
+        out.write_all(&frame.header)?;
+        for ((archive, code), inside) in codes.values().zip(&frame.starts) {
+            out.seek(SeekFrom::Start(start.saturating_add(*inside)))?;
+            out.write_all(&archive.read(code)?)?;
+            written += 1;
+        }
+    }
+    fs::set_permissions(to, fs::metadata(from)?.permissions())?;
+    drop(out);
+    accept(&FileAt::open(to)?, &wanted, &lens)?;
+    Ok(written)
+}
+
+/// The binary is fat again, and its wrappers lead where they led.
+fn accept(file: &FileAt, wanted: &[u64], lens: &[u64]) -> Result<()> {
+    let Look::Fat(fat) = host::look(file)? else {
+        bail!("the code is there, and is not found");
+    };
+    let found: Vec<u64> = fat.wrappers.iter().map(|one| one.bundle as u64).collect();
+    ensure!(
+        found == wanted,
+        "a wrapper leads to another bundle than it did"
+    );
+    let found: Vec<u64> = fat.bundles.iter().map(|bundle| bundle.len).collect();
+    ensure!(found == lens, "the bundles are not those that were written");
+    Ok(())
+}
+
+/// The base directories of all parts, each once, in the order of their names.
+fn manifest(parts: &[&Artifact]) -> String {
+    let mut basedirs: Vec<String> = Vec::new();
+    for basedir in parts.iter().flat_map(|part| &part.basedirs) {
+        let line = format!("{basedir}\n");
+        if !basedirs.contains(&line) {
+            basedirs.push(line);
+        }
+    }
+    basedirs.concat()
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.artifacts.iter().try_for_each(|made| {
+            let (binaries, code) = (many(made.binaries, "binary"), made.code_objects);
+            let code = many(code, "code object");
+            writeln!(f, "{}: {binaries}, {code}, {}", made.name, size(made.size))
+        })
+    }
+}

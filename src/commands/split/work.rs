@@ -1,0 +1,282 @@
+//! The pieces of a split: files that are copied, binaries that lose their code, and the code itself,
+//! which goes into archives. All processors work, and what waits in memory is bounded.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use fs_err as fs;
+
+use super::observe::{ArchiveId, Loss, Splitting};
+use crate::{
+    artifact::{FileAt, TreeFile, Unfold, unfold},
+    error::{Context as _, Result, Stop, ensure},
+    kpack::{
+        CodeTarget, Region,
+        archive::{ArchiveWriter, CodeOrigin, Packed, Scheme, Written, key},
+        bundle::{self, Entry, Form},
+        host::{HostPlan, SplitReader},
+    },
+};
+
+/// What decoded bundles, and code that waits to be written, take of memory at once: a bundle larger
+/// than that is decoded alone.
+const ROOM: u64 = 512 << 20;
+
+/// Something to do; the code of a bundle is done by its code objects.
+pub(super) enum Piece<'a> {
+    Copy {
+        from: &'a Path,
+        to: PathBuf,
+    },
+    Host {
+        from: &'a Path,
+        plan: Arc<HostPlan>,
+        to: PathBuf,
+    },
+    Code(Code<'a>),
+}
+
+/// The code of one bundle.
+pub struct Code<'a> {
+    file: &'a TreeFile,
+    loss: &'a Loss,
+    ordinal: usize,
+}
+
+/// The archives of one artifact while they are written.
+pub struct Writing<'a> {
+    splitting: &'a Splitting<'a>,
+    open: BTreeMap<ArchiveId, ArchiveWriter<io::BufWriter<fs::File>>>,
+}
+
+/// Does the pieces, in any order, but for the code, which reaches the archives in theirs.
+/// `progress` is told how many more bytes were done.
+pub(super) fn carry_out(
+    pieces: &[Piece<'_>],
+    archives: &mut Writing<'_>,
+    jobs: NonZeroUsize,
+    stop: &Stop,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<()> {
+    unfold(
+        &Labour { progress },
+        pieces,
+        jobs,
+        ROOM,
+        stop,
+        |index, _, done| match pieces.get(index) {
+            Some(Piece::Code(code)) => archives.add(code, done),
+            _ => Ok(()),
+        },
+    )
+}
+
+impl<'a> Splitting<'a> {
+    /// The code of every bundle that leaves a binary.
+    pub fn code(&'a self) -> impl Iterator<Item = Code<'a>> {
+        self.losses().flat_map(|(file, loss)| Code::of(file, loss))
+    }
+}
+
+impl<'a> Code<'a> {
+    /// The code of every bundle of a binary.
+    pub(super) fn of(file: &'a TreeFile, loss: &'a Loss) -> impl Iterator<Item = Self> {
+        (0..loss.fat.bundles.len()).map(move |ordinal| Self {
+            file,
+            loss,
+            ordinal,
+        })
+    }
+
+    fn bundle(&self) -> Result<&'a bundle::Bundle> {
+        let bundle = self.loss.fat.bundles.get(self.ordinal);
+        bundle.context("a bundle came up")
+    }
+
+    fn open(&self) -> Result<Opened> {
+        let source = FileAt::open(&self.file.source)?;
+        let section = self.loss.fat.section(&source)?;
+        let bundle = self.bundle()?;
+        let opened = bundle::open(&section, bundle)
+            .with_context(|| format!("open bundle {}", self.ordinal))?;
+        let entries = opened.code();
+        let entries = entries.map(|(target, entry)| (target.clone(), entry.clone()));
+        Ok(Opened {
+            entries: entries.collect(),
+            bytes: match opened.into_decoded() {
+                Some(bytes) => Bytes::Decoded(bytes),
+                None => Bytes::There {
+                    start: self.loss.fat.code.start.saturating_add(bundle.offset),
+                    source,
+                },
+            },
+        })
+    }
+}
+
+impl<'a> Writing<'a> {
+    /// Makes an empty file for every archive, each where `place` says.
+    pub fn new(
+        splitting: &'a Splitting<'a>,
+        mut place: impl FnMut(&ArchiveId, &super::observe::ArchivePlace) -> Result<PathBuf>,
+    ) -> Result<Self> {
+        let mut open = BTreeMap::new();
+        for (id, at) in splitting.places()? {
+            let out = io::BufWriter::new(fs::File::create(place(&id, &at)?)?);
+            let group = splitting.prefix();
+            let writer = ArchiveWriter::new(out, &group, id.1.as_str(), Scheme::Zstd)?;
+            open.insert(id, writer);
+        }
+        Ok(Self { splitting, open })
+    }
+
+    /// Writes the code of some bundles, and nothing else.
+    pub fn fill(
+        &mut self,
+        jobs: NonZeroUsize,
+        stop: &Stop,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<()> {
+        let pieces: Vec<Piece<'_>> = self.splitting.code().map(Piece::Code).collect();
+        carry_out(&pieces, self, jobs, stop, progress)
+    }
+
+    fn add(&mut self, code: &Code<'_>, done: Option<Done>) -> Result<()> {
+        let Done { target, id, packed } = done.context("a code object without bytes")?;
+        let binary = &code.loss.binary;
+        let set = binary
+            .bundles
+            .get(code.ordinal)
+            .context("a bundle came up")?;
+        let origin = CodeOrigin {
+            target: id,
+            source_prefix: binary.prefix.to_string(),
+        };
+        let archive = (self.splitting.archives.name(set).to_owned(), target.base());
+        let archive = self.open.get_mut(&archive).context("no archive")?;
+        let key = key(&binary.kernel_name(), code.ordinal);
+        archive.add(&key, &target, &packed, Some(origin))
+    }
+
+    /// Finishes every archive.
+    pub fn finish(self) -> Result<BTreeMap<ArchiveId, Written>> {
+        let mut all = BTreeMap::new();
+        for (id, writer) in self.open {
+            let (out, written) = writer.finish()?;
+            out.into_inner().context("write an archive")?.sync_data()?;
+            all.insert(id, written);
+        }
+        Ok(all)
+    }
+}
+
+struct Labour<'a> {
+    progress: &'a (dyn Fn(u64) + Sync),
+}
+
+/// A bundle whose code objects can be read.
+struct Opened {
+    entries: Vec<(CodeTarget, Entry)>,
+    bytes: Bytes,
+}
+
+enum Bytes {
+    There { source: FileAt, start: u64 },
+    Decoded(Vec<u8>),
+}
+
+struct Done {
+    target: CodeTarget,
+    id: String,
+    packed: Packed,
+}
+
+impl<'a> Unfold for Labour<'a> {
+    type Item = Piece<'a>;
+    type Opened = Option<Opened>;
+    type Done = Option<Done>;
+
+    fn cost(&self, item: &Piece<'a>) -> u64 {
+        let Piece::Code(code) = item else {
+            return 0;
+        };
+        code.bundle().map_or(0, |bundle| match &bundle.form {
+            Form::Raw => bundle.len,
+            Form::Compressed(compression) => compression.unpacked,
+        })
+    }
+
+    fn open(&self, item: &Piece<'a>) -> Result<(Option<Opened>, usize)> {
+        match item {
+            Piece::Copy { from, to } => {
+                (self.progress)(fs::copy(from, to)?);
+                Ok((None, 0))
+            }
+            Piece::Host { from, plan, to } => {
+                host(from, plan, to).with_context(|| splitting(from))?;
+                (self.progress)(plan.total_len());
+                Ok((None, 0))
+            }
+            Piece::Code(code) => {
+                let opened = code.open().with_context(|| splitting(&code.file.source))?;
+                let count = opened.entries.len();
+                (self.progress)(code.bundle()?.len);
+                Ok((Some(opened), count))
+            }
+        }
+    }
+
+    fn work(&self, item: &Piece<'a>, opened: &Option<Opened>, part: usize) -> Result<Option<Done>> {
+        let (Piece::Code(code), Some(opened)) = (item, opened) else {
+            return Ok(None);
+        };
+        let done = opened.pack(part);
+        done.map(Some).with_context(|| splitting(&code.file.source))
+    }
+}
+
+impl Opened {
+    fn pack(&self, part: usize) -> Result<Done> {
+        let (target, entry) = self.entries.get(part).context("a code object came up")?;
+        let packed = match &self.bytes {
+            Bytes::Decoded(bytes) => {
+                let code = slice(bytes, entry).context("a code object outside of its bundle")?;
+                Packed::new(code, Scheme::Zstd)?
+            }
+            Bytes::There { source, start } => {
+                let start = start.saturating_add(entry.offset);
+                let code = Region::whole(source).bytes("code object", start, entry.size)?;
+                Packed::new(&code, Scheme::Zstd)?
+            }
+        };
+        Ok(Done {
+            target: target.clone(),
+            id: entry.id.clone(),
+            packed,
+        })
+    }
+}
+
+fn slice<'a>(bytes: &'a [u8], entry: &Entry) -> Option<&'a [u8]> {
+    let start = usize::try_from(entry.offset).ok()?;
+    let end = start.checked_add(usize::try_from(entry.size).ok()?)?;
+    bytes.get(start..end)
+}
+
+fn host(from: &Path, plan: &HostPlan, to: &Path) -> Result<()> {
+    let source = FileAt::open(from)?;
+    let mut out = fs::File::create(to)?;
+    let len = plan.total_len();
+    let copied = io::copy(&mut SplitReader::new(&source, plan.clone()), &mut out)?;
+    ensure!(copied == len, "{copied} bytes instead of {len}");
+    Ok(fs::set_permissions(to, fs::metadata(from)?.permissions())?)
+}
+
+fn splitting(file: &Path) -> String {
+    format!("split `{}`", file.display())
+}

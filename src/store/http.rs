@@ -1,0 +1,393 @@
+//! A web server, read only: what pip reads, read as pip does, with ranges where it knows them.
+//!
+//! An answer that breaks off is taken up again where it ended, as long as the object is the same.
+
+use std::{
+    fmt,
+    future::Future,
+    io::{self, Read},
+    sync::Arc,
+    time::Duration,
+};
+
+use reqwest::{
+    Client, Method, Response, StatusCode,
+    header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, RANGE, USER_AGENT},
+};
+use tokio::runtime::{Builder, Runtime};
+
+use super::s3::Endpoint;
+use crate::{
+    error::{Interrupted, Stop},
+    location::{Key, percent_encode},
+    store::{Body, Condition, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
+};
+
+const CONNECT: Duration = Duration::from_secs(30);
+const SILENCE: Duration = Duration::from_mins(1);
+const THREADS: usize = 2;
+const ATTEMPTS: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(400);
+/// How soon a wish to stop is heard.
+const HEARING: Duration = Duration::from_millis(100);
+
+/// Everything below one origin; a key is the path of an address, without its percent signs.
+pub struct HttpStore(Arc<Inner>);
+
+struct Inner {
+    origin: Endpoint,
+    client: Client,
+    runtime: Runtime,
+    stop: Stop,
+}
+
+impl HttpStore {
+    /// Asks nothing yet.
+    pub fn connect(origin: Endpoint, stop: Stop) -> Result<Self, StoreError> {
+        let failed = |error: Box<dyn std::error::Error + Send + Sync>| {
+            StoreError::new(Kind::Failed, &origin).caused_by(error)
+        };
+        let client = Client::builder()
+            .connect_timeout(CONNECT)
+            .read_timeout(SILENCE)
+            .build()
+            .map_err(|error| failed(error.into()))?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .thread_name("http")
+            .enable_all()
+            .build()
+            .map_err(|error| failed(error.into()))?;
+        Ok(Self(Arc::new(Inner {
+            origin,
+            client,
+            runtime,
+            stop,
+        })))
+    }
+}
+
+/// What is asked of a server.
+struct Question<'a> {
+    method: Method,
+    key: &'a Key,
+    range: Option<String>,
+    etag: Option<&'a str>,
+}
+
+impl Inner {
+    fn url(&self, key: &Key) -> String {
+        let segments: Vec<String> = key.as_str().split('/').map(percent_encode).collect();
+        format!("{}/{}", self.origin, segments.join("/"))
+    }
+
+    /// Asks, and again where that may help.
+    fn ask(&self, question: &Question<'_>) -> Result<Response, StoreError> {
+        let url = self.url(question.key);
+        let mut attempt = 1;
+        loop {
+            let error = match self.once(&url, question)? {
+                Ok(answer) if answer.status().is_success() => return Ok(answer),
+                Ok(answer) => refusal(&url, answer.status()),
+                Err(error) => {
+                    let cause = last_cause(&error);
+                    StoreError::new(Kind::Unavailable, &url).caused_by(cause)
+                }
+            };
+            if attempt >= ATTEMPTS || error.kind() != Kind::Unavailable {
+                return Err(error);
+            }
+            self.sleep(&url, attempt)?;
+            attempt += 1;
+        }
+    }
+
+    fn once(
+        &self,
+        url: &str,
+        question: &Question<'_>,
+    ) -> Result<Result<Response, reqwest::Error>, StoreError> {
+        let mut request = self
+            .client
+            .request(question.method.clone(), url)
+            .header(USER_AGENT, concat!("rocwheel/", env!("CARGO_PKG_VERSION")));
+        if let Some(range) = &question.range {
+            request = request.header(RANGE, range);
+        }
+        if let Some(etag) = question.etag {
+            request = request.header(IF_RANGE, etag);
+        }
+        // Not before the runtime runs it: its timers need one.
+        self.wait(url, async { request.send().await })
+    }
+
+    fn sleep(&self, url: &str, attempt: u32) -> Result<(), StoreError> {
+        let pause = PAUSE.saturating_mul(1 << attempt.min(5));
+        // Not before the runtime runs it: a timer needs one.
+        self.wait(url, async { tokio::time::sleep(pause).await })
+    }
+
+    /// Waits for something, or until the user asks to stop.
+    fn wait<T>(&self, url: &str, something: impl Future<Output = T>) -> Result<T, StoreError> {
+        self.runtime.block_on(async {
+            let mut something = Box::pin(something);
+            loop {
+                if self.stop.check().is_err() {
+                    return Err(StoreError::new(Kind::Failed, url).caused_by(Interrupted));
+                }
+                if let Ok(done) = tokio::time::timeout(HEARING, &mut something).await {
+                    return Ok(done);
+                }
+            }
+        })
+    }
+}
+
+fn refusal(url: &str, status: StatusCode) -> StoreError {
+    let kind = match status.as_u16() {
+        404 | 410 => Kind::NotFound,
+        401 | 403 => Kind::Denied,
+        408 | 429 | 500.. => Kind::Unavailable,
+        _ => Kind::Failed,
+    };
+    let error = StoreError::new(kind, url);
+    match kind {
+        Kind::NotFound => error,
+        _ => error.caused_by(format!("the server answers {status}")),
+    }
+}
+
+/// What lies at the bottom; what lies above it repeats addresses.
+fn last_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}
+
+fn header<'a>(answer: &'a Response, name: &reqwest::header::HeaderName) -> Option<&'a str> {
+    answer.headers().get(name)?.to_str().ok()
+}
+
+/// The first byte and the number of all bytes, from `bytes 5-9/20`.
+fn content_range(answer: &Response) -> Option<(u64, Option<u64>)> {
+    let (range, all) = header(answer, &CONTENT_RANGE)?
+        .strip_prefix("bytes ")?
+        .split_once('/')?;
+    let (start, _) = range.split_once('-')?;
+    Some((start.parse().ok()?, all.parse().ok()))
+}
+
+impl Store for HttpStore {
+    fn list(&self, directory: Option<&Key>, _: Depth) -> Result<Vec<Object>, StoreError> {
+        let place = directory.map_or_else(|| self.to_string(), |key| self.0.url(key));
+        let cause = "a web server has no list of what it has";
+        Err(StoreError::new(Kind::Unusable, place).caused_by(cause))
+    }
+
+    fn head(&self, key: &Key) -> Result<Object, StoreError> {
+        let question = |method: Method, range: Option<&str>| Question {
+            method,
+            key,
+            range: range.map(str::to_owned),
+            etag: None,
+        };
+        let length = |answer: &Response| header(answer, &CONTENT_LENGTH)?.parse::<u64>().ok();
+        let asked = match self.0.ask(&question(Method::HEAD, None)) {
+            Ok(answer) => length(&answer).map(|size| (size, answer)),
+            Err(error) if error.kind() == Kind::NotFound => return Err(error),
+            Err(_) => None,
+        };
+        let (size, answer) = if let Some(asked) = asked {
+            asked
+        } else {
+            // Some servers sign addresses for one method only.
+            let answer = self.0.ask(&question(Method::GET, Some("bytes=0-0")))?;
+            let size = match content_range(&answer) {
+                Some((_, size)) => size,
+                None => length(&answer),
+            };
+            let cause = "the server does not say how many bytes it has";
+            let error = || StoreError::new(Kind::Failed, self.0.url(key)).caused_by(cause);
+            (size.ok_or_else(error)?, answer)
+        };
+        Ok(Object {
+            key: key.clone(),
+            size,
+            sha256: None,
+            content_type: header(&answer, &CONTENT_TYPE).map(str::to_owned),
+            etag: header(&answer, &ETAG).map(|mark| mark.trim_matches('"').to_owned()),
+            modified: None,
+        })
+    }
+
+    fn get(&self, key: &Key, span: Span) -> Result<Box<dyn Read + Send>, StoreError> {
+        let (start, end) = match span {
+            Span::Whole => (0, u64::MAX),
+            Span::From(start) => (start, u64::MAX),
+            Span::Between(range) => (range.start, range.end),
+        };
+        let mut reader = Reader {
+            store: Arc::clone(&self.0),
+            key: key.clone(),
+            etag: None,
+            at: start,
+            end,
+            answer: None,
+            ready: io::Cursor::default(),
+            breaks: 0,
+        };
+        if start < end {
+            reader.open()?;
+        }
+        Ok(Box::new(reader))
+    }
+
+    fn put(&self, key: &Key, _: &dyn Body, _: &PutOptions) -> Result<(), StoreError> {
+        Err(self.0.read_only(key))
+    }
+
+    fn copy(&self, _: &Key, to: &Key, _: Condition) -> Result<(), StoreError> {
+        Err(self.0.read_only(to))
+    }
+
+    fn delete(&self, key: &Key) -> Result<(), StoreError> {
+        Err(self.0.read_only(key))
+    }
+}
+
+impl Inner {
+    fn read_only(&self, key: &Key) -> StoreError {
+        StoreError::new(Kind::Denied, self.url(key)).caused_by("a web server is only read")
+    }
+}
+
+/// What is left of an object.
+struct Reader {
+    store: Arc<Inner>,
+    key: Key,
+    etag: Option<String>,
+    at: u64,
+    end: u64,
+    answer: Option<Response>,
+    ready: io::Cursor<Vec<u8>>,
+    /// Breaks since the last byte that came.
+    breaks: u32,
+}
+
+impl Reader {
+    /// Asks for what is left, and passes over what a server sends that knows no ranges.
+    fn open(&mut self) -> Result<(), StoreError> {
+        let range = match (self.at, self.end) {
+            (0, u64::MAX) => None,
+            (at, u64::MAX) => Some(format!("bytes={at}-")),
+            (at, end) => Some(format!("bytes={at}-{}", end.saturating_sub(1))),
+        };
+        let answer = self.store.ask(&Question {
+            method: Method::GET,
+            key: &self.key,
+            range,
+            etag: self.etag.as_deref(),
+        });
+        let answer = match answer {
+            Err(error) if self.at > 0 && error.kind() == Kind::Failed => return self.beyond(error),
+            answer => answer?,
+        };
+        let start = content_range(&answer).map_or(0, |(start, _)| start);
+        let etag = header(&answer, &ETAG).map(str::to_owned);
+        let same = self.etag.is_none() || self.etag == etag;
+        if start > self.at || !same {
+            let cause = "the object was replaced while it was read";
+            let url = self.store.url(&self.key);
+            return Err(StoreError::new(Kind::Differs, url).caused_by(cause));
+        }
+        self.etag = etag;
+        self.answer = Some(answer);
+        let mut skip = self.at.saturating_sub(start);
+        while skip > 0 {
+            let Some(bytes) = self.chunk()? else { break };
+            let len = bytes.len() as u64;
+            let rest = usize::try_from(skip.min(len)).unwrap_or(0);
+            skip = skip.saturating_sub(len);
+            self.ready = io::Cursor::new(bytes.get(rest..).unwrap_or_default().to_vec());
+        }
+        Ok(())
+    }
+
+    /// A range that begins behind the end has no bytes.
+    fn beyond(&mut self, error: StoreError) -> Result<(), StoreError> {
+        let size = Store::head(&HttpStore(Arc::clone(&self.store)), &self.key)?.size;
+        if size > self.at {
+            return Err(error);
+        }
+        self.end = self.at;
+        Ok(())
+    }
+
+    fn chunk(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
+        let url = self.store.url(&self.key);
+        let Some(answer) = &mut self.answer else {
+            return Ok(None);
+        };
+        match self.store.wait(&url, answer.chunk())? {
+            Ok(bytes) => Ok(bytes.map(Into::into)),
+            Err(error) => {
+                let cause = last_cause(&error);
+                Err(StoreError::new(Kind::Unavailable, url).caused_by(cause))
+            }
+        }
+    }
+
+    fn next(&mut self) -> Result<Vec<u8>, StoreError> {
+        loop {
+            let error = match self.chunk() {
+                Ok(bytes) => return Ok(bytes.unwrap_or_default()),
+                Err(error) => error,
+            };
+            self.breaks += 1;
+            if self.breaks >= ATTEMPTS || error.kind() != Kind::Unavailable {
+                return Err(error);
+            }
+            self.store.sleep(&self.store.url(&self.key), self.breaks)?;
+            self.open()?;
+        }
+    }
+}
+
+impl Read for Reader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.end.saturating_sub(self.at)).unwrap_or(usize::MAX);
+        if buffer.is_empty() || left == 0 {
+            return Ok(0);
+        }
+        let most = buffer.len().min(left);
+        let buffer = buffer.get_mut(..most).unwrap_or_default();
+        let mut count = self.ready.read(buffer)?;
+        while count == 0 {
+            let bytes = self.next().map_err(io::Error::other)?;
+            // An answer has no empty pieces but its end.
+            if bytes.is_empty() {
+                self.answer = None;
+                return Ok(0);
+            }
+            self.ready = io::Cursor::new(bytes);
+            count = self.ready.read(buffer)?;
+        }
+        self.at = self.at.saturating_add(count as u64);
+        self.breaks = 0;
+        Ok(count)
+    }
+}
+
+impl fmt::Debug for HttpStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("HttpStore").field(&self.0.origin).finish()
+    }
+}
+
+impl fmt::Display for HttpStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0.origin, f)
+    }
+}

@@ -1,0 +1,153 @@
+//! Builds that are interrupted, killed, or run out of disk.
+
+use std::{
+    os::unix::process::ExitStatusExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use super::{build, files, place, refusal, succeed};
+
+/// The sample, unpacked, with a file that takes a while at the highest level.
+fn slow(name: &str) -> PathBuf {
+    let place = place(name);
+    unpack(&place);
+    let words = (0..6_000_000_u32).map(|at| at.wrapping_mul(2_654_435_761).to_le_bytes()[3] & 15);
+    let library =
+        place.join("in/blas_lib_generic/math-libs/BLAS/rocBLAS/stage/lib/rocblas/library");
+    assert!(library.is_dir());
+    for copy in 0..6 {
+        let words: Vec<u8> = words.clone().collect();
+        fs_err::write(library.join(format!("slow{copy}.dat")), words).unwrap();
+    }
+    place
+}
+
+/// Puts the unpacked artifacts where the archives were.
+fn unpack(place: &Path) {
+    succeed(build(place, "unpacked").args(["--only", "meta"]));
+    fs_err::remove_dir_all(place.join("in")).unwrap();
+    fs_err::rename(place.join("unpacked/artifacts"), place.join("in")).unwrap();
+}
+
+/// A build under way: something of a wheel is on the disk, and much is still to do.
+fn under_way(place: &Path, arguments: &[&str]) -> Child {
+    let mut child = build(place, "out")
+        .args(["--jobs", "1", "--clean"])
+        .args(arguments)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let part = place.join("out/dist.part");
+    let begun = Instant::now();
+    while !part
+        .join("rocm_sdk_libraries-0.0.1.dev0-py3-none-linux_x86_64.whl")
+        .exists()
+    {
+        assert!(begun.elapsed() < Duration::from_mins(1), "no wheel comes");
+        assert_eq!(child.try_wait().unwrap(), None, "it ended too soon");
+        sleep(Duration::from_millis(2));
+    }
+    child
+}
+
+fn signal(mut child: Child, signal: &str) -> ExitStatus {
+    let kill = Command::new("kill")
+        .args([signal, &child.id().to_string()])
+        .status();
+    assert!(kill.unwrap().success());
+    child.wait().unwrap()
+}
+
+#[test]
+fn ctrl_c_leaves_the_old_set_and_nothing_of_the_new_one() {
+    let place = slow("stopped");
+    succeed(build(&place, "out").args(["--only", "meta"]));
+    let before = files(&place.join("out/dist"));
+    for arguments in [["--compression", "12"], ["--devel-compression", "xz"]] {
+        let status = signal(under_way(&place, &arguments), "-INT");
+        assert_eq!(status.code(), Some(130), "{arguments:?}");
+        assert!(!place.join("out/dist.part").exists(), "{arguments:?}");
+        assert!(files(&place.join("out/dist")) == before, "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_build_that_is_killed_is_begun_anew_by_the_next() {
+    let place = slow("killed");
+    let status = signal(under_way(&place, &["--compression", "12"]), "-KILL");
+    assert_eq!(status.signal(), Some(9));
+    assert!(!place.join("out/dist").exists());
+    let arguments = ["--only", "core,libraries", "--compression", "1"];
+    succeed(build(&place, "out").args(arguments));
+    assert!(!place.join("out/dist.part").exists());
+    succeed(build(&place, "again").args(arguments));
+    assert!(files(&place.join("out/dist")) == files(&place.join("again/dist")));
+}
+
+#[test]
+fn a_file_that_cannot_grow_is_named_and_nothing_is_left() {
+    let place = place("limited");
+    unpack(&place);
+    let inner = build(&place, "out");
+    let mut limited = Command::new("sh");
+    limited
+        .args(["-c", "trap '' XFSZ; ulimit -f 30; exec \"$0\" \"$@\""])
+        .arg(inner.get_program())
+        .args(inner.get_args());
+    says_the_way_out(&refusal(&mut limited, 2), "File too large");
+    is_empty(&place.join("out"));
+}
+
+/// Fails writes to files once there were so many bytes, as a full disk does.
+const FULL_DISK: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+static long room = 30000;
+ssize_t write(int fd, const void *bytes, size_t count) {
+    ssize_t (*real)(int, const void *, size_t) = dlsym(RTLD_NEXT, "write");
+    struct stat facts;
+    if (fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) && (room -= count) < 0) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return real(fd, bytes, count);
+}
+"#;
+
+#[test]
+fn a_full_disk_is_named_and_nothing_is_left() {
+    let place = place("full");
+    unpack(&place);
+    let (source, library) = (place.join("full.c"), place.join("full.so"));
+    fs_err::write(&source, FULL_DISK).unwrap();
+    succeed(
+        Command::new("cc")
+            .args(["-shared", "-fPIC", "-o"])
+            .args([&library, &source])
+            .arg("-ldl"),
+    );
+    let mut full = build(&place, "out");
+    full.env("LD_PRELOAD", &library);
+    says_the_way_out(&refusal(&mut full, 2), "No space left on device");
+    is_empty(&place.join("out"));
+}
+
+fn says_the_way_out(said: &str, why: &str) {
+    for part in [why, "dist.part/rocm_sdk_core-", "--dest-dir"] {
+        assert!(said.contains(part), "no `{part}` in:\n{said}");
+    }
+}
+
+fn is_empty(directory: &Path) {
+    let left: Vec<_> = fs_err::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}

@@ -1,0 +1,101 @@
+//! What a set lost or gained since another one.
+
+use super::*;
+
+/// What is found when a changed sample is compared with the sample.
+fn since(change: impl FnOnce(&Set), flags: &[&str]) -> String {
+    let (old, new) = (Set::new(), Set::new());
+    change(&new);
+    let mut arguments = vec![
+        "--select",
+        "RW8",
+        "--baseline",
+        old.0.path().to_str().unwrap(),
+    ];
+    arguments.extend(flags);
+    new.found(&arguments)
+}
+
+#[test]
+fn the_same_set_has_lost_nothing() {
+    assert_eq!(since(|_| (), &["--fail-on", "warning"]), "exit 0\n");
+}
+
+#[test]
+fn packages_and_targets_that_are_gone_are_found() {
+    insta::assert_snapshot!(since(|set| {
+        set.remove("rocm_profiler");
+        set.remove("rocm_sdk_device_gfx1100");
+    }, &[]), @"
+    exit 1
+    the set
+      error   RW801 package-gone: the baseline has `rocm-profiler`
+      error   RW802 target-gone: the baseline has device code for `gfx1100`
+    ");
+}
+
+#[test]
+fn files_that_are_gone_are_found() {
+    let change = |set: &Set| {
+        set.edit(CORE, |members| {
+            members
+                .retain(|member| !member.0.contains("/share/") && !member.0.contains("/include/"));
+        });
+    };
+    insta::assert_snapshot!(since(change, &[]), @"
+    exit 0
+    the set
+      warning RW803 files-gone: `rocm-sdk-core` lacks files of the baseline: `_rocm_sdk_core/include/hip/hip_runtime.h`, `_rocm_sdk_core/lib/llvm/lib/clang/22/include/stddef.h`, `_rocm_sdk_core/lib/rocm_sysdeps/share/licenses/a, b [c] ü.txt` and 5 more
+    ");
+    assert_eq!(since(change, &["--gone-max", "99"]), "exit 0\n");
+}
+
+#[test]
+fn packages_that_grew_are_found() {
+    let change = |set: &Set| {
+        set.edit(CORE, |members| {
+            let hash = |at: u32| *rocwheel::digest::Sha256::of(&at.to_le_bytes()).bytes();
+            let noise: Vec<u8> = (0..100_000).flat_map(hash).collect();
+            add(members, "_rocm_sdk_core/share/noise", noise);
+        });
+    };
+    let shown = since(change, &[]);
+    assert!(
+        shown.contains("warning RW804 package-grown: `rocm-sdk-core` has "),
+        "{shown}"
+    );
+    assert!(shown.contains("; 10 % are allowed"), "{shown}");
+    assert_eq!(since(change, &["--growth-max", "10000000"]), "exit 0\n");
+}
+
+#[test]
+fn files_for_other_targets_than_before_are_found() {
+    insta::assert_snapshot!(since(|set| set.edit(GFX942, |members| {
+        add(members, "_rocm_sdk_libraries/lib/rocblas/library/K_gfx90a.co", "1");
+    }), &[]), @"
+    exit 0
+    the set
+      warning RW805 new-architecture: `rocm-sdk-device-gfx942` has files for gfx90a, and the baseline has none in it
+    ");
+}
+
+#[test]
+fn the_index_alone_is_a_baseline_too() {
+    let old = Set::new();
+    old.index();
+    let document = old.0.path().join("set.json");
+    for entry in fs_err::read_dir(old.0.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() && path != document {
+            fs_err::remove_file(path).unwrap();
+        }
+    }
+    let new = Set::new();
+    new.remove("rocm_profiler");
+    let baseline = document.to_str().unwrap();
+    insta::assert_snapshot!(new.found(&["--select", "RW8", "--baseline", baseline]), @"
+    exit 1
+    the set
+      error   RW801 package-gone: the baseline has `rocm-profiler`
+    ");
+}

@@ -1,0 +1,79 @@
+//! One cause, one finding: what follows from it is counted and left out.
+
+use super::*;
+
+#[test]
+fn a_missing_package_is_not_buried() {
+    insta::assert_snapshot!(after(|set| set.remove(CORE)), @"
+    exit 1
+    rocm-0.0.1.dev0.tar.gz
+      error   RW201 unresolved-requirement: it requires `rocm-sdk-core`, which is not in the set; 108 findings of what needs it left out
+    ");
+}
+
+#[test]
+fn an_unreadable_package_is_not_buried() {
+    insta::assert_snapshot!(after(|set| set.bytes(CORE, |bytes| bytes.truncate(5000))), @"
+    exit 1
+    rocm_sdk_core.whl
+      error   RW101 unreadable-package: no end record: not a zip archive, or one that is cut off; 108 findings of what needs it left out
+    ");
+    insta::assert_snapshot!(after(|set| set.bytes(GFX942, |bytes| bytes.truncate(5000))), @"
+    exit 1
+    rocm_sdk_device_gfx942.whl
+      error   RW101 unreadable-package: no end record: not a zip archive, or one that is cut off
+    ");
+}
+
+#[test]
+fn nothing_follows_from_a_damaged_library() {
+    insta::assert_snapshot!(after(|set| set.bytes(CORE, |bytes| {
+        let name = b"_rocm_sdk_core/lib/libhsa-runtime64.so.1";
+        let at = bytes.windows(name.len()).position(|it| it == name).unwrap();
+        bytes[at + name.len() + 40] ^= 0x55;
+    })), @"
+    exit 1
+    rocm_sdk_core.whl
+      error   RW102 damaged-member: `_rocm_sdk_core/lib/libhsa-runtime64.so.1`: corrupt deflate stream
+    ");
+}
+
+#[test]
+fn nothing_follows_from_damaged_development_files() {
+    insta::assert_snapshot!(after(|set| set.bytes("rocm_sdk_devel", |bytes| {
+        let name = b"rocm_sdk_devel/_devel.tar";
+        let at = bytes.windows(name.len()).position(|it| it == name).unwrap();
+        bytes[at + name.len() + 2000] ^= 0x55;
+    })), @"
+    exit 1
+    rocm_sdk_devel.whl
+      error   RW102 damaged-member: `rocm_sdk_devel/_devel.tar`: it has 99625 bytes, and 99840 in the directory of the archive
+    ");
+}
+
+#[test]
+fn each_family_of_a_set_in_the_older_form_is_a_set() {
+    // What the families share is flat; `rocm` and the development files lie in their directories.
+    let set = Set::new();
+    let dist = set.0.path().join("dist");
+    for family in ["gfx94X-dcgpu", "gfx110X-all"] {
+        fs_err::create_dir_all(dist.join(family)).unwrap();
+    }
+    for entry in fs_err::read_dir(set.0.path()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if name.starts_with("rocm-0") || name.starts_with("rocm_sdk_devel") {
+            fs_err::copy(&path, dist.join("gfx94X-dcgpu").join(&name)).unwrap();
+            fs_err::rename(&path, dist.join("gfx110X-all").join(&name)).unwrap();
+        } else if name != "dist" {
+            fs_err::rename(&path, dist.join(&name)).unwrap();
+        }
+    }
+    assert_eq!(set.found(&["--fail-on", "warning"]), "exit 0\n");
+    fs_err::remove_file(dist.join("gfx110X-all/rocm-0.0.1.dev0.tar.gz")).unwrap();
+    insta::assert_snapshot!(set.found(&[]), @"
+    exit 1
+    the set
+      error   RW205 missing-selector: no `rocm` sdist among 6 packages, in the set of `gfx110X-all`
+    ");
+}

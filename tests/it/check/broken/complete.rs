@@ -1,0 +1,131 @@
+//! Packages that are missing or do not belong together.
+
+use std::io::Read as _;
+
+use flate2::{Compression, read::GzDecoder, write::GzEncoder};
+
+use super::*;
+
+#[test]
+fn a_package_that_is_missing_is_found() {
+    insta::assert_snapshot!(after(|set| set.remove("rocm_profiler")), @"
+    exit 1
+    rocm-0.0.1.dev0.tar.gz
+      error   RW201 unresolved-requirement: it requires `rocm-profiler`, which is not in the set
+    ");
+    insta::assert_snapshot!(after(|set| set.remove("rocm-0")), @"
+    exit 1
+    the set
+      error   RW205 missing-selector: no `rocm` sdist among 6 packages
+    ");
+}
+
+#[test]
+fn promises_and_device_wheels_are_compared() {
+    insta::assert_snapshot!(after(|set| set.remove("rocm_sdk_device_gfx1100")), @"
+    exit 1
+    rocm-0.0.1.dev0.tar.gz
+      error   RW202 missing-device-wheel: it promises `rocm-sdk-device-gfx1100`, which is not in the set
+    ");
+    insta::assert_snapshot!(after(|set| promise(set, "gfx1100", "gfx1101")), @"
+    exit 1
+    rocm-0.0.1.dev0.tar.gz
+      error   RW202 missing-device-wheel: it promises `rocm-sdk-device-gfx1101`, which is not in the set
+    rocm_sdk_device_gfx1100.whl
+      error   RW203 unadvertised-device-wheel: `rocm` has no extra for `gfx1100`
+    ");
+}
+
+/// Rewrites the selector, so that it promises another target.
+fn promise(set: &Set, from: &str, to: &str) {
+    set.bytes("rocm-0", |bytes| {
+        let mut tar = Vec::new();
+        GzDecoder::new(bytes.as_slice())
+            .read_to_end(&mut tar)
+            .unwrap();
+        let mut source = tar::Archive::new(tar.as_slice());
+        let gzip = GzEncoder::new(Vec::new(), Compression::fast());
+        let mut out = tar::Builder::new(gzip);
+        for entry in source.entries().unwrap() {
+            let mut entry = entry.unwrap();
+            let mut content = Vec::new();
+            entry.read_to_end(&mut content).unwrap();
+            if entry.path().unwrap().ends_with("PKG-INFO") {
+                let text = String::from_utf8(content).unwrap();
+                content = text.replace(from, to).into_bytes();
+            }
+            let mut header = entry.header().clone();
+            header.set_size(content.len() as u64);
+            let path = entry.path().unwrap().into_owned();
+            out.append_data(&mut header, path, content.as_slice())
+                .unwrap();
+        }
+        *bytes = out.into_inner().unwrap().finish().unwrap();
+    });
+}
+
+#[test]
+fn a_target_that_nobody_knows_is_found() {
+    let found = after(|set| set.rename("rocm_sdk_device_gfx1100", "gfx1100", "gfx9420"));
+    insta::assert_snapshot!(only("RW206", &found), @"error   RW206 unknown-target: not a target that is known: `gfx9420`");
+    let found = after(|set| set.rename("rocm_sdk_device_gfx1100", "gfx1100", "gpu"));
+    insta::assert_snapshot!(only("RW206", &found), @r#"error   RW206 unknown-target: not a target: "gpu""#);
+}
+
+#[test]
+fn a_second_wheel_of_a_package_is_found() {
+    insta::assert_snapshot!(after(|set| {
+        let path = set.package("rocm_profiler");
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let other = set.0.path().join(name.replace("-py3", "-1-py3"));
+        fs_err::copy(&path, other).unwrap();
+    }), @"
+    exit 1
+    rocm_profiler.whl
+      error   RW207 duplicate-package: the set has `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` too
+    ");
+}
+
+#[test]
+fn a_selector_that_is_another_on_another_platform_is_found() {
+    let (here, there) = (Set::new(), Set::new());
+    let compare = ["--compare", there.0.path().to_str().unwrap()];
+    assert_eq!(here.found(&compare), "exit 0\n");
+    promise(&there, "gfx1100", "gfx1101");
+    insta::assert_snapshot!(here.found(&compare), @"
+    exit 1
+    rocm-0.0.1.dev0.tar.gz
+      error   RW208 selector-differs: it has SHA-256 6f15933eb1f6ac742e674ab25548495930757e88eba80a7fb32374918fa42654, and c48893e28673e2190021a64aa92b58b71f3a4264b4a168a4b4ec06c1e7b0aa5b in the other set
+    ");
+    there.remove("rocm-0");
+    insta::assert_snapshot!(here.found(&compare), @"
+    exit 1
+    rocm-0.0.1.dev0.tar.gz
+      error   RW208 selector-differs: the set to compare with has no such sdist
+    ");
+}
+
+#[test]
+fn a_requirement_on_what_is_not_ours_is_found() {
+    let set = Set::new();
+    set.edit("rocm_profiler", |members| {
+        replace(
+            members,
+            "/METADATA",
+            "Version: 0.0.1.dev0\n",
+            "Version: 0.0.1.dev0\nRequires-Dist: PyYAML>=6\n",
+        );
+    });
+    insta::assert_snapshot!(set.found(&[]), @"
+    exit 0
+    rocm_profiler.whl
+      warning RW209 foreign-requirement: it requires `pyyaml`, which is no package of ours
+    ");
+    let allowed = [
+        "--allow-requirements",
+        "numpy,pyyaml",
+        "--fail-on",
+        "warning",
+    ];
+    assert_eq!(set.found(&allowed), "exit 0\n");
+}

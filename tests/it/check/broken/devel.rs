@@ -1,0 +1,77 @@
+//! Development files that do not unpack to a whole tree.
+
+use std::io::Read as _;
+
+use rocwheel::archive::{TarEntry, TarKind, TarPlan, TarReader};
+
+use super::*;
+
+/// Rewrites the development files; the manifest stays.
+fn devel(edit: impl FnOnce(&mut Vec<(TarEntry, Vec<u8>)>)) -> String {
+    edited("rocm_sdk_devel", |members| {
+        let bytes = &mut member(members, "_devel.tar").2;
+        let mut reader = TarReader::new(bytes.as_slice(), u64::MAX);
+        let mut entries = Vec::new();
+        while let Some(entry) = reader.next_entry().unwrap() {
+            let mut content = Vec::new();
+            reader.read_to_end(&mut content).unwrap();
+            entries.push((entry, content));
+        }
+        edit(&mut entries);
+        let (plan, contents): (Vec<_>, Vec<_>) = entries.into_iter().unzip();
+        let plan = TarPlan::new(plan, 0).unwrap();
+        let mut tar = Vec::new();
+        let open = |index: usize| Ok(std::io::Cursor::new(contents[index].clone()));
+        plan.stream(open).read_to_end(&mut tar).unwrap();
+        *bytes = tar;
+    })
+}
+
+fn link(path: &str, text: &str) -> (TarEntry, Vec<u8>) {
+    let path = path.parse().unwrap();
+    let kind = TarKind::Symlink(text.to_owned());
+    (TarEntry { path, kind }, Vec::new())
+}
+
+#[test]
+fn a_development_archive_that_ends_early_is_found() {
+    insta::assert_snapshot!(edited("rocm_sdk_devel", |members| {
+        member(members, "_devel.tar").2.truncate(2048);
+    }), @"
+    exit 1
+    rocm_sdk_devel.whl
+      error   RW501 unreadable-devel: `rocm_sdk_devel/_devel.tar`: the tar is cut off at byte 2048
+    ");
+}
+
+#[test]
+fn links_of_the_development_files_that_lead_nowhere_are_found() {
+    insta::assert_snapshot!(devel(|entries| {
+        entries.push(link("_rocm_sdk_devel/lib/a", "../../_rocm_sdk_core/lib/gone"));
+        entries.push(link("_rocm_sdk_devel/lib/b", "gone"));
+        entries.push(link("_rocm_sdk_devel/lib/c", "../llvm/bin/clang"));
+    }), @"
+    exit 1
+    rocm_sdk_devel.whl
+      error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/a`: it leads to `../../_rocm_sdk_core/lib/gone`, where nothing is
+      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/b`: it leads to `gone`, where nothing is
+      error   RW502 devel-manifest-disagrees: `rocm_sdk_devel/_devel_manifest.json`: `links` is 137, and 140 in the archive
+    ");
+}
+
+#[test]
+fn development_files_in_an_order_that_deletes_some_are_found() {
+    insta::assert_snapshot!(devel(|entries| {
+        let is_parent = |entry: &(TarEntry, Vec<u8>)| entry.0.path.as_str() == "_rocm_sdk_devel/lib";
+        let at = entries.iter().position(is_parent).unwrap();
+        let parent = entries.remove(at);
+        entries.retain(|entry| !entry.0.path.as_str().starts_with("_rocm_sdk_devel/lib/lib"));
+        entries.push(parent);
+    }), @"
+    exit 1
+    rocm_sdk_devel.whl
+      error   RW401 missing-library: `_rocm_sdk_devel/bin/rocminfo`: needs `libhsa-runtime64.so.1`, which is not on its run path: $ORIGIN/../lib:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib
+      error   RW503 devel-order: `_rocm_sdk_devel/lib`: it comes after `_rocm_sdk_devel/lib/cmake`, which is deleted for it
+      error   RW502 devel-manifest-disagrees: `rocm_sdk_devel/_devel_manifest.json`: `links` is 137, and 56 in the archive
+    ");
+}

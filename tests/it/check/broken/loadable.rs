@@ -1,0 +1,143 @@
+//! Programs and libraries that do not load.
+
+use super::*;
+
+#[test]
+fn a_library_that_nobody_ships_is_found() {
+    let object = library("liba.so.1")
+        .needs("libnuma.so.1")
+        .needs("libc.so.6")
+        .rpath("$ORIGIN");
+    insta::assert_snapshot!(with_library(&object, "liba.so.1"), @"
+    exit 1
+    rocm_sdk_core.whl
+      error   RW401 missing-library: `_rocm_sdk_core/lib/liba.so.1`: needs `libnuma.so.1`, which is not on its run path: $ORIGIN
+    ");
+}
+
+#[test]
+fn a_library_that_loads_only_after_another_is_found() {
+    let outer = library("libouter.so.1")
+        .needs("libinner.so.1")
+        .rpath("$ORIGIN:$ORIGIN/far");
+    let inner = library("libinner.so.1")
+        .needs("libfar.so.1")
+        .rpath("$ORIGIN");
+    insta::assert_snapshot!(edited(CORE, |members| {
+        add(members, &format!("{LIB}/libouter.so.1"), outer.build());
+        add(members, &format!("{LIB}/libinner.so.1"), inner.build());
+        add(members, &format!("{LIB}/far/libfar.so.1"), library("libfar.so.1").build());
+    }), @"
+    exit 0
+    rocm_sdk_core.whl
+      warning RW402 lucky-library: `_rocm_sdk_core/lib/libinner.so.1`: `libfar.so.1` is found only when another library loads this one
+    ");
+}
+
+#[test]
+fn a_runpath_hides_the_path_of_the_loader() {
+    let outer = library("libouter.so.1")
+        .needs("libinner.so.1")
+        .rpath("$ORIGIN:$ORIGIN/far");
+    let inner = library("libinner.so.1")
+        .needs("libfar.so.1")
+        .runpath("$ORIGIN");
+    insta::assert_snapshot!(edited(CORE, |members| {
+        add(members, &format!("{LIB}/libouter.so.1"), outer.build());
+        add(members, &format!("{LIB}/libinner.so.1"), inner.build());
+        add(members, &format!("{LIB}/far/libfar.so.1"), library("libfar.so.1").build());
+    }), @"
+    exit 1
+    rocm_sdk_core.whl
+      error   RW401 missing-library: `_rocm_sdk_core/lib/libinner.so.1`: needs `libfar.so.1`, which is not on its run path: $ORIGIN
+      warning RW403 runpath: `_rocm_sdk_core/lib/libinner.so.1`: DT_RUNPATH is `$ORIGIN`
+    ");
+}
+
+#[test]
+fn a_library_without_its_soname_is_found() {
+    insta::assert_snapshot!(with_library(&library("liba.so.1"), "liba.so.1.2"), @"
+    exit 1
+    rocm_sdk_core.whl
+      error   RW404 soname-without-file: `_rocm_sdk_core/lib/liba.so.1.2`: its SONAME is `liba.so.1`, and there is no such file beside it
+    ");
+}
+
+#[test]
+fn symbols_that_hosts_do_not_have_are_found() {
+    let object = library("liba.so.1")
+        .needs_version("libc.so.6", "GLIBC_2.9")
+        .needs_version("libc.so.6", "GLIBC_2.38")
+        .needs_version("libstdc++.so.6", "GLIBCXX_3.4.30");
+    insta::assert_snapshot!(with_library(&object, "liba.so.1"), @"
+    exit 1
+    rocm_sdk_core.whl
+      error   RW405 too-new-a-host: `_rocm_sdk_core/lib/liba.so.1`: it needs GLIBCXX_3.4.30, where hosts with glibc 2.28 have 3.4.25
+      error   RW405 too-new-a-host: `_rocm_sdk_core/lib/liba.so.1`: it needs glibc 2.38, where hosts have 2.28
+    ");
+}
+
+#[test]
+fn a_launcher_of_nothing_is_found() {
+    insta::assert_snapshot!(edited(CORE, |members| {
+        add(members, "_rocm_sdk_core/bin/gone", launches("../lib/llvm/bin/gone"));
+    }), @"
+    exit 1
+    rocm_sdk_core.whl
+      error   RW407 dangling-launcher: `_rocm_sdk_core/bin/gone`: it runs `../lib/llvm/bin/gone`, which no package of the set has
+    ");
+}
+
+#[test]
+fn a_damaged_elf_file_is_found() {
+    let object = library("liba.so.1").needs("libb.so.1").rpath("$ORIGIN");
+    insta::assert_snapshot!(edited(CORE, |members| {
+        add(members, &format!("{LIB}/liba.so.1"), object.build());
+        let mut cut = library("libb.so.1").build();
+        cut.truncate(100);
+        add(members, &format!("{LIB}/libb.so.1"), cut);
+        let mut moved = library("libc.so.1").build();
+        let tables = (64..moved.len()).step_by(56);
+        let load = tables.into_iter().find(|at| moved[*at] == 1).unwrap();
+        moved[load + 16] ^= 8;
+        add(members, &format!("{LIB}/libc.so.1"), moved);
+    }), @"
+    exit 1
+    rocm_sdk_core.whl
+      error   RW406 broken-elf: `_rocm_sdk_core/lib/libb.so.1`: a damaged ELF file: the program header table lies outside the file: 336 bytes at 64 of 100
+      error   RW406 broken-elf: `_rocm_sdk_core/lib/libc.so.1`: `PT_PHDR` is not where the program headers are
+      error   RW406 broken-elf: `_rocm_sdk_core/lib/libc.so.1`: the address and the offset of a segment disagree by its alignment: 0x8 and 0x0 by 0x1000
+    ");
+}
+
+#[test]
+fn a_library_of_another_machine_is_found() {
+    insta::assert_snapshot!(edited(CORE, |members| {
+        let mut bytes = library("liba.so.1").build();
+        bytes[18] = 183;
+        add(members, &format!("{LIB}/liba.so.1"), bytes);
+    }), @"
+    exit 0
+    rocm_sdk_core.whl
+      warning RW408 foreign-machine: `_rocm_sdk_core/lib/liba.so.1`: a program or library for ELF machine 183
+    ");
+}
+
+#[test]
+fn an_elf_file_with_tables_of_no_use_is_not_examined() {
+    insta::assert_snapshot!(edited(CORE, |members| {
+        let mut bytes = library("liba.so.1").build();
+        let number = |bytes: &[u8], at: usize| {
+            usize::try_from(u64::from_le_bytes(*bytes[at..].first_chunk().unwrap())).unwrap()
+        };
+        let names = usize::from(u16::from_le_bytes(*bytes[62..].first_chunk().unwrap()));
+        let header = number(&bytes, 40) + names * 64;
+        bytes[header + 32..header + 40].copy_from_slice(&(70_u64 << 20).to_le_bytes());
+        bytes.resize(number(&bytes, header + 24) + (70 << 20), 0);
+        add(members, &format!("{LIB}/liba.so.1"), bytes);
+    }), @"
+    exit 0
+    rocm_sdk_core.whl
+      warning RW409 unexamined-elf: `_rocm_sdk_core/lib/liba.so.1`: its headers and tables are too far apart, or too large, to be examined
+    ");
+}

@@ -1,0 +1,115 @@
+//! Pages that promise something else than is there.
+
+use super::*;
+
+/// What is found in an indexed copy of the sample after one change.
+fn published(change: impl FnOnce(&Set)) -> String {
+    let set = Set::new();
+    set.index();
+    change(&set);
+    set.found(&["--select", "RW1,RW2,RW7", "--fail-on", "warning"])
+}
+
+fn page(set: &Set, path: &str, from: &str, to: &str) {
+    let path = set.0.path().join(path);
+    let text = fs_err::read_to_string(&path).unwrap();
+    assert!(text.contains(from), "{text}");
+    fs_err::write(path, text.replace(from, to)).unwrap();
+}
+
+#[test]
+fn what_index_wrote_is_what_is_there() {
+    assert_eq!(published(|_| ()), "exit 0\n");
+}
+
+#[test]
+fn a_promised_file_that_is_missing_is_found() {
+    insta::assert_snapshot!(published(|set| set.remove("rocm_profiler")), @"
+    exit 1
+    rocm_profiler.whl
+      error   RW701 promised-file-missing: it is not there, and promised by `SHA256SUMS`, `index.html`, `set.json`, `simple/_json/rocm-profiler/`, `simple/rocm-profiler/`
+    ");
+}
+
+#[test]
+fn other_bytes_than_promised_are_found() {
+    let shown = published(|set| {
+        set.edit("rocm_profiler", |members| {
+            add(members, "rocm_profiler/a", "1")
+        })
+    });
+    let shown: Vec<&str> = shown
+        .lines()
+        .filter(|line| line.contains("RW702 broken-promise: it has "))
+        .collect();
+    assert_eq!(shown.len(), 5, "{shown:?}");
+    let digit = |c: char| if c == '0' { '1' } else { '0' };
+    let shown = published(|set| {
+        let path = set.0.path().join("SHA256SUMS");
+        let text = fs_err::read_to_string(&path).unwrap();
+        let first = text.chars().next().unwrap();
+        fs_err::write(path, format!("{}{}", digit(first), &text[1..])).unwrap();
+    });
+    assert_eq!(
+        shown
+            .matches("RW702 broken-promise: it has SHA-256 ")
+            .count(),
+        1,
+        "{shown}"
+    );
+}
+
+#[test]
+fn metadata_beside_a_wheel_that_is_another_is_found() {
+    let sidecar = |set: &Set| {
+        let mut path = set.package("rocm_profiler").into_os_string();
+        path.push(".metadata");
+        std::path::PathBuf::from(path)
+    };
+    insta::assert_snapshot!(published(|set| fs_err::remove_file(sidecar(set)).unwrap()), @"
+    exit 1
+    rocm_profiler.whl
+      error   RW703 wrong-sidecar: its metadata is promised, and there is no such file beside it
+    ");
+    insta::assert_snapshot!(published(|set| fs_err::write(sidecar(set), "Name: a").unwrap()), @"
+    exit 1
+    rocm_profiler.whl
+      error   RW703 wrong-sidecar: the metadata beside it is not the METADATA in it
+    ");
+}
+
+#[test]
+fn pages_that_disagree_are_found() {
+    insta::assert_snapshot!(published(|set| {
+        page(set, "simple/rocm-profiler/index.html", "rocm_profiler-0.0.1.dev0", "torch-1");
+    }), @"
+    exit 1
+    rocm_profiler.whl
+      error   RW704 pages-disagree: named by `SHA256SUMS`, `index.html`, `set.json`, `simple/_json/`, and not by `simple/`
+    ");
+}
+
+#[test]
+fn packages_that_no_page_names_are_found() {
+    insta::assert_snapshot!(only("RW7", &published(|set| {
+        let path = set.package("rocm_profiler");
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let other = set.0.path().join(name.replace("-py3", "-1-py3"));
+        fs_err::copy(&path, other).unwrap();
+    })), @"warning RW705 unlisted-package: no page of the set leads to it");
+}
+
+#[test]
+fn pages_that_are_missing_or_damaged_are_found() {
+    insta::assert_snapshot!(only("RW706", &published(|set| {
+        fs_err::remove_dir_all(set.0.path().join("simple/rocm-profiler")).unwrap();
+        fs_err::write(set.0.path().join("simple/_json/rocm/index.json"), "<html>").unwrap();
+        page(set, "simple/index.html", "rocm-sdk-core/", "../../rocm-sdk-core/");
+        fs_err::write(set.0.path().join("set.json"), "{}").unwrap();
+    })), @r#"
+    error   RW706 unreadable-page: read the `schema` of a set: missing field `schema` at line 1 column 2
+    error   RW706 unreadable-page: follow "../../rocm-sdk-core/": it leads out of the place
+    error   RW706 unreadable-page: read JSON: expected value at line 1 column 1
+    error   RW706 unreadable-page: `simple/` names it, and it is not there
+    "#);
+}

@@ -1,0 +1,124 @@
+//! 200 wheels of the sample, each damaged once at random, and how many of them were found.
+//!
+//! `cargo test --test it check::mutation -- --nocapture` tells of each that was not.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use rocwheel::{
+    audit::{self, Coverage, Demands, SetFacts, Watch},
+    error::Stop,
+};
+
+use super::sample;
+
+const DAMAGES: usize = 200;
+/// Others find 199 or 200 as well.
+const SEED: u64 = 7;
+
+/// Numbers that look random and are the same everywhere (SplitMix64).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((z ^ (z >> 31)) % sides as u64).unwrap()
+    }
+}
+
+/// What was done to a wheel.
+fn damage(bytes: &mut Vec<u8>, dice: &mut Dice) -> String {
+    let at = dice.roll(bytes.len());
+    let end = bytes.len().min(at + 1 + dice.roll(64));
+    match dice.roll(4) {
+        0 => {
+            let bit = dice.roll(8);
+            bytes[at] ^= 1 << bit;
+            format!("bit {bit} of byte {at} flipped")
+        }
+        1 => {
+            bytes.drain(at..end);
+            format!("bytes {at} to {end} cut out")
+        }
+        2 => {
+            bytes[at..end].fill(0);
+            format!("bytes {at} to {end} zeroed")
+        }
+        _ => {
+            let part = bytes[at..end].to_vec();
+            bytes.splice(at..at, part);
+            format!("bytes {at} to {end} doubled")
+        }
+    }
+}
+
+fn demands() -> Demands {
+    Demands {
+        targets: Vec::new(),
+        glibc: "2.28".parse().unwrap(),
+        growth: 0,
+        gone: 0,
+        base: Vec::new(),
+        windows_prefix: String::new(),
+    }
+}
+
+fn is_found(set: &SetFacts) -> bool {
+    !audit::findings(set, &demands(), &Coverage::of(set), None).is_empty()
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "the run is a report as well")]
+fn of_two_hundred_damaged_wheels_nearly_all_are_found() {
+    let stop = Stop::default();
+    let watch = Watch {
+        stop: &stop,
+        progress: &|_| (),
+    };
+    let mut set = SetFacts::default();
+    let mut wheels: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    for entry in fs_err::read_dir(sample()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let bytes = fs_err::read(&path).unwrap();
+        let kind = path.extension().and_then(|it| it.to_str());
+        if kind == Some("whl") {
+            wheels.insert(name, bytes);
+        } else if kind == Some("gz") {
+            set.sdists
+                .push(audit::read_sdist(&name, bytes.as_slice(), &watch).unwrap());
+        }
+    }
+    let read =
+        |name: &str, bytes: &Vec<u8>| Arc::new(audit::read_wheel(name, bytes, &watch).unwrap());
+    set.wheels = wheels
+        .iter()
+        .map(|(name, bytes)| read(name, bytes))
+        .collect();
+    assert!(!is_found(&set));
+    let mut dice = Dice(SEED);
+    let mut missed = Vec::new();
+    let mut done = 0;
+    while done < DAMAGES {
+        let index = dice.roll(wheels.len());
+        let (name, whole) = wheels.iter().nth(index).unwrap();
+        let mut bytes = whole.clone();
+        let what = damage(&mut bytes, &mut dice);
+        if bytes == *whole {
+            continue;
+        }
+        done += 1;
+        let sound = std::mem::replace(&mut set.wheels[index], read(name, &bytes));
+        if !is_found(&set) {
+            missed.push(format!("{name}: {what}"));
+        }
+        set.wheels[index] = sound;
+    }
+    let shown = missed.join("\n");
+    let found = DAMAGES - missed.len();
+    eprintln!("{found} of {DAMAGES} were found, and not these:\n{shown}");
+    // A wheel has bits that nobody reads.
+    assert!(missed.len() <= 3, "{shown}");
+}

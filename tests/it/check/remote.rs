@@ -1,0 +1,226 @@
+//! Sets that are published: on a web server, in a bucket, in a directory laid out like one.
+
+use std::path::PathBuf;
+
+use aws_sdk_s3::primitives::ByteStream;
+
+use super::{
+    Set, rocwheel, sample,
+    server::{Manner, Server},
+};
+use crate::s3::server::{ID, SECRET, Server as S3};
+
+/// The sample as `pipeline` published it.
+fn published() -> PathBuf {
+    let place = sample().join("../../local-linux/python");
+    assert!(place.join("set.json").exists(), "{}", place.display());
+    fs_err::canonicalize(place).unwrap()
+}
+
+/// Exit code, findings and talk of a check of some place.
+fn checked(place: &str, more: &[&str]) -> (i32, String, String) {
+    let output = rocwheel()
+        .args(["check", place, "--no-progress"])
+        .args(more)
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let code = output.status.code().unwrap();
+    (code, text(output.stdout), text(output.stderr))
+}
+
+const CLEAN: &str = "     Checked 7 packages: nothing found\n";
+
+#[test]
+fn what_pipeline_published_is_what_it_promises() {
+    let place = published();
+    let all = ["--fail-on", "warning"];
+    let (code, stdout, stderr) = checked(place.to_str().unwrap(), &all);
+    assert_eq!((code, stderr.as_str()), (0, CLEAN), "{stdout}");
+}
+
+#[test]
+fn a_web_server_is_read_whatever_its_manners() {
+    for manner in [
+        Manner::Ranges,
+        Manner::NoRanges,
+        Manner::Breaks,
+        Manner::Busy,
+    ] {
+        let server = Server::start(&published(), manner);
+        let (code, stdout, stderr) = checked(&server.url, &["--fail-on", "warning"]);
+        assert_eq!((code, stderr.as_str()), (0, CLEAN), "{manner:?}: {stdout}");
+    }
+}
+
+#[test]
+fn every_address_of_a_set_leads_to_it() {
+    let server = Server::start(&published(), Manner::Ranges);
+    for page in ["simple/", "simple", "set.json", "index.html"] {
+        let (code, _, stderr) = checked(&format!("{}{page}", server.url), &[]);
+        assert_eq!((code, stderr.as_str()), (0, CLEAN), "{page}");
+    }
+}
+
+#[test]
+fn a_set_that_is_read_from_afar_is_read_once() {
+    let place = published();
+    let server = Server::start(&place, Manner::Ranges);
+    checked(&server.url, &[]);
+    let sizes = fs_err::read_dir(place.join("dist")).unwrap();
+    let sizes = sizes.map(|entry| entry.unwrap().metadata().unwrap().len());
+    let whole = usize::try_from(sizes.sum::<u64>()).unwrap();
+    // Pages, and the end of each wheel a second time.
+    assert!(
+        server.sent() < 2 * whole + (1 << 20),
+        "{} of {whole}",
+        server.sent()
+    );
+}
+
+#[test]
+fn what_an_index_promises_and_does_not_keep_is_found() {
+    let set = Set::new();
+    set.index();
+    set.remove("rocm_profiler");
+    set.edit("rocm_sdk_device_gfx942", |members| {
+        super::add(members, "_rocm_sdk_libraries/a_gfx942.co", "1");
+    });
+    let server = Server::start(set.0.path(), Manner::Ranges);
+    let (code, stdout, _) = checked(&server.url, &["--select", "RW701,RW702"]);
+    assert_eq!(code, 1);
+    assert_eq!(
+        stdout.matches("RW701 promised-file-missing").count(),
+        1,
+        "{stdout}"
+    );
+    assert_eq!(
+        stdout.matches("RW702 broken-promise").count(),
+        5,
+        "{stdout}"
+    );
+}
+
+#[test]
+fn an_index_of_many_versions_is_checked_for_the_newest() {
+    let set = Set::new();
+    let old = set.package("rocm_profiler");
+    let name = old.file_name().unwrap().to_str().unwrap();
+    let older = set.0.path().join(name.replace("0.0.1", "0.0.0"));
+    let page = |name: &str| format!("<a href=\"{name}\">x</a>");
+    let mut links = String::new();
+    for entry in fs_err::read_dir(set.0.path()).unwrap() {
+        links += &page(entry.unwrap().file_name().to_str().unwrap());
+    }
+    links += &page(older.file_name().unwrap().to_str().unwrap());
+    links += &page("numpy-2.0-cp312-cp312-linux_x86_64.whl");
+    fs_err::write(set.0.path().join("links.html"), links).unwrap();
+    let server = Server::start(set.0.path(), Manner::Ranges);
+    let (code, stdout, stderr) = checked(&format!("{}links.html", server.url), &[]);
+    assert_eq!(code, 0, "{stdout}");
+    insta::assert_snapshot!(stderr, @"
+    note: the index has several versions, and 0.0.1.dev0 is the newest: the others are not looked at
+         Checked 7 packages: nothing found
+    ");
+}
+
+#[test]
+fn a_baseline_is_read_by_the_ends_of_its_wheels() {
+    let place = published();
+    let server = Server::start(&place, Manner::Ranges);
+    let set = Set::new();
+    set.remove("rocm_profiler");
+    let found = set.found(&["--select", "RW8", "--baseline", &server.url]);
+    insta::assert_snapshot!(found, @"
+    exit 1
+    the set
+      error   RW801 package-gone: the baseline has `rocm-profiler`
+    ");
+}
+
+#[test]
+fn a_place_that_cannot_be_read_is_no_finding() {
+    let empty = tempfile::tempdir().unwrap();
+    let server = Server::start(empty.path(), Manner::Ranges);
+    let nobody = "http://127.0.0.1:1/simple/";
+    let refused = [
+        checked(&server.url, &[]),
+        checked("ftp://h/x", &[]),
+        checked("s3://a", &[]),
+        checked("https://h/?a", &[]),
+        checked(nobody, &[]),
+    ];
+    let shown = refused.map(|(code, stdout, stderr)| format!("exit {code}\n{stdout}{stderr}"));
+    let shown = shown.concat().replace(&server.url, "[server]/");
+    insta::assert_snapshot!(shown, @r#"
+    exit 2
+    error: no index and no link to a package: `[server]/`
+
+    hint: pass what holds `simple/`, `set.json` or `dist/`, or the address of a page with links
+    exit 2
+    error: not the address of a server such as `http://127.0.0.1:8333`: it begins with `http://` or `https://`
+    exit 2
+    error: not a location such as `s3://bucket/key`: "s3://a"
+
+    hint: pass a directory of a bucket, as `upload` shows it: `s3://bucket/1-linux/python`
+    exit 2
+    error: an address with a query or a fragment: `https://h/?a`
+    exit 2
+    error: read `set.json` of `http://127.0.0.1:1`
+      caused by: the store does not answer now: `http://127.0.0.1:1/set.json`
+      caused by: Connection refused (os error 111)
+    "#);
+}
+
+#[test]
+fn a_bucket_is_read_as_it_was_uploaded() {
+    let server = S3::shared();
+    let bucket = server.bucket();
+    let place = published();
+    let mut directories = vec![place.clone()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs_err::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+                continue;
+            }
+            let key = path.strip_prefix(&place).unwrap().to_str().unwrap();
+            let put = server.client.put_object().bucket(bucket.as_str());
+            let body = ByteStream::from(fs_err::read(&path).unwrap());
+            let put = put.key(format!("1-linux/python/{key}")).body(body);
+            server.runtime.block_on(put.send()).unwrap();
+        }
+    }
+    let endpoint = format!("http://127.0.0.1:{}", server.port);
+    let check = |more: &[&str]| {
+        let output = rocwheel()
+            .env("AWS_ENDPOINT_URL", &endpoint)
+            .env("AWS_ACCESS_KEY_ID", ID)
+            .env("AWS_SECRET_ACCESS_KEY", SECRET)
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            .args(["check", "--no-progress", "--fail-on", "warning"])
+            .arg(format!("s3://{bucket}/1-linux/python"))
+            .args(more)
+            .output()
+            .unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (
+            output.status.code().unwrap(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    };
+    let (code, stdout, stderr) = check(&[]);
+    assert_eq!((code, stderr.as_str()), (0, CLEAN), "{stdout}");
+    let put = server.client.put_object().bucket(bucket.as_str());
+    let put = put.key("1-linux/python/dist/rocm_profiler-1-py3-none-any.whl");
+    let body = ByteStream::from_static(b"x");
+    server.runtime.block_on(put.body(body).send()).unwrap();
+    let (code, stdout, _) = check(&[]);
+    assert_eq!(code, 1);
+    assert!(
+        stdout.contains("RW705 unlisted-package: no page of the set leads to it"),
+        "{stdout}"
+    );
+}

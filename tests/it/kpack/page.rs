@@ -1,0 +1,37 @@
+//! Every command of `docs/kpack.md` runs.
+
+use std::{path::Path, process::Command};
+
+use super::{
+    splitting::put,
+    wheels::{copy, place, rocblas},
+};
+use crate::docs::commands;
+
+#[test]
+fn every_command_of_the_page_runs() {
+    let place = place("page");
+    copy(&place.join("in"), &place.join("artifacts"));
+    for artifact in fs_err::read_dir(place.join("fat")).unwrap() {
+        copy(&artifact.unwrap().path(), &place.join("artifacts"));
+    }
+    put(&place, "librocblas.so.5", &rocblas());
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/kpack.md");
+    let commands = commands(&page);
+    assert!(commands.len() > 6, "{commands:?}");
+    for command in commands {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let ["rocwheel", arguments @ ..] = words.as_slice() else {
+            panic!("an example that no test knows how to run: {command}");
+        };
+        let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+            .env_clear()
+            .args(arguments)
+            .current_dir(&place)
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command}\n{stderr}");
+        assert!(!output.stdout.is_empty(), "{command}: says nothing");
+    }
+}

@@ -1,0 +1,122 @@
+//! `kpack recombine`: split artifacts become fat ones again.
+
+use std::{collections::BTreeMap, path::Path, process::Command};
+
+use rocwheel::kpack::{
+    bundle,
+    host::{self, Look},
+};
+
+use super::{
+    binaries::library,
+    splitting::{STAGE, artifacts, files, flattened, split},
+};
+
+fn recombine(place: &Path, input: &str, output: &str) -> String {
+    let run = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+        .env_clear()
+        .current_dir(place)
+        .args(["kpack", "recombine", "--family", "gfx90X-dcgpu"])
+        .args(["--artifact-dir", input, "--output-dir", output])
+        .output()
+        .unwrap();
+    format!(
+        "exit {}\n{}{}",
+        run.status.code().unwrap(),
+        String::from_utf8(run.stdout).unwrap(),
+        String::from_utf8(run.stderr).unwrap()
+    )
+}
+
+/// What each bundle of a fat binary has for each entry.
+pub(super) fn code(binary: &[u8]) -> Vec<BTreeMap<String, Vec<u8>>> {
+    let binary = binary.to_vec();
+    let Look::Fat(fat) = host::look(&binary).unwrap() else {
+        panic!("not fat");
+    };
+    let section = fat.section(&binary).unwrap();
+    let bundles = fat.bundles.iter().map(|one| {
+        let opened = bundle::open(&section, one).unwrap();
+        let code = opened.code();
+        code.map(|(_, entry)| (entry.id.clone(), opened.read(entry).unwrap()))
+            .collect()
+    });
+    bundles.collect()
+}
+
+#[test]
+fn what_is_split_comes_together_again() {
+    let place = tempfile::tempdir().unwrap();
+    let fat = artifacts(place.path());
+    split(&fat, &place.path().join("split"), "2");
+    insta::assert_snapshot!(recombine(place.path(), "split", "again"), @"");
+    let (before, after) = (files(&fat), files(&place.path().join("again")));
+    assert!(before.keys().eq(after.keys()), "{:?}", after.keys());
+    for (name, bytes) in &before {
+        if name.contains(".so.1") {
+            assert!(code(bytes) == code(&after[name]), "{name}");
+        } else {
+            assert_eq!(
+                String::from_utf8_lossy(bytes).trim(),
+                String::from_utf8_lossy(&after[name]).trim()
+            );
+        }
+    }
+    // A raw bundle comes back as it was written.
+    let raw = library();
+    let at = |bytes: &[u8]| {
+        bytes
+            .windows(8)
+            .position(|word| word == b"__CLANG_")
+            .unwrap()
+    };
+    let name = format!("blas_lib_gfx90X-dcgpu/{STAGE}/lib/libfat.so.1");
+    let len = 30_000;
+    let bundle = |bytes: &[u8]| bytes[at(bytes)..at(bytes) + len].to_vec();
+    assert!(bundle(&raw) == bundle(&after[&name]));
+    // And from there on nothing changes any more.
+    let said = split(
+        &place.path().join("again"),
+        &place.path().join("twice"),
+        "1",
+    );
+    assert!(said.starts_with("exit 0"), "{said}");
+    let archives = |name: &str| -> BTreeMap<String, Vec<u8>> {
+        let mut files = files(&place.path().join(name));
+        files.retain(|name, _| name.ends_with(".kpack"));
+        files
+    };
+    assert!(archives("split") == archives("twice"));
+    let root = place.path().join("root");
+    flattened(&place.path().join("twice"), &root);
+    assert_eq!(
+        super::runtime::compare(&library(), &root, "lib/libfat.so.1"),
+        28
+    );
+}
+
+#[test]
+fn a_part_alone_gives_the_code_that_is_there() {
+    let place = tempfile::tempdir().unwrap();
+    let fat = artifacts(place.path());
+    let out = place.path().join("split");
+    split(&fat, &out, "2");
+    fs_err::remove_dir_all(out.join("blas_lib_gfx90a")).unwrap();
+    insta::assert_snapshot!(recombine(place.path(), "split", "again"), @"");
+    let ids = |name: &str| -> Vec<Vec<String>> {
+        let name = format!("again/blas_lib_gfx90X-dcgpu/{STAGE}/lib/{name}");
+        let found = code(&fs_err::read(place.path().join(name)).unwrap());
+        found
+            .iter()
+            .map(|one| one.keys().cloned().collect())
+            .collect()
+    };
+    let one = vec!["hipv4-amdgcn-amd-amdhsa--gfx1100".to_owned()];
+    assert_eq!(ids("libfat.so.1"), [one, vec![]]);
+    assert_eq!(ids("deep/libsmall.so.1"), [vec![]; 1] as [Vec<String>; 1]);
+    insta::assert_snapshot!(recombine(place.path(), "split", "again"), @"");
+    // Without any archive there is nothing to put back.
+    fs_err::remove_dir_all(out.join("blas_lib_gfx1100")).unwrap();
+    insta::assert_snapshot!(recombine(place.path(), "split", "none"), @"");
+    assert!(!place.path().join("none/blas_lib_gfx90X-dcgpu").exists());
+}

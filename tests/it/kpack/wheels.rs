@@ -1,0 +1,213 @@
+//! `build --kpack`: fat artifacts to wheels that are installed, and what every device finds there.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use rocwheel::{
+    artifact::sample,
+    elf::write::{DeviceRelocations, SharedObject},
+    kpack::bundle,
+};
+
+use super::{
+    binaries::{code_object, concatenated},
+    runtime::compare,
+    splitting::{files, put, split},
+};
+use crate::judges::tool;
+
+const FAT: &str = "blas_lib_gfx94X-dcgpu";
+const STAGE: &str = "math-libs/BLAS/rocBLAS/stage";
+
+/// A library of two translation units, for targets that a generic one is beside.
+pub(super) fn rocblas() -> Vec<u8> {
+    let first = bundle::raw(&[
+        ("gfx1100", code_object(&["add", "scale"], 30_000)),
+        ("gfx942:xnack+", code_object(&["add", "scale"], 19_000)),
+        ("gfx942:xnack-", code_object(&["add", "scale"], 28_000)),
+    ]);
+    let second = bundle::raw(&[
+        ("gfx942", code_object(&["b"], 17_000)),
+        ("gfx11-generic", code_object(&["b"], 27_000)),
+    ]);
+    let second = bundle::compress(&second, 3, bundle::Method::Zstd).unwrap();
+    let (code, starts) = concatenated(&[first, second]);
+    SharedObject::new("librocblas.so.5")
+        .needs("libamdhip64.so.7")
+        .calls("rocblas_answer", "hip_answer")
+        .runpath("$ORIGIN")
+        .device_code(&code, &starts, DeviceRelocations::Rela)
+        .build()
+}
+
+/// The sample as a build would leave it that has not split one of its artifacts.
+pub(super) fn place(name: &str) -> PathBuf {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("kpack")
+        .join(name);
+    if place.exists() {
+        fs_err::remove_dir_all(&place).unwrap();
+    }
+    for archive in sample::archives() {
+        if !archive.stem().starts_with("blas_lib") {
+            put(
+                &place,
+                &format!("in/{}", archive.file_name()),
+                &archive.bytes().unwrap(),
+            );
+        }
+    }
+    let artifact = place.join("fat").join(FAT);
+    put(&artifact, "artifact_manifest.txt", STAGE.as_bytes());
+    let stage = artifact.join(STAGE);
+    put(&stage, "lib/librocblas.so.5.1", &rocblas());
+    std::os::unix::fs::symlink("librocblas.so.5.1", stage.join("lib/librocblas.so.5")).unwrap();
+    std::os::unix::fs::symlink("librocblas.so.5", stage.join("lib/librocblas.so")).unwrap();
+    put(
+        &stage,
+        "lib/rocblas/library/Kernels_gfx942.hsaco",
+        b"a database",
+    );
+    put(
+        &stage,
+        "lib/rocblas/library/gfx1100/Manifest.txt",
+        b"another",
+    );
+    put(&stage, "lib/rocblas/library/fallback.dat", b"for all");
+    place
+}
+
+pub(super) fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-a").arg(from).arg(to).status();
+    assert!(copied.unwrap().success());
+}
+
+fn run(arguments: &[&str], place: &Path) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+        .env_clear()
+        .current_dir(place)
+        .args(arguments)
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    format!(
+        "exit {}\n{}{stderr}",
+        output.status.code().unwrap(),
+        String::from_utf8(output.stdout).unwrap(),
+    )
+}
+
+/// The lines that are about device code.
+fn about_code(said: &str) -> String {
+    let lines = said.lines();
+    let about = ["exit", "error", "hint", "caused", "Split", "Planned"];
+    let lines = lines.filter(|line| about.iter().any(|word| line.contains(word)));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn fat_artifacts_become_wheels_in_which_every_device_finds_its_code() {
+    let place = place("installed");
+    copy(&place.join("fat").join(FAT), &place.join("in"));
+    let summary = ["--summary", "summary.md"];
+    let pipeline = ["pipeline", "--artifact-dir", "in", "--output-dir", "out"];
+    let said = run(&[&pipeline[..], &summary[..]].concat(), &place);
+    insta::assert_snapshot!(about_code(&said), @"");
+    assert!(!place.join("out/packages/kpack.part").exists());
+    let summary = fs_err::read_to_string(place.join("summary.md")).unwrap();
+    assert!(
+        summary.contains("gfx942") && summary.contains("gfx1100"),
+        "{summary}"
+    );
+    let installed = Command::new(tool("pip"))
+        .args([
+            "install",
+            "--quiet",
+            "--no-index",
+            "--no-deps",
+            "--target",
+            "site",
+        ])
+        .args([
+            "--find-links",
+            "out/packages/dist",
+            "rocm-sdk-core",
+            "rocm-sdk-libraries",
+        ])
+        .args(["rocm-sdk-device-gfx942", "rocm-sdk-device-gfx1100"])
+        .current_dir(&place)
+        .output()
+        .unwrap();
+    assert!(
+        installed.status.success(),
+        "{}",
+        String::from_utf8_lossy(&installed.stderr)
+    );
+    let root = place.join("site/_rocm_sdk_libraries");
+    assert_eq!(compare(&rocblas(), &root, "lib/librocblas.so.5"), 50);
+    let names: Vec<String> = files(&root).into_keys().collect();
+    let code = names.iter().filter(|name| name.contains("gfx"));
+    insta::assert_snapshot!(code.cloned().collect::<Vec<_>>().join("\n"), @"");
+    let lost = rocblas().len()
+        - fs_err::read(root.join("lib/librocblas.so.5"))
+            .unwrap()
+            .len();
+    assert!(lost > 50_000, "{lost}");
+}
+
+#[test]
+fn a_build_splits_as_split_does() {
+    let place = place("equal");
+    let said = split(&place.join("fat"), &place.join("apart"), "2");
+    assert!(said.starts_with("exit 0"), "{said}");
+    for (input, artifacts) in [("a", "fat"), ("b", "apart")] {
+        copy(&place.join("in"), &place.join(input));
+        for child in fs_err::read_dir(place.join(artifacts)).unwrap() {
+            copy(&child.unwrap().path(), &place.join(input));
+        }
+        let dest = format!("{input}-out");
+        let said = run(
+            &["build", "--artifact-dir", input, "--dest-dir", &dest],
+            &place,
+        );
+        assert!(said.starts_with("exit 0"), "{said}");
+    }
+    let dist = |name: &str| -> BTreeMap<String, Vec<u8>> { files(&place.join(name).join("dist")) };
+    let (one, other) = (dist("a-out"), dist("b-out"));
+    assert!(one.keys().eq(other.keys()));
+    for (name, bytes) in &one {
+        assert!(*bytes == other[name], "{name}");
+    }
+}
+
+#[test]
+fn what_happens_to_code_in_binaries_is_a_choice() {
+    let place = place("choice");
+    copy(&place.join("fat").join(FAT), &place.join("in"));
+    let build = |more: &[&str]| {
+        let build = [
+            "build",
+            "--artifact-dir",
+            "in",
+            "--dest-dir",
+            "out",
+            "--plan",
+        ];
+        run(&[&build[..], more].concat(), &place)
+    };
+    let kept = build(&["--kpack", "keep"]);
+    assert!(!kept.contains("blas_lib_gfx942.kpack"), "{kept}");
+    let split = build(&["--kpack", "split", "--format", "json"]);
+    let archive = r#"{"path":"_rocm_sdk_libraries/.kpack/blas_lib_gfx942.kpack""#;
+    let (_, rest) = split.split_once(archive).expect("an archive in the plan");
+    let (member, _) = rest.split_once('}').unwrap();
+    assert!(!member.contains("size"), "{member}");
+    assert!(!place.join("out/kpack.part").exists());
+    // Beside its generic part, a fat artifact is one too many.
+    let generic = place.join("in/blas_lib_generic");
+    put(&generic, "artifact_manifest.txt", b"");
+    insta::assert_snapshot!(about_code(&build(&["--kpack", "split"])), @"");
+}
