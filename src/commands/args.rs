@@ -3,13 +3,14 @@
 mod access;
 mod environment;
 mod github;
+pub(crate) mod inputs;
 mod run;
 
 use std::{num::NonZeroUsize, thread::available_parallelism};
 
 use clap::ArgAction;
 
-pub(crate) use self::environment::{globals, parse, tidy};
+pub(crate) use self::environment::{globals, line, parse, tidy};
 pub use self::{access::AccessArgs, github::GitHubArgs, run::RunArgs};
 use crate::console::{ColorChoice, Format, Options, ProgressChoice};
 

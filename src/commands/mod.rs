@@ -3,6 +3,7 @@
 //! A verb is a file here with `Args` (clap), then `pub fn run(args: &Args, world: &World) ->
 //! Result<()>`, a table of contents, then the pure functions it needs. It speaks through `World`.
 
+pub mod action;
 pub mod args;
 pub mod build;
 pub mod check;
@@ -12,13 +13,14 @@ pub mod index;
 pub mod kpack;
 pub mod man;
 pub mod pipeline;
+pub mod place;
 pub mod split;
 pub mod summary;
 #[cfg(test)]
 mod tests;
 pub mod upload;
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 use signal_hook::{
@@ -64,8 +66,11 @@ enum Command {
     Index(index::Args),
     Upload(Box<upload::Args>),
     Summary(summary::Args),
+    Place(place::Args),
     Split(split::Args),
     Kpack(kpack::Args),
+    #[command(hide = true)]
+    Action(action::Args),
     #[command(hide = true)]
     Completions(completions::Args),
     #[command(hide = true)]
@@ -94,8 +99,10 @@ impl Command {
             Self::Index(args) => index::run(args, world),
             Self::Upload(args) => upload::run(args, world),
             Self::Summary(args) => summary::run(args, world),
+            Self::Place(args) => place::run(args, world),
             Self::Split(args) => split::run(args, world),
             Self::Kpack(args) => kpack::run(args, world),
+            Self::Action(args) => action::run(args, world),
             Self::Completions(args) => completions::run(args, world),
             Self::Man(args) => man::run(args, world),
         }
@@ -104,9 +111,12 @@ impl Command {
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let exit = match args::parse::<Cli>() {
-        Ok(cli) => obey(&cli),
-        Err(refusal) => refuse(&refusal),
+    let exit = match args::line::<Cli>() {
+        Ok(line) => match args::parse::<Cli>(&line) {
+            Ok(cli) => obey(&cli),
+            Err(refusal) => refuse(&refusal, &line),
+        },
+        Err(error) => end(Err(error), |error| console(&[]).error(error)),
     };
     ExitCode::from(exit.code())
 }
@@ -124,8 +134,8 @@ fn obey(cli: &Cli) -> Exit {
 }
 
 /// What clap says instead of a command line: help and version, or what is wrong with it.
-fn refuse(refusal: &clap::Error) -> Exit {
-    let console = Console::of_this_process(&args::globals::<Cli>().options());
+fn refuse(refusal: &clap::Error, line: &[OsString]) -> Exit {
+    let console = console(line);
     let rendered = refusal.render();
     let text = rendered.to_string();
     if refusal.use_stderr() {
@@ -135,6 +145,11 @@ fn refuse(refusal: &clap::Error) -> Exit {
         let result = console.styled(&rendered.ansi().to_string());
         end(result, |error| console.error(error))
     }
+}
+
+/// How to talk about a command line that is otherwise refused.
+fn console(line: &[OsString]) -> Console {
+    Console::of_this_process(&args::globals::<Cli>(line).options())
 }
 
 fn end(result: Result<()>, tell: impl FnOnce(&Error)) -> Exit {

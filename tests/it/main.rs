@@ -1,6 +1,7 @@
 //! One integration binary, so that it links once.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod action;
 mod architecture;
 mod build;
 mod check;

@@ -7,21 +7,33 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-use super::GlobalArgs;
+use super::{GlobalArgs, inputs};
+use crate::error::Result;
 
-/// The command line of this process, or what clap has to say instead.
-pub(crate) fn parse<C: CommandFactory + FromArgMatches>() -> Result<C, clap::Error> {
+/// The command line of this process; `action` stands for the one that a step's inputs make.
+pub(crate) fn line<C: CommandFactory>() -> Result<Vec<OsString>> {
     let arguments: Vec<OsString> = env::args_os().collect();
+    let inputs = env::var(inputs::VARIABLE).unwrap_or_default();
+    if inputs.is_empty() || arguments.get(1..) != Some(&["action".into()]) {
+        return Ok(arguments);
+    }
+    inputs::line(C::command(), &inputs)
+}
+
+/// What a command line says, or what clap has to say instead.
+pub(crate) fn parse<C: CommandFactory + FromArgMatches>(
+    arguments: &[OsString],
+) -> Result<C, clap::Error> {
     let mut command = without_empty_variables(C::command());
     let matches = command
-        .try_get_matches_from_mut(&arguments)
+        .try_get_matches_from_mut(arguments)
         .map_err(|error| match error.kind() {
             // Help names every variable, whatever its value.
             ErrorKind::DisplayHelp => tidy(C::command())
-                .try_get_matches_from(&arguments)
+                .try_get_matches_from(arguments)
                 .err()
                 .unwrap_or(error),
-            _ => with_origin::<C>(error, &arguments),
+            _ => with_origin::<C>(error, arguments),
         })?;
     C::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
@@ -60,12 +72,12 @@ fn variable_of(command: &Command, argument: &str) -> Option<String> {
 }
 
 /// The global options of a command line that is otherwise refused.
-pub(crate) fn globals<C: CommandFactory>() -> GlobalArgs {
+pub(crate) fn globals<C: CommandFactory>(arguments: &[OsString]) -> GlobalArgs {
     without_empty_variables(C::command())
         .ignore_errors(true)
         .disable_help_flag(true)
         .disable_version_flag(true)
-        .try_get_matches_from(env::args_os())
+        .try_get_matches_from(arguments)
         .ok()
         .and_then(|matches| GlobalArgs::from_arg_matches(&matches).ok())
         .unwrap_or_default()

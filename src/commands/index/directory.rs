@@ -43,24 +43,28 @@ impl LocalSet {
         let shelf = Directory(root.to_owned());
         let layout = layout.map_or_else(|| layout_of(&shelf), Ok)?;
         let known = Known::read(&shelf)?;
-        Self::read_known(root, layout, known, stop, progress)
+        Self::read_known(shelf, layout, known, Watch { stop, progress })
     }
 
-    fn read_known(
-        root: &Path,
-        layout: Layout,
-        known: Known,
-        stop: &Stop,
-        progress: &(dyn Fn(u64) + Sync),
-    ) -> Result<Self> {
-        let (shelf, kept) = (Directory(root.to_owned()), Kept::default());
+    /// The packages below `dist` that were just made, with their sizes and digests by path.
+    pub fn made(root: &Path, made: HashMap<String, (u64, Sha256)>, stop: &Stop) -> Result<Self> {
+        let known = Known::made(made);
+        let watch = Watch {
+            stop,
+            progress: &|_| {},
+        };
+        Self::read_known(Directory(root.to_owned()), Layout::Dist, known, watch)
+    }
+
+    fn read_known(shelf: Directory, layout: Layout, known: Known, watch: Watch) -> Result<Self> {
+        let kept = Kept::default();
         let reading = Reading {
             shelf: &shelf,
             layout,
             known: &known,
             metadata: Metadata::Wanted,
             at_once: available_parallelism().unwrap_or(NonZeroUsize::MIN),
-            watch: Watch { stop, progress },
+            watch,
             keep: &|file, _, bytes| {
                 kept.keep(file.sidecar_path(layout), bytes);
                 Ok(())
@@ -68,18 +72,12 @@ impl LocalSet {
         };
         let set = reading.run()?.set;
         Ok(Self {
-            root: root.to_owned(),
+            root: shelf.0,
             layout,
             document: SetJson::new(known.identity, &set, layout),
             set,
             metadata: kept.into_inner(),
         })
-    }
-
-    /// The packages below `dist` that were just made, with their sizes and digests by path.
-    pub fn made(root: &Path, made: HashMap<String, (u64, Sha256)>, stop: &Stop) -> Result<Self> {
-        let known = Known::of_made(made);
-        Self::read_known(root, Layout::Dist, known, stop, &|_| {})
     }
 
     /// The same, as a command does it: with progress, and a layout that shows itself.

@@ -21,7 +21,7 @@ const GRAIN: Duration = Duration::from_secs(2);
 pub(super) struct Known {
     pub(super) identity: Identity,
     files: HashMap<String, SetJsonFile>,
-    /// What this process wrote itself.
+    /// Sizes and digests, by path, of what this process wrote itself.
     made: HashMap<String, (u64, Sha256)>,
     /// How `set.json` itself looks.
     pub(super) stamp: Option<Stamp>,
@@ -50,7 +50,8 @@ impl Known {
         }
     }
 
-    pub(super) fn of_made(made: HashMap<String, (u64, Sha256)>) -> Self {
+    /// Sizes and digests, by path, of what this process wrote itself.
+    pub(super) fn made(made: HashMap<String, (u64, Sha256)>) -> Self {
         Self {
             made,
             ..Self::default()
@@ -71,10 +72,12 @@ impl Known {
 
     /// The digest of a file that is still the same one.
     pub(super) fn sha256(&self, listed: &Listed, layout: Layout) -> Option<Sha256> {
-        let made = self.made.get(&listed.path(layout));
-        let made = made.filter(|(size, _)| *size == listed.stamp.size);
-        let known = || self.same(listed, layout).map(|(file, _)| file.sha256);
-        made.map(|(_, sha256)| *sha256).or_else(known)
+        let path = listed.path(layout);
+        let made = self.made.get(&path);
+        match made.filter(|(size, _)| *size == listed.stamp.size) {
+            Some((_, sha256)) => Some(*sha256),
+            None => self.same(listed, layout).map(|(file, _)| file.sha256),
+        }
     }
 
     /// Everything about a file that is still the same one, and that still has the same sidecar.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::ArgGroup;
 
-use super::{destination::Destination, plan::Others};
+use super::{Extent, destination::Destination, plan::Others};
 use crate::{
     commands::{
         World,
@@ -14,7 +14,8 @@ use crate::{
     error::{Hint as _, Result, Stop, ensure},
     github::GitHub,
     index::Identity,
-    run::{ArtifactGroup, Origin, RunContext, RunFacts, RunId, RunReference},
+    location::Location,
+    run::{ArtifactGroup, Buckets, Origin, RunContext, RunFacts, RunId, RunReference},
 };
 
 /// Publish a package set and its index where its run keeps them
@@ -37,6 +38,18 @@ pub struct Args {
     /// The set is for all targets, and has no directory of its own below `python/`
     #[arg(long, env = "ROCWHEEL_MULTI_TARGET", group = "set")]
     pub multi_target: bool,
+    /// Write to this address, `s3://bucket/directory`, instead of where a run keeps its sets
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "ROCWHEEL_TO",
+        group = "set",
+        conflicts_with = "output_dir"
+    )]
+    pub to: Option<Location>,
+    /// The packages are a part of a set: write them and no index, which is made of the whole
+    #[arg(long, env = "ROCWHEEL_PART", value_parser = clap::builder::FalseyValueParser::new())]
+    pub part: bool,
     /// Write to this directory, laid out as the bucket would be
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
     pub output_dir: Option<PathBuf>,
@@ -74,8 +87,8 @@ impl Args {
         let run = self.run()?;
         let mut context = self.run.context()?;
         if context.needs_lookup(&run)? {
-            context.run = Some(if self.output_dir.is_some() {
-                // For a directory of one's own an unknown run is the repository's.
+            context.run = Some(if self.is_elsewhere() {
+                // In a place of one's own an unknown run is the repository's.
                 RunFacts {
                     origin: Origin::Own,
                     updated_at: None,
@@ -96,6 +109,14 @@ impl Args {
         Ok(answer
             .hint("pass `--bucket` to say where the set goes")?
             .facts)
+    }
+
+    pub fn extent(&self) -> Extent {
+        if self.part {
+            Extent::Part
+        } else {
+            Extent::Whole
+        }
     }
 
     /// What the set says it was built from, completed by what was asked for.
@@ -121,6 +142,13 @@ impl Args {
     }
 
     pub fn destination(&self, about: &About, stop: &Stop) -> Result<Destination> {
+        if let Some(to) = &self.to {
+            let known = Buckets::builtin().find(to.bucket());
+            let access = self
+                .access
+                .access(known.map(|facts| facts.region.as_str()))?;
+            return Destination::bucket(to, &access, stop);
+        }
         let About { run, context } = about;
         let place = context.place(run)?;
         let group = self.artifact_group.clone().unwrap_or_default();
@@ -133,10 +161,15 @@ impl Args {
         Destination::bucket(root, &access, stop)
     }
 
-    /// In a directory of one's own, a set need not come from a run.
+    /// Whether the set goes to a place of one's own, which follows from no run.
+    fn is_elsewhere(&self) -> bool {
+        self.output_dir.is_some() || self.to.is_some()
+    }
+
+    /// In a place of one's own, a set need not come from a run.
     fn run(&self) -> Result<RunReference> {
         match self.run.run() {
-            Err(_) if self.output_dir.is_some() => Ok(RunId::local().into()),
+            Err(_) if self.is_elsewhere() => Ok(RunId::local().into()),
             run => run.cloned(),
         }
     }

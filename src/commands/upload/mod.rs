@@ -25,23 +25,37 @@ use crate::{
 pub fn run(args: &Args, world: &World) -> Result<()> {
     let about = args.about(world)?;
     let destination = args.destination(&about, &world.stop)?;
-    if !args.no_check {
+    let extent = args.extent();
+    // Only the whole can be judged.
+    if !args.no_check && extent == Extent::Whole {
         check::gate(&args.packages_dir, &args.policy, world)?;
     }
     let set = LocalSet::read_aloud(&args.packages_dir, world)?;
     let identity = args.identity(&set.document.identity, &about)?;
     if args.dry_run {
         let look = |destination: &_, items: &_| look_if_allowed(destination, items, world);
-        let upload = Upload::decide(&set, identity, destination, args.others(), look)?;
+        let upload = Upload::decide(&set, identity, destination, args.others(), extent, look)?;
         return world.console.answer(&upload.plan);
     }
-    let upload = Upload::plan(&set, identity, destination, args.others(), &world.stop)?;
+    let look = |destination: &_, items: &_| look(destination, items, &world.stop);
+    let upload = Upload::decide(&set, identity, destination, args.others(), extent, look)?;
     let published = upload.carry_out(world)?;
+    if extent == Extent::Part {
+        return Ok(());
+    }
     if let Some(file) = &args.github_output {
         let outputs = summary::outputs::of(&published.set, &published.urls);
         summary::append(file, &summary::outputs::render(&outputs)?)?;
     }
     world.console.answer(&published)
+}
+
+/// How much of a set there is to upload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    Whole,
+    /// Some of its packages: pages about them alone would be wrong.
+    Part,
 }
 
 /// An upload that is decided and not begun.
@@ -63,7 +77,7 @@ impl Upload {
         stop: &Stop,
     ) -> Result<Self> {
         let look = |destination: &_, items: &_| look(destination, items, stop);
-        Self::decide(local, identity, destination, others, look)
+        Self::decide(local, identity, destination, others, Extent::Whole, look)
     }
 
     fn decide(
@@ -71,13 +85,19 @@ impl Upload {
         identity: Identity,
         destination: Destination,
         others: Others,
+        extent: Extent,
         look: impl FnOnce(&Destination, &[Item]) -> Result<Seen>,
     ) -> Result<Self> {
         let (packages, layout) = (&local.set, Layout::Dist);
         let set = SetJson::new(identity, packages, layout);
-        let mut pages = pages(packages, layout);
-        // The last page of all: a set that has it is whole.
-        pages.push(set.page());
+        let mut pages = match extent {
+            Extent::Whole => pages(packages, layout),
+            Extent::Part => Vec::new(),
+        };
+        if extent == Extent::Whole {
+            // The last page of all: a set that has it is whole.
+            pages.push(set.page());
+        }
         let mut items = Vec::new();
         for file in packages.files() {
             items.push(Item::file(file, layout, local.path(file)));
@@ -87,8 +107,13 @@ impl Upload {
         items.extend(pages.iter().flat_map(Item::page));
         let shown = destination.shown();
         let seen = look(&destination, &items).with_context(|| format!("look at `{shown}`"))?;
+        let mut plan = UploadPlan::new(shown, items, &seen, others);
+        if extent == Extent::Part {
+            // What else is there is of the other parts.
+            plan.strangers.clear();
+        }
         Ok(Self {
-            plan: UploadPlan::new(shown, items, &seen, others),
+            plan,
             destination,
             pages,
             set,

@@ -95,14 +95,17 @@ impl Server {
     /// A bucket of its own for a test.
     pub(crate) fn bucket(&self) -> Bucket {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("bucket-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        self.bucket_named(&format!("bucket-{}", COUNT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    pub(crate) fn bucket_named(&self, name: &str) -> Bucket {
         let begun = Instant::now();
         // Just after its start the server has no room yet for objects.
         let made = || {
-            let make = self.client.create_bucket().bucket(&name);
-            let put = self.client.put_object().bucket(&name).key("probe");
+            let make = self.client.create_bucket().bucket(name);
+            let put = self.client.put_object().bucket(name).key("probe");
             let put = put.body(ByteStream::from_static(b"probe"));
-            let delete = self.client.delete_object().bucket(&name).key("probe");
+            let delete = self.client.delete_object().bucket(name).key("probe");
             self.runtime.block_on(async {
                 let _ = make.send().await;
                 put.send().await.is_ok() && delete.send().await.is_ok()

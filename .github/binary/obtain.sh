@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Finds, builds or downloads rocwheel for action.yml: its path becomes the output `path`, and its
+# directory goes on the PATH of later steps.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+runner="${RUNNER_OS:-unknown}-${RUNNER_ARCH:-unknown}"
+suffix=""
+[ "${RUNNER_OS:-}" != Windows ] || suffix=.exe
+
+# In a message, what would end it or be taken for part of the command.
+escaped() {
+  local text=${1//'%'/%25}
+  text=${text//$'\r'/%0D}
+  printf '%s' "${text//$'\n'/%0A}"
+}
+
+fail() {
+  echo "::error title=rocwheel::$(escaped "$1")" >&2
+  exit 2
+}
+
+# Windows takes `C:/x`, and Git's bash has `/c/x`.
+native() {
+  if [ -n "$suffix" ] && command -v cygpath >/dev/null; then cygpath -m "$1"; else printf '%s\n' "$1"; fi
+}
+
+sha256() {
+  if command -v sha256sum >/dev/null; then sha256sum <"$1"; else shasum -a 256 <"$1"; fi | cut -d ' ' -f 1
+}
+
+given() {
+  [ -f "$BINARY" ] || fail "the input \`binary\` names no file: $BINARY"
+  [ -x "$BINARY" ] || fail "the input \`binary\` names a file that cannot be executed: $BINARY"
+  (cd "$(dirname "$BINARY")" && printf '%s/%s\n' "$PWD" "$(basename "$BINARY")")
+}
+
+# For aws-lc, which is part of rocwheel: its assembled objects, where there is no assembler.
+built() {
+  command -v cargo >/dev/null || fail "\`build-from-source\` needs Rust: install it in an earlier step"
+  local target="$RUNNER_TEMP/rocwheel"
+  AWS_LC_SYS_PREBUILT_NASM=1 cargo build --locked --release --bin rocwheel \
+    --manifest-path "$here/../../Cargo.toml" --target-dir "$target" >&2 ||
+    fail "rocwheel could not be built from its source"
+  printf '%s\n' "$target/release/rocwheel$suffix"
+}
+
+# A binary of an earlier job counts if it is the very same.
+downloaded() {
+  local key value name url="" wanted="" asset=""
+  while read -r key value name; do
+    case $key in
+      url) url=${value%/} ;;
+      "$runner") wanted=$value asset=$name ;;
+    esac
+  done <"$here/release.txt"
+  [ -n "$url" ] || fail "rocwheel has no release yet: set \`build-from-source: true\`"
+  [ -n "$asset" ] || fail "no release of rocwheel is for $runner: set \`build-from-source: true\`"
+  local directory="${RUNNER_TOOL_CACHE:-$RUNNER_TEMP}/rocwheel/$wanted"
+  local binary="$directory/rocwheel$suffix"
+  if [ ! -f "$binary" ] || [ "$(sha256 "$binary")" != "$wanted" ]; then
+    local part="$RUNNER_TEMP/rocwheel-$$.part"
+    mkdir -p "$directory"
+    curl --proto '=https' --proto-redir '=https' --tlsv1.2 --fail --silent --show-error --location \
+      --retry 5 --retry-all-errors --connect-timeout 20 --output "$part" "$url/$asset" ||
+      fail "could not download $url/$asset"
+    local found
+    found=$(sha256 "$part")
+    if [ "$found" != "$wanted" ]; then
+      rm -f "$part"
+      fail "$url/$asset is not what was released: its sha256 is $found instead of $wanted"
+    fi
+    chmod +x "$part"
+    mv -f "$part" "$binary"
+  fi
+  printf '%s\n' "$binary"
+}
+
+if [ -n "${BINARY:-}" ]; then
+  path=$(given)
+else
+  case "${BUILD_FROM_SOURCE:-false}" in
+    true) path=$(built) ;;
+    false) path=$(downloaded) ;;
+    *) fail "the input \`build-from-source\` is neither \`true\` nor \`false\`: $BUILD_FROM_SOURCE" ;;
+  esac
+fi
+native "$(dirname "$path")" >>"$GITHUB_PATH"
+printf 'path=%s\n' "$(native "$path")" >>"$GITHUB_OUTPUT"
+"$path" --version

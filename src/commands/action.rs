@@ -1,0 +1,74 @@
+//! `action`: what `action.yml` runs, and what it has to offer.
+//!
+//! A step's inputs become a command line before this is reached (`args/inputs`).
+
+use std::collections::BTreeMap;
+
+use clap::{Arg, Command};
+use serde::Serialize;
+
+use super::{
+    World,
+    args::inputs::{Kind, arguments, name, verbs},
+};
+use crate::error::{Context, Result};
+
+/// Run the command that `ROCWHEEL_INPUTS` holds as JSON; without it, list the inputs there are
+#[derive(Debug, clap::Args)]
+pub struct Args {}
+
+pub fn run(_args: &Args, world: &World) -> Result<()> {
+    let mut root = super::command();
+    root.build();
+    let inputs = serde_json::to_string_pretty(&inputs(&root)).context("render the inputs")?;
+    world.console.data(inputs)
+}
+
+/// An input, and what it is to each verb that has it.
+#[derive(Debug, Serialize)]
+struct Input {
+    kind: Kind,
+    verbs: BTreeMap<String, Meaning>,
+}
+
+#[derive(Debug, Serialize)]
+struct Meaning {
+    help: String,
+    default: Option<String>,
+    choices: Vec<String>,
+}
+
+fn inputs(root: &Command) -> BTreeMap<String, Input> {
+    let mut inputs: BTreeMap<String, Input> = BTreeMap::new();
+    for verb in verbs(root) {
+        for argument in arguments(verb) {
+            let input = inputs.entry(name(argument)).or_insert_with(|| Input {
+                kind: Kind::of(argument),
+                verbs: BTreeMap::new(),
+            });
+            let meaning = Meaning::of(argument);
+            input.verbs.insert(verb.get_name().to_owned(), meaning);
+        }
+    }
+    inputs
+}
+
+impl Meaning {
+    fn of(argument: &Arg) -> Self {
+        let defaults = argument.get_default_values().iter();
+        let defaults: Vec<_> = defaults.map(|value| value.to_string_lossy()).collect();
+        let choices = argument.get_possible_values().into_iter();
+        let says = |kind| matches!(kind, Kind::One | Kind::Many);
+        Self {
+            help: argument
+                .get_help()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+            default: (says(Kind::of(argument)) && !defaults.is_empty()).then(|| defaults.join(",")),
+            choices: choices
+                .filter(|_| says(Kind::of(argument)))
+                .map(|choice| choice.get_name().to_owned())
+                .collect(),
+        }
+    }
+}

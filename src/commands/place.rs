@@ -1,0 +1,106 @@
+//! `place`: where a run keeps its packages, and who may write there.
+
+use std::{fmt, path::PathBuf};
+
+use serde::Serialize;
+
+use super::{
+    World,
+    args::{AccessArgs, RunArgs},
+    summary,
+};
+use crate::{
+    error::{Context as _, Result},
+    index::Urls,
+    run::{ArtifactGroup, Role},
+};
+
+/// Say where a run keeps its packages, and who may write there
+///
+/// A workflow asks before it takes on a role. On behalf of a fork nobody may write, and there is
+/// none.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    run: RunArgs,
+    /// The family that the set is for; by default it is for all targets
+    #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
+    artifact_group: Option<ArtifactGroup>,
+    #[command(flatten)]
+    access: AccessArgs,
+    /// Append step outputs to this file
+    #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
+    github_output: Option<PathBuf>,
+}
+
+pub fn run(args: &Args, world: &World) -> Result<()> {
+    let answer = args.answer()?;
+    if let Some(file) = &args.github_output {
+        let outputs = summary::outputs::render(&answer.outputs());
+        summary::append(file, &outputs?).context("write step outputs")?;
+    }
+    world.console.answer(&answer)
+}
+
+/// A place, and what a workflow needs to write there.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Answer {
+    schema: &'static str,
+    bucket: String,
+    set_url: String,
+    index_url: String,
+    find_links_url: String,
+    region: Option<String>,
+    role: Option<String>,
+}
+
+impl Args {
+    fn answer(&self) -> Result<Answer> {
+        let run = self.run.run()?;
+        let place = self.run.context()?.place(run)?;
+        let group = self.artifact_group.clone().unwrap_or_default();
+        let python = place.run(&run.id, self.run.platform()).python(&group);
+        let root = python.root();
+        let access = self.access.access(place.region.as_deref())?;
+        let urls: Urls = access.url(&root.directory()).parse()?;
+        Ok(Answer {
+            schema: "rocwheel-place-v1",
+            bucket: place.bucket.to_string(),
+            set_url: root.to_string(),
+            index_url: urls.index(),
+            find_links_url: urls.find_links(),
+            region: place.region,
+            role: place.role.as_ref().map(Role::to_string),
+        })
+    }
+}
+
+impl Answer {
+    fn outputs(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("bucket", self.bucket.clone()),
+            ("set-url", self.set_url.clone()),
+            ("package-index-url", self.index_url.clone()),
+            ("package-find-links-url", self.find_links_url.clone()),
+            ("aws-region", self.region.clone().unwrap_or_default()),
+            ("iam-role", self.role.clone().unwrap_or_default()),
+        ]
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.set_url)?;
+        writeln!(f, "index:  {}", self.index_url)?;
+        writeln!(
+            f,
+            "region: {}",
+            self.region.as_deref().unwrap_or("not known")
+        )?;
+        match &self.role {
+            Some(role) => write!(f, "role:   {role}"),
+            None => write!(f, "role:   none"),
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! action.yml and the workflows: what they offer, and what they do when `act` runs them.
+
+mod binary;
+mod inputs;
+mod lint;
+mod place;
+mod runner;
+mod spread;
+mod steps;
+mod workflows;

@@ -1,0 +1,248 @@
+//! Where the action gets its binary: given, released or built.
+
+use std::{
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use rocwheel::digest::Sha256;
+use tempfile::TempDir;
+
+use super::{lint::scripts, runner::read};
+
+const SCRIPT: &str = ".github/binary/obtain.sh";
+const DATA: &str = ".github/binary/release.txt";
+/// Stands for a release: a program that knows its version.
+const RELEASED: &str = "#!/bin/sh\necho rocwheel 9.9.9\n";
+/// Downloads what the variable `SERVED` names, if it is asked as it should be.
+const CURL: &str = r#"#!/bin/sh
+echo "$*" >>"$LOG"
+case "$*" in *"--proto =https"*"--fail"*) ;; *) exit 9 ;; esac
+while [ "$1" != --output ]; do shift; done
+cp "$SERVED" "$2"
+"#;
+const CARGO: &str = r#"#!/bin/sh
+echo "$*" >>"$LOG"
+while [ "$1" != --target-dir ]; do shift; done
+mkdir -p "$2/release"
+cp "$SERVED" "$2/release/rocwheel"
+"#;
+
+/// A runner with the action's tree, and tools that do nothing real.
+struct Runner {
+    place: TempDir,
+}
+
+struct Said {
+    code: i32,
+    text: String,
+}
+
+impl Runner {
+    fn new(release: &str) -> Self {
+        let runner = Self {
+            place: tempfile::tempdir().unwrap(),
+        };
+        runner.write(SCRIPT, &read(SCRIPT));
+        runner.write(DATA, release);
+        runner.write("served", RELEASED);
+        for (tool, text) in [("bin/curl", CURL), ("bin/cargo", CARGO)] {
+            runner.write(tool, text);
+        }
+        runner
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.place.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(&path, text).unwrap();
+        fs_err::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        path
+    }
+
+    fn text(&self, name: &str) -> String {
+        fs_err::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// Runs the script on a Linux runner, with further variables.
+    fn obtain(&self, variables: &[(&str, &str)]) -> Said {
+        let tools = std::env::var("PATH").unwrap();
+        let output = Command::new("bash")
+            .arg(self.path(SCRIPT))
+            .env_clear()
+            .env("PATH", format!("{}:{tools}", self.path("bin").display()))
+            .env("RUNNER_OS", "Linux")
+            .env("RUNNER_ARCH", "X64")
+            .env("RUNNER_TEMP", self.write("temp/x", "").parent().unwrap())
+            .env("RUNNER_TOOL_CACHE", self.path("cache"))
+            .env("GITHUB_PATH", self.path("paths"))
+            .env("GITHUB_OUTPUT", self.path("outputs"))
+            .env("LOG", self.path("log"))
+            .env("SERVED", self.path("served"))
+            .envs(variables.iter().copied())
+            .output()
+            .unwrap();
+        let text =
+            String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+        let text = text.replace(self.place.path().to_str().unwrap(), "HERE");
+        Said {
+            code: output.status.code().unwrap(),
+            text,
+        }
+    }
+}
+
+fn release() -> String {
+    let digest = Sha256::of(RELEASED.as_bytes());
+    format!(
+        "# A release.\nurl https://example.org/v9.9.9/\nLinux-X64 {digest} rocwheel-linux\nWindows-X64 {digest} rocwheel.exe\n"
+    )
+}
+
+#[test]
+fn without_a_release_it_says_what_to_do() {
+    let runner = Runner::new(&read(DATA));
+    let said = runner.obtain(&[]);
+    assert_eq!(said.code, 2);
+    insta::assert_snapshot!(said.text, @"::error title=rocwheel::rocwheel has no release yet: set `build-from-source: true`");
+}
+
+#[test]
+fn a_release_is_downloaded_once_and_verified_each_time() {
+    let runner = Runner::new(&release());
+    let said = runner.obtain(&[]);
+    assert_eq!((said.code, said.text.as_str()), (0, "rocwheel 9.9.9\n"));
+    let digest = Sha256::of(RELEASED.as_bytes());
+    let cached = format!("cache/rocwheel/{digest}/rocwheel");
+    let at = |name: &str| runner.path(name).display().to_string();
+    assert_eq!(runner.text("outputs"), format!("path={}\n", at(&cached)));
+    let directory = Path::new(&cached).parent().unwrap().to_str().unwrap();
+    assert_eq!(runner.text("paths"), format!("{}\n", at(directory)));
+    assert!(
+        runner
+            .text("log")
+            .contains("https://example.org/v9.9.9/rocwheel-linux")
+    );
+    assert_eq!(runner.obtain(&[]).code, 0);
+    assert_eq!(runner.text("log").lines().count(), 1, "downloaded again");
+    runner.write(&cached, "#!/bin/sh\necho evil\n");
+    assert_eq!(runner.obtain(&[]).text, "rocwheel 9.9.9\n");
+    assert_eq!(
+        runner.text("log").lines().count(),
+        2,
+        "not downloaded again"
+    );
+}
+
+#[test]
+fn what_was_not_released_is_not_run() {
+    let runner = Runner::new(&release());
+    runner.write("served", "#!/bin/sh\necho evil\n");
+    let said = runner.obtain(&[]);
+    assert_eq!(said.code, 2);
+    insta::assert_snapshot!(said.text, @"::error title=rocwheel::https://example.org/v9.9.9/rocwheel-linux is not what was released: its sha256 is 371ee1e216c6db0e75b5563ebf71ef0f20aefdaabf1b2a7aa1e6b0c9a730afc5 instead of 3cfc8d549dbe03a5bb5c088fff5526fcd20292f10c39883c7a89827eaa474455");
+    assert_eq!(runner.text("paths"), "");
+    assert_eq!(runner.text("outputs"), "");
+    let other = runner.obtain(&[("RUNNER_ARCH", "ARM64")]);
+    insta::assert_snapshot!(other.text, @"::error title=rocwheel::no release of rocwheel is for Linux-ARM64: set `build-from-source: true`");
+}
+
+#[test]
+fn what_the_release_workflow_writes_is_what_is_read() {
+    let runner = Runner::new("");
+    runner.write(
+        "work/built/Linux-X64/rocwheel-x86_64-unknown-linux-gnu",
+        RELEASED,
+    );
+    runner.write(
+        "work/built/Windows-X64/rocwheel-x86_64-pc-windows-msvc.exe",
+        "x",
+    );
+    let scripts = scripts(&read(".github/workflows/release.yml"));
+    let gather = scripts
+        .iter()
+        .find(|script| script.contains("release.txt"))
+        .unwrap();
+    let output = Command::new("bash")
+        .args(["-e", "-c", gather])
+        .current_dir(runner.path("work"))
+        .env("GITHUB_SERVER_URL", "https://example.org")
+        .env("GITHUB_REPOSITORY", "a/b")
+        .env("GITHUB_REF_NAME", "v9.9.9")
+        .env("GITHUB_STEP_SUMMARY", runner.path("summary"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(
+        runner.text("summary").contains("\nLinux-X64 "),
+        "{}",
+        runner.text("summary")
+    );
+    runner.write(DATA, &runner.text("work/release.txt"));
+    assert_eq!(runner.obtain(&[]).text, "rocwheel 9.9.9\n");
+    let address =
+        "https://example.org/a/b/releases/download/v9.9.9/rocwheel-x86_64-unknown-linux-gnu";
+    assert!(
+        runner.text("log").contains(address),
+        "{}",
+        runner.text("log")
+    );
+    let sums = Command::new("sha256sum")
+        .args(["--check", "--quiet", "SHA256SUMS"])
+        .current_dir(runner.path("work/dist"))
+        .status();
+    assert!(sums.unwrap().success());
+}
+
+#[test]
+fn on_windows_the_program_has_its_ending() {
+    let runner = Runner::new(&release());
+    runner.write("bin/cygpath", "#!/bin/sh\necho \"C:$2\"\n");
+    let said = runner.obtain(&[("RUNNER_OS", "Windows")]);
+    assert_eq!(said.code, 0, "{}", said.text);
+    assert!(runner.text("log").contains("/rocwheel.exe"));
+    let outputs = runner.text("outputs");
+    assert!(
+        outputs.starts_with("path=C:/") && outputs.ends_with("/rocwheel.exe\n"),
+        "{outputs}"
+    );
+    assert!(runner.text("paths").starts_with("C:/"));
+}
+
+#[test]
+fn it_is_built_when_that_is_asked_for() {
+    let runner = Runner::new(&read(DATA));
+    let said = runner.obtain(&[("BUILD_FROM_SOURCE", "true")]);
+    assert_eq!((said.code, said.text.as_str()), (0, "rocwheel 9.9.9\n"));
+    let log = runner
+        .text("log")
+        .replace(runner.place.path().to_str().unwrap(), "HERE");
+    insta::assert_snapshot!(log, @"build --locked --release --bin rocwheel --manifest-path HERE/.github/binary/../../Cargo.toml --target-dir HERE/temp/rocwheel");
+    let said = runner.obtain(&[("BUILD_FROM_SOURCE", "yes%0Aplease")]);
+    insta::assert_snapshot!(said.text, @"::error title=rocwheel::the input `build-from-source` is neither `true` nor `false`: yes%250Aplease");
+}
+
+#[test]
+fn a_binary_that_is_there_is_taken_as_it_is() {
+    let runner = Runner::new(&read(DATA));
+    let own = runner.write("my tools/rocwheel", RELEASED);
+    let said = runner.obtain(&[("BINARY", own.to_str().unwrap())]);
+    assert_eq!((said.code, said.text.as_str()), (0, "rocwheel 9.9.9\n"));
+    assert_eq!(
+        runner.text("paths"),
+        format!("{}\n", own.parent().unwrap().display())
+    );
+    let none = runner.obtain(&[("BINARY", "nowhere")]);
+    assert_eq!(none.code, 2);
+    fs_err::set_permissions(&own, PermissionsExt::from_mode(0o644)).unwrap();
+    let plain = runner.obtain(&[("BINARY", own.to_str().unwrap())]);
+    insta::assert_snapshot!(none.text + &plain.text, @r"
+    ::error title=rocwheel::the input `binary` names no file: nowhere
+    ::error title=rocwheel::the input `binary` names a file that cannot be executed: HERE/my tools/rocwheel
+    ");
+}

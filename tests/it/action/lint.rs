@@ -1,0 +1,150 @@
+//! What others find in action.yml, the workflows and their scripts: nothing.
+
+use std::{collections::BTreeMap, path::Path, process::Command};
+
+use regex::Regex;
+
+use super::runner::{PLACEHOLDER, read};
+use crate::judges::tool;
+
+#[test]
+fn zizmor_finds_nothing() {
+    let files = [vec!["action.yml".to_owned()], workflows()].concat();
+    let mut command = Command::new(tool("zizmor"));
+    command
+        .args(["--offline", "--no-progress", "--persona", "pedantic"])
+        .args(files);
+    silent(&mut command);
+}
+
+#[test]
+fn everything_is_as_the_schemas_of_github_have_it() {
+    let check = |schema: &str, files: &[String]| {
+        let mut command = Command::new(tool("check-jsonschema"));
+        command.args(["--builtin-schema", schema]).args(files);
+        silent(&mut command);
+    };
+    check("vendor.github-actions", &["action.yml".to_owned()]);
+    check("vendor.github-workflows", &workflows());
+}
+
+#[test]
+fn the_shell_finds_nothing_in_the_scripts() {
+    let place = tempfile::tempdir().unwrap();
+    let mut files = vec![".github/binary/obtain.sh".to_owned(), ".ci/run".to_owned()];
+    for (number, file) in [vec!["action.yml".to_owned()], workflows()]
+        .concat()
+        .iter()
+        .enumerate()
+    {
+        for (place_in_file, script) in scripts(&read(file)).into_iter().enumerate() {
+            assert!(
+                !script.contains("${{"),
+                "{file}: an expression in a script: {script}"
+            );
+            let path = place.path().join(format!("{number}-{place_in_file}.sh"));
+            fs_err::write(&path, format!("#!/bin/bash -e\n{script}")).unwrap();
+            files.push(path.display().to_string());
+        }
+    }
+    assert!(files.len() > 6, "{files:?}");
+    silent(
+        Command::new(tool("shellcheck"))
+            .arg("--severity=style")
+            .args(files),
+    );
+}
+
+#[test]
+fn every_action_is_pinned_and_everywhere_the_same() {
+    let line = Regex::new(r"uses: ([\w./-]+)@(\S+)( # (.*))?").unwrap();
+    let pin = Regex::new(r"^[0-9a-f]{40}$").unwrap();
+    let mut seen: BTreeMap<String, String> = BTreeMap::new();
+    for file in [vec!["action.yml".to_owned()], workflows()].concat() {
+        for found in line.captures_iter(&read(&file)) {
+            assert!(pin.is_match(&found[2]), "{file}: {}", &found[0]);
+            let version = found.get(4).map_or("", |version| version.as_str());
+            let ours = format!("{}@{}", &found[1], &found[2]) == PLACEHOLDER;
+            assert!(
+                ours || Regex::new(r"^v\d+\.\d+\.\d+$").unwrap().is_match(version),
+                "{file}: {}",
+                &found[0]
+            );
+            let other = seen
+                .entry(found[1].to_owned())
+                .or_insert_with(|| found[0].to_owned());
+            assert_eq!(*other, found[0], "{file}");
+        }
+    }
+    assert!(seen.len() > 3, "{seen:?}");
+}
+
+#[test]
+fn every_job_ends_sometime_and_may_little() {
+    for file in workflows() {
+        let text = read(&file);
+        assert!(text.contains("\npermissions: {}\n"), "{file}");
+        assert!(text.contains("\nconcurrency:\n"), "{file}");
+        let jobs = text.matches("    runs-on: ").count();
+        assert_eq!(
+            text.matches("\n    timeout-minutes: ").count(),
+            jobs,
+            "{file}"
+        );
+        assert_eq!(text.matches("\n    permissions:").count(), jobs, "{file}");
+    }
+}
+
+/// Those for users, and our own.
+fn workflows() -> Vec<String> {
+    let mut files = Vec::new();
+    for directory in ["workflows", ".github/workflows"] {
+        let entries = fs_err::read_dir(root().join(directory)).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        files.extend(names.map(|name| format!("{directory}/{name}")));
+    }
+    files.sort();
+    files
+}
+
+/// The text of every `run:`, with its indentation taken away.
+pub(super) fn scripts(text: &str) -> Vec<String> {
+    let mut scripts = Vec::new();
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let (before, script) = match line.split_once("run: ") {
+            Some((before, script)) if before.trim_matches([' ', '-']).is_empty() => {
+                (before, script)
+            }
+            _ => continue,
+        };
+        if script != "|" {
+            scripts.push(script.to_owned());
+            continue;
+        }
+        let indentation = before.len();
+        let mut body = String::new();
+        while let Some(line) = lines.next_if(|line| {
+            line.trim().is_empty() || line.len() - line.trim_start().len() > indentation
+        }) {
+            body += line.trim_start();
+            body.push('\n');
+        }
+        scripts.push(body);
+    }
+    scripts
+}
+
+fn silent(command: &mut Command) {
+    let output = command.current_dir(root()).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{command:?}\n{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}

@@ -1,0 +1,220 @@
+//! Runs workflows as GitHub would: `act`, on this machine, with the actions that stand here.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::judges::tool;
+
+/// What the workflows for users say where a release is to stand.
+pub(super) const PLACEHOLDER: &str = "OWNER/rocwheel@0000000000000000000000000000000000000000";
+
+/// A repository with workflows, and the actions that they may use.
+pub(super) struct Repository {
+    place: TempDir,
+    actions: Vec<(String, PathBuf)>,
+    environment: Vec<(String, String)>,
+    arguments: Vec<String>,
+}
+
+/// What a run came to.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) succeeded: bool,
+    entries: Vec<Value>,
+    said: String,
+}
+
+impl Repository {
+    /// With our action, which finds the binary of this build, and nothing else.
+    pub(super) fn new() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let mut repository = Self {
+            place,
+            actions: Vec::new(),
+            environment: Vec::new(),
+            arguments: Vec::new(),
+        };
+        let binary = format!(
+            "  binary:\n    default: {}\n",
+            env!("CARGO_BIN_EXE_rocwheel")
+        );
+        let action = read("action.yml").replacen("  binary:\n", &binary, 1);
+        let obtain = ".github/binary/obtain.sh";
+        let tree = repository.action(PLACEHOLDER, &action);
+        fs_err::create_dir_all(tree.join(".github/binary")).unwrap();
+        fs_err::write(tree.join(obtain), read(obtain)).unwrap();
+        repository
+    }
+
+    /// Another action, by the name that workflows use.
+    pub(super) fn action(&mut self, name: &str, text: &str) -> PathBuf {
+        let directory = format!("action-{}", self.actions.len());
+        let directory = self.path().join(directory);
+        fs_err::create_dir_all(&directory).unwrap();
+        fs_err::write(directory.join("action.yml"), text).unwrap();
+        self.actions.push((name.to_owned(), directory.clone()));
+        directory
+    }
+
+    pub(super) fn variable(&mut self, name: &str, value: &str) -> &mut Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// A workflow that the one under test may call.
+    pub(super) fn workflow(&mut self, name: &str, text: &str) -> &mut Self {
+        let directory = self.path().join("tree/.github/workflows");
+        fs_err::create_dir_all(&directory).unwrap();
+        fs_err::write(directory.join(name), text).unwrap();
+        self
+    }
+
+    /// For `act` itself, such as `--input name=value`.
+    pub(super) fn argument(&mut self, argument: &str, value: &str) -> &mut Self {
+        self.arguments
+            .extend([argument.to_owned(), value.to_owned()]);
+        self
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.place.path()
+    }
+
+    /// Runs a workflow for an event.
+    pub(super) fn run(&self, event: &str, workflow: &str) -> Run {
+        let tree = self.path().join("tree");
+        fs_err::create_dir_all(tree.join(".github/workflows")).unwrap();
+        fs_err::write(tree.join(".github/workflows/under-test.yml"), workflow).unwrap();
+        git(&tree, &["init", "--quiet"]);
+        git(&tree, &["add", "."]);
+        git(
+            &tree,
+            &["commit", "--quiet", "--allow-empty", "--message", "x"],
+        );
+        let mut command = Command::new(tool("act"));
+        command
+            .arg(event)
+            .args(["--json", "--pull=false", "--no-cache-server"])
+            .args(["--env", "AWS_EC2_METADATA_DISABLED=true"])
+            .arg("--action-cache-path")
+            .arg(self.path().join("cache"))
+            .args(&self.arguments)
+            .current_dir(&tree)
+            .env_clear()
+            .env("HOME", self.path())
+            .env("PATH", std::env::var_os("PATH").unwrap());
+        for label in ["ubuntu-latest", "ubuntu-24.04", "windows-2025", "gpu"] {
+            command.args(["--platform", &format!("{label}=-self-hosted")]);
+        }
+        for (name, value) in &self.environment {
+            command.args(["--env", &format!("{name}={value}")]);
+        }
+        for (name, directory) in &self.actions {
+            let replaced = format!("{name}={}", directory.display());
+            command.args(["--local-repository", &replaced]);
+        }
+        Run::of(&mut command)
+    }
+}
+
+impl Run {
+    fn of(command: &mut Command) -> Self {
+        let output = command.output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        let (stdout, stderr) = (text(output.stdout), text(output.stderr));
+        let entries = stdout
+            .lines()
+            .map(serde_json::from_str)
+            .collect::<Result<_, _>>();
+        Self {
+            succeeded: output.status.success(),
+            entries: entries.unwrap_or_else(|error| panic!("{error}: {stdout}\n{stderr}")),
+            said: stdout + &stderr,
+        }
+    }
+
+    /// Everything, for whoever looks for what must not be there.
+    pub(super) fn everything(&self) -> &str {
+        &self.said
+    }
+
+    /// What the steps printed, and what the runner said about them.
+    pub(super) fn log(&self) -> String {
+        let lines = self
+            .entries
+            .iter()
+            .filter_map(|entry| entry["msg"].as_str());
+        lines.map(|line| format!("{}\n", line.trim_end())).collect()
+    }
+
+    /// What the steps of a job printed.
+    pub(super) fn printed(&self, job: &str) -> String {
+        let of_job = self
+            .entries
+            .iter()
+            .filter(|entry| entry["jobID"] == job && entry["raw_output"] == true);
+        of_job.filter_map(|entry| entry["msg"].as_str()).collect()
+    }
+
+    /// The last thing said for each output, of steps and of the actions they use.
+    pub(super) fn outputs(&self) -> BTreeMap<String, String> {
+        let said = self
+            .entries
+            .iter()
+            .filter(|entry| entry["command"] == "set-output");
+        let pair = |entry: &Value| {
+            let text = |key: &str| entry[key].as_str().map(str::to_owned);
+            Some((text("name")?, text("arg")?))
+        };
+        said.filter_map(pair).collect()
+    }
+
+    /// The summaries of all steps, each once.
+    pub(super) fn summaries(&self) -> Vec<String> {
+        let said = self
+            .entries
+            .iter()
+            .filter(|entry| entry["command"] == "summary");
+        let mut texts: Vec<String> = said
+            .filter_map(|entry| entry["content"].as_str().map(str::to_owned))
+            .collect();
+        texts.dedup();
+        texts
+    }
+
+    /// How each job ended, by its name.
+    pub(super) fn jobs(&self) -> BTreeMap<String, String> {
+        let ended = self.entries.iter().filter_map(|entry| {
+            let result = entry["jobResult"].as_str()?;
+            Some((entry["job"].as_str()?.to_owned(), result.to_owned()))
+        });
+        ended.collect()
+    }
+
+    #[track_caller]
+    pub(super) fn expect_success(self) -> Self {
+        assert!(self.succeeded, "{}", self.log());
+        self
+    }
+}
+
+/// A file of this repository.
+pub(super) fn read(file: &str) -> String {
+    fs_err::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
+}
+
+fn git(directory: &Path, arguments: &[&str]) {
+    let output = Command::new("git")
+        .args(["-c", "user.name=x", "-c", "user.email=x@example.org"])
+        .args(arguments)
+        .current_dir(directory)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+}

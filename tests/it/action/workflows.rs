@@ -1,0 +1,251 @@
+//! The workflows for users, job by job, against an S3 server on this machine.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rocwheel::{
+    artifact::sample,
+    location::Bucket,
+    store::{Condition, Depth, PutOptions, Store as _},
+};
+use serde_json::json;
+
+use super::runner::{Repository, Run, read};
+use crate::{
+    judges::tool,
+    s3::server::{ID, SECRET, Server},
+};
+
+pub(super) const CREDENTIALS: &str =
+    "aws-actions/configure-aws-credentials@e6de054238d6b7531b4efff3b6587d9aade6a06c";
+
+pub(super) const PYTHON: &str = "actions/setup-python@5fda3b95a4ea91299a34e894583c3862153e4b97";
+
+/// Stands for AWS: has credentials for whoever asks to be the role that may write.
+pub(super) fn role(role: &str) -> String {
+    format!(
+        r#"
+name: credentials
+description: credentials
+inputs:
+  aws-region: {{ description: region, required: true }}
+  role-to-assume: {{ description: role, required: true }}
+  mask-aws-account-id: {{ description: mask }}
+runs:
+  using: composite
+  steps:
+    - shell: bash
+      env:
+        ROLE: ${{{{ inputs.role-to-assume }}}}
+        REGION: ${{{{ inputs.aws-region }}}}
+      run: |
+        echo "asked for $ROLE in $REGION"
+        [ "$ROLE" = {role} ]
+        echo "::add-mask::{SECRET}"
+        {{
+          echo AWS_ACCESS_KEY_ID={ID}
+          echo AWS_SECRET_ACCESS_KEY={SECRET}
+          echo "AWS_REGION=$REGION"
+        }} >>"$GITHUB_ENV"
+"#
+    )
+}
+
+/// Stands for an installation of Python: one is there.
+pub(super) fn python() -> String {
+    let directory = tool("python");
+    let directory = directory.parent().unwrap().display();
+    format!(
+        r#"
+name: python
+description: python
+inputs:
+  python-version: {{ description: version }}
+runs:
+  using: composite
+  steps:
+    - shell: bash
+      run: echo {directory} >>"$GITHUB_PATH"
+"#
+    )
+}
+
+/// The usual buckets on our server; they exist once, so that one test at a time has them.
+pub(super) struct Stage {
+    pub(super) repository: Repository,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Stage {
+    /// With the sample as the artifacts of this very run.
+    pub(super) fn new(bucket: &str, prefix: &str, event: &serde_json::Value) -> Self {
+        static ALONE: Mutex<()> = Mutex::new(());
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let server = Server::shared();
+        let bucket = server.bucket_named(bucket);
+        server.publish(&bucket);
+        remove(&bucket, prefix);
+        store_sample(&bucket, prefix);
+        let mut repository = Repository::new();
+        let payload = repository.path().join("event.json");
+        fs_err::write(&payload, event.to_string()).unwrap();
+        repository
+            .variable(
+                "AWS_ENDPOINT_URL_S3",
+                &format!("http://127.0.0.1:{}", server.port),
+            )
+            .variable("GITHUB_REPOSITORY", "ROCm/TheRock")
+            .argument("--eventpath", payload.to_str().unwrap());
+        Self {
+            repository,
+            _alone: alone,
+        }
+    }
+}
+
+/// Removes what another test left.
+fn remove(bucket: &Bucket, prefix: &str) {
+    let store = Server::shared().store(bucket);
+    let directory = prefix.trim_end_matches('/').parse().unwrap();
+    for object in store.list(Some(&directory), Depth::All).unwrap() {
+        store.delete(&object.key).unwrap();
+    }
+}
+
+fn store_sample(bucket: &Bucket, prefix: &str) {
+    let store = Server::shared().store(bucket);
+    for archive in sample::archives() {
+        let bytes = archive.bytes().unwrap();
+        let key = format!("{prefix}{}", archive.file_name()).parse().unwrap();
+        let options = PutOptions {
+            content_type: "application/zstd".to_owned(),
+            cache_control: None,
+            condition: Condition::Always,
+            sha256: None,
+        };
+        store.put(&key, &bytes.as_slice(), &options).unwrap();
+    }
+}
+
+pub(super) fn dispatch(inputs: &serde_json::Value) -> serde_json::Value {
+    json!({"inputs": inputs, "repository": {"full_name": "ROCm/TheRock", "fork": false}})
+}
+
+/// The sample, made on this machine.
+pub(super) fn made(place: &Path) -> PathBuf {
+    let out = place.join("out");
+    let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+        .args(["pipeline", "--sample", "--output-dir"])
+        .arg(&out)
+        .env_remove("GITHUB_ACTIONS")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    out
+}
+
+/// Outcomes of jobs, without the workflow's name.
+pub(super) fn outcomes(run: &Run) -> Vec<String> {
+    run.jobs()
+        .iter()
+        .map(|(job, result)| format!("{job}: {result}"))
+        .collect()
+}
+
+/// What is published for run 1, in order.
+pub(super) fn published(bucket: &str, prefix: &str) -> Vec<String> {
+    let store = Server::shared().store(&bucket.parse().unwrap());
+    let directory = prefix.trim_end_matches('/').parse().unwrap();
+    let objects = store.list(Some(&directory), Depth::All).unwrap();
+    let keys = objects.iter().map(|object| object.key.to_string());
+    keys.map(|key| key.replace(prefix, "")).collect()
+}
+
+#[test]
+fn packages_are_built_checked_published_and_described() {
+    let event = dispatch(&json!({"platforms": "[\"linux\"]", "release-type": "ci"}));
+    let mut stage = Stage::new("therock-ci-artifacts", "1-linux/", &event);
+    let role = role("arn:aws:iam::692859939525:role/therock-ci");
+    stage.repository.action(CREDENTIALS, &role);
+    let run = stage
+        .repository
+        .run("workflow_dispatch", &read("workflows/packages.yml"));
+    let run = run.expect_success();
+    assert_eq!(
+        outcomes(&run),
+        ["Python packages/Packages for linux: success"]
+    );
+    let port = Server::shared().port;
+    let index = format!("http://127.0.0.1:{port}/therock-ci-artifacts/1-linux/python/simple/");
+    let outputs = run.outputs();
+    assert_eq!(outputs["linux-package-index-url"], index);
+    assert_eq!(outputs["linux-version"], "0.0.1.dev0");
+    let summaries = run.summaries();
+    assert_eq!(summaries.len(), 1);
+    assert!(summaries[0].contains(&format!("pip install --index-url {index}")));
+    let published = published("therock-ci-artifacts", "1-linux/python/");
+    let wheels = published
+        .iter()
+        .filter(|path| path.ends_with(".whl"))
+        .count();
+    assert_eq!(wheels, 6, "{published:#?}");
+    assert!(published.contains(&"set.json".to_owned()), "{published:#?}");
+    assert!(!run.printed("packages").contains(SECRET));
+}
+
+#[test]
+fn a_forks_packages_are_built_and_checked_and_stay_where_they_are() {
+    let theirs = json!({"full_name": "somebody/TheRock", "fork": true});
+    let home = json!({"full_name": "ROCm/TheRock", "fork": false});
+    let pull = json!({"number": 7, "head": {"repo": theirs}, "base": {"repo": home}});
+    let event = json!({"repository": home, "pull_request": pull, "number": 7});
+    let bucket = "therock-ci-artifacts-external";
+    let mut stage = Stage::new(bucket, "ROCm-TheRock/1-linux/", &event);
+    stage.repository.action(CREDENTIALS, &role("nobody"));
+    stage
+        .repository
+        .workflow("packages.yml", &read("workflows/packages.yml"));
+    let caller = "on: pull_request\njobs:\n  packages:\n    uses: ./.github/workflows/packages.yml\n    with:\n      platforms: '[\"linux\"]'\n";
+    let run = stage
+        .repository
+        .run("pull_request", caller)
+        .expect_success();
+    let log = run.log();
+    assert!(log.contains("Checked"), "{log}");
+    assert!(!log.contains("asked for"), "{log}");
+    assert_eq!(published(bucket, "ROCm-TheRock/1-linux/python/"), [""; 0]);
+    assert_eq!(run.summaries().len(), 1);
+}
+
+#[test]
+fn packages_that_are_not_what_was_asked_for_are_not_published() {
+    let inputs = json!({"platforms": "[\"linux\"]", "release-type": "ci", "linux-amdgpu-families": "gfx1201"});
+    let mut stage = Stage::new("therock-ci-artifacts", "1-linux/", &dispatch(&inputs));
+    stage.repository.action(CREDENTIALS, &role("nobody"));
+    let before = published("therock-ci-artifacts", "1-linux/python/");
+    let run = stage
+        .repository
+        .run("workflow_dispatch", &read("workflows/packages.yml"));
+    assert!(!run.succeeded, "{}", run.log());
+    assert!(run.log().contains("::error title="), "{}", run.log());
+    assert_eq!(published("therock-ci-artifacts", "1-linux/python/"), before);
+}
+
+#[test]
+fn a_published_set_is_installed_and_tests_itself() {
+    let mut repository = Repository::new();
+    let out = made(repository.path());
+    let index = format!("file://{}/local-linux/python/simple/", out.display());
+    let inputs = json!({"package-index-url": index, "version": "0.0.1.dev0", "target": "gfx942",
+        "runner": "gpu", "python-version": "3.12", "gpu": false});
+    let payload = repository.path().join("event.json");
+    fs_err::write(&payload, dispatch(&inputs).to_string()).unwrap();
+    repository.argument("--eventpath", payload.to_str().unwrap());
+    repository.action(PYTHON, &python());
+    let run = repository.run("workflow_dispatch", &read("workflows/test-packages.yml"));
+    let printed = run.expect_success().printed("test");
+    let passed = "rocm-sdk test of ROCm 0.0.1.dev0:";
+    assert_eq!(printed.matches(passed).count(), 2, "{printed}");
+    assert!(printed.contains("testNothingIsMissing"), "{printed}");
+}
