@@ -49,7 +49,7 @@ until "$tools/bin/aws" s3 mb s3://warm >/dev/null 2>&1 \
   && "$tools/bin/aws" s3 cp "$work/s3.json" s3://warm/ >/dev/null 2>&1; do sleep 1; done
 
 measure() { # NAME COMMAND… with BUCKET in it: the best of three, each into a bucket of its own.
-  local name=$1 best= memory=0 round
+  local name=$1 best= cpu= memory=0 round
   shift
   for round in 1 2 3; do
     local bucket="bench-${name%% *}-$round" command=()
