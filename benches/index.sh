@@ -23,23 +23,25 @@ fi
 # A clock's grain later a file's time is believed.
 sleep 3
 
-measure() { # NAME COMMAND… : the best of three, and the most memory.
-  local name=$1 best= memory=
+measure() { # NAME COMMAND… : the best of three.
+  local name=$1 best= cpu= memory=
   shift
   for _ in 1 2 3; do
     [ -n "${FRESH:-}" ] && rm -rf "$work"/packages/{simple,index.html,set.json,SHA256SUMS} \
       && find "$work/packages" -name '*.metadata' -delete
-    /usr/bin/time -f '%e %M' -o "$work/time" "$@" >/dev/null 2>&1
-    read -r seconds kilobytes <"$work/time"
+    /usr/bin/time -f '%e %M %U %S' -o "$work/time" "$@" >/dev/null 2>&1
+    read -r seconds kilobytes user system <"$work/time"
     if [ -z "$best" ] || [ "$(printf '%s\n%s\n' "$seconds" "$best" | sort -n | head -n 1)" = "$seconds" ]; then
-      best=$seconds
+      best=$seconds cpu="$user + $system"
     fi
     memory=$kilobytes
   done
-  printf '| %s | %s s | %s MB |\n' "$name" "$best" "$((memory / 1000))"
+  printf '| %s | %s s | %s s | %s MB |\n' "$name" "$best" "$cpu" "$((memory / 1000))"
 }
 
 echo "$((projects * versions)) wheels of $projects projects"
+echo '| what | wall | user + system | peak memory |'
+echo '|---|--:|--:|--:|'
 if [ "${OTHERS:-yes}" = yes ]; then
   (cd "$work/packages" && ls -- *.whl) >"$work/list"
   FRESH=yes measure 'piprepo build' "$tools/bin/piprepo" build "$work/packages"

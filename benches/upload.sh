@@ -3,8 +3,8 @@
 #
 #     cargo build --release && benches/upload.sh [LARGE SMALL]
 #
-# LARGE wheels of 128 MiB and SMALL ones of 100 KiB. Needs Python with venv, access to PyPI, GNU time,
-# and three times the space.
+# LARGE wheels of 128 MiB and SMALL ones of 100 KiB, and their index. Needs Python with venv, access to
+# PyPI, GNU time, and four times the space.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 rocwheel=${ROCWHEEL:-$here/../target/release/rocwheel}
@@ -49,7 +49,7 @@ until "$tools/bin/aws" s3 mb s3://warm >/dev/null 2>&1 \
   && "$tools/bin/aws" s3 cp "$work/s3.json" s3://warm/ >/dev/null 2>&1; do sleep 1; done
 
 measure() { # NAME COMMAND… with BUCKET in it: the best of three, each into a bucket of its own.
-  local name=$1 best= memory=0 round
+  local name=$1 best= cpu= memory=0 round
   shift
   for round in 1 2 3; do
     local bucket="bench-${name%% *}-$round" command=()
@@ -57,7 +57,7 @@ measure() { # NAME COMMAND… with BUCKET in it: the best of three, each into a 
     for word in "$@"; do command+=("${word//BUCKET/$bucket}"); done
     sync
     /usr/bin/time -f '%e %M %U %S' -o "$work/time" "${command[@]}" >"$work/out" 2>&1 \
-      || { cat "$work/out"; exit 1; }
+      || { tail -n 5 "$work/out"; exit 1; }
     read -r seconds kilobytes user system <"$work/time"
     if [ -z "$best" ] || [ "$(printf '%s\n%s\n' "$seconds" "$best" | sort -n | head -n 1)" = "$seconds" ]; then
       best=$seconds cpu="$user + $system"
@@ -68,10 +68,14 @@ measure() { # NAME COMMAND… with BUCKET in it: the best of three, each into a 
   printf '| %s | %s s | %s s | %s MB |\n' "$name" "$best" "$cpu" "$((memory / 1000))"
 }
 
-du -sh "$work/packages/dist" | cut -f 1
+# The others get what rocwheel would publish: packages, metadata and pages.
+"$rocwheel" upload --no-check --quiet --multi-target --platform linux --run-id 1 \
+  --output-dir "$work/published" --packages-dir "$work/packages" >/dev/null
+set=$work/published/1-linux/python
+du -sh "$set" | cut -f 1
 echo '| what | wall | user + system | peak memory |'
 echo '|---|--:|--:|--:|'
-measure s5cmd "$tools/bin/s5cmd" --log error cp "$work/packages/dist/*" s3://BUCKET/dist/
-measure 'aws s3 cp' "$tools/bin/aws" s3 cp --recursive --only-show-errors "$work/packages/dist" s3://BUCKET/dist
+measure s5cmd "$tools/bin/s5cmd" --endpoint-url "$AWS_ENDPOINT_URL" --log error cp "$set/*" s3://BUCKET/set/
+measure 'aws s3 cp' "$tools/bin/aws" s3 cp --recursive --only-show-errors "$set" s3://BUCKET/set
 measure 'rocwheel upload --no-check' "$rocwheel" upload --no-check --quiet --multi-target --platform linux \
   --run-id 1 --bucket BUCKET --packages-dir "$work/packages"

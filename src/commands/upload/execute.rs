@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Requests mostly wait. The store bounds the memory of all of them together.
-const AT_ONCE: NonZeroUsize = NonZeroUsize::new(8).unwrap();
+const AT_ONCE: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 
 /// What happened to one item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
