@@ -5,6 +5,5 @@ mod inputs;
 mod lint;
 mod place;
 mod runner;
-mod spread;
 mod steps;
 mod workflows;
