@@ -64,7 +64,7 @@ enum Command {
     Fetch(Box<fetch::Args>),
     Check(Box<check::Args>),
     Index(index::Args),
-    Upload(upload::Args),
+    Upload(Box<upload::Args>),
     Summary(summary::Args),
     Place(place::Args),
     Split(split::Args),

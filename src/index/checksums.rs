@@ -6,13 +6,11 @@ use crate::index::{Layout, PackageSet, Page, PageKind, Rank};
 
 /// Every file and sidecar, by path, so that the list can be checked where it lies.
 pub(super) fn page(set: &PackageSet, layout: Layout) -> Page {
-    let directory = layout.files();
     let mut body = String::new();
     for file in set.files() {
-        let _ = writeln!(body, "{}  {directory}{}", file.sha256, file.name);
+        let _ = writeln!(body, "{}  {}", file.sha256, file.path(layout));
         if let Some(sidecar) = &file.metadata {
-            let name = file.sidecar_name();
-            let _ = writeln!(body, "{}  {directory}{name}", sidecar.sha256());
+            let _ = writeln!(body, "{}  {}", sidecar.sha256, file.sidecar_path(layout));
         }
     }
     Page {

@@ -1,48 +1,87 @@
 //! The find-links page: every file of the set on one page.
 //!
-//! It carries hashes and metadata too, so that `--find-links` resolves without whole wheels.
+//! It carries hashes and metadata too, so that `--find-links` resolves without whole wheels. Yanked
+//! files are left out: uv would choose one from such a page, where only the index can forbid it.
 
-use crate::index::{
-    Layout, PackageSet, Page, PageKind, Rank,
-    html::{file_list, frame, size_text},
+use std::fmt::Write as _;
+
+use crate::{
+    index::{
+        Layout, Page, PageKind, Rank, SetFile, View,
+        html::{count_text, frame, whole_list},
+    },
+    run::ArtifactGroup,
 };
 
-/// `index.html`.
-pub(super) fn page(set: &PackageSet, layout: Layout) -> Page {
-    let files = set.files();
-    let count = files.len();
-    let noun = if count == 1 { "file" } else { "files" };
-    let content = format!(
-        "<p>{count} {noun}, {}. Install from this page with <code>--find-links</code>.</p>\n{}",
-        size_text(set.size()),
-        file_list(files, layout.files()),
+/// `index.html`. Where families have pages of their own, the page of the set leads to them.
+pub(super) fn page<'a>(
+    view: &View,
+    families: impl Iterator<Item = &'a ArtifactGroup>,
+    layout: Layout,
+) -> Page {
+    let mut content = String::new();
+    let links: Vec<String> = families
+        .filter(|_| view.family.is_none())
+        .map(|family| format!("<li><a href=\"{family}/index.html\">{family}</a></li>\n"))
+        .collect();
+    if !links.is_empty() {
+        let links = links.concat();
+        let _ = writeln!(content, "<h2>By family</h2>\n<ul>\n{links}</ul>");
+        content.push_str("<h2>For every family</h2>\n");
+    }
+    let directory = view.files_from(0, layout);
+    let projects = view.projects().map(|(_, files)| files);
+    content.push_str(&whole_list(projects, &directory));
+    let title = match &view.family {
+        Some(family) => format!("Python packages for {family}"),
+        None => "Python packages".to_owned(),
+    };
+    let (listed, yanked): (Vec<&SetFile>, Vec<&SetFile>) =
+        view.files.iter().partition(|file| file.yanked.is_none());
+    let size = listed.iter().map(|file| file.size).sum();
+    let left_out = match yanked.len() {
+        0 => String::new(),
+        1 => "<p>1 yanked file is in the index alone.</p>\n".to_owned(),
+        count => format!("<p>{count} yanked files are in the index alone.</p>\n"),
+    };
+    let lead = format!(
+        "<p>{}. Install with the address of this page:</p>\n\
+         <pre>pip install --find-links &lt;this address&gt; &lt;project&gt;</pre>\n{left_out}",
+        count_text(listed.len(), "file", size),
     );
     Page {
-        path: "index.html".into(),
+        path: format!("{}index.html", view.top()),
         kind: PageKind::Html,
         rank: Rank::Root,
-        body: frame("Python packages", &content),
+        body: frame(&title, &lead, &content),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::set::samples;
+    use crate::index::{PackageSet, set::samples};
+
+    fn page_of(set: &PackageSet, layout: Layout) -> Page {
+        page(&set.views()[0], set.families().into_iter(), layout)
+    }
 
     fn main_of(page: &Page) -> &str {
-        page.body.split("<main>\n").nth(1).unwrap()
+        page.body.split("<header>\n").nth(1).unwrap()
     }
 
     #[test]
     fn every_file_is_linked_from_one_page() {
-        insta::assert_snapshot!(main_of(&page(&samples::set(), Layout::Dist)), @r#"
+        insta::assert_snapshot!(main_of(&page_of(&samples::set(), Layout::Dist)), @r#"
         <h1>Python packages</h1>
-        <p>3 files, 2.4 MiB. Install from this page with <code>--find-links</code>.</p>
+        <p>2 files, 2.4 MiB. Install with the address of this page:</p>
+        <pre>pip install --find-links &lt;this address&gt; &lt;project&gt;</pre>
+        <p>1 yanked file is in the index alone.</p>
+        </header>
+        <main>
         <ul>
-        <li><a href="dist/rocm-7.13.0.dev0%2Bab.tar.gz#sha256=4b418a8fb07082923c45ba6b276c44f6e14bd90445bf1cbc07a0143c75ca2c24" data-size="1234567">rocm-7.13.0.dev0+ab.tar.gz</a> 1.2 MiB</li>
-        <li><a href="dist/rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl#sha256=cf9f53400b4bde91dd10bf3b5d6119da97e7eb7ccfd5baee6008e53db992e808" data-requires-python="&gt;=3.8,&lt;4" data-yanked="broken &quot;launcher&quot; &amp; more" data-size="12" data-upload-time="2026-03-01T12:00:05.250000Z">rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl</a> 12 B, yanked</li>
-        <li><a href="dist/rocm_sdk_core-7.13.0.dev0%2Bab-py3-none-linux_x86_64.whl#sha256=e63c597381d45812a09f6d8d38cbb7a430eab2b97f8fef52db3e61d4e04e59fb" data-core-metadata="sha256=9b38c883745f422282edb55105a77c628a65790c7aa1afbb7165001bb76af2ae" data-dist-info-metadata="sha256=9b38c883745f422282edb55105a77c628a65790c7aa1afbb7165001bb76af2ae" data-size="1234567">rocm_sdk_core-7.13.0.dev0+ab-py3-none-linux_x86_64.whl</a> 1.2 MiB</li>
+        <li><a href="dist/rocm-7.13.0.dev0%2Bab.tar.gz#sha256=4b418a8fb07082923c45ba6b276c44f6e14bd90445bf1cbc07a0143c75ca2c24" data-size="1234567">rocm-7.13.0.dev0+ab.tar.gz</a> <span>1.2 MiB</span></li>
+        <li><a href="dist/rocm_sdk_core-7.13.0.dev0%2Bab-py3-none-linux_x86_64.whl#sha256=e63c597381d45812a09f6d8d38cbb7a430eab2b97f8fef52db3e61d4e04e59fb" data-core-metadata="sha256=9b38c883745f422282edb55105a77c628a65790c7aa1afbb7165001bb76af2ae" data-dist-info-metadata="sha256=9b38c883745f422282edb55105a77c628a65790c7aa1afbb7165001bb76af2ae" data-size="1234567">rocm_sdk_core-7.13.0.dev0+ab-py3-none-linux_x86_64.whl</a> <span>1.2 MiB</span></li>
         </ul>
         </main>
         </body>
@@ -53,9 +92,12 @@ mod tests {
     #[test]
     fn an_empty_set_makes_a_page() {
         let empty = PackageSet::new(Vec::new()).unwrap();
-        insta::assert_snapshot!(main_of(&page(&empty, Layout::Flat)), @r"
+        insta::assert_snapshot!(main_of(&page_of(&empty, Layout::Flat)), @"
         <h1>Python packages</h1>
-        <p>0 files, 0 B. Install from this page with <code>--find-links</code>.</p>
+        <p>0 files, 0 B. Install with the address of this page:</p>
+        <pre>pip install --find-links &lt;this address&gt; &lt;project&gt;</pre>
+        </header>
+        <main>
         <ul>
         </ul>
         </main>

@@ -1,19 +1,14 @@
-//! What HTML pages share: their frame, the link to a file, and escaping.
+//! What HTML pages share: their frame, the list of files, and escaping.
 
-use std::fmt::Write as _;
+use std::{borrow::Cow, fmt::Write as _};
 
-use crate::{index::SetFile, location::percent_encode};
+use crate::{
+    index::{SetFile, html_style::STYLE},
+    location::percent_encode,
+};
 
-/// No script, no font, no picture from elsewhere; the browser's own light and dark colours.
-const STYLE: &str = "\
-:root{color-scheme:light dark}\
-body{font:1rem/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}\
-h1{font-size:1.5rem;line-height:1.2}\
-li{margin:.25rem 0}\
-a{font-family:ui-monospace,monospace;overflow-wrap:anywhere}";
-
-/// A whole page around `content`. `title` is text, `content` is HTML.
-pub(super) fn frame(title: &str, content: &str) -> String {
+/// A whole page. `title` is text; `lead`, which says what the page is for, and `content` are HTML.
+pub(super) fn frame(title: &str, lead: &str, content: &str) -> String {
     let title = escape(title);
     format!(
         "<!DOCTYPE html>\n\
@@ -27,8 +22,11 @@ pub(super) fn frame(title: &str, content: &str) -> String {
          <style>{STYLE}</style>\n\
          </head>\n\
          <body>\n\
-         <main>\n\
+         <header>\n\
          <h1>{title}</h1>\n\
+         {lead}\
+         </header>\n\
+         <main>\n\
          {content}\
          </main>\n\
          </body>\n\
@@ -37,23 +35,59 @@ pub(super) fn frame(title: &str, content: &str) -> String {
     )
 }
 
-/// A list of files, one item a line; empty lists are valid HTML too.
-pub(super) fn file_list(files: &[SetFile], directory: &str) -> String {
+/// How many files there are, and what they take.
+pub(super) fn count_text(count: usize, noun: &str, size: u64) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{s}, {}", size_text(size))
+}
+
+/// A list of files for each version, the newest first, because people look for that one.
+///
+/// Installers take the files in any order. An empty list is valid HTML too.
+pub(super) fn versions_list(files: &[SetFile], directory: &str) -> String {
+    let mut list = String::new();
+    let versions: Vec<&[SetFile]> = by_version(files).collect();
+    for files in &versions {
+        // On most pages there is one, which every name says.
+        if let Some(first) = files.first().filter(|_| versions.len() > 1) {
+            let _ = writeln!(list, "<h2>{}</h2>", escape(&first.version.to_string()));
+        }
+        list.push_str("<ul>\n");
+        for file in *files {
+            item(&mut list, file, directory);
+        }
+        list.push_str("</ul>\n");
+    }
+    list
+}
+
+/// One list of the files of several projects that are not yanked, of each the newest first.
+pub(super) fn whole_list<'a>(
+    projects: impl Iterator<Item = &'a [SetFile]>,
+    directory: &str,
+) -> String {
     let mut list = String::from("<ul>\n");
-    for file in files {
-        let _ = writeln!(
-            list,
-            "<li>{} {}{}</li>",
-            anchor(file, directory),
-            size_text(file.size),
-            if file.yanked.is_some() {
-                ", yanked"
-            } else {
-                ""
-            },
-        );
+    let files = projects.flat_map(by_version).flatten();
+    for file in files.filter(|file| file.yanked.is_none()) {
+        item(&mut list, file, directory);
     }
     list + "</ul>\n"
+}
+
+fn by_version(files: &[SetFile]) -> impl Iterator<Item = &[SetFile]> {
+    let versions = files.chunk_by(|a, b| a.version == b.version);
+    versions.rev()
+}
+
+/// A link, and what people want to know before they follow it.
+fn item(list: &mut String, file: &SetFile, directory: &str) {
+    list.push_str("<li>");
+    anchor(list, file, directory);
+    if let Some(reason) = &file.yanked {
+        let colon = if reason.is_empty() { "" } else { ": " };
+        let _ = write!(list, " <em>yanked{colon}{}</em>", escape(reason));
+    }
+    let _ = writeln!(list, " <span>{}</span></li>", size_text(file.size));
 }
 
 /// The link to a file, with all that installers read from its attributes.
@@ -61,20 +95,22 @@ pub(super) fn file_list(files: &[SetFile], directory: &str) -> String {
 /// `data-dist-info-metadata` is the name that PEP 658 gave and pip 23 reads;
 /// `data-core-metadata` is the one that PEP 714 put in its place. `data-size` and
 /// `data-upload-time` are no standard, and uv reads them.
-fn anchor(file: &SetFile, directory: &str) -> String {
-    let mut anchor = format!(
-        "<a href=\"{directory}{}#sha256={}\"",
+fn anchor(list: &mut String, file: &SetFile, directory: &str) {
+    let _ = write!(
+        list,
+        "<a href=\"{directory}{}{}#sha256={}\"",
+        file.directory(),
         percent_encode(file.name.as_str()),
         file.sha256
     );
     let mut attribute = |name: &str, value: &str| {
-        let _ = write!(anchor, " {name}=\"{}\"", escape(value));
+        let _ = write!(list, " {name}=\"{}\"", escape(value));
     };
     if let Some(requires) = &file.requires_python {
         attribute("data-requires-python", requires);
     }
     if let Some(sidecar) = &file.metadata {
-        let digest = format!("sha256={}", sidecar.sha256());
+        let digest = format!("sha256={}", sidecar.sha256);
         attribute("data-core-metadata", &digest);
         attribute("data-dist-info-metadata", &digest);
     }
@@ -85,12 +121,18 @@ fn anchor(file: &SetFile, directory: &str) -> String {
     if let Some(time) = &file.upload_time {
         attribute("data-upload-time", &time.to_string());
     }
-    let _ = write!(anchor, ">{}</a>", escape(file.name.as_str()));
-    anchor
+    let _ = write!(list, ">{}</a>", escape(file.name.as_str()));
 }
 
 /// Text that stays text, in an element and in a quoted attribute alike.
-pub(super) fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> Cow<'_, str> {
+    // Most text is a name or a number.
+    if text
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() && !b"&<>\"'".contains(&byte))
+    {
+        return Cow::Borrowed(text);
+    }
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -105,7 +147,7 @@ pub(super) fn escape(text: &str) -> String {
             c => out.push(c),
         }
     }
-    out
+    Cow::Owned(out)
 }
 
 /// A size for people: `612.3 MiB`.

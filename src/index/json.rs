@@ -1,9 +1,9 @@
 //! The simple index in JSON: PEP 691 with PEP 700's sizes, versions and upload times.
 
-use serde_json::{Map, Value, json};
+use serde::Serialize;
 
 use crate::{
-    index::{Layout, PackageSet, Page, PageKind, REPOSITORY_VERSION, Rank, SetFile},
+    index::{Layout, Page, PageKind, REPOSITORY_VERSION, Rank, SetFile, View},
     location::percent_encode,
 };
 
@@ -11,91 +11,145 @@ use crate::{
 /// normalised name begins with a letter or a digit.
 pub(super) const TREE: &str = "simple/_json";
 
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Meta {
+    api_version: &'static str,
+}
+
+const META: Meta = Meta {
+    api_version: REPOSITORY_VERSION,
+};
+
+#[derive(Serialize)]
+struct Project<'a> {
+    meta: Meta,
+    name: &'a str,
+    versions: Vec<String>,
+    files: Vec<File<'a>>,
+}
+
+#[derive(Serialize)]
+struct Root<'a> {
+    meta: Meta,
+    projects: Vec<Name<'a>>,
+}
+
+#[derive(Serialize)]
+struct Name<'a> {
+    name: &'a str,
+}
+
+#[derive(Clone, Serialize)]
+struct Hashes {
+    sha256: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct File<'a> {
+    filename: &'a str,
+    url: String,
+    hashes: Hashes,
+    size: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upload_time: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requires_python: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    core_metadata: Option<Hashes>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dist_info_metadata: Option<Hashes>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    yanked: Option<Yanked<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Yanked<'a> {
+    For(&'a str),
+    /// An empty reason would read as "not yanked": JSON's empty string is false to Python.
+    Yes(bool),
+}
+
 /// `simple/_json/{project}/index.json`.
-pub(super) fn project_page(project: &str, files: &[SetFile], layout: Layout) -> Page {
-    let directory = format!("../../../{}", layout.files());
+pub(super) fn project_page(view: &View, project: &str, files: &[SetFile], layout: Layout) -> Page {
+    let directory = view.files_from(3, layout);
     let mut versions: Vec<String> = Vec::new();
-    for version in files.iter().map(|file| file.version.to_string()) {
-        // `1.0` and `1.0.0` are equal, so the same text can stand on both sides of another.
-        if !versions.contains(&version) {
-            versions.push(version);
+    for same in files.chunk_by(|a, b| a.version == b.version) {
+        let begin = versions.len();
+        for version in same.iter().map(|file| file.version.to_string()) {
+            // `1.0` and `1.0.0` are equal, so the same text can stand on both sides of another.
+            if !versions.iter().skip(begin).any(|known| *known == version) {
+                versions.push(version);
+            }
         }
     }
-    let files: Vec<Value> = files.iter().map(|file| entry(file, &directory)).collect();
-    let value = json!({
-        "meta": { "api-version": REPOSITORY_VERSION },
-        "name": project,
-        "versions": versions,
-        "files": files,
-    });
-    page(
-        format!("{TREE}/{project}/index.json"),
-        Rank::Project,
-        &value,
-    )
+    let page_of = Project {
+        meta: META,
+        name: project,
+        versions,
+        files: files.iter().map(|file| entry(file, &directory)).collect(),
+    };
+    let path = format!("{}{TREE}/{project}/index.json", view.top());
+    page(path, Rank::Project, &page_of)
 }
 
 /// `simple/_json/index.json`.
-pub(super) fn root_page(set: &PackageSet) -> Page {
-    let projects = set
-        .projects()
-        .map(|(project, _)| json!({ "name": project }));
-    let value = json!({
-        "meta": { "api-version": REPOSITORY_VERSION },
-        "projects": projects.collect::<Vec<Value>>(),
-    });
-    page(format!("{TREE}/index.json"), Rank::Root, &value)
+pub(super) fn root_page(view: &View) -> Page {
+    let projects = view.projects().map(|(name, _)| Name { name });
+    let root = Root {
+        meta: META,
+        projects: projects.collect(),
+    };
+    let path = format!("{}{TREE}/index.json", view.top());
+    page(path, Rank::Root, &root)
 }
 
-fn page(path: String, rank: Rank, value: &Value) -> Page {
+fn page(path: String, rank: Rank, value: &impl Serialize) -> Page {
     Page {
         path,
         kind: PageKind::SimpleJson,
         rank,
-        body: format!("{value:#}\n"),
+        body: serde_json::to_string_pretty(value).unwrap_or_default() + "\n",
     }
 }
 
-fn entry(file: &SetFile, directory: &str) -> Value {
-    let mut entry = Map::new();
-    let mut put = |key: &str, value: Value| entry.insert(key.to_owned(), value);
-    put("filename", file.name.as_str().into());
-    put(
-        "url",
-        format!("{directory}{}", percent_encode(file.name.as_str())).into(),
-    );
-    put("hashes", json!({ "sha256": file.sha256.to_string() }));
-    put("size", file.size.into());
-    if let Some(time) = &file.upload_time {
-        put("upload-time", time.to_string().into());
+fn entry<'a>(file: &'a SetFile, directory: &str) -> File<'a> {
+    let name = percent_encode(file.name.as_str());
+    let hashes = |sha256: crate::digest::Sha256| Hashes {
+        sha256: sha256.to_string(),
+    };
+    let metadata = file.metadata.map(|sidecar| hashes(sidecar.sha256));
+    File {
+        filename: file.name.as_str(),
+        url: format!("{directory}{}{name}", file.directory()),
+        hashes: hashes(file.sha256),
+        size: file.size,
+        upload_time: file.upload_time.as_ref().map(ToString::to_string),
+        requires_python: file.requires_python.as_deref(),
+        core_metadata: metadata.clone(),
+        dist_info_metadata: metadata,
+        yanked: file.yanked.as_deref().map(|reason| match reason {
+            "" => Yanked::Yes(true),
+            reason => Yanked::For(reason),
+        }),
     }
-    if let Some(requires) = &file.requires_python {
-        put("requires-python", requires.as_str().into());
-    }
-    if let Some(sidecar) = &file.metadata {
-        let hashes = json!({ "sha256": sidecar.sha256().to_string() });
-        put("core-metadata", hashes.clone());
-        put("dist-info-metadata", hashes);
-    }
-    // An empty reason would read as "not yanked": JSON's empty string is false to Python.
-    match file.yanked.as_deref() {
-        None => {}
-        Some("") => _ = put("yanked", true.into()),
-        Some(reason) => _ = put("yanked", reason.into()),
-    }
-    Value::Object(entry)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
-    use crate::index::set::samples;
+    use crate::index::{PackageSet, set::samples};
 
     #[test]
     fn a_project_page_says_what_the_html_page_says() {
         let set = samples::set();
-        let (project, files) = set.projects().nth(1).unwrap();
-        let page = project_page(project, files, Layout::Dist);
+        let view = &set.views()[0];
+        let (project, files) = view.projects().nth(1).unwrap();
+        let page = project_page(view, project, files, Layout::Dist);
         assert_eq!(page.path, "simple/_json/rocm-sdk-core/index.json");
         insta::assert_snapshot!(page.body, @r#"
         {
@@ -140,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_root_page_lists_projects() {
-        insta::assert_snapshot!(root_page(&samples::set()).body, @r#"
+        insta::assert_snapshot!(root_page(&samples::set().views()[0]).body, @r#"
         {
           "meta": {
             "api-version": "1.1"
@@ -169,8 +223,9 @@ mod tests {
         let files = names.iter().zip(versions);
         let files = files.map(|(name, version)| samples::file(name, "a", version));
         let set = PackageSet::new(files.collect()).unwrap();
-        let (project, files) = set.projects().next().unwrap();
-        let page = project_page(project, files, Layout::Flat);
+        let view = &set.views()[0];
+        let (project, files) = view.projects().next().unwrap();
+        let page = project_page(view, project, files, Layout::Flat);
         let value: Value = serde_json::from_str(&page.body).unwrap();
         assert_eq!(value["versions"], json!(["1.0", "1.0.0", "1.0.1"]));
     }
@@ -179,6 +234,7 @@ mod tests {
     fn a_yank_without_a_reason_is_still_a_yank() {
         let mut file = samples::file("a-1.tar.gz", "a", "1");
         file.yanked = Some(String::new());
-        assert_eq!(entry(&file, "")["yanked"], true);
+        let entry = serde_json::to_value(entry(&file, "")).unwrap();
+        assert_eq!(entry["yanked"], true);
     }
 }

@@ -3,23 +3,24 @@
 //! Every page is a function of the set and its layout. There is no clock and no order but the set's
 //! own, so the same set gives the same bytes.
 
+mod as_text;
 mod checksums;
 mod find_links;
 mod html;
+mod html_style;
 mod json;
 mod links;
 mod set;
 mod set_json;
 mod simple;
+mod upload_time;
 mod urls;
 
 pub use html::size_text;
 pub use links::{InvalidLink, targets_of};
-pub use set::{
-    Duplicate, FileName, InvalidFileName, InvalidUploadTime, PackageSet, SetFile, Sidecar,
-    UploadTime,
-};
-pub use set_json::{Identity, SetJson, SetJsonFile};
+pub use set::{Duplicate, FileName, InvalidFileName, PackageSet, SIDECAR, SetFile, Sidecar, View};
+pub use set_json::{Identity, Remembered, SetJson, SetJsonFile, Stamp};
+pub use upload_time::{InvalidUploadTime, UploadTime};
 pub use urls::{InvalidUrl, Urls};
 
 /// PEP 629: sizes, versions and upload times are there (PEP 700).
@@ -96,18 +97,74 @@ pub enum Rank {
     Root,
 }
 
-/// Every page of a set, in the order in which they may be written.
-pub fn pages(set: &PackageSet, layout: Layout) -> Vec<Page> {
-    let mut pages = Vec::new();
-    for (project, files) in set.projects() {
-        pages.push(simple::project_page(project, files, layout));
-        pages.push(json::project_page(project, files, layout));
+/// A page that is not written yet: of a set with many files, all pages at once take much memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Draft<'a>(What<'a>, Layout);
+
+#[derive(Clone, Copy, Debug)]
+enum What<'a> {
+    Project(Form, &'a View<'a>, &'a str, &'a [SetFile]),
+    Root(Form, &'a View<'a>),
+    FindLinks(&'a View<'a>, &'a PackageSet),
+    Checksums(&'a PackageSet),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Html,
+    Json,
+}
+
+impl Draft<'_> {
+    pub fn rank(&self) -> Rank {
+        match self.0 {
+            What::Project(..) => Rank::Project,
+            _ => Rank::Root,
+        }
     }
-    pages.push(simple::root_page(set));
-    pages.push(json::root_page(set));
-    pages.push(find_links::page(set, layout));
-    pages.push(checksums::page(set, layout));
-    pages
+
+    pub fn page(&self) -> Page {
+        let layout = self.1;
+        match self.0 {
+            What::Project(Form::Html, view, project, files) => {
+                simple::project_page(view, project, files, layout)
+            }
+            What::Project(Form::Json, view, project, files) => {
+                json::project_page(view, project, files, layout)
+            }
+            What::Root(Form::Html, view) => simple::root_page(view),
+            What::Root(Form::Json, view) => json::root_page(view),
+            What::FindLinks(view, set) => {
+                find_links::page(view, set.families().into_iter(), layout)
+            }
+            What::Checksums(set) => checksums::page(set, layout),
+        }
+    }
+}
+
+/// Every page of a set, in the order in which they may be written. `views` are those of the set.
+pub fn drafts<'a>(set: &'a PackageSet, views: &'a [View<'a>], layout: Layout) -> Vec<Draft<'a>> {
+    let mut all = Vec::new();
+    for view in views {
+        for (project, files) in view.projects() {
+            all.push(What::Project(Form::Html, view, project, files));
+            all.push(What::Project(Form::Json, view, project, files));
+        }
+    }
+    for view in views {
+        all.push(What::Root(Form::Html, view));
+        all.push(What::Root(Form::Json, view));
+        all.push(What::FindLinks(view, set));
+    }
+    all.push(What::Checksums(set));
+    all.into_iter().map(|what| Draft(what, layout)).collect()
+}
+
+/// The same, written.
+pub fn pages(set: &PackageSet, layout: Layout) -> Vec<Page> {
+    let views = set.views();
+    let drafts = drafts(set, &views, layout);
+    drafts.iter().map(Draft::page).collect()
 }
 
 #[cfg(test)]

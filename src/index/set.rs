@@ -1,8 +1,19 @@
 //! Facts about the files of a package set, as far as an index tells them.
 
-use std::{collections::HashSet, fmt, str::FromStr};
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, HashSet},
+    fmt, iter,
+    str::FromStr,
+};
 
-use crate::{digest::Sha256, version::Version, wheel::DistName};
+use crate::{
+    digest::Sha256,
+    index::{Layout, UploadTime},
+    run::ArtifactGroup,
+    version::Version,
+    wheel::DistName,
+};
 
 /// A package set: every file once, by project, then version, then name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +22,8 @@ pub struct PackageSet(Vec<SetFile>);
 /// One wheel or sdist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetFile {
+    /// Which family it is for, in a set that has a directory for each; most files are for all.
+    pub family: Option<ArtifactGroup>,
     pub name: FileName,
     pub project: DistName,
     pub version: Version,
@@ -27,36 +40,45 @@ pub struct SetFile {
 }
 
 impl SetFile {
-    /// The name of the metadata sidecar, whether there is one or not.
-    pub fn sidecar_name(&self) -> String {
-        format!("{}.metadata", self.name)
+    /// Below the directory of the set: `dist/rocm-7.13.0.tar.gz`.
+    pub fn path(&self, layout: Layout) -> String {
+        let (files, family) = (layout.files(), self.directory());
+        format!("{files}{family}{}", self.name)
+    }
+
+    /// Where the metadata sidecar is, whether there is one or not.
+    pub fn sidecar_path(&self, layout: Layout) -> String {
+        self.path(layout) + SIDECAR
+    }
+
+    /// Below the directory of all files: empty, or ending in `/`.
+    pub(super) fn directory(&self) -> String {
+        let family = self.family.as_ref();
+        family.map_or_else(String::new, |family| format!("{family}/"))
     }
 }
 
+/// What a sidecar's name has after that of its wheel.
+pub const SIDECAR: &str = ".metadata";
+
 /// The metadata file that lets an installer resolve without the wheel (PEP 658).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sidecar {
-    bytes: Vec<u8>,
-    sha256: Sha256,
+    pub size: u64,
+    /// Of the sidecar, never of the wheel.
+    pub sha256: Sha256,
 }
 
 impl Sidecar {
-    pub fn new(bytes: Vec<u8>) -> Self {
-        let sha256 = Sha256::of(&bytes);
-        Self { bytes, sha256 }
-    }
-
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// Of the sidecar, never of the wheel.
-    pub fn sha256(&self) -> Sha256 {
-        self.sha256
+    pub fn of(bytes: &[u8]) -> Self {
+        Self {
+            size: bytes.len() as u64,
+            sha256: Sha256::of(bytes),
+        }
     }
 }
 
-/// Two files of one name.
+/// Two files of one name that an installer would find on one page.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("two files of one name in a package set: `{0}`")]
 pub struct Duplicate(FileName);
@@ -66,34 +88,109 @@ impl PackageSet {
         files.sort_by(|a, b| {
             let project = a.project.cmp(&b.project);
             let version = a.version.cmp(&b.version);
-            project.then(version).then_with(|| a.name.cmp(&b.name))
+            project
+                .then(version)
+                .then_with(|| a.name.cmp(&b.name))
+                .then_with(|| a.family.cmp(&b.family))
         });
-        let mut names = HashSet::new();
-        match files.iter().find(|file| !names.insert(&file.name)) {
-            Some(twice) => Err(Duplicate(twice.name.clone())),
-            None => Ok(Self(files)),
+        let (mut seen, mut of_all) = (HashSet::new(), HashSet::new());
+        for file in &files {
+            // What is for all comes first, and is on the page of every family.
+            let is_twice = !seen.insert((&file.family, &file.name)) || of_all.contains(&file.name);
+            if is_twice {
+                return Err(Duplicate(file.name.clone()));
+            }
+            if file.family.is_none() {
+                of_all.insert(&file.name);
+            }
         }
+        Ok(Self(files))
     }
 
     pub fn files(&self) -> &[SetFile] {
         &self.0
     }
 
+    pub fn into_files(self) -> Vec<SetFile> {
+        self.0
+    }
+
     /// Every project, by its normal form, with its files, in order.
     pub fn projects(&self) -> impl Iterator<Item = (&str, &[SetFile])> {
+        projects(&self.0)
+    }
+
+    /// The families that have a directory of their own, in order.
+    pub fn families(&self) -> BTreeSet<&ArtifactGroup> {
         self.0
-            .chunk_by(|a, b| a.project == b.project)
-            .filter_map(|files| {
-                files
-                    .first()
-                    .map(|first| (first.project.normalized(), files))
-            })
+            .iter()
+            .filter_map(|file| file.family.as_ref())
+            .collect()
+    }
+
+    /// What each index of the set lists: one the files for all targets, and one for each family
+    /// those and its own.
+    pub fn views(&self) -> Vec<View<'_>> {
+        let families = self.families();
+        if families.is_empty() {
+            let files = Cow::Borrowed(self.0.as_slice());
+            return vec![View {
+                family: None,
+                files,
+            }];
+        }
+        let one = |wanted: Option<&ArtifactGroup>| View {
+            family: wanted.cloned(),
+            files: self
+                .0
+                .iter()
+                .filter(|file| file.family.is_none() || file.family.as_ref() == wanted)
+                .cloned()
+                .collect(),
+        };
+        let families = families.into_iter().map(|family| one(Some(family)));
+        iter::once(one(None)).chain(families).collect()
     }
 
     /// What all its files take, sidecars aside.
     pub fn size(&self) -> u64 {
         self.0.iter().map(|file| file.size).sum()
     }
+}
+
+/// The files of one index.
+#[derive(Clone, Debug)]
+pub struct View<'a> {
+    pub family: Option<ArtifactGroup>,
+    pub files: Cow<'a, [SetFile]>,
+}
+
+impl View<'_> {
+    pub fn projects(&self) -> impl Iterator<Item = (&str, &[SetFile])> {
+        projects(&self.files)
+    }
+
+    /// What all its files take, sidecars aside.
+    pub fn size(&self) -> u64 {
+        self.files.iter().map(|file| file.size).sum()
+    }
+
+    /// The directory of its pages: empty, or ending in `/`.
+    pub(super) fn top(&self) -> String {
+        let family = self.family.as_ref();
+        family.map_or_else(String::new, |family| format!("{family}/"))
+    }
+
+    /// The directory of all files, seen from a page so many directories below that one.
+    pub(super) fn files_from(&self, depth: usize, layout: Layout) -> String {
+        let up = depth + usize::from(self.family.is_some());
+        "../".repeat(up) + layout.files()
+    }
+}
+
+fn projects(files: &[SetFile]) -> impl Iterator<Item = (&str, &[SetFile])> {
+    let projects = files.chunk_by(|a, b| a.project == b.project);
+    projects.filter_map(|files| Some((files.first()?.project.normalized(), files)))
 }
 
 /// The name of a published file: one component of a path, and one line of text.
@@ -142,47 +239,6 @@ impl fmt::Display for FileName {
     }
 }
 
-/// A moment in UTC as PEP 700 writes it: `2026-03-01T12:00:05.250000Z`, the fraction optional.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct UploadTime(Box<str>);
-
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a time like `2026-03-01T12:00:05Z`: {0:?}")]
-pub struct InvalidUploadTime(String);
-
-impl FromStr for UploadTime {
-    type Err = InvalidUploadTime;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (seconds, fraction) = text
-            .strip_suffix('Z')
-            .map(|rest| rest.split_once('.').unwrap_or((rest, "0")))
-            .unwrap_or_default();
-        let shape = "0000-00-00T00:00:00";
-        let alike = seconds.len() == shape.len()
-            && seconds.chars().zip(shape.chars()).all(|(c, like)| {
-                if like == '0' {
-                    c.is_ascii_digit()
-                } else {
-                    c == like
-                }
-            });
-        let digits =
-            (1..=6).contains(&fraction.len()) && fraction.chars().all(|c| c.is_ascii_digit());
-        if alike && digits {
-            Ok(Self(text.into()))
-        } else {
-            Err(InvalidUploadTime(text.to_owned()))
-        }
-    }
-}
-
-impl fmt::Display for UploadTime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 /// Sets that the tests of this module and of its siblings speak of.
 #[cfg(test)]
 pub(super) mod samples {
@@ -190,6 +246,7 @@ pub(super) mod samples {
 
     pub(in crate::index) fn file(name: &str, project: &str, version: &str) -> SetFile {
         SetFile {
+            family: None,
             name: name.parse().unwrap(),
             project: project.parse().unwrap(),
             version: version.parse().unwrap(),
@@ -205,7 +262,7 @@ pub(super) mod samples {
     pub(in crate::index) fn files() -> Vec<SetFile> {
         let sdist = file("rocm-7.13.0.dev0+ab.tar.gz", "rocm", "7.13.0.dev0+ab");
         let core = SetFile {
-            metadata: Some(Sidecar::new(b"Metadata-Version: 2.4\n".to_vec())),
+            metadata: Some(Sidecar::of(b"Metadata-Version: 2.4\n")),
             ..file(
                 "rocm_sdk_core-7.13.0.dev0+ab-py3-none-linux_x86_64.whl",
                 "rocm_sdk_core",
@@ -289,28 +346,5 @@ mod tests {
         a control character in a file name: "a\u{85}b"
         "#);
         assert!("..a b+%\"<é".parse::<FileName>().is_ok());
-    }
-
-    #[test]
-    fn upload_times_are_in_utc_and_say_so() {
-        let time = |text: &str| text.parse::<UploadTime>().map(|time| time.to_string());
-        for text in ["2026-03-01T12:00:05Z", "2026-03-01T12:00:05.250000Z"] {
-            assert_eq!(time(text), Ok(text.to_owned()));
-        }
-        let refused = [
-            "",
-            "Z",
-            "2026-03-01",
-            "2026-03-01T12:00:05",
-            "2026-03-01 12:00:05Z",
-            "2026-03-01T12:00:05.Z",
-            "2026-03-01T12:00:05.1234567Z",
-            "2026-03-01T12:00:05+01:00Z",
-            "2026-03-01T12:00:0\u{665}Z",
-        ];
-        for text in refused {
-            assert!(time(text).is_err(), "{text}");
-        }
-        insta::assert_snapshot!(time("\">").unwrap_err(), @r#"not a time like `2026-03-01T12:00:05Z`: "\">""#);
     }
 }

@@ -1,12 +1,17 @@
 //! `set.json`: what a package set is, for programs. Written and read.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{
     digest::Sha256,
     error::{Context as _, Hint as _, Result, ensure},
-    index::{FileName, Layout, PackageSet, Page, PageKind, Rank},
-    run::{Platform, Repository, RunId},
+    index::{
+        FileName, Layout, PackageSet, Page, PageKind, Rank,
+        as_text::{as_text, list_as_text, option_as_text},
+    },
+    run::{ArtifactGroup, Platform, Repository, RunId},
     target::{Scope, Target},
     version::{GitSha, Version},
     wheel::DistName,
@@ -35,7 +40,7 @@ pub struct Identity {
 }
 
 /// A whole `set.json`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SetJson {
     schema: u32,
@@ -60,11 +65,37 @@ pub struct SetJsonFile {
     pub version: Version,
     pub size: u64,
     pub sha256: Sha256,
-    /// When the file was last modified, in nanoseconds, on the machine that hashed it.
-    ///
-    /// It lets the same machine skip hashing again, and is never published.
+    /// Why the file was withdrawn, if it was; the reason may be empty.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub yanked: Option<String>,
+    /// What `index` need not find out again where it wrote this. `upload` publishes none of it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub remembered: Option<Remembered>,
+}
+
+/// What was found out about a file, and how that file and its sidecar looked then.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Remembered {
+    pub file: Stamp,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub sidecar: Option<Stamp>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub sidecar_sha256: Option<Sha256>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub requires_python: Option<String>,
+}
+
+/// What tells without reading whether a file is still the same one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Stamp {
+    pub size: u64,
+    /// In nanoseconds since 1970, by the clock of where it lies.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub modified: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub etag: Option<String>,
 }
 
 impl SetJsonFile {
@@ -76,19 +107,27 @@ impl SetJsonFile {
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
+
+    /// Which family it is for, in a set that has a directory for each.
+    pub fn family(&self) -> Option<ArtifactGroup> {
+        let below = self.path.strip_prefix(Layout::Dist.files());
+        let (family, _) = below.unwrap_or(&self.path).split_once('/')?;
+        family.parse().ok()
+    }
 }
 
 impl SetJson {
-    /// Says what the files of a set are. Targets that are not given are those with a device wheel,
-    /// and the version is that of `rocm`.
+    /// Says what the files of a set are. Those with a device wheel are its targets whether they are
+    /// given or not, and a version that is not given is that of `rocm`.
     pub fn new(identity: Identity, set: &PackageSet, layout: Layout) -> Self {
         let files = set.files().iter().map(|file| SetJsonFile {
-            path: format!("{}{}", layout.files(), file.name),
+            path: file.path(layout),
             project: file.project.clone(),
             version: file.version.clone(),
             size: file.size,
             sha256: file.sha256,
-            modified: None,
+            yanked: file.yanked.clone(),
+            remembered: None,
         });
         let mut rocm = set
             .files()
@@ -102,12 +141,10 @@ impl SetJson {
         if this.identity.version.is_none() {
             this.identity.version = rocm.next_back().map(|file| file.version.clone());
         }
-        if this.identity.targets.is_empty() {
-            this.identity.targets = this
-                .device_targets()
-                .into_iter()
-                .map(Scope::Target)
-                .collect();
+        for target in this.device_targets().into_iter().map(Scope::Target) {
+            if !this.identity.targets.contains(&target) {
+                this.identity.targets.push(target);
+            }
         }
         this
     }
@@ -117,23 +154,43 @@ impl SetJson {
         struct Schema {
             schema: u32,
         }
+        #[derive(Deserialize)]
+        struct Files {
+            files: Vec<SetJsonFile>,
+        }
         // The number first: of a later form nothing else may be understood.
         let form: Schema = serde_json::from_str(text).context("read the `schema` of a set")?;
         ensure_known(form.schema)?;
-        let set: Self = serde_json::from_str(text).context("read a set")?;
+        // Two times over, because serde keeps all of a flattened document in memory a second time.
+        let identity: Identity = serde_json::from_str(text).context("read a set")?;
+        let Files { files } = serde_json::from_str(text).context("read a set")?;
+        let set = Self {
+            schema: form.schema,
+            identity,
+            files,
+        };
         for file in &set.files {
-            let name = file
-                .path
-                .strip_prefix(Layout::Dist.files())
-                .unwrap_or(&file.path);
-            name.parse::<FileName>()
-                .with_context(|| format!("read the path of a file in a set: {:?}", file.path))?;
+            let below = file.path.strip_prefix(Layout::Dist.files());
+            let below = below.unwrap_or(&file.path);
+            let read = || -> Result<()> {
+                let name = match below.split_once('/') {
+                    Some((family, name)) if is_family(family) => name,
+                    _ => below,
+                };
+                name.parse::<FileName>()?;
+                Ok(())
+            };
+            read().with_context(|| format!("read the path of a file in a set: {:?}", file.path))?;
         }
         Ok(set)
     }
 
     pub fn files(&self) -> &[SetJsonFile] {
         &self.files
+    }
+
+    pub fn into_parts(self) -> (Identity, Vec<SetJsonFile>) {
+        (self.identity, self.files)
     }
 
     /// For what is known only to whoever hashed the files.
@@ -149,6 +206,13 @@ impl SetJson {
         targets.sort();
         targets.dedup();
         targets
+    }
+
+    /// The families that have a directory and an index of their own, in order.
+    pub fn families(&self) -> Vec<ArtifactGroup> {
+        let families: BTreeSet<ArtifactGroup> =
+            self.files.iter().filter_map(SetJsonFile::family).collect();
+        families.into_iter().collect()
     }
 
     pub fn has(&self, project: &str) -> bool {
@@ -174,6 +238,12 @@ impl SetJson {
     }
 }
 
+/// The directory of a family can stand before a file's name.
+fn is_family(text: &str) -> bool {
+    let family: Result<ArtifactGroup, _> = text.parse();
+    family.is_ok_and(|family| !family.is_empty())
+}
+
 fn ensure_known(schema: u32) -> Result<()> {
     let known = || -> Result<()> {
         ensure!(
@@ -187,80 +257,6 @@ fn ensure_known(schema: u32) -> Result<()> {
 
 fn normalized<S: Serializer>(name: &DistName, to: S) -> std::result::Result<S::Ok, S::Error> {
     to.serialize_str(name.normalized())
-}
-
-/// Values with rules are written as their text, and read by their rules.
-mod as_text {
-    use std::{fmt::Display, str::FromStr};
-
-    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
-
-    pub(super) fn serialize<T: Display, S: Serializer>(
-        value: &T,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        to.collect_str(value)
-    }
-
-    pub(super) fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
-    where
-        T: FromStr<Err: Display>,
-        D: Deserializer<'de>,
-    {
-        String::deserialize(from)?.parse().map_err(D::Error::custom)
-    }
-}
-
-mod option_as_text {
-    use std::{fmt::Display, str::FromStr};
-
-    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
-
-    #[expect(clippy::ref_option, reason = "serde hands over the field itself")]
-    pub(super) fn serialize<T: Display, S: Serializer>(
-        value: &Option<T>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        match value {
-            Some(value) => to.collect_str(value),
-            None => to.serialize_none(),
-        }
-    }
-
-    pub(super) fn deserialize<'de, T, D>(from: D) -> Result<Option<T>, D::Error>
-    where
-        T: FromStr<Err: Display>,
-        D: Deserializer<'de>,
-    {
-        let text: Option<String> = Option::deserialize(from)?;
-        text.map(|text| text.parse().map_err(D::Error::custom))
-            .transpose()
-    }
-}
-
-mod list_as_text {
-    use std::{fmt::Display, str::FromStr};
-
-    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
-
-    pub(super) fn serialize<T: Display, S: Serializer>(
-        values: &[T],
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        to.collect_seq(values.iter().map(T::to_string))
-    }
-
-    pub(super) fn deserialize<'de, T, D>(from: D) -> Result<Vec<T>, D::Error>
-    where
-        T: FromStr<Err: Display>,
-        D: Deserializer<'de>,
-    {
-        let texts: Vec<String> = Vec::deserialize(from)?;
-        texts
-            .iter()
-            .map(|text| text.parse().map_err(D::Error::custom))
-            .collect()
-    }
 }
 
 #[cfg(test)]
@@ -307,7 +303,8 @@ mod tests {
               "project": "rocm-sdk-core",
               "version": "7.9.0",
               "size": 12,
-              "sha256": "cf9f53400b4bde91dd10bf3b5d6119da97e7eb7ccfd5baee6008e53db992e808"
+              "sha256": "cf9f53400b4bde91dd10bf3b5d6119da97e7eb7ccfd5baee6008e53db992e808",
+              "yanked": "broken \"launcher\" & more"
             },
             {
               "path": "dist/rocm_sdk_core-7.13.0.dev0+ab-py3-none-linux_x86_64.whl",
@@ -324,7 +321,18 @@ mod tests {
     #[test]
     fn a_set_reads_back_and_an_unknown_identity_is_left_out() {
         let mut set = sample();
-        set.files[0].modified = Some(1_700_000_000_000_000_001);
+        let stamp = Stamp {
+            size: 7,
+            modified: Some(1_700_000_000_000_000_001),
+            etag: Some("\"".into()),
+        };
+        set.files[0].yanked = Some("broken".into());
+        set.files[0].remembered = Some(Remembered {
+            file: stamp.clone(),
+            sidecar: Some(stamp),
+            sidecar_sha256: Some(Sha256::of(b"")),
+            requires_python: Some(">=3".into()),
+        });
         assert_eq!(SetJson::parse(&set.page().body).unwrap(), set);
         assert_eq!(SetJson::parse(&set.compact()).unwrap(), set);
         assert_eq!(set.files[0].name(), "rocm-7.13.0.dev0+ab.tar.gz");
@@ -391,10 +399,10 @@ mod tests {
           caused by: invalid type: integer `7`, expected a sequence at line 1 column 21
 
         error: read a set
-          caused by: not a PEP 440 version: "x y" at line 1 column 39
+          caused by: not a PEP 440 version: "x y" at line 1 column 27
 
         error: read a set
-          caused by: a family with other characters than letters, digits and `-`: "`" at line 1 column 39
+          caused by: a family with other characters than letters, digits and `-`: "`" at line 1 column 27
 
         error: read the path of a file in a set: "../a.whl"
           caused by: a path for a file name: "../a.whl"

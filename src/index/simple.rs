@@ -3,37 +3,53 @@
 use std::fmt::Write as _;
 
 use crate::index::{
-    Layout, PackageSet, Page, PageKind, Rank, SetFile,
-    html::{escape, file_list, frame},
+    Layout, Page, PageKind, Rank, SetFile, View,
+    html::{count_text, escape, frame, versions_list},
 };
 
 /// `simple/{project}/index.html`.
-pub(super) fn project_page(project: &str, files: &[SetFile], layout: Layout) -> Page {
-    let directory = format!("../../{}", layout.files());
+pub(super) fn project_page(view: &View, project: &str, files: &[SetFile], layout: Layout) -> Page {
+    let size = files.iter().map(|file| file.size).sum();
+    let lead = format!("<p>{}</p>\n", count_text(files.len(), "file", size));
+    let list = versions_list(files, &view.files_from(2, layout));
     Page {
-        path: format!("simple/{project}/index.html"),
+        path: format!("{}simple/{project}/index.html", view.top()),
         kind: PageKind::Html,
         rank: Rank::Project,
-        body: frame(
-            &format!("Links for {project}"),
-            &file_list(files, &directory),
-        ),
+        body: frame(project, &lead, &list),
     }
 }
 
 /// `simple/index.html`.
-pub(super) fn root_page(set: &PackageSet) -> Page {
-    let mut list = String::from("<ul>\n");
-    for (project, _) in set.projects() {
+pub(super) fn root_page(view: &View) -> Page {
+    let mut list = String::from("<ul class=\"short\">\n");
+    let mut count = 0;
+    for (project, files) in view.projects() {
+        count += 1;
         let name = escape(project);
-        let _ = writeln!(list, "<li><a href=\"{name}/\">{name}</a></li>");
+        let newest = files.last().map(|file| file.version.to_string());
+        let newest = newest.unwrap_or_default();
+        let newest = escape(&newest);
+        let _ = writeln!(
+            list,
+            "<li><a href=\"{name}/\">{name}</a> <span>{newest}</span></li>"
+        );
     }
     list.push_str("</ul>\n");
+    let title = match &view.family {
+        Some(family) => format!("Python package index for {family}"),
+        None => "Python package index".to_owned(),
+    };
+    let lead = format!(
+        "<p>{}. Install with the address of this page:</p>\n\
+         <pre>pip install --index-url &lt;this address&gt; &lt;project&gt;</pre>\n",
+        count_text(count, "project", view.size()),
+    );
     Page {
-        path: "simple/index.html".into(),
+        path: format!("{}simple/index.html", view.top()),
         kind: PageKind::Html,
         rank: Rank::Root,
-        body: frame("Simple index", &list),
+        body: frame(&title, &lead, &list),
     }
 }
 
@@ -43,14 +59,15 @@ mod tests {
     use crate::index::set::samples;
 
     fn main_of(page: &Page) -> &str {
-        page.body.split("<main>\n").nth(1).unwrap()
+        page.body.split("<header>\n").nth(1).unwrap()
     }
 
     #[test]
     fn a_project_page_carries_all_that_installers_read() {
         let set = samples::set();
-        let (project, files) = set.projects().nth(1).unwrap();
-        let page = project_page(project, files, Layout::Dist);
+        let view = &set.views()[0];
+        let (project, files) = view.projects().nth(1).unwrap();
+        let page = project_page(view, project, files, Layout::Dist);
         assert_eq!(page.path, "simple/rocm-sdk-core/index.html");
         insta::assert_snapshot!(page.body, @r#"
         <!DOCTYPE html>
@@ -60,15 +77,22 @@ mod tests {
         <meta name="viewport" content="width=device-width, initial-scale=1">
         <meta name="color-scheme" content="light dark">
         <meta name="pypi:repository-version" content="1.1">
-        <title>Links for rocm-sdk-core</title>
-        <style>:root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}h1{font-size:1.5rem;line-height:1.2}li{margin:.25rem 0}a{font-family:ui-monospace,monospace;overflow-wrap:anywhere}</style>
+        <title>rocm-sdk-core</title>
+        <style>:root{color-scheme:light dark;--line:#8883;--soft:#8881;--mute:#667085;--link:#b4232c}@media(prefers-color-scheme:dark){:root{--mute:#98a2b3;--link:#ff8f8a}}*{box-sizing:border-box}body{font:1rem/1.5 system-ui,sans-serif;margin:0 auto;max-width:64rem;padding:1.5rem 1rem 4rem}header{border-bottom:1px solid var(--line);margin-bottom:1.5rem;padding-bottom:1rem}h1{font-size:1.6rem;line-height:1.2;margin:0 0 .4rem;overflow-wrap:anywhere}h2{font-size:1rem;margin:1.5rem 0 .5rem;overflow-wrap:anywhere}p{margin:.2rem 0}pre,li a{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:.875rem}pre{background:var(--soft);border-radius:.5rem;margin:.7rem 0 0;overflow-wrap:anywhere;padding:.7rem .9rem;white-space:pre-wrap}ul{border:1px solid var(--line);border-radius:.5rem;list-style:none;margin:0;padding:0}li{align-items:baseline;display:flex;flex-wrap:wrap;gap:.1rem 1rem;padding:.55rem .9rem}li+li{border-top:1px solid var(--line)}li a{color:var(--link);flex:1 1 18rem;overflow-wrap:anywhere;text-decoration:none}.short a{flex-basis:9rem}li a:hover,li a:focus{text-decoration:underline}li span{color:var(--mute);font-size:.875rem;font-variant-numeric:tabular-nums;white-space:nowrap}li em{background:#d9770622;border-radius:.3rem;color:#b45309;font-size:.8125rem;font-style:normal;padding:0 .4rem}@media(prefers-color-scheme:dark){li em{color:#fdba74}}</style>
         </head>
         <body>
+        <header>
+        <h1>rocm-sdk-core</h1>
+        <p>2 files, 1.2 MiB</p>
+        </header>
         <main>
-        <h1>Links for rocm-sdk-core</h1>
+        <h2>7.13.0.dev0+ab</h2>
         <ul>
-        <li><a href="../../dist/rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl#sha256=cf9f53400b4bde91dd10bf3b5d6119da97e7eb7ccfd5baee6008e53db992e808" data-requires-python="&gt;=3.8,&lt;4" data-yanked="broken &quot;launcher&quot; &amp; more" data-size="12" data-upload-time="2026-03-01T12:00:05.250000Z">rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl</a> 12 B, yanked</li>
-        <li><a href="../../dist/rocm_sdk_core-7.13.0.dev0%2Bab-py3-none-linux_x86_64.whl#sha256=e63c597381d45812a09f6d8d38cbb7a430eab2b97f8fef52db3e61d4e04e59fb" data-core-metadata="sha256=9b38c883745f422282edb55105a77c628a65790c7aa1afbb7165001bb76af2ae" data-dist-info-metadata="sha256=9b38c883745f422282edb55105a77c628a65790c7aa1afbb7165001bb76af2ae" data-size="1234567">rocm_sdk_core-7.13.0.dev0+ab-py3-none-linux_x86_64.whl</a> 1.2 MiB</li>
+        <li><a href="../../dist/rocm_sdk_core-7.13.0.dev0%2Bab-py3-none-linux_x86_64.whl#sha256=e63c597381d45812a09f6d8d38cbb7a430eab2b97f8fef52db3e61d4e04e59fb" data-core-metadata="sha256=9b38c883745f422282edb55105a77c628a65790c7aa1afbb7165001bb76af2ae" data-dist-info-metadata="sha256=9b38c883745f422282edb55105a77c628a65790c7aa1afbb7165001bb76af2ae" data-size="1234567">rocm_sdk_core-7.13.0.dev0+ab-py3-none-linux_x86_64.whl</a> <span>1.2 MiB</span></li>
+        </ul>
+        <h2>7.9.0</h2>
+        <ul>
+        <li><a href="../../dist/rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl#sha256=cf9f53400b4bde91dd10bf3b5d6119da97e7eb7ccfd5baee6008e53db992e808" data-requires-python="&gt;=3.8,&lt;4" data-yanked="broken &quot;launcher&quot; &amp; more" data-size="12" data-upload-time="2026-03-01T12:00:05.250000Z">rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl</a> <em>yanked: broken &quot;launcher&quot; &amp; more</em> <span>12 B</span></li>
         </ul>
         </main>
         </body>
@@ -78,11 +102,15 @@ mod tests {
 
     #[test]
     fn a_root_page_lists_projects() {
-        insta::assert_snapshot!(main_of(&root_page(&samples::set())), @r#"
-        <h1>Simple index</h1>
-        <ul>
-        <li><a href="rocm/">rocm</a></li>
-        <li><a href="rocm-sdk-core/">rocm-sdk-core</a></li>
+        insta::assert_snapshot!(main_of(&root_page(&samples::set().views()[0])), @r#"
+        <h1>Python package index</h1>
+        <p>2 projects, 2.4 MiB. Install with the address of this page:</p>
+        <pre>pip install --index-url &lt;this address&gt; &lt;project&gt;</pre>
+        </header>
+        <main>
+        <ul class="short">
+        <li><a href="rocm/">rocm</a> <span>7.13.0.dev0+ab</span></li>
+        <li><a href="rocm-sdk-core/">rocm-sdk-core</a> <span>7.13.0.dev0+ab</span></li>
         </ul>
         </main>
         </body>
@@ -93,11 +121,15 @@ mod tests {
     #[test]
     fn a_hostile_name_stays_in_its_place() {
         let set = samples::hostile();
-        let (project, files) = set.projects().next().unwrap();
-        insta::assert_snapshot!(main_of(&project_page(project, files, Layout::Flat)), @r#"
-        <h1>Links for a</h1>
+        let view = &set.views()[0];
+        let (project, files) = view.projects().next().unwrap();
+        insta::assert_snapshot!(main_of(&project_page(view, project, files, Layout::Flat)), @r#"
+        <h1>a</h1>
+        <p>1 file, 1.2 MiB</p>
+        </header>
+        <main>
         <ul>
-        <li><a href="../../a%22%20onload%3D%27x%27%3E%3Cb%3E%26amp%3B%7C%60%252B%2B%20%C3%A9%E2%80%AE-1.0.tar.gz#sha256=dad207ec8f6dd1ec64ba280d82e6fd0ed4b0989cb4b1e1b91d901493ffac7095" data-requires-python="&quot;&gt;&lt;script&gt;" data-yanked=" &quot;&#39;&lt;&amp;&gt;" data-size="1234567">a&quot; onload=&#39;x&#39;&gt;&lt;b&gt;&amp;amp;|`%2B+ é�-1.0.tar.gz</a> 1.2 MiB, yanked</li>
+        <li><a href="../../a%22%20onload%3D%27x%27%3E%3Cb%3E%26amp%3B%7C%60%252B%2B%20%C3%A9%E2%80%AE-1.0.tar.gz#sha256=dad207ec8f6dd1ec64ba280d82e6fd0ed4b0989cb4b1e1b91d901493ffac7095" data-requires-python="&quot;&gt;&lt;script&gt;" data-yanked=" &quot;&#39;&lt;&amp;&gt;" data-size="1234567">a&quot; onload=&#39;x&#39;&gt;&lt;b&gt;&amp;amp;|`%2B+ é�-1.0.tar.gz</a> <em>yanked:  &quot;&#39;&lt;&amp;&gt;</em> <span>1.2 MiB</span></li>
         </ul>
         </main>
         </body>

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::{index::json, location::percent_encode};
+use crate::{index::json, location::percent_encode, run::ArtifactGroup};
 
 /// The directory that holds a set's `simple/`, `index.html` and files, as an address.
 ///
@@ -49,6 +49,13 @@ impl Urls {
     /// For `--find-links`.
     pub fn find_links(&self) -> String {
         format!("{self}index.html")
+    }
+
+    /// The addresses of a family's index, in a set that has one for each.
+    #[must_use]
+    pub fn of_family(&self, family: &ArtifactGroup) -> Self {
+        // A group's name needs no encoding.
+        Self(format!("{self}{family}/").into())
     }
 
     /// Of a file or page, by its path below the directory.
@@ -104,12 +111,14 @@ mod tests {
             urls.json_index(),
             urls.find_links(),
             urls.path("dist/a+b c.whl"),
+            urls.of_family(&"gfx110X-all".parse().unwrap()).index(),
         ];
-        insta::assert_snapshot!(shown.join("\n"), @r"
+        insta::assert_snapshot!(shown.join("\n"), @"
         https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/
         https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/_json/
         https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/index.html
         https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/dist/a%2Bb%20c.whl
+        https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/gfx110X-all/simple/
         ");
         for index in [urls.index(), urls.index().trim_end_matches('/').to_owned()] {
             assert_eq!(Urls::of_index(&index).unwrap(), urls);

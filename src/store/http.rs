@@ -217,6 +217,8 @@ impl Store for HttpStore {
             size,
             sha256: None,
             content_type: header(&answer, &CONTENT_TYPE).map(str::to_owned),
+            etag: header(&answer, &ETAG).map(|etag| etag.trim_matches('"').to_owned()),
+            modified: None,
         })
     }
 

@@ -9,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
     process,
     sync::atomic::{AtomicU64, Ordering},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use fs_err as fs;
@@ -91,7 +92,8 @@ impl LocalStore {
             if found.is_dir() {
                 directories.push(format!("{prefix}{name}/"));
             } else if let (true, Ok(key)) = (found.is_file(), format!("{prefix}{name}").parse()) {
-                objects.push(object(key, found.len(), Path::new(name)));
+                let modified = found.modified().ok();
+                objects.push(object(key, found.len(), modified, Path::new(name)));
             }
         }
         Ok(directories)
@@ -149,19 +151,18 @@ impl Store for LocalStore {
         let text = key.as_str();
         let name = if text.ends_with('/') { page } else { "" };
         let path = self.place(&format!("{text}{name}"))?;
-        if options.condition == Condition::IfAbsent && exists(&path) {
-            return Err(StoreError::new(Kind::Exists, key));
-        }
+        allow(&options.condition, key, &path)?;
         let failed = |error| StoreError::from_io(key, error);
-        make_directory_of(&path, key)?;
         let unfinished = Unfinished::beside(&path);
-        let written = unfinished.fill(body).map_err(failed)?;
+        let file = unfinished.create(&path, key)?;
+        let written = fill(file, body).map_err(failed)?;
         let (sha256, size) = written.finish();
         if size != body.size() || options.sha256.is_some_and(|wanted| wanted != sha256) {
             return Err(StoreError::new(Kind::Differs, key));
         }
+        allow(&options.condition, key, &path)?;
         unfinished
-            .become_file(&path, options.condition)
+            .become_file(&path, &options.condition)
             .map_err(failed)
     }
 
@@ -218,68 +219,124 @@ impl Body for Copied<'_> {
 
 /// A file that is not there yet: it has its name only once it is whole, and goes if that never
 /// comes.
-struct Unfinished(PathBuf);
+struct Unfinished {
+    path: PathBuf,
+    is_renamed: bool,
+}
 
 impl Unfinished {
     fn beside(path: &Path) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        Self(path.with_file_name(format!("{UNFINISHED}{}-{number}", process::id())))
-    }
-
-    fn fill(&self, body: &dyn Body) -> io::Result<Hasher> {
-        let mut file = fs::File::create(&self.0)?;
-        let mut reader = body.read_from(0)?;
-        let mut hasher = Hasher::default();
-        let mut buffer = vec![0; 1 << 20];
-        loop {
-            let count = match reader.read(&mut buffer) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                count => count?,
-            };
-            let bytes = buffer.get(..count).unwrap_or_default();
-            if bytes.is_empty() {
-                return Ok(hasher);
-            }
-            hasher.write_all(bytes)?;
-            file.write_all(bytes)?;
+        Self {
+            path: path.with_file_name(format!("{UNFINISHED}{}-{number}", process::id())),
+            is_renamed: false,
         }
     }
 
-    fn become_file(self, path: &Path, condition: Condition) -> io::Result<()> {
+    /// Directories are made only where they are missing, because of many files few need one.
+    fn create(&self, path: &Path, key: &Key) -> Result<fs::File, StoreError> {
+        let create = || fs::File::create(&self.path);
+        let file = create().or_else(|error| {
+            if is_nothing(&error) {
+                make_directory_of(path, key)?;
+                return create().map_err(|error| StoreError::from_io(key, error));
+            }
+            Err(StoreError::from_io(key, error))
+        })?;
+        Ok(file)
+    }
+
+    fn become_file(mut self, path: &Path, condition: &Condition) -> io::Result<()> {
         // A rename would replace; of two links of one name the second fails.
         match condition {
-            Condition::Always => fs::rename(&self.0, path),
-            Condition::IfAbsent => match fs::hard_link(&self.0, path) {
-                Err(error) if knows_no_links(&error) && !exists(path) => fs::rename(&self.0, path),
+            Condition::Always | Condition::IfSame(_) => self.rename(path),
+            Condition::IfAbsent => match fs::hard_link(&self.path, path) {
+                Err(error) if knows_no_links(&error) && !exists(path) => self.rename(path),
                 answer => answer,
             },
         }
+    }
+
+    fn rename(&mut self, path: &Path) -> io::Result<()> {
+        fs::rename(&self.path, path)?;
+        self.is_renamed = true;
+        Ok(())
+    }
+}
+
+fn fill(mut file: fs::File, body: &dyn Body) -> io::Result<Hasher> {
+    let mut reader = body.read_from(0)?;
+    let mut hasher = Hasher::default();
+    // A small file needs no large buffer.
+    let len = usize::try_from(body.size()).unwrap_or(usize::MAX);
+    let mut buffer = vec![0; len.saturating_add(1).min(1 << 20)];
+    loop {
+        let count = match reader.read(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            count => count?,
+        };
+        let bytes = buffer.get(..count).unwrap_or_default();
+        if bytes.is_empty() {
+            return Ok(hasher);
+        }
+        hasher.write_all(bytes)?;
+        file.write_all(bytes)?;
     }
 }
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // After a rename there is nothing to remove, and a leftover does no harm.
-        let _ = fs::remove_file(&self.0);
+        if !self.is_renamed {
+            // A leftover does no harm.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
 fn head(key: &Key, path: &Path) -> Result<Object, StoreError> {
     let found = fs::symlink_metadata(path).map_err(|error| StoreError::from_io(key, error))?;
     if found.is_file() {
-        Ok(object(key.clone(), found.len(), path))
+        Ok(object(
+            key.clone(),
+            found.len(),
+            found.modified().ok(),
+            path,
+        ))
     } else {
         Err(StoreError::new(Kind::NotFound, key))
     }
 }
 
-fn object(key: Key, size: u64, path: &Path) -> Object {
+fn object(key: Key, size: u64, modified: Option<SystemTime>, path: &Path) -> Object {
     Object {
         key,
         size,
         sha256: None,
         content_type: content_type(path).map(str::to_owned),
+        etag: modified.and_then(|time| mark(time, size)),
+        modified,
+    }
+}
+
+/// As web servers mark files.
+fn mark(modified: SystemTime, size: u64) -> Option<String> {
+    let since = modified.duration_since(UNIX_EPOCH).ok()?;
+    Some(format!("{:x}-{size:x}", since.as_nanos()))
+}
+
+/// Whether a condition holds. Between this answer and the writing another writer can come; of those
+/// that write where nothing is, one wins all the same.
+fn allow(condition: &Condition, key: &Key, path: &Path) -> Result<(), StoreError> {
+    let holds = match condition {
+        Condition::Always => true,
+        Condition::IfAbsent => !exists(path),
+        Condition::IfSame(etag) => head(key, path)?.etag.as_ref() == Some(etag),
+    };
+    if holds {
+        Ok(())
+    } else {
+        Err(StoreError::new(Kind::Exists, key))
     }
 }
 

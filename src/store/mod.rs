@@ -13,6 +13,7 @@ use std::{
     fmt,
     io::{self, Read},
     ops::Range,
+    time::SystemTime,
 };
 
 pub use failure::{Kind, StoreError};
@@ -61,6 +62,10 @@ pub struct Object {
     /// If the store keeps one; a directory does not.
     pub sha256: Option<Sha256>,
     pub content_type: Option<String>,
+    /// A mark that changes with the bytes, without quotes.
+    pub etag: Option<String>,
+    /// When the bytes came.
+    pub modified: Option<SystemTime>,
 }
 
 /// Which bytes of an object to read.
@@ -101,11 +106,13 @@ pub struct PutOptions {
 }
 
 /// When to write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     Always,
     /// Only where nothing is: of two writers exactly one succeeds.
     IfAbsent,
+    /// Only where what has this mark still is, so that no other writer's work is lost.
+    IfSame(String),
 }
 
 /// The digest of an object: what the store says, or else of the bytes it has.

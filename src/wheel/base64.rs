@@ -7,7 +7,7 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 /// Why a text is not a SHA-256 in base64.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not the URL-safe base64 of 32 bytes: {0:?}")]
-pub(super) struct InvalidBase64(String);
+pub struct InvalidBase64(String);
 
 /// 43 characters.
 pub(super) fn encode(digest: &Sha256) -> String {
@@ -23,7 +23,7 @@ pub(super) fn encode(digest: &Sha256) -> String {
     text
 }
 
-pub(super) fn decode(text: &str) -> Result<Sha256, InvalidBase64> {
+pub fn decode(text: &str) -> Result<Sha256, InvalidBase64> {
     let invalid = || InvalidBase64(text.to_owned());
     let mut bytes = Vec::with_capacity(33);
     for four in text.as_bytes().chunks(4) {

@@ -82,17 +82,20 @@ pub enum Fault {
 const TEXT: u64 = 64 << 20;
 
 impl<R: Read + Seek> WheelReader<R> {
-    /// Reads the directory of the archive.
-    pub fn new(mut reader: R) -> Result<Self, WheelError> {
-        check_end(&mut reader)?;
-        let mut archive = ZipArchive::new(reader)?;
-        if archive.offset() != 0 {
-            return Err(WheelError::Before);
-        }
-        if archive.has_duplicate_names() {
-            return Err(WheelError::Twice);
-        }
+    /// Reads the directory of the archive, and compares it with what stands before each member.
+    pub fn new(reader: R) -> Result<Self, WheelError> {
+        let mut archive = archive(reader)?;
         archive.validate_header_consistency()?;
+        Self::of(archive)
+    }
+
+    /// Reads the directory alone, which is at the end: enough to learn what a wheel says about
+    /// itself, and no more than a few requests where the wheel is far away.
+    pub fn from_directory(reader: R) -> Result<Self, WheelError> {
+        Self::of(archive(reader)?)
+    }
+
+    fn of(archive: ZipArchive<R>) -> Result<Self, WheelError> {
         let mut members = Vec::new();
         let mut places = HashMap::new();
         for index in 0..archive.len() {
@@ -214,6 +217,18 @@ impl<R: Read + Seek> WheelReader<R> {
     fn own(&self, name: &str) -> Result<RelPath, WheelError> {
         Ok(self.dist_info.join(&name.parse()?))
     }
+}
+
+fn archive<R: Read + Seek>(mut reader: R) -> Result<ZipArchive<R>, WheelError> {
+    check_end(&mut reader)?;
+    let archive = ZipArchive::new(reader)?;
+    if archive.offset() != 0 {
+        return Err(WheelError::Before);
+    }
+    if archive.has_duplicate_names() {
+        return Err(WheelError::Twice);
+    }
+    Ok(archive)
 }
 
 /// An archive ends with its end record, which then has no comment; installers look for it in

@@ -66,7 +66,7 @@ fn help_is_data() {
       build     Make the packages of a set from the artifacts of a run
       fetch     Fetch the artifacts of a run
       check     Find what is wrong with a package set
-      index     Write the index of a directory of packages
+      index     Write the index of a directory of packages, here or in a bucket
       upload    Publish a package set and its index where its run keeps them
       summary   Say what was built and how to install it
       place     Say where a run keeps its packages, and who may write there

@@ -1,11 +1,13 @@
 //! Index, upload and summary, seen by the installers that they are for.
 
 mod attack;
+mod bucket;
 mod faults;
 mod install;
 mod memory;
 pub(crate) mod packages;
 mod parse;
+mod readers;
 mod repeat;
 mod server;
 

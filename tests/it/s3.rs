@@ -1,6 +1,8 @@
 //! The store for S3, judged by SeaweedFS and by a proxy that breaks connections.
 
+mod ends;
 mod fault;
+mod index;
 pub(crate) mod server;
 mod upload;
 

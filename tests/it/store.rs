@@ -206,6 +206,27 @@ impl Bench<'_> {
             self.read(&key, Span::Whole)? == b"third",
             "the third one is not there"
         );
+        let seen = self
+            .store
+            .head(&key)?
+            .etag
+            .context("an object without a mark")?;
+        self.put(&key, b"fourth", Condition::IfSame(seen.clone()))?;
+        expect(
+            Kind::Exists,
+            self.put(&key, b"fifth", Condition::IfSame(seen)),
+        )?;
+        ensure!(
+            self.read(&key, Span::Whole)? == b"fourth",
+            "the fourth one is gone"
+        );
+        let listed = self.store.list(None, Depth::All)?;
+        let listed = listed.into_iter().find(|object| object.key == key);
+        let (listed, head) = (listed.context("not listed")?, self.store.head(&key)?);
+        ensure!(
+            listed.etag == head.etag && listed.modified.is_some(),
+            "a listing marks an object in another way: {listed:?} {head:?}"
+        );
         Ok(self.store.delete(&key)?)
     }
 

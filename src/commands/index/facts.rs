@@ -6,13 +6,11 @@ use std::{
 };
 
 use flate2::read::GzDecoder;
-use fs_err as fs;
 
 use crate::{
     error::{Context as _, Result, bail, ensure},
-    index::Sidecar,
     version::Version,
-    wheel::{DistName, Metadata, SdistFilename, WheelFilename},
+    wheel::{DistName, Metadata, SdistFilename, WheelFilename, WheelReader},
 };
 
 /// Metadata is a page of text; more is not metadata.
@@ -27,12 +25,11 @@ pub(super) struct Facts {
     pub(super) version: Version,
     pub(super) requires_python: Option<String>,
     /// Of a wheel only: an sdist's metadata need not be that of what is built from it.
-    pub(super) sidecar: Option<Sidecar>,
+    pub(super) sidecar: Option<Vec<u8>>,
 }
 
 /// Reads a package by the rules of its kind, which its name tells.
-pub(super) fn read(path: &Path, name: &str) -> Result<Facts> {
-    let file = io::BufReader::new(fs::File::open(path)?);
+pub(super) fn read(file: impl Read + Seek, name: &str) -> Result<Facts> {
     if Path::new(name).extension() == Some("whl".as_ref()) {
         of_wheel(&name.parse()?, file)
     } else {
@@ -43,7 +40,7 @@ pub(super) fn read(path: &Path, name: &str) -> Result<Facts> {
 fn of_wheel(name: &WheelFilename, file: impl Read + Seek) -> Result<Facts> {
     let text = wheel_metadata(file).context("read METADATA")?;
     let mut facts = facts(&text, name.name(), name.version())?;
-    facts.sidecar = Some(Sidecar::new(text));
+    facts.sidecar = Some(text);
     Ok(facts)
 }
 
@@ -74,22 +71,9 @@ fn facts(text: &[u8], project: &DistName, version: &Version) -> Result<Facts> {
 }
 
 fn wheel_metadata(file: impl Read + Seek) -> Result<Vec<u8>> {
-    let mut archive = zip::ZipArchive::new(file)?;
-    let is_metadata = |name: &str| {
-        let parts = name.split_once('/');
-        parts.is_some_and(|(top, rest)| top.ends_with(".dist-info") && rest == "METADATA")
-    };
-    let names: Vec<String> = archive
-        .file_names()
-        .filter_map(Result::ok)
-        .filter(|name| is_metadata(name))
-        .map(std::borrow::Cow::into_owned)
-        .collect();
-    match names.as_slice() {
-        [name] => bounded(archive.by_name(name)?),
-        [] => bail!("no `*.dist-info/METADATA`"),
-        [one, other, ..] => bail!("two of them: `{one}` and `{other}`"),
-    }
+    let mut wheel = WheelReader::from_directory(io::BufReader::new(file))?;
+    let path = wheel.dist_info().join(&"METADATA".parse()?);
+    Ok(wheel.read(&path, LONGEST_METADATA)?)
 }
 
 fn sdist_metadata(file: impl Read, top: &str) -> Result<Vec<u8>> {
@@ -163,7 +147,7 @@ mod tests {
         let facts = of_wheel_bytes(wheel(&[("a.py", b"1"), (METADATA, GOOD.as_bytes())])).unwrap();
         assert_eq!(facts.project.normalized(), "rocm-sdk-core");
         assert_eq!(facts.requires_python.as_deref(), Some(">=3.8"));
-        assert_eq!(facts.sidecar.unwrap().bytes(), GOOD.as_bytes());
+        assert_eq!(facts.sidecar.unwrap(), GOOD.as_bytes());
     }
 
     #[test]
@@ -191,14 +175,14 @@ mod tests {
             of_sdist_bytes(&sdist(&[(PKG_INFO, newer.as_bytes())])),
         ];
         let shown = refused.map(|answer| render(&answer.unwrap_err()));
-        insta::assert_snapshot!(shown.concat(), @r"
+        insta::assert_snapshot!(shown.concat(), @"
         error: its metadata is that of another project: `Rocm.SDK-devel`
         error: its metadata is that of another version: `7.0.1+ab`
         error: metadata without `Metadata-Version`
         error: read METADATA
-          caused by: two of them: `rocm_sdk_core-7.0.0+ab.dist-info/METADATA` and `another-1.dist-info/METADATA`
+          caused by: a wheel has one `.dist-info` directory: found another-1.dist-info, rocm_sdk_core-7.0.0+ab.dist-info
         error: read METADATA
-          caused by: no `*.dist-info/METADATA`
+          caused by: a wheel has one `.dist-info` directory: found none
         error: read PKG-INFO
           caused by: no `rocm_sdk_core-7.0.0+ab/PKG-INFO`
         error: its metadata is that of another version: `7.0.1+ab`
@@ -225,7 +209,8 @@ mod tests {
             of_sdist_bytes(&sdist(&[(PKG_INFO, &bomb)])),
         ];
         for answer in answers {
-            assert!(render(&answer.unwrap_err()).contains("more than 16777216 bytes"));
+            let said = render(&answer.unwrap_err());
+            assert!(said.contains("more than 16777216 bytes"), "{said}");
         }
     }
 }

@@ -1,37 +1,65 @@
-//! `index`: the pages that let pip and uv install from a directory of packages.
+//! `index`: the pages that let pip and uv install from a directory of packages, here or in a bucket.
 
 mod address;
+mod answer;
 mod directory;
 mod facts;
+mod known;
+mod place;
+mod ranged;
+mod read;
+mod shelf;
 mod stale;
+mod write;
+mod yank;
 
-use std::{fmt, path::PathBuf};
+use std::{num::NonZeroUsize, path::PathBuf};
 
-use serde::Serialize;
+use fs_err as fs;
 
 pub use address::local_urls;
 pub use directory::LocalSet;
+pub use place::{IndexPlace, Site};
+pub use shelf::{Directory, Prefix};
+pub use write::{ASK_FIRST, FOREVER};
 
-use super::World;
+use super::{
+    World,
+    args::{AccessArgs, Jobs},
+};
 use crate::{
     console::{many, size},
-    digest::Sha256,
-    error::{Context as _, Result, Stop},
-    index::{Layout, Page, PageKind, pages},
-    location::Key,
-    store::{Condition, PutOptions, Store as _, local::LocalStore},
+    error::{Context as _, No, Result, bail},
+    index::{Draft, Layout, Rank, SetJson, drafts},
+    run::ArtifactGroup,
+    store::transfer,
 };
 
-/// Write the index of a directory of packages
+use self::{
+    answer::{Answer, Plan},
+    directory::layout_of,
+    known::Known,
+    read::{Found, Metadata, Reading, Watch},
+    write::{Act, Change, Mode, Overtaken, Serving, Writer},
+    yank::YankList,
+};
+
+/// How often another writer may come first.
+const ATTEMPTS: u32 = 5;
+/// Requests mostly wait.
+const REQUESTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
+
+/// Write the index of a directory of packages, here or in a bucket
 ///
 /// In DIR, or for the packages in DIR/dist: `simple/` for `--index-url`, `index.html` for
 /// `--find-links`, a `.metadata` file beside each wheel, SHA256SUMS and set.json. Pages of projects
-/// that are gone are removed.
+/// that are gone are removed. What set.json remembers of a file is not found out again as long as
+/// its size, its time and its ETag are the same.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The directory; packages are in it, or in its `dist`
+    /// The directory, or `s3://BUCKET/PREFIX`; packages are in it, or in its `dist`
     #[arg(value_name = "DIR", env = "ROCWHEEL_PACKAGES_DIR")]
-    directory: PathBuf,
+    place: IndexPlace,
     /// Where the packages are: `auto` takes `dist` if there is one
     #[arg(
         long,
@@ -40,6 +68,17 @@ pub struct Args {
         env = "ROCWHEEL_LAYOUT"
     )]
     layout: LayoutChoice,
+    /// Withdraw what FILE lists, one file name or `project==version` on a line, with a reason
+    /// behind it; without it, what was withdrawn stays so
+    #[arg(long, value_name = "FILE", env = "ROCWHEEL_YANK")]
+    yank: Option<PathBuf>,
+    /// Say what would be written, and write nothing
+    #[arg(long, env = "ROCWHEEL_DRY_RUN")]
+    dry_run: bool,
+    #[command(flatten)]
+    jobs: Jobs,
+    #[command(flatten)]
+    access: AccessArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -52,100 +91,247 @@ enum LayoutChoice {
 }
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
-    let layout = match args.layout {
-        LayoutChoice::Auto => None,
-        LayoutChoice::Flat => Some(Layout::Flat),
-        LayoutChoice::Dist => Some(Layout::Dist),
-    };
-    let set = {
-        let progress = world
-            .console
-            .progress("Reading", args.directory.display(), None);
-        LocalSet::read(&args.directory, layout, &world.stop, &|bytes| {
-            progress.inc(bytes);
-        })?
-    };
-    let written = write(&set, &world.stop)?;
-    for path in &written.removed {
-        world.console.status("Removed", path);
+    let site = Site::open(&args.place, &args.access, world)?;
+    let indexed = index(&site, &args.wish()?, world)?;
+    if args.dry_run {
+        return world.console.answer(&Plan::new(&site, indexed.changes));
     }
-    let files = set.set.files();
-    world.console.status(
-        "Indexed",
-        format!(
-            "{}, {}, of {}",
-            many(files.len(), "file"),
-            size(set.set.size()),
-            many(set.set.projects().count(), "project")
-        ),
-    );
-    world.console.answer(&Answer::new(&set)?)
-}
-
-/// What an index run changed on disk.
-#[derive(Debug)]
-pub struct Written {
-    pub removed: Vec<String>,
-}
-
-/// Writes sidecars and pages, each at once, then removes those that nothing leads to any more.
-pub fn write(set: &LocalSet, stop: &Stop) -> Result<Written> {
-    let store = LocalStore::new(&set.root);
-    let mut paths = Vec::new();
-    for file in set.set.files() {
-        if let Some(sidecar) = &file.metadata {
-            let path = format!("{}{}", set.layout.files(), file.sidecar_name());
-            put(&store, &path, PageKind::Text, sidecar.bytes())?;
-            paths.push(path);
+    for change in &indexed.changes {
+        if change.act == Act::Remove {
+            world.console.status("Removed", &change.path);
         }
     }
-    let mut all: Vec<Page> = pages(&set.set, set.layout);
-    all.push(set.document.page());
-    for page in all {
-        stop.check()?;
-        put(&store, &page.path, page.kind, page.body.as_bytes())?;
-        paths.push(page.path);
-    }
-    let removed = stale::remove(&store, set.layout, &paths)?;
-    Ok(Written { removed })
+    world.console.status("Indexed", &indexed.facts);
+    world.console.answer(&Answer::new(&site, &indexed))
 }
 
-fn put(store: &LocalStore, path: &str, kind: PageKind, bytes: &[u8]) -> Result<()> {
-    let key: Key = path.parse().with_context(|| format!("write `{path}`"))?;
-    let options = PutOptions {
-        content_type: kind.content_type().to_owned(),
-        cache_control: None,
-        condition: Condition::Always,
-        sha256: Some(Sha256::of(bytes)),
-    };
-    let done = store.put(&key, &bytes, &options);
-    done.with_context(|| format!("write `{path}` in `{store}`"))
-}
-
-/// Where the index is.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct Answer {
-    schema: &'static str,
-    index_url: String,
-    find_links_url: String,
-    files: usize,
-}
-
-impl Answer {
-    fn new(set: &LocalSet) -> Result<Self> {
-        let urls = set.urls()?;
-        Ok(Self {
-            schema: "rocwheel-index-v1",
-            index_url: urls.index(),
-            find_links_url: urls.find_links(),
-            files: set.set.files().len(),
+impl Args {
+    fn wish(&self) -> Result<Wish> {
+        let yank = self.yank.as_ref().map(|file| {
+            let list = YankList::parse(&fs::read_to_string(file)?);
+            list.with_context(|| format!("read `{}`", file.display()))
+        });
+        Ok(Wish {
+            layout: match self.layout {
+                LayoutChoice::Auto => None,
+                LayoutChoice::Flat => Some(Layout::Flat),
+                LayoutChoice::Dist => Some(Layout::Dist),
+            },
+            yank: yank.transpose()?,
+            mode: if self.dry_run { Mode::Tell } else { Mode::Make },
+            jobs: self.jobs.count(),
         })
     }
 }
 
-impl fmt::Display for Answer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.index_url)
+/// What is wanted of an index.
+#[derive(Debug)]
+pub struct Wish {
+    layout: Option<Layout>,
+    yank: Option<YankList>,
+    mode: Mode,
+    jobs: NonZeroUsize,
+}
+
+impl Default for Wish {
+    fn default() -> Self {
+        Self {
+            layout: None,
+            yank: None,
+            mode: Mode::Make,
+            jobs: NonZeroUsize::MIN,
+        }
     }
+}
+
+/// An index that was written, or would be.
+#[derive(Debug)]
+pub struct Indexed {
+    changes: Vec<Change>,
+    families: Vec<ArtifactGroup>,
+    files: usize,
+    /// For people.
+    facts: String,
+}
+
+impl Indexed {
+    /// How many objects were written or removed.
+    pub fn changes(&self) -> usize {
+        self.changes.len()
+    }
+}
+
+/// Brings an index up to date with its packages; again from the start where another writer comes
+/// first.
+pub fn index(site: &Site, wish: &Wish, world: &World) -> Result<Indexed> {
+    for _ in 0..ATTEMPTS {
+        match once(site, wish, world)? {
+            Ok(indexed) => return Ok(indexed),
+            Err(overtaken) => world.console.note(format!("{overtaken}: looking again")),
+        }
+    }
+    bail!(No(format!(
+        "others kept changing the index in {ATTEMPTS} attempts: `{site}`"
+    )));
+}
+
+/// One attempt.
+fn once(site: &Site, wish: &Wish, world: &World) -> Result<Result<Indexed, Overtaken>> {
+    let known = Known::read(site.shelf())?;
+    let to = site.prefix();
+    let writer = Writer::new(
+        &to,
+        site.serving(),
+        wish.mode,
+        &world.stop,
+        &known.families(),
+    )?;
+    let attempt = Attempt {
+        site,
+        wish,
+        world,
+        known: &known,
+        writer: &writer,
+        at_once: match site.serving() {
+            Serving::Files => wish.jobs,
+            Serving::Keys => REQUESTS,
+        },
+    };
+    match (attempt.run(), writer.is_overtaken()) {
+        (Err(_), Some(overtaken)) => Ok(Err(overtaken)),
+        (done, _) => done.map(|(files, families, facts)| {
+            Ok(Indexed {
+                changes: writer.into_changes(),
+                families,
+                files,
+                facts,
+            })
+        }),
+    }
+}
+
+struct Attempt<'a> {
+    site: &'a Site,
+    wish: &'a Wish,
+    world: &'a World,
+    known: &'a Known,
+    writer: &'a Writer<'a>,
+    at_once: NonZeroUsize,
+}
+
+impl Attempt<'_> {
+    /// What a reader finds points only at what is there: sidecars, pages, `set.json`, and then what
+    /// nothing leads to any more goes.
+    fn run(&self) -> Result<(usize, Vec<ArtifactGroup>, String)> {
+        let shelf = self.site.shelf();
+        let layout = self.wish.layout.map_or_else(|| layout_of(shelf), Ok)?;
+        let mut found = self.read(layout)?;
+        let mut lost = self.pages(&found, layout)?;
+        let document = document(self.known, &mut found, layout);
+        if found.untouched == found.set.files().len() {
+            self.writer.page(&document.page())?;
+        } else {
+            self.writer.anew(&document.page())?;
+        }
+        lost.extend(self.writer.verify(self.at_once)?);
+        self.tell(&lost)?;
+        self.clean(&mut found)?;
+        let families = found.set.families().into_iter().cloned().collect();
+        Ok((found.set.files().len(), families, facts(&found)))
+    }
+
+    /// Reads the packages, and writes their sidecars.
+    fn read(&self, layout: Layout) -> Result<Found> {
+        let progress = self.world.console.progress("Reading", self.site, None);
+        let reading = Reading {
+            shelf: self.site.shelf(),
+            layout,
+            known: self.known,
+            metadata: Metadata::Remembered,
+            at_once: self.at_once,
+            watch: Watch {
+                stop: &self.world.stop,
+                progress: &|bytes| progress.inc(bytes),
+            },
+            keep: &|file, listed, bytes| {
+                let path = file.sidecar_path(layout);
+                self.writer.sidecar(&path, listed, &bytes)
+            },
+        };
+        let mut found = reading.run()?;
+        if let Some(list) = &self.wish.yank {
+            found.set = list.apply(found.set)?;
+        }
+        if self.writer.has_written() && self.wish.mode == Mode::Make {
+            self.writer.verify(self.at_once)?;
+            reading.remember_sidecars(&mut found)?;
+        }
+        Ok(found)
+    }
+
+    /// Writes every page but `set.json`. Says which pages of directories the server drops.
+    fn pages(&self, found: &Found, layout: Layout) -> Result<Vec<String>> {
+        let views = found.set.views();
+        let all = drafts(&found.set, &views, layout);
+        let (projects, roots): (Vec<_>, Vec<_>) = all
+            .into_iter()
+            .partition(|draft| draft.rank() == Rank::Project);
+        let stop = &self.world.stop;
+        let write = |draft: &Draft| self.writer.page(&draft.page());
+        transfer::each(&projects, self.at_once, stop, write, |_, ()| ())?;
+        for draft in &roots {
+            stop.check()?;
+            write(draft)?;
+        }
+        self.writer.verify(self.at_once)
+    }
+
+    fn tell(&self, lost: &[String]) -> Result<()> {
+        if let Some(path) = lost.first() {
+            let (key, url) = (self.site.prefix().key(path)?, self.site.urls().find_links());
+            self.world.console.warn(format!(
+                "this server drops the pages of directories, such as `{key}`: install with `--find-links {url}`"
+            ));
+        }
+        Ok(())
+    }
+
+    fn clean(&self, found: &mut Found) -> Result<()> {
+        let (to, families) = (self.site.prefix(), self.known.families());
+        let mut stale = stale::find(&to, &families, |path| self.writer.has(path))?;
+        stale.append(&mut found.orphans);
+        if !stale.is_empty() {
+            self.writer.remove(stale)?;
+            self.site.tidy(&families);
+        }
+        Ok(())
+    }
+}
+
+/// What the set is, with what need not be found out again.
+fn document(known: &Known, found: &mut Found, layout: Layout) -> SetJson {
+    let mut document = SetJson::new(known.identity.clone(), &found.set, layout);
+    for file in document.files_mut() {
+        file.remembered = found.remembered.remove(file.path());
+    }
+    document
+}
+
+fn facts(found: &Found) -> String {
+    let files = found.set.files().len();
+    let yanked = found
+        .set
+        .files()
+        .iter()
+        .filter(|file| file.yanked.is_some());
+    let yanked = match yanked.count() {
+        0 => String::new(),
+        count => format!(", {count} of them yanked"),
+    };
+    format!(
+        "{}{yanked}, {}, of {}",
+        many(files, "file"),
+        size(found.set.size()),
+        many(found.set.projects().count(), "project")
+    )
 }

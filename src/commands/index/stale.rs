@@ -1,41 +1,42 @@
-//! What an earlier index left: pages of projects that are gone, metadata of wheels that are gone.
+//! What an earlier index left: pages of projects that are gone.
 
-use std::collections::HashSet;
+use std::iter;
 
-use fs_err as fs;
+use super::shelf::Prefix;
+use crate::{error::Result, run::ArtifactGroup, store::Depth};
 
-use crate::{
-    error::Result,
-    index::Layout,
-    location::Key,
-    store::{Depth, Store as _, local::LocalStore},
-};
+/// Pages of an index that are not a project's.
+const ROOTS: [&str; 3] = ["index.html", "simple/index.html", "simple/_json/index.json"];
 
-/// Removes what an index writes and this one did not write, and says what that was.
-pub(super) fn remove(
-    store: &LocalStore,
-    layout: Layout,
-    written: &[String],
+/// Pages of projects and of families, as far as they are there and do not belong to the present index.
+pub(super) fn find(
+    at: &Prefix,
+    families: &[ArtifactGroup],
+    is_current: impl Fn(&str) -> bool,
 ) -> Result<Vec<String>> {
-    let written: HashSet<&str> = written.iter().map(String::as_str).collect();
-    let simple: Key = "simple/".parse()?;
-    let mut stale = store.list(Some(&simple), Depth::All)?;
-    stale.retain(|object| is_page(object.key.as_str()));
-    let files: Option<Key> = layout.files().parse().ok();
-    let mut sidecars = store.list(files.as_ref(), Depth::Children)?;
-    sidecars.retain(|object| object.key.as_str().ends_with(".whl.metadata"));
-    stale.append(&mut sidecars);
-    stale.retain(|object| !written.contains(object.key.as_str()));
-    let mut removed = Vec::new();
-    for object in stale {
-        store.delete(&object.key)?;
-        if let Some(directory) = store.root().join(object.key.as_str()).parent() {
-            // Only if it is empty now: whatever else is in it is not ours.
-            let _ = fs::remove_dir(directory);
+    let mut stale = Vec::new();
+    let families: Vec<String> = families.iter().map(|family| format!("{family}/")).collect();
+    for family in iter::once(String::new()).chain(families) {
+        let mut listed = at.list(&format!("{family}simple/"), Depth::All)?;
+        if !family.is_empty() {
+            listed.extend(at.list(&family, Depth::Children)?);
         }
-        removed.push(object.key.to_string());
+        for (path, _) in listed {
+            let below = path.strip_prefix(&family).unwrap_or_default();
+            // The roots of the set are always there, those of a family go with it.
+            let is_ours = is_page(below) || (!family.is_empty() && ROOTS.contains(&below));
+            if is_ours && !is_current(&path) {
+                stale.push(path);
+            }
+        }
     }
-    Ok(removed)
+    Ok(stale)
+}
+
+/// Whether a path is that of a project's page, for all or for a family.
+pub(super) fn is_project_page(path: &str) -> bool {
+    let below = path.split_once('/').map(|(_, below)| below);
+    is_page(path) || below.is_some_and(is_page)
 }
 
 /// `simple/{project}/index.html` or `simple/_json/{project}/index.json`, and nothing deeper.

@@ -128,6 +128,7 @@ mod samples {
     fn file(project: &str) -> SetFile {
         let name = format!("{}-7.13.0.dev0+ab.tar.gz", project.replace('-', "_"));
         SetFile {
+            family: None,
             sha256: Sha256::of(name.as_bytes()),
             name: name.parse().unwrap(),
             project: project.parse().unwrap(),

@@ -6,8 +6,13 @@ use clap::ArgGroup;
 
 use super::{Extent, destination::Destination, plan::Others};
 use crate::{
-    commands::args::{AccessArgs, RunArgs},
+    commands::{
+        World,
+        args::{AccessArgs, GitHubArgs, RunArgs},
+        check,
+    },
     error::{Hint as _, Result, Stop, ensure},
+    github::GitHub,
     index::Identity,
     location::Location,
     run::{ArtifactGroup, Buckets, Origin, RunContext, RunFacts, RunId, RunReference},
@@ -15,9 +20,10 @@ use crate::{
 
 /// Publish a package set and its index where its run keeps them
 ///
-/// The set goes to {external_repo}{run_id}-{platform}/python/{artifact_group}/: the packages and
-/// their metadata first, then the pages of the index, then its root. Bytes that are there already
-/// are left alone; other bytes under the same name are an error, and nothing is changed.
+/// The set is checked, and one with errors goes nowhere. It goes to
+/// {external_repo}{run_id}-{platform}/python/{artifact_group}/: the packages and their metadata
+/// first, then the pages of the index, then its root. Bytes that are there already are left alone;
+/// other bytes under the same name are an error, and nothing is changed.
 #[derive(Debug, clap::Args)]
 #[command(group = ArgGroup::new("set").required(true))]
 pub struct Args {
@@ -49,6 +55,13 @@ pub struct Args {
     pub output_dir: Option<PathBuf>,
     #[command(flatten)]
     pub access: AccessArgs,
+    #[command(flatten)]
+    pub github: GitHubArgs,
+    /// Publish without looking for what is wrong with the set
+    #[arg(long, env = "ROCWHEEL_NO_CHECK")]
+    pub no_check: bool,
+    #[command(flatten)]
+    pub policy: check::Policy,
     /// Replace packages that are there with other bytes
     #[arg(long, env = "ROCWHEEL_OVERWRITE")]
     pub overwrite: bool,
@@ -69,6 +82,35 @@ impl Args {
         }
     }
 
+    /// Which run the set is of, and all that decides where it goes.
+    pub fn about(&self, world: &World) -> Result<About> {
+        let run = self.run()?;
+        let mut context = self.run.context()?;
+        if context.needs_lookup(&run)? {
+            context.run = Some(if self.is_elsewhere() {
+                // In a place of one's own an unknown run is the repository's.
+                RunFacts {
+                    origin: Origin::Own,
+                    updated_at: None,
+                }
+            } else {
+                self.ask(&run, &context, world)?
+            });
+        }
+        Ok(About { run, context })
+    }
+
+    /// Whose code a run built that is not this one is known to GitHub alone.
+    fn ask(&self, run: &RunReference, context: &RunContext, world: &World) -> Result<RunFacts> {
+        let settings = self.github.settings(run.server.as_deref())?;
+        let announce = |text: &str| world.console.note(text);
+        let github = GitHub::connect(settings, world.stop.clone(), announce)?;
+        let answer = github.run(&context.repository(run)?, &run.id);
+        Ok(answer
+            .hint("pass `--bucket` to say where the set goes")?
+            .facts)
+    }
+
     pub fn extent(&self) -> Extent {
         if self.part {
             Extent::Part
@@ -78,7 +120,7 @@ impl Args {
     }
 
     /// What the set says it was built from, completed by what was asked for.
-    pub fn identity(&self, known: &Identity) -> Result<Identity> {
+    pub fn identity(&self, known: &Identity, about: &About) -> Result<Identity> {
         let platform = self.run.platform();
         let mut identity = known.clone();
         let check = || -> Result<()> {
@@ -92,15 +134,14 @@ impl Args {
         check().hint("pass the right `--platform`")?;
         identity.platform = Some(platform);
         if identity.run_id.is_none() {
-            let run = self.run()?;
-            let repository = self.context(&run)?.repository(&run)?;
+            let repository = about.context.repository(&about.run)?;
             identity.repository = identity.repository.or(Some(repository));
-            identity.run_id = Some(run.id);
+            identity.run_id = Some(about.run.id.clone());
         }
         Ok(identity)
     }
 
-    pub fn destination(&self, stop: &Stop) -> Result<Destination> {
+    pub fn destination(&self, about: &About, stop: &Stop) -> Result<Destination> {
         if let Some(to) = &self.to {
             let known = Buckets::builtin().find(to.bucket());
             let access = self
@@ -108,8 +149,8 @@ impl Args {
                 .access(known.map(|facts| facts.region.as_str()))?;
             return Destination::bucket(to, &access, stop);
         }
-        let run = self.run()?;
-        let place = self.context(&run)?.place(&run)?;
+        let About { run, context } = about;
+        let place = context.place(run)?;
         let group = self.artifact_group.clone().unwrap_or_default();
         let python = place.run(&run.id, self.run.platform()).python(&group);
         let root = python.root();
@@ -120,23 +161,23 @@ impl Args {
         Destination::bucket(root, &access, stop)
     }
 
-    /// In a directory of one's own, a set need not come from a run.
+    /// Whether the set goes to a place of one's own, which follows from no run.
+    fn is_elsewhere(&self) -> bool {
+        self.output_dir.is_some() || self.to.is_some()
+    }
+
+    /// In a place of one's own, a set need not come from a run.
     fn run(&self) -> Result<RunReference> {
         match self.run.run() {
-            Err(_) if self.output_dir.is_some() => Ok(RunId::local().into()),
+            Err(_) if self.is_elsewhere() => Ok(RunId::local().into()),
             run => run.cloned(),
         }
     }
+}
 
-    fn context(&self, run: &RunReference) -> Result<RunContext> {
-        let mut context = self.run.context()?;
-        // For a directory of one's own GitHub is not asked: an unknown run is the repository's.
-        if self.output_dir.is_some() && context.needs_lookup(run)? {
-            context.run = Some(RunFacts {
-                origin: Origin::Own,
-                updated_at: None,
-            });
-        }
-        Ok(context)
-    }
+/// The run that a set is of.
+#[derive(Debug)]
+pub struct About {
+    run: RunReference,
+    context: RunContext,
 }

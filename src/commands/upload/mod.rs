@@ -9,12 +9,12 @@ use std::fmt;
 
 use serde::Serialize;
 
-pub use args::Args;
+pub use args::{About, Args};
 pub use destination::Destination;
 pub use execute::{Outcome, look, verify, write};
 pub use plan::{Bytes, Item, Others, Phase, Seen, There, UploadPlan, Why};
 
-use super::{World, index::LocalSet, summary};
+use super::{World, check, index::LocalSet, summary};
 use crate::{
     console::{many, size},
     error::{Context as _, Error, Hint as _, Result, Stop, causes, message},
@@ -23,10 +23,15 @@ use crate::{
 };
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
-    let set = LocalSet::read_aloud(&args.packages_dir, world)?;
-    let identity = args.identity(&set.document.identity)?;
-    let destination = args.destination(&world.stop)?;
+    let about = args.about(world)?;
+    let destination = args.destination(&about, &world.stop)?;
     let extent = args.extent();
+    // Only the whole can be judged.
+    if !args.no_check && extent == Extent::Whole {
+        check::gate(&args.packages_dir, &args.policy, world)?;
+    }
+    let set = LocalSet::read_aloud(&args.packages_dir, world)?;
+    let identity = args.identity(&set.document.identity, &about)?;
     if args.dry_run {
         let look = |destination: &_, items: &_| look_if_allowed(destination, items, world);
         let upload = Upload::decide(&set, identity, destination, args.others(), extent, look)?;
@@ -96,7 +101,8 @@ impl Upload {
         let mut items = Vec::new();
         for file in packages.files() {
             items.push(Item::file(file, layout, local.path(file)));
-            items.extend(Item::sidecar(file, layout));
+            let metadata = local.metadata(file);
+            items.extend(metadata.map(|bytes| Item::sidecar(file, layout, bytes)));
         }
         items.extend(pages.iter().flat_map(Item::page));
         let shown = destination.shown();

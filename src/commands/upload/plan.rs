@@ -10,15 +10,11 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::{
+    commands::index::{ASK_FIRST, FOREVER},
     digest::Sha256,
     error::{Error, No},
     index::{Layout, Page, PageKind, Rank, SetFile, size_text},
 };
-
-/// Files are immutable: another file would have another name.
-const FOREVER: &str = "public, max-age=31536000, immutable";
-/// Pages change; a cache may keep them but has to ask.
-const ASK_FIRST: &str = "no-cache";
 
 /// The directory of the set itself, as a path below it.
 pub(super) const TOP: &str = "./";
@@ -57,7 +53,7 @@ impl Item {
         let extension = Path::new(file.name.as_str()).extension();
         let is_wheel = extension.is_some_and(|extension| extension == "whl");
         Self {
-            path: format!("{}{}", layout.files(), file.name),
+            path: file.path(layout),
             phase: Phase::File,
             size: file.size,
             sha256: file.sha256,
@@ -70,11 +66,10 @@ impl Item {
         }
     }
 
-    /// The metadata of a wheel, if it has any to publish.
-    pub fn sidecar(file: &SetFile, layout: Layout) -> Option<Self> {
-        let path = format!("{}{}", layout.files(), file.sidecar_name());
-        let bytes = file.metadata.as_ref()?.bytes();
-        Some(Self::here(path, Phase::Sidecar, PageKind::Text, bytes))
+    /// The metadata of a wheel.
+    pub fn sidecar(file: &SetFile, layout: Layout, bytes: &[u8]) -> Self {
+        let path = file.sidecar_path(layout);
+        Self::here(path, Phase::Sidecar, PageKind::Text, bytes)
     }
 
     /// A page under its name, and under the key that clients ask a directory for.
@@ -302,8 +297,11 @@ mod tests {
         index::{PackageSet, Sidecar, pages},
     };
 
+    const METADATA: &[u8] = b"Metadata-Version: 2.4\n";
+
     fn items() -> Vec<Item> {
         let file = |name: &str, project: &str, metadata| SetFile {
+            family: None,
             name: name.parse().unwrap(),
             project: project.parse().unwrap(),
             version: "7.13.0+ab".parse().unwrap(),
@@ -314,7 +312,7 @@ mod tests {
             requires_python: None,
             yanked: None,
         };
-        let sidecar = Some(Sidecar::new(b"Metadata-Version: 2.4\n".to_vec()));
+        let sidecar = Some(Sidecar::of(METADATA));
         let set = PackageSet::new(vec![
             file("rocm-7.13.0+ab.tar.gz", "rocm", None),
             file(
@@ -329,7 +327,8 @@ mod tests {
         let sidecars = set
             .files()
             .iter()
-            .filter_map(|file| Item::sidecar(file, Layout::Dist));
+            .filter(|file| file.metadata.is_some())
+            .map(|file| Item::sidecar(file, Layout::Dist, METADATA));
         let on_disk = |file: &SetFile| PathBuf::from(file.name.as_str());
         let files = set
             .files()
@@ -369,25 +368,25 @@ mod tests {
 
     #[test]
     fn files_go_before_sidecars_pages_and_roots() {
-        insta::assert_snapshot!(plan(&[], Others::Refuse), @r"
+        insta::assert_snapshot!(plan(&[], Others::Refuse), @"
         to out/1-linux/python
         new      612.3 MiB  dist/rocm-7.13.0+ab.tar.gz  (application/gzip; public, max-age=31536000, immutable)
         new      612.3 MiB  dist/rocm_sdk_core-7.13.0+ab-py3-none-linux_x86_64.whl  (application/zip; public, max-age=31536000, immutable)
         new           22 B  dist/rocm_sdk_core-7.13.0+ab-py3-none-linux_x86_64.whl.metadata  (text/plain; charset=utf-8; public, max-age=31536000, immutable)
-        new          776 B  simple/rocm/index.html  (text/html; charset=utf-8; no-cache)
-        new          776 B  simple/rocm/  (text/html; charset=utf-8; no-cache)
+        new        1.9 KiB  simple/rocm/index.html  (text/html; charset=utf-8; no-cache)
+        new        1.9 KiB  simple/rocm/  (text/html; charset=utf-8; no-cache)
         new          363 B  simple/_json/rocm/index.json  (application/vnd.pypi.simple.v1+json; no-cache)
         new          363 B  simple/_json/rocm/  (application/vnd.pypi.simple.v1+json; no-cache)
-        new        1.0 KiB  simple/rocm-sdk-core/index.html  (text/html; charset=utf-8; no-cache)
-        new        1.0 KiB  simple/rocm-sdk-core/  (text/html; charset=utf-8; no-cache)
+        new        2.2 KiB  simple/rocm-sdk-core/index.html  (text/html; charset=utf-8; no-cache)
+        new        2.2 KiB  simple/rocm-sdk-core/  (text/html; charset=utf-8; no-cache)
         new          671 B  simple/_json/rocm-sdk-core/index.json  (application/vnd.pypi.simple.v1+json; no-cache)
         new          671 B  simple/_json/rocm-sdk-core/  (application/vnd.pypi.simple.v1+json; no-cache)
-        new          674 B  simple/index.html  (text/html; charset=utf-8; no-cache)
-        new          674 B  simple/  (text/html; charset=utf-8; no-cache)
+        new        2.0 KiB  simple/index.html  (text/html; charset=utf-8; no-cache)
+        new        2.0 KiB  simple/  (text/html; charset=utf-8; no-cache)
         new          142 B  simple/_json/index.json  (application/vnd.pypi.simple.v1+json; no-cache)
         new          142 B  simple/_json/  (application/vnd.pypi.simple.v1+json; no-cache)
-        new        1.2 KiB  index.html  (text/html; charset=utf-8; no-cache)
-        new        1.2 KiB  ./  (text/html; charset=utf-8; no-cache)
+        new        2.5 KiB  index.html  (text/html; charset=utf-8; no-cache)
+        new        2.5 KiB  ./  (text/html; charset=utf-8; no-cache)
         new          344 B  SHA256SUMS  (text/plain; charset=utf-8; no-cache)
         18 new (1.2 GiB), 0 to replace (0 B), 0 there already (0 B), 0 refused (0 B)
         ");

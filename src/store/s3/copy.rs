@@ -6,7 +6,7 @@ use super::{
     Inner, SHA256,
     connection::patient,
     multipart::{Labels, Upload, is_there, part_size},
-    put::unless_there,
+    put::{unless_there, while_there},
 };
 use crate::{
     location::{Key, percent_encode},
@@ -20,12 +20,12 @@ pub(super) fn copy(
     store: &Inner,
     from: &Key,
     to: &Key,
-    condition: Condition,
+    condition: &Condition,
 ) -> Result<(), StoreError> {
     let there = store.head(from)?;
     let size = super::size(there.content_length());
     // Not every server keeps to the condition of a copy.
-    if condition == Condition::IfAbsent && is_there(store, to)? {
+    if *condition == Condition::IfAbsent && is_there(store, to)? {
         return Err(StoreError::new(Kind::Exists, store.place(to)));
     }
     let source = Source {
@@ -51,7 +51,7 @@ struct Source {
     etag: Option<String>,
 }
 
-fn whole(store: &Inner, from: &Source, to: &Key, condition: Condition) -> Result<(), StoreError> {
+fn whole(store: &Inner, from: &Source, to: &Key, condition: &Condition) -> Result<(), StoreError> {
     store.connection.write(&store.place(to), async |client| {
         let request = client
             .copy_object()
@@ -59,7 +59,8 @@ fn whole(store: &Inner, from: &Source, to: &Key, condition: Condition) -> Result
             .key(to.as_str())
             .copy_source(&from.address)
             .set_copy_source_if_match(from.etag.clone())
-            .set_if_none_match(unless_there(condition));
+            .set_if_none_match(unless_there(condition))
+            .set_if_match(while_there(condition));
         request.customize().config_override(patient()).send().await
     })?;
     Ok(())

@@ -58,6 +58,9 @@ fn answered(place: &str, asker: Asker, answer: &Answer) -> StoreError {
     let hint = match (kind, answer.code) {
         (Kind::NotFound | Kind::Exists, _) => return failure,
         (Kind::Denied, Some("RequestTimeTooSkewed")) => "set the clock of this machine",
+        (Kind::Denied, Some("ExpiredToken" | "TokenRefreshRequired")) => {
+            "the credentials have expired: get new ones, and run the same again; what is there stays"
+        }
         (Kind::Denied, _) => asker.hint(),
         (_, Some("NoSuchBucket")) => "name another bucket with `--bucket`",
         _ => return failure.caused_by(answer.text()),

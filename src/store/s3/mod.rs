@@ -19,10 +19,14 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
-use aws_sdk_s3::operation::head_object::HeadObjectOutput;
+use aws_sdk_s3::{
+    operation::head_object::HeadObjectOutput,
+    primitives::DateTime,
+    types::{ChecksumMode, ChecksumType},
+};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use access::{
@@ -31,13 +35,17 @@ pub use access::{
 
 use self::connection::Connection;
 use crate::{
+    digest::Sha256,
     error::Stop,
     location::{Bucket, Key},
     store::{Body, Condition, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
+    wheel::decode_sha256,
 };
 
 /// The metadata in which an object's digest is kept.
 const SHA256: &str = "sha256";
+/// The metadata in which other uploaders of ROCm's packages keep it.
+const OTHER_SHA256: &str = "checksum-sha256";
 const MIB: u64 = 1 << 20;
 
 /// How much is done at once, and how often it is tried.
@@ -131,12 +139,13 @@ impl Store for S3Store {
 
     fn head(&self, key: &Key) -> Result<Object, StoreError> {
         let head = self.0.head(key)?;
-        let sha256 = head.metadata().and_then(|metadata| metadata.get(SHA256));
         Ok(Object {
             key: key.clone(),
             size: size(head.content_length()),
-            sha256: sha256.and_then(|text| text.parse().ok()),
+            sha256: sha256(&head),
             content_type: head.content_type().map(str::to_owned),
+            etag: head.e_tag().map(etag),
+            modified: head.last_modified().and_then(time),
         })
     }
 
@@ -153,7 +162,7 @@ impl Store for S3Store {
     }
 
     fn copy(&self, from: &Key, to: &Key, condition: Condition) -> Result<(), StoreError> {
-        copy::copy(&self.0, from, to, condition)
+        copy::copy(&self.0, from, to, &condition)
     }
 
     fn delete(&self, key: &Key) -> Result<(), StoreError> {
@@ -176,6 +185,7 @@ impl Inner {
     fn head(&self, key: &Key) -> Result<HeadObjectOutput, StoreError> {
         self.connection.read(&self.place(key), async |client| {
             let request = client.head_object().bucket(self.bucket.as_str());
+            let request = request.checksum_mode(ChecksumMode::Enabled);
             request.key(key.as_str()).send().await
         })
     }
@@ -207,6 +217,8 @@ impl Inner {
                     size: size(object.size()),
                     sha256: None,
                     content_type: None,
+                    etag: object.e_tag().map(etag),
+                    modified: object.last_modified().and_then(time),
                 }),
                 Err(_) => {
                     self.skipped.fetch_add(1, Ordering::Relaxed);
@@ -247,6 +259,32 @@ impl fmt::Debug for S3Store {
             .field("skipped", &self.skipped())
             .finish_non_exhaustive()
     }
+}
+
+/// What the uploader or the server says of the whole object; the digest of a list of parts' digests
+/// is not that.
+fn sha256(head: &HeadObjectOutput) -> Option<Sha256> {
+    let said = |name: &str| head.metadata()?.get(name)?.parse().ok();
+    let checked = || {
+        let text = head.checksum_sha256()?;
+        let parts = head.checksum_type() == Some(&ChecksumType::Composite) || text.contains('-');
+        // The other alphabet of base64, without its padding.
+        let text = text
+            .trim_end_matches('=')
+            .replace('+', "-")
+            .replace('/', "_");
+        decode_sha256(&text).ok().filter(|_| !parts)
+    };
+    said(SHA256).or_else(|| said(OTHER_SHA256)).or_else(checked)
+}
+
+/// Some servers leave the quotes out.
+fn etag(text: &str) -> String {
+    text.trim_matches('"').to_owned()
+}
+
+fn time(time: &DateTime) -> Option<SystemTime> {
+    SystemTime::try_from(*time).ok()
 }
 
 fn size(length: Option<i64>) -> u64 {

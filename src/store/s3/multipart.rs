@@ -20,7 +20,7 @@ use super::{
     Inner, MIB, SHA256,
     connection::patient,
     failure::failure,
-    put::{Source, unless_there},
+    put::{Source, unless_there, while_there},
 };
 use crate::{
     location::Key,
@@ -65,7 +65,7 @@ pub(super) fn put(
         sha256: options.sha256.map(|sha256| sha256.to_string()),
     };
     let upload = Upload::begin(store, key, body.size(), labels)?;
-    upload.end(options.condition, || upload.send(body, options))
+    upload.end(&options.condition, || upload.send(body, options))
 }
 
 pub(super) fn is_there(store: &Inner, key: &Key) -> Result<bool, StoreError> {
@@ -122,7 +122,7 @@ impl<'a> Upload<'a> {
     /// Sends the parts and makes the object of them, or takes everything back.
     pub(super) fn end(
         &self,
-        condition: Condition,
+        condition: &Condition,
         send: impl FnOnce() -> Result<Vec<CompletedPart>, StoreError>,
     ) -> Result<(), StoreError> {
         let ended = send().and_then(|parts| self.complete(parts, condition));
@@ -247,7 +247,7 @@ impl<'a> Upload<'a> {
     fn complete(
         &self,
         mut parts: Vec<CompletedPart>,
-        condition: Condition,
+        condition: &Condition,
     ) -> Result<(), StoreError> {
         parts.sort_by_key(CompletedPart::part_number);
         let parts = CompletedMultipartUpload::builder()
@@ -260,7 +260,8 @@ impl<'a> Upload<'a> {
                 .key(self.key.as_str())
                 .upload_id(&self.id)
                 .multipart_upload(parts.clone())
-                .set_if_none_match(unless_there(condition));
+                .set_if_none_match(unless_there(condition))
+                .set_if_match(while_there(condition));
             match request.customize().config_override(patient()).send().await {
                 // An earlier attempt may have done it, and only its answer was lost.
                 Err(error) if error.code() == Some("NoSuchUpload") => Ok(Err(error)),

@@ -90,7 +90,8 @@ pub(super) fn put(
             .content_type(&options.content_type)
             .set_cache_control(options.cache_control.clone())
             .metadata(SHA256, &sha256)
-            .set_if_none_match(unless_there(options.condition))
+            .set_if_none_match(unless_there(&options.condition))
+            .set_if_match(while_there(&options.condition))
             .checksum_algorithm(ChecksumAlgorithm::Crc64Nvme)
             .body(ByteStream::from(bytes.clone()));
         request.customize().config_override(patient()).send().await
@@ -98,6 +99,13 @@ pub(super) fn put(
     Ok(())
 }
 
-pub(super) fn unless_there(condition: Condition) -> Option<String> {
-    (condition == Condition::IfAbsent).then(|| "*".to_owned())
+pub(super) fn unless_there(condition: &Condition) -> Option<String> {
+    (*condition == Condition::IfAbsent).then(|| "*".to_owned())
+}
+
+pub(super) fn while_there(condition: &Condition) -> Option<String> {
+    match condition {
+        Condition::IfSame(etag) => Some(format!("\"{etag}\"")),
+        _ => None,
+    }
 }

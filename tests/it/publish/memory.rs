@@ -6,6 +6,7 @@ use std::{
     fmt,
     io::{Cursor, Read},
     sync::{Arc, Mutex},
+    time::SystemTime,
 };
 
 use rocwheel::{
@@ -25,6 +26,7 @@ pub(crate) struct Kept {
     pub(crate) content_type: String,
     pub(crate) cache_control: Option<String>,
     pub(crate) bytes: Vec<u8>,
+    pub(crate) modified: SystemTime,
 }
 
 impl MemoryStore {
@@ -47,7 +49,13 @@ impl MemoryStore {
 
     fn keep(&self, key: &Key, kept: Kept, condition: Condition) -> Result<(), StoreError> {
         let mut all = self.0.lock().unwrap();
-        if condition == Condition::IfAbsent && all.contains_key(key) {
+        let there = all.get(key).map(|kept| Sha256::of(&kept.bytes).to_string());
+        let holds = match condition {
+            Condition::Always => true,
+            Condition::IfAbsent => there.is_none(),
+            Condition::IfSame(etag) => there == Some(etag),
+        };
+        if !holds {
             return Err(StoreError::new(Kind::Exists, key));
         }
         all.insert(key.clone(), kept);
@@ -61,6 +69,8 @@ fn object(key: &Key, kept: &Kept) -> Object {
         size: kept.bytes.len() as u64,
         sha256: Some(Sha256::of(&kept.bytes)),
         content_type: Some(kept.content_type.clone()),
+        etag: Some(Sha256::of(&kept.bytes).to_string()),
+        modified: Some(kept.modified),
     }
 }
 
@@ -104,11 +114,12 @@ impl Store for MemoryStore {
             return Err(StoreError::new(Kind::Differs, key));
         }
         let kept = Kept {
+            modified: SystemTime::now(),
             content_type: options.content_type.clone(),
             cache_control: options.cache_control.clone(),
             bytes,
         };
-        self.keep(key, kept, options.condition)
+        self.keep(key, kept, options.condition.clone())
     }
 
     fn copy(&self, from: &Key, to: &Key, condition: Condition) -> Result<(), StoreError> {

@@ -22,6 +22,7 @@ fn upload(bench: &Bench, more: &[&str]) -> Outcome {
         "--platform",
         "linux",
         "--multi-target",
+        "--no-check",
     ];
     rocwheel(&[&common[..], more].concat())
 }

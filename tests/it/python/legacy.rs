@@ -11,7 +11,7 @@ const SPLIT: &str = "\"KPACK_SPLIT_ARTIFACTS\": true";
 const WHOLE: &str = "\"KPACK_SPLIT_ARTIFACTS\": false";
 
 /// Device code lies beside the libraries, in artifacts of the family `gfx94X-dcgpu`.
-pub fn write_run(place: &Path) {
+pub(super) fn write_run(place: &Path) {
     for archive in sample::archives() {
         let Some(name) = legacy_name(&archive.file_name()) else {
             continue;

@@ -22,17 +22,19 @@ use super::{
 };
 use crate::publish::{Bench, Outcome, judge, packages::wheels, tree};
 
+pub(super) const KEYS: [(&str, &str); 2] =
+    [("AWS_ACCESS_KEY_ID", ID), ("AWS_SECRET_ACCESS_KEY", SECRET)];
 const CORE: &str = "rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl";
 
 /// Somebody at a machine, with a set to publish.
-struct Desk {
-    bench: Bench,
-    bucket: Bucket,
-    port: u16,
+pub(super) struct Desk {
+    pub(super) bench: Bench,
+    pub(super) bucket: Bucket,
+    pub(super) port: u16,
 }
 
 impl Desk {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let server = Server::shared();
         let bench = Bench::new();
         wheels(&bench.root);
@@ -44,7 +46,8 @@ impl Desk {
         }
     }
 
-    fn upload(&self, variables: &[(&str, &str)], more: &[&str]) -> Outcome {
+    /// The binary, in an environment with nothing but the way to this server.
+    pub(super) fn command(&self, variables: &[(&str, &str)]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
         let endpoint = format!("http://127.0.0.1:{}", self.port);
         command
@@ -53,11 +56,22 @@ impl Desk {
             .env("AWS_ENDPOINT_URL", endpoint)
             // The address that it stands for is outside of this machine.
             .env("AWS_EC2_METADATA_DISABLED", "true")
-            .envs(variables.iter().copied())
+            .envs(variables.iter().copied());
+        command
+    }
+
+    pub(super) fn upload(&self, variables: &[(&str, &str)], more: &[&str]) -> Outcome {
+        let mut command = self.command(variables);
+        command
             .args(["upload", "--multi-target", "--platform", "linux"])
-            .args(["--run-id", "42", "--bucket", self.bucket.as_str()])
+            .args(["--no-check", "--run-id", "42"])
+            .args(["--bucket", self.bucket.as_str()])
             .args(["--packages-dir", &self.bench.path("")])
             .args(more);
+        self.run(&mut command)
+    }
+
+    pub(super) fn run(&self, command: &mut Command) -> Outcome {
         let mut outcome = Outcome::of(command.output().unwrap());
         for text in [&mut outcome.stdout, &mut outcome.stderr] {
             *text = text
@@ -67,13 +81,12 @@ impl Desk {
         outcome
     }
 
-    fn signed(&self, more: &[&str]) -> Outcome {
-        let keys = [("AWS_ACCESS_KEY_ID", ID), ("AWS_SECRET_ACCESS_KEY", SECRET)];
-        self.upload(&keys, more)
+    pub(super) fn signed(&self, more: &[&str]) -> Outcome {
+        self.upload(&KEYS, more)
     }
 
     /// Every object, by key, with its digest.
-    fn there(&self) -> Vec<(String, Sha256)> {
+    pub(super) fn there(&self) -> Vec<(String, Sha256)> {
         let store = Server::shared().store(&self.bucket);
         let listed = store.list(None, Depth::All).unwrap();
         let keys = listed.into_iter().map(|object| object.key);
@@ -84,7 +97,7 @@ impl Desk {
         .collect()
     }
 
-    fn put(&self, key: &str, bytes: &'static [u8]) {
+    pub(super) fn put(&self, key: &str, bytes: &'static [u8]) {
         let server = Server::shared();
         let request = server.client.put_object().bucket(self.bucket.as_str());
         let request = request.key(key).body(ByteStream::from_static(bytes));
@@ -275,7 +288,7 @@ fn an_upload_without_credentials_is_told_what_is_missing() {
 }
 
 /// Stands where Amazon's machines tell of their credentials.
-fn metadata_service(answer: &'static str) -> String {
+pub(super) fn metadata_service(answer: &'static str) -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     thread::spawn(move || {

@@ -1,0 +1,116 @@
+//! What `index` answers: where the index is, or what would be done to it.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::Serialize;
+
+use super::{
+    Indexed, Site,
+    write::{Act, Change},
+};
+use crate::{console::many, index::size_text, run::ArtifactGroup};
+
+/// Where the index is.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct Answer {
+    schema: &'static str,
+    index_url: String,
+    find_links_url: String,
+    files: usize,
+    /// How many objects were written or removed.
+    changed: usize,
+    /// The indexes of families that have one of their own.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    families: BTreeMap<String, Addresses>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Addresses {
+    index_url: String,
+    find_links_url: String,
+}
+
+impl Answer {
+    pub(super) fn new(site: &Site, indexed: &Indexed) -> Self {
+        let urls = site.urls();
+        let addresses = |family: &ArtifactGroup| {
+            let urls = urls.of_family(family);
+            let addresses = Addresses {
+                index_url: urls.index(),
+                find_links_url: urls.find_links(),
+            };
+            (family.to_string(), addresses)
+        };
+        Self {
+            schema: "rocwheel-index-v1",
+            index_url: urls.index(),
+            find_links_url: urls.find_links(),
+            files: indexed.files,
+            changed: indexed.changes(),
+            families: indexed.families.iter().map(addresses).collect(),
+        }
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.index_url)?;
+        for addresses in self.families.values() {
+            write!(f, "\n{}", addresses.index_url)?;
+        }
+        Ok(())
+    }
+}
+
+/// What would be written and removed.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct Plan {
+    schema: &'static str,
+    place: String,
+    actions: Vec<Action>,
+}
+
+#[derive(Debug, Serialize)]
+struct Action {
+    action: String,
+    path: String,
+    size: u64,
+}
+
+impl Plan {
+    pub(super) fn new(site: &Site, changes: Vec<Change>) -> Self {
+        let actions = changes.into_iter().map(|change| Action {
+            action: change.act.to_string(),
+            // The page of the set's own directory has no name.
+            path: if change.path.is_empty() {
+                "./".into()
+            } else {
+                change.path
+            },
+            size: change.size,
+        });
+        Self {
+            schema: "rocwheel-index-plan-v1",
+            place: site.to_string(),
+            actions: actions.collect(),
+        }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "in {}", self.place)?;
+        for Action { action, path, size } in &self.actions {
+            let size = if *action == Act::Remove.to_string() {
+                String::new()
+            } else {
+                size_text(*size)
+            };
+            writeln!(f, "{action:<7} {size:>10}  {path}")?;
+        }
+        writeln!(f, "{}", many(self.actions.len(), "change"))
+    }
+}

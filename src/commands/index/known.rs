@@ -1,0 +1,205 @@
+//! What an earlier run wrote into `set.json`, and when it may be believed.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
+
+use super::shelf::{Listed, Shelf};
+use crate::{
+    digest::Sha256,
+    error::{Context as _, Hint as _, Result},
+    index::{Identity, Layout, Remembered, SetJson, SetJsonFile, Sidecar, Stamp},
+    run::ArtifactGroup,
+};
+
+/// Within this, a file can change and keep its time: such is the grain of some clocks.
+const GRAIN: Duration = Duration::from_secs(2);
+
+/// What an earlier run knew.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    pub(super) identity: Identity,
+    files: HashMap<String, SetJsonFile>,
+    /// Sizes and digests, by path, of what this process wrote itself.
+    made: HashMap<String, (u64, Sha256)>,
+    /// How `set.json` itself looks.
+    pub(super) stamp: Option<Stamp>,
+}
+
+impl Known {
+    /// What `set.json` says, if there is one.
+    pub(super) fn read(shelf: &dyn Shelf) -> Result<Self> {
+        let Some((text, stamp)) = shelf.document()? else {
+            return Ok(Self::default());
+        };
+        let document = SetJson::parse(&text)
+            .with_context(|| format!("read `{}`", shelf.shown("set.json")))
+            .hint("remove it to have it written anew")?;
+        Ok(Self::new(document, Some(stamp)))
+    }
+
+    pub(super) fn new(document: SetJson, stamp: Option<Stamp>) -> Self {
+        let (identity, files) = document.into_parts();
+        let by_path = |file: SetJsonFile| (file.path().to_owned(), file);
+        Self {
+            files: files.into_iter().map(by_path).collect(),
+            made: HashMap::new(),
+            identity,
+            stamp,
+        }
+    }
+
+    /// Sizes and digests, by path, of what this process wrote itself.
+    pub(super) fn made(made: HashMap<String, (u64, Sha256)>) -> Self {
+        Self {
+            made,
+            ..Self::default()
+        }
+    }
+
+    /// The families whose pages may be there.
+    pub(super) fn families(&self) -> Vec<ArtifactGroup> {
+        let families = self.files.values().filter_map(SetJsonFile::family);
+        let families: BTreeSet<ArtifactGroup> = families.collect();
+        families.into_iter().collect()
+    }
+
+    /// Why a file was withdrawn, if it was.
+    pub(super) fn yanked(&self, path: &str) -> Option<String> {
+        self.files.get(path)?.yanked.clone()
+    }
+
+    /// The digest of a file that is still the same one.
+    pub(super) fn sha256(&self, listed: &Listed, layout: Layout) -> Option<Sha256> {
+        let path = listed.path(layout);
+        let made = self.made.get(&path);
+        match made.filter(|(size, _)| *size == listed.stamp.size) {
+            Some((_, sha256)) => Some(*sha256),
+            None => self.same(listed, layout).map(|(file, _)| file.sha256),
+        }
+    }
+
+    /// Everything about a file that is still the same one, and that still has the same sidecar.
+    pub(super) fn all(
+        &self,
+        listed: &Listed,
+        sidecar: Option<&Stamp>,
+        layout: Layout,
+    ) -> Option<(&SetJsonFile, &Remembered, Option<Sidecar>)> {
+        let (file, remembered) = self.same(listed, layout)?;
+        let is_wheel = listed.name.ends_with(".whl");
+        if remembered.sidecar.as_ref() != sidecar || is_wheel != sidecar.is_some() {
+            return None;
+        }
+        let sidecar = sidecar.zip(remembered.sidecar_sha256);
+        let sidecar = sidecar.map(|(stamp, sha256)| Sidecar {
+            size: stamp.size,
+            sha256,
+        });
+        (is_wheel == sidecar.is_some()).then_some((file, remembered, sidecar))
+    }
+
+    fn same(&self, listed: &Listed, layout: Layout) -> Option<(&SetJsonFile, &Remembered)> {
+        let file = self.files.get(&listed.path(layout))?;
+        let remembered = file.remembered.as_ref()?;
+        let is_same = remembered.file == listed.stamp && self.is_settled(&listed.stamp);
+        is_same.then_some((file, remembered))
+    }
+
+    /// Whether a stamp would be another one if the bytes were: a mark of the bytes is, and a time
+    /// is if the file was left alone for a while before the stamp was written down.
+    fn is_settled(&self, stamp: &Stamp) -> bool {
+        if stamp.etag.is_some() {
+            return true;
+        }
+        let grain = u64::try_from(GRAIN.as_nanos()).unwrap_or(u64::MAX);
+        let settled = stamp.modified.map(|time| time.saturating_add(grain));
+        let written = self.stamp.as_ref().and_then(|stamp| stamp.modified);
+        settled
+            .zip(written)
+            .is_some_and(|(settled, written)| settled <= written)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn stamp(modified: u64, etag: Option<&str>) -> Stamp {
+        Stamp {
+            size: 1,
+            modified: Some(modified),
+            etag: etag.map(str::to_owned),
+        }
+    }
+
+    fn known(file: &Stamp, written: u64) -> Known {
+        let sha256 = Sha256::of(b"a");
+        let text = serde_json::json!({ "schema": 1, "files": [{
+            "path": "dist/a-1.tar.gz", "project": "a", "version": "1", "size": 1,
+            "sha256": sha256.to_string(), "remembered": { "file": file },
+        }, {
+            "path": "dist/b-1-py3-none-any.whl", "project": "b", "version": "1", "size": 1,
+            "sha256": sha256.to_string(),
+            "remembered": { "file": file, "sidecar": file, "sidecar-sha256": sha256.to_string() },
+        }] });
+        let document = SetJson::parse(&text.to_string()).unwrap();
+        Known::new(document, Some(stamp(written, None)))
+    }
+
+    fn listed(name: &str, stamp: Stamp) -> Listed {
+        Listed {
+            family: None,
+            name: name.into(),
+            stamp,
+            uploaded: None,
+        }
+    }
+
+    #[test]
+    fn a_digest_holds_for_the_same_size_time_and_mark_only() {
+        let (old, late) = (stamp(SECOND, None), 3 * SECOND);
+        let is_known = |known: &Known, stamp: Stamp| {
+            known
+                .sha256(&listed("a-1.tar.gz", stamp), Layout::Dist)
+                .is_some()
+        };
+        assert!(is_known(&known(&old, late), old.clone()));
+        assert!(!is_known(&known(&old, late), stamp(SECOND + 1, None)));
+        assert!(!is_known(
+            &known(&old, late),
+            Stamp {
+                size: 2,
+                ..old.clone()
+            }
+        ));
+        assert!(!is_known(&known(&old, late), stamp(SECOND, Some("mark"))));
+        assert!(
+            !is_known(&known(&old, late - 1), old),
+            "it may have changed since"
+        );
+        let marked = stamp(SECOND, Some("mark"));
+        assert!(
+            is_known(&known(&marked, 0), marked.clone()),
+            "a mark needs no time"
+        );
+        assert!(!is_known(&known(&marked, 0), stamp(SECOND, Some("other"))));
+    }
+
+    #[test]
+    fn what_a_wheel_says_holds_as_long_as_its_sidecar_does() {
+        let old = stamp(SECOND, None);
+        let known = known(&old, 3 * SECOND);
+        let wheel = listed("b-1-py3-none-any.whl", old.clone());
+        let all = |sidecar| known.all(&wheel, sidecar, Layout::Dist).is_some();
+        assert!(all(Some(&old)));
+        assert!(!all(None), "the sidecar is gone");
+        assert!(!all(Some(&stamp(SECOND + 1, None))), "it was touched");
+        let sdist = listed("a-1.tar.gz", old.clone());
+        assert!(known.all(&sdist, None, Layout::Dist).is_some());
+        assert!(known.all(&sdist, Some(&old), Layout::Dist).is_none());
+    }
+}

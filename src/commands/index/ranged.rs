@@ -1,0 +1,194 @@
+//! An object of a store as a file: read in pieces, from anywhere.
+
+use std::{
+    io::{self, Read, Seek, SeekFrom},
+    sync::Arc,
+};
+
+use crate::{
+    location::Key,
+    store::{Span, Store},
+};
+
+/// The first piece: the end of most wheels, with the directory and METADATA in it.
+const FIRST: u64 = 64 << 10;
+/// Who reads on gets larger pieces, up to this.
+const LARGEST: u64 = 8 << 20;
+/// A reader goes back and forth between the directory and a member.
+const HELD: usize = 3;
+
+/// Reads as little as it can, and nothing twice in a row.
+pub(super) struct Ranged {
+    store: Arc<dyn Store>,
+    key: Key,
+    size: u64,
+    at: u64,
+    /// The last ones that were read, the newest first.
+    pieces: Vec<Piece>,
+}
+
+struct Piece {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Piece {
+    fn end(&self) -> u64 {
+        self.start.saturating_add(self.bytes.len() as u64)
+    }
+
+    fn from(&self, at: u64) -> Option<&[u8]> {
+        let skip = usize::try_from(at.checked_sub(self.start)?).ok()?;
+        self.bytes.get(skip..).filter(|rest| !rest.is_empty())
+    }
+}
+
+impl Ranged {
+    pub(super) fn new(store: Arc<dyn Store>, key: Key, size: u64) -> Self {
+        Self {
+            store,
+            key,
+            size,
+            at: 0,
+            pieces: Vec::new(),
+        }
+    }
+
+    /// Where to read and how much, so that `at` is in it.
+    fn next(&self) -> (u64, u64) {
+        // The end of a file is read backwards, so that the first piece ends with the file.
+        let tail = self.size.saturating_sub(FIRST);
+        if self.at >= tail {
+            return (tail, self.size);
+        }
+        let before = self.pieces.iter().find(|piece| piece.end() == self.at);
+        let length = before.map_or(FIRST, |piece| {
+            (piece.bytes.len() as u64).saturating_mul(2).min(LARGEST)
+        });
+        // What comes later was read already.
+        let later = self.pieces.iter().map(|piece| piece.start);
+        let bound = later.filter(|start| *start > self.at).min();
+        let end = self.at.saturating_add(length).min(self.size);
+        (self.at, end.min(bound.unwrap_or(u64::MAX)))
+    }
+
+    fn fetch(&mut self) -> io::Result<()> {
+        let (start, end) = self.next();
+        let mut bytes = Vec::new();
+        let span = Span::Between(start..end);
+        let reader = self.store.get(&self.key, span).map_err(io::Error::other)?;
+        reader.take(end - start).read_to_end(&mut bytes)?;
+        if (bytes.len() as u64) < end - start {
+            let problem = format!("`{}` is shorter than it was said to be", self.key);
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, problem));
+        }
+        self.pieces.insert(0, Piece { start, bytes });
+        self.pieces.truncate(HELD);
+        Ok(())
+    }
+}
+
+impl Read for Ranged {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() || self.at >= self.size {
+            return Ok(0);
+        }
+        if !self
+            .pieces
+            .iter()
+            .any(|piece| piece.from(self.at).is_some())
+        {
+            self.fetch()?;
+        }
+        let found = self.pieces.iter().find_map(|piece| piece.from(self.at));
+        let count = found.unwrap_or_default().read(buffer)?;
+        self.at = self.at.saturating_add(count as u64);
+        Ok(count)
+    }
+}
+
+impl Seek for Ranged {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(by) => self.size.checked_add_signed(by),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+        };
+        self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Condition, PutOptions, local::LocalStore};
+
+    fn ranged(len: usize) -> (tempfile::TempDir, Vec<u8>, Ranged) {
+        let place = tempfile::tempdir().unwrap();
+        let bytes: Vec<u8> = (0..len).map(|at| u8::try_from(at % 251).unwrap()).collect();
+        let store = LocalStore::new(place.path());
+        let key: Key = "a.whl".parse().unwrap();
+        let options = PutOptions {
+            content_type: "application/zip".into(),
+            cache_control: None,
+            condition: Condition::Always,
+            sha256: None,
+        };
+        store.put(&key, &bytes.as_slice(), &options).unwrap();
+        let ranged = Ranged::new(Arc::new(store), key, len as u64);
+        (place, bytes, ranged)
+    }
+
+    #[test]
+    fn it_reads_the_same_as_a_file_from_wherever() {
+        let len = 300_000;
+        let (_place, bytes, mut ranged) = ranged(len);
+        let starts = [
+            len - 22,
+            len - 70_000,
+            0,
+            5,
+            131_071,
+            len - 1,
+            len,
+            len + 5,
+            70_000,
+        ];
+        for start in starts {
+            ranged.seek(SeekFrom::Start(start as u64)).unwrap();
+            let mut read = Vec::new();
+            ranged.by_ref().take(1000).read_to_end(&mut read).unwrap();
+            let end = (start + 1000).min(len);
+            assert_eq!(read, bytes.get(start..end).unwrap_or_default(), "{start}");
+        }
+        ranged.seek(SeekFrom::Start(0)).unwrap();
+        let mut whole = Vec::new();
+        ranged.read_to_end(&mut whole).unwrap();
+        assert!(whole == bytes);
+        assert_eq!(ranged.seek(SeekFrom::End(-10)).unwrap(), len as u64 - 10);
+        assert!(ranged.seek(SeekFrom::End(-300_001)).is_err());
+    }
+
+    #[test]
+    fn pieces_grow_and_do_not_overlap() {
+        let (_place, _, mut ranged) = ranged(1 << 20);
+        assert_eq!(ranged.next(), (0, FIRST));
+        ranged.fetch().unwrap();
+        ranged.at = FIRST;
+        assert_eq!(ranged.next(), (FIRST, 3 * FIRST));
+        ranged.at = (1 << 20) - 22;
+        assert_eq!(ranged.next(), ((1 << 20) - FIRST, 1 << 20));
+        ranged.fetch().unwrap();
+        ranged.at = (1 << 20) - FIRST - 10;
+        assert_eq!(ranged.next(), ((1 << 20) - FIRST - 10, (1 << 20) - FIRST));
+    }
+
+    #[test]
+    fn an_object_that_became_shorter_is_an_error() {
+        let (_place, _, mut ranged) = ranged(100);
+        ranged.size = 200;
+        let error = ranged.read_to_end(&mut Vec::new()).unwrap_err();
+        insta::assert_snapshot!(error, @"`a.whl` is shorter than it was said to be");
+    }
+}

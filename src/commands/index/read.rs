@@ -1,0 +1,263 @@
+//! Reads a shelf: every package once, several at a time, and as little of it as will do.
+
+use std::{
+    collections::HashMap,
+    io::{self, Cursor, Read},
+    num::NonZeroUsize,
+    sync::{Mutex, PoisonError},
+};
+
+use super::{
+    facts,
+    known::Known,
+    shelf::{Listed, Opened, Shelf, is_package},
+};
+use crate::{
+    digest::Sha256,
+    error::{Context as _, Hint as _, No, Result, Stop, bail, ensure},
+    index::{Layout, PackageSet, Remembered, SIDECAR, SetFile, Sidecar, Stamp, UploadTime},
+    store::transfer,
+};
+
+/// Who is told how far the reading is, and who may end it.
+pub(super) struct Watch<'a> {
+    pub(super) stop: &'a Stop,
+    pub(super) progress: &'a (dyn Fn(u64) + Sync),
+}
+
+/// What is done with the metadata of a wheel that was read.
+pub(super) type Keep<'a> = &'a (dyn Fn(&SetFile, Option<&Stamp>, Vec<u8>) -> Result<()> + Sync);
+
+/// How much of a wheel that is known has to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Metadata {
+    /// Nothing, if its sidecar is there.
+    Remembered,
+    /// What goes into its sidecar.
+    Wanted,
+}
+
+/// The packages of a shelf.
+pub(super) struct Found {
+    pub(super) set: PackageSet,
+    /// What to remember, by path.
+    pub(super) remembered: HashMap<String, Remembered>,
+    /// How many files were not opened.
+    pub(super) untouched: usize,
+    /// Sidecars whose wheels are gone, by path.
+    pub(super) orphans: Vec<String>,
+}
+
+/// How to read.
+pub(super) struct Reading<'a> {
+    pub(super) shelf: &'a dyn Shelf,
+    pub(super) layout: Layout,
+    pub(super) known: &'a Known,
+    pub(super) metadata: Metadata,
+    pub(super) at_once: NonZeroUsize,
+    pub(super) watch: Watch<'a>,
+    pub(super) keep: Keep<'a>,
+}
+
+/// One package, and its sidecar if that is there.
+struct Task {
+    package: Listed,
+    sidecar: Option<Stamp>,
+}
+
+impl Reading<'_> {
+    pub(super) fn run(&self) -> Result<Found> {
+        let listed = self.shelf.list(self.layout)?;
+        let (tasks, orphans) = tasks(listed, self.layout);
+        let check = || -> Result<()> {
+            let shown = self.shelf.shown(self.layout.files());
+            ensure!(!tasks.is_empty(), "no wheel or sdist in `{shown}`");
+            Ok(())
+        };
+        check().hint("pass the directory that `rocwheel build` wrote to")?;
+        let (mut files, mut remembered, mut untouched) = (Vec::new(), HashMap::new(), 0);
+        let reading = |task: &Task| {
+            let path = task.package.path(self.layout);
+            let read = self.one(task, &path);
+            read.with_context(|| format!("read `{}`", self.shelf.shown(&path)))
+        };
+        transfer::each(
+            &tasks,
+            self.at_once,
+            self.watch.stop,
+            reading,
+            |task, read| {
+                let (file, is_known) = read;
+                untouched += usize::from(is_known);
+                let facts = Remembered {
+                    file: task.package.stamp.clone(),
+                    sidecar: task.sidecar.clone(),
+                    sidecar_sha256: file.metadata.map(|sidecar| sidecar.sha256),
+                    requires_python: file.requires_python.clone(),
+                };
+                remembered.insert(file.path(self.layout), facts);
+                files.push(file);
+            },
+        )?;
+        Ok(Found {
+            set: PackageSet::new(files)?,
+            remembered,
+            untouched,
+            orphans,
+        })
+    }
+
+    /// Sidecars were written since the listing: remembers how they look now.
+    pub(super) fn remember_sidecars(&self, found: &mut Found) -> Result<()> {
+        let wheels = found
+            .set
+            .files()
+            .iter()
+            .filter(|file| file.metadata.is_some());
+        let paths: Vec<String> = wheels.map(|file| file.sidecar_path(self.layout)).collect();
+        let mut stamps = self.shelf.stamps(&paths, self.layout)?;
+        for (path, facts) in &mut found.remembered {
+            facts.sidecar = stamps.remove(&format!("{path}{SIDECAR}"));
+            let is_there = facts.sidecar.is_some() == facts.sidecar_sha256.is_some();
+            ensure!(
+                is_there,
+                No(format!(
+                    "the metadata of `{}` was written and is not there",
+                    self.shelf.shown(path)
+                ))
+            );
+        }
+        Ok(())
+    }
+
+    /// A package, and whether it was known without being opened.
+    fn one(&self, task: &Task, path: &str) -> Result<(SetFile, bool)> {
+        let (listed, sidecar) = (&task.package, task.sidecar.as_ref());
+        let upload_time = listed.uploaded.and_then(UploadTime::of);
+        let (yanked, name) = (self.known.yanked(path), listed.name.parse()?);
+        let family = listed.family.clone();
+        if self.metadata == Metadata::Remembered
+            && let Some((file, facts, sidecar)) = self.known.all(listed, sidecar, self.layout)
+        {
+            let file = SetFile {
+                family,
+                name,
+                project: file.project.clone(),
+                version: file.version.clone(),
+                size: listed.stamp.size,
+                sha256: file.sha256,
+                upload_time,
+                metadata: sidecar,
+                requires_python: facts.requires_python.clone(),
+                yanked,
+            };
+            return Ok((file, true));
+        }
+        let (sha256, facts) = self.examine(listed)?;
+        let file = SetFile {
+            family,
+            name,
+            project: facts.project,
+            version: facts.version,
+            size: listed.stamp.size,
+            sha256,
+            upload_time,
+            metadata: facts.sidecar.as_deref().map(Sidecar::of),
+            requires_python: facts.requires_python,
+            yanked,
+        };
+        if let Some(bytes) = facts.sidecar {
+            (self.keep)(&file, sidecar, bytes)?;
+        }
+        Ok((file, false))
+    }
+
+    /// The digest, remembered or vouched for or computed, and what the package says.
+    fn examine(&self, listed: &Listed) -> Result<(Sha256, facts::Facts)> {
+        let known = match self.known.sha256(listed, self.layout) {
+            None => self.shelf.vouched(listed, self.layout)?,
+            known => known,
+        };
+        match self.shelf.open(listed, self.layout)? {
+            Opened::Whole(bytes) => {
+                if bytes.len() as u64 != listed.stamp.size {
+                    bail!("it changed while it was read");
+                }
+                let sha256 = known.unwrap_or_else(|| {
+                    (self.watch.progress)(bytes.len() as u64);
+                    Sha256::of(&bytes)
+                });
+                Ok((sha256, facts::read(Cursor::new(bytes), &listed.name)?))
+            }
+            Opened::Far(reader) => {
+                // A file that is no package need not be read to its end.
+                let facts = facts::read(reader, &listed.name)?;
+                let sha256 = known.map_or_else(|| self.hash(listed), Ok)?;
+                Ok((sha256, facts))
+            }
+        }
+    }
+
+    fn hash(&self, listed: &Listed) -> Result<Sha256> {
+        let watched = Watched {
+            source: self.shelf.stream(listed, self.layout)?,
+            watch: &self.watch,
+        };
+        let answer = Sha256::of_reader(io::BufReader::with_capacity(1 << 20, watched));
+        // The reader ended with an error of its own if it was stopped.
+        self.watch.stop.check()?;
+        let (sha256, size) = answer?;
+        ensure!(size == listed.stamp.size, "it changed while it was read");
+        Ok(sha256)
+    }
+}
+
+/// Every package with its sidecar, in order, and the sidecars that are left.
+fn tasks(listed: Vec<Listed>, layout: Layout) -> (Vec<Task>, Vec<String>) {
+    let (mut packages, others): (Vec<Listed>, Vec<Listed>) = listed
+        .into_iter()
+        .partition(|listed| is_package(&listed.name));
+    packages.sort_by(|a, b| (&a.family, &a.name).cmp(&(&b.family, &b.name)));
+    let others = others.into_iter();
+    let mut sidecars: HashMap<String, Stamp> = others
+        .map(|listed| (listed.path(layout), listed.stamp))
+        .collect();
+    let task = |package: Listed| Task {
+        sidecar: sidecars.remove(&format!("{}{SIDECAR}", package.path(layout))),
+        package,
+    };
+    let tasks = packages.into_iter().map(task).collect();
+    let mut orphans: Vec<String> = sidecars.into_keys().collect();
+    orphans.sort_unstable();
+    (tasks, orphans)
+}
+
+struct Watched<'a> {
+    source: Box<dyn Read + Send>,
+    watch: &'a Watch<'a>,
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.watch.stop.check().map_err(io::Error::other)?;
+        let count = self.source.read(buffer)?;
+        (self.watch.progress)(count as u64);
+        Ok(count)
+    }
+}
+
+/// Metadata by path, for whoever writes it later.
+#[derive(Debug, Default)]
+pub(super) struct Kept(Mutex<HashMap<String, Vec<u8>>>);
+
+impl Kept {
+    pub(super) fn keep(&self, path: String, bytes: Vec<u8>) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.insert(path, bytes);
+    }
+
+    pub(super) fn into_inner(self) -> HashMap<String, Vec<u8>> {
+        let kept = self.0.into_inner();
+        kept.unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,398 @@
+//! Writes an index: sidecars, then pages of projects, then roots, each only where it differs.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    io::Read as _,
+    num::NonZeroUsize,
+    sync::{Mutex, PoisonError},
+};
+
+use super::{shelf::Prefix, stale};
+use crate::{
+    digest::Sha256,
+    error::{Context as _, No, Result, Stop, bail, ensure},
+    index::{Page, PageKind, SIDECAR, Stamp},
+    location::Key,
+    run::ArtifactGroup,
+    store::{Condition, Depth, Kind, PutOptions, Span, StoreError, transfer},
+};
+
+/// Files are immutable: another file would have another name.
+pub const FOREVER: &str = "public, max-age=31536000, immutable";
+/// Pages change; a cache may keep them but has to ask.
+pub const ASK_FIRST: &str = "no-cache";
+
+/// What is done with a path, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Act {
+    New,
+    Replace,
+    Remove,
+}
+
+/// One change to an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) act: Act,
+    /// Below the directory of the set.
+    pub(super) path: String,
+    pub(super) size: u64,
+}
+
+/// Whether changes are made, or only told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Make,
+    Tell,
+}
+
+/// Which keys a page has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Serving {
+    /// A directory's page is a file in it, and two processes that index it are one user's affair.
+    Files,
+    /// Exact keys, and other writers: a page is written only over what was seen.
+    Keys,
+}
+
+/// Somebody else changed the index meanwhile.
+#[derive(Debug, thiserror::Error)]
+#[error("another writer changed `{0}` meanwhile")]
+pub(super) struct Overtaken(String);
+
+pub(super) struct Writer<'a> {
+    to: &'a Prefix,
+    serving: Serving,
+    mode: Mode,
+    stop: &'a Stop,
+    /// The marks of what was there before the packages were listed, by path.
+    before: HashMap<String, Option<String>>,
+    /// Where all was looked at.
+    watched: Vec<String>,
+    made: Mutex<Made>,
+}
+
+#[derive(Default)]
+struct Made {
+    changes: Vec<Change>,
+    /// Everything that belongs to this index, changed or not.
+    paths: HashSet<String>,
+    /// Where another writer came first.
+    overtaken: Option<String>,
+    /// What was written, and has to be there afterwards.
+    written: Vec<(String, Sha256, u64)>,
+}
+
+impl<'a> Writer<'a> {
+    /// Looks at what is there, before anybody lists the packages: what changes later, another
+    /// writer changed.
+    pub(super) fn new(
+        to: &'a Prefix,
+        serving: Serving,
+        mode: Mode,
+        stop: &'a Stop,
+        families: &[ArtifactGroup],
+    ) -> Result<Self> {
+        let (mut before, mut watched) = (HashMap::new(), Vec::new());
+        if serving == Serving::Keys {
+            watched.push("simple/".to_owned());
+            watched.extend(families.iter().map(|family| format!("{family}/")));
+            let mut listed = to.list("", Depth::Children)?;
+            for directory in &watched {
+                listed.extend(to.list(directory, Depth::All)?);
+            }
+            before.extend(listed.into_iter().map(|(path, object)| (path, object.etag)));
+        }
+        Ok(Self {
+            to,
+            serving,
+            mode,
+            stop,
+            before,
+            watched,
+            made: Mutex::default(),
+        })
+    }
+
+    /// Metadata beside its wheel. Where a listing had none, nobody need look.
+    pub(super) fn sidecar(&self, path: &str, listed: Option<&Stamp>, bytes: &[u8]) -> Result<()> {
+        match listed {
+            Some(_) => self.sync(path, PageKind::Text, bytes),
+            None => self.write(path, PageKind::Text, bytes, There::Nothing),
+        }
+    }
+
+    /// A page that is written even if it is the same: its own time counts.
+    pub(super) fn anew(&self, page: &Page) -> Result<()> {
+        let there = match self.serving {
+            Serving::Files => There::Other(None),
+            Serving::Keys => return self.page(page),
+        };
+        self.write(&page.path, page.kind, page.body.as_bytes(), there)
+    }
+
+    /// A page, under each of its keys. The one with the name of a file goes first: it is listed,
+    /// so that another writer is noticed there.
+    pub(super) fn page(&self, page: &Page) -> Result<()> {
+        self.sync(&page.path, page.kind, page.body.as_bytes())?;
+        match page.directory().filter(|_| self.serving == Serving::Keys) {
+            // Whoever may write the one may write the other.
+            Some(directory) => match self.look(directory, page.body.as_bytes())? {
+                There::Same => {
+                    self.own(directory);
+                    Ok(())
+                }
+                There::Nothing | There::Other(_) => {
+                    let there = There::Other(None);
+                    self.write(directory, page.kind, page.body.as_bytes(), there)
+                }
+            },
+            None => Ok(()),
+        }
+    }
+
+    fn sync(&self, path: &str, kind: PageKind, bytes: &[u8]) -> Result<()> {
+        let there = self.look(path, bytes)?;
+        self.write(path, kind, bytes, there)
+    }
+
+    fn look(&self, path: &str, bytes: &[u8]) -> Result<There> {
+        let there = self.there(path, bytes);
+        there.with_context(|| format!("look at `{}`", shown(path)))
+    }
+
+    fn own(&self, path: &str) {
+        self.note(|made| made.paths.insert(path.to_owned()));
+    }
+
+    fn write(&self, path: &str, kind: PageKind, bytes: &[u8], there: There) -> Result<()> {
+        let key = self.to.key(path)?;
+        let write = || -> Result<()> {
+            self.own(path);
+            let (act, condition) = match there {
+                There::Same => return Ok(()),
+                There::Nothing => (Act::New, Condition::IfAbsent),
+                There::Other(etag) => (
+                    Act::Replace,
+                    etag.map_or(Condition::Always, Condition::IfSame),
+                ),
+            };
+            if self.mode == Mode::Make {
+                self.put(path, &key, kind, bytes, condition)?;
+            }
+            self.note(|made| {
+                made.written
+                    .push((path.to_owned(), Sha256::of(bytes), bytes.len() as u64));
+                made.changes.push(Change {
+                    act,
+                    path: path.to_owned(),
+                    size: bytes.len() as u64,
+                });
+            });
+            Ok(())
+        };
+        write().with_context(|| format!("write `{}`", shown(path)))
+    }
+
+    fn there(&self, path: &str, bytes: &[u8]) -> Result<There> {
+        let key = &self.to.key(path)?;
+        let object = match self.to.store.head(key) {
+            Err(error) if error.kind() == Kind::NotFound => return Ok(There::Nothing),
+            object => object?,
+        };
+        let is_same = object.size == bytes.len() as u64
+            && match object.sha256 {
+                Some(sha256) => sha256 == Sha256::of(bytes),
+                None => self.read(key, object.size)? == bytes,
+            };
+        if is_same {
+            return Ok(There::Same);
+        }
+        if self.serving == Serving::Files {
+            return Ok(There::Other(None));
+        }
+        match self.before.get(path) {
+            Some(etag) => Ok(There::Other(etag.clone())),
+            None if self.is_watched(path) => bail!(self.overtaken(path)),
+            None => Ok(There::Other(object.etag)),
+        }
+    }
+
+    /// Whether a path that was not there before is one that somebody else wrote since. A listing
+    /// leaves out pages of directories.
+    fn is_watched(&self, path: &str) -> bool {
+        let in_listed = self
+            .watched
+            .iter()
+            .any(|directory| path.starts_with(directory));
+        !path.ends_with('/') && !path.is_empty() && (in_listed || !path.contains('/'))
+    }
+
+    fn read(&self, key: &Key, size: u64) -> Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).min(64 << 20) + 1);
+        let reader = self.to.store.get(key, Span::Whole)?;
+        reader
+            .take(size.saturating_add(1))
+            .read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn put(
+        &self,
+        path: &str,
+        key: &Key,
+        kind: PageKind,
+        bytes: &[u8],
+        condition: Condition,
+    ) -> Result<()> {
+        let options = PutOptions {
+            content_type: kind.content_type().to_owned(),
+            cache_control: Some(cache_control(path).to_owned()),
+            condition: match self.serving {
+                Serving::Files => Condition::Always,
+                Serving::Keys => condition.clone(),
+            },
+            sha256: Some(Sha256::of(bytes)),
+        };
+        match self.to.store.put(key, &bytes, &options) {
+            // What was to be replaced can be gone as well.
+            Err(error) if is_conflict(&error, &condition) => bail!(self.overtaken(path)),
+            done => Ok(done?),
+        }
+    }
+
+    /// Noted apart, because several failures at once are told as one text.
+    fn overtaken(&self, path: &str) -> Overtaken {
+        self.note(|made| made.overtaken = Some(path.to_owned()));
+        Overtaken(path.to_owned())
+    }
+
+    /// Where another writer came first, if one did.
+    pub(super) fn is_overtaken(&self) -> Option<Overtaken> {
+        self.note(|made| made.overtaken.clone().map(Overtaken))
+    }
+
+    /// Removes what an index writes and this one did not write.
+    pub(super) fn remove(&self, paths: Vec<String>) -> Result<()> {
+        for path in paths {
+            self.stop.check()?;
+            if self.mode == Mode::Make {
+                let page = path.strip_suffix("index.html");
+                let page = page.or_else(|| path.strip_suffix("index.json"));
+                let page = page.filter(|_| self.serving == Serving::Keys);
+                for path in page.into_iter().chain([path.as_str()]) {
+                    let deleted = self.to.store.delete(&self.to.key(path)?);
+                    deleted.with_context(|| format!("remove `{path}`"))?;
+                }
+            }
+            self.note(|made| {
+                made.changes.push(Change {
+                    act: Act::Remove,
+                    path,
+                    size: 0,
+                });
+            });
+        }
+        Ok(())
+    }
+
+    /// Asks for everything that was written so far. Says which pages of directories are empty, as
+    /// they are on servers that take such a key for a directory.
+    pub(super) fn verify(&self, at_once: NonZeroUsize) -> Result<Vec<String>> {
+        let written = self.note(|made| std::mem::take(&mut made.written));
+        let mut lost = Vec::new();
+        if self.mode == Mode::Tell || self.serving == Serving::Files {
+            return Ok(lost);
+        }
+        let look = |(path, sha256, size): &(String, Sha256, u64)| {
+            let look = || -> Result<bool> {
+                let key = self.to.key(path)?;
+                let object = self.to.store.head(&key)?;
+                if object.size == 0 && *size > 0 && key.is_directory() {
+                    return Ok(false);
+                }
+                let is = object
+                    .sha256
+                    .map_or_else(|| Ok(Sha256::of(&self.read(&key, *size)?)), Ok);
+                let is: Result<Sha256> = is;
+                let is_same = object.size == *size && is? == *sha256;
+                ensure!(is_same, No("not what was written".to_owned()));
+                Ok(true)
+            };
+            look().with_context(|| format!("read back `{}`", shown(path)))
+        };
+        transfer::each(&written, at_once, self.stop, look, |(path, ..), kept| {
+            if !kept {
+                lost.push(path.clone());
+            }
+        })?;
+        lost.sort_unstable();
+        Ok(lost)
+    }
+
+    /// Whether something was written since the last look.
+    pub(super) fn has_written(&self) -> bool {
+        self.note(|made| !made.written.is_empty())
+    }
+
+    /// Whether a path belongs to this index.
+    pub(super) fn has(&self, path: &str) -> bool {
+        self.note(|made| made.paths.contains(path))
+    }
+
+    /// Every change, in the order of their making; of those that are made at once, by path.
+    pub(super) fn into_changes(self) -> Vec<Change> {
+        let made = self.made.into_inner();
+        let mut changes = made.unwrap_or_else(PoisonError::into_inner).changes;
+        changes.sort_by_cached_key(|change| match change.act {
+            Act::Remove => (3, String::new()),
+            _ if change.path.ends_with(SIDECAR) => (0, change.path.clone()),
+            _ if stale::is_project_page(&change.path) => (1, change.path.clone()),
+            _ => (2, String::new()),
+        });
+        changes
+    }
+
+    fn note<T>(&self, change: impl FnOnce(&mut Made) -> T) -> T {
+        change(&mut self.made.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+enum There {
+    Nothing,
+    Same,
+    /// With this mark, where marks count.
+    Other(Option<String>),
+}
+
+fn cache_control(path: &str) -> &'static str {
+    if path.ends_with(SIDECAR) {
+        FOREVER
+    } else {
+        ASK_FIRST
+    }
+}
+
+/// The page of the set's own directory has no name.
+fn shown(path: &str) -> &str {
+    if path.is_empty() { "./" } else { path }
+}
+
+fn is_conflict(error: &StoreError, condition: &Condition) -> bool {
+    match error.kind() {
+        Kind::Exists => true,
+        Kind::NotFound => matches!(condition, Condition::IfSame(_)),
+        _ => false,
+    }
+}
+
+impl fmt::Display for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::New => "new",
+            Self::Replace => "replace",
+            Self::Remove => "remove",
+        })
+    }
+}

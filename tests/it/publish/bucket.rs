@@ -1,0 +1,342 @@
+//! `index` in a bucket: what it reads, what it writes, and what it does when it is not alone.
+
+use std::{
+    fmt,
+    io::Read,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use rocwheel::{
+    commands::{
+        World,
+        index::{self, Indexed, Prefix, Site, Wish},
+    },
+    console::{Console, Options},
+    digest::Sha256,
+    error::{Exit, Result, Stop, render},
+    location::Key,
+    store::{Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError},
+};
+
+use super::{
+    Bench,
+    install::every_form_installs,
+    memory::MemoryStore,
+    packages::{VERSION, wheel, wheels},
+    server::{Server, Site as Served},
+    tree,
+};
+
+const PLACE: &str = "42-linux/python/";
+
+/// A store that counts what is read of it, keeps no digests if that is wanted, and in which
+/// somebody else is at work.
+#[derive(Clone, Debug)]
+struct Busy {
+    inside: MemoryStore,
+    forgetful: bool,
+    /// Every reading: its key, and how many bytes.
+    read: Arc<Mutex<Vec<(String, u64)>>>,
+    /// How often another writer comes first, and what it does.
+    others: Arc<AtomicU64>,
+    other: fn(&MemoryStore),
+}
+
+impl Busy {
+    fn new(inside: MemoryStore) -> Self {
+        Self {
+            inside,
+            forgetful: false,
+            read: Arc::default(),
+            others: Arc::default(),
+            other: |_| (),
+        }
+    }
+
+    /// How often wheels were read from, and how many bytes.
+    fn read_of_wheels(&self) -> (usize, u64) {
+        let read = self.read.lock().unwrap();
+        let wheels = read.iter().filter(|(key, _)| key.ends_with(".whl"));
+        wheels.fold((0, 0), |(count, sum), (_, bytes)| (count + 1, sum + bytes))
+    }
+}
+
+impl Store for Busy {
+    fn list(&self, directory: Option<&Key>, depth: Depth) -> Result<Vec<Object>, StoreError> {
+        let listed = self.inside.list(directory, depth)?;
+        // As S3's store, which leaves out pages of directories.
+        let listed = listed
+            .into_iter()
+            .filter(|object| !object.key.is_directory());
+        Ok(listed.collect())
+    }
+
+    fn head(&self, key: &Key) -> Result<Object, StoreError> {
+        let mut object = self.inside.head(key)?;
+        object.sha256 = object.sha256.filter(|_| !self.forgetful);
+        Ok(object)
+    }
+
+    fn get(&self, key: &Key, span: Span) -> Result<Box<dyn Read + Send>, StoreError> {
+        let mut bytes = Vec::new();
+        self.inside.get(key, span)?.read_to_end(&mut bytes).unwrap();
+        let mut read = self.read.lock().unwrap();
+        read.push((key.to_string(), bytes.len() as u64));
+        Ok(Box::new(std::io::Cursor::new(bytes)))
+    }
+
+    fn put(&self, key: &Key, body: &dyn Body, options: &PutOptions) -> Result<(), StoreError> {
+        let is_page = key.as_str().ends_with("simple/index.html");
+        let left = |left: u64| is_page.then(|| left.checked_sub(1)).flatten();
+        let ordering = Ordering::Relaxed;
+        if self.others.fetch_update(ordering, ordering, left).is_ok() {
+            (self.other)(&self.inside);
+        }
+        self.inside.put(key, body, options)
+    }
+
+    fn copy(&self, from: &Key, to: &Key, condition: Condition) -> Result<(), StoreError> {
+        self.inside.copy(from, to, condition)
+    }
+
+    fn delete(&self, key: &Key) -> Result<(), StoreError> {
+        self.inside.delete(key)
+    }
+}
+
+impl fmt::Display for Busy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inside.fmt(f)
+    }
+}
+
+fn put(store: &MemoryStore, path: &str, bytes: &[u8]) {
+    let options = PutOptions {
+        content_type: "application/zip".into(),
+        cache_control: None,
+        condition: Condition::Always,
+        sha256: None,
+    };
+    let key = format!("{PLACE}{path}").parse().unwrap();
+    store.put(&key, &bytes, &options).unwrap();
+}
+
+/// The packages of a directory, alone.
+fn stocked(bench: &Bench) -> MemoryStore {
+    let store = MemoryStore::default();
+    for path in tree(&bench.root.join("dist")) {
+        let path = format!("dist/{path}");
+        put(&store, &path, &fs_err::read(bench.path(&path)).unwrap());
+    }
+    store
+}
+
+fn index_in(store: &(impl Store + Clone + 'static)) -> Result<Indexed> {
+    let quiet = Options {
+        verbosity: -2,
+        ..Options::default()
+    };
+    let world = World {
+        console: Console::of_this_process(&quiet),
+        stop: Stop::default(),
+    };
+    let prefix = Prefix {
+        store: Arc::new(store.clone()),
+        directory: Some(PLACE.parse()?),
+    };
+    let urls = "https://bucket.s3.amazonaws.com/42-linux/python/".parse()?;
+    index::index(&Site::Bucket(prefix, urls), &Wish::default(), &world)
+}
+
+fn text(store: &MemoryStore, path: &str) -> String {
+    let kept = store.find(&format!("{PLACE}{path}"));
+    let kept = kept.unwrap_or_else(|| panic!("no `{path}`"));
+    String::from_utf8(kept.bytes).unwrap()
+}
+
+#[test]
+fn packages_in_a_bucket_get_an_index_that_installs() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let store = stocked(&bench);
+    index_in(&Busy::new(store.clone())).unwrap();
+    let uploaded = super::install::published_in_memory(&bench);
+    assert_eq!(store.keys(), uploaded.keys());
+    for key in store.keys() {
+        let (here, there) = (store.find(&key).unwrap(), uploaded.find(&key).unwrap());
+        if !key.contains("/dist/") || key.ends_with(".metadata") {
+            assert_eq!(here.content_type, there.content_type, "{key}");
+            assert_eq!(here.cache_control, there.cache_control, "{key}");
+        }
+    }
+    // A bucket knows when its objects came.
+    let page = text(&store, "simple/rocm-sdk-core/");
+    assert!(page.contains(" data-upload-time=\"2"), "{page}");
+    let server = Server::start(Served::Keys(store));
+    every_form_installs(&bench, &format!("{}{PLACE}", server.url));
+}
+
+#[test]
+fn a_large_wheel_is_indexed_from_a_small_part_of_it() {
+    let bench = Bench::new();
+    let path = wheel(&bench.root.join("dist"), "rocm-sdk-core", VERSION, "");
+    let small = fs_err::read(&path).unwrap();
+    let store = stocked(&bench);
+    let name = format!("dist/rocm_sdk_core-{VERSION}-py3-none-any.whl");
+    put(&store, &name, &with_payload(&small, 5 << 20));
+    let busy = Busy::new(store.clone());
+    index_in(&busy).unwrap();
+    let (requests, bytes) = busy.read_of_wheels();
+    assert!(requests <= 3 && bytes <= 300_000, "{requests} {bytes}");
+    // Nobody says what its digest is: all of it is read, once.
+    let busy = Busy {
+        forgetful: true,
+        ..Busy::new(stocked(&bench))
+    };
+    put(&busy.inside, &name, &with_payload(&small, 5 << 20));
+    index_in(&busy).unwrap();
+    let (_, bytes) = busy.read_of_wheels();
+    assert!((5 << 20..6 << 20).contains(&bytes), "{bytes}");
+    let whole = store.find(&format!("{PLACE}{name}")).unwrap();
+    let sha256 = Sha256::of(&whole.bytes).to_string();
+    assert!(text(&busy.inside, "SHA256SUMS").starts_with(&sha256));
+}
+
+/// The same wheel with so many bytes before everything else.
+fn with_payload(wheel: &[u8], len: usize) -> Vec<u8> {
+    use std::io::{Cursor, Write as _};
+    use zip::{CompressionMethod, ZipArchive, ZipWriter, write::SimpleFileOptions};
+    let stored = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
+    let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+    writer.start_file("payload.bin", stored).unwrap();
+    writer.write_all(&vec![7; len]).unwrap();
+    let mut archive = ZipArchive::new(Cursor::new(wheel)).unwrap();
+    for at in 0..archive.len() {
+        let mut file = archive.by_index(at).unwrap();
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).unwrap();
+        writer
+            .start_file(file.name().unwrap().to_string(), stored)
+            .unwrap();
+        writer.write_all(&bytes).unwrap();
+    }
+    writer.finish().unwrap().into_inner()
+}
+
+#[test]
+fn what_is_remembered_is_not_read_again() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let store = stocked(&bench);
+    index_in(&Busy::new(store.clone())).unwrap();
+    let busy = Busy::new(store.clone());
+    let again = index_in(&busy).unwrap();
+    assert_eq!(busy.read_of_wheels(), (0, 0));
+    assert_eq!(again.changes(), 0);
+    wheel(&bench.root.join("dist"), "rocm-sdk-new", "1.0", "");
+    let new = "dist/rocm_sdk_new-1.0-py3-none-any.whl";
+    put(&store, new, &fs_err::read(bench.path(new)).unwrap());
+    let busy = Busy::new(store.clone());
+    index_in(&busy).unwrap();
+    assert_eq!(busy.read_of_wheels().0, 1);
+    assert!(text(&store, "simple/index.html").contains("rocm-sdk-new"));
+    assert!(text(&store, "simple/").contains("rocm-sdk-new"));
+}
+
+#[test]
+fn a_project_that_is_gone_from_a_bucket_loses_its_pages() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    wheel(&bench.root.join("dist"), "gone", "1.0", "");
+    let store = stocked(&bench);
+    index_in(&Busy::new(store.clone())).unwrap();
+    put(&store, "simple/gone/notes.txt", b"mine");
+    let gone = format!("{PLACE}dist/gone-1.0-py3-none-any.whl");
+    store.delete(&gone.parse().unwrap()).unwrap();
+    index_in(&Busy::new(store.clone())).unwrap();
+    let left: Vec<String> = store
+        .keys()
+        .into_iter()
+        .filter(|key| key.contains("gone"))
+        .collect();
+    assert_eq!(left, [format!("{PLACE}simple/gone/notes.txt")]);
+    assert!(!text(&store, "simple/").contains("gone"));
+}
+
+/// A number that was not there before.
+fn next() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    COUNT.fetch_add(1, Ordering::Relaxed).to_string()
+}
+
+/// Another writer puts a package there, and indexes it.
+fn another(store: &MemoryStore) {
+    let number = next();
+    let place = tempfile::tempdir().unwrap();
+    let path = wheel(place.path(), "from-another", &format!("1.{number}"), "");
+    let name = path.rsplit('/').next().unwrap();
+    put(
+        store,
+        &format!("dist/{name}"),
+        &fs_err::read(&path).unwrap(),
+    );
+    index_in(&Busy::new(store.clone())).unwrap();
+}
+
+#[test]
+fn of_two_writers_at_once_neither_loses_a_package() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let store = stocked(&bench);
+    for first in [true, false] {
+        if !first {
+            let path = wheel(&bench.root.join("z"), "z", "1.0", "");
+            let bytes = fs_err::read(path).unwrap();
+            put(&store, "dist/z-1.0-py3-none-any.whl", &bytes);
+        }
+        let busy = Busy {
+            others: Arc::new(AtomicU64::new(1)),
+            other: another,
+            ..Busy::new(store.clone())
+        };
+        index_in(&busy).unwrap();
+        assert_eq!(busy.others.load(Ordering::Relaxed), 0);
+        for page in [
+            "simple/index.html",
+            "simple/",
+            "simple/_json/",
+            "index.html",
+        ] {
+            let page = text(&store, page);
+            let page = page.replace('_', "-");
+            assert!(page.contains("from-another"), "{page}");
+            assert!(page.contains("rocm-sdk-core"), "{page}");
+        }
+        assert_eq!(first, !text(&store, "simple/").contains("\"z/\""));
+    }
+}
+
+#[test]
+fn others_that_never_stop_are_told() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let busy = Busy {
+        others: Arc::new(AtomicU64::new(100)),
+        other: |store| put(store, "simple/index.html", next().as_bytes()),
+        ..Busy::new(stocked(&bench))
+    };
+    let error = index_in(&busy).unwrap_err();
+    assert_eq!(Exit::of(&error), Exit::No);
+    insta::assert_snapshot!(render(&error), @"");
+}
+
+#[test]
+fn a_bucket_without_packages_gets_no_index() {
+    let store = MemoryStore::default();
+    put(&store, "dist/notes.txt", b"x");
+    insta::assert_snapshot!(render(&index_in(&store).unwrap_err()), @"");
+    assert_eq!(store.keys().len(), 1);
+}

@@ -1,0 +1,302 @@
+//! Older installers, other installers, and what each makes of a yank and of a family's index.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
+
+use super::{
+    Bench, Outcome, install,
+    install::published_in_memory,
+    judge,
+    packages::{VERSION, wheel, wheels},
+    rocwheel,
+    server::{Server, Site},
+    tree,
+};
+use crate::judges::tool;
+
+/// The first with the resolver of today, the last that used setuptools for everything, and the
+/// first that took metadata from an index under its right name.
+const PIPS: [&str; 3] = ["20.3.4", "22.3.1", "23.2.1"];
+
+/// A Python that the oldest of them runs on.
+fn old_python() -> &'static Path {
+    static PYTHON: OnceLock<PathBuf> = OnceLock::new();
+    PYTHON.get_or_init(|| {
+        let find = || judge("uv", &["python", "find", "--no-project", ">=3.8,<3.12"]);
+        let mut found = find();
+        if found.code != 0 {
+            judge("uv", &["python", "install", "3.11"]).ok();
+            found = find();
+        }
+        found.ok().trim().into()
+    })
+}
+
+/// A pip of this version, which runs from its wheel.
+fn old_pip(version: &str) -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let place = target.join(format!("pip-{version}"));
+    let wheel = || {
+        let entries = fs_err::read_dir(&place).ok()?;
+        let mut paths = entries.map(|entry| entry.unwrap().path());
+        paths.find(|path| path.extension() == Some("whl".as_ref()))
+    };
+    if wheel().is_none() {
+        let wanted = format!("pip=={version}");
+        let place = place.to_str().unwrap();
+        let download = ["download", "--quiet", "--no-deps", "--dest", place, &wanted];
+        judge("pip", &download).ok();
+    }
+    wheel().unwrap().join("pip")
+}
+
+fn run_pip(version: &str, bench: &Bench, source: &[&str], wanted: &str) -> Outcome {
+    let place = bench.path("downloaded");
+    let _ = fs_err::remove_dir_all(&place);
+    let mut command = Command::new(old_python());
+    command
+        .env_clear()
+        .env("HOME", env!("CARGO_TARGET_TMPDIR"))
+        .arg(old_pip(version))
+        .args(["download", "--isolated", "--no-cache-dir", "--quiet"])
+        .args(["--disable-pip-version-check", "--dest", &place])
+        .args(source)
+        .arg(wanted);
+    Outcome::of(command.output().unwrap())
+}
+
+#[test]
+fn every_pip_reads_the_index_from_files_from_a_server_and_from_exact_keys() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let index = rocwheel(&["index", &bench.path("")]).ok();
+    let files = index.trim().strip_suffix("simple/").unwrap().to_owned();
+    let directory = Server::start(Site::Directory(bench.root.clone()));
+    let keys = Server::start(Site::Keys(published_in_memory(&bench)));
+    let keys_base = format!("{}42-linux/python/", keys.url);
+    for version in PIPS {
+        for base in [&files, &directory.url, &keys_base] {
+            let (index, page) = (format!("{base}simple/"), format!("{base}index.html"));
+            for source in [
+                &["--index-url", &index][..],
+                &["--no-index", "--find-links", &page],
+            ] {
+                run_pip(version, &bench, source, &install::wanted()).ok();
+                let got = tree(bench.path("downloaded").as_ref());
+                assert_eq!(got, install::EXPECTED, "{version} {source:?}");
+            }
+        }
+    }
+    // It is the newest of them that resolves without a wheel.
+    let asked = keys.requests();
+    assert!(
+        asked.iter().any(|path| path.ends_with(".whl.metadata")),
+        "{asked:#?}"
+    );
+}
+
+#[test]
+fn a_yanked_file_is_taken_only_by_its_own_version() {
+    let bench = Bench::new();
+    let dist = bench.root.join("dist");
+    wheel(&dist, "rocm-sdk-core", "7.1", "");
+    wheel(&dist, "rocm-sdk-core", "7.2", "");
+    let yank = bench.path("yank.txt");
+    fs_err::write(&yank, "rocm-sdk-core==7.2  the <launcher> is broken\n").unwrap();
+    let index = rocwheel(&["index", &bench.path(""), "--yank", &yank]).ok();
+    // What was withdrawn stays so.
+    let again = rocwheel(&["index", &bench.path("")]);
+    assert!(
+        again.stderr.contains("2 files, 1 of them yanked"),
+        "{}",
+        again.stderr
+    );
+    again.ok();
+    let base = index.trim().strip_suffix("simple/").unwrap().to_owned();
+    let (index, page) = (format!("{base}simple/"), format!("{base}index.html"));
+    let place = bench.path("downloaded");
+    let common = [
+        "download",
+        "--isolated",
+        "--no-cache-dir",
+        "--quiet",
+        "--dest",
+        &place,
+    ];
+    let python = tool("python");
+    let resolve = [
+        "pip",
+        "install",
+        "--no-cache",
+        "--no-config",
+        "--dry-run",
+        "--target",
+    ];
+    let resolve = [
+        &resolve[..],
+        &["nowhere", "--python", python.to_str().unwrap()],
+    ]
+    .concat();
+    for source in [
+        &["--index-url", &index][..],
+        &["--no-index", "--find-links", &page],
+    ] {
+        for (wanted, version) in [("rocm-sdk-core", "7.1"), ("rocm-sdk-core==7.2", "7.2")] {
+            let pip = judge("pip", &[&common[..], source, &[wanted]].concat());
+            let uv = judge("uv", &[&resolve[..], source, &[wanted]].concat());
+            let old = run_pip("20.3.4", &bench, source, wanted);
+            if version == "7.2" && source.contains(&"--find-links") {
+                // uv would take it without being asked: it is not on that page.
+                assert_eq!(
+                    [pip.code, uv.code, old.code].map(|code| code == 0),
+                    [false; 3]
+                );
+                continue;
+            }
+            let reason = "Reason for being yanked: the <launcher> is broken";
+            assert_eq!(
+                pip.stderr.contains(reason),
+                version == "7.2",
+                "{}",
+                pip.stderr
+            );
+            let chosen = format!("rocm-sdk-core=={version}\n");
+            assert!(
+                uv.stderr.contains(&chosen),
+                "{source:?} {wanted}: {}",
+                uv.stderr
+            );
+            pip.ok();
+            old.ok();
+            let expected = format!("rocm_sdk_core-{version}-py3-none-any.whl");
+            assert_eq!(tree(place.as_ref()), [expected], "{source:?}");
+            fs_err::remove_dir_all(&place).unwrap();
+        }
+    }
+    fs_err::write(&yank, "rocm-sdk-core==7.3\n").unwrap();
+    let refused = rocwheel(&["index", &bench.path(""), "--yank", &yank]);
+    assert_eq!(refused.code, 1);
+    insta::assert_snapshot!(refused.stderr, @"");
+}
+
+#[test]
+fn each_family_of_a_set_has_an_index_of_its_own() {
+    let bench = Bench::new();
+    let dist = bench.root.join("dist");
+    wheel(&dist, "rocm-sdk-core", VERSION, "");
+    for (family, name) in [
+        ("gfx94X-dcgpu", "gfx94x-dcgpu"),
+        ("gfx110X-all", "gfx110x-all"),
+    ] {
+        let libraries = format!("rocm-sdk-libraries-{name}");
+        wheel(&dist, &libraries, VERSION, "");
+        let needs = format!("Requires-Dist: rocm-sdk-core\nRequires-Dist: {libraries}\n");
+        wheel(&dist.join(family), "rocm", VERSION, &needs);
+    }
+    let index = rocwheel(&["index", &bench.path("")]).ok();
+    let (from, to) = (bench.path(""), bench.path("out"));
+    let upload = [
+        "upload",
+        "--no-check",
+        "--multi-target",
+        "--packages-dir",
+        &from,
+    ];
+    let upload = [
+        &upload[..],
+        &["--output-dir", &to, "--run-id", "42", "--platform", "linux"],
+    ];
+    let uploaded = rocwheel(&upload.concat()).ok();
+    let place = bench.path("downloaded");
+    let lines: Vec<&str> = index.lines().collect();
+    assert_eq!(lines.len(), 3, "{index}");
+    for base in [lines[0], uploaded.trim()] {
+        let base = base.strip_suffix("simple/").unwrap();
+        for (family, other) in [("gfx94X-dcgpu", "gfx110x"), ("gfx110X-all", "gfx94x")] {
+            let (index, page) = (
+                format!("{base}{family}/simple/"),
+                format!("{base}{family}/index.html"),
+            );
+            for source in [
+                &["--index-url", &index][..],
+                &["--no-index", "--find-links", &page],
+            ] {
+                let common = [
+                    "download",
+                    "--isolated",
+                    "--no-cache-dir",
+                    "--quiet",
+                    "--pre",
+                ];
+                judge(
+                    "pip",
+                    &[&common[..], &["--dest", &place], source, &["rocm"]].concat(),
+                )
+                .ok();
+                let got = tree(place.as_ref());
+                assert_eq!(got.len(), 3, "{got:?}");
+                assert!(!got.iter().any(|name| name.contains(other)), "{got:?}");
+                fs_err::remove_dir_all(&place).unwrap();
+            }
+        }
+        let page = fs_err::read_to_string(bench.path("index.html")).unwrap();
+        assert!(page.contains("href=\"gfx94X-dcgpu/index.html\""), "{page}");
+    }
+    // A family that is gone leaves no page behind.
+    fs_err::remove_dir_all(dist.join("gfx110X-all")).unwrap();
+    rocwheel(&["index", &bench.path("")]).ok();
+    let left = tree(&bench.root.join("gfx110X-all"));
+    assert_eq!(left, [""; 0]);
+}
+
+/// Poetry reads the index of a server alone, and takes everything into account that the page says.
+const PROJECT: &str = r#"
+[project]
+name = "user"
+version = "1"
+requires-python = ">=3.9,<4"
+dependencies = ["rocm-sdk-device-gfx942 (==WANTED)"]
+
+[[tool.poetry.source]]
+name = "rocm"
+url = "INDEX"
+priority = "primary"
+"#;
+
+#[test]
+fn poetry_locks_from_an_index_that_knows_exact_keys_only() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let server = Server::start(Site::Keys(published_in_memory(&bench)));
+    let index = format!("{}42-linux/python/simple/", server.url);
+    let project = PROJECT.replace("WANTED", VERSION).replace("INDEX", &index);
+    fs_err::create_dir(bench.path("user")).unwrap();
+    fs_err::write(bench.path("user/pyproject.toml"), project).unwrap();
+    fs_err::write(
+        bench.path("user/poetry.toml"),
+        "[virtualenvs]\ncreate = false\n",
+    )
+    .unwrap();
+    let directory = format!("--directory={}", bench.path("user"));
+    let poetry = ["tool", "run", "--from", "poetry==2.5.1", "poetry"];
+    judge(
+        "uv",
+        &[&poetry[..], &["lock", "--no-interaction", &directory]].concat(),
+    )
+    .ok();
+    let lock = fs_err::read_to_string(bench.path("user/poetry.lock")).unwrap();
+    for wheel in install::EXPECTED {
+        let bytes = fs_err::read(bench.path(&format!("dist/{wheel}"))).unwrap();
+        let sha256 = rocwheel::digest::Sha256::of(&bytes);
+        let line = format!("{{file = \"{wheel}\", hash = \"sha256:{sha256}\"}}");
+        assert!(lock.contains(&line), "{line}\n{lock}");
+    }
+    let asked = server.requests();
+    assert!(
+        !asked.iter().any(|path| path.ends_with(".whl")),
+        "{asked:#?}"
+    );
+}
