@@ -5,5 +5,6 @@ mod inputs;
 mod lint;
 mod place;
 mod runner;
+mod spread;
 mod steps;
 mod workflows;

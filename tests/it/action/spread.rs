@@ -1,0 +1,87 @@
+//! A set that many jobs build, and an index of what is there: where nothing is on one machine.
+
+use super::{
+    runner::read,
+    workflows::{CREDENTIALS, PYTHON, Stage, dispatch, made, outcomes, published, python, role},
+};
+use crate::s3::server::Server;
+use rocwheel::store::{Span, Store as _};
+use serde_json::json;
+
+const ROLE: &str = "arn:aws:iam::692859939525:role/therock-ci";
+
+fn text(bucket: &str, key: &str) -> String {
+    let store = Server::shared().store(&bucket.parse().unwrap());
+    let mut object = store.get(&key.parse().unwrap(), Span::Whole).unwrap();
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut object, &mut text).unwrap();
+    text
+}
+
+#[test]
+fn many_jobs_make_the_same_set_as_one() {
+    let inputs = json!({"platform": "linux", "release-type": "ci",
+        "host-parts": "[\"core,libraries,profiler,meta\", \"devel\"]"});
+    let mut stage = Stage::new("therock-ci-artifacts", "1-linux/", &dispatch(&inputs));
+    stage.repository.action(CREDENTIALS, &role(ROLE));
+    let run = stage
+        .repository
+        .run("workflow_dispatch", &read("workflows/packages-spread.yml"));
+    let run = run.expect_success();
+    let ended = outcomes(&run);
+    assert_eq!(ended.len(), 6, "{ended:#?}");
+    let here = made(stage.repository.path()).join("local-linux/python/SHA256SUMS");
+    assert_eq!(
+        text("therock-ci-artifacts", "1-linux/python/SHA256SUMS"),
+        fs_err::read_to_string(here).unwrap()
+    );
+    let index = format!(
+        "http://127.0.0.1:{}/therock-ci-artifacts/1-linux/python/simple/",
+        Server::shared().port
+    );
+    assert_eq!(run.outputs()["package-index-url"], index);
+    let summaries = run.summaries();
+    assert!(
+        summaries
+            .iter()
+            .any(|text| text.contains(&format!("pip install --index-url {index}"))),
+        "{summaries:#?}"
+    );
+}
+
+#[test]
+fn without_one_of_its_parts_a_set_has_no_index() {
+    let inputs = json!({"platform": "linux", "release-type": "ci", "host-parts": "[\"core,meta\", \"nonsense\"]"});
+    let mut stage = Stage::new("therock-ci-artifacts", "1-linux/", &dispatch(&inputs));
+    stage.repository.action(CREDENTIALS, &role(ROLE));
+    let run = stage
+        .repository
+        .run("workflow_dispatch", &read("workflows/packages-spread.yml"));
+    assert!(!run.succeeded, "{}", run.log());
+    let published = published("therock-ci-artifacts", "1-linux/python/");
+    assert!(
+        published.iter().all(|path| path.starts_with("dist/")),
+        "{published:#?}"
+    );
+}
+
+#[test]
+fn the_base_index_has_what_the_packages_need() {
+    let inputs = json!({"requirements": "setuptools==81.0.0 filelock==3.20.0", "python-versions": "3.12",
+        "address": "s3://therock-ci-artifacts/python-deps"});
+    let mut stage = Stage::new("therock-ci-artifacts", "python-deps/", &dispatch(&inputs));
+    stage.repository.action(CREDENTIALS, &role(ROLE));
+    stage.repository.action(PYTHON, &python());
+    let run = stage
+        .repository
+        .run("workflow_dispatch", &read("workflows/dependencies.yml"));
+    run.expect_success();
+    let page = text(
+        "therock-ci-artifacts",
+        "python-deps/simple/filelock/index.html",
+    );
+    assert!(
+        page.contains("filelock-3.20.0-py3-none-any.whl#sha256="),
+        "{page}"
+    );
+}
