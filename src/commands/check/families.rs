@@ -88,7 +88,7 @@ impl Observed {
     }
 
     /// The sdists of a set for another platform are the same.
-    pub(super) fn compare(&mut self, siblings: BTreeMap<String, Sha256>) {
+    pub(super) fn compare(&mut self, siblings: &BTreeMap<String, Sha256>) {
         for (_, set) in &mut self.sets {
             set.siblings = Some(siblings.clone());
         }

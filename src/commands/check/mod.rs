@@ -142,7 +142,7 @@ enum FailOn {
 pub fn run(args: &Args, world: &World) -> Result<()> {
     let mut observed = Observed::of(&args.place, Look::Pages, &args.access, &args.jobs, world)?;
     if let Some(other) = &args.since.compare {
-        observed.compare(baseline::sdists(other, &args.access, world)?);
+        observed.compare(&baseline::sdists(other, &args.access, world)?);
     }
     let inventory = args.since.baseline.as_deref();
     let inventory = inventory
