@@ -330,13 +330,17 @@ fn others_that_never_stop_are_told() {
     };
     let error = index_in(&busy).unwrap_err();
     assert_eq!(Exit::of(&error), Exit::No);
-    insta::assert_snapshot!(render(&error), @"");
+    insta::assert_snapshot!(render(&error), @"error: others kept changing the index in 5 attempts: `memory:/42-linux/python`");
 }
 
 #[test]
 fn a_bucket_without_packages_gets_no_index() {
     let store = MemoryStore::default();
     put(&store, "dist/notes.txt", b"x");
-    insta::assert_snapshot!(render(&index_in(&store).unwrap_err()), @"");
+    insta::assert_snapshot!(render(&index_in(&store).unwrap_err()), @"
+    error: no wheel or sdist in `memory:/42-linux/python/dist/`
+
+    hint: pass the directory that `rocwheel build` wrote to
+    ");
     assert_eq!(store.keys().len(), 1);
 }
