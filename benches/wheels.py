@@ -178,7 +178,7 @@ def measure(what: str, out: Path, command: list) -> None:
         sys.exit(f"{what}: status {status}")
     size = sum(p.stat().st_size for p in (out / "dist").rglob("*") if p.is_file())
     print(f"| {what} | {wall:.1f} | {used.ru_utime + used.ru_stime:.1f} | {used.ru_maxrss / 1024:.0f} |"
-          f" {used.ru_oublock * 512 / 1e6:.0f} | {size / 1e6:.1f} |", flush=True)
+          f" {used.ru_oublock * 512 / 1e6:.0f} | {size / 1e6:.2f} |", flush=True)
     shutil.rmtree(out)
 
 

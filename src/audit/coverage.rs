@@ -1,24 +1,39 @@
 //! `Coverage`: which library has device code for which target, and how much.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
-    audit::{facts::SetFacts, mention},
+    audit::{
+        facts::{Code, Member, SetFacts},
+        mention,
+        sparse::Sparse,
+    },
+    kpack::{CodeTarget, archive::Archive, loader::wanted},
     target::Target,
 };
 
 /// Libraries by name, each with the targets that it has code for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+///
+/// A library whose code is in archives has a row of its own, `librocblas.so.5.1`; the files beside
+/// it are under the directory that they lie in, `rocblas`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
     targets: Vec<String>,
     libraries: BTreeMap<String, BTreeMap<String, Cell>>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
 pub struct Cell {
     pub files: u64,
+    /// What of it lies in archives, each under a key of its own.
+    pub code_objects: u64,
+    /// As they lie in the package once unpacked.
     pub bytes: u64,
 }
 
@@ -29,15 +44,23 @@ impl Coverage {
         for (target, wheel) in set.device_wheels() {
             coverage.targets.push(target.to_string());
             for member in wheel.members.iter().filter(|it| is_device_file(&it.path)) {
-                let library = mention::library(&member.path);
-                let row = coverage.libraries.entry(library).or_default();
-                let cell = row.entry(target.to_string()).or_default();
-                let len = member.content.as_ref().map_or(0, |content| content.len);
-                cell.files = cell.files.saturating_add(1);
-                cell.bytes = cell.bytes.saturating_add(len);
+                for (library, part) in parts(member, &target) {
+                    let row = coverage.libraries.entry(library).or_default();
+                    row.entry(target.to_string()).or_default().add(part);
+                }
             }
         }
         coverage
+    }
+
+    /// The columns.
+    pub fn targets(&self) -> &[String] {
+        &self.targets
+    }
+
+    /// The rows, by the name of the library; a target without a cell has no code.
+    pub fn libraries(&self) -> &BTreeMap<String, BTreeMap<String, Cell>> {
+        &self.libraries
     }
 
     pub fn is_empty(&self) -> bool {
@@ -57,6 +80,61 @@ impl Coverage {
             .map(|(library, row)| (library.as_str(), row.keys().map(String::as_str).collect()))
             .collect()
     }
+}
+
+impl Cell {
+    fn add(&mut self, part: Self) {
+        self.files = self.files.saturating_add(part.files);
+        self.code_objects = self.code_objects.saturating_add(part.code_objects);
+        self.bytes = self.bytes.saturating_add(part.bytes);
+    }
+}
+
+/// Keys are free text; what is longer is not for a table.
+const LONGEST_NAME: usize = 80;
+const UNNAMED: &str = "(unnamed)";
+
+/// What a file has for a target, by library; an archive that cannot be read has nothing.
+fn parts(member: &Member, target: &Target) -> Vec<(String, Cell)> {
+    let content = member.content.as_ref().ok();
+    if let Some(Code::Archive(sparse)) = content.and_then(|content| content.code.as_ref())
+        && let Ok(archive) = Archive::open(sparse.as_ref())
+    {
+        return in_archive(&archive, target);
+    }
+    if mention::has_extension(&member.path, "kpack") {
+        return Vec::new();
+    }
+    let cell = Cell {
+        files: 1,
+        code_objects: 0,
+        bytes: content.map_or(0, |content| content.len),
+    };
+    vec![(mention::library(&member.path), cell)]
+}
+
+/// Only code that runs there counts.
+fn in_archive(archive: &Archive<&Sparse>, target: &Target) -> Vec<(String, Cell)> {
+    let device = target.base().as_str().parse::<CodeTarget>();
+    let device = device.map(|device| wanted(&device)).unwrap_or_default();
+    let accepted: BTreeSet<CodeTarget> = device.into_iter().collect();
+    let codes = archive.codes().iter();
+    let codes = codes.filter(|code| accepted.contains(&code.target.base()));
+    codes
+        .map(|code| {
+            let name = code.key.rsplit_once('#').map_or(&*code.key, |it| it.0);
+            let name = name.rsplit('/').next().unwrap_or(name);
+            let name: String = name.chars().take(LONGEST_NAME).collect();
+            let name = name.replace(char::is_control, "\u{fffd}");
+            let cell = Cell {
+                files: 0,
+                code_objects: 1,
+                bytes: archive.packed(code),
+            };
+            let name = if name.is_empty() { UNNAMED } else { &name };
+            (name.to_owned(), cell)
+        })
+        .collect()
 }
 
 /// Neither `.dist-info` nor the list of links.
@@ -92,7 +170,7 @@ impl fmt::Display for Coverage {
 }
 
 /// `96 KiB`: as much as a table needs.
-fn short_size(bytes: u64) -> String {
+pub fn short_size(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
         1024..0x10_0000 => format!("{} KiB", bytes >> 10),
@@ -107,7 +185,11 @@ mod tests {
 
     #[test]
     fn the_table_shows_gaps() {
-        let cell = |bytes| Cell { files: 1, bytes };
+        let cell = |bytes| Cell {
+            files: 1,
+            code_objects: 0,
+            bytes,
+        };
         let row = |cells: &[(&str, u64)]| {
             let cells = cells.iter();
             cells

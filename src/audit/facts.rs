@@ -1,12 +1,16 @@
 //! What is known of a package set after reading it once: all that the rules look at.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use crate::{
     archive::TarEntry,
-    audit::published::Published,
+    audit::{published::Published, sparse::Sparse},
     digest::Sha256,
     elf,
+    kpack::{CodeTarget, host::Reference},
     target::Target,
     wheel::{Metadata, SdistFilename, WheelFilename},
 };
@@ -73,6 +77,30 @@ pub struct Content {
     /// The bytes, of a file that rules read.
     pub kept: Option<Vec<u8>>,
     pub elf: Option<Elf>,
+    pub code: Option<Code>,
+}
+
+/// The device code of a file, as its headers tell it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Code {
+    /// A code object, or a bundle of some: what they are for, as far as that is known.
+    Objects(BTreeSet<CodeTarget>),
+    /// An archive that can be read; kept without the code in it.
+    Archive(Arc<Sparse>),
+    /// It begins as one of these, and cannot be understood.
+    Unreadable(String),
+}
+
+/// The device code of a binary for the host.
+#[derive(Debug, PartialEq, Eq)]
+pub enum HostCode {
+    None,
+    /// Taken out: where each wrapper leads.
+    Split(Vec<Reference>),
+    /// Still in it, for these.
+    Fat(BTreeSet<CodeTarget>),
+    /// What leads to it cannot be followed.
+    Damaged(String),
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -91,6 +119,7 @@ pub struct ElfFile {
     pub faults: Vec<String>,
     /// What a launcher runs, seen from its own directory.
     pub launches: Option<String>,
+    pub code: HostCode,
 }
 
 /// `_devel.tar`, which becomes a directory beside the other packages.

@@ -24,19 +24,19 @@ impl Finding {
             rule,
             file: None,
             member: None,
-            fact: fact.into(),
+            fact: one_line(fact.into()),
         }
     }
 
     #[must_use]
     pub fn in_file(mut self, file: impl Into<String>) -> Self {
-        self.file = Some(file.into());
+        self.file = Some(one_line(file.into()));
         self
     }
 
     #[must_use]
     pub fn at(mut self, member: impl Into<String>) -> Self {
-        self.member = Some(member.into());
+        self.member = Some(one_line(member.into()));
         self
     }
 
@@ -44,6 +44,15 @@ impl Finding {
     pub fn order(&self) -> (Option<&str>, Option<&str>, &str, &str) {
         let (file, member) = (self.file.as_deref(), self.member.as_deref());
         (file, member, self.rule.id, &self.fact)
+    }
+}
+
+/// Names come from packages, and may hold anything: a line break could pass for a line of ours.
+fn one_line(text: String) -> String {
+    if text.contains(char::is_control) {
+        text.replace(char::is_control, "\u{fffd}")
+    } else {
+        text
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::target::{Target, TargetTable};
+use crate::{
+    kpack::generic,
+    target::{Target, TargetTable},
+};
 
 /// The known targets in a path, without features: `Kernels_gfx942-xnack+.hsaco` names `gfx942`.
 pub(super) fn targets(path: &str) -> BTreeSet<Target> {
@@ -25,6 +28,41 @@ pub(super) fn targets(path: &str) -> BTreeSet<Target> {
         found.extend(target.filter(|it| TargetTable::builtin().product(it).is_some()));
     }
     found
+}
+
+/// The known targets that a path speaks of, also by the name of a family (`gfx94X`), of a generic
+/// target (`gfx11-generic`), of a group of `AOTriton` (`gfx11xx`), or of a device of `MIOpen`'s
+/// databases, which is followed by its number of compute units (`gfx90a68`).
+pub(super) fn covered(path: &str) -> BTreeSet<Target> {
+    let mut found = targets(path);
+    let with_units = path.contains("miopen/db");
+    for (at, _) in path.match_indices("gfx") {
+        let rest = path.get(at..).unwrap_or_default();
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+        let name = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
+        let word = name.split('-').next().unwrap_or_default();
+        let known = TargetTable::builtin().known();
+        found.extend(known.filter(|it| speaks_of(name, word, it)).cloned());
+        if with_units {
+            let known = TargetTable::builtin().known();
+            let named = known.filter(|it| has_units(word, it.as_str()));
+            found.extend(named.max_by_key(|it| it.as_str().len()).cloned());
+        }
+    }
+    found
+}
+
+fn speaks_of(name: &str, word: &str, target: &Target) -> bool {
+    let text = target.as_str();
+    let stem = word.trim_end_matches(['x', 'X']);
+    let is_group = stem.len() > "gfx".len() && stem.len() < word.len();
+    (is_group && text.len() == word.len() && text.starts_with(stem))
+        || generic(text).is_some_and(|generic| name.starts_with(generic))
+}
+
+fn has_units(word: &str, target: &str) -> bool {
+    let units = word.strip_prefix(target).unwrap_or_default();
+    !units.is_empty() && units.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Whether a name ends in `.debug`, `.kpack` or the like, in just this spelling.
@@ -63,9 +101,18 @@ pub(super) fn library(path: &str) -> String {
     let mut parts = inside.split('/');
     let first = parts.next().unwrap_or_default();
     match (first, parts.next()) {
-        ("lib" | "lib64" | "bin" | "share" | "libexec", Some(second)) => second.to_owned(),
-        _ => first.to_owned(),
+        ("lib" | "lib64" | "bin" | "share" | "libexec", Some(second)) => without_target(second),
+        _ => without_target(first),
     }
+}
+
+/// A name in which `*` stands for a target: what every target has one of is one library.
+fn without_target(name: &str) -> String {
+    let mut name = name.to_owned();
+    for target in targets(&name) {
+        name = name.replace(target.as_str(), "*");
+    }
+    name
 }
 
 #[cfg(test)]
@@ -88,7 +135,28 @@ mod tests {
     }
 
     #[test]
+    fn groups_of_targets_are_understood() {
+        let covered = |path: &str| {
+            let found: Vec<String> = covered(path).iter().map(ToString::to_string).collect();
+            found.join(" ")
+        };
+        assert_eq!(covered("lib/a_gfx942.co"), "gfx942");
+        assert_eq!(covered("lib/a_gfx94X-dcgpu.co"), "gfx942");
+        assert_eq!(
+            covered("aotriton.images/amd-gfx11xx/flash"),
+            "gfx1100 gfx1101 gfx1102 gfx1103 gfx1150 gfx1151 gfx1152 gfx1153"
+        );
+        assert_eq!(covered("k/x_gfx9-4-generic.kpack"), "gfx942 gfx950");
+        assert_eq!(covered("k/x_gfx12-generic.kpack"), "gfx1200 gfx1201");
+        assert_eq!(covered("share/miopen/db/gfx90a68.db.txt"), "gfx90a");
+        assert_eq!(covered("share/miopen/db/gfx103036.kdb"), "gfx1030");
+        assert_eq!(covered("share/other/gfx90a68.db"), "");
+        assert_eq!(covered("a/gfxX/gfx/gfx11"), "");
+    }
+
+    #[test]
     fn a_path_belongs_to_a_library() {
+        assert_eq!(library("l/lib/libMIOpenCK_gfx942.so"), "libMIOpenCK_*.so");
         assert_eq!(
             library("_rocm_sdk_libraries/.kpack/blas_lib_gfx942-xnack+.kpack"),
             "blas"

@@ -106,6 +106,18 @@ rules! {
         "build the variant, or leave it out: the runtime prefers it to the code that works";
     DEVICE_FILE_IN_HOST_WHEEL = Warning "RW307" "device-file-in-host-wheel":
         "move the file to the device package of its target: everybody downloads it now";
+    BROKEN_KPACK_REFERENCE = Error "RW308" "broken-kpack-reference":
+        "split the library again, and let no tool strip it afterwards";
+    UNRESOLVED_KPACK = Error "RW309" "unresolved-kpack":
+        "ship the archives at the place that the library names, seen from its own directory";
+    MISSING_KERNELS = Error "RW310" "missing-kernels":
+        "build the archive again from all libraries that lead to it, or give it another name";
+    UNREADABLE_DEVICE_CODE = Error "RW311" "unreadable-device-code":
+        "build the file again: it was cut off or changed after it was written";
+    UNASKED_ARCHIVE = Warning "RW312" "unasked-archive":
+        "name the archive as its libraries do, or leave it out: the runtime never opens it";
+    BEYOND_PROVIDER = Warning "RW313" "beyond-provider":
+        "build what the library needs for the same targets, or the library for fewer";
 
     MISSING_LIBRARY = Error "RW401" "missing-library":
         "ship the library, or add its directory to the run path of what needs it";
@@ -171,6 +183,13 @@ rules! {
         "find out what came in; `--growth-max` allows so many hundredths more";
     NEW_ARCHITECTURE = Warning "RW805" "new-architecture":
         "move the files to the device package of their target, or say that they are meant";
+
+    PLANNED_MISSING = Error "RW901" "planned-missing":
+        "build again: what makes the packages left something out";
+    UNPLANNED = Error "RW902" "unplanned":
+        "build into an empty directory, and add nothing to packages afterwards";
+    NOT_AS_PLANNED = Error "RW903" "not-as-planned":
+        "build again from these artifacts, or compare with the plan of this set";
 }
 
 impl fmt::Display for Rule {

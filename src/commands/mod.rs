@@ -59,7 +59,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Pipeline(pipeline::Args),
+    Pipeline(Box<pipeline::Args>),
     Build(build::Args),
     Fetch(Box<fetch::Args>),
     Check(Box<check::Args>),

@@ -224,14 +224,15 @@ impl Console {
         what: impl Display,
         total_bytes: impl Into<Option<u64>>,
     ) -> Progress {
-        let show = self.settings.progress;
-        Progress::new(
-            &self.talk,
-            verb,
-            &what.to_string(),
-            total_bytes.into(),
-            show,
-        )
+        let show = (self.settings.progress, progress::Extent::Whole);
+        let what = what.to_string();
+        Progress::new(&self.talk, verb, &what, total_bytes.into(), show)
+    }
+
+    /// The same for a part of work that shows as a whole too: a bar of its own, but hardly a line.
+    pub fn progress_of_part(&self, verb: &str, what: impl Display, bytes: u64) -> Progress {
+        let show = (self.settings.progress, progress::Extent::Part);
+        Progress::new(&self.talk, verb, &what.to_string(), Some(bytes), show)
     }
 }
 

@@ -1,6 +1,7 @@
 //! How far a long piece of work is: a bar, or a line now and then.
 
 use std::{
+    fmt::Write,
     sync::{
         Arc, Mutex, TryLockError,
         atomic::{AtomicU64, Ordering},
@@ -8,10 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use super::{
-    quantity::size,
+    quantity::{size, took},
     settings::Show,
     talk::{Talk, UNDER_WAY, one_line},
 };
@@ -39,9 +40,20 @@ struct Lines {
     pace: Mutex<Pace>,
 }
 
+/// A guess beyond four days helps nobody.
+const LONGEST_LEFT: u64 = 4 * 24 * 3600;
+
+/// Whether work is all there is to show, or a part of other work that shows too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    Whole,
+    Part,
+}
+
 /// When the next line is due.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Pace {
+    extent: Extent,
     /// Since the start.
     last_line: Duration,
     tenths: u64,
@@ -53,10 +65,21 @@ impl Pace {
     /// Longer silence looks like a hang.
     const LONGEST: Duration = Duration::from_secs(30);
 
+    fn new(extent: Extent) -> Self {
+        Self {
+            extent,
+            last_line: Duration::ZERO,
+            tenths: 0,
+        }
+    }
+
     fn is_due(&mut self, elapsed: Duration, done: u64, total: Option<u64>) -> bool {
         let since = elapsed.saturating_sub(self.last_line);
         let tenths = total.map_or(0, |total| tenths(done, total));
-        let due = since >= Self::LONGEST || (tenths > self.tenths && since >= Self::SHORTEST);
+        // Of a part, only that it is not stuck.
+        let often = self.extent == Extent::Whole;
+        let early = often && tenths > self.tenths && since >= Self::SHORTEST;
+        let due = since >= Self::LONGEST || early;
         if due {
             self.last_line = elapsed;
             self.tenths = tenths;
@@ -71,7 +94,7 @@ impl Progress {
         verb: &str,
         what: &str,
         total: Option<u64>,
-        show: Show,
+        (show, extent): (Show, Extent),
     ) -> Self {
         Self(match (show, &talk.bars) {
             (Show::Nothing, _) => Shown::Nothing,
@@ -88,7 +111,7 @@ impl Progress {
                 total,
                 done: AtomicU64::new(0),
                 start: Instant::now(),
-                pace: Mutex::default(),
+                pace: Mutex::new(Pace::new(extent)),
             }),
         })
     }
@@ -126,20 +149,37 @@ impl Lines {
             // Another thread is deciding just now.
             Err(TryLockError::WouldBlock) => return,
         };
-        if pace.is_due(self.start.elapsed(), done, self.total) {
-            let facts = facts(&self.what, done, self.total);
+        let elapsed = self.start.elapsed();
+        if pace.is_due(elapsed, done, self.total) {
+            let facts = facts(&self.what, done, self.total, elapsed);
             self.talk.status(UNDER_WAY, &self.verb, &facts);
         }
     }
 }
 
-fn facts(what: &str, done: u64, total: Option<u64>) -> String {
-    match total {
+fn facts(what: &str, done: u64, total: Option<u64>, elapsed: Duration) -> String {
+    let far = match total {
         Some(total) => {
             let percent = percent(done, total);
             format!("{what}: {percent} % of {}", size(total))
         }
         None => format!("{what}: {}", size(done)),
+    };
+    far + &speed(done, total, elapsed)
+}
+
+/// `, 1.00 MiB/s, 41 s left`, once there is anything to measure.
+fn speed(done: u64, total: Option<u64>, elapsed: Duration) -> String {
+    if elapsed < Duration::from_secs(1) {
+        return String::new();
+    }
+    let rate = u128::from(done) * 1000 / elapsed.as_millis().max(1);
+    let left = u128::from(total.unwrap_or(done).saturating_sub(done)).checked_div(rate);
+    let left = left.and_then(|left| u64::try_from(left).ok());
+    let rate = size(u64::try_from(rate).unwrap_or(u64::MAX));
+    match left.filter(|left| (1..LONGEST_LEFT).contains(left)) {
+        Some(left) => format!(", {rate}/s, {} left", took(Duration::from_secs(left))),
+        None => format!(", {rate}/s"),
     }
 }
 
@@ -147,15 +187,19 @@ fn bar(total: Option<u64>) -> ProgressBar {
     let (bar, template) = match total {
         Some(total) => (
             ProgressBar::new(total),
-            "{prefix:>12} [{bar:24}] {binary_bytes}/{binary_total_bytes} {wide_msg}",
+            "{prefix:>12} [{bar:24}] {binary_bytes}/{binary_total_bytes}{speed} {wide_msg}",
         ),
         None => (
             ProgressBar::no_length(),
-            "{prefix:>12} {binary_bytes} {wide_msg}",
+            "{prefix:>12} {binary_bytes}{speed} {wide_msg}",
         ),
     };
     let style = ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .with_key("speed", |state: &ProgressState, out: &mut dyn Write| {
+            // A bar that cannot be drawn is no reason to stop.
+            let _ = out.write_str(&speed(state.pos(), state.len(), state.elapsed()));
+        })
         .progress_chars("=> ");
     bar.with_style(style)
 }
@@ -177,7 +221,11 @@ mod tests {
 
     /// When lines appear, in seconds, for work of `total` done at an even pace.
     fn lines(seconds: u32, total: Option<u64>) -> Vec<u32> {
-        let mut pace = Pace::default();
+        lines_of(Extent::Whole, seconds, total)
+    }
+
+    fn lines_of(extent: Extent, seconds: u32, total: Option<u64>) -> Vec<u32> {
+        let mut pace = Pace::new(extent);
         (1..=seconds)
             .filter(|&second| {
                 let done = u64::from(second) * 1000 / u64::from(seconds);
@@ -203,6 +251,11 @@ mod tests {
     }
 
     #[test]
+    fn a_part_shows_only_that_it_is_not_stuck() {
+        assert_eq!(lines_of(Extent::Part, 100, Some(1000)), [30, 60, 90]);
+    }
+
+    #[test]
     fn more_than_the_total_and_nothing_at_all_are_all() {
         assert_eq!(percent(7, 0), 100);
         assert_eq!(percent(u64::MAX, 10), 100);
@@ -210,8 +263,20 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_how_much_of_what() {
-        insta::assert_snapshot!(facts("a.whl", 511, Some(1024)), @"a.whl: 49 % of 1.00 KiB");
-        insta::assert_snapshot!(facts("a.whl", 2048, None), @"a.whl: 2.00 KiB");
+    fn a_line_says_how_much_of_what_and_how_fast() {
+        let shown = [
+            facts("a.whl", 511, Some(1024), 7 * SECOND),
+            facts("a.whl", 1024, Some(1024), SECOND),
+            facts("a.whl", 0, Some(1024), SECOND),
+            facts("a.whl", 2048, None, SECOND / 2),
+            facts("a.whl", 9, Some(1 << 40), SECOND),
+        ];
+        insta::assert_snapshot!(shown.join("\n"), @"
+        a.whl: 49 % of 1.00 KiB, 73 B/s, 7.0 s left
+        a.whl: 100 % of 1.00 KiB, 1.00 KiB/s
+        a.whl: 0 % of 1.00 KiB, 0 B/s
+        a.whl: 2.00 KiB
+        a.whl: 0 % of 1.00 TiB, 9 B/s
+        ");
     }
 }

@@ -21,6 +21,8 @@ pub enum Kind {
     Unavailable,
     /// The answer is not what the API promises.
     Strange,
+    /// Whoever keeps something for GitHub does not have what GitHub says.
+    Unreadable,
 }
 
 #[derive(Debug)]
@@ -54,17 +56,12 @@ impl GitHubError {
                 "renew the token in `--github-token`, `GITHUB_TOKEN` or `GH_TOKEN`, or do without: public repositories need none"
             }
             Kind::Denied if anonymous => {
-                "pass `--github-token`, or set `GITHUB_TOKEN` or `GH_TOKEN`"
+                "pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`"
             }
             Kind::Denied => {
                 "the token needs `actions: read` and `contents: read` for this repository"
             }
-            Kind::NotFound if anonymous => {
-                "look at `--repository` and `--run-id`; a private repository needs `--github-token`"
-            }
-            Kind::NotFound => {
-                "look at `--repository` and `--run-id`; of a private repository, the token may not know"
-            }
+            Kind::NotFound => return self.advise_where(with_token),
             Kind::Gone => "what a run kept has expired: take a newer run, or `--bucket`",
             Kind::Limited(_) if anonymous => {
                 "pass `--github-token`, or set `GITHUB_TOKEN`: with a token far more may be asked"
@@ -74,7 +71,29 @@ impl GitHubError {
                 "look at https://www.githubstatus.com and at the proxy, and try again"
             }
             Kind::Strange => "look at `--github-api-url`",
+            Kind::Unreadable => "try again; if it is the same, its job has to upload it again",
         };
+        hinted(self, hint)
+    }
+
+    /// What to look at when something is not there.
+    fn advise_where(self, with_token: Token) -> Error {
+        let flags = [
+            ("/actions/runs/", "--run-id"),
+            ("/actions/workflows/", "--workflow"),
+            ("/commits/", "--commit"),
+            ("/pulls/", "--pr"),
+        ];
+        let flag = flags.iter().find(|(part, _)| self.address.contains(part));
+        let flag = flag.map(|(_, flag)| format!(" and `{flag}`"));
+        let private = match with_token {
+            Token::None => "a private repository needs `--github-token`",
+            Token::Sent => "of a private repository, the token may not know",
+        };
+        let hint = format!(
+            "look at `--repository`{}; {private}",
+            flag.unwrap_or_default()
+        );
         hinted(self, hint)
     }
 }
@@ -103,6 +122,7 @@ impl fmt::Display for GitHubError {
             }
             Kind::Unavailable => write!(f, "GitHub does not answer now: `{address}`"),
             Kind::Strange => write!(f, "not an answer of GitHub's API: `{address}`"),
+            Kind::Unreadable => write!(f, "GitHub has it, and it cannot be read: `{address}`"),
         }
     }
 }
@@ -129,6 +149,7 @@ mod tests {
             Kind::Limited(Duration::from_secs(61)),
             Kind::Unavailable,
             Kind::Strange,
+            Kind::Unreadable,
         ];
         let mut said = String::new();
         for token in [Token::Sent, Token::None] {
@@ -143,7 +164,7 @@ mod tests {
         error: GitHub denies access: `https://h/repos/a/b`
         hint: the token needs `actions: read` and `contents: read` for this repository
         error: GitHub has no such thing: `https://h/repos/a/b`
-        hint: look at `--repository` and `--run-id`; of a private repository, the token may not know
+        hint: look at `--repository`; of a private repository, the token may not know
         error: GitHub does not have it any more: `https://h/repos/a/b`
         hint: what a run kept has expired: take a newer run, or `--bucket`
         error: GitHub's rate limit is spent for 2 min: `https://h/repos/a/b`
@@ -152,12 +173,14 @@ mod tests {
         hint: look at https://www.githubstatus.com and at the proxy, and try again
         error: not an answer of GitHub's API: `https://h/repos/a/b`
         hint: look at `--github-api-url`
+        error: GitHub has it, and it cannot be read: `https://h/repos/a/b`
+        hint: try again; if it is the same, its job has to upload it again
         error: GitHub does not accept the token: `https://h/repos/a/b`
         hint: renew the token in `--github-token`, `GITHUB_TOKEN` or `GH_TOKEN`, or do without: public repositories need none
         error: GitHub denies access: `https://h/repos/a/b`
-        hint: pass `--github-token`, or set `GITHUB_TOKEN` or `GH_TOKEN`
+        hint: pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`
         error: GitHub has no such thing: `https://h/repos/a/b`
-        hint: look at `--repository` and `--run-id`; a private repository needs `--github-token`
+        hint: look at `--repository`; a private repository needs `--github-token`
         error: GitHub does not have it any more: `https://h/repos/a/b`
         hint: what a run kept has expired: take a newer run, or `--bucket`
         error: GitHub's rate limit is spent for 2 min: `https://h/repos/a/b`
@@ -166,6 +189,8 @@ mod tests {
         hint: look at https://www.githubstatus.com and at the proxy, and try again
         error: not an answer of GitHub's API: `https://h/repos/a/b`
         hint: look at `--github-api-url`
+        error: GitHub has it, and it cannot be read: `https://h/repos/a/b`
+        hint: try again; if it is the same, its job has to upload it again
         ");
     }
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{
+    digest::Sha256,
     error::{Context as _, Result},
     run::{Repository, RunFacts, RunId},
 };
@@ -29,6 +30,41 @@ pub enum State {
     Running(String),
     /// It will upload nothing more; with its conclusion.
     Ended(String),
+}
+
+/// What a job of a run uploaded to GitHub itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunArtifact {
+    pub id: u64,
+    pub name: String,
+    pub size: u64,
+    /// Of its bytes as they are downloaded; older uploads have none.
+    pub sha256: Option<Sha256>,
+    pub keeping: Keeping,
+}
+
+/// Whether an artifact can still be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Keeping {
+    Kept,
+    /// With the time, as GitHub writes it, if it says.
+    Expired(Option<String>),
+}
+
+#[derive(Deserialize)]
+struct RawArtifact {
+    id: u64,
+    name: String,
+    size_in_bytes: u64,
+    expired: bool,
+    expires_at: Option<String>,
+    digest: Option<String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ArtifactsPage {
+    pub(super) total_count: u64,
+    pub(super) artifacts: Vec<Value>,
 }
 
 #[derive(Deserialize)]
@@ -83,6 +119,30 @@ impl Run {
     }
 }
 
+impl RunArtifact {
+    pub(super) fn read(value: &Value) -> Result<Self> {
+        let raw = RawArtifact::deserialize(value).context("read an artifact")?;
+        // One of another kind is as good as none.
+        let sha256 = raw
+            .digest
+            .as_deref()
+            .and_then(|it| it.strip_prefix("sha256:"));
+        let sha256 = sha256.map(str::parse).transpose();
+        Ok(Self {
+            sha256: sha256
+                .with_context(|| format!("read the digest of artifact `{}`", raw.name))?,
+            id: raw.id,
+            name: raw.name,
+            size: raw.size_in_bytes,
+            keeping: if raw.expired {
+                Keeping::Expired(raw.expires_at)
+            } else {
+                Keeping::Kept
+            },
+        })
+    }
+}
+
 pub(super) fn parse<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
     serde_json::from_str(text)
 }
@@ -126,6 +186,29 @@ mod tests {
             state("in_progress", json!("failure")),
             State::Running("in_progress".into())
         );
+    }
+
+    #[test]
+    fn what_an_artifact_may_leave_out_is_left_out() {
+        let artifact = |digest: Value, expired: bool, expires_at: Value| {
+            RunArtifact::read(
+                &json!({"id": 21_440_027_240_u64, "name": "a", "size_in_bytes": 3,
+                "digest": digest, "expired": expired, "expires_at": expires_at}),
+            )
+        };
+        let (zeros, at) = ("0".repeat(64), "2026-01-01T00:00:00Z");
+        let told = artifact(json!(format!("sha256:{zeros}")), true, json!(at)).unwrap();
+        assert_eq!(told.sha256.unwrap().to_string(), zeros);
+        assert_eq!(told.keeping, Keeping::Expired(Some(at.to_owned())));
+        for digest in [Value::Null, json!("sha512:00")] {
+            let untold = artifact(digest, false, Value::Null).unwrap();
+            assert_eq!((untold.sha256, untold.keeping), (None, Keeping::Kept));
+        }
+        let short = artifact(json!("sha256:00"), false, Value::Null).unwrap_err();
+        insta::assert_snapshot!(render(&short), @r#"
+        error: read the digest of artifact `a`
+          caused by: not a SHA-256 of 64 lower-case hexadecimal digits: "00"
+        "#);
     }
 
     #[test]

@@ -24,13 +24,35 @@ pub struct InvalidWorkflow(String);
 
 impl ApiUrl {
     pub const GITHUB: &str = "https://api.github.com";
+    /// Where its pages are.
+    pub const PAGES: &str = "https://github.com";
 
     /// The API of an installation of GitHub, by the address that its pages have.
     pub fn of_server(server: &str) -> Result<Self, InvalidApiUrl> {
-        match server {
-            "https://github.com" => Self::GITHUB.parse(),
-            server => format!("{}/api/v3", server.trim_end_matches('/')).parse(),
+        let server = server.trim_end_matches('/');
+        match server.strip_prefix("https://") {
+            Some(host) if host == "github.com" || host.ends_with(".ghe.com") => {
+                format!("https://api.{host}").parse()
+            }
+            _ => format!("{server}/api/v3").parse(),
         }
+    }
+
+    /// The address that the pages of this installation have, if it follows from this one.
+    pub fn server(&self) -> Option<String> {
+        let host = |text: &str| !text.is_empty() && !text.contains('/');
+        if let Some(server) = self.0.strip_suffix("/api/v3") {
+            return Some(server.to_owned());
+        }
+        let name = self.0.strip_prefix("https://api.").filter(|it| host(it));
+        name.map(|name| format!("https://{name}"))
+    }
+
+    /// `github.com`, or what stands in its place here.
+    pub fn host(&self) -> String {
+        let server = self.server().unwrap_or_else(|| self.0.to_string());
+        let rest = server.split_once("://").map_or("", |(_, rest)| rest);
+        rest.split('/').next().unwrap_or_default().to_owned()
     }
 
     pub fn as_str(&self) -> &str {
@@ -190,6 +212,32 @@ mod tests {
         ] {
             assert!(!api.has(other), "{other}");
         }
+    }
+
+    #[test]
+    fn an_api_and_its_pages_tell_of_each_other() {
+        for (server, api, host) in [
+            ("https://github.com", "https://api.github.com", "github.com"),
+            (
+                "https://amd.ghe.com",
+                "https://api.amd.ghe.com",
+                "amd.ghe.com",
+            ),
+            (
+                "https://git.example.org:8443",
+                "https://git.example.org:8443/api/v3",
+                "git.example.org:8443",
+            ),
+        ] {
+            let found = ApiUrl::of_server(server).unwrap();
+            assert_eq!((found.as_str(), found.host().as_str()), (api, host));
+            assert_eq!(found.server().as_deref(), Some(server));
+        }
+        let here: ApiUrl = "http://127.0.0.1:8080".parse().unwrap();
+        assert_eq!(
+            (here.server(), here.host()),
+            (None, "127.0.0.1:8080".to_owned())
+        );
     }
 
     #[test]

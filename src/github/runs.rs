@@ -1,6 +1,6 @@
 //! The questions about runs.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, collections::BTreeSet};
 
 use serde_json::Value;
 
@@ -12,8 +12,17 @@ use super::{
 use crate::{
     error::{Context as _, Result},
     location::percent_encode,
-    run::{Repository, RunId},
+    run::{Origin, Repository, RunId},
 };
+
+/// As many pages of a branch's runs as are read: a branch of that name in a fork can fill some.
+const MOST_PAGES: usize = 5;
+
+/// How far a list is read.
+struct Limit {
+    runs: usize,
+    pages: usize,
+}
 
 impl GitHub<'_> {
     /// What there is to know of one run.
@@ -59,11 +68,16 @@ impl GitHub<'_> {
         commit: &str,
     ) -> Result<Vec<Run>> {
         let filter = format!("head_sha={}", percent_encode(commit));
-        self.runs(repository, workflow, &filter, usize::MAX)
+        let limit = Limit {
+            runs: usize::MAX,
+            pages: usize::MAX,
+        };
+        self.runs(repository, workflow, &filter, limit, |_| true)
             .with_context(|| format!("list the runs of `{workflow}` for commit `{commit}`"))
     }
 
-    /// The newest runs of a workflow on a branch, newest first.
+    /// The newest runs of a workflow on a branch, newest first. A branch of the same name in a fork
+    /// is another branch, and anybody may have one.
     pub fn runs_of_branch(
         &self,
         repository: &Repository,
@@ -72,7 +86,12 @@ impl GitHub<'_> {
         most: usize,
     ) -> Result<Vec<Run>> {
         let filter = format!("branch={}", percent_encode(branch));
-        self.runs(repository, workflow, &filter, most)
+        let limit = Limit {
+            runs: most,
+            pages: MOST_PAGES,
+        };
+        let is_own = |run: &Run| run.facts.origin == Origin::Own;
+        self.runs(repository, workflow, &filter, limit, is_own)
             .with_context(|| format!("list the runs of `{workflow}` on branch `{branch}`"))
     }
 
@@ -81,19 +100,26 @@ impl GitHub<'_> {
         repository: &Repository,
         workflow: &Workflow,
         filter: &str,
-        most: usize,
+        limit: Limit,
+        is_wanted: impl Fn(&Run) -> bool,
     ) -> Result<Vec<Run>> {
         let segments = ["actions", "workflows", &workflow.to_string(), "runs"];
-        let query = format!("{filter}&per_page={}", most.clamp(1, 100));
+        let query = format!("{filter}&per_page={}", limit.runs.clamp(1, 100));
         let mut next = Some(self.route(repository, &segments, &query));
-        let mut runs = Vec::new();
-        while let Some(route) = next.filter(|_| runs.len() < most) {
+        let (mut runs, mut ids, mut pages) = (Vec::new(), BTreeSet::new(), 0);
+        while let Some(route) = next.filter(|_| runs.len() < limit.runs && pages < limit.pages) {
             let (page, further): (RunsPage, _) = self.page(&route)?;
+            let known = ids.len();
             for run in &page.workflow_runs {
-                runs.push(Run::read(run, repository)?);
+                let run = Run::read(run, repository)?;
+                // A run that came meanwhile moves others to the next page.
+                if ids.insert(run.id.clone()) && is_wanted(&run) {
+                    runs.push(run);
+                }
             }
-            // A page without runs would lead on forever.
-            next = further.filter(|_| !page.workflow_runs.is_empty());
+            pages += 1;
+            // A page with nothing new would lead on forever.
+            next = further.filter(|_| ids.len() > known);
         }
         runs.sort_by_key(|run| {
             Reverse((
@@ -102,11 +128,11 @@ impl GitHub<'_> {
                 run.id.clone(),
             ))
         });
-        runs.truncate(most);
+        runs.truncate(limit.runs);
         Ok(runs)
     }
 
-    fn route(&self, repository: &Repository, segments: &[&str], query: &str) -> String {
+    pub(super) fn route(&self, repository: &Repository, segments: &[&str], query: &str) -> String {
         let mut path = vec!["repos", repository.owner(), repository.name()];
         path.extend_from_slice(segments);
         self.api().route(&path, query)

@@ -8,7 +8,7 @@ use std::{
 
 use octocrab::Octocrab;
 use reqwest::{
-    Client,
+    Client, Response, StatusCode,
     header::{ACCEPT, HeaderMap, HeaderName, USER_AGENT},
     redirect::Policy,
 };
@@ -29,6 +29,9 @@ const SILENCE: Duration = Duration::from_mins(1);
 const HEARING: Duration = Duration::from_millis(100);
 /// As much as a message of GitHub's is worth repeating.
 const MOST_OF_A_MESSAGE: usize = 200;
+/// Requests wait on the network, so a few threads serve all of them.
+const THREADS: usize = 2;
+const AGENT: &str = concat!("rocwheel/", env!("CARGO_PKG_VERSION"));
 
 /// Who is asked, in whose name.
 #[derive(Clone, Debug)]
@@ -43,6 +46,8 @@ pub struct Settings {
 pub struct GitHub<'a> {
     settings: Settings,
     crab: Octocrab,
+    /// For those who keep artifacts; it has no token to tell.
+    keepers: Client,
     runtime: Runtime,
     stop: Stop,
     announce: Box<dyn Fn(&str) + Send + Sync + 'a>,
@@ -62,13 +67,18 @@ impl<'a> GitHub<'a> {
         stop: Stop,
         announce: impl Fn(&str) + Send + Sync + 'a,
     ) -> Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .thread_name("github")
+            .enable_all()
+            .build()?;
         let crab = {
             // octocrab starts a task of its own, which needs to know where.
             let _inside = runtime.enter();
             open(&settings).context("prepare to ask GitHub")?
         };
         Ok(Self {
+            keepers: keepers(&settings.api)?,
             settings,
             crab,
             runtime,
@@ -87,7 +97,7 @@ impl<'a> GitHub<'a> {
 
     /// A page, and the address of the next one.
     pub(super) fn page<T: DeserializeOwned>(&self, route: &str) -> Result<(T, Option<String>)> {
-        let answer = self.ask(route)?;
+        let answer = self.ask(route, |status| (200..300).contains(&status))?;
         let value = model::parse(&answer.text)
             .map_err(|error| self.failed(Kind::Strange, route).caused_by(error))
             .map_err(|error| error.advise(self.token()))?;
@@ -97,13 +107,40 @@ impl<'a> GitHub<'a> {
         Ok((value, next.map(str::to_owned)))
     }
 
-    fn ask(&self, route: &str) -> Result<Answer> {
+    /// Where an answer leads that has nothing but this to say.
+    pub(super) fn redirection(&self, route: &str) -> Result<Secret> {
+        let answer = self.ask(route, |status| matches!(status, 301 | 302 | 307 | 308))?;
+        let place = answer
+            .header("location")
+            .filter(|it| it.starts_with("http"));
+        place
+            .map(Secret::new)
+            .ok_or_else(|| self.refused(Kind::Strange, route, "it leads nowhere".to_owned()))
+    }
+
+    /// Asks whoever keeps an artifact, once; what goes wrong is told without the address.
+    pub(super) fn get_from(
+        &self,
+        place: &Secret,
+        (name, value): (HeaderName, &str),
+    ) -> Result<Result<Response, String>> {
+        let request = self.keepers.get(place.reveal()).header(name, value);
+        // Not before the runtime runs it: its timeouts need one.
+        let answer = self.wait(async { request.send().await })?;
+        Ok(answer.map_err(|error| last_cause(&error.without_url())))
+    }
+
+    pub(super) fn patience(&self) -> &Patience {
+        &self.settings.patience
+    }
+
+    fn ask(&self, route: &str, is_good: impl Fn(u16) -> bool) -> Result<Answer> {
         let mut attempt = 0;
         loop {
             attempt += 1;
             let (kind, said) = match self.once(route)? {
-                Ok(answer) if (200..300).contains(&answer.status) => return Ok(answer),
-                Ok(answer) => (answer.judge(), answer.message()),
+                Ok(answer) if is_good(answer.status) => return Ok(answer),
+                Ok(answer) => (answer.judge(self.token()), answer.message()),
                 Err(error) => (Kind::Unavailable, last_cause(&error)),
             };
             let patience = &self.settings.patience;
@@ -144,7 +181,7 @@ impl<'a> GitHub<'a> {
         GitHubError::new(kind, path.unwrap_or(route))
     }
 
-    fn refused(&self, kind: Kind, route: &str, said: String) -> crate::error::Error {
+    pub(super) fn refused(&self, kind: Kind, route: &str, said: String) -> crate::error::Error {
         let error = self.failed(kind, route);
         let error = if said.is_empty() {
             error
@@ -168,7 +205,7 @@ impl<'a> GitHub<'a> {
     }
 
     /// Waits for something, or until the user asks to stop.
-    fn wait<T>(&self, something: impl Future<Output = T>) -> Result<T> {
+    pub(super) fn wait<T>(&self, something: impl Future<Output = T>) -> Result<T> {
         self.runtime.block_on(async {
             let mut something = Box::pin(something);
             loop {
@@ -187,9 +224,10 @@ fn open(settings: &Settings) -> Result<Octocrab> {
         .read_timeout(SILENCE)
         .redirect(Policy::custom(|attempt| {
             // A repository that was renamed is answered for where it is now, by the same server.
+            // The place of an artifact is an answer, wherever it is.
             let same =
                 attempt.previous().last().map(reqwest::Url::origin) == Some(attempt.url().origin());
-            if same && attempt.previous().len() < 5 {
+            if same && attempt.status() != StatusCode::FOUND && attempt.previous().len() < 5 {
                 attempt.follow()
             } else {
                 attempt.stop()
@@ -198,10 +236,7 @@ fn open(settings: &Settings) -> Result<Octocrab> {
         .build()?;
     let mut builder = Octocrab::builder()
         .base_uri(settings.api.as_str())?
-        .add_header(
-            USER_AGENT,
-            format!("rocwheel/{}", env!("CARGO_PKG_VERSION")),
-        )
+        .add_header(USER_AGENT, AGENT.to_owned())
         .add_header(ACCEPT, "application/vnd.github+json".to_owned())
         .add_header(
             HeaderName::from_static("x-github-api-version"),
@@ -213,12 +248,23 @@ fn open(settings: &Settings) -> Result<Octocrab> {
     Ok(builder.build_with_reqwest(client)?)
 }
 
+fn keepers(api: &ApiUrl) -> Result<Client> {
+    let client = Client::builder()
+        .user_agent(AGENT)
+        .connect_timeout(CONNECT)
+        .read_timeout(SILENCE)
+        .redirect(Policy::limited(5))
+        .https_only(api.as_str().starts_with("https:"))
+        .build();
+    client.context("prepare to ask for artifacts")
+}
+
 impl Answer {
     fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    fn judge(&self) -> Kind {
+    fn judge(&self, token: Token) -> Kind {
         let number = |name| self.header(name).and_then(|text| text.parse().ok());
         let limits = LimitFacts {
             retry_after: number("retry-after"),
@@ -230,9 +276,10 @@ impl Answer {
         let message = self.message();
         match (limits.wait(self.status, &message, now), self.status) {
             (Some(wait), _) => Kind::Limited(wait),
-            (None, 401) => Kind::Token,
-            (None, 403) => Kind::Denied,
-            (None, 404) => Kind::NotFound,
+            (None, 401) if token == Token::Sent => Kind::Token,
+            (None, 401 | 403) => Kind::Denied,
+            // A commit that is none, and one of a repository without any.
+            (None, 404 | 409 | 422) => Kind::NotFound,
             (None, 410) => Kind::Gone,
             (None, 408 | 500..) => Kind::Unavailable,
             (None, _) => Kind::Strange,
@@ -253,7 +300,7 @@ impl Answer {
 }
 
 /// What lies at the bottom; what lies above it repeats addresses.
-fn last_cause(error: &(dyn std::error::Error + 'static)) -> String {
+pub(super) fn last_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;

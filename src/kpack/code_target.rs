@@ -108,7 +108,7 @@ impl fmt::Display for CodeTarget {
 }
 
 /// The generic target that the runtime asks for when it has asked for a target of its own.
-pub(super) fn generic(processor: &str) -> Option<&'static str> {
+pub fn generic(processor: &str) -> Option<&'static str> {
     Some(match processor {
         "gfx900" | "gfx902" | "gfx904" | "gfx906" | "gfx909" | "gfx90c" => "gfx9-generic",
         "gfx942" | "gfx950" => "gfx9-4-generic",

@@ -10,7 +10,7 @@ use crate::{
     error::{Context as _, Result},
     kpack::{
         CodeTarget, PLACEHOLDER,
-        archive::{Archive, key},
+        archive::{Archive, Code, key},
         bundle::{Entry, Opened},
         code_target::generic,
         host::Reference,
@@ -33,6 +33,13 @@ pub enum Answer {
     /// No archive is there, or none is for the device: the runtime passes the device over.
     PassedOver,
     /// An archive is for the device and lacks the code: the runtime gives up the whole binary.
+    Lacking,
+}
+
+/// Where what a device gets lies.
+pub enum Place<'a> {
+    In(&'a Archive<Arc<dyn ReadAt>>, &'a Code),
+    PassedOver,
     Lacking,
 }
 
@@ -64,6 +71,20 @@ impl<'a> Loader<'a> {
         reference: &Reference,
         device: &CodeTarget,
     ) -> Result<Answer> {
+        match self.find(path, reference, device)? {
+            Place::In(archive, code) => archive.read(code).map(Answer::Code),
+            Place::PassedOver => Ok(Answer::PassedOver),
+            Place::Lacking => Ok(Answer::Lacking),
+        }
+    }
+
+    /// Where that is; of the archives only the contents are read.
+    pub fn find(
+        &mut self,
+        path: &RelPath,
+        reference: &Reference,
+        device: &CodeTarget,
+    ) -> Result<Place<'_>> {
         let wanted = wanted(device);
         let candidates = candidates(path, reference, &wanted);
         for candidate in &candidates {
@@ -88,18 +109,18 @@ impl<'a> Loader<'a> {
                     continue;
                 }
                 if let Some(code) = archive.find(&key, target) {
-                    return archive.read(code).map(Answer::Code);
+                    return Ok(Place::In(archive, code));
                 }
                 if self.generation == Generation::FirstArchive {
-                    return Ok(Answer::Lacking);
+                    return Ok(Place::Lacking);
                 }
                 is_lacking = true;
             }
         }
         Ok(if is_lacking {
-            Answer::Lacking
+            Place::Lacking
         } else {
-            Answer::PassedOver
+            Place::PassedOver
         })
     }
 
@@ -128,7 +149,7 @@ pub fn choose<'a, R: ReadAt + ?Sized>(
 
 /// What runs on a device, best first: its own target, then the generic one, each with fewer and
 /// fewer features.
-fn wanted(device: &CodeTarget) -> Vec<CodeTarget> {
+pub fn wanted(device: &CodeTarget) -> Vec<CodeTarget> {
     let mut wanted = device.accepted();
     let base = device.base();
     if let Some(generic) = generic(base.as_str()) {
@@ -144,7 +165,7 @@ fn wanted(device: &CodeTarget) -> Vec<CodeTarget> {
 }
 
 /// The archives that a marker leads to, in the order in which they are asked.
-fn candidates(path: &RelPath, reference: &Reference, wanted: &[CodeTarget]) -> Vec<RelPath> {
+pub fn candidates(path: &RelPath, reference: &Reference, wanted: &[CodeTarget]) -> Vec<RelPath> {
     let mut candidates = Vec::new();
     for pattern in &reference.marker.kpack_search_paths {
         for target in wanted {

@@ -14,7 +14,7 @@ mod marker;
 mod region;
 pub mod split;
 
-pub use code_target::{CodeTarget, InvalidCodeTarget};
+pub use code_target::{CodeTarget, InvalidCodeTarget, generic};
 pub use host::Fat;
 pub use marker::{Marker, PLACEHOLDER};
 pub use region::Region;

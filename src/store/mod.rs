@@ -71,7 +71,9 @@ pub struct Object {
 /// Which bytes of an object to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Span {
+    /// In one answer, whose checksum counts if the store tells one.
     Whole,
+    /// Perhaps in several answers at once, as what follows is where it is long.
     From(u64),
     Between(Range<u64>),
 }

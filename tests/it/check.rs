@@ -14,8 +14,10 @@ use rocwheel::{
 };
 
 mod broken;
+mod device;
 mod forms;
 mod mutation;
+mod planned;
 mod remote;
 mod sarif;
 mod server;

@@ -62,7 +62,7 @@ fn help_is_data() {
     Usage: rocwheel [OPTIONS] <COMMAND>
 
     Commands:
-      pipeline  Take a set of artifacts to packages that pip and uv install
+      pipeline  Take the artifacts of a run to packages that pip and uv install
       build     Make the packages of a set from the artifacts of a run
       fetch     Fetch the artifacts of a run
       check     Find what is wrong with a package set

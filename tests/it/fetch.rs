@@ -1,6 +1,12 @@
 //! `fetch` from a directory laid out like a bucket, as a user sees it.
 
+mod bucket;
+mod flat;
 mod found;
+mod full;
+mod hosted;
+mod killed;
+mod tree;
 
 use std::{
     path::{Path, PathBuf},
@@ -12,7 +18,7 @@ use rocwheel::{artifact::sample, digest::Sha256};
 use tempfile::TempDir;
 
 /// A bucket with the sample as run 7, and a directory to fetch to.
-struct Fixture {
+pub(crate) struct Fixture {
     directory: TempDir,
 }
 
@@ -24,7 +30,7 @@ struct Said {
 }
 
 impl Fixture {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let fixture = Self {
             directory: tempfile::tempdir().unwrap(),
         };
@@ -45,7 +51,7 @@ impl Fixture {
         fixture
     }
 
-    fn bucket(&self) -> PathBuf {
+    pub(crate) fn bucket(&self) -> PathBuf {
         self.directory.path().join("bucket")
     }
 
@@ -57,11 +63,26 @@ impl Fixture {
         self.directory.path().join("out")
     }
 
-    fn fetch(&self, arguments: &str) -> Said {
-        let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+    /// From the bucket, to where the arguments are still to say.
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
+        command
             .env_clear()
             .args(["fetch", "--platform", "linux", "--input-dir"])
-            .arg(self.bucket())
+            .arg(self.bucket());
+        command
+    }
+
+    fn fetch(&self, arguments: &str) -> Said {
+        let bucket = self.bucket();
+        self.run_binary(&format!("--input-dir {} {arguments}", bucket.display()))
+    }
+
+    /// From wherever the arguments say.
+    fn run_binary(&self, arguments: &str) -> Said {
+        let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+            .env_clear()
+            .args(["fetch", "--platform", "linux"])
             .arg("--output-dir")
             .arg(self.out())
             .args(arguments.split_whitespace())

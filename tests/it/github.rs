@@ -1,6 +1,8 @@
 //! GitHub's API against a GitHub of our own: what is asked, who is told the token, what is tried again.
 
+pub(crate) mod artifacts;
 pub(crate) mod fake;
+pub(crate) mod judge;
 
 use std::{
     sync::{Arc, Mutex},
@@ -43,21 +45,52 @@ fn connect_until(
     (GitHub::connect(settings, stop, announce).unwrap(), said)
 }
 
-/// A run as GitHub describes it, with all that its description requires of the fields read here.
+/// A run as GitHub describes it, with what is read here as it is asked for.
 pub(crate) fn run(id: u64, created_at: &str, status: &str, conclusion: Option<&str>) -> Value {
-    json!({
-        "id": id,
-        "head_sha": "0123456789abcdef0123456789abcdef01234567",
-        "head_branch": "main",
-        "status": status,
-        "conclusion": conclusion,
-        "run_attempt": 1,
-        "created_at": created_at,
-        "updated_at": "2026-08-22T10:00:00Z",
-        "html_url": format!("https://github.com/ROCm/TheRock/actions/runs/{id}"),
-        "head_repository": {"full_name": "ROCm/TheRock"},
-    })
+    let mut run = judge::example("workflow-run");
+    run["id"] = json!(id);
+    run["head_sha"] = json!("0123456789abcdef0123456789abcdef01234567");
+    run["head_branch"] = json!("main");
+    run["status"] = json!(status);
+    run["conclusion"] = json!(conclusion);
+    run["run_attempt"] = json!(1);
+    run["created_at"] = json!(created_at);
+    run["updated_at"] = json!("2026-08-22T10:00:00Z");
+    run["html_url"] = json!(format!("https://github.com/ROCm/TheRock/actions/runs/{id}"));
+    run["head_repository"]["full_name"] = json!("ROCm/TheRock");
+    run
 }
+
+pub(crate) fn runs(runs: &[Value]) -> Value {
+    json!({"total_count": runs.len(), "workflow_runs": runs})
+}
+
+pub(crate) fn commit(sha: &str) -> Value {
+    let mut commit = judge::example("commit");
+    commit["sha"] = json!(sha);
+    // The example's file is not as the description of one has it.
+    commit["files"] = json!([]);
+    commit
+}
+
+pub(crate) fn pull(sha: &str) -> Value {
+    let mut pull = judge::example("pull-request");
+    pull["head"]["sha"] = json!(sha);
+    // As above.
+    pull["requested_teams"] = json!([]);
+    pull
+}
+
+pub(crate) fn repository(default_branch: &str) -> Value {
+    let mut repository = judge::example("full-repository");
+    repository["default_branch"] = json!(default_branch);
+    // As above.
+    repository["has_discussions"] = json!(false);
+    repository
+}
+
+/// When nothing depends on it.
+const SOME_TIME: &str = "2026-01-01T00:00:00Z";
 
 fn ask(fake: &Fake, token: Option<&str>) -> Result<Run> {
     let (github, _) = connect(fake, token);
@@ -97,7 +130,7 @@ fn each_refusal_has_its_words_and_never_the_token() {
         Reply::refusal(403, "Resource not accessible by personal access token"),
         Reply::refusal(404, "Not Found"),
         Reply::refusal(410, "Gone"),
-        Reply::bytes("text/html", b"<html>"),
+        Reply::bytes("text/html", b"<html>").untold(),
     ];
     let mut said = String::new();
     for reply in replies {
@@ -134,7 +167,7 @@ fn each_refusal_has_its_words_and_never_the_token() {
 #[test]
 fn what_fails_for_a_moment_is_asked_again() {
     let fake = Fake::start();
-    let good = Reply::json(&run(7, "", "queued", None));
+    let good = Reply::json(&run(7, SOME_TIME, "queued", None));
     fake.on(RUN, Reply::refusal(502, "Server Error"));
     fake.on(RUN, good.clone().cut_after(20));
     fake.on(RUN, good);
@@ -155,7 +188,10 @@ fn what_always_fails_is_given_up() {
     ");
     assert_eq!(fake.asked().len(), 3);
     let gone = Fake::start();
-    gone.on(RUN, Reply::bytes("text/plain", b"abc").cut_after(0));
+    gone.on(
+        RUN,
+        Reply::bytes("text/plain", b"abc").untold().cut_after(0),
+    );
     assert!(refused(&gone, None).contains("does not answer now"));
 }
 
@@ -166,7 +202,7 @@ fn a_short_limit_is_announced_and_waited_for() {
         RUN,
         Reply::refusal(429, "slow down").header("Retry-After", "1"),
     );
-    fake.on(RUN, Reply::json(&run(7, "", "queued", None)));
+    fake.on(RUN, Reply::json(&run(7, SOME_TIME, "queued", None)));
     let (github, said) = connect(&fake, None);
     let start = Instant::now();
     github
@@ -216,11 +252,10 @@ fn a_stop_ends_the_waiting() {
 fn every_page_of_runs_is_read_and_the_newest_comes_first() {
     let fake = Fake::start();
     let route = "/repos/ROCm/TheRock/actions/workflows/ci.yml/runs?head_sha=abc&per_page=100";
-    let page = |runs: Value| json!({"total_count": 3, "workflow_runs": runs});
-    let first = page(json!([
+    let first = runs(&[
         run(9, "2026-01-01T00:00:00Z", "completed", Some("failure")),
-        run(10, "2026-01-03T00:00:00Z", "queued", None)
-    ]));
+        run(10, "2026-01-03T00:00:00Z", "queued", None),
+    ]);
     let link = format!(
         "<{}{route}&page=2>; rel=\"next\", <{0}/x>; rel=\"last\"",
         fake.url()
@@ -228,46 +263,78 @@ fn every_page_of_runs_is_read_and_the_newest_comes_first() {
     fake.on(route, Reply::json(&first).header("Link", &link));
     fake.on(
         &format!("{route}&page=2"),
-        Reply::json(&page(json!([run(
-            8,
-            "2026-01-02T00:00:00Z",
-            "completed",
-            Some("success")
-        )]))),
+        // A run that came meanwhile moved one to this page, which leads on to itself.
+        Reply::json(&runs(&[
+            run(8, "2026-01-02T00:00:00Z", "completed", Some("success")),
+            run(10, "2026-01-03T00:00:00Z", "queued", None),
+        ]))
+        .header(
+            "Link",
+            &format!("<{}{route}&page=2>; rel=\"next\"", fake.url()),
+        ),
     );
     let (github, _) = connect(&fake, None);
-    let runs = github
-        .runs_of_commit(
-            &"ROCm/TheRock".parse().unwrap(),
-            &"ci.yml".parse().unwrap(),
-            "abc",
-        )
+    let (repository, workflow) = ("ROCm/TheRock".parse().unwrap(), "ci.yml".parse().unwrap());
+    let found = github
+        .runs_of_commit(&repository, &workflow, "abc")
         .unwrap();
-    let ids: Vec<&str> = runs.iter().map(|run| run.id.as_str()).collect();
+    let ids: Vec<&str> = found.iter().map(|run| run.id.as_str()).collect();
     assert_eq!(ids, ["10", "8", "9"]);
 }
 
 #[test]
+fn a_branch_of_the_same_name_in_a_fork_is_another_branch() {
+    let fake = Fake::start();
+    let route = "/repos/ROCm/TheRock/actions/workflows/ci.yml/runs?branch=main&per_page=1";
+    let of_fork = |full_name: Value| {
+        let mut run = run(9, SOME_TIME, "completed", Some("success"));
+        run["head_repository"]["full_name"] = full_name;
+        run
+    };
+    let link = |page: u32| format!("<{}{route}&page={page}>; rel=\"next\"", fake.url());
+    let mut deleted = of_fork(json!(""));
+    (deleted["id"], deleted["head_repository"]) = (json!(8), Value::Null);
+    let replies = [
+        Reply::json(&runs(&[of_fork(json!("someone/TheRock"))])).header("Link", &link(2)),
+        // GitHub's description does not know that the repository of a run may be gone.
+        Reply::json(&runs(&[deleted]))
+            .header("Link", &link(3))
+            .untold(),
+        Reply::json(&runs(&[run(7, SOME_TIME, "completed", Some("success"))])),
+    ];
+    for (page, reply) in ["", "&page=2", "&page=3"].iter().zip(replies) {
+        fake.on(&format!("{route}{page}"), reply);
+    }
+    let (github, _) = connect(&fake, None);
+    let (repository, workflow) = ("ROCm/TheRock".parse().unwrap(), "ci.yml".parse().unwrap());
+    let found = github
+        .runs_of_branch(&repository, &workflow, "main", 1)
+        .unwrap();
+    let ids: Vec<&str> = found.iter().map(|run| run.id.as_str()).collect();
+    assert_eq!(ids, ["7"]);
+}
+
+#[test]
 fn a_page_elsewhere_is_not_asked_for() {
-    let (fake, other) = (Fake::start(), Fake::start());
+    let (fake, other) = (Fake::start(), Fake::elsewhere());
     let route = "/repos/ROCm/TheRock/actions/workflows/ci.yml/runs?branch=main&per_page=5";
     let link = format!("<{}/steal>; rel=\"next\"", other.url());
-    let page = json!({"total_count": 9, "workflow_runs": [run(9, "", "queued", None)]});
+    let page = runs(&[run(9, SOME_TIME, "queued", None)]);
     fake.on(route, Reply::json(&page).header("Link", &link));
     let (github, _) = connect(&fake, Some("secret"));
     let (repository, workflow) = ("ROCm/TheRock".parse().unwrap(), "ci.yml".parse().unwrap());
-    let runs = github
+    let found = github
         .runs_of_branch(&repository, &workflow, "main", 5)
         .unwrap();
-    assert_eq!((runs.len(), other.asked().len()), (1, 0));
+    assert_eq!((found.len(), other.asked().len()), (1, 0));
 }
 
 #[test]
 fn a_redirect_elsewhere_is_not_followed_and_one_here_is() {
-    let (fake, other) = (Fake::start(), Fake::start());
+    let (fake, other) = (Fake::start(), Fake::elsewhere());
     fake.on(
         RUN,
-        Reply::refusal(301, "Moved").header("Location", &format!("{}/steal", other.url())),
+        Reply::redirect(301, &format!("{}/steal", other.url())).untold(),
     );
     assert!(refused(&fake, Some("secret")).contains("not an answer of GitHub's API"));
     assert_eq!(other.asked().len(), 0);
@@ -275,11 +342,64 @@ fn a_redirect_elsewhere_is_not_followed_and_one_here_is() {
     let fake = Fake::start();
     fake.on(
         RUN,
-        Reply::refusal(301, "Moved").header("Location", &format!("{}/repositories/1", fake.url())),
+        Reply::redirect(301, &format!("{}/repositories/1", fake.url())).untold(),
     );
-    fake.on("/repositories/1", Reply::json(&run(7, "", "queued", None)));
+    fake.on(
+        "/repositories/1",
+        Reply::json(&run(7, SOME_TIME, "queued", None)).untold(),
+    );
     ask(&fake, Some("secret")).unwrap();
     assert_eq!(fake.asked()[1].token.as_deref(), Some("Bearer secret"));
+}
+
+#[test]
+fn what_is_not_there_is_told_with_the_flag_that_named_it() {
+    let fake = Fake::start();
+    let none = Reply::refusal(422, "No commit found for SHA: nothing");
+    fake.on("/repos/ROCm/TheRock/commits/nothing", none);
+    let (github, _) = connect(&fake, None);
+    let of = "ROCm/TheRock".parse().unwrap();
+    let workflow = "gone.yml".parse().unwrap();
+    let said = [
+        github.commit(&of, "nothing").unwrap_err(),
+        github.head_of_pull(&of, 12).unwrap_err(),
+        github.default_branch(&of).unwrap_err(),
+        github.runs_of_commit(&of, &workflow, "abc").unwrap_err(),
+    ];
+    let said = said
+        .map(|error| render(&error).replace("\n\n", "\n"))
+        .concat();
+    insta::assert_snapshot!(said, @"
+    error: look up commit `nothing` of `ROCm/TheRock`
+      caused by: GitHub has no such thing: `/repos/ROCm/TheRock/commits/nothing`
+      caused by: No commit found for SHA: nothing
+    hint: look at `--repository` and `--commit`; a private repository needs `--github-token`
+    error: look up pull request 12 of `ROCm/TheRock`
+      caused by: GitHub has no such thing: `/repos/ROCm/TheRock/pulls/12`
+      caused by: Not Found
+    hint: look at `--repository` and `--pr`; a private repository needs `--github-token`
+    error: look up `ROCm/TheRock`
+      caused by: GitHub has no such thing: `/repos/ROCm/TheRock`
+      caused by: Not Found
+    hint: look at `--repository`; a private repository needs `--github-token`
+    error: list the runs of `gone.yml` for commit `abc`
+      caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/workflows/gone.yml/runs`
+      caused by: Not Found
+    hint: look at `--repository` and `--workflow`; a private repository needs `--github-token`
+    ");
+}
+
+#[test]
+fn whoever_sends_no_token_is_told_to_send_one() {
+    let fake = Fake::start();
+    fake.on(RUN, Reply::refusal(401, "Requires authentication"));
+    insta::assert_snapshot!(refused(&fake, None), @"
+    error: look up run `7` of `ROCm/TheRock`
+      caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/runs/7`
+      caused by: Requires authentication
+
+    hint: pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`
+    ");
 }
 
 #[test]
@@ -287,20 +407,14 @@ fn names_of_commits_and_pull_requests_are_resolved() {
     let fake = Fake::start();
     fake.on(
         "/repos/ROCm/TheRock/commits/release%2F2.12",
-        Reply::json(&json!({"sha": "abc"})),
+        Reply::json(&commit("abc")),
     );
-    fake.on(
-        "/repos/ROCm/TheRock/pulls/12",
-        Reply::json(&json!({"head": {"sha": "def", "repo": null}})),
-    );
-    fake.on(
-        "/repos/ROCm/TheRock",
-        Reply::json(&json!({"default_branch": "trunk"})),
-    );
+    fake.on("/repos/ROCm/TheRock/pulls/12", Reply::json(&pull("def")));
+    fake.on("/repos/ROCm/TheRock", Reply::json(&repository("trunk")));
     let (github, _) = connect(&fake, None);
-    let repository = "ROCm/TheRock".parse().unwrap();
-    assert_eq!(github.commit(&repository, "release/2.12").unwrap(), "abc");
-    assert_eq!(github.head_of_pull(&repository, 12).unwrap(), "def");
-    assert_eq!(github.default_branch(&repository).unwrap(), "trunk");
+    let of = "ROCm/TheRock".parse().unwrap();
+    assert_eq!(github.commit(&of, "release/2.12").unwrap(), "abc");
+    assert_eq!(github.head_of_pull(&of, 12).unwrap(), "def");
+    assert_eq!(github.default_branch(&of).unwrap(), "trunk");
     assert_eq!(fake.paths().len(), 3);
 }

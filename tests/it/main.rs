@@ -18,3 +18,4 @@ mod publish;
 mod python;
 mod s3;
 mod store;
+mod summary;

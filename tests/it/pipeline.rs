@@ -12,6 +12,7 @@ use rocwheel::artifact::sample;
 
 use crate::judges::tool;
 
+mod from_run;
 mod refused;
 
 const REQUIREMENT: &str = "rocm[libraries,devel,profiler,device-gfx942]==0.0.1.dev0";
@@ -58,6 +59,11 @@ fn the_last_lines_say_how_to_install_what_was_made() {
     pip, from one page:
 
         pip install --no-index --find-links file://[out]/local-linux/python/index.html 'rocm[libraries,devel,device-gfx942]==0.0.1.dev0'
+
+
+    uv, from one page:
+
+        uv pip install --no-index --find-links file://[out]/local-linux/python/index.html 'rocm[libraries,devel,device-gfx942]==0.0.1.dev0'
     ");
 }
 
@@ -225,6 +231,7 @@ fn try_pipeline(arguments: &[&str]) -> Output {
     for variable in [
         "GITHUB_ACTIONS",
         "GITHUB_OUTPUT",
+        "GITHUB_RUN_ID",
         "GITHUB_STEP_SUMMARY",
         "SOURCE_DATE_EPOCH",
     ] {
@@ -260,7 +267,7 @@ fn check(python: &Path) {
     let root = PathBuf::from(String::from_utf8(root.stdout).unwrap().trim_end());
     for file in [
         "include/hip/hip_runtime.h",
-        ".kpack/blas_lib_gfx942-xnack+.kpack",
+        ".kpack/blas_lib_gfx942:xnack+.kpack",
         "llvm/bin/clang++",
     ] {
         assert!(root.join(file).exists(), "{file}");

@@ -1,8 +1,10 @@
 //! The store for S3, judged by SeaweedFS and by a proxy that breaks connections.
 
 mod ends;
-mod fault;
+pub(crate) mod fault;
 mod index;
+mod inprocess;
+mod reading;
 pub(crate) mod server;
 mod upload;
 

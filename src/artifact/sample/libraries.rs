@@ -1,6 +1,36 @@
 //! The artifacts of the sample that the libraries and the device packages are made of.
 
-use crate::artifact::sample::sketch::Sketch;
+use crate::artifact::sample::{
+    device::{Kernels, bundled, object},
+    sketch::Sketch,
+};
+
+/// The stage directories of what has device code; its keys in archives begin with them.
+const BLAS: &str = "math-libs/BLAS/rocBLAS/stage";
+const RCCL: &str = "comm-libs/rccl/stage";
+
+/// What translation units of libraries have code for.
+const BLAS_TARGETS: &[&str] = &["gfx1100", "gfx942", "gfx942:xnack+"];
+const RCCL_TARGETS: &[&str] = &["gfx1100", "gfx942"];
+
+const ROCBLAS: Kernels = Kernels {
+    archive: "blas_lib",
+    name: "math-libs/BLAS/rocBLAS/stage/lib/librocblas.so.5.1",
+    units: &[24 << 10, 40 << 10],
+    targets: BLAS_TARGETS,
+};
+const HIPBLASLT: Kernels = Kernels {
+    archive: "blas_lib",
+    name: "math-libs/BLAS/rocBLAS/stage/lib/libhipblaslt.so.1.0",
+    units: &[32 << 10],
+    targets: BLAS_TARGETS,
+};
+const COLLECTIVE: Kernels = Kernels {
+    archive: "rccl_lib",
+    name: "comm-libs/rccl/stage/lib/librccl.so.1.0",
+    units: &[32 << 10],
+    targets: RCCL_TARGETS,
+};
 
 pub(super) fn sketches() -> Vec<Sketch> {
     let mut sketches = vec![
@@ -19,14 +49,14 @@ pub(super) fn sketches() -> Vec<Sketch> {
             "libhipdnn_backend.so.0",
             "hipdnn_answer",
         ),
-        simple("rccl_lib_generic", "librccl.so.1", "rccl_answer"),
+        collective(),
     ]);
     sketches.extend([
-        device("blas_lib_gfx942", "gfx942", 1),
-        device("blas_lib_gfx942:xnack+", "gfx942-xnack+", 2),
-        device("blas_lib_gfx1100", "gfx1100", 3),
-        collective("rccl_lib_gfx942", "gfx942", 4),
-        collective("rccl_lib_gfx1100", "gfx1100", 5),
+        blas_code("blas_lib_gfx942", "gfx942"),
+        blas_code("blas_lib_gfx942:xnack+", "gfx942:xnack+"),
+        blas_code("blas_lib_gfx1100", "gfx1100"),
+        collective_code("rccl_lib_gfx942", "gfx942"),
+        collective_code("rccl_lib_gfx1100", "gfx1100"),
     ]);
     sketches
 }
@@ -46,30 +76,30 @@ fn simple(artifact: &'static str, soname: &str, function: &str) -> Sketch {
 
 fn blas() -> Sketch {
     Sketch::zst("blas_lib_generic")
-        .stage("math-libs/BLAS/rocBLAS/stage")
-        .library("lib", "librocblas.so.5", ".1", |library| {
+        .stage(BLAS)
+        .split_library("lib", "librocblas.so.5", ".1", &ROCBLAS, |library| {
             library
                 .needs("libamdhip64.so.7")
+                .needs("libhipblaslt.so.1")
                 .needs("librocm-openblas.so.0")
                 .needs("librocm_kpack.so.0")
                 .calls("rocblas_answer", "hip_answer")
                 .calls("rocblas_host_answer", "openblas_answer")
-                .section(".rocm_kpack_ref", b"blas_lib")
                 .payload(512 << 10)
                 .runpath("$ORIGIN")
         })
         .text("lib/rocblas/library/TensileLibrary.dat", "lazy: false\n")
+        .split_library("lib", "libhipblaslt.so.1", ".0", &HIPBLASLT, |library| {
+            library
+                .needs("libamdhip64.so.7")
+                .calls("hipblaslt_answer", "hip_answer")
+                .runpath("$ORIGIN")
+        })
         .stage("math-libs/BLAS/hipBLAS/stage")
         .library("lib", "libhipblas.so.3", ".0", |library| {
             library
                 .needs("librocblas.so.5")
                 .calls("hipblas_answer", "rocblas_answer")
-                .runpath("$ORIGIN")
-        })
-        .library("lib", "libhipblaslt.so.1", ".0", |library| {
-            library
-                .needs("libamdhip64.so.7")
-                .calls("hipblaslt_answer", "hip_answer")
                 .runpath("$ORIGIN")
         })
         .library("lib", "liborigami.so.1", ".0", |library| {
@@ -132,40 +162,42 @@ fn rpp() -> Sketch {
 }
 
 /// Device code of one target: an archive of kernels, and files named for the target.
-fn device(artifact: &'static str, target: &str, seed: u64) -> Sketch {
+fn blas_code(artifact: &'static str, target: &str) -> Sketch {
+    let spelled = target.replace(':', "-");
     Sketch::zst(artifact)
-        .stage("math-libs/BLAS/rocBLAS/stage")
+        .stage(BLAS)
+        .archive(&[ROCBLAS, HIPBLASLT], target)
         .bytes(
-            &format!(".kpack/blas_lib_{target}.kpack"),
-            noise(96 << 10, seed),
+            &format!("lib/rocblas/library/Kernels.so-000-{spelled}.hsaco"),
+            object("Kernels.so-000", target, 24 << 10),
         )
         .bytes(
-            &format!("lib/rocblas/library/Kernels.so-000-{target}.hsaco"),
-            noise(24 << 10, seed + 10),
+            &format!("lib/rocblas/library/TensileLibrary_{spelled}.co"),
+            bundled("TensileLibrary", target, 8 << 10),
         )
         .text(
-            &format!("lib/rocblas/library/TensileLibrary_{target}.dat"),
+            &format!("lib/rocblas/library/TensileLibrary_{spelled}.dat"),
             "kernels: 1\n",
         )
 }
 
-fn collective(artifact: &'static str, target: &str, seed: u64) -> Sketch {
-    Sketch::xz(artifact).stage("comm-libs/rccl/stage").bytes(
-        &format!(".kpack/rccl_lib_{target}.kpack"),
-        noise(32 << 10, seed),
+fn collective() -> Sketch {
+    Sketch::xz("rccl_lib_generic").stage(RCCL).split_library(
+        "lib",
+        "librccl.so.1",
+        ".0",
+        &COLLECTIVE,
+        |library| {
+            library
+                .needs("libamdhip64.so.7")
+                .calls("rccl_answer", "hip_answer")
+                .runpath("$ORIGIN")
+        },
     )
 }
 
-/// Bytes that do not compress, as device code mostly is by then.
-fn noise(len: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut bytes = Vec::with_capacity(len);
-    while bytes.len() < len {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes.extend_from_slice(&state.to_le_bytes());
-    }
-    bytes.truncate(len);
-    bytes
+fn collective_code(artifact: &'static str, target: &str) -> Sketch {
+    Sketch::xz(artifact)
+        .stage(RCCL)
+        .archive(&[COLLECTIVE], target)
 }

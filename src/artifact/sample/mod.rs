@@ -2,6 +2,7 @@
 //! name that a real one has. Nothing in it was compiled, and everything in it runs.
 
 mod core;
+mod device;
 mod libraries;
 mod rest;
 mod sketch;

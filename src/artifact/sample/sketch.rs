@@ -4,6 +4,7 @@ use std::io::Cursor;
 
 use crate::{
     archive::{Format, TarEntry, TarKind, TarPlan, compress},
+    artifact::sample::device::{self, Kernels},
     elf::write::{Executable, SharedObject},
     error::{Context as _, Result},
     relpath::RelPath,
@@ -94,6 +95,25 @@ impl Sketch {
         self.with(path, Content::HardLink(to))
     }
 
+    /// A library whose device code was taken out of it: `Kernels` says what that was.
+    pub(super) fn split_library(
+        self,
+        directory: &str,
+        soname: &str,
+        minor: &str,
+        kernels: &Kernels,
+        shape: impl FnOnce(SharedObject) -> SharedObject,
+    ) -> Self {
+        let bytes = device::split(shape(SharedObject::new(soname)), kernels);
+        self.library_of(directory, soname, minor, bytes)
+    }
+
+    /// The archive with the device code of some libraries for a target.
+    pub(super) fn archive(self, libraries: &[Kernels], target: &str) -> Self {
+        let path = format!(".kpack/{}_{target}.kpack", device::group(libraries));
+        self.bytes(&path, device::archive(libraries, target))
+    }
+
     /// A library under its full version, and the two links that lead to it.
     ///
     /// `library("lib", "librocblas.so.5", ".1", …)` gives `librocblas.so.5.1`, which calls itself
@@ -105,8 +125,12 @@ impl Sketch {
         minor: &str,
         shape: impl FnOnce(SharedObject) -> SharedObject,
     ) -> Self {
-        let full = format!("{soname}{minor}");
         let bytes = shape(SharedObject::new(soname)).build();
+        self.library_of(directory, soname, minor, bytes)
+    }
+
+    fn library_of(self, directory: &str, soname: &str, minor: &str, bytes: Vec<u8>) -> Self {
+        let full = format!("{soname}{minor}");
         let (bare, _) = soname.split_once(".so.").unwrap_or((soname, ""));
         let at = |name: &str| format!("{directory}/{name}");
         let library = self.with(&at(&full), Content::Program(bytes));

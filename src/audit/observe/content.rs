@@ -12,8 +12,11 @@ use std::{
 
 use crate::{
     audit::{
-        facts::{Content, Elf, ElfFile},
-        observe::windows::Windows,
+        facts::{Code, Content, Elf, ElfFile, HostCode},
+        observe::{
+            code::{self, Sifting},
+            windows::Windows,
+        },
     },
     digest::Hasher,
     elf::{self, Machine, ReadAt},
@@ -70,6 +73,7 @@ pub(super) fn read(
         sha256,
         kept: None,
         elf: None,
+        code: None,
     };
     if found != len {
         return Err(io::Error::other(format!(
@@ -77,6 +81,7 @@ pub(super) fn read(
         )));
     }
     content.elf = sieve.elf(again)?;
+    content.code = sieve.code();
     if keep == Keep::Bytes {
         content.kept = sieve.windows.into_whole();
     }
@@ -107,6 +112,7 @@ struct Sieve {
     is_elf: bool,
     wanted: Vec<Range<u64>>,
     windows: Windows,
+    device: Option<Sifting>,
 }
 
 impl Sieve {
@@ -117,6 +123,7 @@ impl Sieve {
             is_elf: false,
             wanted: Vec::new(),
             windows: Windows::new(len),
+            device: None,
         }
     }
 
@@ -131,8 +138,23 @@ impl Sieve {
                 _ => Vec::new(),
             };
         }
+        if self.at == 0 && self.keep == Keep::Facts {
+            self.device = Sifting::of(chunk);
+        }
+        if let Some(device) = &mut self.device {
+            device.take(chunk);
+        }
         self.windows.keep(self.at, chunk, &self.wanted);
         self.at = self.at.saturating_add(chunk.len() as u64);
+    }
+
+    /// What the file has code for, if it is for devices.
+    fn code(&mut self) -> Option<Code> {
+        match self.device.take() {
+            Some(device) => Some(device.finish()),
+            None if self.is_elf => code::of_elf(&self.windows),
+            None => None,
+        }
     }
 
     /// Examines the file, and reads it again for as long as something is missing.
@@ -256,6 +278,11 @@ fn examine(file: &Windows) -> Elf {
                 Err(error) => Elf::Damaged(error.to_string()),
                 Ok(faults) => Elf::Read(Box::new(ElfFile {
                     launches: file.whole().and_then(launches),
+                    code: if loads {
+                        code::of_host(file, facts.kpack_ref)
+                    } else {
+                        HostCode::None
+                    },
                     facts,
                     faults,
                 })),

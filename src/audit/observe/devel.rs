@@ -70,6 +70,7 @@ pub(super) fn read(
         sha256,
         kept: None,
         elf: None,
+        code: None,
     };
     Ok((tree, content))
 }

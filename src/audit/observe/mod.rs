@@ -1,5 +1,6 @@
 //! Reads packages once, from their bytes to facts. A package that cannot be read is a fact too.
 
+mod code;
 mod content;
 mod devel;
 mod directory;

@@ -9,6 +9,8 @@ use crate::audit::{
 
 /// What packages that are not there let others look like.
 const FOLLOWERS: &[&Rule] = &[
+    rule::UNRESOLVED_KPACK,
+    rule::UNASKED_ARCHIVE,
     rule::MISSING_LIBRARY,
     rule::LUCKY_LIBRARY,
     rule::SONAME_WITHOUT_FILE,

@@ -5,10 +5,14 @@ mod clean;
 mod complete;
 mod devel;
 mod followers;
+mod kpack;
 mod loadable;
+mod planned;
 mod published;
 mod targets;
 mod valid;
+
+pub use planned::differences;
 
 use crate::audit::{
     baseline::Comparison, coverage::Coverage, demands::Demands, facts::SetFacts, finding::Finding,
@@ -26,6 +30,7 @@ pub fn findings(
     let mut findings = valid::find(set, demands);
     findings.extend(complete::find(set, demands));
     findings.extend(targets::find(set, demands, coverage));
+    findings.extend(kpack::find(set));
     findings.extend(loadable::find(set, &site, demands));
     findings.extend(devel::find(set, &site));
     findings.extend(clean::find(set));

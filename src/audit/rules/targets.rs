@@ -13,7 +13,7 @@ use crate::{
         finding::Finding,
         mention, rule,
     },
-    target::Target,
+    target::{Target, TargetTable},
 };
 
 /// A variant that is so many times smaller than the plain file beside it has next to nothing in it:
@@ -37,6 +37,7 @@ pub(super) fn find(set: &SetFacts, demands: &Demands, coverage: &Coverage) -> Ve
         }
         findings.extend(found.into_iter().map(|it| it.in_file(&wheel.file)));
     }
+    findings.extend(unknown_promises(set));
     findings.extend(gaps(set, coverage));
     findings.extend(required(set, demands));
     findings.extend(host_wheels(set));
@@ -49,7 +50,7 @@ fn foreign_files(target: &Target, wheel: &WheelFile) -> Vec<Finding> {
     let files = wheel.members.iter().filter(|it| is_device_file(&it.path));
     files
         .filter_map(|member| {
-            let named = mention::targets(&member.path);
+            let named = mention::covered(&member.path);
             let first = named.first().filter(|_| !named.contains(&base))?;
             let fact = format!("a file for `{first}` in the package of `{target}`");
             Some(Finding::new(rule::FOREIGN_DEVICE_FILE, fact).at(&member.path))
@@ -137,6 +138,21 @@ fn empty_variants(wheel: &WheelFile) -> Vec<Finding> {
             let fact = format!("{own} bytes, where the plain variant has {plain}");
             (own.saturating_mul(EMPTY_VARIANT) < plain)
                 .then(|| Finding::new(rule::EMPTY_VARIANT, fact).at(&member.path))
+        })
+        .collect()
+}
+
+/// Nothing is promised that is no target.
+fn unknown_promises(set: &SetFacts) -> Vec<Finding> {
+    let Some(selector) = set.selector() else {
+        return Vec::new();
+    };
+    let promised = advertised(set).into_iter();
+    let unknown = promised.filter(|it| TargetTable::builtin().product(it).is_none());
+    unknown
+        .map(|target| {
+            let fact = format!("it promises `{target}`, which is not a target that is known");
+            Finding::new(rule::UNKNOWN_TARGET, fact).in_file(&selector.file)
         })
         .collect()
 }

@@ -1,6 +1,9 @@
 //! Whom to ask about runs, and in whose name.
 
-use std::env;
+use std::{
+    env,
+    process::{Command, Stdio},
+};
 
 use crate::{
     error::{Result, Secret},
@@ -11,7 +14,7 @@ use crate::{
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "GitHub options")]
 pub struct GitHubArgs {
-    /// A token that may read actions; `GH_TOKEN` counts as well
+    /// A token that may read actions; `GH_TOKEN` counts as well, and the login of `gh`
     #[arg(long, value_name = "TOKEN", env = "GITHUB_TOKEN", value_parser = secret)]
     github_token: Option<Secret>,
     /// GitHub's API, where it is not that of github.com
@@ -27,7 +30,9 @@ fn secret(text: &str) -> Result<Secret> {
 impl GitHubArgs {
     /// For a run whose page is on `server`, if that is known.
     pub fn settings(&self, server: Option<&str>) -> Result<Settings> {
-        self.settings_in(server, |name| env::var(name).ok())
+        let mut settings = self.settings_in(server, |name| env::var(name).ok())?;
+        settings.token = settings.token.or_else(|| login(&settings.api));
+        Ok(settings)
     }
 
     /// A token belongs to the API that was chosen; where an address led elsewhere, it stays here.
@@ -40,20 +45,30 @@ impl GitHubArgs {
             Some(api) => api.clone(),
             None => ApiUrl::GITHUB.parse()?,
         };
+        let own_server = own.server().unwrap_or_else(|| ApiUrl::PAGES.to_owned());
         let api = match server {
-            Some("https://github.com") if self.github_api_url.is_some() => own.clone(),
-            Some(server) => ApiUrl::of_server(server)?,
-            None => own.clone(),
+            Some(server) if server != own_server => ApiUrl::of_server(server)?,
+            _ => own.clone(),
         };
         let other = || variable("GH_TOKEN").map(|text| Secret::new(text.trim()));
-        let token = self.github_token.clone().or_else(other);
         let is_set = |token: &Secret| !token.reveal().is_empty();
+        let token = self.github_token.clone().filter(is_set).or_else(other);
         Ok(Settings {
             token: token.filter(|token| is_set(token) && api == own),
             api,
             patience: Patience::default(),
         })
     }
+}
+
+/// What `gh auth login` left behind for this installation, if there is `gh`.
+fn login(api: &ApiUrl) -> Option<Secret> {
+    let mut gh = Command::new("gh");
+    gh.args(["auth", "token", "--hostname", &api.host()]);
+    let answer = gh.stdin(Stdio::null()).output().ok()?;
+    let token = String::from_utf8(answer.stdout).ok()?;
+    let token = token.trim();
+    (answer.status.success() && !token.is_empty()).then(|| Secret::new(token))
 }
 
 #[cfg(test)]
@@ -94,6 +109,12 @@ mod tests {
                 "https://ghe.example.org/api/v3 ",
             ),
             (ghe, None, "https://ghe.example.org/api/v3 t1"),
+            (ghe, github, "https://api.github.com "),
+            (
+                "--github-api-url http://127.0.0.1:1 --github-token t1",
+                github,
+                "http://127.0.0.1:1 t1",
+            ),
             (ghe, example, "https://ghe.example.org/api/v3 t1"),
         ];
         for (line, server, expected) in table {

@@ -81,7 +81,7 @@ pub(crate) fn line(mut root: Command, json: &str) -> Result<Vec<OsString>> {
     root.build();
     let inputs: Map<String, Value> =
         serde_json::from_str(json).with_context(|| format!("read `{VARIABLE}`"))?;
-    let verb = verb(&root, text(inputs.get("command")))?;
+    let verb = verb(&root, text(inputs.get("command")).trim())?;
     let mut line = vec![root.get_name().to_owned(), verb.get_name().to_owned()];
     let mut positional = Vec::new();
     for (input, value) in &inputs {
@@ -116,8 +116,8 @@ fn text(value: Option<&Value>) -> String {
     }
 }
 
-fn verb(root: &Command, name: String) -> Result<&Command> {
-    let found = verbs(root).find(|verb| verb.get_name() == name.trim());
+fn verb<'a>(root: &'a Command, name: &str) -> Result<&'a Command> {
+    let found = verbs(root).find(|verb| verb.get_name() == name);
     let names: Vec<&str> = verbs(root).map(Command::get_name).collect();
     found
         .with_context(|| format!("no such command for a step: `{name}`"))

@@ -21,6 +21,7 @@ pub struct RunArgs {
     flags: RunFlags,
     /// What was asked for by name, and not merely by a variable.
     choices: Choices,
+    names_a_run: bool,
 }
 
 #[derive(Clone, Debug, clap::Args)]
@@ -52,6 +53,16 @@ impl RunArgs {
         let run = self.flags.run_id.as_ref();
         run.context("no run was named")
             .hint("pass `--run-id` with an id or the address of a run")
+    }
+
+    /// Whether a run was named, and is not merely the one that this process is part of.
+    pub fn names_a_run(&self) -> bool {
+        self.names_a_run
+    }
+
+    /// Whether the bucket was named, and is not merely the usual one.
+    pub fn names_a_bucket(&self) -> bool {
+        self.choices.bucket.is_some()
     }
 
     /// The system that the packages are for.
@@ -100,13 +111,17 @@ impl clap::Args for RunArgs {
 impl FromArgMatches for RunArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let flags = RunFlags::from_arg_matches(matches)?;
-        let choices = flags.choices(matches);
-        Ok(Self { flags, choices })
+        Ok(Self {
+            choices: flags.choices(matches),
+            names_a_run: is_named(matches, "run_id"),
+            flags,
+        })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         self.flags.update_from_arg_matches(matches)?;
         self.choices = self.flags.choices(matches);
+        self.names_a_run = is_named(matches, "run_id");
         Ok(())
     }
 }
@@ -114,7 +129,7 @@ impl FromArgMatches for RunArgs {
 impl RunFlags {
     /// A bucket is a choice however it was named; nothing else sets its variable.
     fn choices(&self, matches: &ArgMatches) -> Choices {
-        let named = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
+        let named = |id| is_named(matches, id);
         let repository = self.repository.clone();
         Choices {
             repository: repository.filter(|_| named("repository")),
@@ -122,6 +137,10 @@ impl RunFlags {
             bucket: self.bucket.clone(),
         }
     }
+}
+
+fn is_named(matches: &ArgMatches, id: &str) -> bool {
+    matches.value_source(id) == Some(ValueSource::CommandLine)
 }
 
 fn platforms() -> impl TypedValueParser<Value = Platform> {

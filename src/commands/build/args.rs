@@ -121,10 +121,8 @@ pub struct What {
         env = "ROCWHEEL_DEVEL_COMPRESSION"
     )]
     devel_compression: DevelCompression,
-    #[arg(long, hide = true, overrides_with = "no_devel_tarball_compression")]
-    devel_tarball_compression: bool,
-    #[arg(long, hide = true, overrides_with = "devel_tarball_compression")]
-    no_devel_tarball_compression: bool,
+    #[command(flatten)]
+    tarball: Tarball,
     #[arg(long, hide = true, overrides_with = "no_wheel_compression")]
     wheel_compression: bool,
     #[arg(long, hide = true, overrides_with = "wheel_compression")]
@@ -134,6 +132,15 @@ pub struct What {
     source_date_epoch: u64,
     #[command(flatten)]
     pub jobs: Jobs,
+}
+
+/// How upstream spells `--devel-compression`.
+#[derive(Clone, Debug, clap::Args)]
+struct Tarball {
+    #[arg(long, hide = true, overrides_with = "no_devel_tarball_compression")]
+    devel_tarball_compression: bool,
+    #[arg(long, hide = true, overrides_with = "devel_tarball_compression")]
+    no_devel_tarball_compression: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -235,8 +242,10 @@ impl What {
     }
 
     fn devel_packing(&self) -> Packing {
-        let xz = self.devel_compression == DevelCompression::Xz || self.devel_tarball_compression;
-        if xz && !self.no_devel_tarball_compression {
+        let upstream = &self.tarball;
+        let xz =
+            self.devel_compression == DevelCompression::Xz || upstream.devel_tarball_compression;
+        if xz && !upstream.no_devel_tarball_compression {
             Packing::TarXz
         } else {
             Packing::Tar

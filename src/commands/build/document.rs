@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::{
     artifact::Form,
+    digest::Sha256,
     package::{
         BuildPlan,
         origin::Origin,
@@ -75,6 +76,7 @@ enum From<'a> {
     Directory,
     Text {
         size: u64,
+        sha256: Sha256,
     },
     Tree {
         top: &'a str,
@@ -93,12 +95,12 @@ impl Serialize for Document<'_> {
                 source: source(&member.source),
             });
             let texts = wheel.dist_info.iter();
-            let texts = texts.map(|(path, text)| self::text(path.as_str(), text.len()));
+            let texts = texts.map(|(path, text)| self::text(path.as_str(), text.as_bytes()));
             package(&wheel.label, wheel.path(), members.chain(texts).collect())
         });
         let sdists = plan.sdists.iter().map(|sdist| {
             let files = sdist.files.iter();
-            let files = files.map(|(path, bytes)| text(path.as_str(), bytes.len()));
+            let files = files.map(|(path, bytes)| text(path.as_str(), bytes));
             package(&sdist.label, sdist.path(), files.collect())
         });
         let set = Set {
@@ -130,12 +132,18 @@ fn package<'a>(label: &'a Label, path: String, members: Vec<Member<'a>>) -> File
     }
 }
 
-fn text(path: &str, size: usize) -> Member<'_> {
-    let size = size as u64;
+fn text<'a>(path: &'a str, bytes: &[u8]) -> Member<'a> {
     Member {
         path,
         executable: false,
-        source: From::Text { size },
+        source: written(bytes),
+    }
+}
+
+fn written(bytes: &[u8]) -> From<'static> {
+    From::Text {
+        size: bytes.len() as u64,
+        sha256: Sha256::of(bytes),
     }
 }
 
@@ -144,9 +152,7 @@ fn source(source: &Source) -> From<'_> {
         Source::Copy(origin) => file(origin, None),
         Source::Relink(origin, rpath) => file(origin, Some(rpath.to_string())),
         Source::Launcher(target) => From::Launcher { target },
-        Source::Text(text) => From::Text {
-            size: text.len() as u64,
-        },
+        Source::Text(text) => written(text.as_bytes()),
         Source::Sdk(tree, _) => tree_of(tree),
         Source::SdkManifest(_) => From::TreeManifest,
     }
@@ -158,7 +164,7 @@ fn tree_of(tree: &SdkTree) -> From<'_> {
         executable: matches!(entry, SdkEntry::File { mode, .. } if *mode == Mode::Executable),
         source: match entry {
             SdkEntry::Directory => From::Directory,
-            SdkEntry::Empty => From::Text { size: 0 },
+            SdkEntry::Empty => written(&[]),
             SdkEntry::File { origin, rpath, .. } => {
                 file(origin, rpath.as_ref().map(ToString::to_string))
             }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::{
     audit::{Coverage, Finding, Rule, Severity},
     console::{Annotation, Level, many},
+    error::{Context as _, Result},
 };
 
 /// GitHub shows no more annotations of a step.
@@ -40,6 +41,11 @@ impl Answer {
             findings,
             coverage,
         }
+    }
+
+    /// The same as others read it.
+    pub(super) fn json(&self) -> Result<String> {
+        serde_json::to_string(self).context("write what was found")
     }
 
     pub(super) fn findings(&self) -> &[Finding] {

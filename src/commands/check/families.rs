@@ -88,10 +88,15 @@ impl Observed {
     }
 
     /// The sdists of a set for another platform are the same.
-    pub(super) fn compare(&mut self, siblings: BTreeMap<String, Sha256>) {
+    pub(super) fn compare(&mut self, siblings: &BTreeMap<String, Sha256>) {
         for (_, set) in &mut self.sets {
             set.siblings = Some(siblings.clone());
         }
+    }
+
+    /// Each set, with what families share in all of them.
+    pub(super) fn sets(&self) -> Vec<&SetFacts> {
+        self.sets.iter().map(|(_, set)| set).collect()
     }
 
     pub(super) fn len(&self) -> usize {

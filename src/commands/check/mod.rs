@@ -5,6 +5,7 @@ mod baseline;
 mod families;
 mod package;
 mod pages;
+mod plan;
 mod published;
 mod read;
 mod sarif;
@@ -12,9 +13,11 @@ mod shelf;
 
 use std::path::{Path, PathBuf};
 
+use clap::{Args as _, FromArgMatches as _};
+
 use super::World;
 use crate::{
-    audit::{Demands, Dotted, Inventory, Pattern, Selection, Severity},
+    audit::{Demands, Dotted, Finding, Inventory, Pattern, Selection, Severity},
     commands::args::{AccessArgs, Jobs},
     console::{Format, many},
     error::{Hint as _, No, Result},
@@ -23,7 +26,7 @@ use crate::{
 };
 
 pub use self::baseline::inventory;
-use self::{answer::Answer, families::Observed};
+use self::{answer::Answer, families::Observed, plan::PlanArgs};
 
 /// Find what is wrong with a package set
 ///
@@ -40,6 +43,8 @@ pub struct Args {
     policy: Policy,
     #[command(flatten)]
     since: Since,
+    #[command(flatten)]
+    plan: PlanArgs,
     #[command(flatten)]
     jobs: Jobs,
     #[command(flatten)]
@@ -137,15 +142,20 @@ enum FailOn {
 pub fn run(args: &Args, world: &World) -> Result<()> {
     let mut observed = Observed::of(&args.place, Look::Pages, &args.access, &args.jobs, world)?;
     if let Some(other) = &args.since.compare {
-        observed.compare(baseline::sdists(other, &args.access, world)?);
+        observed.compare(&baseline::sdists(other, &args.access, world)?);
     }
     let inventory = args.since.baseline.as_deref();
     let inventory = inventory
         .map(|place| inventory_of(place, args, world))
         .transpose()?;
-    let answer = args
-        .policy
-        .judge(&observed, inventory.as_ref(), &args.since, world)?;
+    let differences = args.plan.differences(&observed.sets(), &args.jobs, world)?;
+    let answer = args.policy.judge(
+        &observed,
+        inventory.as_ref(),
+        &args.since,
+        differences,
+        world,
+    )?;
     match world.console.format() {
         Format::Sarif => world.console.json(&sarif::document(&answer))?,
         _ => world.console.answer(&answer)?,
@@ -157,18 +167,35 @@ fn inventory_of(place: &Path, args: &Args, world: &World) -> Result<Inventory> {
     inventory(place, &args.access, &args.jobs, world)
 }
 
+/// What is found in a directory by the rules as they are, in JSON.
+pub fn report(directory: &Path, world: &World) -> Result<String> {
+    let command = Policy::augment_args(clap::Command::new("check"));
+    let policy = Policy::from_arg_matches(&command.try_get_matches_from(["check"])?)?;
+    policy.look(directory, world)?.json()
+}
+
 /// The same for a step of something larger, which has another answer: findings are talk.
 pub fn gate(directory: &Path, policy: &Policy, world: &World) -> Result<()> {
-    let access = AccessArgs::default();
-    let observed = Observed::of(directory, Look::Packages, &access, &policy.jobs, world)?;
-    let answer = policy.judge(&observed, None, &Since::default(), world)?;
+    gate_and_tell(directory, policy, world, |_, _| Ok(()))
+}
+
+/// The same; what was found is told in JSON, with whether it is good enough.
+pub fn gate_and_tell(
+    directory: &Path,
+    policy: &Policy,
+    world: &World,
+    tell: impl FnOnce(&str, bool) -> Result<()>,
+) -> Result<()> {
+    let answer = policy.look(directory, world)?;
+    let verdict = policy.verdict(&answer);
+    tell(&answer.json()?, verdict.is_ok())?;
     let found = answer.count_from(Severity::Warning) > 0;
     if found && world.console.format() != Format::Github {
         for line in answer.to_string().lines() {
             world.console.status("", line);
         }
     }
-    policy.verdict(&answer)
+    verdict
 }
 
 /// What is looked at of a place.
@@ -201,12 +228,20 @@ impl Policy {
         }
     }
 
+    /// Looks at packages alone, with nothing to compare them with.
+    fn look(&self, directory: &Path, world: &World) -> Result<Answer> {
+        let access = AccessArgs::default();
+        let observed = Observed::of(directory, Look::Packages, &access, &self.jobs, world)?;
+        self.judge(&observed, None, &Since::default(), Vec::new(), world)
+    }
+
     /// Decides, and tells what was found apart from the answer.
     fn judge(
         &self,
         observed: &Observed,
         inventory: Option<&Inventory>,
         since: &Since,
+        differences: Vec<Finding>,
         world: &World,
     ) -> Result<Answer> {
         let demands = Demands {
@@ -222,6 +257,10 @@ impl Policy {
             ignore: self.ignore.clone(),
         };
         let (mut findings, coverage) = observed.findings(&demands, inventory);
+        if !differences.is_empty() {
+            findings.extend(differences);
+            findings.sort_by(|one, other| one.order().cmp(&other.order()));
+        }
         findings.retain(|finding| selection.has(finding.rule));
         let answer = Answer::new(observed.len(), findings, coverage);
         world.console.status(

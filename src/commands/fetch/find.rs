@@ -95,6 +95,10 @@ impl AskArgs {
             let run = run.run()?.clone();
             return Ok(vec![Candidate { run, told: None }]);
         }
+        ensure!(
+            !run.names_a_run(),
+            "a run is named, or it is searched for: not both"
+        );
         let repository = run.context()?.repository(&RunId::local().into())?;
         let github = self.connect(None, world)?;
         let runs = self.search(search, &repository, &github)?;

@@ -16,6 +16,8 @@ pub struct Listed {
     pub name: String,
     pub size: u64,
     pub sha256: Option<Sha256>,
+    /// What changes with the bytes, if whoever keeps it has such a thing.
+    pub etag: Option<String>,
 }
 
 /// An archive of an artifact.
@@ -25,6 +27,8 @@ pub struct Archive {
     pub size: u64,
     /// What whoever keeps it says its bytes are.
     pub sha256: Option<Sha256>,
+    /// What changes with the bytes, if whoever keeps it has such a thing.
+    pub etag: Option<String>,
     /// Whether a file beside it says so too.
     pub sidecar: bool,
 }
@@ -63,6 +67,7 @@ impl Inventory {
                         name,
                         size: file.size,
                         sha256: file.sha256,
+                        etag: file.etag,
                         sidecar: false,
                     };
                     archives.insert(artifact, archive);
@@ -119,6 +124,7 @@ pub(super) mod tests {
             name: name.to_owned(),
             size: 1,
             sha256: None,
+            etag: None,
         }))
     }
 

@@ -35,6 +35,8 @@ pub struct Entry {
     /// What was read for it.
     pub size: u64,
     pub sha256: Sha256,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etag: Option<String>,
     /// What it came to on disk.
     pub extent: Extent,
 }
@@ -147,6 +149,7 @@ mod tests {
             from: "s3://bucket/1-linux".to_owned(),
             size: 3,
             sha256: Sha256::of(b"abc"),
+            etag: Some("\"1\"".to_owned()),
             extent: Extent::of(&directory.join(name)).unwrap().unwrap(),
         }
     }

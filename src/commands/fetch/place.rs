@@ -6,7 +6,9 @@ use std::{
 };
 
 use super::{
+    either::Either,
     find::{AskArgs, Candidate, SearchArgs},
+    run_artifacts::RunArtifacts,
     source::{Source, StoreSource},
 };
 use crate::{
@@ -15,7 +17,7 @@ use crate::{
         args::{AccessArgs, RunArgs},
     },
     console::took,
-    error::{Context as _, Error, Exit, Hint as _, No, Result, hinted, message},
+    error::{Context as _, Error, Exit, Hint as _, No, Result, ensure, hinted, message},
     github::State,
     location::Key,
     run::{Buckets, Platform, RunReference},
@@ -40,6 +42,26 @@ pub(super) struct PlaceArgs {
     /// A directory laid out like a bucket, or with nothing but the archives, instead of a bucket
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_INPUT_DIR")]
     input_dir: Option<PathBuf>,
+    /// Who keeps the artifacts; `auto` is GitHub itself where the run's usual bucket has nothing
+    #[arg(
+        long = "source",
+        value_name = "WHO",
+        default_value = "auto",
+        env = "ROCWHEEL_SOURCE",
+        help_heading = "Run options"
+    )]
+    keeper: Keeper,
+}
+
+/// Who keeps the artifacts of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Keeper {
+    #[default]
+    Auto,
+    Bucket,
+    /// What was uploaded with `actions/upload-artifact`.
+    #[value(name = "github")]
+    GitHub,
 }
 
 impl PlaceArgs {
@@ -47,12 +69,26 @@ impl PlaceArgs {
         self.run.platform()
     }
 
+    /// Whether a run was asked for on the command line.
+    pub(super) fn names_a_run(&self) -> bool {
+        self.run.names_a_run() || !self.search.is_empty()
+    }
+
+    /// Whether there is anything that says which run is meant.
+    pub(super) fn knows_a_run(&self) -> bool {
+        self.run.run().is_ok() || !self.search.is_empty() || self.input_dir.is_some()
+    }
+
     /// The first of the runs that may be meant of which `choose` takes something.
-    pub(super) fn settle<T>(
-        &self,
-        world: &World,
+    pub(super) fn settle<'a, T>(
+        &'a self,
+        world: &'a World,
         choose: impl Fn(&dyn Source) -> Result<T>,
-    ) -> Result<(Box<dyn Source>, T)> {
+    ) -> Result<(Box<dyn Source + 'a>, T)> {
+        ensure!(
+            self.input_dir.is_none() || self.keeper != Keeper::GitHub,
+            "`--input-dir` is a place, and `--source github` is another"
+        );
         if let (Some(directory), Err(_)) = (&self.input_dir, self.run.run())
             && self.search.is_empty()
         {
@@ -132,21 +168,51 @@ impl PlaceArgs {
     /// Why there is nothing at all to fetch.
     pub(super) fn nothing(&self, source: &dyn Source) -> Error {
         let message = format!("no artifacts for {} in {source}", self.platform());
-        hinted(
-            No(message),
-            "look at `--run-id`, `--platform` and `--bucket`",
-        )
+        let hint = match self.keeper {
+            Keeper::GitHub => "look at `--run-id` and `--platform`",
+            _ => "look at `--run-id`, `--platform` and `--bucket`",
+        };
+        hinted(No(message), hint)
     }
 
-    fn source(&self, candidate: &Candidate, world: &World) -> Result<Box<dyn Source>> {
-        match &self.input_dir {
-            Some(directory) => self.local(directory, &candidate.run),
-            None => self.bucket(candidate, world),
+    fn source<'a>(
+        &'a self,
+        candidate: &Candidate,
+        world: &'a World,
+    ) -> Result<Box<dyn Source + 'a>> {
+        if let Some(directory) = &self.input_dir {
+            return Ok(Box::new(self.local(directory, &candidate.run)?));
         }
+        Ok(match self.keeper {
+            Keeper::Bucket => Box::new(self.bucket(candidate, world)?),
+            Keeper::GitHub => Box::new(self.github(&candidate.run, world)?),
+            // Whoever names a bucket, or a server, means it.
+            Keeper::Auto if self.run.names_a_bucket() || candidate.run.id.is_local() => {
+                Box::new(self.bucket(candidate, world)?)
+            }
+            Keeper::Auto => {
+                let bucket = self.bucket(candidate, world)?;
+                let github = self.github(&candidate.run, world)?;
+                Box::new(Either::new(bucket, github))
+            }
+        })
+    }
+
+    /// What GitHub itself keeps of a run.
+    fn github<'a>(&'a self, run: &RunReference, world: &'a World) -> Result<RunArtifacts<'a>> {
+        let repository = self.run.context()?.repository(run)?;
+        let server = run.server.clone();
+        Ok(RunArtifacts::new(
+            Box::new(move || self.ask.connect(server.as_deref(), world)),
+            |text| world.console.note(text),
+            world.stop.clone(),
+            (repository, run.id.clone()),
+            self.platform(),
+        ))
     }
 
     /// The bucket that runs like this one upload to; GitHub is asked only if it depends on that.
-    fn bucket(&self, candidate: &Candidate, world: &World) -> Result<Box<dyn Source>> {
+    fn bucket(&self, candidate: &Candidate, world: &World) -> Result<StoreSource> {
         let run = &candidate.run;
         let mut context = self.run.context()?;
         context.run = candidate.told.as_ref().map(|told| told.facts.clone());
@@ -159,14 +225,14 @@ impl PlaceArgs {
         let location = place.run(&run.id, self.platform());
         let store = S3Store::connect(place.bucket, &access, world.stop.clone())?;
         let directory = location.prefix().clone();
-        Ok(Box::new(StoreSource::new(Box::new(store), Some(directory))))
+        Ok(StoreSource::new(Box::new(store), Some(directory)))
     }
 
     /// The directory of the run in it, or else the directory itself.
-    fn local(&self, root: &Path, run: &RunReference) -> Result<Box<dyn Source>> {
+    fn local(&self, root: &Path, run: &RunReference) -> Result<StoreSource> {
         let store = LocalStore::new(root);
         let directory = self.directory_of(run, &store)?;
-        Ok(Box::new(StoreSource::new(Box::new(store), directory)))
+        Ok(StoreSource::new(Box::new(store), directory))
     }
 
     fn directory_of(&self, run: &RunReference, store: &dyn Store) -> Result<Option<Key>> {

@@ -6,7 +6,8 @@ use serde::{Serialize, Serializer, ser::SerializeMap as _};
 
 use super::{
     inventory::Archive,
-    ledger::{Entry, Ledger},
+    ledger::Entry,
+    shelf::{Kept, Shelf},
     source::{Member, Parcel, Source},
 };
 use crate::{
@@ -14,16 +15,6 @@ use crate::{
     digest::Sha256,
     error::Result,
 };
-
-/// What becomes of an archive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kept {
-    /// A directory with the content of the artifact.
-    Unpacked,
-    /// The archive as it came.
-    Packed,
-}
 
 /// Why something is read, or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -50,32 +41,18 @@ pub struct Step {
     pub why: Why,
 }
 
-impl Kept {
-    /// What an archive becomes on disk.
-    pub fn name(self, archive: &Archive) -> String {
-        match self {
-            Self::Unpacked => archive.artifact().to_string(),
-            Self::Packed => archive.file_name(),
-        }
-    }
-}
-
 impl FetchPlan {
-    pub fn new(
-        source: &dyn Source,
-        to: &std::path::Path,
-        kept: Kept,
-        parcels: Vec<Parcel>,
-        ledger: &Ledger,
-    ) -> Result<Self> {
+    pub fn new(source: &dyn Source, shelf: &Shelf, parcels: Vec<Parcel>) -> Result<Self> {
         let from = source.to_string();
         let step = |parcel: Parcel| {
             let mut why = Why::Same;
             for Member { archive, .. } in &parcel.members {
-                let name = kept.name(archive);
-                if !is_same(&parcel, &from, ledger.whole(&name)?.as_ref()) {
-                    let there = fs_err::symlink_metadata(to.join(name)).is_ok();
-                    why = if there { Why::Changed } else { Why::New };
+                if !is_same(&parcel, &from, shelf.whole(archive)?.as_ref()) {
+                    why = if shelf.has(archive) {
+                        Why::Changed
+                    } else {
+                        Why::New
+                    };
                     break;
                 }
             }
@@ -83,8 +60,8 @@ impl FetchPlan {
         };
         Ok(Self {
             steps: parcels.into_iter().map(step).collect::<Result<_>>()?,
-            to: to.display().to_string(),
-            kept,
+            to: shelf.root.display().to_string(),
+            kept: shelf.kept,
             from,
         })
     }
@@ -106,7 +83,12 @@ impl FetchPlan {
         due.iter().filter(|parcel| parcel.sha256.is_empty()).count()
     }
 
-    fn archives(&self) -> impl Iterator<Item = (&Step, &Archive)> {
+    /// All that are wanted, those that are there already included.
+    pub fn archives(&self) -> impl Iterator<Item = &Archive> {
+        self.rows().map(|(_, archive)| archive)
+    }
+
+    fn rows(&self) -> impl Iterator<Item = (&Step, &Archive)> {
         self.steps.iter().flat_map(|step| {
             let members = step.parcel.members.iter();
             members.map(move |member| (step, &member.archive))
@@ -114,18 +96,20 @@ impl FetchPlan {
     }
 }
 
-/// Whether an entry is of these bytes; without anybody's word, of this size and from this place.
+/// Whether an entry is of these bytes; without anybody's word, of this size and from this place,
+/// where nothing was changed since.
 fn is_same(parcel: &Parcel, from: &str, entry: Option<&Entry>) -> bool {
     entry.is_some_and(|entry| {
         let told = !parcel.sha256.is_empty();
         let same = |sha256: &Sha256| entry.sha256 == *sha256;
-        entry.size == parcel.size && parcel.sha256.iter().all(same) && (told || entry.from == from)
+        let unchanged = entry.from == from && entry.etag == parcel.etag;
+        entry.size == parcel.size && parcel.sha256.iter().all(same) && (told || unchanged)
     })
 }
 
 impl fmt::Display for FetchPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (step, archive) in self.archives() {
+        for (step, archive) in self.rows() {
             let verb = match step.why {
                 Why::New => "fetch",
                 Why::Changed => "renew",
@@ -158,10 +142,7 @@ impl Serialize for FetchPlan {
         map.serialize_entry("to", &self.to)?;
         map.serialize_entry("kept", &self.kept)?;
         map.serialize_entry("size", &self.size())?;
-        let rows: Vec<Row> = self
-            .archives()
-            .map(|(step, it)| self.row(step, it))
-            .collect();
+        let rows: Vec<Row> = self.rows().map(|(step, it)| self.row(step, it)).collect();
         map.serialize_entry("archives", &rows)?;
         map.end()
     }
@@ -189,7 +170,10 @@ impl FetchPlan {
             artifact: artifact.name.clone(),
             component: artifact.component.as_str(),
             scope: artifact.scope.to_string(),
-            path: self.kept.name(archive),
+            path: match self.kept {
+                Kept::Merged => ".".to_owned(),
+                kept => kept.name(archive),
+            },
             size: archive.size,
             sha256: step.parcel.sha256.first().copied().filter(|_| alone),
             state: step.why,

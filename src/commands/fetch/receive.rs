@@ -10,7 +10,7 @@ use fs_err as fs;
 
 use super::{
     ledger::{Entry, Extent, Ledger},
-    plan::Kept,
+    shelf::Kept,
     source::{Deflated, Member, Packing, Parcel, Source, ZipSpan},
 };
 use crate::{
@@ -82,8 +82,24 @@ pub(super) fn receive(
     attempt().or_else(|error| {
         // A stop comes out of the readers as an error of theirs.
         ground.stop.check()?;
-        Err(error).with_context(|| format!("fetch `{}`", parcel.id))
+        let full = error.chain().any(is_full);
+        let error = Err(error).with_context(|| format!("fetch `{}`", parcel.id));
+        if full {
+            error.hint("make room, or choose another `--output-dir`")
+        } else {
+            error
+        }
     })
+}
+
+fn is_full(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let kind = cause.downcast_ref().map(io::Error::kind);
+    matches!(
+        kind,
+        Some(
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+        )
+    )
 }
 
 fn verify<R>(parcel: &Parcel, stream: Stream<R>) -> Result<Sha256> {
@@ -117,29 +133,29 @@ fn unzip<R: Read>(
     io::copy(&mut stream.by_ref().take(gap), &mut io::sink())?;
     ZipSpan::skip_header(stream)?;
     let mut packed = stream.by_ref().take(span.packed);
+    let (name, size) = (&member.archive.name, member.archive.size);
     let mut checked = Checked::default();
-    let waiting = match span.deflated {
-        Deflated::Yes => {
-            let mut content = checked.of(DeflateDecoder::new(&mut packed));
-            let waiting = ground.take(member, &mut content)?;
-            io::copy(&mut content, &mut io::sink())?;
-            waiting
-        }
-        Deflated::No => ground.take(member, &mut checked.of(&mut packed))?,
+    let waiting = {
+        let mut content: Box<dyn Read + '_> = match span.deflated {
+            Deflated::Yes => Box::new(DeflateDecoder::new(&mut packed)),
+            Deflated::No => Box::new(&mut packed),
+        };
+        // One byte more than there should be, so that it is noticed.
+        let mut content = checked.of(content.by_ref().take(size.saturating_add(1)));
+        let waiting = ground.take(member, &mut content)?;
+        io::copy(&mut content, &mut io::sink())?;
+        waiting
     };
     io::copy(&mut packed, &mut io::sink())?;
-    ensure!(
-        checked.crc.clone().finalize() == span.crc32,
-        "the zip file is damaged at `{}`",
-        member.archive.name
-    );
+    let is_whole = checked.count == size && checked.crc.finalize() == span.crc32;
+    ensure!(is_whole, "the zip file is damaged at `{name}`");
     Ok(waiting)
 }
 
 impl Ground<'_> {
     fn take(&self, member: &Member, content: &mut impl Read) -> Result<Waiting> {
         match self.kept {
-            Kept::Unpacked => {
+            Kept::Unpacked | Kept::Merged => {
                 let limits = Limits::default();
                 let name = &member.archive.name;
                 let staged = stage(content, name, self.directory, &limits, self.stop, &|_| ())?;
@@ -174,6 +190,7 @@ impl Ground<'_> {
             from: source.to_string(),
             size: parcel.size,
             sha256,
+            etag: parcel.etag.clone(),
             extent,
         };
         self.ledger.record(&name, entry)?;
@@ -205,28 +222,31 @@ impl<R: Read> Read for Stream<'_, R> {
     }
 }
 
-/// A checksum of what is read from one reader.
+/// A checksum and the length of what is read from one reader.
 #[derive(Default)]
 struct Checked {
     crc: crc32fast::Hasher,
+    count: u64,
 }
 
 struct Checking<'a, R> {
     inner: R,
-    crc: &'a mut crc32fast::Hasher,
+    checked: &'a mut Checked,
 }
 
 impl Checked {
     fn of<R: Read>(&mut self, inner: R) -> Checking<'_, R> {
-        let crc = &mut self.crc;
-        Checking { inner, crc }
+        let checked = self;
+        Checking { inner, checked }
     }
 }
 
 impl<R: Read> Read for Checking<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
-        self.crc.update(buffer.get(..count).unwrap_or_default());
+        let read = buffer.get(..count).unwrap_or_default();
+        self.checked.crc.update(read);
+        self.checked.count = self.checked.count.saturating_add(count as u64);
         Ok(count)
     }
 }

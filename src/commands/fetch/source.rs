@@ -18,6 +18,9 @@ use crate::{
 /// A digest and the name of a file; a longer sidecar is none.
 const MOST_OF_A_SIDECAR: u64 = 4096;
 
+/// From here on, an archive may come in several answers at once.
+const LARGE: u64 = 16 << 20;
+
 /// How many things are done at once, and until when.
 #[derive(Clone, Debug)]
 pub struct Pace {
@@ -33,7 +36,7 @@ pub trait Source: fmt::Debug + fmt::Display + Send + Sync {
     fn parcels(&self, archives: &[Archive], pace: &Pace) -> Result<Vec<Parcel>>;
 
     /// The bytes of a parcel, which are taken up again where they break off if that is possible.
-    fn open(&self, parcel: &Parcel) -> Result<Box<dyn Read + Send>>;
+    fn open(&self, parcel: &Parcel) -> Result<Box<dyn Read + Send + '_>>;
 }
 
 /// What is read in one stream: one archive, or something that several are packed into.
@@ -44,6 +47,8 @@ pub struct Parcel {
     pub size: u64,
     /// What its bytes have to be, by everybody who says so.
     pub sha256: Vec<Sha256>,
+    /// What changes with the bytes, if its source has such a thing.
+    pub etag: Option<String>,
     /// In the order in which they lie in the stream.
     pub members: Vec<Member>,
 }
@@ -104,6 +109,7 @@ impl StoreSource {
             id: archive.file_name(),
             size: archive.size,
             sha256: said.collect(),
+            etag: archive.etag.clone(),
             members: vec![Member {
                 archive: archive.clone(),
                 packing: Packing::Bare,
@@ -138,6 +144,7 @@ impl Source for StoreSource {
             name: object.key.file_name().to_owned(),
             size: object.size,
             sha256: object.sha256,
+            etag: object.etag,
         })))
     }
 
@@ -155,7 +162,12 @@ impl Source for StoreSource {
     }
 
     fn open(&self, parcel: &Parcel) -> Result<Box<dyn Read + Send>> {
-        Ok(self.store.get(&self.key(&parcel.id)?, Span::Whole)?)
+        let span = if parcel.size < LARGE {
+            Span::Whole
+        } else {
+            Span::From(0)
+        };
+        Ok(self.store.get(&self.key(&parcel.id)?, span)?)
     }
 }
 

@@ -168,7 +168,7 @@ impl<'a> Writing<'a> {
         let mut all = BTreeMap::new();
         for (id, writer) in self.open {
             let (out, written) = writer.finish()?;
-            out.into_inner().context("write an archive")?.sync_data()?;
+            out.into_inner().context("write an archive")?;
             all.insert(id, written);
         }
         Ok(all)

@@ -1,8 +1,13 @@
 //! `summary`: what was published and how to install it, for people and for later steps.
 
+mod cell;
+pub mod changes;
 pub mod install;
 pub mod markdown;
 pub mod outputs;
+pub mod report;
+mod sections;
+mod source;
 
 use std::{
     io::Write as _,
@@ -11,20 +16,40 @@ use std::{
 
 use fs_err as fs;
 
-use super::{World, index::LocalSet};
+use super::{World, check};
 use crate::{
-    error::{Hint as _, Result, ensure},
+    commands::args::{AccessArgs, RunArgs},
+    error::{Hint as _, Result, bail},
     index::{SetJson, Urls},
+    run::ArtifactGroup,
 };
+
+use self::{install::Places, source::SetPlace};
+pub use self::{markdown::Page, report::Report};
 
 /// Say what was built and how to install it
 ///
-/// Without `--output` and outside of GitHub Actions, the summary is printed.
+/// Of the packages in SET, which is a directory or an address such as `s3://bucket/prefix`; or else of
+/// those that a run has published. Without `--output` and outside of GitHub Actions, the summary is
+/// printed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// The set: a directory, whose packages may be in its `dist`, or `s3://bucket/prefix`
+    #[arg(value_name = "SET", conflicts_with = "packages_dir")]
+    set: Option<SetPlace>,
     /// The directory that `build` wrote: packages are in it, or in its `dist`
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_PACKAGES_DIR")]
-    packages_dir: PathBuf,
+    packages_dir: Option<PathBuf>,
+    #[command(flatten)]
+    run: RunArgs,
+    /// Of a run's sets, the one that is for this family
+    #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
+    artifact_group: Option<ArtifactGroup>,
+    /// Look for what a run published in this directory, laid out as the bucket would be
+    #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
+    output_dir: Option<PathBuf>,
+    #[command(flatten)]
+    access: AccessArgs,
     /// Where the set is published, as `upload` says it; by default where it lies
     #[arg(long, value_name = "URL", env = "ROCWHEEL_INDEX_URL")]
     index_url: Option<String>,
@@ -32,7 +57,27 @@ pub struct Args {
     #[arg(long, value_name = "FILE", env = "ROCWHEEL_SUMMARY")]
     output: Option<PathBuf>,
     #[command(flatten)]
+    more: More,
+    #[command(flatten)]
     steps: Steps,
+}
+
+/// What a summary may tell besides.
+#[derive(Debug, clap::Args)]
+pub struct More {
+    /// What `check --format json` wrote, to show what was found and which library has which code
+    #[arg(long, value_name = "FILE", env = "ROCWHEEL_FINDINGS")]
+    findings: Option<PathBuf>,
+    /// Run `check` on the packages, where they are in a directory
+    #[arg(long, env = "ROCWHEEL_CHECK", conflicts_with = "findings",
+          value_parser = clap::builder::FalseyValueParser::new())]
+    check: bool,
+    /// The set to compare sizes with: a directory, a `set.json`, or `s3://bucket/prefix`
+    #[arg(long, value_name = "SET", env = "ROCWHEEL_BASELINE")]
+    baseline: Option<SetPlace>,
+    /// The index that has all other packages, for install lines with two indexes
+    #[arg(long, value_name = "URL", env = "ROCWHEEL_BASE_INDEX")]
+    base_index: Option<Urls>,
 }
 
 /// Where a step of a workflow says what it did.
@@ -55,36 +100,103 @@ pub struct Steps {
 }
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
-    let local = LocalSet::read_aloud(&args.packages_dir, world)?;
-    let urls = match &args.index_url {
-        Some(url) => Urls::of_index(url)?,
-        None => urls_of_indexed(&local)?,
+    let place = args.place()?;
+    let (set, urls) = source::read(&place, args.index_url.as_deref(), &args.access, world)?;
+    let report = args.more.report(&place, world)?;
+    let earlier = args.more.earlier(&args.access, world)?;
+    let page = Page {
+        set: &set,
+        places: Some(Places {
+            set: &urls,
+            base: args.more.base_index.as_ref(),
+        }),
+        server: &args.steps.server,
+        report: report.as_ref(),
+        earlier: earlier.as_ref(),
     };
-    let set = SetJson::new(local.document.identity.clone(), &local.set, local.layout);
-    args.steps.tell(&set, &urls, world)?;
-    let text = markdown::render(&set, &urls, &args.steps.server, markdown::LIMIT);
+    args.steps.outputs(&set, &urls)?;
+    args.steps.page(&page, world)?;
     match &args.output {
-        Some(file) => Ok(fs::write(file, text)?),
-        None if args.steps.step_summary.is_none() => world.console.data(text),
+        Some(file) => Ok(fs::write(file, page.render(markdown::LIMIT))?),
+        None if args.steps.step_summary.is_none() => {
+            world.console.data(page.render(markdown::LIMIT))
+        }
         None => Ok(()),
     }
 }
 
-impl Steps {
-    /// Appends the summary and the outputs of a set to the files that there are.
-    pub fn tell(&self, set: &SetJson, urls: &Urls, world: &World) -> Result<()> {
-        if let Some(file) = &self.github_output {
-            append(file, &outputs::render(&outputs::of(set, urls))?)?;
+impl Args {
+    /// What was named; else where the run keeps its packages.
+    fn place(&self) -> Result<SetPlace> {
+        if let Some(set) = &self.set {
+            return Ok(set.clone());
         }
-        if let Some(file) = &self.step_summary {
-            let text = markdown::render(set, urls, &self.server, room(file));
-            if text.is_empty() {
-                let problem = "the job summary is full, and has none of the packages";
-                world.console.warn(problem);
+        if let Some(directory) = &self.packages_dir {
+            return Ok(SetPlace::Directory(directory.clone()));
+        }
+        let Ok(run) = self.run.run() else {
+            let none = || -> Result<SetPlace> { bail!("no package set was named") };
+            return none().hint("pass a directory, `s3://bucket/prefix`, or `--run-id`");
+        };
+        let group = self.artifact_group.clone().unwrap_or_default();
+        let place = self.run.context()?.place(run)?;
+        let python = place.run(&run.id, self.run.platform()).python(&group);
+        let root = python.root().clone();
+        Ok(match &self.output_dir {
+            Some(directory) => SetPlace::Directory(directory.join(root.key().to_path().as_str())),
+            None => SetPlace::Bucket(root, place.region),
+        })
+    }
+}
+
+impl More {
+    fn report(&self, place: &SetPlace, world: &World) -> Result<Option<Report>> {
+        if let Some(file) = &self.findings {
+            return Report::parse(&fs::read_to_string(file)?).map(Some);
+        }
+        match place {
+            _ if !self.check => Ok(None),
+            SetPlace::Directory(directory) => {
+                Report::parse(&check::report(directory, world)?).map(Some)
             }
-            append(file, &text)?;
+            SetPlace::Bucket(..) => {
+                let none = || -> Result<_> { bail!("`--check` is for packages in a directory") };
+                none().hint("pass `--findings` with what `rocwheel check --format json` wrote")
+            }
         }
-        Ok(())
+    }
+
+    fn earlier(&self, access: &AccessArgs, world: &World) -> Result<Option<SetJson>> {
+        let read = |place: &SetPlace| source::document(place, access, world);
+        self.baseline.as_ref().map(read).transpose()
+    }
+}
+
+/// What a set on this machine says about itself.
+pub fn local_document(place: &Path, world: &World) -> Result<SetJson> {
+    source::local_document(place, world)
+}
+
+impl Steps {
+    /// Appends the outputs of a set to the file for them, if there is one.
+    pub fn outputs(&self, set: &SetJson, urls: &Urls) -> Result<()> {
+        match &self.github_output {
+            Some(file) => append(file, &outputs::render(&outputs::of(set, urls))?),
+            None => Ok(()),
+        }
+    }
+
+    /// Appends a page to the step's summary, if there is one.
+    pub fn page(&self, page: &Page<'_>, world: &World) -> Result<()> {
+        let Some(file) = &self.step_summary else {
+            return Ok(());
+        };
+        let text = page.render(room(file));
+        if text.is_empty() {
+            let problem = "the job summary is full, and has none of the packages";
+            world.console.warn(problem);
+        }
+        append(file, &text)
     }
 }
 
@@ -93,17 +205,6 @@ impl Steps {
 pub fn room(file: &Path) -> usize {
     let there = fs::metadata(file).map_or(0, |found| found.len());
     markdown::LIMIT.saturating_sub(usize::try_from(there).unwrap_or(usize::MAX))
-}
-
-/// The addresses of a set that has its index where it lies.
-fn urls_of_indexed(local: &LocalSet) -> Result<Urls> {
-    let check = || -> Result<()> {
-        let root = local.root.display();
-        ensure!(local.root.join("simple").is_dir(), "no index in `{root}`");
-        Ok(())
-    };
-    check().hint("run `rocwheel index` on it, or pass `--index-url`")?;
-    local.urls()
 }
 
 /// Appends to a file that other steps may write to as well.

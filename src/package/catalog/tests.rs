@@ -99,7 +99,7 @@ fn a_mistake_in_the_policy_is_named_with_its_line() {
     unknown variant `selecter`, expected one of `selector`, `runtime`, `device`, `devel`
     "#);
     insta::assert_snapshot!(with("overlay = \"libraries\"", "overlay = \"librarys\""), @"line 166: package `device`: `overlay` names no runtime package: `librarys`");
-    insta::assert_snapshot!(with("name = \"libraries\"", "name = \"core\""), @"lines 31 and 134: two packages are called `core`");
+    insta::assert_snapshot!(with("name = \"libraries\"", "name = \"core\""), @"lines 31 and 136: two packages are called `core`");
     insta::assert_snapshot!(with("\"lib/llvm/lib\"", "\"/lib/llvm/lib\""), @r#"
     TOML parse error at line 50, column 9
        |

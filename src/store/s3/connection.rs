@@ -16,7 +16,9 @@ use aws_config::{
 };
 use aws_sdk_s3::{
     Client,
-    config::{self, Credentials, SharedCredentialsProvider},
+    config::{
+        self, Credentials, IdentityCache, SharedCredentialsProvider, StalledStreamProtectionConfig,
+    },
     error::{ProvideErrorMetadata, SdkError},
 };
 use tokio::runtime::{Builder, Runtime};
@@ -26,6 +28,7 @@ use super::{
     access::{Access, Addressing, Keys, Region, Signing},
     credentials::{credentials, region},
     failure::{Asker, failure},
+    retry::Patience,
 };
 use crate::{
     error::{Interrupted, Stop},
@@ -115,66 +118,83 @@ impl Connection {
     }
 
     /// Asks for a change.
-    pub(super) fn write<T, E>(
+    pub(super) fn write<T, E, F>(
         &self,
         place: &str,
-        request: impl AsyncFn(Client) -> Result<T, SdkError<E>>,
+        request: impl Fn(Client) -> F,
     ) -> Result<T, StoreError>
     where
         E: ProvideErrorMetadata + Error + 'static,
+        F: Future<Output = Result<T, SdkError<E>>>,
     {
         let client = |clients: Clients| clients.signed.unwrap_or(clients.unsigned);
         self.wait(place, self.ask(place, self.asker, client, &request))
     }
 
-    /// Asks for what is there: what a public bucket denies to foreign or expired credentials it
-    /// may allow to everybody.
-    pub(super) fn read<T, E>(
+    /// Asks for what is there, on the thread of the caller.
+    pub(super) fn read<T, E, F>(
         &self,
         place: &str,
-        request: impl AsyncFn(Client) -> Result<T, SdkError<E>>,
+        request: impl Fn(Client) -> F,
     ) -> Result<T, StoreError>
     where
         E: ProvideErrorMetadata + Error + 'static,
+        F: Future<Output = Result<T, SdkError<E>>>,
+    {
+        self.wait(place, self.reading(place, &request))
+    }
+
+    /// Asks for what is there: what a public bucket denies to foreign or expired credentials it
+    /// may allow to everybody.
+    pub(super) async fn reading<T, E, F>(
+        &self,
+        place: &str,
+        request: &impl Fn(Client) -> F,
+    ) -> Result<T, StoreError>
+    where
+        E: ProvideErrorMetadata + Error + 'static,
+        F: Future<Output = Result<T, SdkError<E>>>,
     {
         let unsigned = |clients: Clients| clients.unsigned;
         let either = |clients: Clients| clients.signed.unwrap_or(clients.unsigned);
-        let reading = async {
-            if self.reads_unsigned.load(Ordering::Relaxed) {
-                return self.ask(place, self.asker, unsigned, &request).await;
-            }
-            let error = match self.ask(place, self.asker, either, &request).await {
-                Err(error) if error.kind() == Kind::Denied && self.asker == Asker::Known => error,
-                answer => return answer,
-            };
-            let answer = self.ask(place, Asker::Anonymous, unsigned, &request).await;
-            let answer = answer.map_err(|_| error)?;
-            self.reads_unsigned.store(true, Ordering::Relaxed);
-            Ok(answer)
+        if self.reads_unsigned.load(Ordering::Relaxed) {
+            return self.ask(place, self.asker, unsigned, request).await;
+        }
+        let error = match self.ask(place, self.asker, either, request).await {
+            Err(error) if error.kind() == Kind::Denied && self.asker == Asker::Known => error,
+            answer => return answer,
         };
-        self.wait(place, reading)
+        let answer = self.ask(place, Asker::Anonymous, unsigned, request).await;
+        let answer = answer.map_err(|_| error)?;
+        self.reads_unsigned.store(true, Ordering::Relaxed);
+        Ok(answer)
     }
 
-    /// Asks, and once more when the server says that the bucket is in another region.
-    async fn ask<T, E>(
+    /// Asks, and once more when the server says that the bucket is in another region, or that the
+    /// credentials are over.
+    async fn ask<T, E, F>(
         &self,
         place: &str,
         asker: Asker,
         client: impl Fn(Clients) -> Client,
-        request: &impl AsyncFn(Client) -> Result<T, SdkError<E>>,
+        request: &impl Fn(Client) -> F,
     ) -> Result<T, StoreError>
     where
         E: ProvideErrorMetadata + Error + 'static,
+        F: Future<Output = Result<T, SdkError<E>>>,
     {
         let clients = self.clients();
-        let region = clients.region.clone();
-        let answer = request(client(clients)).await;
-        let answer = match answer.as_ref().err().and_then(home) {
-            Some(home) if home.as_str() != region => {
-                self.move_to(&home);
+        let answer = request(client(clients.clone())).await;
+        let others = match &answer {
+            Err(error) => clients.others(error),
+            Ok(_) => None,
+        };
+        let answer = match others {
+            Some(others) => {
+                self.change(others);
                 request(client(self.clients())).await
             }
-            _ => answer,
+            None => answer,
         };
         answer.map_err(|error| failure(place, asker, &error))
     }
@@ -184,8 +204,7 @@ impl Connection {
         clients.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn move_to(&self, region: &Region) {
-        let clients = self.clients().in_region(region);
+    fn change(&self, clients: Clients) {
         *self.clients.write().unwrap_or_else(PoisonError::into_inner) = clients;
     }
 }
@@ -202,6 +221,7 @@ impl Clients {
             .region(config::Region::new(region.clone()))
             .retry_config(retries(limits))
             .timeout_config(timeouts(Duration::from_mins(1)))
+            .stalled_stream_protection(stalls(limits))
             .no_credentials();
         if let Some(profile) = &access.profile {
             loader = loader.profile_name(profile);
@@ -227,6 +247,7 @@ impl Clients {
                 Addressing::Virtual => false,
             };
             let config = config::Builder::from(config).force_path_style(in_path);
+            let config = config.retry_classifier(Patience);
             Client::from_conf(config.build())
         };
         let signed = credentials.map(|credentials| {
@@ -240,17 +261,36 @@ impl Clients {
         })
     }
 
-    fn in_region(self, region: &Region) -> Self {
+    /// Those that may do better.
+    fn others<E: ProvideErrorMetadata>(&self, error: &SdkError<E>) -> Option<Self> {
+        match home(error) {
+            Some(home) if home.as_str() != self.region => Some(self.in_region(&home)),
+            _ if is_over(error) => self.renewed(),
+            _ => None,
+        }
+    }
+
+    fn in_region(&self, region: &Region) -> Self {
         let region = region.as_str().to_owned();
-        let client = |client: Client| {
+        let client = |client: &Client| {
             let config = client.config().to_builder();
             Client::from_conf(config.region(config::Region::new(region.clone())).build())
         };
         Self {
-            signed: self.signed.map(client),
-            unsigned: client(self.unsigned),
+            signed: self.signed.as_ref().map(client),
+            unsigned: client(&self.unsigned),
             region,
         }
+    }
+
+    /// With credentials that are asked for anew, which a profile or a role may have.
+    fn renewed(&self) -> Option<Self> {
+        let config = self.signed.as_ref()?.config().to_builder();
+        let config = config.identity_cache(IdentityCache::lazy().build());
+        Some(Self {
+            signed: Some(Client::from_conf(config.build())),
+            ..self.clone()
+        })
     }
 }
 
@@ -267,12 +307,25 @@ fn timeouts(read: Duration) -> TimeoutConfig {
         .build()
 }
 
+/// An answer of which nothing comes any more counts as broken off.
+fn stalls(limits: &Limits) -> StalledStreamProtectionConfig {
+    StalledStreamProtectionConfig::enabled()
+        .grace_period(limits.stall)
+        .build()
+}
+
 /// With growing pauses of random length; every attempt is signed anew.
 fn retries(limits: &Limits) -> RetryConfig {
     RetryConfig::standard()
         .with_max_attempts(limits.attempts)
         .with_initial_backoff(limits.pause)
         .with_max_backoff(Duration::from_secs(20))
+}
+
+/// Whether an answer says that the credentials were good once.
+fn is_over<E: ProvideErrorMetadata>(error: &SdkError<E>) -> bool {
+    let code = error.as_service_error().and_then(|service| service.code());
+    matches!(code, Some("ExpiredToken" | "TokenRefreshRequired"))
 }
 
 /// The region that an answer names, if it is about that.

@@ -202,7 +202,7 @@ mod tests {
         error: access denied: `s3://b/k`
           caused by: ExpiredToken: The token has expired (HTTP 400)
 
-        hint: choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`
+        hint: the credentials have expired: get new ones, and run the same again; what is there stays
         error: access denied: `s3://b/k`
           caused by: RequestTimeTooSkewed (HTTP 403)
 

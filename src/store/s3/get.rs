@@ -1,40 +1,57 @@
-//! Reading an object, taken up again where an answer breaks off.
+//! Reading an object: what is far away and large comes in several answers at once, in order.
 
 use std::{
-    hash::{BuildHasher as _, RandomState},
+    collections::VecDeque,
     io::{self, Read},
     sync::Arc,
-    time::Duration,
 };
 
-use aws_sdk_s3::{
-    error::SdkError,
-    operation::get_object::{GetObjectError, GetObjectOutput},
-    primitives::ByteStream,
+use aws_sdk_s3::operation::get_object::GetObjectOutput;
+use bytes::{Buf as _, Bytes};
+use tokio::{
+    sync::{OwnedSemaphorePermit, mpsc},
+    task::AbortHandle,
 };
 
 use super::{
     Inner,
-    failure::{last_cause, status},
+    piece::{Piece, ask},
+    units,
 };
 use crate::{
     location::Key,
     store::{Kind, Span, StoreError},
 };
 
-/// What is left of an object: reads on after a broken answer, as long as the object is the same.
+/// What is left of an object.
 struct Reader {
     store: Arc<Inner>,
     key: Key,
     etag: Option<String>,
-    /// Where the next byte of `body` lies in the object.
-    at: u64,
+    /// Nothing, once all of it was read.
+    now: Option<Flow>,
+    /// In order, from the end of `now` to `next`.
+    ahead: VecDeque<Ahead>,
+    /// Where the bytes begin that nobody was asked for yet.
+    next: u64,
     end: u64,
-    body: ByteStream,
-    /// What was taken from `body` and not yet handed on.
-    ready: io::Cursor<Vec<u8>>,
-    /// Breaks since the last byte that came.
-    breaks: u32,
+    /// What came and was not yet handed on.
+    ready: Bytes,
+}
+
+/// Where the next bytes come from.
+enum Flow {
+    /// An answer of which no more is taken than is read.
+    Direct(Box<Piece>),
+    Ahead(Ahead),
+}
+
+/// A piece that comes while those before it are read. It never waits for room, so that readers
+/// cannot wait for each other: without room, a piece is asked for when its turn comes.
+struct Ahead {
+    bytes: mpsc::UnboundedReceiver<Result<Bytes, StoreError>>,
+    work: AbortHandle,
+    _room: OwnedSemaphorePermit,
 }
 
 pub(super) fn open(
@@ -42,115 +59,129 @@ pub(super) fn open(
     key: &Key,
     span: Span,
 ) -> Result<Box<dyn Read + Send>, StoreError> {
-    let (start, range) = match span {
+    let part = store.limits.part;
+    // All of it, if it is asked for so, is asked for so: then the server tells a checksum.
+    let (start, end) = match span {
         Span::Whole => (0, None),
-        Span::From(start) => (start, Some(format!("bytes={start}-"))),
+        Span::From(start) => (start, Some(u64::MAX)),
         Span::Between(span) if span.is_empty() => {
             store.head(key)?;
             return Ok(Box::new(io::empty()));
         }
-        Span::Between(span) => {
-            let last = span.end.saturating_sub(1);
-            (span.start, Some(format!("bytes={}-{last}", span.start)))
-        }
+        Span::Between(span) => (span.start, Some(span.end)),
     };
-    let Some(answer) = ask(store, key, range.as_deref(), None)? else {
+    let first = end.map(|end| end.min(start.saturating_add(part)).saturating_sub(1));
+    let range = first.map(|last| format!("bytes={start}-{last}"));
+    let asking = ask(store, key, range.as_deref(), None);
+    let Some(answer) = store.connection.wait(store.place(key), asking)? else {
         return Ok(Box::new(io::empty()));
     };
-    let length = super::size(answer.content_length());
+    let came = start.saturating_add(super::size(answer.content_length()));
+    let end = match (end, told(&answer)) {
+        (Some(end), Some((first, total))) if first == start => end.min(total),
+        // A server that knows no ranges sends everything.
+        (Some(end), None) if start == 0 => end.min(came),
+        (None, _) => came,
+        _ => {
+            let cause = "the server sends other bytes than were asked for";
+            return Err(StoreError::new(Kind::Failed, store.place(key)).caused_by(cause));
+        }
+    };
+    let etag = answer.e_tag().map(str::to_owned);
+    let came = came.min(end);
+    let piece = Piece::new(store, key, etag.as_deref(), start..came).begun(answer.body);
     Ok(Box::new(Reader {
         store: Arc::clone(store),
         key: key.clone(),
-        etag: answer.e_tag().map(str::to_owned),
-        at: start,
-        end: start.saturating_add(length),
-        body: answer.body,
-        ready: io::Cursor::default(),
-        breaks: 0,
+        etag,
+        now: Some(Flow::Direct(Box::new(piece))),
+        ahead: VecDeque::new(),
+        next: came,
+        end,
+        ready: Bytes::new(),
     }))
 }
 
-/// Nothing, where the object ends before the range begins.
-fn ask(
-    store: &Inner,
-    key: &Key,
-    range: Option<&str>,
-    etag: Option<&str>,
-) -> Result<Option<GetObjectOutput>, StoreError> {
-    store.connection.read(&store.place(key), async |client| {
-        let request = client
-            .get_object()
-            .bucket(store.bucket.as_str())
-            .key(key.as_str())
-            .set_range(range.map(str::to_owned))
-            .set_if_match(etag.map(str::to_owned));
-        let answer: Result<GetObjectOutput, SdkError<GetObjectError>> = request.send().await;
-        match answer {
-            Err(error) if status(&error) == Some(416) => Ok(None),
-            answer => answer.map(Some),
-        }
-    })
+/// The first byte of an answer and the length of the object: `bytes 0-9/100`.
+fn told(answer: &GetObjectOutput) -> Option<(u64, u64)> {
+    let range = answer.content_range()?.strip_prefix("bytes ")?;
+    let (span, total) = range.split_once('/')?;
+    let (first, _) = span.split_once('-')?;
+    Some((first.parse().ok()?, total.parse().ok()?))
 }
 
 impl Reader {
-    /// The next bytes, or none at the end. The end is one only once the answer says so too: a
-    /// checksum that does not fit is told after the last byte.
-    fn next(&mut self) -> io::Result<Vec<u8>> {
-        loop {
-            let (place, body) = (self.store.place(&self.key), &mut self.body);
-            let next = async { Ok(body.try_next().await) };
-            let broken = match self
-                .store
-                .connection
-                .wait(&place, next)
-                .map_err(io::Error::other)?
-            {
-                Ok(Some(bytes)) if bytes.is_empty() => continue,
-                Ok(Some(bytes)) => {
-                    self.at = self.at.saturating_add(bytes.len() as u64);
-                    self.breaks = 0;
-                    return Ok(bytes.into());
-                }
-                Ok(None) if self.at >= self.end => return Ok(Vec::new()),
-                Ok(None) => "the answer ended too early".to_owned(),
-                Err(error) => last_cause(&error),
+    /// The next bytes, or none at the end.
+    fn next(&mut self) -> Result<Bytes, StoreError> {
+        self.look_ahead();
+        while let Some(now) = &mut self.now {
+            let place = self.store.place(&self.key);
+            let bytes = self.store.connection.wait(&place, now.next())?;
+            if !bytes.is_empty() {
+                return Ok(bytes);
+            }
+            self.now = match self.ahead.pop_front() {
+                Some(ahead) => Some(Flow::Ahead(ahead)),
+                None if self.next < self.end => Some(Flow::Direct(Box::new(self.piece()))),
+                None => None,
             };
-            self.take_up(&place, broken).map_err(io::Error::other)?;
+            self.look_ahead();
         }
+        Ok(Bytes::new())
     }
 
-    fn take_up(&mut self, place: &str, broken: String) -> Result<(), StoreError> {
-        if self.at >= self.end {
-            return Err(StoreError::new(Kind::Differs, place).caused_by(broken));
-        }
-        self.breaks += 1;
-        if self.breaks >= self.store.limits.attempts {
-            return Err(StoreError::new(Kind::Unavailable, place).caused_by(broken));
-        }
-        let pause = pause(self.store.limits.pause, self.breaks);
-        let sleep = async {
-            tokio::time::sleep(pause).await;
-            Ok(())
-        };
-        self.store.connection.wait(place, sleep)?;
-        let range = format!("bytes={}-{}", self.at, self.end.saturating_sub(1));
-        let answer = match ask(&self.store, &self.key, Some(&range), self.etag.as_deref()) {
-            Err(error) if error.kind() == Kind::Exists => None,
-            answer => answer?,
-        };
-        let Some(answer) = answer.filter(|answer| self.continues(answer)) else {
-            let cause = "the object was replaced while it was read";
-            return Err(StoreError::new(Kind::Differs, place).caused_by(cause));
-        };
-        self.body = answer.body;
-        Ok(())
+    /// The first piece that nobody was asked for.
+    fn piece(&mut self) -> Piece {
+        let end = self
+            .end
+            .min(self.next.saturating_add(self.store.limits.part));
+        let range = std::mem::replace(&mut self.next, end)..end;
+        Piece::new(&self.store, &self.key, self.etag.as_deref(), range)
     }
 
-    /// Whether an answer has the bytes that are missing, and no others. A server may ignore a range.
-    fn continues(&self, answer: &GetObjectOutput) -> bool {
-        let range = answer.content_range().unwrap_or_default();
-        let start = format!("bytes {}-", self.at);
-        range.starts_with(&start) && answer.e_tag() == self.etag.as_deref()
+    /// Asks for as many pieces as there is room for.
+    fn look_ahead(&mut self) {
+        while self.next < self.end && self.ahead.len() < self.store.limits.ahead {
+            let size = (self.end - self.next).min(self.store.limits.part);
+            let room = Arc::clone(&self.store.memory);
+            let Ok(room) = room.try_acquire_many_owned(units(size)) else {
+                return;
+            };
+            let mut piece = self.piece();
+            let (sender, bytes) = mpsc::unbounded_channel();
+            let work = async move {
+                loop {
+                    let next = piece.next().await;
+                    let last = next.as_ref().map_or(true, Bytes::is_empty);
+                    if sender.send(next).is_err() || last {
+                        return;
+                    }
+                }
+            };
+            self.ahead.push_back(Ahead {
+                bytes,
+                work: self.store.connection.runtime.spawn(work).abort_handle(),
+                _room: room,
+            });
+        }
+    }
+}
+
+impl Flow {
+    async fn next(&mut self) -> Result<Bytes, StoreError> {
+        match self {
+            Self::Direct(piece) => piece.next().await,
+            Self::Ahead(ahead) => ahead.bytes.recv().await.unwrap_or_else(|| {
+                let gone = StoreError::new(Kind::Failed, "a part of an object");
+                Err(gone.caused_by("it was given up before its end"))
+            }),
+        }
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.work.abort();
     }
 }
 
@@ -159,37 +190,12 @@ impl Read for Reader {
         if buffer.is_empty() {
             return Ok(0);
         }
-        let count = self.ready.read(buffer)?;
-        if count > 0 {
-            return Ok(count);
+        if self.ready.is_empty() {
+            self.ready = self.next().map_err(io::Error::other)?;
         }
-        self.ready = io::Cursor::new(self.next()?);
-        self.ready.read(buffer)
-    }
-}
-
-/// Twice as long each time, and between half of that and all of it, so that many do not come back
-/// at once.
-fn pause(first: Duration, breaks: u32) -> Duration {
-    let doubled = first.saturating_mul(1 << breaks.min(5));
-    let random = RandomState::new().hash_one(breaks) % 1024;
-    doubled / 2 + doubled / 2048 * u32::try_from(random).unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_grow_and_have_a_bound() {
-        let first = Duration::from_millis(100);
-        for breaks in 1..40 {
-            let longest = first * (1 << breaks.min(5));
-            let pause = pause(first, breaks);
-            assert!(
-                (longest / 2..=longest).contains(&pause),
-                "{breaks}: {pause:?}"
-            );
-        }
+        let count = self.ready.len().min(buffer.len());
+        let (head, _) = buffer.split_at_mut(count);
+        self.ready.copy_to_slice(head);
+        Ok(count)
     }
 }

@@ -10,7 +10,9 @@ mod credentials;
 mod failure;
 mod get;
 mod multipart;
+mod piece;
 mod put;
+mod retry;
 
 use std::{
     fmt,
@@ -58,10 +60,14 @@ pub struct Limits {
     pub copy: u64,
     /// For all parts that are in memory at any one time.
     pub memory: u64,
+    /// How many parts of one object are asked for while the one before them is read.
+    pub ahead: usize,
     /// How often one request is tried, and how often in a row a broken answer is taken up again.
     pub attempts: u32,
     /// The pause before the second attempt; later ones are longer.
     pub pause: Duration,
+    /// How long nothing at all may come before an answer counts as broken.
+    pub stall: Duration,
 }
 
 impl Default for Limits {
@@ -70,8 +76,10 @@ impl Default for Limits {
             part: 16 * MIB,
             copy: 5 << 30,
             memory: 256 * MIB,
+            ahead: 3,
             attempts: 6,
             pause: Duration::from_millis(500),
+            stall: Duration::from_secs(20),
         }
     }
 }

@@ -27,7 +27,6 @@ pub(super) struct Repository {
 pub(super) struct Run {
     pub(super) succeeded: bool,
     entries: Vec<Value>,
-    said: String,
 }
 
 impl Repository {
@@ -135,13 +134,7 @@ impl Run {
         Self {
             succeeded: output.status.success(),
             entries: entries.unwrap_or_else(|error| panic!("{error}: {stdout}\n{stderr}")),
-            said: stdout + &stderr,
         }
-    }
-
-    /// Everything, for whoever looks for what must not be there.
-    pub(super) fn everything(&self) -> &str {
-        &self.said
     }
 
     /// What the steps printed, and what the runner said about them.

@@ -59,13 +59,13 @@ fn a_later_step_reads_the_outputs_of_the_pipeline() {
 
 #[test]
 fn a_failing_command_fails_its_step_and_says_why() {
-    let steps = r#"
+    let steps = "
       - uses: ROCWHEEL
         with:
           command: check
           packages-dir: nowhere
       - run: echo never
-"#;
+";
     let run = Repository::new().run("push", &workflow(steps));
     assert!(!run.succeeded);
     let printed = run.log();
@@ -77,12 +77,12 @@ fn a_failing_command_fails_its_step_and_says_why() {
 
 #[test]
 fn an_input_of_another_command_is_refused() {
-    let steps = r#"
+    let steps = "
       - uses: ROCWHEEL
         with:
           command: build
           packages-dir: .
-"#;
+";
     let run = Repository::new().run("push", &workflow(steps));
     assert!(!run.succeeded);
     let printed = run.log();
@@ -149,10 +149,10 @@ fn a_token_is_masked_wherever_it_is_printed() {
 
 #[test]
 fn without_a_command_the_binary_is_put_on_the_path() {
-    let steps = r#"
+    let steps = "
       - uses: ROCWHEEL
       - run: rocwheel kpack --help
-"#;
+";
     let run = Repository::new()
         .run("push", &workflow(steps))
         .expect_success();

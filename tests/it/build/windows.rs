@@ -10,8 +10,16 @@ use crate::judges::tool;
 
 const VERSION: &str = "1.2.0";
 
-/// A program for Windows on x86-64 of one empty section, as far as its headers go.
-fn pe(is_library: bool) -> Vec<u8> {
+fn program() -> Vec<u8> {
+    pe(0x0022)
+}
+
+fn library() -> Vec<u8> {
+    pe(0x2022)
+}
+
+/// A file for Windows on x86-64 of one empty section, as far as its headers go.
+fn pe(characteristics: u16) -> Vec<u8> {
     let mut file = b"MZ".to_vec();
     file.resize(0x3c, 0);
     file.extend(0x80_u32.to_le_bytes());
@@ -19,7 +27,7 @@ fn pe(is_library: bool) -> Vec<u8> {
     file.extend(b"PE\0\0\x64\x86\x01\0");
     file.extend([0; 12]);
     file.extend(240_u16.to_le_bytes());
-    file.extend((if is_library { 0x2022_u16 } else { 0x0022 }).to_le_bytes());
+    file.extend(characteristics.to_le_bytes());
     file.extend(0x020b_u16.to_le_bytes());
     file.resize(0x80 + 24 + 240, 0);
     file.extend(b".text\0\0\0");
@@ -47,13 +55,13 @@ fn artifacts() -> PathBuf {
     };
     add("base_lib_generic", overlay, about, manifest.as_bytes());
     for (artifact, path, content) in [
-        ("amd-llvm_run_generic", "lib/llvm/bin/clang.exe", pe(false)),
+        ("amd-llvm_run_generic", "lib/llvm/bin/clang.exe", program()),
         (
             "amd-llvm_run_generic",
             "lib/llvm/bin/offload-arch.exe",
-            pe(false),
+            program(),
         ),
-        ("core-hip_lib_generic", "bin/amdhip64_7.dll", pe(true)),
+        ("core-hip_lib_generic", "bin/amdhip64_7.dll", library()),
         (
             "core-hip_dev_generic",
             "lib/amdhip64.lib",
@@ -64,9 +72,9 @@ fn artifacts() -> PathBuf {
             "include/hip/hip_runtime.h",
             b"#pragma once\r\n".to_vec(),
         ),
-        ("core-hipinfo_run_generic", "bin/hipInfo.exe", pe(false)),
-        ("core-runtime_run_generic", "bin/rocminfo.exe", pe(false)),
-        ("blas_lib_generic", "bin/rocblas.dll", pe(true)),
+        ("core-hipinfo_run_generic", "bin/hipInfo.exe", program()),
+        ("core-runtime_run_generic", "bin/rocminfo.exe", program()),
+        ("blas_lib_generic", "bin/rocblas.dll", library()),
         (
             "blas_lib_generic",
             "bin/rocblas/library/TensileLibrary.dat",

@@ -26,10 +26,11 @@ fn the_sample_has_no_finding() {
     insta::assert_snapshot!(shown(&Set::new(), &["--fail-on", "warning", "--no-progress"]), @"
     exit 0
     --- stdout
-    library     gfx1100      gfx942
-    blas         96 KiB     192 KiB
-    rccl         32 KiB      32 KiB
-    rocblas      24 KiB      48 KiB
+    library                 gfx1100      gfx942
+    libhipblaslt.so.1.0      32 KiB      64 KiB
+    librccl.so.1.0           32 KiB      32 KiB
+    librocblas.so.5.1        64 KiB     128 KiB
+    rocblas                  32 KiB      64 KiB
 
     nothing found in 7 packages
     --- stderr
@@ -52,10 +53,11 @@ fn findings_are_listed_by_package_with_ways_out() {
       RW202: build the device package of the target, or stop promising the target
       RW605: leave it to the `dbg` artifacts: users download it for nothing
 
-    library      gfx942
-    blas        192 KiB
-    rccl         32 KiB
-    rocblas      48 KiB
+    library                  gfx942
+    libhipblaslt.so.1.0      64 KiB
+    librccl.so.1.0           32 KiB
+    librocblas.so.5.1       128 KiB
+    rocblas                  64 KiB
 
     1 error, 2 warnings in 6 packages
     --- stderr
@@ -81,10 +83,11 @@ fn on_github_each_rule_is_one_annotation() {
       RW202: build the device package of the target, or stop promising the target
       RW605: leave it to the `dbg` artifacts: users download it for nothing
 
-    library      gfx942
-    blas        192 KiB
-    rccl         32 KiB
-    rocblas      48 KiB
+    library                  gfx942
+    libhipblaslt.so.1.0      64 KiB
+    librccl.so.1.0           32 KiB
+    librocblas.so.5.1       128 KiB
+    rocblas                  64 KiB
 
     1 error, 2 warnings in 6 packages
     --- stderr
@@ -103,7 +106,7 @@ fn json_has_findings_and_coverage() {
     insta::assert_snapshot!(shown(&broken(), &["--format", "json", "-q"]), @r#"
     exit 1
     --- stdout
-    {"schema":"rocwheel-check-v1","packages":6,"errors":1,"warnings":2,"findings":[{"id":"RW202","name":"missing-device-wheel","severity":"error","file":"rocm-0.0.1.dev0.tar.gz","member":null,"fact":"it promises `rocm-sdk-device-gfx1100`, which is not in the set","way-out":"build the device package of the target, or stop promising the target"},{"id":"RW605","name":"debug-leftover","severity":"warning","file":"rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl","member":"_rocm_sdk_core/lib/a.pdb","fact":"a leftover of building or debugging","way-out":"leave it to the `dbg` artifacts: users download it for nothing"},{"id":"RW605","name":"debug-leftover","severity":"warning","file":"rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl","member":"_rocm_sdk_core/lib/b.pdb","fact":"a leftover of building or debugging","way-out":"leave it to the `dbg` artifacts: users download it for nothing"}],"coverage":{"targets":["gfx942"],"libraries":{"blas":{"gfx942":{"files":2,"bytes":196608}},"rccl":{"gfx942":{"files":1,"bytes":32768}},"rocblas":{"gfx942":{"files":4,"bytes":49174}}}}}
+    {"schema":"rocwheel-check-v1","packages":6,"errors":1,"warnings":2,"findings":[{"id":"RW202","name":"missing-device-wheel","severity":"error","file":"rocm-0.0.1.dev0.tar.gz","member":null,"fact":"it promises `rocm-sdk-device-gfx1100`, which is not in the set","way-out":"build the device package of the target, or stop promising the target"},{"id":"RW605","name":"debug-leftover","severity":"warning","file":"rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl","member":"_rocm_sdk_core/lib/a.pdb","fact":"a leftover of building or debugging","way-out":"leave it to the `dbg` artifacts: users download it for nothing"},{"id":"RW605","name":"debug-leftover","severity":"warning","file":"rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl","member":"_rocm_sdk_core/lib/b.pdb","fact":"a leftover of building or debugging","way-out":"leave it to the `dbg` artifacts: users download it for nothing"}],"coverage":{"targets":["gfx942"],"libraries":{"libhipblaslt.so.1.0":{"gfx942":{"files":0,"code-objects":2,"bytes":65556}},"librccl.so.1.0":{"gfx942":{"files":0,"code-objects":1,"bytes":32778}},"librocblas.so.5.1":{"gfx942":{"files":0,"code-objects":4,"bytes":131112}},"rocblas":{"gfx942":{"files":6,"code-objects":0,"bytes":65797}}}}}
     --- stderr
     error: check: 1 error in the package set
 

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::{Fixture, Said, stems};
 use crate::github::{
+    commit,
     fake::{Fake, Reply},
-    run,
+    pull, repository, run,
 };
 
 const ABC: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -35,14 +36,8 @@ fn ended(id: u64, created_at: &str) -> Value {
 #[test]
 fn a_run_is_found_by_its_commit_or_its_pull_request() {
     let fake = Fake::start();
-    fake.on(
-        "/repos/ROCm/TheRock/commits/v7",
-        Reply::json(&json!({"sha": ABC})),
-    );
-    fake.on(
-        "/repos/ROCm/TheRock/pulls/12",
-        Reply::json(&json!({"head": {"sha": ABC}})),
-    );
+    fake.on("/repos/ROCm/TheRock/commits/v7", Reply::json(&commit(ABC)));
+    fake.on("/repos/ROCm/TheRock/pulls/12", Reply::json(&pull(ABC)));
     fake.on(
         &format!("{RUNS}?head_sha={ABC}&per_page=100"),
         page(&[ended(7, "2026-01-01T00:00:00Z")]),
@@ -58,10 +53,7 @@ fn a_run_is_found_by_its_commit_or_its_pull_request() {
 #[test]
 fn the_newest_run_that_has_what_is_wanted_is_taken() {
     let fake = Fake::start();
-    fake.on(
-        "/repos/ROCm/TheRock",
-        Reply::json(&json!({"default_branch": "main"})),
-    );
+    fake.on("/repos/ROCm/TheRock", Reply::json(&repository("main")));
     let runs = [
         ended(7, "2026-01-01T00:00:00Z"),
         ended(9, "2026-01-03T00:00:00Z"),
@@ -109,7 +101,7 @@ fn a_run_under_way_is_waited_for() {
     let fake = Fake::start();
     fake.on(
         "/repos/ROCm/TheRock/actions/runs/7",
-        Reply::json(&run(7, "", "in_progress", None)),
+        Reply::json(&run(7, "2026-01-01T00:00:00Z", "in_progress", None)),
     );
     let fixture = Fixture::new();
     let hidden = fixture.bucket().join("elsewhere");
@@ -140,7 +132,7 @@ fn what_may_still_come_is_told_from_what_never_will() {
     let running = Fake::start();
     running.on(
         "/repos/ROCm/TheRock/actions/runs/8",
-        Reply::json(&run(8, "", "queued", None)),
+        Reply::json(&run(8, "2026-01-01T00:00:00Z", "queued", None)),
     );
     let said = fetch(&fixture, &running, "--run-id 8 --wait 0s");
     insta::assert_snapshot!(said.stderr, @"
@@ -153,7 +145,12 @@ fn what_may_still_come_is_told_from_what_never_will() {
     let over = Fake::start();
     over.on(
         "/repos/ROCm/TheRock/actions/runs/8",
-        Reply::json(&run(8, "", "completed", Some("failure"))),
+        Reply::json(&run(
+            8,
+            "2026-01-01T00:00:00Z",
+            "completed",
+            Some("failure"),
+        )),
     );
     let said = fetch(&fixture, &over, "--run-id 8 --wait 2h");
     assert_eq!(said.code, 1);
@@ -182,4 +179,11 @@ fn a_token_that_is_not_accepted_is_no_answer_about_the_run() {
 
     hint: renew the token in `--github-token`, `GITHUB_TOKEN` or `GH_TOKEN`, or do without: public repositories need none
     ");
+}
+
+#[test]
+fn a_run_that_is_named_is_not_searched_for() {
+    let said = fetch(&Fixture::new(), &Fake::start(), "--run-id 7 --latest");
+    assert_eq!(said.code, 2);
+    insta::assert_snapshot!(said.stderr, @"error: a run is named, or it is searched for: not both");
 }

@@ -1,4 +1,5 @@
-//! A GitHub of our own on this machine: answers by path, with the faults that are asked for.
+//! A GitHub of our own on this machine: answers by path, with the faults that are asked for, and
+//! otherwise as GitHub's description of its API has it.
 
 use std::{
     collections::BTreeMap,
@@ -8,6 +9,10 @@ use std::{
     thread,
 };
 
+use serde_json::json;
+
+use super::judge;
+
 /// One answer, as it goes over the wire.
 #[derive(Clone)]
 pub(crate) struct Reply {
@@ -16,6 +21,22 @@ pub(crate) struct Reply {
     body: Vec<u8>,
     /// So many bytes of the body, and then the connection is closed.
     cut: Option<usize>,
+    parts: Parts,
+    truth: Truth,
+}
+
+/// What becomes of a question for a part of the body.
+#[derive(Clone, PartialEq)]
+enum Parts {
+    Given,
+    Ignored,
+}
+
+#[derive(Clone, PartialEq)]
+enum Truth {
+    Told,
+    /// Known to differ from the description, or meant to.
+    Untold,
 }
 
 /// What was asked: the path with its query, and the token.
@@ -31,13 +52,29 @@ struct State {
     /// Of several replies each is given once, and the last one for good.
     replies: BTreeMap<String, Vec<Reply>>,
     asked: Vec<Asked>,
+    /// Questions that GitHub does not understand.
+    wrong: Vec<String>,
 }
 
 #[derive(Clone)]
 pub(crate) struct Fake {
     port: u16,
     state: Arc<Mutex<State>>,
+    kind: Kind,
+    /// Of the test, and not of the server.
+    _verdict: Option<Arc<Verdict>>,
 }
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// What is asked of it and what it says is judged by GitHub's description of its API.
+    GitHub,
+    /// Somebody else.
+    Other,
+}
+
+/// Fails the test in which something wrong was asked.
+struct Verdict(Arc<Mutex<State>>);
 
 impl Reply {
     pub(crate) fn json(body: &serde_json::Value) -> Self {
@@ -53,12 +90,24 @@ impl Reply {
             headers: vec![("Content-Type".into(), content_type.into())],
             body: body.to_vec(),
             cut: None,
+            parts: Parts::Ignored,
+            truth: Truth::Told,
         }
+    }
+
+    /// Where something is.
+    pub(crate) fn redirect(status: u16, to: &str) -> Self {
+        let reply = Self {
+            status,
+            headers: Vec::new(),
+            ..Self::bytes("", b"")
+        };
+        reply.header("Location", to)
     }
 
     /// What GitHub says when it says no.
     pub(crate) fn refusal(status: u16, message: &str) -> Self {
-        let body = serde_json::json!({"message": message, "documentation_url": "https://docs.github.com/rest"});
+        let body = json!({"message": message, "documentation_url": "https://docs.github.com/rest"});
         Self {
             status,
             ..Self::json(&body)
@@ -70,6 +119,56 @@ impl Reply {
         self
     }
 
+    pub(crate) fn status(mut self, status: u16) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// In place of what was said under that name.
+    pub(crate) fn with_header(mut self, name: &str, value: &str) -> Self {
+        self.headers.retain(|(other, _)| other != name);
+        self.header(name, value)
+    }
+
+    /// Whoever asks for a part gets that.
+    pub(crate) fn in_parts(mut self) -> Self {
+        self.parts = Parts::Given;
+        self
+    }
+
+    /// Not judged: the description does not say so, or this is meant to be wrong.
+    pub(crate) fn untold(mut self) -> Self {
+        self.truth = Truth::Untold;
+        self
+    }
+
+    /// The part that was asked for: `bytes=5-9`.
+    fn part(mut self, range: Option<&str>) -> Self {
+        let Some(range) = range.filter(|_| self.parts == Parts::Given && self.status == 200) else {
+            return self;
+        };
+        let (first, last) = range
+            .strip_prefix("bytes=")
+            .unwrap()
+            .split_once('-')
+            .unwrap();
+        let (first, size) = (first.parse::<usize>().unwrap(), self.body.len());
+        let end = last
+            .parse()
+            .map_or(size, |last: usize| (last + 1).min(size));
+        if first >= size {
+            self.status = 416;
+            self.body.clear();
+            return self.header("Content-Range", &format!("bytes */{size}"));
+        }
+        self.status = 206;
+        self.body = self.body[first..end].to_vec();
+        self.header(
+            "Content-Range",
+            &format!("bytes {first}-{}/{size}", end - 1),
+        )
+    }
+
     pub(crate) fn cut_after(mut self, bytes: usize) -> Self {
         self.cut = Some(bytes);
         self
@@ -79,12 +178,27 @@ impl Reply {
 impl Fake {
     /// Serves until the process ends.
     pub(crate) fn start() -> Self {
+        Self::serving(Kind::GitHub)
+    }
+
+    /// A server that is not GitHub's API.
+    pub(crate) fn elsewhere() -> Self {
+        Self::serving(Kind::Other)
+    }
+
+    fn serving(kind: Kind) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let state = Arc::default();
         let fake = Self {
             port: listener.local_addr().unwrap().port(),
-            state: Arc::default(),
+            _verdict: Some(Arc::new(Verdict(Arc::clone(&state)))),
+            state,
+            kind,
         };
-        let serving = fake.clone();
+        let serving = Self {
+            _verdict: None,
+            ..fake.clone()
+        };
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let fake = serving.clone();
@@ -100,6 +214,14 @@ impl Fake {
 
     /// The next reply for a path and its query.
     pub(crate) fn on(&self, path: &str, reply: Reply) {
+        if self.kind == Kind::GitHub && reply.truth == Truth::Told {
+            let wrong = judge::wrong(&json!({"path": path, "status": reply.status,
+                "headers": reply.headers, "body": String::from_utf8(reply.body.clone()).unwrap()}));
+            assert!(
+                wrong.is_empty(),
+                "not what GitHub says to `{path}`: {wrong:#?}"
+            );
+        }
         let mut state = self.state.lock().unwrap();
         state
             .replies
@@ -126,6 +248,15 @@ impl Fake {
     }
 
     fn reply(&self, asked: Asked) -> Reply {
+        let is_told = |state: &State| {
+            let replies = state.replies.get(&asked.path);
+            replies.is_none_or(|replies| replies[0].truth == Truth::Told)
+        };
+        if self.kind == Kind::GitHub && is_told(&self.state.lock().unwrap()) {
+            let wrong = judge::wrong(&json!({"path": asked.path}));
+            self.state.lock().unwrap().wrong.extend(wrong);
+        }
+        let range = asked.range.clone();
         let mut state = self.state.lock().unwrap();
         let replies = state.replies.get_mut(&asked.path);
         let reply = match replies {
@@ -134,7 +265,16 @@ impl Fake {
             None => Reply::refusal(404, "Not Found"),
         };
         state.asked.push(asked);
-        reply
+        reply.part(range.as_deref())
+    }
+}
+
+impl Drop for Verdict {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            let wrong = self.0.lock().unwrap().wrong.clone();
+            assert!(wrong.is_empty(), "GitHub was asked wrongly: {wrong:#?}");
+        }
     }
 }
 

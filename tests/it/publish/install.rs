@@ -255,7 +255,7 @@ fn the_install_lines_install_the_whole_set() {
         .lines()
         .filter(|line| line.starts_with("pip install ") || line.starts_with("uv pip install "))
         .collect();
-    assert_eq!(lines.len(), 3, "{summary}");
+    assert_eq!(lines.len(), 4, "{summary}");
     for (number, line) in lines.into_iter().enumerate() {
         assert!(line.ends_with(&format!("'rocm[libraries,devel,device-gfx942]=={VERSION}'")));
         let environment = bench.path(&format!("environment-{number}"));

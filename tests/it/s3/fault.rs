@@ -8,6 +8,8 @@ use std::{
     time::Duration,
 };
 
+use socket2::SockRef;
+
 /// What happens to a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
@@ -17,6 +19,14 @@ pub(crate) enum Fault {
     Reset(usize),
     /// Of the answer's body only so many bytes come.
     Cut(usize),
+    /// Of the answer's body only so many bytes come, and then the connection is torn down.
+    Tear(usize),
+    /// Of the answer's body only so many bytes come, and nothing more.
+    Stall(usize),
+    /// One bit of the answer's body is another.
+    Flip,
+    /// The answer is this status, and after how many seconds to come back.
+    Busy(u16, &'static str),
     /// It is done, and the answer is lost.
     Lose,
     /// The answer is that the bucket is in another region.
@@ -128,17 +138,34 @@ fn serve(mut client: TcpStream, server: u16, script: &Mutex<Script>) -> io::Resu
             )
             .into_bytes()
         }
+        Some(Fault::Busy(status, after)) => format!(
+            "HTTP/1.1 {status} Told\r\nRetry-After: {after}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        )
+        .into_bytes(),
         Some(Fault::Elsewhere(region)) => format!(
             "HTTP/1.1 301 Moved\r\nx-amz-bucket-region: {region}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
         )
         .into_bytes(),
         _ => head.forward(server, &body)?,
     };
+    let body = find(&answer, b"\r\n\r\n").unwrap_or(0) + 4;
     match fault {
         Some(Fault::Lose) => Ok(()),
-        Some(Fault::Cut(after)) => {
-            let end = find(&answer, b"\r\n\r\n").unwrap_or(0) + 4 + after;
-            client.write_all(answer.get(..end).unwrap_or(&answer))
+        Some(Fault::Cut(after)) => client.write_all(answer.get(..body + after).unwrap_or(&answer)),
+        Some(Fault::Tear(after)) => {
+            client.write_all(answer.get(..body + after).unwrap_or(&answer))?;
+            SockRef::from(&client).set_linger(Some(Duration::ZERO))
+        }
+        Some(Fault::Stall(after)) => {
+            client.write_all(answer.get(..body + after).unwrap_or(&answer))?;
+            // Until the other side has enough of it.
+            io::copy(&mut client, &mut io::sink()).map(drop)
+        }
+        Some(Fault::Flip) => {
+            let mut answer = answer;
+            let middle = body + (answer.len() - body) / 2;
+            answer[middle] ^= 1;
+            client.write_all(&answer)
         }
         _ => client.write_all(&answer),
     }

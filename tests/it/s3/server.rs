@@ -158,20 +158,35 @@ pub(crate) fn keys(secret: &str) -> Signing {
 
 /// With small parts, and little patience.
 pub(crate) fn store(bucket: &Bucket, port: u16, signing: Signing, stop: &Stop) -> S3Store {
+    limited(bucket, port, signing, stop, limits())
+}
+
+pub(crate) fn limited(
+    bucket: &Bucket,
+    port: u16,
+    signing: Signing,
+    stop: &Stop,
+    limits: Limits,
+) -> S3Store {
     let access = Access {
         endpoint: Some(at(port)),
         region: Some("us-east-2".parse().unwrap()),
         signing,
         ..Access::default()
     };
-    let limits = Limits {
+    S3Store::with_limits(bucket.clone(), &access, stop.clone(), limits).unwrap()
+}
+
+pub(crate) fn limits() -> Limits {
+    Limits {
         part: 5 << 20,
         copy: 5 << 20,
         memory: 20 << 20,
+        ahead: 2,
         attempts: 4,
         pause: Duration::from_millis(10),
-    };
-    S3Store::with_limits(bucket.clone(), &access, stop.clone(), limits).unwrap()
+        stall: Duration::from_secs(1),
+    }
 }
 
 fn client(port: u16) -> Client {

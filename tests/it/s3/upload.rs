@@ -81,6 +81,22 @@ impl Desk {
         outcome
     }
 
+    fn summary(&self, arguments: &[&str]) -> Outcome {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
+        command
+            .env_clear()
+            .env("HOME", self.bench.path("home"))
+            .env(
+                "AWS_ENDPOINT_URL",
+                format!("http://127.0.0.1:{}", self.port),
+            )
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            .envs(KEYS)
+            .arg("summary")
+            .args(arguments);
+        Outcome::of(command.output().unwrap())
+    }
+
     pub(super) fn signed(&self, more: &[&str]) -> Outcome {
         self.upload(&KEYS, more)
     }
@@ -109,6 +125,34 @@ fn sorted(text: &str) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
     lines.join("\n")
+}
+
+#[test]
+fn a_summary_is_made_of_what_is_in_the_bucket() {
+    let desk = Desk::new();
+    let bucket = desk.bucket.as_str();
+    let address = format!("s3://{bucket}/42-linux/python");
+    let early = desk.summary(&[&address]);
+    assert_eq!(early.code, 2, "{}", early.stderr);
+    assert!(
+        early.stderr.contains("writes it when a set is whole"),
+        "{}",
+        early.stderr
+    );
+    desk.signed(&[]).ok();
+    let named = desk.summary(&[&address, "--baseline", &address]).ok();
+    assert_eq!(named.matches("| same bytes |").count(), 3, "{named}");
+    let place = format!("127.0.0.1:{}/{bucket}/42-linux/python/simple/", desk.port);
+    assert!(named.contains(&place), "{named}");
+    let run = ["--run-id", "42", "--bucket", bucket, "--platform", "linux"];
+    let run = desk.summary(&[&run[..], &["--baseline", &address]].concat());
+    assert_eq!(run.ok(), named);
+    let refused = desk.summary(&[&address, "--check"]);
+    assert!(
+        refused
+            .stderr
+            .contains("`--check` is for packages in a directory")
+    );
 }
 
 #[test]

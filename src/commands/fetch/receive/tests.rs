@@ -336,11 +336,13 @@ mod zipped {
             id: "artifact".into(),
             size: bytes.len() as u64,
             sha256: vec![Sha256::of(bytes)],
+            etag: None,
             members: vec![Member {
                 archive: Archive {
                     name: NAME.parse().unwrap(),
-                    size: 1,
+                    size: archive_bytes().len() as u64,
                     sha256: None,
+                    etag: None,
                     sidecar: false,
                 },
                 packing: Packing::Zip(span),

@@ -16,7 +16,7 @@ use crate::{
 
 /// More than a block of xz, between members of other kinds.
 fn fixture() -> Fixture {
-    let tar = [prose(9_000_000, 1), noise(200_000, 2), vec![0; 9_000_000]].concat();
+    let tar = [prose(1_000_000, 1), noise(200_000, 2), vec![0; 9_000_000]].concat();
     let mut fixture = Fixture::new([
         ("a", prose(100, 3)),
         ("devel.tar.xz", tar),

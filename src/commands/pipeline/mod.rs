@@ -1,98 +1,80 @@
 //! `pipeline`: everything from artifacts to published packages, in order.
 
+mod forecast;
+mod origin;
+
 use std::{fmt, path::PathBuf};
 
-use clap::ArgGroup;
 use serde::Serialize;
 
+use self::{forecast::Forecast, origin::OriginArgs};
 use super::{
     World,
-    build::{self, What, input},
+    build::{self, What},
     check,
     index::LocalSet,
-    summary,
+    summary::{self, Page, Report, install::Places},
     upload::{Destination, Others, Published, Upload},
 };
 use crate::{
-    artifact::{ArchiveName, ArtifactTree, sample},
+    artifact::ArtifactTree,
     console::{many, size},
     error::{Context as _, Result},
+    index::{SetJson, Urls},
     package::assemble::Existing,
     run::{ArtifactGroup, RunId, RunLocation},
 };
 
-/// Take a set of artifacts to packages that pip and uv install
+/// Take the artifacts of a run to packages that pip and uv install
 ///
-/// Unpacks, builds, checks, indexes, publishes to a directory laid out like a bucket, and ends with the
-/// commands that install what was made. Nothing leaves this machine.
+/// Fetches or unpacks them, builds, checks, indexes, publishes to a directory laid out like a bucket,
+/// and ends with the commands that install what was made. Nothing leaves this machine.
 #[derive(Debug, clap::Args)]
-#[command(group = ArgGroup::new("source").required(true))]
 pub struct Args {
-    /// The built-in sample: a small run with everything that a real one has
-    #[arg(long, env = "ROCWHEEL_SAMPLE", group = "source")]
-    sample: bool,
-    /// Where the artifacts are, as directories, as archives, or both
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "ROCWHEEL_ARTIFACT_DIR",
-        group = "source"
-    )]
-    artifact_dir: Option<PathBuf>,
+    #[command(flatten)]
+    origin: OriginArgs,
     /// Where everything goes: artifacts, packages and the published set
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
     output_dir: PathBuf,
+    /// Only say what would be done
+    #[arg(long, env = "ROCWHEEL_DRY_RUN", value_parser = clap::builder::FalseyValueParser::new())]
+    dry_run: bool,
     #[command(flatten)]
     what: What,
     #[command(flatten)]
     policy: check::Policy,
+    /// The index that has all other packages, for install lines with two indexes
+    #[arg(long, value_name = "URL", env = "ROCWHEEL_BASE_INDEX")]
+    base_index: Option<Urls>,
+    /// The set to compare sizes with: a directory, or a `set.json`
+    #[arg(long, value_name = "SET", env = "ROCWHEEL_BASELINE")]
+    baseline: Option<PathBuf>,
     /// Write the summary to this file
     #[arg(long, value_name = "FILE", env = "ROCWHEEL_SUMMARY")]
     summary: Option<PathBuf>,
-    /// Append the summary to this file
-    #[arg(long, value_name = "FILE", env = "GITHUB_STEP_SUMMARY")]
-    step_summary: Option<PathBuf>,
-    /// Append step outputs to this file
-    #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
-    github_output: Option<PathBuf>,
-    /// Where runs and commits have their pages
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "GITHUB_SERVER_URL",
-        default_value = "https://github.com"
-    )]
-    server: String,
+    #[command(flatten)]
+    steps: summary::Steps,
 }
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
-    let tree = args.artifacts(world)?;
+    let unpacked = args.output_dir.join("artifacts");
+    let origin = args.origin.settle(&unpacked, world)?;
+    if args.dry_run {
+        return world
+            .console
+            .answer(&Forecast::new(&origin, &args.output_dir)?);
+    }
+    let tree = origin.read(&unpacked, &args.what, world)?;
     let set = args.build(&tree, world)?;
-    let policy = args.policy.on(&args.what.jobs);
-    check::gate(&args.output_dir.join("packages"), &policy, world)?;
+    let report = args.check(&set, world)?;
     let published = args.publish(&set, world)?;
-    args.summarise(&published)?;
-    world.console.answer(&Answer::new(&published))
+    args.summarise(&published, &report, world)?;
+    world
+        .console
+        .answer(&Answer::new(&published, args.base_index.as_ref()))
 }
 
 impl Args {
-    fn artifacts(&self, world: &World) -> Result<ArtifactTree> {
-        let _group = world.console.group("Artifacts");
-        let unpacked = self.output_dir.join("artifacts");
-        let Some(directory) = &self.artifact_dir else {
-            let mut names: Vec<ArchiveName> = Vec::new();
-            for archive in sample::archives() {
-                let (name, bytes) = (archive.file_name().parse()?, archive.bytes()?);
-                let size = bytes.len() as u64;
-                input::unpack_one(bytes.as_slice(), size, &name, &unpacked, world)?;
-                names.push(name);
-            }
-            let names: Vec<_> = names.iter().map(|name| &name.artifact).collect();
-            return input::scan_only(&unpacked, &names, &self.what.jobs, world);
-        };
-        input::read(directory, &unpacked, &self.what.jobs, world)
-    }
-
     fn build(&self, tree: &ArtifactTree, world: &World) -> Result<LocalSet> {
         let _group = world.console.group("Packages");
         let packages = self.output_dir.join("packages");
@@ -122,21 +104,50 @@ impl Args {
         Upload::plan(set, identity, destination, Others::Replace, &world.stop)?.carry_out(world)
     }
 
-    fn summarise(&self, published: &Published) -> Result<()> {
+    /// A set with errors gets a summary that says so, and goes no further.
+    fn check(&self, set: &LocalSet, world: &World) -> Result<Report> {
+        let mut found = None;
+        let packages = self.output_dir.join("packages");
+        let policy = self.policy.on(&self.what.jobs);
+        check::gate_and_tell(&packages, &policy, world, |json, is_fit| {
+            let report = Report::parse(json)?;
+            if !is_fit {
+                self.tell(&set.document, None, &report, world)?;
+            }
+            found = Some(report);
+            Ok(())
+        })?;
+        found.context("check the packages")
+    }
+
+    fn summarise(&self, published: &Published, report: &Report, world: &World) -> Result<()> {
         let (set, urls) = (&published.set, &published.urls);
-        let text = |limit| summary::markdown::render(set, urls, &self.server, limit);
+        self.tell(set, Some(urls), report, world)?;
+        self.steps.outputs(set, urls)
+    }
+
+    fn tell(
+        &self,
+        set: &SetJson,
+        urls: Option<&Urls>,
+        report: &Report,
+        world: &World,
+    ) -> Result<()> {
+        let base = self.base_index.as_ref();
+        let earlier = self.baseline.as_deref();
+        let earlier = earlier.map(|place| summary::local_document(place, world));
+        let earlier = earlier.transpose()?;
+        let page = Page {
+            set,
+            places: urls.map(|set| Places { set, base }),
+            server: &self.steps.server,
+            report: Some(report),
+            earlier: earlier.as_ref(),
+        };
         if let Some(file) = &self.summary {
-            fs_err::write(file, text(summary::markdown::LIMIT))?;
+            fs_err::write(file, page.render(summary::markdown::LIMIT))?;
         }
-        if let Some(file) = &self.step_summary {
-            summary::append(file, &text(summary::room(file)))?;
-        }
-        if let Some(file) = &self.github_output {
-            let outputs = summary::outputs::of(set, urls);
-            summary::append(file, &summary::outputs::render(&outputs)?)
-                .context("write step outputs")?;
-        }
-        Ok(())
+        self.steps.page(&page, world)
     }
 }
 
@@ -147,7 +158,7 @@ struct Answer<'a> {
     schema: &'static str,
     index_url: String,
     find_links_url: String,
-    set: &'a crate::index::SetJson,
+    set: &'a SetJson,
     install: Vec<Install>,
 }
 
@@ -158,10 +169,13 @@ struct Install {
 }
 
 impl<'a> Answer<'a> {
-    fn new(published: &'a Published) -> Self {
+    fn new(published: &'a Published, base: Option<&Urls>) -> Self {
         let (set, urls) = (&published.set, &published.urls);
+        let places = Places { set: urls, base };
         let install = summary::install::Way::ALL.into_iter().filter_map(|way| {
-            let command = summary::install::lines(set, urls, way).into_iter().last()?;
+            let command = summary::install::lines(set, places, way)
+                .into_iter()
+                .last()?;
             Some(Install {
                 with: way.title(),
                 command,

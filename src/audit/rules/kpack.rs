@@ -1,0 +1,228 @@
+//! Whether libraries whose device code was taken out find it again, and each archive is looked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    audit::{
+        facts::{Code, Elf, HostCode, SetFacts, WheelFile},
+        finding::Finding,
+        mention, provider,
+        reach::{Library, Reach},
+        rule,
+    },
+    kpack::{CodeTarget, archive::Archive, loader::wanted},
+    relpath::RelPath,
+    target::Target,
+};
+
+/// So many keys are named in a finding.
+const MOST_KEYS: usize = 2;
+
+pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
+    let reach = Reach::of(set);
+    let unreadable = unreadable(set);
+    let mut findings = Vec::new();
+    for library in &reach.libraries {
+        let found = one_library(library);
+        let found = found.into_iter().map(|it| it.in_file(library.wheel));
+        findings.extend(found.map(|it| it.at(library.path)));
+    }
+    findings.extend(beyond_providers(&reach));
+    for (target, wheel) in set.device_wheels() {
+        findings.extend(foreign_code(&target, wheel));
+        // Libraries for Windows are not looked into; what is broken may have asked for anything.
+        let is_known = |it: &Finding| it.rule != rule::BROKEN_KPACK_REFERENCE;
+        if set.platforms().contains(&"linux") && unreadable.iter().all(is_known) {
+            findings.extend(unasked(wheel, &reach));
+        }
+    }
+    findings.extend(still_fat(set));
+    findings.extend(unreadable);
+    findings
+}
+
+/// What begins as device code, or is called so, and cannot be read as such.
+fn unreadable(set: &SetFacts) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for wheel in &set.wheels {
+        for member in &wheel.members {
+            let Ok(content) = &member.content else {
+                continue;
+            };
+            let is_named_so = mention::has_extension(&member.path, "kpack");
+            let fact = match (&content.code, &content.elf) {
+                (Some(Code::Unreadable(why)), _) => (rule::UNREADABLE_DEVICE_CODE, why.clone()),
+                (None | Some(Code::Objects(_)), _) if is_named_so => (
+                    rule::UNREADABLE_DEVICE_CODE,
+                    "not an archive of device code".to_owned(),
+                ),
+                (_, Some(Elf::Read(elf))) => match &elf.code {
+                    HostCode::Damaged(why) => (rule::BROKEN_KPACK_REFERENCE, why.clone()),
+                    _ => continue,
+                },
+                _ => continue,
+            };
+            let finding = Finding::new(fact.0, fact.1);
+            found.push(finding.in_file(&wheel.file).at(&member.path));
+        }
+    }
+    found
+}
+
+fn one_library(library: &Library<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let is_lost =
+        |(_, finds): (&Target, &crate::audit::reach::Finds)| !finds.any && finds.lacking.is_empty();
+    if !library.finds.is_empty() && library.finds.iter().all(is_lost) {
+        let patterns: Vec<&str> = library.patterns.iter().map(String::as_str).collect();
+        let fact = format!("no package has `{}` for any target", patterns.join("`, `"));
+        return vec![Finding::new(rule::UNRESOLVED_KPACK, fact)];
+    }
+    for finds in library.finds.values() {
+        for (device, keys) in by_device(&finds.lacking) {
+            let fact = format!("the archives for `{device}` lack {}", some(&keys));
+            found.push(Finding::new(rule::MISSING_KERNELS, fact));
+        }
+        for (device, keys) in by_device(&finds.hidden) {
+            let fact = format!(
+                "a runtime that asks one archive only finds no {} for `{device}`",
+                some(&keys)
+            );
+            found.push(Finding::new(rule::EMPTY_VARIANT, fact));
+        }
+    }
+    found
+}
+
+fn by_device(keys: &BTreeSet<(CodeTarget, String)>) -> BTreeMap<&CodeTarget, Vec<&str>> {
+    let mut devices: BTreeMap<&CodeTarget, Vec<&str>> = BTreeMap::new();
+    for (device, key) in keys {
+        devices.entry(device).or_default().push(key);
+    }
+    devices
+}
+
+/// `` `a#0`, `a#1` and 3 more ``
+fn some(keys: &[&str]) -> String {
+    let named: Vec<&str> = keys.iter().take(MOST_KEYS).copied().collect();
+    let rest = keys.len().saturating_sub(named.len());
+    let named = format!("`{}`", named.join("`, `"));
+    match rest {
+        0 => named,
+        _ => format!("{named} and {rest} more"),
+    }
+}
+
+/// A library that has code for a target finds code for it in the libraries that it is linked with.
+fn beyond_providers(reach: &Reach<'_>) -> Vec<Finding> {
+    let mut providers: BTreeMap<&str, BTreeSet<&Target>> = BTreeMap::new();
+    for library in &reach.libraries {
+        if let Some(soname) = &library.elf.facts.soname {
+            let targets = providers.entry(soname).or_default();
+            targets.extend(library.targets());
+        }
+    }
+    let mut found = Vec::new();
+    for library in &reach.libraries {
+        let own: BTreeSet<&Target> = library.targets().collect();
+        let name = library.path.rsplit('/').next().unwrap_or(library.path);
+        let needed = library.elf.facts.needed.iter();
+        let needed = needed.filter(|it| !provider::is_optional(name, it));
+        for (needed, targets) in needed.filter_map(|it| Some((it, providers.get(it.as_str())?))) {
+            let beyond: Vec<&str> = own.difference(targets).map(|it| it.as_str()).collect();
+            if !beyond.is_empty() {
+                let fact = format!(
+                    "it has code for {}, and `{needed}`, which it needs, has none",
+                    beyond.join(", ")
+                );
+                let finding = Finding::new(rule::BEYOND_PROVIDER, fact);
+                found.push(finding.in_file(library.wheel).at(library.path));
+            }
+        }
+    }
+    found
+}
+
+/// What is in the files of a device wheel is for its target, whatever they are called.
+fn foreign_code(target: &Target, wheel: &WheelFile) -> Vec<Finding> {
+    let Ok(device) = target.base().as_str().parse::<CodeTarget>() else {
+        return Vec::new();
+    };
+    let accepted: BTreeSet<CodeTarget> = wanted(&device).into_iter().collect();
+    let mut found = Vec::new();
+    for member in &wheel.members {
+        let code = member.content.as_ref().ok().and_then(|it| it.code.as_ref());
+        let contained: Vec<String> = match code {
+            Some(Code::Objects(targets)) => targets.iter().map(ToString::to_string).collect(),
+            Some(Code::Archive(sparse)) => Archive::open(sparse.as_ref())
+                .map(|archive| archive.targets().to_vec())
+                .unwrap_or_default(),
+            _ => continue,
+        };
+        let is_own = |text: &String| {
+            let target = text.parse::<CodeTarget>();
+            target.is_ok_and(|target| accepted.contains(&target.base()))
+        };
+        let foreign: Vec<String> = contained.into_iter().filter(|it| !is_own(it)).collect();
+        if !foreign.is_empty() {
+            let foreign = foreign.join("`, `");
+            let fact = format!("it holds code for `{foreign}`, in the package of `{target}`");
+            found.push(Finding::new(rule::FOREIGN_DEVICE_FILE, fact).at(&member.path));
+        }
+    }
+    found
+        .into_iter()
+        .map(|it| it.in_file(&wheel.file))
+        .collect()
+}
+
+/// An archive that no library leads to is downloaded for nothing, or its library cannot find it.
+fn unasked(wheel: &WheelFile, reach: &Reach<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for member in &wheel.members {
+        let code = member.content.as_ref().ok().and_then(|it| it.code.as_ref());
+        let (Some(Code::Archive(sparse)), Ok(path)) = (code, member.path.parse::<RelPath>()) else {
+            continue;
+        };
+        let Ok(archive) = Archive::open(sparse.as_ref()) else {
+            continue;
+        };
+        let mut codes = archive.codes().iter();
+        let is_asked = codes.any(|it| reach.asked.contains(&(path.clone(), it.key.clone())));
+        if !is_asked {
+            let fact = match archive.codes().first() {
+                Some(first) => format!("no library asks it for `{}` or anything else", first.key),
+                None => "it holds nothing".to_owned(),
+            };
+            found.push(Finding::new(rule::UNASKED_ARCHIVE, fact).at(&member.path));
+        }
+    }
+    found
+        .into_iter()
+        .map(|it| it.in_file(&wheel.file))
+        .collect()
+}
+
+/// Where there are device wheels, libraries for everybody hold no device code.
+fn still_fat(set: &SetFacts) -> Vec<Finding> {
+    if set.device_wheels().is_empty() {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for wheel in set.wheels.iter().filter(|it| it.device_target().is_none()) {
+        for member in &wheel.members {
+            let elf = member.content.as_ref().ok().and_then(|it| it.elf.as_ref());
+            let Some(Elf::Read(elf)) = elf else { continue };
+            if let HostCode::Fat(targets) = &elf.code {
+                let targets: Vec<&str> = targets.iter().map(CodeTarget::as_str).collect();
+                let fact = format!(
+                    "it still carries its device code, for {}",
+                    targets.join(", ")
+                );
+                let finding = Finding::new(rule::DEVICE_FILE_IN_HOST_WHEEL, fact);
+                found.push(finding.in_file(&wheel.file).at(&member.path));
+            }
+        }
+    }
+    found
+}

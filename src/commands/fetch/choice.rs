@@ -1,0 +1,147 @@
+//! Which artifacts of a run, from where, and how many at once: what `fetch` and `pipeline` both ask.
+
+use std::{num::NonZeroUsize, path::Path};
+
+use super::{
+    completeness::Completeness,
+    deliver::deliver,
+    place::PlaceArgs,
+    plan::FetchPlan,
+    select::{Selection, Wish, select},
+    shelf::{Kept, Shelf},
+    source::{Pace, Source},
+};
+use crate::{
+    artifact::ArtifactName, commands::World, console::many, error::Result,
+    package::catalog::Catalog, run::ArtifactGroup, target::split_list,
+};
+
+/// The artifacts of a run.
+#[derive(Debug, clap::Args)]
+pub struct ChoiceArgs {
+    /// The family that the run was built for: what is for it, or for everything
+    #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
+    artifact_group: Option<ArtifactGroup>,
+    /// Only what is for these families, or for everything: `gfx94X-dcgpu,gfx110X-all`
+    #[arg(long, value_name = "FAMILIES", env = "AMDGPU_FAMILIES")]
+    amdgpu_families: Option<String>,
+    /// Only what is for these targets with or without features, or for everything: `gfx942,gfx1100`
+    #[arg(long, value_name = "TARGETS", env = "AMDGPU_TARGETS")]
+    amdgpu_targets: Option<String>,
+    /// Fetch what there is, even if it is not enough for packages
+    #[arg(long, env = "ROCWHEEL_ALLOW_INCOMPLETE", value_parser = clap::builder::FalseyValueParser::new())]
+    allow_incomplete: bool,
+    /// How many archives are fetched at once
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "8",
+        env = "ROCWHEEL_DOWNLOADS"
+    )]
+    downloads: NonZeroUsize,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+/// What will be fetched, from where and to where.
+#[derive(Debug)]
+pub struct Errand<'a> {
+    pub plan: FetchPlan,
+    source: Box<dyn Source + 'a>,
+    shelf: Shelf,
+    at_once: NonZeroUsize,
+}
+
+impl ChoiceArgs {
+    /// Looks what there is, and decides. `wish` may ask for less than all of it.
+    pub fn errand<'a>(
+        &'a self,
+        wish: Wish,
+        to: &Path,
+        kept: Kept,
+        world: &'a World,
+    ) -> Result<Errand<'a>> {
+        let wish = self.also(wish);
+        let choose = |source: &dyn Source| self.choose(source, &wish, world);
+        let (source, selection) = self.place.settle(world, choose)?;
+        let pace = Pace {
+            jobs: self.downloads,
+            stop: world.stop.clone(),
+        };
+        let parcels = source.parcels(&selection.archives, &pace)?;
+        let shelf = Shelf::open(to, kept)?;
+        let plan = FetchPlan::new(&*source, &shelf, parcels)?;
+        if plan.unverified() > 0 {
+            let count = many(plan.unverified(), "archive");
+            let text = format!("no digest to verify {count} by");
+            world.console.note(text);
+        }
+        Ok(Errand {
+            plan,
+            source,
+            shelf,
+            at_once: self.downloads,
+        })
+    }
+
+    /// Whether a run was asked for on the command line.
+    pub fn names_a_run(&self) -> bool {
+        self.place.names_a_run()
+    }
+
+    /// Whether there is anything that says which run is meant.
+    pub fn knows_a_run(&self) -> bool {
+        self.place.knows_a_run()
+    }
+
+    fn also(&self, wish: Wish) -> Wish {
+        let list = |names: &Option<String>| {
+            let names = names.as_deref().unwrap_or_default();
+            split_list(names).map(str::to_owned).collect()
+        };
+        Wish {
+            group: self.artifact_group.clone(),
+            families: list(&self.amdgpu_families),
+            targets: list(&self.amdgpu_targets),
+            ..wish
+        }
+    }
+
+    /// The archives that are wanted, once it is known that they are enough.
+    fn choose(&self, source: &dyn Source, wish: &Wish, world: &World) -> Result<Selection> {
+        let inventory = source.inventory()?;
+        if inventory.is_empty() {
+            return Err(self.place.nothing(source));
+        }
+        let count = many(inventory.archives().len(), "artifact");
+        world
+            .console
+            .status("Listed", format!("{count} in {source}"));
+        let selection = select(&inventory, wish)?;
+        let catalog = Catalog::built_in()?;
+        let platform = self.place.platform();
+        let found = Completeness::of(&selection, &inventory, &catalog, platform)?;
+        for remark in &found.remarks {
+            world.console.note(remark);
+        }
+        if self.allow_incomplete {
+            for lack in &found.lacks {
+                world.console.warn(lack);
+            }
+        } else {
+            found.require()?;
+        }
+        Ok(selection)
+    }
+}
+
+impl Errand<'_> {
+    pub fn carry_out(&self, world: &World) -> Result<()> {
+        deliver(&*self.source, &self.plan, &self.shelf, self.at_once, world)
+    }
+
+    /// The artifacts that are there afterwards, among others perhaps.
+    pub fn artifacts(&self) -> Vec<&ArtifactName> {
+        self.plan.archives().map(|it| it.artifact()).collect()
+    }
+}

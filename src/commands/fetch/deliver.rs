@@ -1,0 +1,162 @@
+//! Reads what is due, several at once: all of it whatever fails, and then says what did.
+
+use std::{
+    collections::BTreeSet,
+    num::NonZeroUsize,
+    time::{Duration, Instant},
+};
+
+use super::{
+    ledger::Extent,
+    plan::FetchPlan,
+    receive::{Ground, receive},
+    shelf::{Kept, Shelf},
+    source::{Parcel, Source},
+    space,
+};
+use crate::{
+    commands::World,
+    console::{many, size, took},
+    error::{Error, No, Result, causes, hinted, hints, message},
+    store::transfer,
+};
+
+/// What one archive came to, and how long it took.
+type Received = (Result<Vec<Extent>>, Duration);
+
+/// Does what a plan says, and at the end merges what is to be one tree.
+pub(super) fn deliver(
+    source: &dyn Source,
+    plan: &FetchPlan,
+    shelf: &Shelf,
+    at_once: NonZeroUsize,
+    world: &World,
+) -> Result<()> {
+    let mut due = plan.due();
+    if !due.is_empty() {
+        space::check(&shelf.root, shelf.kept, plan.size(), world)?;
+        // The longest first, so that none of them is left over at the end.
+        due.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| a.id.cmp(&b.id)));
+        read(source, &due, shelf, at_once, world)?;
+    }
+    merge(plan, shelf, at_once, world)
+}
+
+fn read(
+    source: &dyn Source,
+    due: &[&Parcel],
+    shelf: &Shelf,
+    at_once: NonZeroUsize,
+    world: &World,
+) -> Result<()> {
+    let start = Instant::now();
+    let bytes: u64 = due.iter().map(|parcel| parcel.size).sum();
+    let mut failures = Vec::new();
+    {
+        let progress = world.console.progress("Fetching", source, Some(bytes));
+        let work = |parcel: &&Parcel| {
+            let start = Instant::now();
+            let console = &world.console;
+            let part = console.progress_of_part("Fetching", &parcel.id, parcel.size);
+            let ground = Ground {
+                directory: shelf.work(),
+                kept: shelf.kept,
+                ledger: &shelf.ledger,
+                stop: &world.stop,
+                progress: &|bytes| {
+                    part.inc(bytes);
+                    progress.inc(bytes);
+                },
+            };
+            let received = receive(source, parcel, &ground);
+            Ok((received, start.elapsed()))
+        };
+        let done = |parcel: &&Parcel, (received, time): Received| match received {
+            Ok(extents) => world
+                .console
+                .status("Fetched", facts(parcel, &extents, time)),
+            Err(error) => failures.push(error),
+        };
+        transfer::each(due, at_once, &world.stop, work, done)?;
+    }
+    if !failures.is_empty() {
+        return Err(together(&failures, due.len()));
+    }
+    let (count, all) = (many(due.len(), "archive"), size(bytes));
+    let time = start.elapsed();
+    let facts = format!("{count}, {all} in {}{}", took(time), rate(bytes, time));
+    world.console.status("Finished", facts);
+    Ok(())
+}
+
+fn merge(plan: &FetchPlan, shelf: &Shelf, jobs: NonZeroUsize, world: &World) -> Result<()> {
+    let Some(flat) = &shelf.flat else {
+        return Ok(());
+    };
+    let mut names = Vec::new();
+    for archive in plan.archives() {
+        let name = Kept::Merged.name(archive);
+        if shelf.ledger.whole(&name)?.is_some() || flat.whole(&name)?.is_none() {
+            names.push(name);
+        }
+    }
+    if !names.is_empty() {
+        let moved = flat.merge(&names, &shelf.ledger, jobs, &world.stop)?;
+        let (count, files) = (many(names.len(), "artifact"), many(moved, "file"));
+        let facts = format!("{count}, {files} into {}", shelf.root.display());
+        world.console.status("Merged", facts);
+    }
+    flat.tidy(&shelf.ledger)
+}
+
+fn facts(parcel: &Parcel, extents: &[Extent], time: Duration) -> String {
+    let files: u64 = extents.iter().map(|extent| extent.files).sum();
+    let files = many(usize::try_from(files).unwrap_or(usize::MAX), "file");
+    let (size, took, rate) = (size(parcel.size), took(time), rate(parcel.size, time));
+    format!("{}: {size}, {files} in {took}{rate}", parcel.id)
+}
+
+/// `, 1.00 MiB/s`, once there is anything to measure.
+fn rate(bytes: u64, time: Duration) -> String {
+    let rate = u128::from(bytes) * 1000;
+    match rate.checked_div(time.as_millis()) {
+        Some(rate) if time >= Duration::from_secs(1) => {
+            format!(", {}/s", size(u64::try_from(rate).unwrap_or(u64::MAX)))
+        }
+        _ => String::new(),
+    }
+}
+
+/// One answer for all that failed, with a line for each.
+fn together(failures: &[Error], tried: usize) -> Error {
+    let mut lines = BTreeSet::new();
+    let mut advice = BTreeSet::new();
+    for error in failures {
+        let causes = causes(error).into_iter();
+        let line: Vec<String> = [message(error)].into_iter().chain(causes).collect();
+        lines.insert(line.join(": "));
+        advice.extend(hints(error));
+    }
+    let lines: Vec<String> = lines.into_iter().collect();
+    let text = format!(
+        "{} of {} not fetched\n  {}",
+        failures.len(),
+        many(tried, "archive"),
+        lines.join("\n  ")
+    );
+    advice.insert("run it again: what is whole is kept".to_owned());
+    advice.into_iter().fold(Error::new(No(text)), hinted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_said_once_it_can_be_measured() {
+        let second = Duration::from_secs(1);
+        assert_eq!(rate(5 << 20, second / 2), "");
+        assert_eq!(rate(10 << 20, 2 * second), ", 5.00 MiB/s");
+        assert_eq!(rate(u64::MAX, Duration::ZERO), "");
+    }
+}

@@ -1,0 +1,338 @@
+//! What GitHub itself keeps of a run, as a source: archives as they are, or in zip files.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    io::{self, Read as _},
+    num::NonZeroUsize,
+    sync::{Mutex, OnceLock, PoisonError},
+};
+
+use super::{
+    inventory::{Archive, Inventory, Listed},
+    source::{Member, Pace, Packing, Parcel, Source},
+    zip_directory::{self, WINDOW, Windows, Zipped},
+};
+use crate::{
+    artifact::ArchiveName,
+    error::{Context as _, Error, No, Result, Stop, hinted},
+    github::{Content, GitHub, Keeping, RunArtifact},
+    run::{Platform, Repository, RunId},
+    store::transfer,
+};
+
+/// As many artifacts as are looked into at once.
+const LOOKS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
+
+/// Opens a connection when there is something to ask.
+pub(super) type Connect<'a> = Box<dyn Fn() -> Result<GitHub<'a>> + Send + Sync + 'a>;
+
+/// The artifacts of a run that may have archives for a platform.
+pub(super) struct RunArtifacts<'a> {
+    connect: Connect<'a>,
+    github: OnceLock<GitHub<'a>>,
+    announce: Box<dyn Fn(&str) + Send + Sync + 'a>,
+    stop: Stop,
+    repository: Repository,
+    run: RunId,
+    platform: Platform,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// What was found in an artifact; one that was looked into does not change.
+    inside: BTreeMap<u64, Vec<Found>>,
+    /// The archives of the last inventory, by the names of their files.
+    archives: BTreeMap<String, Place>,
+    announced: Vec<String>,
+}
+
+/// An archive in an artifact.
+#[derive(Clone, Debug)]
+struct Found {
+    name: ArchiveName,
+    size: u64,
+    packing: Packing,
+}
+
+#[derive(Clone, Debug)]
+struct Place {
+    artifact: RunArtifact,
+    found: Found,
+}
+
+impl<'a> RunArtifacts<'a> {
+    pub(super) fn new(
+        connect: Connect<'a>,
+        announce: impl Fn(&str) + Send + Sync + 'a,
+        stop: Stop,
+        (repository, run): (Repository, RunId),
+        platform: Platform,
+    ) -> Self {
+        Self {
+            connect,
+            github: OnceLock::new(),
+            announce: Box::new(announce),
+            stop,
+            repository,
+            run,
+            platform,
+            known: Mutex::default(),
+        }
+    }
+
+    fn github(&self) -> Result<&GitHub<'a>> {
+        if let Some(github) = self.github.get() {
+            return Ok(github);
+        }
+        let github = (self.connect)()?;
+        Ok(self.github.get_or_init(|| github))
+    }
+
+    /// Says something once.
+    pub(super) fn announce(&self, text: String) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.announced.contains(&text) {
+            (self.announce)(&text);
+            known.announced.push(text);
+        }
+    }
+
+    fn look_into(&self, artifacts: &[RunArtifact]) -> Result<()> {
+        let github = self.github()?;
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = |it: &&RunArtifact| !known.inside.contains_key(&it.id);
+        let new: Vec<RunArtifact> = artifacts.iter().filter(is_new).cloned().collect();
+        transfer::each(
+            &new,
+            LOOKS,
+            &self.stop,
+            |artifact| self.inside(github, artifact),
+            |artifact, found| drop(known.inside.insert(artifact.id, found)),
+        )
+    }
+
+    fn inside(&self, github: &GitHub, artifact: &RunArtifact) -> Result<Vec<Found>> {
+        let size = artifact.size;
+        if size == 0 {
+            return Ok(Vec::new());
+        }
+        let read = |from: u64, to: u64| -> Result<_> {
+            let mut blob = github.open(&self.repository, artifact, from..to)?;
+            let mut bytes = Vec::new();
+            blob.read_to_end(&mut bytes)?;
+            Ok((blob.content().clone(), bytes))
+        };
+        let look = || -> Result<Vec<Found>> {
+            let (content, end) = read(size.saturating_sub(WINDOW), size)?;
+            let found = match content {
+                Content::File(name) => return Ok(bare(&name, size)),
+                Content::Zip => zip_directory::archives(Windows::new(size, end, |from, to| {
+                    let bytes = read(from, to).map(|(_, bytes)| bytes);
+                    bytes.map_err(io::Error::other)
+                }))?,
+            };
+            Ok(found.into_iter().map(Found::from).collect())
+        };
+        look().with_context(|| format!("look into artifact `{}`", artifact.name))
+    }
+
+    /// Of one archive in several artifacts, the one uploaded last counts.
+    fn choose(&self, mut artifacts: Vec<RunArtifact>) -> BTreeMap<String, Place> {
+        artifacts.sort_by_key(|artifact| artifact.id);
+        let mut archives: BTreeMap<String, Place> = BTreeMap::new();
+        let mut notes = Vec::new();
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for artifact in artifacts {
+            for found in known.inside.get(&artifact.id).into_iter().flatten() {
+                let (name, artifact) = (found.name.to_string(), artifact.clone());
+                let place = Place {
+                    artifact,
+                    found: found.clone(),
+                };
+                let newer = place.artifact.name.clone();
+                if let Some(older) = archives.insert(name.clone(), place)
+                    && !older.found.is_like(found)
+                {
+                    let older = older.artifact.name;
+                    notes.push(format!("`{name}` is in `{older}` and in `{newer}`, which was uploaded last and counts"));
+                }
+            }
+        }
+        drop(known);
+        for note in notes {
+            self.announce(note);
+        }
+        archives
+    }
+
+    fn place(&self, file_name: &str) -> Result<Place> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = known.archives.get(file_name).cloned();
+        place.with_context(|| format!("no `{file_name}` in {self}"))
+    }
+
+    fn expired(&self, expired: &[RunArtifact]) -> Error {
+        let last = expired
+            .iter()
+            .filter_map(|artifact| match &artifact.keeping {
+                Keeping::Expired(at) => at.as_deref(),
+                Keeping::Kept => None,
+            });
+        let last = last
+            .max()
+            .map(|at| format!(", the last at {at}"))
+            .unwrap_or_default();
+        let message = format!("{self} have expired{last}");
+        hinted(No(message), "take a newer run, or have its jobs run again")
+    }
+}
+
+impl Source for RunArtifacts<'_> {
+    fn inventory(&self) -> Result<Inventory> {
+        let artifacts = self.github()?.artifacts(&self.repository, &self.run)?;
+        let is_for = |it: &RunArtifact| is_for(&it.name, self.platform);
+        let (kept, expired): (Vec<_>, Vec<_>) = artifacts
+            .into_iter()
+            .filter(is_for)
+            .partition(|it| it.keeping == Keeping::Kept);
+        if kept.is_empty() && !expired.is_empty() {
+            return Err(self.expired(&expired));
+        }
+        if !expired.is_empty() {
+            let names: Vec<String> = expired.iter().map(|it| format!("`{}`", it.name)).collect();
+            self.announce(format!("expired, and so left out: {}", names.join(", ")));
+        }
+        self.look_into(&kept)?;
+        let archives = self.choose(kept);
+        let inventory = Inventory::of(archives.iter().map(|(name, place)| {
+            Listed {
+                name: name.clone(),
+                size: place.found.size,
+                sha256: place
+                    .artifact
+                    .sha256
+                    .filter(|_| place.found.packing == Packing::Bare),
+                etag: None,
+            }
+        }));
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.archives = archives;
+        Ok(inventory)
+    }
+
+    fn parcels(&self, archives: &[Archive], _: &Pace) -> Result<Vec<Parcel>> {
+        let mut parcels: BTreeMap<u64, Parcel> = BTreeMap::new();
+        for archive in archives {
+            let Place { artifact, found } = self.place(&archive.file_name())?;
+            let parcel = parcels.entry(artifact.id).or_insert_with(|| Parcel {
+                id: artifact.name.clone(),
+                size: artifact.size,
+                sha256: artifact.sha256.into_iter().collect(),
+                // What is uploaded once more is another artifact.
+                etag: Some(artifact.id.to_string()),
+                members: Vec::new(),
+            });
+            parcel.members.push(Member {
+                archive: archive.clone(),
+                packing: found.packing,
+            });
+        }
+        let mut parcels: Vec<Parcel> = parcels.into_values().collect();
+        for parcel in &mut parcels {
+            parcel.members.sort_by_key(|member| match member.packing {
+                Packing::Bare => 0,
+                Packing::Zip(span) => span.header_at,
+            });
+        }
+        parcels.sort_by(|a, b| a.id.cmp(&b.id));
+        Ok(parcels)
+    }
+
+    fn open(&self, parcel: &Parcel) -> Result<Box<dyn io::Read + Send + '_>> {
+        let first = parcel.members.first().context("nothing is wanted of it")?;
+        let Place { artifact, .. } = self.place(&first.archive.file_name())?;
+        let blob = self
+            .github()?
+            .open(&self.repository, &artifact, 0..artifact.size)?;
+        Ok(Box::new(blob))
+    }
+}
+
+impl Found {
+    /// Whether two archives are the same as far as their places tell.
+    fn is_like(&self, other: &Self) -> bool {
+        let crc32 = |found: &Self| match found.packing {
+            Packing::Bare => None,
+            Packing::Zip(span) => Some(span.crc32),
+        };
+        self.size == other.size && crc32(self).is_some() && crc32(self) == crc32(other)
+    }
+}
+
+impl From<Zipped> for Found {
+    fn from(zipped: Zipped) -> Self {
+        Self {
+            name: zipped.name,
+            size: zipped.size,
+            packing: Packing::Zip(zipped.span),
+        }
+    }
+}
+
+fn bare(name: &str, size: u64) -> Vec<Found> {
+    let found = name.parse().ok().map(|name| Found {
+        name,
+        size,
+        packing: Packing::Bare,
+    });
+    found.into_iter().collect()
+}
+
+/// Jobs for both platforms upload to one run; an artifact with the word `windows` is for that alone.
+fn is_for(name: &str, platform: Platform) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let mut words = lower.split(|c: char| !c.is_ascii_alphanumeric());
+    let is_platform = |word: &str| Platform::ALL.iter().any(|it| it.as_str() == word);
+    let named: Vec<&str> = words.by_ref().filter(|word| is_platform(word)).collect();
+    named.is_empty() || named.contains(&platform.as_str())
+}
+
+impl fmt::Display for RunArtifacts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "GitHub's artifacts of run {} of {}",
+            self.run, self.repository
+        )
+    }
+}
+
+impl fmt::Debug for RunArtifacts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunArtifacts")
+            .field("repository", &self.repository)
+            .field("run", &self.run)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_artifact_that_names_a_platform_is_for_that_alone() {
+        for (name, linux, windows) in [
+            ("artifacts-gfx942", true, true),
+            ("artifacts-linux-gfx942", true, false),
+            ("Windows_gfx942", false, true),
+            ("linux-and-windows", true, true),
+            ("linuxbrew", true, true),
+        ] {
+            let found = [Platform::Linux, Platform::Windows].map(|it| is_for(name, it));
+            assert_eq!(found, [linux, windows], "{name}");
+        }
+    }
+}

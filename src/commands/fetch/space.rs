@@ -1,0 +1,88 @@
+//! Whether there is room, as far as that is known beforehand.
+
+use std::path::Path;
+
+use super::shelf::Kept;
+use crate::{
+    commands::World,
+    console::size,
+    error::{Result, anyhow, hinted},
+};
+
+/// Artifacts of ROCm take three to five times what their archives do.
+const USUALLY: u64 = 4;
+
+/// What the comparison comes to.
+#[derive(Debug, PartialEq, Eq)]
+enum Room {
+    Enough,
+    Doubtful,
+    Lacking,
+}
+
+/// An error where not even the archives would fit; how large they are unpacked nobody knows.
+pub(super) fn check(directory: &Path, kept: Kept, needed: u64, world: &World) -> Result<()> {
+    let mut there = directory.ancestors();
+    let Some(there) = there.find(|path| fs_err::metadata(path).is_ok()) else {
+        return check(Path::new("."), kept, needed, world);
+    };
+    let there = if there.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        there
+    };
+    // Where the system does not say, the attempt will.
+    let Ok(free) = fs4::available_space(there) else {
+        return Ok(());
+    };
+    let place = directory.display();
+    let (needs, has) = (size(needed), size(free));
+    match room(kept, needed, free) {
+        Room::Enough => Ok(()),
+        Room::Doubtful => {
+            world.console.warn(format!("`{place}` may be too small: needs {needs} for the archives as they are and several times that unpacked, has {has}"));
+            Ok(())
+        }
+        Room::Lacking => {
+            let more = match kept {
+                Kept::Packed => "",
+                Kept::Unpacked | Kept::Merged => " for the archives as they are and more unpacked",
+            };
+            let error = anyhow!("not enough space for `{place}`: needs {needs}{more}, has {has}");
+            Err(hinted(
+                error,
+                "choose another `--output-dir`, or fetch less",
+            ))
+        }
+    }
+}
+
+fn room(kept: Kept, needed: u64, free: u64) -> Room {
+    let likely = match kept {
+        Kept::Packed => needed,
+        Kept::Unpacked | Kept::Merged => needed.saturating_mul(USUALLY),
+    };
+    if needed > free {
+        Room::Lacking
+    } else if likely > free {
+        Room::Doubtful
+    } else {
+        Room::Enough
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn archives_must_fit_and_what_is_in_them_should() {
+        let rooms = [99, 100, 399, 400].map(|free| room(Kept::Unpacked, 100, free));
+        assert_eq!(
+            rooms,
+            [Room::Lacking, Room::Doubtful, Room::Doubtful, Room::Enough]
+        );
+        assert_eq!(room(Kept::Packed, 100, 100), Room::Enough);
+        assert_eq!(room(Kept::Merged, 0, 0), Room::Enough);
+    }
+}

@@ -1,0 +1,73 @@
+//! Text from outside in Markdown and in the HTML that GitHub lets through: it stays where it is put.
+
+use std::fmt::Write as _;
+
+use crate::index::Urls;
+
+/// What is longer is not for a table.
+const LONGEST_TEXT: usize = 300;
+
+/// Text as it is, whatever it holds: it cannot end its cell, its element or its line.
+pub(super) fn plain(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars().take(LONGEST_TEXT) {
+        match c {
+            'A'..='Z' | 'a'..='z' | '0'..='9' | '-' | '.' | '+' | ' ' | ',' => out.push(c),
+            c if c.is_ascii_punctuation() => _ = write!(out, "&#{};", u32::from(c)),
+            c if c.is_alphanumeric() => out.push(c),
+            _ => out.push('\u{fffd}'),
+        }
+    }
+    if text.chars().nth(LONGEST_TEXT).is_some() {
+        out.push('…');
+    }
+    out
+}
+
+/// The same as code.
+pub(super) fn code(text: &str) -> String {
+    format!("<code>{}</code>", plain(text))
+}
+
+/// A message in which backticks mark what is code.
+pub(super) fn message(text: &str) -> String {
+    let mut out = String::new();
+    for (number, part) in text.split('`').enumerate() {
+        if number % 2 == 1 && !part.is_empty() {
+            out.push_str(&code(part));
+        } else {
+            out.push_str(&plain(part));
+        }
+    }
+    out
+}
+
+/// A text with a link to a path on the server, if that is a plain one.
+pub(super) fn linked(text: &str, path: Option<String>, server: &str) -> String {
+    let url = path.and_then(|path| format!("{server}/{path}").parse::<Urls>().ok());
+    match url {
+        Some(url) => format!(
+            "[{}]({})",
+            code(text),
+            url.to_string().trim_end_matches('/')
+        ),
+        None => code(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hostile_name_stays_in_its_cell() {
+        let hostile = "a|b`c</code>\n| x |\n```<script>[x](y)&amp;*_\u{202e}é.whl";
+        insta::assert_snapshot!(code(hostile), @"<code>a&#124;b&#96;c&#60;&#47;code&#62;�&#124; x &#124;�&#96;&#96;&#96;&#60;script&#62;&#91;x&#93;&#40;y&#41;&#38;amp&#59;&#42;&#95;�é.whl</code>");
+    }
+
+    #[test]
+    fn what_a_message_marks_as_code_is_code() {
+        insta::assert_snapshot!(message("`a|b` and ``, `<x>"), @"<code>a&#124;b</code> and , <code>&#60;x&#62;</code>");
+        assert_eq!(plain(&"x".repeat(301)).len(), 300 + "…".len());
+    }
+}

@@ -1,0 +1,353 @@
+//! Pages, whole and cut.
+
+use super::*;
+use crate::{commands::summary::samples, index::Urls};
+
+const SERVER: &str = "https://github.com";
+
+fn page<'a>(set: &'a SetJson, urls: &'a Urls) -> Page<'a> {
+    Page {
+        set,
+        places: Some(Places {
+            set: urls,
+            base: None,
+        }),
+        server: SERVER,
+        report: None,
+        earlier: None,
+    }
+}
+
+fn report() -> Report {
+    let row = |id: &str, name: &str, severity: &str, file: &str, fact: &str| {
+        serde_json::json!({
+            "id": id, "name": name, "severity": severity, "file": file,
+            "member": null, "fact": fact, "way-out": "build it again, with `--targets`"
+        })
+    };
+    let cell = |bytes: u64| serde_json::json!({ "files": 1, "bytes": bytes });
+    let text = serde_json::json!({
+        "schema": "rocwheel-check-v1",
+        "packages": 6,
+        "errors": 1,
+        "warnings": 1,
+        "findings": [
+            row("RW303", "uncovered-library", "warning", "a_gfx1100.whl", "`rccl` has none"),
+            row("RW202", "missing-device-wheel", "error", "rocm.tar.gz", "it promises `x|y`"),
+        ],
+        "coverage": {
+            "targets": ["gfx1100", "gfx942"],
+            "libraries": {
+                "librccl.so.1.0": { "gfx942": cell(32 << 10) },
+                "rocblas": { "gfx1100": cell(5 << 20), "gfx942": cell(612 << 20) }
+            }
+        }
+    });
+    Report::parse(&text.to_string()).unwrap()
+}
+
+#[test]
+fn a_summary_says_what_it_is_how_to_install_it_and_what_is_in_it() {
+    let (set, urls) = (samples::set(), samples::urls());
+    insta::assert_snapshot!(page(&set, &urls).render(LIMIT), @r#"
+    ## ROCm Python packages <code>7.13.0.dev0+ab</code> for Linux
+
+    - **Run**: [<code>21440027240</code>](https://github.com/ROCm/TheRock/actions/runs/21440027240) of <code>ROCm&#47;TheRock</code>
+    - **Commit**: [<code>89553ce3746eda74ade42557470d25e37c91b6f0</code>](https://github.com/ROCm/TheRock/commit/89553ce3746eda74ade42557470d25e37c91b6f0)
+    - **Targets**: <code>gfx1100</code> <code>gfx942</code>
+    - **Index**: <https://bucket.s3.amazonaws.com/1-linux/python/simple/>
+    - **Find-links**: <https://bucket.s3.amazonaws.com/1-linux/python/index.html>
+
+    ### Install
+
+    <details open><summary><b>gfx1100</b>: AMD RX 7900 XTX</summary>
+
+    pip:
+
+    ```sh
+    pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
+    ```
+
+    uv:
+
+    ```sh
+    uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
+    ```
+
+    pip, from one page:
+
+    ```sh
+    pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
+    ```
+
+    uv, from one page:
+
+    ```sh
+    uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
+    ```
+
+    </details>
+
+    <details><summary><b>gfx942</b>: MI300A&#47;MI300X CDNA</summary>
+
+    pip:
+
+    ```sh
+    pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
+    ```
+
+    uv:
+
+    ```sh
+    uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
+    ```
+
+    pip, from one page:
+
+    ```sh
+    pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
+    ```
+
+    uv, from one page:
+
+    ```sh
+    uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
+    ```
+
+    </details>
+
+    <details><summary>In a uv project (<code>pyproject.toml</code>)</summary>
+
+    ```toml
+    [project]
+    dependencies = ["rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab"]
+
+    [[tool.uv.index]]
+    name = "rocm-run"
+    url = "https://bucket.s3.amazonaws.com/1-linux/python/simple/"
+    ```
+
+    </details>
+
+    ### Packages
+
+    | Package | Size |
+    | :--- | ---: |
+    | [<code>rocm-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>4b418a8fb07082923c45ba6b276c44f6e14bd90445bf1cbc07a0143c75ca2c24</code></sub> | 1.2 MiB |
+    | [<code>rocm&#95;sdk&#95;core-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm_sdk_core-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>b4f104c33b0531684f20769dd3cfbe6fbe36ddfbe2c16ef81b2154906708e0a1</code></sub> | 1.2 MiB |
+    | [<code>rocm&#95;sdk&#95;devel-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm_sdk_devel-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>0f872144808fed8f9bdc64a8db3f0487522d76c9306a315d72a5ac67110edda3</code></sub> | 1.2 MiB |
+    | [<code>rocm&#95;sdk&#95;device&#95;gfx1100-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm_sdk_device_gfx1100-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>2d01689b386ba4db8df5110ce9c1c8f14f7e014668fceb2b340a35a32756c5ea</code></sub> | 1.2 MiB |
+    | [<code>rocm&#95;sdk&#95;device&#95;gfx942-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm_sdk_device_gfx942-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>c817a8b7c5800e688fbc9730f2ea013c6787e1878f3008cce3d8038e259157f4</code></sub> | 1.2 MiB |
+    | [<code>rocm&#95;sdk&#95;libraries-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm_sdk_libraries-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>8a2b5cb25e25025509a2cbe229c016a501023beebeb4fe654a6a29c3cc713d5a</code></sub> | 1.2 MiB |
+
+    6 packages, 7.1 MiB. All of them: [SHA256SUMS](https://bucket.s3.amazonaws.com/1-linux/python/SHA256SUMS), [set.json](https://bucket.s3.amazonaws.com/1-linux/python/set.json).
+    "#);
+}
+
+#[test]
+fn nothing_known_is_nothing_said() {
+    let (set, urls) = (samples::set_of(&["torch"]), samples::urls());
+    insta::assert_snapshot!(page(&set, &urls).head(), @"
+    ## ROCm Python packages
+
+    - **Index**: <https://bucket.s3.amazonaws.com/1-linux/python/simple/>
+    - **Find-links**: <https://bucket.s3.amazonaws.com/1-linux/python/index.html>
+    ");
+}
+
+#[test]
+fn findings_coverage_and_changes_have_their_tables() {
+    let (mut earlier, urls) = (samples::set(), samples::urls());
+    earlier.identity.version = "7.12.0".parse().ok();
+    for file in earlier.files_mut().iter_mut().skip(1) {
+        file.size = 1_000_000;
+        file.sha256 = crate::digest::Sha256::of(b"");
+    }
+    let set = samples::set_of(&["rocm", "rocm-sdk-core", "rocm-sdk-new"]);
+    let report = report();
+    let page = Page {
+        report: Some(&report),
+        earlier: Some(&earlier),
+        ..page(&set, &urls)
+    };
+    let text = page.render(LIMIT);
+    let tables = &text[text.find("### Findings").unwrap()..];
+    insta::assert_snapshot!(tables, @r#"
+    ### Findings
+
+    <details open><summary>❌ <b>RW202</b> missing-device-wheel: 1 error</summary>
+
+    | Where | What |
+    | :--- | :--- |
+    | <code>rocm.tar.gz</code> | it promises <code>x&#124;y</code> |
+
+    Way out: build it again, with <code>--targets</code>.
+
+    </details>
+
+    <details><summary>⚠️ <b>RW303</b> uncovered-library: 1 warning</summary>
+
+    | Where | What |
+    | :--- | :--- |
+    | <code>a&#95;gfx1100.whl</code> | <code>rccl</code> has none |
+
+    Way out: build it again, with <code>--targets</code>.
+
+    </details>
+
+    ### Install
+
+    pip:
+
+    ```sh
+    pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm==7.13.0.dev0+ab'
+    ```
+
+    uv:
+
+    ```sh
+    uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm==7.13.0.dev0+ab'
+    ```
+
+    pip, from one page:
+
+    ```sh
+    pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm==7.13.0.dev0+ab'
+    ```
+
+    uv, from one page:
+
+    ```sh
+    uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm==7.13.0.dev0+ab'
+    ```
+
+    <details><summary>In a uv project (<code>pyproject.toml</code>)</summary>
+
+    ```toml
+    [project]
+    dependencies = ["rocm==7.13.0.dev0+ab"]
+
+    [[tool.uv.index]]
+    name = "rocm-run"
+    url = "https://bucket.s3.amazonaws.com/1-linux/python/simple/"
+    ```
+
+    </details>
+
+    ### Device code
+
+    | Library | gfx1100 | gfx942 |
+    | :--- | ---: | ---: |
+    | <code>librccl.so.1.0</code> | **none** | 32 KiB |
+    | <code>rocblas</code> | 5 MiB | 612 MiB |
+
+    1 of 2 libraries have code for every target.
+
+    ### Packages
+
+    | Package | Size | Change |
+    | :--- | ---: | ---: |
+    | <del><code>rocm&#95;sdk&#95;devel-7.13.0.dev0+ab.tar.gz</code></del> | 976.6 KiB | **gone** |
+    | <del><code>rocm&#95;sdk&#95;device&#95;gfx1100-7.13.0.dev0+ab.tar.gz</code></del> | 976.6 KiB | **gone** |
+    | <del><code>rocm&#95;sdk&#95;device&#95;gfx942-7.13.0.dev0+ab.tar.gz</code></del> | 976.6 KiB | **gone** |
+    | <del><code>rocm&#95;sdk&#95;libraries-7.13.0.dev0+ab.tar.gz</code></del> | 976.6 KiB | **gone** |
+    | [<code>rocm-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>4b418a8fb07082923c45ba6b276c44f6e14bd90445bf1cbc07a0143c75ca2c24</code></sub> | 1.2 MiB | same bytes |
+    | [<code>rocm&#95;sdk&#95;core-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm_sdk_core-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>b4f104c33b0531684f20769dd3cfbe6fbe36ddfbe2c16ef81b2154906708e0a1</code></sub> | 1.2 MiB | +229.1 KiB<br><sub>+23.5 %</sub> |
+    | [<code>rocm&#95;sdk&#95;new-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm_sdk_new-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>87c63143ae16d291927597b4ed6fa46349bda25f810d3c3a3fa9fe9c565a1c2d</code></sub> | 1.2 MiB | **new** |
+
+    3 packages, 3.5 MiB (before, <code>7.12.0</code>: 5.9 MiB, −40.6 %). All of them: [SHA256SUMS](https://bucket.s3.amazonaws.com/1-linux/python/SHA256SUMS), [set.json](https://bucket.s3.amazonaws.com/1-linux/python/set.json).
+    "#);
+    insta::assert_snapshot!(page.head(), @"
+    ## ROCm Python packages <code>7.13.0.dev0+ab</code>
+
+    ❌ **check: 1 error, 1 warning**
+
+    - **Index**: <https://bucket.s3.amazonaws.com/1-linux/python/simple/>
+    - **Find-links**: <https://bucket.s3.amazonaws.com/1-linux/python/index.html>
+    ");
+}
+
+#[test]
+fn a_table_of_many_targets_is_folded_below_its_gaps() {
+    let targets: Vec<String> = (0..9).map(|number| format!("gfx900{number}")).collect();
+    let row = targets.iter().skip(2);
+    let row = row.map(|target| (target.clone(), serde_json::json!({ "bytes": 1 << 20 })));
+    let row: serde_json::Map<String, serde_json::Value> = row.collect();
+    let coverage = serde_json::json!({ "targets": targets, "libraries": { "librccl.so": row } });
+    let report = Report {
+        coverage: serde_json::from_value(coverage).unwrap(),
+        ..report()
+    };
+    insta::assert_snapshot!(sections::coverage(&report, LIMIT), @"");
+}
+
+#[test]
+fn a_refused_set_has_findings_and_no_addresses() {
+    let (set, report) = (samples::set(), report());
+    let page = Page {
+        set: &set,
+        places: None,
+        server: SERVER,
+        report: Some(&report),
+        earlier: None,
+    };
+    let text = page.render(LIMIT);
+    assert!(text.contains("Nothing was published") && text.contains("RW202"));
+    assert!(
+        !text.contains("bucket") && !text.contains("### Install"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_long_table_is_cut_and_says_so() {
+    let projects: Vec<String> = (0..9000)
+        .map(|number| format!("project-{number}"))
+        .collect();
+    let projects: Vec<&str> = projects.iter().map(String::as_str).collect();
+    let set = samples::set_of(&[&["rocm"], projects.as_slice()].concat());
+    let urls = samples::urls();
+    let mut report = report();
+    let row = report.findings[0].clone();
+    for number in 0..100_000 {
+        let mut row = row.clone();
+        row.id = format!("RW{}", number % 5000);
+        report.findings.push(row);
+    }
+    let page = Page {
+        report: Some(&report),
+        ..page(&set, &urls)
+    };
+    let text = page.render(LIMIT);
+    assert!(
+        text.len() <= LIMIT && text.len() > LIMIT - 2000,
+        "{}",
+        text.len()
+    );
+    let rows = text.lines().filter(|line| line.starts_with("| [<code>"));
+    let omitted = format!("; {} rows left out here", 9001 - rows.count());
+    assert!(text.replace(',', "").contains(&omitted), "{omitted}");
+    assert!(text.contains("left out: run `rocwheel check`"));
+    assert_eq!(
+        text.matches("<details").count(),
+        text.matches("</details>").count()
+    );
+    assert!(
+        text.ends_with("[set.json](https://bucket.s3.amazonaws.com/1-linux/python/set.json).\n\n")
+    );
+}
+
+#[test]
+fn no_room_at_all_is_nothing_at_all() {
+    let (set, urls, report) = (samples::set(), samples::urls(), report());
+    let page = Page {
+        report: Some(&report),
+        ..page(&set, &urls)
+    };
+    for limit in 0..8000 {
+        let text = page.render(limit);
+        assert!(text.len() <= limit, "{} of {limit}", text.len());
+    }
+    assert_eq!(page.render(1000), "");
+    assert_ne!(page.render(8000), "");
+}

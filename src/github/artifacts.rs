@@ -1,0 +1,72 @@
+//! What GitHub itself keeps of a run: what its jobs uploaded with `actions/upload-artifact`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    failure::Kind,
+    model::{ArtifactsPage, RunArtifact},
+    transport::GitHub,
+};
+use crate::{
+    error::{Context as _, Result, Secret},
+    run::{Repository, RunId},
+};
+
+/// As often as the API may point elsewhere within itself before it says where an artifact is.
+const MOST_TURNS: usize = 5;
+
+impl GitHub<'_> {
+    /// The artifacts of a run, by name; of several attempts, the one uploaded last.
+    pub fn artifacts(&self, repository: &Repository, id: &RunId) -> Result<Vec<RunArtifact>> {
+        self.list_artifacts(repository, id)
+            .with_context(|| format!("list the artifacts of run `{id}` of `{repository}`"))
+    }
+
+    fn list_artifacts(&self, repository: &Repository, id: &RunId) -> Result<Vec<RunArtifact>> {
+        let segments = ["actions", "runs", id.as_str(), "artifacts"];
+        let first = self.route(repository, &segments, "per_page=100");
+        let (mut ids, mut promised) = (BTreeSet::new(), None);
+        let mut newest: BTreeMap<String, RunArtifact> = BTreeMap::new();
+        let mut next = Some(first.clone());
+        while let Some(route) = next {
+            let (page, further): (ArtifactsPage, _) = self.page(&route)?;
+            promised = promised.or(Some(page.total_count));
+            let known = ids.len();
+            for artifact in &page.artifacts {
+                let artifact = RunArtifact::read(artifact)?;
+                ids.insert(artifact.id);
+                let earlier = newest.get(&artifact.name);
+                if earlier.is_none_or(|earlier| earlier.id < artifact.id) {
+                    newest.insert(artifact.name.clone(), artifact);
+                }
+            }
+            // A page with nothing new would lead on forever.
+            next = further.filter(|_| ids.len() > known);
+        }
+        let (found, promised) = (ids.len() as u64, promised.unwrap_or_default());
+        if found < promised {
+            let said = format!("{found} of {promised} artifacts were listed");
+            return Err(self.refused(Kind::Unavailable, &first, said));
+        }
+        Ok(newest.into_values().collect())
+    }
+
+    pub(super) fn route_of_artifact(&self, repository: &Repository, id: u64) -> String {
+        let segments = ["actions", "artifacts", &id.to_string(), "zip"];
+        self.route(repository, &segments, "")
+    }
+
+    /// Where the bytes of an artifact are for the next minute. The address is as good as a key.
+    pub(super) fn locate(&self, route: &str) -> Result<Secret> {
+        let mut route = route.to_owned();
+        for _ in 0..MOST_TURNS {
+            let place = self.redirection(&route)?;
+            if !self.api().has(place.reveal()) {
+                return Ok(place);
+            }
+            // The repository has another name now.
+            place.reveal().clone_into(&mut route);
+        }
+        Err(self.refused(Kind::Strange, &route, "it leads in a circle".to_owned()))
+    }
+}

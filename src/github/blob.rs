@@ -1,0 +1,329 @@
+//! The bytes of an artifact, from whoever keeps them for GitHub, who is never told the token.
+
+use std::{
+    io::{self, Read},
+    ops::Range,
+};
+
+use bytes::Bytes;
+use reqwest::{
+    Response,
+    header::{
+        CONTENT_DISPOSITION, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, RANGE,
+    },
+};
+
+use super::{
+    failure::Kind,
+    model::RunArtifact,
+    transport::{GitHub, last_cause},
+};
+use crate::{
+    error::{Context as _, Error, Result},
+    run::Repository,
+};
+
+const ZIP_TYPES: [&str; 3] = [
+    "application/zip",
+    "application/x-zip-compressed",
+    "application/zip-compressed",
+];
+
+/// A part of an artifact: read on where an answer breaks off, as long as it is the same one.
+pub struct Blob<'a> {
+    github: &'a GitHub<'a>,
+    /// What is asked for the place of the bytes; places are good for a minute.
+    route: String,
+    size: u64,
+    span: Range<u64>,
+    answer: Option<Response>,
+    content: Content,
+    etag: Option<String>,
+    ready: Bytes,
+    /// Breaks since the last byte that came.
+    breaks: u32,
+}
+
+/// A reader's error shows its text and hides what it is; what lies behind this one shows.
+#[derive(Debug, thiserror::Error)]
+#[error("the download broke off")]
+struct Broken(#[source] Error);
+
+/// What an artifact is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    Zip,
+    /// One file as it is, with the name it was uploaded under.
+    File(String),
+}
+
+impl GitHub<'_> {
+    /// Asks for a part of an artifact that is not empty.
+    pub fn open(
+        &self,
+        repository: &Repository,
+        artifact: &RunArtifact,
+        span: Range<u64>,
+    ) -> Result<Blob<'_>> {
+        let mut blob = Blob {
+            github: self,
+            route: self.route_of_artifact(repository, artifact.id),
+            size: artifact.size,
+            span,
+            answer: None,
+            content: Content::File(artifact.name.clone()),
+            etag: None,
+            ready: Bytes::new(),
+            breaks: 0,
+        };
+        let opened = blob.connect();
+        opened.with_context(|| format!("open artifact `{}` of `{repository}`", artifact.name))?;
+        Ok(blob)
+    }
+}
+
+impl Blob<'_> {
+    pub fn content(&self) -> &Content {
+        &self.content
+    }
+
+    /// Gets an answer with the bytes that are missing, and no others.
+    fn connect(&mut self) -> Result<()> {
+        loop {
+            let place = self.github.locate(&self.route)?;
+            let range = format!(
+                "bytes={}-{}",
+                self.span.start,
+                self.span.end.saturating_sub(1)
+            );
+            match self.github.get_from(&place, (RANGE, &range))? {
+                Err(cause) => self.pause(cause)?,
+                Ok(answer) => match answer.status().as_u16() {
+                    206 => return self.accept(answer),
+                    // All of it is what was asked for.
+                    200 if self.span == (0..self.size) => return self.accept(answer),
+                    // The place may have been good for too short a time.
+                    status @ (403 | 404 | 408 | 429 | 500..) => {
+                        self.pause(format!("the server that keeps it answers {status}"))?;
+                    }
+                    200 => return Err(self.failed("the server that keeps it has no parts of it")),
+                    416 => return Err(self.failed("it is smaller than GitHub says")),
+                    status => {
+                        let cause = format!("the server that keeps it answers {status}");
+                        return Err(self.failed(&cause));
+                    }
+                },
+            }
+        }
+    }
+
+    fn accept(&mut self, answer: Response) -> Result<()> {
+        let headers = answer.headers();
+        if let Some(range) = header(headers, CONTENT_RANGE) {
+            let expected = format!(
+                "bytes {}-{}/{}",
+                self.span.start,
+                self.span.end.saturating_sub(1),
+                self.size
+            );
+            if range != expected {
+                return Err(self.failed(&format!("`{range}` came instead of `{expected}`")));
+            }
+        }
+        let etag = header(headers, ETAG).map(str::to_owned);
+        if self.etag.is_some() && self.etag != etag {
+            return Err(self.failed("it was replaced while it was read"));
+        }
+        if self.etag.is_none() {
+            let kind = header(headers, CONTENT_TYPE).unwrap_or_default();
+            let disposition = header(headers, CONTENT_DISPOSITION).unwrap_or_default();
+            if let Content::File(name) = &self.content {
+                self.content = content(kind, answer.url().path(), disposition, name);
+            }
+        }
+        self.etag = etag;
+        self.answer = Some(answer);
+        Ok(())
+    }
+
+    /// The next bytes, or none at the end.
+    fn next(&mut self) -> Result<Bytes> {
+        while !self.span.is_empty() {
+            let Some(answer) = &mut self.answer else {
+                self.connect()?;
+                continue;
+            };
+            let cause = match self.github.wait(answer.chunk())? {
+                Ok(Some(bytes)) => {
+                    self.breaks = 0;
+                    self.span.start = self.span.start.saturating_add(bytes.len() as u64);
+                    if self.span.start > self.span.end {
+                        return Err(self.failed("more came than was asked for"));
+                    }
+                    if bytes.is_empty() {
+                        continue;
+                    }
+                    return Ok(bytes);
+                }
+                Ok(None) => "the answer ended too early".to_owned(),
+                Err(error) => last_cause(&error.without_url()),
+            };
+            self.answer = None;
+            self.pause(cause)?;
+        }
+        Ok(Bytes::new())
+    }
+
+    fn pause(&mut self, cause: String) -> Result<()> {
+        self.breaks += 1;
+        let patience = self.github.patience();
+        if self.breaks >= patience.attempts {
+            return Err(self.github.refused(Kind::Unavailable, &self.route, cause));
+        }
+        self.github.sleep(patience.pause(self.breaks))
+    }
+
+    fn failed(&self, cause: &str) -> Error {
+        self.github
+            .refused(Kind::Unreadable, &self.route, cause.to_owned())
+    }
+}
+
+impl Read for Blob<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        if self.ready.is_empty() {
+            self.ready = self
+                .next()
+                .map_err(|error| io::Error::other(Broken(error)))?;
+        }
+        let count = buffer.len().min(self.ready.len());
+        let (taken, place) = (self.ready.split_to(count), buffer.get_mut(..count));
+        if let Some(place) = place {
+            place.copy_from_slice(&taken);
+        }
+        Ok(count)
+    }
+}
+
+fn header(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// What an answer's headers and its address say an artifact is.
+fn content(kind: &str, path: &str, disposition: &str, name: &str) -> Content {
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    let told = file_name(disposition);
+    let is_zip_type = ZIP_TYPES.iter().any(|zip| kind.eq_ignore_ascii_case(zip));
+    let is_zip = |name: &str| name.to_ascii_lowercase().ends_with(".zip");
+    if is_zip_type || is_zip(path) || told.as_deref().is_some_and(is_zip) {
+        Content::Zip
+    } else {
+        Content::File(told.unwrap_or_else(|| name.to_owned()))
+    }
+}
+
+/// The last component of the name in `attachment; filename*=UTF-8''a%2Bb; filename="a+b"`; the
+/// encoded one counts first.
+fn file_name(disposition: &str) -> Option<String> {
+    let parameter = |wanted: &str| {
+        let mut parameters = disposition
+            .split(';')
+            .filter_map(|it| it.trim().split_once('='));
+        parameters.find_map(|(name, value)| {
+            name.trim()
+                .eq_ignore_ascii_case(wanted)
+                .then_some(value.trim())
+        })
+    };
+    let encoded = parameter("filename*").and_then(|value| {
+        let (charset, rest) = value.split_once('\'')?;
+        let (_, text) = rest.split_once('\'')?;
+        charset
+            .eq_ignore_ascii_case("utf-8")
+            .then(|| decode(text))
+            .flatten()
+    });
+    let plain = || Some(parameter("filename")?.trim_matches('"').to_owned());
+    let name = encoded.or_else(plain)?;
+    let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
+    (!last.is_empty()).then(|| last.to_owned())
+}
+
+/// `a%2Bb` as `a+b`.
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let (byte, after) = match (first, after) {
+            (b'%', [high, low, after @ ..]) => {
+                let digits = [*high, *low];
+                let digits = std::str::from_utf8(&digits).ok()?;
+                (u8::from_str_radix(digits, 16).ok()?, after)
+            }
+            (b'%', _) => return None,
+            (byte, after) => (*byte, after),
+        };
+        bytes.push(byte);
+        rest = after;
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zip_file_is_known_by_its_type_or_its_name() {
+        let none = "";
+        for (kind, path, disposition) in [
+            ("application/zip", "/x", none),
+            ("Application/X-Zip-Compressed; charset=x", "/x", none),
+            ("application/octet-stream", "/a/b.zip", none),
+            (
+                "application/octet-stream",
+                "/x",
+                "attachment; filename=\"logs.ZIP\"",
+            ),
+        ] {
+            assert_eq!(
+                content(kind, path, disposition, "logs"),
+                Content::Zip,
+                "{kind} {path}"
+            );
+        }
+        let file = content("application/zstd", "/x/y", none, "a.tar.zst");
+        assert_eq!(file, Content::File("a.tar.zst".into()));
+    }
+
+    #[test]
+    fn the_name_of_a_file_is_the_last_of_its_path_and_nothing_else() {
+        let table = [
+            (
+                "attachment; filename=\"a_lib_gfx942.tar.zst\"",
+                Some("a_lib_gfx942.tar.zst"),
+            ),
+            (
+                "attachment; filename=x; filename*=UTF-8''a%2Bb%C3%A9",
+                Some("a+bé"),
+            ),
+            ("attachment; FileName* = utf-8'en'x", Some("x")),
+            ("attachment; filename*=latin1''x; filename=y", Some("y")),
+            ("attachment; filename*=UTF-8''%zz; filename=y", Some("y")),
+            (
+                "attachment; filename*=UTF-8''..%2F..%2Fetc%2Fpasswd",
+                Some("passwd"),
+            ),
+            ("attachment; filename=\"c:\\x\\y\"", Some("y")),
+            ("attachment; filename=\"a/\"", None),
+            ("attachment", None),
+            ("", None),
+        ];
+        for (disposition, expected) in table {
+            assert_eq!(file_name(disposition).as_deref(), expected, "{disposition}");
+        }
+    }
+}

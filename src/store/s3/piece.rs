@@ -1,0 +1,183 @@
+//! Consecutive bytes of one version of an object, taken up again where an answer breaks off.
+
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    ops::Range,
+    sync::Arc,
+    time::Duration,
+};
+
+use aws_sdk_s3::{
+    error::SdkError,
+    operation::get_object::{GetObjectError, GetObjectOutput},
+    primitives::ByteStream,
+};
+use bytes::Bytes;
+
+use super::{
+    Inner,
+    failure::{last_cause, status},
+};
+use crate::{
+    location::Key,
+    store::{Kind, StoreError},
+};
+
+/// What is to be read of which object.
+pub(super) struct Piece {
+    store: Arc<Inner>,
+    key: Key,
+    /// Of the version that is read; a server need not tell one.
+    etag: Option<String>,
+    /// Where the next byte lies in the object.
+    at: u64,
+    end: u64,
+    /// None before it was asked for, and after a break.
+    body: Option<ByteStream>,
+    /// Breaks since the last byte that came.
+    breaks: u32,
+}
+
+impl Piece {
+    pub(super) fn new(
+        store: &Arc<Inner>,
+        key: &Key,
+        etag: Option<&str>,
+        range: Range<u64>,
+    ) -> Self {
+        Self {
+            store: Arc::clone(store),
+            key: key.clone(),
+            etag: etag.map(str::to_owned),
+            at: range.start,
+            end: range.end,
+            body: None,
+            breaks: 0,
+        }
+    }
+
+    /// Goes on with an answer that is there already.
+    pub(super) fn begun(mut self, body: ByteStream) -> Self {
+        self.body = Some(body);
+        self
+    }
+
+    /// The next bytes, or none at the end. The end is one only once the answer says so too: a
+    /// checksum that does not fit is told after the last byte.
+    pub(super) async fn next(&mut self) -> Result<Bytes, StoreError> {
+        loop {
+            let broken = match &mut self.body {
+                None if self.at >= self.end => return Ok(Bytes::new()),
+                None => {
+                    self.ask().await?;
+                    continue;
+                }
+                Some(body) => match body.try_next().await {
+                    Ok(Some(bytes)) if bytes.is_empty() => continue,
+                    Ok(Some(bytes)) => {
+                        self.at = self.at.saturating_add(bytes.len() as u64);
+                        self.breaks = 0;
+                        return Ok(bytes);
+                    }
+                    Ok(None) if self.at >= self.end => {
+                        self.body = None;
+                        continue;
+                    }
+                    Ok(None) => "the answer ended too early".to_owned(),
+                    Err(error) => last_cause(&error),
+                },
+            };
+            self.body = None;
+            self.bear(broken).await?;
+        }
+    }
+
+    /// Pauses after a break, unless there were too many.
+    async fn bear(&mut self, broken: String) -> Result<(), StoreError> {
+        let failure = |kind, cause: String| {
+            StoreError::new(kind, self.store.place(&self.key)).caused_by(cause)
+        };
+        if self.at >= self.end {
+            return Err(failure(Kind::Differs, broken));
+        }
+        self.breaks += 1;
+        if self.breaks >= self.store.limits.attempts {
+            return Err(failure(Kind::Unavailable, broken));
+        }
+        tokio::time::sleep(pause(self.store.limits.pause, self.breaks)).await;
+        Ok(())
+    }
+
+    async fn ask(&mut self) -> Result<(), StoreError> {
+        let range = format!("bytes={}-{}", self.at, self.end.saturating_sub(1));
+        let etag = self.etag.as_deref();
+        let answer = match ask(&self.store, &self.key, Some(&range), etag).await {
+            Err(error) if error.kind() == Kind::Exists => None,
+            answer => answer?,
+        };
+        let Some(answer) = answer.filter(|answer| self.continues(answer)) else {
+            let cause = "the object was replaced while it was read";
+            let place = self.store.place(&self.key);
+            return Err(StoreError::new(Kind::Differs, place).caused_by(cause));
+        };
+        self.body = Some(answer.body);
+        Ok(())
+    }
+
+    /// Whether an answer has the bytes that are missing, and no others. A server may ignore a range.
+    fn continues(&self, answer: &GetObjectOutput) -> bool {
+        let start = format!("bytes {}-", self.at);
+        let range = answer.content_range().unwrap_or_default();
+        range.starts_with(&start) && answer.e_tag() == self.etag.as_deref()
+    }
+}
+
+/// Nothing, where the object ends before the range begins.
+pub(super) async fn ask(
+    store: &Inner,
+    key: &Key,
+    range: Option<&str>,
+    etag: Option<&str>,
+) -> Result<Option<GetObjectOutput>, StoreError> {
+    let place = store.place(key);
+    let request = async |client: aws_sdk_s3::Client| {
+        let request = client
+            .get_object()
+            .bucket(store.bucket.as_str())
+            .key(key.as_str())
+            .set_range(range.map(str::to_owned))
+            .set_if_match(etag.map(str::to_owned));
+        let answer: Result<GetObjectOutput, SdkError<GetObjectError>> = request.send().await;
+        match answer {
+            Err(error) if status(&error) == Some(416) => Ok(None),
+            answer => answer.map(Some),
+        }
+    };
+    store.connection.reading(&place, &request).await
+}
+
+/// Twice as long each time, and between half of that and all of it, so that many do not come back
+/// at once.
+fn pause(first: Duration, breaks: u32) -> Duration {
+    let doubled = first.saturating_mul(1 << breaks.min(5));
+    let random = RandomState::new().hash_one(breaks) % 1024;
+    doubled / 2 + doubled / 2048 * u32::try_from(random).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_have_a_bound() {
+        let first = Duration::from_millis(100);
+        for breaks in 1..40 {
+            let longest = first * (1 << breaks.min(5));
+            let pause = pause(first, breaks);
+            assert!(
+                (longest / 2..=longest).contains(&pause),
+                "{breaks}: {pause:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Device code: what libraries lead to, what archives hold, and for whom.
+
+use std::io::{Cursor, Read as _};
+
+use rocwheel::{
+    elf::write::{DeviceRelocations, SharedObject},
+    kpack::{
+        CodeTarget, Marker,
+        archive::{Archive, ArchiveWriter, Packed, Scheme, key},
+        bundle,
+        host::{self, Look, SplitReader},
+    },
+};
+
+use super::{Members, Set, add, member};
+
+const LIBRARIES: &str = "rocm_sdk_libraries";
+const GFX1100: &str = "rocm_sdk_device_gfx1100";
+const GFX942: &str = "rocm_sdk_device_gfx942";
+
+/// What is found after changes to the members of wheels.
+fn edited(edits: &[(&str, &dyn Fn(&mut Members))]) -> String {
+    let set = Set::new();
+    for (wheel, edit) in edits {
+        set.edit(wheel, edit);
+    }
+    set.found(&[])
+}
+
+fn replace_bytes(bytes: &mut [u8], from: &[u8], to: &[u8]) {
+    assert_eq!(from.len(), to.len());
+    let places: Vec<usize> = (0..bytes.len())
+        .filter(|at| bytes[*at..].starts_with(from))
+        .collect();
+    assert!(!places.is_empty());
+    for at in places {
+        bytes[at..at + to.len()].copy_from_slice(to);
+    }
+}
+
+/// An archive with what `keep` says of another one, each under the target it is then for.
+fn rebuilt(bytes: &[u8], keep: impl Fn(&str) -> bool, target: &str) -> Vec<u8> {
+    let source = Archive::open(bytes).unwrap();
+    let out = Cursor::new(Vec::new());
+    let mut writer = ArchiveWriter::new(out, source.group(), target, Scheme::Zstd).unwrap();
+    for code in source.codes().iter().filter(|code| keep(&code.key)) {
+        let packed = Packed::new(&source.read(code).unwrap(), Scheme::Zstd).unwrap();
+        let target: CodeTarget = target.parse().unwrap();
+        writer.add(&code.key, &target, &packed, None).unwrap();
+    }
+    writer.finish().unwrap().0.into_inner()
+}
+
+/// Changes the list of links too, which names every file.
+fn links(members: &mut Members, edit: impl Fn(&mut Vec<serde_json::Value>)) {
+    let list = members
+        .iter_mut()
+        .find(|it| it.0.contains("/.devel_links/"))
+        .unwrap();
+    let mut json: serde_json::Value = serde_json::from_slice(&list.2).unwrap();
+    edit(json["links"].as_array_mut().unwrap());
+    list.2 = serde_json::to_vec(&json).unwrap();
+}
+
+fn drop_file(members: &mut Members, end: &str) {
+    members.retain(|it| !it.0.ends_with(end));
+    links(members, |links| {
+        links.retain(|link| !link["relpath"].as_str().unwrap().ends_with(end));
+    });
+}
+
+fn add_file(members: &mut Members, path: &str, bytes: Vec<u8>) {
+    add(members, &format!("_rocm_sdk_libraries/{path}"), bytes);
+    links(members, |links| {
+        let up = "../".repeat(path.split('/').count());
+        let target = format!("{up}_rocm_sdk_libraries/{path}");
+        links.push(serde_json::json!({ "relpath": path, "target": target }));
+    });
+}
+
+/// A library of `fft_lib` with its code taken out, and the archive of it for a target.
+fn split_library(needed: &str) -> Vec<u8> {
+    let code = bundle::raw(&[("gfx1100", [1; 20_000]), ("gfx942", [2; 20_000])]);
+    let fat = SharedObject::new("libfft.so.1")
+        .needs(needed)
+        .rpath("$ORIGIN")
+        .function("fft", 1)
+        .device_code(&code, &[0], DeviceRelocations::Rela)
+        .build();
+    let Look::Fat(seen) = host::look(&fat).unwrap() else {
+        panic!("no device code");
+    };
+    let plan = host::plan(&fat, &seen, &[Marker::new(1, "fft_lib", "libfft")]).unwrap();
+    let mut bytes = Vec::new();
+    let mut reader = SplitReader::new(&fat, plan);
+    reader.read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+fn archive(target: &str) -> Vec<u8> {
+    let out = Cursor::new(Vec::new());
+    let mut writer = ArchiveWriter::new(out, "fft_lib", target, Scheme::Stored).unwrap();
+    let packed = Packed::new(&[1; 20_000], Scheme::Stored).unwrap();
+    let target = target.parse().unwrap();
+    writer
+        .add(&key("libfft", 0), &target, &packed, None)
+        .unwrap();
+    writer.finish().unwrap().0.into_inner()
+}
+
+#[test]
+fn wrappers_that_lead_nowhere_are_found() {
+    insta::assert_snapshot!(edited(&[(LIBRARIES, &|members| {
+        let library = &mut member(members, "librccl.so.1").2;
+        replace_bytes(library, b"HIPK\x01\0\0\0", b"HIPK\x02\0\0\0");
+    })]), @"
+    exit 1
+    rocm_sdk_libraries.whl
+      error   RW308 broken-kpack-reference: `_rocm_sdk_libraries/lib/librccl.so.1`: a wrapper that leads to no marker: at 0x130c8
+    ");
+}
+
+#[test]
+fn archives_that_are_nowhere_are_found() {
+    insta::assert_snapshot!(edited(&[(LIBRARIES, &|members| {
+        let library = &mut member(members, "librccl.so.1").2;
+        replace_bytes(library, b".kpack/rccl_lib_", b".kpack/nccl_lib_");
+    })]), @"
+    exit 1
+    rocm_sdk_device_gfx1100.whl
+      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx1100.kpack`: no library asks it for `comm-libs/rccl/stage/lib/librccl.so.1.0#0` or anything else
+    rocm_sdk_device_gfx942.whl
+      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx942.kpack`: no library asks it for `comm-libs/rccl/stage/lib/librccl.so.1.0#0` or anything else
+    rocm_sdk_libraries.whl
+      error   RW309 unresolved-kpack: `_rocm_sdk_libraries/lib/librccl.so.1`: no package has `_rocm_sdk_libraries/.kpack/nccl_lib_*.kpack` for any target
+    ");
+}
+
+#[test]
+fn a_library_that_was_moved_loses_its_archives() {
+    insta::assert_snapshot!(edited(&[(LIBRARIES, &|members| {
+        let library = member(members, "librccl.so.1");
+        library.0 = library.0.replace("/lib/", "/lib/rccl/");
+    })]), @"
+    exit 1
+    rocm_sdk_devel.whl
+      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/librccl.so`: it leads to `librccl.so.1`, where nothing is
+      error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/librccl.so.1`: it leads to `../../_rocm_sdk_libraries/lib/librccl.so.1`, where nothing is
+      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/librccl.so.1.0`: it leads to `librccl.so.1`, where nothing is
+    rocm_sdk_device_gfx1100.whl
+      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx1100.kpack`: no library asks it for `comm-libs/rccl/stage/lib/librccl.so.1.0#0` or anything else
+    rocm_sdk_device_gfx942.whl
+      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx942.kpack`: no library asks it for `comm-libs/rccl/stage/lib/librccl.so.1.0#0` or anything else
+    rocm_sdk_libraries.whl
+      error   RW309 unresolved-kpack: `_rocm_sdk_libraries/lib/rccl/librccl.so.1`: no package has `_rocm_sdk_libraries/lib/.kpack/rccl_lib_*.kpack` for any target
+      error   RW401 missing-library: `_rocm_sdk_libraries/lib/rccl/librccl.so.1`: needs `libamdhip64.so.7`, which is not on its run path: $ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib:$ORIGIN/../../_rocm_sdk_core/lib/host-math/lib:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib
+    ");
+}
+
+#[test]
+fn code_that_an_archive_lacks_is_found() {
+    insta::assert_snapshot!(edited(&[(GFX942, &|members| {
+        let archive = &mut member(members, "blas_lib_gfx942.kpack").2;
+        *archive = rebuilt(archive, |key| !key.contains("hipblaslt"), "gfx942");
+    })]), @"
+    exit 1
+    rocm_sdk_libraries.whl
+      error   RW310 missing-kernels: `_rocm_sdk_libraries/lib/libhipblaslt.so.1`: the archives for `gfx942` lack `math-libs/BLAS/rocBLAS/stage/lib/libhipblaslt.so.1.0#0`
+    ");
+    insta::assert_snapshot!(edited(&[(GFX1100, &|members| {
+        let archive = &mut member(members, "blas_lib_gfx1100.kpack").2;
+        *archive = rebuilt(archive, |key| !key.ends_with("#1"), "gfx1100");
+    })]), @"
+    exit 1
+    rocm_sdk_libraries.whl
+      error   RW310 missing-kernels: `_rocm_sdk_libraries/lib/librocblas.so.5`: the archives for `gfx1100` lack `math-libs/BLAS/rocBLAS/stage/lib/librocblas.so.5.1#1`
+    ");
+}
+
+#[test]
+fn a_variant_that_hides_the_code_that_works_is_found() {
+    insta::assert_snapshot!(edited(&[(GFX942, &|members| {
+        let archive = &mut member(members, "blas_lib_gfx942:xnack+.kpack").2;
+        *archive = rebuilt(archive, |key| key.contains("rocblas"), "gfx942:xnack+");
+    })]), @"
+    exit 0
+    rocm_sdk_libraries.whl
+      warning RW306 empty-variant: `_rocm_sdk_libraries/lib/libhipblaslt.so.1`: a runtime that asks one archive only finds no `math-libs/BLAS/rocBLAS/stage/lib/libhipblaslt.so.1.0#0` for `gfx942:xnack+`
+    ");
+    insta::assert_snapshot!(edited(&[(GFX942, &|members| {
+        let archive = &mut member(members, "blas_lib_gfx942:xnack+.kpack").2;
+        *archive = rebuilt(archive, |_| false, "gfx942:xnack+");
+    })]), @"
+    exit 0
+    rocm_sdk_device_gfx942.whl
+      warning RW306 empty-variant: `_rocm_sdk_libraries/.kpack/blas_lib_gfx942:xnack+.kpack`: 211 bytes, where the plain variant has 98863
+      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/blas_lib_gfx942:xnack+.kpack`: it holds nothing
+    ");
+}
+
+#[test]
+fn what_is_no_archive_is_found() {
+    insta::assert_snapshot!(edited(&[(GFX1100, &|members| {
+        member(members, "rccl_lib_gfx1100.kpack").2.truncate(9000);
+        member(members, "blas_lib_gfx1100.kpack").2 = b"<html>".to_vec();
+        member(members, "TensileLibrary_gfx1100.co").2.truncate(40);
+    })]), @"
+    exit 1
+    rocm_sdk_device_gfx1100.whl
+      warning RW303 uncovered-library: `libhipblaslt.so.1.0` has code for gfx942, and none for gfx1100
+      warning RW303 uncovered-library: `librccl.so.1.0` has code for gfx942, and none for gfx1100
+      warning RW303 uncovered-library: `librocblas.so.5.1` has code for gfx942, and none for gfx1100
+      error   RW311 unreadable-device-code: `_rocm_sdk_libraries/.kpack/blas_lib_gfx1100.kpack`: not an archive of device code
+      error   RW311 unreadable-device-code: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx1100.kpack`: the contents lies outside of what holds it: 0 bytes at 32850 of 9000
+      error   RW311 unreadable-device-code: `_rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_gfx1100.co`: the compressed bundle lies outside of what holds it: 8309 bytes at 0 of 40
+    ");
+}
+
+#[test]
+fn an_archive_that_nobody_asks_is_found() {
+    insta::assert_snapshot!(edited(&[(GFX942, &|members| {
+        let end = ".kpack/blas_lib_gfx942:xnack+.kpack";
+        let bytes = member(members, end).2.clone();
+        drop_file(members, end);
+        add_file(members, ".kpack/blas_lib_gfx942-xnack+.kpack", bytes);
+    })]), @"
+    exit 0
+    rocm_sdk_device_gfx942.whl
+      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/blas_lib_gfx942-xnack+.kpack`: no library asks it for `math-libs/BLAS/rocBLAS/stage/lib/libhipblaslt.so.1.0#0` or anything else
+    ");
+}
+
+#[test]
+fn code_of_another_target_is_found_whatever_its_file_is_called() {
+    insta::assert_snapshot!(edited(&[(GFX942, &|members| {
+        // `e_flags` of a code object: gfx90a.
+        member(members, "Kernels.so-000-gfx942.hsaco").2[48] = 0x3f;
+        let archive = &mut member(members, "rccl_lib_gfx942.kpack").2;
+        *archive = rebuilt(archive, |_| true, "gfx90a");
+        let raw = bundle::raw(&[("gfx942", [1; 100]), ("gfx950", [1; 100])]);
+        let packed = bundle::compress(&raw, 3, bundle::Method::Zstd).unwrap();
+        member(members, "TensileLibrary_gfx942.co").2 = packed;
+    })]), @"
+    exit 1
+    rocm_sdk_device_gfx942.whl
+      warning RW303 uncovered-library: `librccl.so.1.0` has code for gfx1100, and none for gfx942
+      error   RW301 foreign-device-file: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx942.kpack`: it holds code for `gfx90a`, in the package of `gfx942`
+      error   RW301 foreign-device-file: `_rocm_sdk_libraries/lib/rocblas/library/Kernels.so-000-gfx942.hsaco`: it holds code for `gfx90a`, in the package of `gfx942`
+      error   RW301 foreign-device-file: `_rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_gfx942.co`: it holds code for `gfx950`, in the package of `gfx942`
+    ");
+}
+
+#[test]
+fn code_for_a_generic_target_is_code_for_its_targets() {
+    let generic = |members: &mut Members| {
+        let end = ".kpack/rccl_lib_gfx942.kpack";
+        let bytes = rebuilt(&member(members, end).2, |_| true, "gfx9-4-generic");
+        drop_file(members, end);
+        add_file(members, ".kpack/rccl_lib_gfx9-4-generic.kpack", bytes);
+    };
+    let set = Set::new();
+    set.edit(GFX942, generic);
+    assert_eq!(set.found(&["--fail-on", "warning"]), "exit 0\n");
+}
+
+#[test]
+fn a_library_with_its_code_still_in_it_is_found() {
+    let code = bundle::raw(&[("gfx942", [1; 9000]), ("gfx90a", [1; 9000])]);
+    let fat = SharedObject::new("libfat.so.1")
+        .function("fat", 1)
+        .device_code(&code, &[0], DeviceRelocations::Rela)
+        .build();
+    insta::assert_snapshot!(edited(&[(LIBRARIES, &|members| {
+        add(members, "_rocm_sdk_libraries/lib/libfat.so.1", fat.clone());
+    })]), @"
+    exit 0
+    rocm_sdk_libraries.whl
+      warning RW307 device-file-in-host-wheel: `_rocm_sdk_libraries/lib/libfat.so.1`: it still carries its device code, for gfx90a, gfx942
+    ");
+}
+
+#[test]
+fn code_for_more_targets_than_what_is_needed_has_is_found() {
+    let with_fft = |needed: &'static str| {
+        edited(&[
+            (LIBRARIES, &|members| {
+                let bytes = split_library(needed);
+                add(members, "_rocm_sdk_libraries/lib/libfft.so.1", bytes);
+            }),
+            (GFX942, &|members| {
+                add_file(members, ".kpack/fft_lib_gfx942.kpack", archive("gfx942"));
+            }),
+            (GFX1100, &|members| {
+                add_file(members, ".kpack/fft_lib_gfx1100.kpack", archive("gfx1100"));
+                drop_file(members, ".kpack/blas_lib_gfx1100.kpack");
+            }),
+        ])
+    };
+    insta::assert_snapshot!(with_fft("librocblas.so.5"), @"
+    exit 0
+    rocm_sdk_device_gfx1100.whl
+      warning RW303 uncovered-library: `libhipblaslt.so.1.0` has code for gfx942, and none for gfx1100
+      warning RW303 uncovered-library: `librocblas.so.5.1` has code for gfx942, and none for gfx1100
+    rocm_sdk_libraries.whl
+      warning RW313 beyond-provider: `_rocm_sdk_libraries/lib/libfft.so.1`: it has code for gfx1100, and `librocblas.so.5`, which it needs, has none
+    ");
+}
+
+#[test]
+fn a_key_may_say_anything() {
+    let set = Set::new();
+    set.edit(GFX942, |members| {
+        let out = Cursor::new(Vec::new());
+        let mut writer = ArchiveWriter::new(out, "x", "gfx942", Scheme::Stored).unwrap();
+        let packed = Packed::new(b"code", Scheme::Stored).unwrap();
+        let target = "gfx942".parse().unwrap();
+        for name in [
+            "#",
+            "",
+            "/",
+            "a\n::error::b\u{1b}[31m#0",
+            "../../x#18446744073709551616",
+        ] {
+            writer.add(name, &target, &packed, None).unwrap();
+        }
+        let bytes = writer.finish().unwrap().0.into_inner();
+        add_file(members, ".kpack/x_gfx942.kpack", bytes);
+    });
+    insta::assert_snapshot!(set.found(&[]), @"
+    exit 0
+    rocm_sdk_device_gfx1100.whl
+      warning RW303 uncovered-library: `(unnamed)` has code for gfx942, and none for gfx1100
+      warning RW303 uncovered-library: `a�::error::b�[31m` has code for gfx942, and none for gfx1100
+      warning RW303 uncovered-library: `x` has code for gfx942, and none for gfx1100
+    rocm_sdk_device_gfx942.whl
+      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/x_gfx942.kpack`: no library asks it for `` or anything else
+    ");
+    let json = set.check(&["--format", "json", "-q"]).stdout;
+    let answer: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let rows = answer["coverage"]["libraries"].as_object().unwrap();
+    let names: Vec<&str> = rows.keys().map(String::as_str).collect();
+    insta::assert_snapshot!(names.join("\n"), @"
+    (unnamed)
+    a�::error::b�[31m
+    libhipblaslt.so.1.0
+    librccl.so.1.0
+    librocblas.so.5.1
+    rocblas
+    x
+    ");
+}

@@ -1,0 +1,134 @@
+//! A set beside the plan that it was built from.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+use super::{Set, add, member, rocwheel, sample};
+
+/// The plan of the sample, in a file.
+fn plan() -> &'static Path {
+    static PLACE: OnceLock<PathBuf> = OnceLock::new();
+    PLACE.get_or_init(|| {
+        let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("check-plan.json");
+        let mut command = rocwheel();
+        command.args(["build", "--plan", "--format", "json", "--artifact-dir"]);
+        command.arg(artifacts()).arg("--dest-dir").arg(&place);
+        let output = command.output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{stderr}");
+        fs_err::write(&place, output.stdout).unwrap();
+        place
+    })
+}
+
+fn artifacts() -> PathBuf {
+    sample().join("../../artifacts")
+}
+
+fn found(set: &Set, with_artifacts: bool) -> String {
+    let (plan, artifacts) = (plan().to_str().unwrap(), artifacts());
+    let mut arguments = vec!["--select", "RW9", "--plan", plan];
+    if with_artifacts {
+        arguments.extend(["--artifact-dir", artifacts.to_str().unwrap()]);
+    }
+    set.found(&arguments)
+}
+
+#[test]
+fn the_sample_is_what_was_planned() {
+    let set = Set::new();
+    assert_eq!(found(&set, false), "exit 0\n");
+    assert_eq!(found(&set, true), "exit 0\n");
+}
+
+#[test]
+fn packages_and_files_that_are_missing_or_too_many_are_found() {
+    let set = Set::new();
+    set.remove("rocm_sdk_device_gfx942");
+    let extra = set.0.path().join("rocm_extra-1-py3-none-any.whl");
+    fs_err::copy(set.package("rocm_profiler"), extra).unwrap();
+    set.edit("rocm_sdk_core", |members| {
+        members.retain(|it| !it.0.ends_with("hip_runtime.h"));
+        add(members, "_rocm_sdk_core/lib/libnew.so", "new");
+    });
+    insta::assert_snapshot!(found(&set, false), @"
+    exit 1
+    rocm_extra-1-py3-none-any.whl
+      error   RW902 unplanned: in the set, and not planned
+    rocm_sdk_core.whl
+      error   RW901 planned-missing: `_rocm_sdk_core/include/hip/hip_runtime.h`: planned, and not in the package
+      error   RW902 unplanned: `_rocm_sdk_core/lib/libnew.so`: in the package, and not planned
+    rocm_sdk_device_gfx942.whl
+      error   RW901 planned-missing: planned, and not in the set
+    ");
+}
+
+#[test]
+fn files_of_other_content_than_planned_are_found() {
+    let set = Set::new();
+    set.edit("rocm_sdk_core", |members| {
+        member(members, "hip_runtime.h").2.push(b'\n');
+        let launcher = member(members, "_rocm_sdk_core/bin/amdclang");
+        launcher.2 = super::launches("../lib/llvm/bin/clang");
+        member(members, "_rocm_sdk_core/__init__.py").1 = 0o100_755;
+        let library = member(members, "libhiprtc.so.7");
+        library.2 = super::library("libhiprtc.so.7").rpath("/opt").build();
+        member(members, "/WHEEL").2[0] = b'w';
+    });
+    insta::assert_snapshot!(found(&set, false), @"
+    exit 1
+    rocm_sdk_core.whl
+      error   RW903 not-as-planned: `_rocm_sdk_core/__init__.py`: it is a program, which was not planned
+      error   RW903 not-as-planned: `_rocm_sdk_core/bin/amdclang`: it runs `../lib/llvm/bin/clang`, where `../lib/llvm/bin/amdllvm` was planned
+      error   RW903 not-as-planned: `_rocm_sdk_core/include/hip/hip_runtime.h`: 14 bytes, where 13 were planned
+      error   RW903 not-as-planned: `_rocm_sdk_core/lib/libhiprtc.so.7`: its run path is `/opt`, where `$ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib` was planned
+      error   RW903 not-as-planned: `rocm_sdk_core-0.0.1.dev0.dist-info/WHEEL`: another text than planned
+    ");
+}
+
+#[test]
+fn with_the_artifacts_every_byte_counts() {
+    let set = Set::new();
+    set.edit("rocm_sdk_core", |members| {
+        let header = &mut member(members, "hip_runtime.h").2;
+        *header = vec![b'x'; header.len()];
+        // A number in the code of a library whose run path is as planned.
+        let library = &mut member(members, "libhiprtc.so.7").2;
+        let at = library.iter().rposition(|byte| *byte != 0).unwrap();
+        library[at] ^= 0x40;
+    });
+    assert_eq!(found(&set, false), "exit 0\n");
+    insta::assert_snapshot!(found(&set, true), @"
+    exit 1
+    rocm_sdk_core.whl
+      error   RW903 not-as-planned: `_rocm_sdk_core/include/hip/hip_runtime.h`: other bytes than those of `hip_runtime.h` make
+      error   RW903 not-as-planned: `_rocm_sdk_core/lib/libhiprtc.so.7`: other bytes than those of `libhiprtc.so.7.1.0` make
+    ");
+}
+
+#[test]
+fn what_is_no_plan_is_refused_in_words() {
+    let set = Set::new();
+    let output = set.check(&["--plan", "Cargo.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    insta::assert_snapshot!(said.lines().filter(|it| !it.contains("Check")).collect::<Vec<_>>().join("\n"), @"
+    error: compare with `Cargo.toml`
+      caused by: read a plan
+      caused by: expected value at line 1 column 2
+
+    hint: write it with `rocwheel build --plan --format json`
+    ");
+    let empty = tempfile::tempdir().unwrap();
+    let empty = empty.path().to_str().unwrap();
+    let plan = plan().to_str().unwrap();
+    let output = set.check(&["--plan", plan, "--artifact-dir", empty]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("hint: pass the directory with the artifacts"),
+        "{said}"
+    );
+}

@@ -1,0 +1,401 @@
+//! `fetch` from a real server, and through a proxy that breaks what it is told to break.
+
+use std::{
+    path::PathBuf,
+    process::Command,
+    sync::OnceLock,
+    thread,
+    time::{Duration, Instant},
+};
+
+use fs_err as fs;
+use rocwheel::{
+    artifact::sample,
+    digest::Sha256,
+    error::Stop,
+    location::Bucket,
+    store::{Condition, PutOptions, Store as _, transfer},
+};
+use tempfile::TempDir;
+
+use super::{
+    Fixture, Said,
+    tree::{Tree, difference, seen},
+};
+use crate::s3::{
+    fault::{Fault, Proxy},
+    server::{ID, SECRET, Server},
+};
+
+/// A bucket with the sample as run 7, behind a proxy, and a directory to fetch to.
+struct Remote {
+    bucket: Bucket,
+    proxy: Proxy,
+    directory: TempDir,
+}
+
+fn put(bucket: &Bucket, name: &str, bytes: &[u8]) {
+    let options = PutOptions {
+        content_type: "application/zstd".to_owned(),
+        cache_control: None,
+        condition: Condition::Always,
+        sha256: None,
+    };
+    let key = format!("7-linux/{name}").parse().unwrap();
+    let store = Server::shared().store(bucket);
+    store.put(&key, &bytes, &options).unwrap();
+}
+
+/// A bucket that nobody changes.
+fn shared() -> &'static Bucket {
+    static BUCKET: OnceLock<Bucket> = OnceLock::new();
+    BUCKET.get_or_init(|| filled(true))
+}
+
+fn filled(with_sidecars: bool) -> Bucket {
+    let bucket = Server::shared().bucket();
+    let mut files = Vec::new();
+    for archive in sample::archives() {
+        let (name, bytes) = (archive.file_name(), archive.bytes().unwrap());
+        let sidecar = format!("{}  {name}\n", Sha256::of(&bytes)).into_bytes();
+        if with_sidecars {
+            files.push((format!("{name}.sha256sum"), sidecar));
+        }
+        files.push((name, bytes));
+    }
+    files.push((
+        "logs/ccache_logs.tar.zst".to_owned(),
+        b"no artifact".to_vec(),
+    ));
+    let many = std::num::NonZeroUsize::new(8).unwrap();
+    let work = |(name, bytes): &(String, Vec<u8>)| {
+        put(&bucket, name, bytes);
+        Ok(())
+    };
+    transfer::each(&files, many, &Stop::default(), work, |_, ()| ()).unwrap();
+    bucket
+}
+
+/// What a directory gives for the same archives.
+fn expected() -> &'static Tree {
+    static TREE: OnceLock<Tree> = OnceLock::new();
+    TREE.get_or_init(|| {
+        let fixture = Fixture::new();
+        assert_eq!(fixture.fetch("--run-id 7").code, 0);
+        seen(&fixture.out())
+    })
+}
+
+impl Remote {
+    fn new(bucket: &Bucket) -> Self {
+        Self {
+            bucket: bucket.clone(),
+            proxy: Proxy::before(Server::shared().port),
+            directory: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn out(&self) -> PathBuf {
+        self.directory.path().join("out")
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
+        command
+            .env_clear()
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            .args(["fetch", "--run-id", "7", "--platform", "linux", "--bucket"])
+            .arg(self.bucket.as_str())
+            .arg("--endpoint-url")
+            .arg(format!("http://127.0.0.1:{}", self.proxy.port))
+            .arg("--output-dir")
+            .arg(self.out());
+        command
+    }
+
+    /// With the owner's credentials.
+    fn fetch(&self, arguments: &str) -> Said {
+        let mut command = self.command();
+        command
+            .env("AWS_ACCESS_KEY_ID", ID)
+            .env("AWS_SECRET_ACCESS_KEY", SECRET);
+        self.said(command.args(arguments.split_whitespace()))
+    }
+
+    fn said(&self, command: &mut Command) -> Said {
+        let output = command.output().unwrap();
+        let text = |bytes| {
+            let text = String::from_utf8(bytes).unwrap();
+            text.replace(self.bucket.as_str(), "BUCKET")
+                .replace(self.out().to_str().unwrap(), "OUT")
+        };
+        Said {
+            code: output.status.code().unwrap(),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
+    }
+
+    fn is_whole(&self) {
+        assert_eq!(difference(&seen(&self.out()), expected()), [""; 0]);
+    }
+}
+
+#[test]
+fn a_run_is_fetched_from_a_real_server_and_then_kept() {
+    let remote = Remote::new(shared());
+    let said = remote.fetch("--region us-west-1 --addressing-style path");
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    remote.is_whole();
+    assert!(said.stdout.contains("37 archives of"), "{}", said.stdout);
+    assert!(remote.proxy.count("/us-west-1/") > 37);
+    let gets = remote.proxy.count(".tar.");
+    let again = remote.fetch("");
+    assert!(
+        again.stdout.contains("; 37 there already"),
+        "{}",
+        again.stdout
+    );
+    // Nothing but the digests was asked for.
+    assert_eq!(remote.proxy.count(".tar.") - gets, 37);
+}
+
+#[test]
+fn a_public_bucket_is_read_without_any_credentials() {
+    let bucket = filled(false);
+    Server::shared().publish(&bucket);
+    for arguments in ["", "--no-sign-request"] {
+        let remote = Remote::new(&bucket);
+        let said = remote.said(remote.command().args(arguments.split_whitespace()));
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        assert!(
+            said.stderr
+                .contains("note: no digest to verify 37 archives by")
+        );
+        assert_eq!(remote.proxy.count("AWS4"), 0);
+        remote.is_whole();
+        // Without a digest, the tag of the object says that it is the same.
+        let again = remote.said(&mut remote.command());
+        assert!(
+            again.stdout.contains("; 37 there already"),
+            "{}",
+            again.stdout
+        );
+    }
+    let remote = Remote::new(&bucket);
+    assert_eq!(remote.said(remote.command().arg("blas_lib_gfx942")).code, 0);
+    let archives = sample::archives();
+    let other = archives
+        .iter()
+        .find(|it| it.stem() == "blas_lib_gfx942")
+        .unwrap();
+    let mut bytes = other.bytes().unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    put(&bucket, "blas_lib_gfx942.tar.zst", &bytes);
+    let said = remote.said(remote.command().args(["blas_lib_gfx942", "--dry-run"]));
+    assert!(said.stdout.starts_with("renew"), "{}", said.stdout);
+}
+
+#[test]
+fn credentials_are_those_of_the_profile() {
+    let remote = Remote::new(shared());
+    let file = remote.directory.path().join("credentials");
+    let text = format!(
+        "[default]\naws_access_key_id = nobody\naws_secret_access_key = nothing\n\
+         [ci]\naws_access_key_id = {ID}\naws_secret_access_key = {SECRET}\n"
+    );
+    fs::write(&file, text).unwrap();
+    let with = |arguments: &[&str]| {
+        let mut command = remote.command();
+        command.env("AWS_SHARED_CREDENTIALS_FILE", &file);
+        remote.said(command.arg("base_lib").args(arguments))
+    };
+    let said = with(&["--profile", "ci"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let said = with(&[]);
+    assert_eq!(said.code, 2, "{}", said.stderr);
+    assert!(
+        said.stderr.contains("error: access denied"),
+        "{}",
+        said.stderr
+    );
+    assert!(!said.stderr.contains(SECRET));
+    let said = with(&["--no-sign-request"]);
+    assert_eq!(said.code, 2);
+    insta::assert_snapshot!(said.stderr, @"
+    error: access denied: `s3://BUCKET/7-linux/`
+      caused by: AccessDenied: Access Denied. (HTTP 403)
+
+    hint: leave `--no-sign-request` out
+    ");
+}
+
+#[test]
+fn what_breaks_on_the_way_is_borne() {
+    let remote = Remote::new(shared());
+    let faults: [(&str, usize, Fault); 8] = [
+        ("/blas_lib_gfx942.tar.zst", 1, Fault::Cut(100)),
+        ("/blas_lib_gfx1100.tar.zst", 1, Fault::Tear(50)),
+        ("/blas_lib_generic.tar.zst", 1, Fault::Tear(0)),
+        ("/rand_lib_generic", 2, Fault::Answer(503, "SlowDown")),
+        ("/rand_lib_gfx942", 1, Fault::Answer(500, "InternalError")),
+        ("/fft_lib_generic", 1, Fault::Busy(429, "1")),
+        ("/base_lib_generic", 1, Fault::Lose),
+        ("list-type", 1, Fault::Answer(503, "SlowDown")),
+    ];
+    for (part, times, fault) in faults {
+        remote.proxy.breaks("GET", part, times, fault);
+    }
+    let said = remote.fetch("");
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    remote.is_whole();
+}
+
+#[test]
+fn a_storm_of_refusals_is_sat_out() {
+    let remote = Remote::new(shared());
+    remote
+        .proxy
+        .breaks("GET", ".tar.", 12, Fault::Answer(503, "SlowDown"));
+    remote
+        .proxy
+        .breaks("GET", ".tar.", 6, Fault::Answer(500, "InternalError"));
+    let said = remote.fetch("");
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    remote.is_whole();
+}
+
+#[test]
+fn wrong_bytes_are_told_and_the_next_fetch_repairs_them() {
+    let remote = Remote::new(shared());
+    let faults: [(&str, Fault); 4] = [
+        ("/blas_lib_gfx942.tar.zst?", Fault::Flip),
+        (
+            "/blas_lib_gfx1100.tar.zst?",
+            Fault::Answer(400, "ExpiredToken"),
+        ),
+        (
+            "/host-blas_lib_generic.tar.zst?",
+            Fault::Answer(403, "AccessDenied"),
+        ),
+        (
+            "/blas_doc_generic.tar.zst?",
+            Fault::Answer(404, "NoSuchKey"),
+        ),
+    ];
+    for (part, fault) in faults {
+        remote.proxy.breaks("GET", part, 99, fault);
+    }
+    let said = remote.fetch("");
+    assert_eq!(said.code, 1, "{}", said.stderr);
+    let error = said.stderr.split_once("error: ").unwrap().1;
+    let digests = regex::Regex::new("[0-9a-f]{64}").unwrap();
+    insta::assert_snapshot!(digests.replace_all(error, "SHA"), @"
+    4 of 37 archives not fetched
+      fetch `blas_doc_generic.tar.zst`: no such object: `s3://BUCKET/7-linux/blas_doc_generic.tar.zst`
+      fetch `blas_lib_gfx1100.tar.zst`: access denied: `s3://BUCKET/7-linux/blas_lib_gfx1100.tar.zst`: ExpiredToken: as told (HTTP 400)
+      fetch `blas_lib_gfx942.tar.zst`: unpack `blas_lib_gfx942.tar.zst`: the zstd data is damaged: Restored data doesn't match checksum
+      fetch `host-blas_lib_generic.tar.zst`: access denied: `s3://BUCKET/7-linux/host-blas_lib_generic.tar.zst`: AccessDenied: as told (HTTP 403)
+
+    hint: run it again: what is whole is kept
+
+    hint: download the archive again; if it is the same, its run has to build it again
+
+    hint: choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`
+
+    hint: the credentials have expired: get new ones, and run the same again; what is there stays
+    ");
+    let healthy = Remote {
+        proxy: Proxy::before(Server::shared().port),
+        ..remote
+    };
+    let said = healthy.fetch("");
+    assert_eq!(said.stderr.matches("Fetched").count(), 4, "{}", said.stderr);
+    healthy.is_whole();
+}
+
+#[test]
+fn a_clock_that_is_wrong_is_told() {
+    let remote = Remote::new(shared());
+    let skewed = Fault::Answer(403, "RequestTimeTooSkewed");
+    remote.proxy.breaks("GET", "list-type", 99, skewed);
+    let said = remote.fetch("");
+    assert_eq!(said.code, 2);
+    insta::assert_snapshot!(said.stderr, @"
+    error: access denied: `s3://BUCKET/7-linux/`
+      caused by: RequestTimeTooSkewed: as told (HTTP 403)
+
+    hint: set the clock of this machine
+    ");
+}
+
+#[test]
+fn an_archive_that_is_replaced_while_it_is_read_is_never_mixed() {
+    let bucket = filled(false);
+    let remote = Remote::new(&bucket);
+    let archives = sample::archives();
+    let of = |stem: &str| {
+        let archive = archives.iter().find(|it| it.stem() == stem).unwrap();
+        archive.bytes().unwrap()
+    };
+    let new = of("blas_lib_gfx1100");
+    remote
+        .proxy
+        .breaks("GET", "/blas_lib_gfx942.tar.zst", 1, Fault::Cut(200));
+    let waiting = thread::scope(|scope| {
+        scope.spawn(|| {
+            let begun = Instant::now();
+            while remote.proxy.count("/blas_lib_gfx942.tar.zst") == 0 {
+                assert!(begun.elapsed() < Duration::from_mins(1));
+                thread::yield_now();
+            }
+            // It was answered in part; the rest is asked for after a pause.
+            thread::sleep(Duration::from_millis(200));
+            put(&bucket, "blas_lib_gfx942.tar.zst", &new);
+        });
+        remote.fetch("^blas_lib_gfx942.tar")
+    });
+    assert_eq!(waiting.code, 1, "{}", waiting.stderr);
+    assert!(
+        waiting
+            .stderr
+            .contains("the object was replaced while it was read"),
+        "{}",
+        waiting.stderr
+    );
+    assert!(seen(&remote.out()).is_empty());
+    let said = remote.fetch("^blas_lib_gfx942.tar");
+    assert_eq!(said.code, 0, "{}", said.stderr);
+}
+
+#[test]
+fn an_interruption_ends_a_download_at_once() {
+    let remote = Remote::new(shared());
+    let part = "/rocgdb_run_generic.tar";
+    remote.proxy.breaks("GET", part, 99, Fault::Stall(10));
+    let mut command = remote.command();
+    command
+        .env("AWS_ACCESS_KEY_ID", ID)
+        .env("AWS_SECRET_ACCESS_KEY", SECRET);
+    let child = command
+        .args(["rocgdb_run"])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while remote.proxy.count(part) == 0 {
+        assert!(begun.elapsed() < Duration::from_mins(1));
+        thread::yield_now();
+    }
+    let pid = child.id().to_string();
+    let told = Command::new("kill").args(["-INT", &pid]).status();
+    assert!(told.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    assert!(
+        super::tree::tree(&remote.out())
+            .keys()
+            .all(|path| !path.contains(".part"))
+    );
+}

@@ -1,0 +1,88 @@
+//! A file system that is too small, in a name space of its own.
+
+use std::{
+    process::{Command, Output},
+    sync::LazyLock,
+};
+
+use fs_err as fs;
+
+use super::Fixture;
+
+/// How to mount something that nobody else sees, and that goes by itself.
+static HOW: LazyLock<&[&str]> = LazyLock::new(|| {
+    let ways: [&[&str]; 3] = [
+        &["unshare", "--mount"],
+        &["unshare", "--map-root-user", "--mount"],
+        &["sudo", "-n", "unshare", "--mount"],
+    ];
+    let place = tempfile::tempdir().unwrap();
+    let works = |way: &&[&str]| {
+        let mount = ["mount", "-t", "tmpfs", "tmpfs"];
+        let mut command = Command::new(way[0]);
+        command.args(&way[1..]).args(mount).arg(place.path());
+        command.output().is_ok_and(|output| output.status.success())
+    };
+    ways.into_iter()
+        .find(works)
+        .expect("mounting needs root, user namespaces (`unshare --map-root-user`) or `sudo -n`")
+});
+
+/// Runs `script` with a file system of so many bytes at `$OUT`, and `$FETCH` to fetch there.
+fn in_a_small_place(fixture: &Fixture, size: &str, script: &str) -> Output {
+    fs::create_dir(fixture.out()).unwrap();
+    let script = format!("mount -t tmpfs -o size={size} tmpfs \"$OUT\" && {script}");
+    let fetch = format!(
+        "{} fetch --platform linux --input-dir {} --output-dir {} --run-id 7",
+        env!("CARGO_BIN_EXE_rocwheel"),
+        fixture.bucket().display(),
+        fixture.out().display()
+    );
+    let way = *HOW;
+    Command::new(way[0])
+        .args(&way[1..])
+        .args(["env", &format!("OUT={}", fixture.out().display())])
+        .arg(format!("FETCH={fetch}"))
+        .args(["sh", "-c", &script])
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn a_disk_that_is_too_small_is_told_before_anything_is_fetched() {
+    let fixture = Fixture::new();
+    let output = in_a_small_place(&fixture, "16k", "$FETCH; code=$?; ls -A $OUT; exit $code");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    let sizes = regex::Regex::new("[0-9.]+ [KM]iB").unwrap();
+    let said = said.replace(fixture.out().to_str().unwrap(), "OUT");
+    let said = said.split_once("error: ").unwrap().1;
+    insta::assert_snapshot!(sizes.replace_all(said, "SIZE"), @"
+    not enough space for `OUT`: needs SIZE for the archives as they are and more unpacked, has SIZE
+
+    hint: choose another `--output-dir`, or fetch less
+    ");
+}
+
+#[test]
+fn a_disk_that_is_full_leaves_nothing_half_done_and_the_next_fetch_does_the_rest() {
+    let fixture = Fixture::new();
+    // Little as an archive, and much as files.
+    fs::write(
+        fixture.run().join("zeros_lib_generic.tar.zst"),
+        super::flat::archive(&[&format!("lib/zeros={}", "0".repeat(8 << 20))]),
+    )
+    .unwrap();
+    let script = "$FETCH; echo $?; find $OUT -name '*.part*'; \
+        mount -o remount,size=64m $OUT; $FETCH -q; cat $OUT/zeros_lib_generic/stage/lib/zeros | wc -c";
+    let output = in_a_small_place(&fixture, "4m", script);
+    let said = String::from_utf8(output.stderr).unwrap();
+    let answer = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = answer.lines().collect();
+    assert_eq!(lines[0], "1", "{answer}{said}");
+    assert_eq!(lines[lines.len() - 1], "8388608", "{answer}{said}");
+    assert!(!answer.contains(".part"), "{answer}");
+    assert!(said.contains("No space left on device"), "{said}");
+    assert!(said.contains("hint: make room"), "{said}");
+}

@@ -1,0 +1,91 @@
+//! A fetch that was ended at any moment: what has its name is whole, and the next one does the rest.
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::Instant,
+};
+
+use fs_err as fs;
+
+use super::{
+    Fixture,
+    tree::{Tree, difference, tree},
+};
+
+const WAYS: [&str; 3] = ["", "--flatten", "--no-extract"];
+const WANTED: [&str; 3] = ["blas", "rand", "rocgdb"];
+const SEEDS: u32 = 50;
+
+fn command(fixture: &Fixture, out: &Path, way: &str) -> Command {
+    let mut command = fixture.command();
+    command
+        .args(["--run-id", "7", "--downloads", "3", "--output-dir"])
+        .arg(out)
+        .args(way.split_whitespace())
+        .args(WANTED);
+    command
+}
+
+#[test]
+fn a_fetch_that_was_killed_is_made_whole_by_the_next() {
+    let fixture = Fixture::new();
+    let begun = Instant::now();
+    let whole = WAYS.map(|way| {
+        let out = fixture.directory.path().join(format!("whole{way}"));
+        assert!(command(&fixture, &out, way).status().unwrap().success());
+        tree(&out)
+    });
+    let time = begun.elapsed() / 3;
+    for seed in 0..SEEDS {
+        let way = seed as usize % WAYS.len();
+        let out = fixture.directory.path().join(seed.to_string());
+        let mut child = command(&fixture, &out, WAYS[way])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // Moments all over the time that it takes, in no order.
+        thread::sleep(time * (seed * 37 % SEEDS) / SEEDS);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if WAYS[way] != "--flatten" {
+            named_is_whole(&tree(&out), &whole[way], seed);
+        }
+        let again = command(&fixture, &out, WAYS[way]).output().unwrap();
+        assert!(again.status.success(), "seed {seed}: {again:?}");
+        let different = difference(&tree(&out), &whole[way]);
+        assert!(different.is_empty(), "seed {seed}: {different:?}");
+        fs::remove_dir_all(&out).unwrap();
+    }
+}
+
+/// Nothing lies under a final name that is not all of it.
+fn named_is_whole(left: &Tree, whole: &Tree, seed: u32) {
+    let top = |path: &String| path.split('/').next().unwrap().to_owned();
+    for name in left.keys().map(top) {
+        if name.starts_with('.') || name.ends_with(".part") {
+            continue;
+        }
+        let of = |tree: &Tree| -> Tree {
+            let own = tree.iter().filter(|(path, _)| top(path) == name);
+            own.map(|(path, what)| (path.clone(), what.clone()))
+                .collect()
+        };
+        assert_eq!(difference(&of(left), &of(whole)), [""; 0], "seed {seed}");
+    }
+}
+
+#[test]
+fn an_artifact_that_was_to_be_replaced_is_never_lost_for_good() {
+    let fixture = Fixture::new();
+    let out = fixture.out();
+    assert_eq!(fixture.fetch("--run-id 7 blas_lib_gfx942").code, 0);
+    let whole = tree(&out);
+    // As if it had been killed between two names.
+    fs::rename(out.join("blas_lib_gfx942"), out.join("blas_lib_gfx942.old")).unwrap();
+    fs::create_dir(out.join("blas_lib_gfx942.part")).unwrap();
+    assert_eq!(fixture.fetch("--run-id 7 blas_lib_gfx942").code, 0);
+    assert_eq!(difference(&tree(&out), &whole), [""; 0]);
+}

@@ -1,0 +1,311 @@
+//! What a run uploaded to GitHub itself: listed, and read from whoever keeps it.
+
+use std::io::Read as _;
+
+use rocwheel::{
+    digest::Sha256,
+    error::{Error, Exit, Result, render},
+    github::{Content, GitHub, Keeping, RunArtifact},
+};
+use serde_json::{Value, json};
+
+use super::{
+    connect,
+    fake::{Fake, Reply},
+    judge,
+};
+
+const LIST: &str = "/repos/ROCm/TheRock/actions/runs/7/artifacts?per_page=100";
+
+/// GitHub's API, and who keeps the bytes for it: the address on that is good for one minute.
+pub(crate) struct Hosted {
+    pub(crate) api: Fake,
+    pub(crate) keeper: Fake,
+    listed: Vec<Value>,
+}
+
+/// An artifact as GitHub describes it, with what is read here as it is asked for.
+pub(crate) fn artifact(id: u64, name: &str, bytes: &[u8]) -> Value {
+    let mut artifact = judge::example("artifact-paginated")["artifacts"][0].clone();
+    artifact["id"] = json!(id);
+    artifact["name"] = json!(name);
+    artifact["size_in_bytes"] = json!(bytes.len());
+    artifact["expired"] = json!(false);
+    artifact["digest"] = json!(format!("sha256:{}", Sha256::of(bytes)));
+    artifact
+}
+
+pub(crate) fn page(total: usize, artifacts: &[Value]) -> Reply {
+    Reply::json(&json!({"total_count": total, "artifacts": artifacts}))
+}
+
+impl Hosted {
+    pub(crate) fn new() -> Self {
+        Self {
+            api: Fake::start(),
+            keeper: Fake::elsewhere(),
+            listed: Vec::new(),
+        }
+    }
+
+    /// An artifact that is kept as it should be.
+    pub(crate) fn upload(&mut self, id: u64, name: &str, kind: &str, bytes: &[u8]) {
+        let reply = Reply::bytes(kind, bytes).header("ETag", "\"1\"").in_parts();
+        self.upload_as(id, name, bytes, reply);
+    }
+
+    pub(crate) fn upload_as(&mut self, id: u64, name: &str, bytes: &[u8], kept: Reply) {
+        self.list(artifact(id, name, bytes));
+        self.keep(id, kept);
+    }
+
+    pub(crate) fn list(&mut self, artifact: Value) {
+        self.listed.push(artifact);
+    }
+
+    pub(crate) fn keep(&self, id: u64, reply: Reply) {
+        let path = format!("/kept/{id}?sig=hush");
+        let place = format!("{}{path}", self.keeper.url());
+        self.api.on(&route(id), Reply::redirect(302, &place));
+        self.keeper.on(&path, reply);
+    }
+
+    /// From now on, what was uploaded is listed.
+    pub(crate) fn ready(&self) {
+        self.api.on(LIST, page(self.listed.len(), &self.listed));
+    }
+}
+
+pub(crate) fn route(id: u64) -> String {
+    format!("/repos/ROCm/TheRock/actions/artifacts/{id}/zip")
+}
+
+fn list(github: &GitHub) -> Result<Vec<RunArtifact>> {
+    github.artifacts(&"ROCm/TheRock".parse()?, &"7".parse()?)
+}
+
+fn read(github: &GitHub) -> Result<(Content, Vec<u8>)> {
+    let artifact = list(github)?.remove(0);
+    let whole = 0..artifact.size;
+    let mut blob = github.open(&"ROCm/TheRock".parse()?, &artifact, whole)?;
+    let mut bytes = Vec::new();
+    blob.read_to_end(&mut bytes).map_err(Error::new)?;
+    Ok((blob.content().clone(), bytes))
+}
+
+#[test]
+fn every_page_is_read_and_of_one_name_the_last_upload_counts() {
+    let fake = Fake::start();
+    let link = format!("<{}{LIST}&page=2>; rel=\"next\"", fake.url());
+    let first = [artifact(3, "a", b"new"), artifact(5, "b", b"")];
+    fake.on(LIST, page(3, &first).header("Link", &link));
+    let mut expired = artifact(1, "a", b"older");
+    expired["expired"] = json!(true);
+    let again = page(3, &[expired, artifact(5, "b", b"")]).header("Link", &link);
+    fake.on(&format!("{LIST}&page=2"), again);
+    let found = list(&connect(&fake, None).0).unwrap();
+    let shown: Vec<_> = found
+        .iter()
+        .map(|it| (it.id, it.name.as_str(), it.size))
+        .collect();
+    assert_eq!(shown, [(3, "a", 3), (5, "b", 0)]);
+    assert_eq!(found[0].sha256, Some(Sha256::of(b"new")));
+    assert_eq!(found[0].keeping, Keeping::Kept);
+}
+
+#[test]
+fn a_list_that_is_shorter_than_it_says_is_no_list() {
+    let fake = Fake::start();
+    fake.on(LIST, page(2, &[artifact(1, "a", b"")]));
+    insta::assert_snapshot!(render(&list(&connect(&fake, None).0).unwrap_err()), @"
+    error: list the artifacts of run `7` of `ROCm/TheRock`
+      caused by: GitHub does not answer now: `/repos/ROCm/TheRock/actions/runs/7/artifacts`
+      caused by: 1 of 2 artifacts were listed
+
+    hint: look at https://www.githubstatus.com and at the proxy, and try again
+    ");
+}
+
+#[test]
+fn whoever_keeps_an_artifact_is_not_told_the_token() {
+    let mut hosted = Hosted::new();
+    hosted.upload(5, "a", "application/zip", b"bytes");
+    hosted.ready();
+    let (github, _) = connect(&hosted.api, Some("secret"));
+    assert_eq!(read(&github).unwrap(), (Content::Zip, b"bytes".to_vec()));
+    let asked = hosted.keeper.asked();
+    assert_eq!(asked.len(), 1);
+    assert_eq!(
+        (&asked[0].token, asked[0].path.as_str()),
+        (&None, "/kept/5?sig=hush")
+    );
+    let told = hosted.api.asked();
+    assert!(
+        told.iter()
+            .all(|it| it.token.as_deref() == Some("Bearer secret"))
+    );
+}
+
+#[test]
+fn a_download_is_taken_up_where_it_broke_off_at_a_new_address() {
+    let mut hosted = Hosted::new();
+    let whole = Reply::bytes("application/zstd", b"0123456789")
+        .header("ETag", "\"1\"")
+        .in_parts();
+    let busy = Reply::bytes("text/plain", b"").status(503);
+    let late = Reply::bytes("text/plain", b"").status(403);
+    hosted.upload_as(5, "a", b"0123456789", busy);
+    for reply in [whole.clone().cut_after(4), late, whole.cut_after(6)] {
+        hosted.keep(5, reply);
+    }
+    hosted.ready();
+    let (github, _) = connect(&hosted.api, None);
+    assert_eq!(read(&github).unwrap().1, b"0123456789");
+    let ranges: Vec<_> = hosted
+        .keeper
+        .asked()
+        .into_iter()
+        .map(|it| it.range.unwrap())
+        .collect();
+    assert_eq!(ranges, ["bytes=0-9", "bytes=0-9", "bytes=4-9", "bytes=4-9"]);
+    let places = hosted.api.paths().into_iter().filter(|it| *it == route(5));
+    assert_eq!(places.count(), 4);
+}
+
+#[test]
+fn what_cannot_be_read_is_told_without_its_address() {
+    let good = || {
+        Reply::bytes("application/zip", b"bytes")
+            .header("ETag", "\"1\"")
+            .in_parts()
+    };
+    let empty = |status| Reply::bytes("text/plain", b"").status(status);
+    let faults: [&[Reply]; 7] = [
+        &[empty(503)],
+        &[empty(404)],
+        &[empty(416)],
+        &[empty(400)],
+        &[Reply::bytes("application/zip", b"byte")],
+        &[good().cut_after(2), good().with_header("ETag", "\"2\"")],
+        &[
+            good().cut_after(2),
+            Reply::bytes("application/zip", b"bytes"),
+        ],
+    ];
+    let mut said = String::new();
+    for fault in faults {
+        let mut hosted = Hosted::new();
+        hosted.list(artifact(5, "a", b"bytes"));
+        for reply in fault {
+            hosted.keep(5, reply.clone());
+        }
+        hosted.ready();
+        let error = read(&connect(&hosted.api, Some("secret")).0).unwrap_err();
+        assert_eq!(Exit::of(&error), Exit::CouldNotTry);
+        said += &render(&error).replace("\n\n", "\n");
+    }
+    assert!(
+        !said.contains("hush") && !said.contains("127.0.0.1"),
+        "{said}"
+    );
+    insta::assert_snapshot!(said, @"
+    error: open artifact `a` of `ROCm/TheRock`
+      caused by: GitHub does not answer now: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
+      caused by: the server that keeps it answers 503
+    hint: look at https://www.githubstatus.com and at the proxy, and try again
+    error: open artifact `a` of `ROCm/TheRock`
+      caused by: GitHub does not answer now: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
+      caused by: the server that keeps it answers 404
+    hint: look at https://www.githubstatus.com and at the proxy, and try again
+    error: open artifact `a` of `ROCm/TheRock`
+      caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
+      caused by: it is smaller than GitHub says
+    hint: look at `--github-api-url`
+    error: open artifact `a` of `ROCm/TheRock`
+      caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
+      caused by: the server that keeps it answers 400
+    hint: look at `--github-api-url`
+    error: the download broke off
+      caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
+      caused by: the server that keeps it has no parts of it
+    hint: look at `--github-api-url`
+    error: the download broke off
+      caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
+      caused by: it was replaced while it was read
+    hint: look at `--github-api-url`
+    error: the download broke off
+      caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
+      caused by: the server that keeps it has no parts of it
+    hint: look at `--github-api-url`
+    ");
+}
+
+#[test]
+fn what_has_expired_is_told_from_what_may_not_be_read() {
+    let refusals = [
+        Reply::refusal(410, "Artifact has expired"),
+        Reply::refusal(404, "Not Found"),
+        Reply::refusal(403, "Resource not accessible by integration"),
+        Reply::refusal(401, "Requires authentication"),
+        Reply::redirect(302, "").untold(),
+    ];
+    let mut said = String::new();
+    for refusal in refusals {
+        let fake = Fake::start();
+        fake.on(LIST, page(1, &[artifact(5, "a", b"bytes")]));
+        fake.on(&route(5), refusal);
+        let error = read(&connect(&fake, None).0).unwrap_err();
+        said += &render(&error).replace("\n\n", "\n");
+    }
+    insta::assert_snapshot!(said, @"
+    error: open artifact `a` of `ROCm/TheRock`
+      caused by: GitHub does not have it any more: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
+      caused by: Artifact has expired
+    hint: what a run kept has expired: take a newer run, or `--bucket`
+    error: open artifact `a` of `ROCm/TheRock`
+      caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
+      caused by: Not Found
+    hint: look at `--repository`; a private repository needs `--github-token`
+    error: open artifact `a` of `ROCm/TheRock`
+      caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
+      caused by: Resource not accessible by integration
+    hint: pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`
+    error: open artifact `a` of `ROCm/TheRock`
+      caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
+      caused by: Requires authentication
+    hint: pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`
+    error: open artifact `a` of `ROCm/TheRock`
+      caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
+      caused by: it leads nowhere
+    hint: look at `--github-api-url`
+    ");
+}
+
+#[test]
+fn a_repository_that_was_renamed_still_says_where_its_artifacts_are() {
+    let mut hosted = Hosted::new();
+    hosted.list(artifact(5, "a", b"bytes"));
+    hosted.ready();
+    let moved = format!(
+        "{}/repositories/1/actions/artifacts/5/zip",
+        hosted.api.url()
+    );
+    hosted
+        .api
+        .on(&route(5), Reply::redirect(301, &moved).untold());
+    let place = format!("{}/kept/5?sig=hush", hosted.keeper.url());
+    let there = "/repositories/1/actions/artifacts/5/zip";
+    hosted.api.on(there, Reply::redirect(302, &place).untold());
+    let kept = Reply::bytes("application/zip", b"bytes").in_parts();
+    hosted.keeper.on("/kept/5?sig=hush", kept);
+    let (github, _) = connect(&hosted.api, Some("secret"));
+    assert_eq!(read(&github).unwrap().1, b"bytes");
+    let circle = Reply::redirect(301, &format!("{}{}", hosted.api.url(), route(6))).untold();
+    hosted.api.on(&route(6), circle);
+    let six = RunArtifact {
+        id: 6,
+        ..list(&github).unwrap().remove(0)
+    };
+    let error = github.open(&"ROCm/TheRock".parse().unwrap(), &six, 0..5);
+    assert!(render(&error.err().unwrap()).contains("not an answer of GitHub's API"));
+}

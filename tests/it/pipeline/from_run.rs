@@ -1,0 +1,111 @@
+//! A run that is fetched first: the same packages, and of some targets only those that are wanted.
+
+use std::{collections::BTreeMap, path::Path};
+
+use super::{contents, pipeline, place, published, text, try_pipeline};
+use crate::fetch::Fixture;
+
+fn names(directory: &Path) -> Vec<String> {
+    let mut names: Vec<String> = contents(directory).into_keys().collect();
+    names.retain(|name| !name.contains(".metadata"));
+    names
+}
+
+#[test]
+fn a_run_gives_the_packages_that_its_artifacts_give() {
+    let (fixture, out) = (Fixture::new(), place("run/out"));
+    let bucket = fixture.bucket();
+    let arguments = ["--run-id", "7", "--input-dir", text(&bucket)];
+    let output = pipeline(&[&arguments[..], &["--output-dir", text(&out)]].concat());
+    let dist = |root: &Path| -> BTreeMap<String, Vec<u8>> { contents(&root.join("dist")) };
+    assert!(dist(&out.join("local-linux/python")) == dist(published()));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("pip install --index-url"), "{said}");
+}
+
+#[test]
+fn some_targets_of_a_run_give_packages_for_those() {
+    let (fixture, out) = (Fixture::new(), place("some/out"));
+    let bucket = fixture.bucket();
+    pipeline(&[
+        "--run-id",
+        "7",
+        "--input-dir",
+        text(&bucket),
+        "--amdgpu-targets",
+        "gfx942",
+        "--output-dir",
+        text(&out),
+    ]);
+    insta::assert_snapshot!(names(&out.join("local-linux/python/dist")).join("\n"), @"
+    rocm-0.0.1.dev0.tar.gz
+    rocm_profiler-0.0.1.dev0-py3-none-linux_x86_64.whl
+    rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl
+    rocm_sdk_devel-0.0.1.dev0-py3-none-linux_x86_64.whl
+    rocm_sdk_device_gfx942-0.0.1.dev0-py3-none-linux_x86_64.whl
+    rocm_sdk_libraries-0.0.1.dev0-py3-none-linux_x86_64.whl
+    ");
+}
+
+#[test]
+fn a_dry_run_says_what_would_happen_and_does_nothing() {
+    let (fixture, out) = (Fixture::new(), place("dry/out"));
+    let bucket = fixture.bucket();
+    let dry = |arguments: &[&str]| {
+        let arguments = [arguments, &["--dry-run", "--output-dir", text(&out)]].concat();
+        let said = String::from_utf8(pipeline(&arguments).stdout).unwrap();
+        assert!(contents(&out).is_empty());
+        let said = said
+            .replace(text(&out), "OUT")
+            .replace(text(&bucket), "BUCKET");
+        let lines: Vec<&str> = said.lines().collect();
+        let sizes = regex::Regex::new(r"[0-9.]+ [KM]?i?B").unwrap();
+        let shown = [&lines[..2], &lines[lines.len() - 4..]].concat().join("\n");
+        sizes.replace_all(&shown, "SIZE").into_owned()
+    };
+    insta::assert_snapshot!(dry(&["--run-id", "7", "--input-dir", text(&bucket)]), @"
+    fetch    SIZE amd-llvm_lib_generic.tar.xz
+    fetch       SIZE amd-llvm_run_generic.tar.zst
+    37 archives of SIZE from BUCKET/7-linux to OUT/artifacts
+    build packages of 37 artifacts in OUT/packages
+    check them, and go on only without findings
+    index and publish them below OUT
+    ");
+    insta::assert_snapshot!(dry(&["--sample"]), @"
+    take  amd-llvm_lib_generic.tar.xz
+    take  amd-llvm_run_generic.tar.zst
+    take  sysdeps_lib_generic.tar.zst
+    build packages of 37 artifacts in OUT/packages
+    check them, and go on only without findings
+    index and publish them below OUT
+    ");
+    let archives = bucket.join("7-linux");
+    insta::assert_snapshot!(dry(&["--artifact-dir", text(&archives)]), @"
+    take  amd-llvm_lib_generic.tar.xz
+    take  amd-llvm_run_generic.tar.zst
+    take  sysdeps_lib_generic.tar.zst
+    build packages of 37 artifacts in OUT/packages
+    check them, and go on only without findings
+    index and publish them below OUT
+    ");
+}
+
+#[test]
+fn artifacts_have_one_origin() {
+    let out = place("origin/out");
+    let refused = |arguments: &[&str]| {
+        let output = try_pipeline(&[arguments, &["--output-dir", text(&out)]].concat());
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    insta::assert_snapshot!(refused(&["--sample", "--run-id", "7"]), @"
+    error: artifacts of a run, and others
+
+    hint: leave out the run, or `--artifact-dir` and `--sample`
+    ");
+    insta::assert_snapshot!(refused(&[]), @"
+    error: nothing to take artifacts from
+
+    hint: pass `--run-id`, `--commit`, `--pr`, `--branch`, `--latest`, `--artifact-dir` or `--sample`
+    ");
+}

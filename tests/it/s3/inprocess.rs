@@ -1,0 +1,76 @@
+//! A second server, of another make and in this process: `s3s`, which keeps objects in a directory,
+//! and lets two writers of one key at one time write into each other's bytes.
+
+use std::net::Ipv4Addr;
+
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto::Builder,
+};
+use rocwheel::{
+    error::{Stop, render},
+    location::Bucket,
+    store::{Depth, Kind, Store as _, s3::Signing},
+};
+use s3s::{auth::SimpleAuth, service::S3ServiceBuilder};
+use s3s_fs::FileSystem;
+use tokio::{net::TcpListener, runtime::Runtime};
+
+use super::server::{ID, SECRET, keys, store};
+use crate::store::{Pages, contract_in_turn};
+
+/// It ends when it is dropped.
+struct InProcess {
+    port: u16,
+    bucket: Bucket,
+    _runtime: Runtime,
+    _directory: tempfile::TempDir,
+}
+
+impl InProcess {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        fs_err::create_dir(directory.path().join("bucket")).unwrap();
+        let mut service = S3ServiceBuilder::new(FileSystem::new(directory.path()).unwrap());
+        service.set_auth(SimpleAuth::from_single(ID, SECRET));
+        let service = service.build();
+        let runtime = Runtime::new().unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+        let listener = runtime.block_on(listener).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        runtime.spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let http = Builder::new(TokioExecutor::new());
+                let connection = http.serve_connection(TokioIo::new(socket), service.clone());
+                tokio::spawn(connection.into_owned());
+            }
+        });
+        Self {
+            port,
+            bucket: "bucket".parse().unwrap(),
+            _runtime: runtime,
+            _directory: directory,
+        }
+    }
+}
+
+#[test]
+fn another_server_is_used_by_the_same_contract() {
+    let server = InProcess::start();
+    let store = store(&server.bucket, server.port, keys(SECRET), &Stop::default());
+    for prefix in ["", "1-linux/a+b/"] {
+        if let Err(error) = contract_in_turn(&store, prefix, Pages::Lost) {
+            panic!("{}", render(&error));
+        }
+    }
+}
+
+#[test]
+fn another_server_knows_its_users_too() {
+    let server = InProcess::start();
+    for signing in [keys("wrong"), Signing::Never] {
+        let store = store(&server.bucket, server.port, signing, &Stop::default());
+        let denied = store.list(None, Depth::All).unwrap_err();
+        assert_eq!(denied.kind(), Kind::Denied, "{denied}");
+    }
+}

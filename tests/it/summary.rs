@@ -1,0 +1,194 @@
+//! `summary`: from each place that a set can be in, with what was found and what changed.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
+
+use crate::publish::Outcome;
+
+/// The sample as `pipeline` leaves it, made once.
+fn sample() -> &'static Path {
+    static PLACE: OnceLock<PathBuf> = OnceLock::new();
+    PLACE.get_or_init(|| {
+        let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("summary");
+        if place.exists() {
+            fs_err::remove_dir_all(&place).unwrap();
+        }
+        let page = place.join("page.md");
+        fs_err::create_dir(&place).unwrap();
+        let arguments = ["pipeline", "--sample", "--output-dir"];
+        let arguments = arguments.map(str::to_owned).into_iter();
+        let more = [text(&place), "--summary".to_owned(), text(&page)];
+        rocwheel(arguments.chain(more)).ok();
+        place
+    })
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().unwrap().to_owned()
+}
+
+fn rocwheel(arguments: impl Iterator<Item = String>) -> Outcome {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
+    command.env_clear().args(arguments);
+    Outcome::of(command.output().unwrap())
+}
+
+fn summary(arguments: &[&str]) -> Outcome {
+    let arguments = [&["summary"], arguments].concat();
+    rocwheel(arguments.into_iter().map(str::to_owned))
+}
+
+fn published() -> String {
+    text(&sample().join("local-linux/python"))
+}
+
+#[test]
+fn a_pipeline_tells_what_was_found_and_which_library_has_which_code() {
+    let page = fs_err::read_to_string(sample().join("page.md")).unwrap();
+    let checked = page.lines().find(|line| line.contains("check:")).unwrap();
+    insta::assert_snapshot!(checked, @"✅ **check: nothing found**");
+    let start = page.find("### Device code").unwrap();
+    let end = page.find("### Packages").unwrap();
+    insta::assert_snapshot!(&page[start..end], @"
+    ### Device code
+
+    | Library | gfx1100 | gfx942 |
+    | :--- | ---: | ---: |
+    | <code>libhipblaslt.so.1.0</code> | 32 KiB | 64 KiB |
+    | <code>librccl.so.1.0</code> | 32 KiB | 32 KiB |
+    | <code>librocblas.so.5.1</code> | 64 KiB | 128 KiB |
+    | <code>rocblas</code> | 32 KiB | 64 KiB |
+
+    4 of 4 libraries have code for every target.
+    ");
+}
+
+#[test]
+fn a_set_is_the_same_wherever_it_is_named() {
+    let index = "https://host.example/python/simple/";
+    let say = |place: &[&str]| summary(&[place, &["--index-url", index]].concat()).ok();
+    let at = published();
+    let named = say(&[&at]);
+    assert_eq!(say(&["--packages-dir", &at]), named);
+    let root = text(sample());
+    let run = [
+        "--run-id",
+        "local",
+        "--platform",
+        "linux",
+        "--output-dir",
+        &root,
+    ];
+    let bucket = ["--bucket", "any", "--repository", "ROCm/TheRock"];
+    assert_eq!(say(&[&run[..], &bucket].concat()), named);
+    assert!(
+        named.contains(index) && !named.contains("file://"),
+        "{named}"
+    );
+}
+
+#[test]
+fn what_check_finds_is_run_or_read() {
+    let at = published();
+    let found = rocwheel(
+        ["check", &at, "--format", "json"]
+            .iter()
+            .map(|it| (*it).to_owned()),
+    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs_err::write(file.path(), found.ok()).unwrap();
+    let read = summary(&[&at, "--findings", &text(file.path())]).ok();
+    assert_eq!(summary(&[&at, "--check"]).ok(), read);
+    assert!(read.contains("check: nothing found") && read.contains("librocblas.so.5.1"));
+    assert!(!summary(&[&at]).ok().contains("check:"));
+}
+
+#[test]
+fn sizes_are_compared_with_a_directory_or_a_document() {
+    let at = published();
+    let document = Path::new(&at).join("set.json");
+    let json = fs_err::read_to_string(&document).unwrap();
+    let mut set: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let files = set["files"].as_array_mut().unwrap();
+    files[0]["sha256"] = "0".repeat(64).into();
+    files[0]["size"] = 1000.into();
+    files.remove(1);
+    let old = tempfile::tempdir().unwrap();
+    fs_err::write(old.path().join("set.json"), set.to_string()).unwrap();
+    let changes = |baseline: &str| {
+        let page = summary(&[&at, "--baseline", baseline]).ok();
+        let rows = page.lines().filter(|line| line.starts_with("| [<code>"));
+        let last = |row: &str| row.rsplit(" | ").next().unwrap().to_owned();
+        rows.map(last).collect::<Vec<_>>()
+    };
+    let found = changes(&text(old.path()));
+    assert!(found[0].starts_with("+") && found[1] == "**new** |" && found[2] == "same bytes |");
+    assert_eq!(changes(&text(&old.path().join("set.json"))), found);
+    let same = changes(&at);
+    assert!(
+        same.iter().all(|change| change == "same bytes |"),
+        "{same:?}"
+    );
+}
+
+#[test]
+fn a_set_with_errors_has_a_summary_that_says_so() {
+    let out = tempfile::tempdir().unwrap();
+    let page = text(&out.path().join("page.md"));
+    let arguments = [
+        "pipeline",
+        "--sample",
+        "--output-dir",
+        &text(out.path()),
+        "--require-targets",
+        "gfx90a",
+        "--step-summary",
+        &page,
+    ];
+    let refused = rocwheel(arguments.iter().map(|it| (*it).to_owned()));
+    assert_eq!(refused.code, 1);
+    let page = fs_err::read_to_string(page).unwrap();
+    let head: Vec<&str> = page.lines().take(3).collect();
+    insta::assert_snapshot!(head.join("\n"), @"
+    ## ROCm Python packages <code>0.0.1.dev0</code> for Linux
+
+    ❌ **check: 1 error** Nothing was published.
+    ");
+    assert!(
+        page.contains("RW304") && !page.contains("### Install"),
+        "{page}"
+    );
+}
+
+#[test]
+fn what_cannot_be_told_is_said_in_words() {
+    let at = published();
+    let said = [
+        summary(&[]).stderr,
+        summary(&["s3://b", "--no-sign-request"]).stderr,
+        summary(&[&at, "--findings", "Cargo.toml"]).stderr,
+        summary(&[&at, "--baseline", "Cargo.toml"]).stderr,
+        summary(&[&at, "--base-index", "https://u@host/"]).stderr,
+    ];
+    insta::assert_snapshot!(said.concat(), @r#"
+    error: no package set was named
+
+    hint: pass a directory, `s3://bucket/prefix`, or `--run-id`
+    error: invalid value 's3://b' for '[SET]': not a location such as `s3://bucket/key`: "s3://b"
+
+    For more information, try '--help'.
+    error: read what `check` found
+      caused by: expected value at line 1 column 2
+
+    hint: write it with `rocwheel check --format json`
+    error: read `Cargo.toml`
+      caused by: read the `schema` of a set
+      caused by: expected value at line 1 column 2
+    error: invalid value 'https://***@host/' for '--base-index <URL>': an address with a user in it: "https://***@host/"
+
+    For more information, try '--help'.
+    "#);
+}
