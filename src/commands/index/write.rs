@@ -175,7 +175,7 @@ impl<'a> Writer<'a> {
                 condition
             };
             if self.mode == Mode::Make {
-                self.put(path, &key, kind, bytes, condition)?;
+                self.put(path, &key, kind, bytes, &condition)?;
             }
             self.note(|made| {
                 made.written
@@ -240,7 +240,7 @@ impl<'a> Writer<'a> {
         key: &Key,
         kind: PageKind,
         bytes: &[u8],
-        condition: Condition,
+        condition: &Condition,
     ) -> Result<()> {
         let options = PutOptions {
             content_type: kind.content_type().to_owned(),
@@ -253,7 +253,7 @@ impl<'a> Writer<'a> {
         };
         match self.to.store.put(key, &bytes, &options) {
             // What was to be replaced can be gone as well.
-            Err(error) if is_conflict(&error, &condition) => bail!(self.overtaken(path)),
+            Err(error) if is_conflict(&error, condition) => bail!(self.overtaken(path)),
             done => Ok(done?),
         }
     }

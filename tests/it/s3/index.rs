@@ -27,22 +27,22 @@ fn an_index_of_a_bucket_follows_its_packages() {
     insta::assert_snapshot!(plan.ok(), @"
     in s3://BUCKET/42-linux/python
     new           47 B  dist/torch-2.9-py3-none-any.whl.metadata
-    replace      754 B  simple/_json/rocm-sdk-core/index.json
-    replace      744 B  simple/_json/rocm-sdk-device-gfx942/index.json
-    replace      732 B  simple/_json/rocm-sdk-libraries/index.json
-    new          648 B  simple/_json/torch/index.json
-    replace    2.2 KiB  simple/rocm-sdk-core/index.html
-    replace    2.2 KiB  simple/rocm-sdk-device-gfx942/index.html
-    replace    2.2 KiB  simple/rocm-sdk-libraries/index.html
-    new        2.1 KiB  simple/torch/index.html
-    replace    2.2 KiB  simple/rocm-sdk-libraries/
-    replace      732 B  simple/_json/rocm-sdk-libraries/
-    replace    2.2 KiB  simple/rocm-sdk-device-gfx942/
-    replace      648 B  simple/_json/torch/
-    replace      744 B  simple/_json/rocm-sdk-device-gfx942/
-    replace    2.1 KiB  simple/torch/
-    replace    2.2 KiB  simple/rocm-sdk-core/
     replace      754 B  simple/_json/rocm-sdk-core/
+    replace      754 B  simple/_json/rocm-sdk-core/index.json
+    replace      744 B  simple/_json/rocm-sdk-device-gfx942/
+    replace      744 B  simple/_json/rocm-sdk-device-gfx942/index.json
+    replace      732 B  simple/_json/rocm-sdk-libraries/
+    replace      732 B  simple/_json/rocm-sdk-libraries/index.json
+    new          648 B  simple/_json/torch/
+    new          648 B  simple/_json/torch/index.json
+    replace    2.2 KiB  simple/rocm-sdk-core/
+    replace    2.2 KiB  simple/rocm-sdk-core/index.html
+    replace    2.2 KiB  simple/rocm-sdk-device-gfx942/
+    replace    2.2 KiB  simple/rocm-sdk-device-gfx942/index.html
+    replace    2.2 KiB  simple/rocm-sdk-libraries/
+    replace    2.2 KiB  simple/rocm-sdk-libraries/index.html
+    new        2.1 KiB  simple/torch/
+    new        2.1 KiB  simple/torch/index.html
     replace    2.2 KiB  simple/index.html
     replace    2.2 KiB  simple/
     replace      243 B  simple/_json/index.json
