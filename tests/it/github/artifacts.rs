@@ -218,25 +218,25 @@ fn what_cannot_be_read_is_told_without_its_address() {
       caused by: the server that keeps it answers 404
     hint: look at https://www.githubstatus.com and at the proxy, and try again
     error: open artifact `a` of `ROCm/TheRock`
-      caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
+      caused by: GitHub has it, and it cannot be read: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
       caused by: it is smaller than GitHub says
-    hint: look at `--github-api-url`
+    hint: try again; if it is the same, its job has to upload it again
     error: open artifact `a` of `ROCm/TheRock`
-      caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
+      caused by: GitHub has it, and it cannot be read: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
       caused by: the server that keeps it answers 400
-    hint: look at `--github-api-url`
+    hint: try again; if it is the same, its job has to upload it again
     error: the download broke off
-      caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
+      caused by: GitHub has it, and it cannot be read: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
       caused by: the server that keeps it has no parts of it
-    hint: look at `--github-api-url`
+    hint: try again; if it is the same, its job has to upload it again
     error: the download broke off
-      caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
+      caused by: GitHub has it, and it cannot be read: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
       caused by: it was replaced while it was read
-    hint: look at `--github-api-url`
+    hint: try again; if it is the same, its job has to upload it again
     error: the download broke off
-      caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
+      caused by: GitHub has it, and it cannot be read: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
       caused by: the server that keeps it has no parts of it
-    hint: look at `--github-api-url`
+    hint: try again; if it is the same, its job has to upload it again
     ");
 }
 
