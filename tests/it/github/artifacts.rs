@@ -282,6 +282,25 @@ fn what_has_expired_is_told_from_what_may_not_be_read() {
 }
 
 #[test]
+fn an_api_may_keep_artifacts_itself() {
+    let mut hosted = Hosted::new();
+    hosted.list(artifact(5, "a", b"bytes"));
+    hosted.ready();
+    let place = format!("{}/kept/5", hosted.api.url());
+    hosted.api.on(&route(5), Reply::redirect(302, &place));
+    let kept = Reply::bytes("application/zip", b"bytes").in_parts();
+    hosted.api.on("/kept/5", kept.untold());
+    let (github, _) = connect(&hosted.api, Some("secret"));
+    assert_eq!(read(&github).unwrap().1, b"bytes");
+    let asked = hosted.api.asked().pop().unwrap();
+    assert_eq!(
+        (asked.path.as_str(), asked.token),
+        ("/kept/5", None),
+        "those who keep artifacts are told no token, whoever they are"
+    );
+}
+
+#[test]
 fn a_repository_that_was_renamed_still_says_where_its_artifacts_are() {
     let mut hosted = Hosted::new();
     hosted.list(artifact(5, "a", b"bytes"));
