@@ -317,14 +317,6 @@ proptest! {
     }
 }
 
-/// Moves bytes as a file would have it.
-fn shift(out: &mut Cursor<Vec<u8>>, bytes: Range<u64>, by: u64) -> io::Result<()> {
-    let at = usize::try_from(bytes.start).unwrap();
-    let gap = vec![0; usize::try_from(by).unwrap()];
-    out.get_mut().splice(at..at, gap);
-    Ok(())
-}
-
 #[test]
 fn a_member_without_a_length_is_what_was_appended() {
     let mut writer = writer();
@@ -334,7 +326,9 @@ fn a_member_without_a_length_is_what_was_appended() {
         writer.append(piece).unwrap();
     }
     let crc = crc32fast::hash(b"some bytes");
-    writer.end_stored(begun, crc, shift).unwrap();
+    writer
+        .end_stored(begun, crc, |_, _, _| unreachable!("nothing moves"))
+        .unwrap();
     add(&mut writer, "after", b"2").unwrap();
     let mut known = ZipWriter::new(Cursor::default(), Timestamp::FIRST);
     for (name, content) in [
@@ -352,7 +346,7 @@ fn a_member_that_grows_beyond_the_old_fields_moves_along_for_zip64() {
     let mut writer = ZipWriter::new(Sparse::default(), Timestamp::FIRST);
     let begun = writer.begin(&member("grown", 0)).unwrap();
     let zeros = vec![0; 1 << 20];
-    for _ in 0..4 * GIB >> 20 {
+    for _ in 0..4 * GIB / zeros.len() as u64 {
         writer.append(&zeros).unwrap();
     }
     let mut moved = Vec::new();
