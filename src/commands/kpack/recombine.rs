@@ -190,8 +190,9 @@ fn is_archive(file: &TreeFile) -> bool {
 
 /// The archives, and the directory that they are in.
 fn is_apart(file: &TreeFile) -> bool {
-    let mut steps = file.path.components();
-    steps.next() == Some(".kpack") && file.path.file_name().ends_with(".kpack")
+    let (mut steps, name) = (file.path.components(), file.path.file_name());
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending);
+    steps.next() == Some(".kpack") && ending == Some("kpack")
 }
 
 fn archives(files: &BTreeMap<(&RelPath, &RelPath), &TreeFile>) -> Result<Vec<Archive<FileAt>>> {

@@ -142,7 +142,10 @@ fn shrunk<R: ReadAt + ?Sized>(
         segments: Vec::new(),
     };
     ensure_alone(image, &layout)?;
-    layout.segments = segments(image, index, &layout, count);
+    let Some(free) = free_offset(image, &layout) else {
+        return Ok(None);
+    };
+    layout.segments = segments(image, index, &layout, count, free);
     Ok(Some(layout))
 }
 
@@ -206,6 +209,7 @@ fn segments<R: ReadAt + ?Sized>(
     covering: usize,
     layout: &Layout,
     count: u64,
+    free: u64,
 ) -> Vec<Segment> {
     let mut segments = Vec::new();
     for (index, segment) in image.segments.iter().enumerate() {
@@ -214,7 +218,7 @@ fn segments<R: ReadAt + ?Sized>(
             ..*segment
         };
         if index == covering {
-            segments.extend(split(image, segment, layout));
+            segments.extend(split(segment, layout, free));
         } else if segment.kind == PHDR {
             segments.push(table(segment, layout, count));
         } else {
@@ -243,8 +247,9 @@ fn table(old: &Segment, layout: &Layout, count: u64) -> Segment {
     }
 }
 
-/// The segment up to the hole, the hole, and the rest, if there is any.
-fn split<R: ReadAt + ?Sized>(image: &Image<'_, R>, old: &Segment, layout: &Layout) -> Vec<Segment> {
+/// The segment up to the hole, the hole, and the rest, if there is any. The hole has a `free` place in
+/// the file.
+fn split(old: &Segment, layout: &Layout, free: u64) -> Vec<Segment> {
     let at = |address: u64| Segment {
         address,
         physical: old.physical.wrapping_add(address.wrapping_sub(old.address)),
@@ -270,7 +275,7 @@ fn split<R: ReadAt + ?Sized>(image: &Image<'_, R>, old: &Segment, layout: &Layou
             ..*old
         },
         Segment {
-            offset: free_offset(image, layout),
+            offset: free,
             file_size: 0,
             memory_size: hole_size,
             align: PAGE,
@@ -290,7 +295,7 @@ fn split<R: ReadAt + ?Sized>(image: &Image<'_, R>, old: &Segment, layout: &Layou
 
 /// A place in the file for what has none there: where no other segment begins, as some tools take
 /// two at the same place for one.
-fn free_offset<R: ReadAt + ?Sized>(image: &Image<'_, R>, layout: &Layout) -> u64 {
+fn free_offset<R: ReadAt + ?Sized>(image: &Image<'_, R>, layout: &Layout) -> Option<u64> {
     let hole = layout.offset(layout.hole);
     let mut taken: Vec<u64> = image
         .loads()
@@ -299,9 +304,9 @@ fn free_offset<R: ReadAt + ?Sized>(image: &Image<'_, R>, layout: &Layout) -> u64
     taken.push(hole);
     let pages = 1..=taken.len() as u64;
     let before = pages.clone().map(|pages| hole.saturating_sub(pages * PAGE));
-    let behind = pages.map(|pages| hole.saturating_add(pages * PAGE));
-    let mut candidates = before.chain(behind);
-    candidates
-        .find(|offset| !taken.contains(offset))
-        .unwrap_or(hole)
+    let end = image.file.len().saturating_sub(layout.removed);
+    let behind = pages
+        .map(|pages| hole.saturating_add(pages * PAGE))
+        .take_while(|offset| *offset < end);
+    before.chain(behind).find(|offset| !taken.contains(offset))
 }

@@ -182,7 +182,10 @@ fn behind<R: ReadAt + ?Sized>(image: &Image<'_, R>, end: u64, len: u64) -> Resul
         // Kernels before 5.18 look for the program headers of an executable as far from its first
         // segment in memory as in the file.
         let bias = image.loads().next().map_or(0, Segment::bias);
-        ensure!(bias % align == 0, "a first segment that is not aligned");
+        ensure!(
+            bias.is_multiple_of(align),
+            "a first segment that is not aligned"
+        );
         address = address.max(offset.saturating_add(bias));
         offset = address.saturating_sub(bias);
     }

@@ -49,7 +49,11 @@ fn what_is_split_comes_together_again() {
     let place = tempfile::tempdir().unwrap();
     let fat = artifacts(place.path());
     split(&fat, &place.path().join("split"), "2");
-    insta::assert_snapshot!(recombine(place.path(), "split", "again"), @"");
+    insta::assert_snapshot!(recombine(place.path(), "split", "again"), @"
+    exit 0
+    blas_lib_gfx90X-dcgpu: 2 binaries, 5 code objects, 85.57 KiB
+      Recombined blas_lib_gfx90X-dcgpu: 5 code objects, 85.57 KiB
+    ");
     let (before, after) = (files(&fat), files(&place.path().join("again")));
     assert!(before.keys().eq(after.keys()), "{:?}", after.keys());
     for (name, bytes) in &before {
@@ -102,7 +106,9 @@ fn a_part_alone_gives_the_code_that_is_there() {
     let out = place.path().join("split");
     split(&fat, &out, "2");
     fs_err::remove_dir_all(out.join("blas_lib_gfx90a")).unwrap();
-    insta::assert_snapshot!(recombine(place.path(), "split", "again"), @"");
+    let said = recombine(place.path(), "split", "again");
+    let made = "exit 0\nblas_lib_gfx90X-dcgpu: 2 binaries, 1 code object, ";
+    assert!(said.starts_with(made), "{said}");
     let ids = |name: &str| -> Vec<Vec<String>> {
         let name = format!("again/blas_lib_gfx90X-dcgpu/{STAGE}/lib/{name}");
         let found = code(&fs_err::read(place.path().join(name)).unwrap());
@@ -113,10 +119,21 @@ fn a_part_alone_gives_the_code_that_is_there() {
     };
     let one = vec!["hipv4-amdgcn-amd-amdhsa--gfx1100".to_owned()];
     assert_eq!(ids("libfat.so.1"), [one, vec![]]);
-    assert_eq!(ids("deep/libsmall.so.1"), [vec![]; 1] as [Vec<String>; 1]);
-    insta::assert_snapshot!(recombine(place.path(), "split", "again"), @"");
+    let none: [Vec<String>; 1] = [Vec::new()];
+    assert_eq!(ids("deep/libsmall.so.1"), none);
+    insta::assert_snapshot!(recombine(place.path(), "split", "again"), @"
+    exit 2
+    error: recombine `blas_lib_gfx90X-dcgpu`
+      caused by: already there: `again/blas_lib_gfx90X-dcgpu`
+
+    hint: remove it, or pass another `--output-dir`
+    ");
     // Without any archive there is nothing to put back.
     fs_err::remove_dir_all(out.join("blas_lib_gfx1100")).unwrap();
-    insta::assert_snapshot!(recombine(place.path(), "split", "none"), @"");
+    insta::assert_snapshot!(recombine(place.path(), "split", "none"), @"
+    exit 2
+    error: recombine `blas_lib_generic`
+      caused by: no archive, and a binary without its code: `lib/deep/libsmall.so.1`
+    ");
     assert!(!place.path().join("none/blas_lib_gfx90X-dcgpu").exists());
 }

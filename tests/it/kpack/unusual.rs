@@ -45,7 +45,17 @@ fn code_for_a_generic_target_goes_to_everybody() {
         &["gfx942", "gfx9-4-generic", "gfx11-generic"],
         &["gfx9-4-generic:xnack+", "gfx9-4-generic:xnack-"],
     ]);
-    insta::assert_snapshot!(outcome(place.path(), &library), @"");
+    insta::assert_snapshot!(outcome(place.path(), &library), @"
+    exit 0
+    rand_lib_generic: 4 files, 29.29 KiB
+    rand_lib_gfx942: 1 file, 4.67 KiB
+           Split rand_lib_gfx94X-dcgpu: 2 artifacts, 33.95 KiB
+    rand_lib_generic/math-libs/stage/.kpack/rand_lib_1_gfx9-4-generic.kpack
+    rand_lib_generic/math-libs/stage/.kpack/rand_lib_gfx11-generic.kpack
+    rand_lib_generic/math-libs/stage/.kpack/rand_lib_gfx9-4-generic.kpack
+    rand_lib_generic/math-libs/stage/lib/libx.so.1
+    rand_lib_gfx942/math-libs/stage/.kpack/rand_lib_gfx942.kpack
+    ");
     let root = place.path().join("root");
     flattened(&place.path().join("split"), &root);
     assert!(compare(&library, &root, "lib/libx.so.1") > 30);
@@ -61,7 +71,11 @@ fn code_for_a_generic_target_goes_to_everybody() {
     let root = place.path().join("everybody");
     flattened(&alone, &root);
     let archives: Vec<String> = files(&root.join(".kpack")).into_keys().collect();
-    insta::assert_snapshot!(archives.join("\n"), @"");
+    insta::assert_snapshot!(archives.join("\n"), @"
+    rand_lib_1_gfx9-4-generic.kpack
+    rand_lib_gfx11-generic.kpack
+    rand_lib_gfx9-4-generic.kpack
+    ");
 }
 
 #[test]
@@ -69,7 +83,13 @@ fn code_that_no_runtime_looks_for_in_archives_keeps_its_binary_whole() {
     let place = tempfile::tempdir().unwrap();
     let spirv = "hipv4-spirv64-amd-amdhsa--amdgcnspirv";
     let library = library(&[&["gfx942"], &["gfx942", spirv]]);
-    insta::assert_snapshot!(outcome(place.path(), &library), @"");
+    insta::assert_snapshot!(outcome(place.path(), &library), @"
+    exit 0
+    rand_lib_generic: 1 file, 34.09 KiB
+    warning: `HERE/fat/rand_lib_gfx94X-dcgpu/math-libs/stage/lib/libx.so.1` keeps its device code: no runtime looks into an archive for `amdgcnspirv`
+           Split rand_lib_gfx94X-dcgpu: 1 artifact, 34.09 KiB
+    rand_lib_generic/math-libs/stage/lib/libx.so.1
+    ");
     let kept = format!("split/rand_lib_generic/{STAGE}/lib/libx.so.1");
     assert!(fs_err::read(place.path().join(kept)).unwrap() == library);
 }
@@ -77,7 +97,13 @@ fn code_that_no_runtime_looks_for_in_archives_keeps_its_binary_whole() {
 #[test]
 fn a_generic_target_that_no_runtime_knows_keeps_its_binary_whole() {
     let place = tempfile::tempdir().unwrap();
-    insta::assert_snapshot!(outcome(place.path(), &library(&[&["gfx99-9-generic"]])), @"");
+    insta::assert_snapshot!(outcome(place.path(), &library(&[&["gfx99-9-generic"]])), @"
+    exit 0
+    rand_lib_generic: 1 file, 13.98 KiB
+    warning: `HERE/fat/rand_lib_gfx94X-dcgpu/math-libs/stage/lib/libx.so.1` keeps its device code: no runtime looks into an archive for `gfx99-9-generic`
+           Split rand_lib_gfx94X-dcgpu: 1 artifact, 13.98 KiB
+    rand_lib_generic/math-libs/stage/lib/libx.so.1
+    ");
 }
 
 /// A library for Windows, as far as anyone looks: one section with code.
@@ -101,12 +127,22 @@ fn windows() -> Vec<u8> {
 fn a_windows_binary_is_shown_and_stays_whole() {
     let place = tempfile::tempdir().unwrap();
     fs_err::write(place.path().join("x.dll"), windows()).unwrap();
-    insta::assert_snapshot!(super::looking::run(place.path(), &["kpack", "ls", "x.dll"]), @"");
+    insta::assert_snapshot!(super::looking::run(place.path(), &["kpack", "ls", "x.dll"]), @"
+    exit 0
+    x.dll: fat binary, 1 code object, 4.10 KiB
+    BUNDLE  TARGET   SIZE  STORED  COMPRESSION  KERNELS
+    #0      gfx1100  4200  4200    none         k
+    ");
     let artifact = place.path().join("fat/rand_lib_gfx110X-all");
     put(&artifact, "artifact_manifest.txt", STAGE.as_bytes());
     put(&artifact, &format!("{STAGE}/bin/x.dll"), &windows());
     let said = split(&place.path().join("fat"), &place.path().join("split"), "2");
-    insta::assert_snapshot!(said.replace(place.path().to_str().unwrap(), "HERE"), @"");
+    insta::assert_snapshot!(said.replace(place.path().to_str().unwrap(), "HERE"), @"
+    exit 0
+    rand_lib_generic: 1 file, 12.10 KiB
+    warning: `HERE/fat/rand_lib_gfx110X-all/math-libs/stage/bin/x.dll` keeps its device code: Windows binaries are not split
+           Split rand_lib_gfx110X-all: 1 artifact, 12.10 KiB
+    ");
     let kept = format!("split/rand_lib_generic/{STAGE}/bin/x.dll");
     assert!(fs_err::read(place.path().join(kept)).unwrap() == windows());
 }
