@@ -15,27 +15,27 @@ use rocwheel::{
 const VERSIONS: usize = 100;
 
 fn main() {
-    let numbers = env::args().skip(1).filter_map(|text| text.parse().ok());
-    let count: usize = numbers.last().unwrap_or(100_000);
-    let bench = Bench::new(count);
-    let files = bench.step("facts of the files, made up", || files(count));
-    let set = bench.step("sorted into projects and versions", || {
+    let number = env::args().skip(1).find_map(|text| text.parse().ok());
+    let count: usize = number.unwrap_or(100_000);
+    println!("{count} files\n\n| what | time | peak memory so far |\n|---|--:|--:|");
+    let files = step("facts of the files, made up", || files(count));
+    let set = step("sorted into projects and versions", || {
         PackageSet::new(files)
     });
     let set = set.expect("names are different");
     let views = set.views();
     let all = drafts(&set, &views, Layout::Dist);
-    let bytes = bench.step("every page, one after another", || {
+    let bytes = step("every page, one after another", || {
         let sizes = all.iter().map(|draft: &Draft| draft.page().body.len());
         sizes.sum::<usize>()
     });
     println!("| {} pages, {} MB | | |", all.len(), bytes / 1_000_000);
-    let json = bench.step("`set.json`, written", || {
+    let json = step("`set.json`, written", || {
         SetJson::new(Identity::default(), &set, Layout::Dist)
             .page()
             .body
     });
-    let read = bench.step("`set.json`, read", || SetJson::parse(&json));
+    let read = step("`set.json`, read", || SetJson::parse(&json));
     black_box(read).expect("it reads back");
 }
 
@@ -62,21 +62,12 @@ fn files(count: usize) -> Vec<SetFile> {
     (0..count).map(file).collect()
 }
 
-struct Bench;
-
-impl Bench {
-    fn new(count: usize) -> Self {
-        println!("{count} files\n\n| what | time | peak memory so far |\n|---|--:|--:|");
-        Self
-    }
-
-    fn step<T>(&self, what: &str, work: impl FnOnce() -> T) -> T {
-        let began = Instant::now();
-        let answer = work();
-        let took = began.elapsed();
-        println!("| {what} | {} ms | {} MB |", took.as_millis(), peak());
-        answer
-    }
+fn step<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    let began = Instant::now();
+    let answer = work();
+    let took = began.elapsed();
+    println!("| {what} | {} ms | {} MB |", took.as_millis(), peak());
+    answer
 }
 
 /// The most memory that this process had so far, in MB, where the system says so.

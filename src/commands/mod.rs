@@ -65,7 +65,7 @@ enum Command {
     Check(Box<check::Args>),
     Index(index::Args),
     Upload(Box<upload::Args>),
-    Summary(summary::Args),
+    Summary(Box<summary::Args>),
     Place(place::Args),
     Split(split::Args),
     Kpack(kpack::Args),

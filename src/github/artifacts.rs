@@ -8,12 +8,9 @@ use super::{
     transport::GitHub,
 };
 use crate::{
-    error::{Context as _, Result, Secret},
+    error::{Context as _, Result},
     run::{Repository, RunId},
 };
-
-/// As often as the API may point elsewhere within itself before it says where an artifact is.
-const MOST_TURNS: usize = 5;
 
 impl GitHub<'_> {
     /// The artifacts of a run, by name; of several attempts, the one uploaded last.
@@ -54,19 +51,5 @@ impl GitHub<'_> {
     pub(super) fn route_of_artifact(&self, repository: &Repository, id: u64) -> String {
         let segments = ["actions", "artifacts", &id.to_string(), "zip"];
         self.route(repository, &segments, "")
-    }
-
-    /// Where the bytes of an artifact are for the next minute. The address is as good as a key.
-    pub(super) fn locate(&self, route: &str) -> Result<Secret> {
-        let mut route = route.to_owned();
-        for _ in 0..MOST_TURNS {
-            let place = self.redirection(&route)?;
-            if !self.api().has(place.reveal()) {
-                return Ok(place);
-            }
-            // The repository has another name now.
-            place.reveal().clone_into(&mut route);
-        }
-        Err(self.refused(Kind::Strange, &route, "it leads in a circle".to_owned()))
     }
 }

@@ -19,6 +19,7 @@ use crate::{
 const MOST_PAGES: usize = 5;
 
 /// How far a list is read.
+#[derive(Clone, Copy)]
 struct Limit {
     runs: usize,
     pages: usize,

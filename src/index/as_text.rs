@@ -1,6 +1,6 @@
 //! Values with rules, written in JSON as their text, and read by their rules.
 
-pub(super) mod as_text {
+pub(super) mod one {
     use std::{fmt::Display, str::FromStr};
 
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
@@ -21,7 +21,7 @@ pub(super) mod as_text {
     }
 }
 
-pub(super) mod option_as_text {
+pub(super) mod option {
     use std::{fmt::Display, str::FromStr};
 
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
@@ -48,7 +48,7 @@ pub(super) mod option_as_text {
     }
 }
 
-pub(super) mod list_as_text {
+pub(super) mod list {
     use std::{fmt::Display, str::FromStr};
 
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};

@@ -9,7 +9,7 @@ use crate::{
     error::{Context as _, Hint as _, Result, ensure},
     index::{
         FileName, Layout, PackageSet, Page, PageKind, Rank,
-        as_text::{as_text, list_as_text, option_as_text},
+        as_text::{list as list_as_text, one as as_text, option as option_as_text},
     },
     run::{ArtifactGroup, Platform, Repository, RunId},
     target::{Scope, Target},

@@ -169,13 +169,13 @@ fn the_version_may_name_a_commit() {
 
 #[test]
 fn an_unknown_command_is_a_usage_error() {
-    insta::assert_snapshot!(shown("", &["completion"]), @r"
+    insta::assert_snapshot!(shown("", &["completion"]), @"
     exit 2
     --- stdout
     --- stderr
     error: unrecognized subcommand 'completion'
 
-      tip: a similar subcommand exists: 'completions'
+      tip: some similar subcommands exist: 'action', 'completions'
 
     Usage: rocwheel [OPTIONS] <COMMAND>
 

@@ -55,14 +55,14 @@ fn a_pipeline_tells_what_was_found_and_which_library_has_which_code() {
     insta::assert_snapshot!(&page[start..end], @"
     ### Device code
 
+    4 of 4 libraries with code for every target.
+
     | Library | gfx1100 | gfx942 |
     | :--- | ---: | ---: |
-    | <code>libhipblaslt.so.1.0</code> | 32 KiB | 64 KiB |
-    | <code>librccl.so.1.0</code> | 32 KiB | 32 KiB |
-    | <code>librocblas.so.5.1</code> | 64 KiB | 128 KiB |
-    | <code>rocblas</code> | 32 KiB | 64 KiB |
-
-    4 of 4 libraries have code for every target.
+    | <code>libhipblaslt.so.1.0</code> | 32&nbsp;KiB | 64&nbsp;KiB |
+    | <code>librccl.so.1.0</code> | 32&nbsp;KiB | 32&nbsp;KiB |
+    | <code>librocblas.so.5.1</code> | 64&nbsp;KiB | 128&nbsp;KiB |
+    | <code>rocblas</code> | 32&nbsp;KiB | 64&nbsp;KiB |
     ");
 }
 

@@ -5,6 +5,7 @@ use std::{num::NonZeroUsize, path::Path};
 use super::{
     completeness::Completeness,
     deliver::deliver,
+    inventory::Archive,
     place::PlaceArgs,
     plan::FetchPlan,
     select::{Selection, Wish, select},
@@ -69,8 +70,8 @@ impl ChoiceArgs {
             stop: world.stop.clone(),
         };
         let parcels = source.parcels(&selection.archives, &pace)?;
-        let shelf = Shelf::open(to, kept)?;
-        let plan = FetchPlan::new(&*source, &shelf, parcels)?;
+        let output = Shelf::open(to, kept)?;
+        let plan = FetchPlan::new(&*source, &output, parcels)?;
         if plan.unverified() > 0 {
             let count = many(plan.unverified(), "archive");
             let text = format!("no digest to verify {count} by");
@@ -79,7 +80,7 @@ impl ChoiceArgs {
         Ok(Errand {
             plan,
             source,
-            shelf,
+            shelf: output,
             at_once: self.downloads,
         })
     }
@@ -142,6 +143,6 @@ impl Errand<'_> {
 
     /// The artifacts that are there afterwards, among others perhaps.
     pub fn artifacts(&self) -> Vec<&ArtifactName> {
-        self.plan.archives().map(|it| it.artifact()).collect()
+        self.plan.archives().map(Archive::artifact).collect()
     }
 }

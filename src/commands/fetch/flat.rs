@@ -295,10 +295,9 @@ impl<'a> Claims<'a> {
     /// Whether something stands there that is other than what is to be.
     fn is_in_the_way(&self, file: &TreeFile) -> Result<bool> {
         match Thing::at(&self.flat.root.join(file.path.as_str()))? {
-            None => Ok(false),
             Some(there) if there != Thing::of(file) => Ok(true),
             Some(Thing::File { .. }) => Ok(!self.same(None, file)?),
-            Some(_) => Ok(false),
+            None | Some(_) => Ok(false),
         }
     }
 

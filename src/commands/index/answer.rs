@@ -70,11 +70,11 @@ impl fmt::Display for Answer {
 pub(super) struct Plan {
     schema: &'static str,
     place: String,
-    actions: Vec<Action>,
+    actions: Vec<Step>,
 }
 
 #[derive(Debug, Serialize)]
-struct Action {
+struct Step {
     action: String,
     path: String,
     size: u64,
@@ -82,7 +82,7 @@ struct Action {
 
 impl Plan {
     pub(super) fn new(site: &Site, changes: Vec<Change>) -> Self {
-        let actions = changes.into_iter().map(|change| Action {
+        let actions = changes.into_iter().map(|change| Step {
             action: change.act.to_string(),
             // The page of the set's own directory has no name.
             path: if change.path.is_empty() {
@@ -103,7 +103,7 @@ impl Plan {
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "in {}", self.place)?;
-        for Action { action, path, size } in &self.actions {
+        for Step { action, path, size } in &self.actions {
             let size = if *action == Act::Remove.to_string() {
                 String::new()
             } else {

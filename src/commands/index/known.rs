@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::shelf::{Listed, Shelf};
+use super::shelf::{Listed, Shelf, is_wheel};
 use crate::{
     digest::Sha256,
     error::{Context as _, Hint as _, Result},
@@ -88,7 +88,7 @@ impl Known {
         layout: Layout,
     ) -> Option<(&SetJsonFile, &Remembered, Option<Sidecar>)> {
         let (file, remembered) = self.same(listed, layout)?;
-        let is_wheel = listed.name.ends_with(".whl");
+        let is_wheel = is_wheel(&listed.name);
         if remembered.sidecar.as_ref() != sidecar || is_wheel != sidecar.is_some() {
             return None;
         }

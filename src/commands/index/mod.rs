@@ -54,7 +54,7 @@ const REQUESTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 /// In DIR, or for the packages in DIR/dist: `simple/` for `--index-url`, `index.html` for
 /// `--find-links`, a `.metadata` file beside each wheel, SHA256SUMS and set.json. Pages of projects
 /// that are gone are removed. What set.json remembers of a file is not found out again as long as
-/// its size, its time and its ETag are the same.
+/// its size, its time and, in a bucket, its mark are the same.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The directory, or `s3://BUCKET/PREFIX`; packages are in it, or in its `dist`
@@ -223,8 +223,10 @@ impl Attempt<'_> {
     /// What a reader finds points only at what is there: sidecars, pages, `set.json`, and then what
     /// nothing leads to any more goes.
     fn run(&self) -> Result<(usize, Vec<ArtifactGroup>, String)> {
-        let shelf = self.site.shelf();
-        let layout = self.wish.layout.map_or_else(|| layout_of(shelf), Ok)?;
+        let layout = match self.wish.layout {
+            Some(layout) => layout,
+            None => layout_of(self.site.shelf())?,
+        };
         let mut found = self.read(layout)?;
         let mut lost = self.pages(&found, layout)?;
         let document = document(self.known, &mut found, layout);

@@ -205,6 +205,10 @@ fn is_family(name: &str, layout: Layout) -> bool {
     is_likely && name.parse::<ArtifactGroup>().is_ok_and(|it| !it.is_empty())
 }
 
+pub(super) fn is_wheel(name: &str) -> bool {
+    name.strip_suffix(".whl").is_some()
+}
+
 pub(super) fn is_package(name: &str) -> bool {
     let ends = |end: &str| name.len() > end.len() && name.ends_with(end);
     !name.starts_with('.') && (ends(".whl") || ends(".tar.gz"))

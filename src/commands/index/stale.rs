@@ -33,10 +33,16 @@ pub(super) fn find(
     Ok(stale)
 }
 
-/// Whether a path is that of a project's page, for all or for a family.
+/// Whether a path is that of a project's page, for all or for a family, under either of its keys.
 pub(super) fn is_project_page(path: &str) -> bool {
-    let below = path.split_once('/').map(|(_, below)| below);
-    is_page(path) || below.is_some_and(is_page)
+    let name = match path.strip_suffix('/') {
+        None => "",
+        Some(directory) if directory.contains("_json") => "index.json",
+        Some(_) => "index.html",
+    };
+    let page = format!("{path}{name}");
+    let below = page.split_once('/').map(|(_, below)| below);
+    is_page(&page) || below.is_some_and(is_page)
 }
 
 /// `simple/{project}/index.html` or `simple/_json/{project}/index.json`, and nothing deeper.
@@ -56,6 +62,16 @@ mod tests {
     fn only_pages_of_projects_can_be_stale() {
         assert!(is_page("simple/rocm/index.html"));
         assert!(is_page("simple/_json/rocm/index.json"));
+        for path in [
+            "simple/rocm/",
+            "simple/_json/rocm/",
+            "gfx110X-all/simple/rocm/",
+        ] {
+            assert!(is_project_page(path), "{path}");
+        }
+        for path in ["", "simple/", "simple/_json/", "gfx110X-all/simple/_json/"] {
+            assert!(!is_project_page(path), "{path}");
+        }
         for path in [
             "simple/index.html",
             "simple/rocm/notes.html",

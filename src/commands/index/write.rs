@@ -137,17 +137,7 @@ impl<'a> Writer<'a> {
     pub(super) fn page(&self, page: &Page) -> Result<()> {
         self.sync(&page.path, page.kind, page.body.as_bytes())?;
         match page.directory().filter(|_| self.serving == Serving::Keys) {
-            // Whoever may write the one may write the other.
-            Some(directory) => match self.look(directory, page.body.as_bytes())? {
-                There::Same => {
-                    self.own(directory);
-                    Ok(())
-                }
-                There::Nothing | There::Other(_) => {
-                    let there = There::Other(None);
-                    self.write(directory, page.kind, page.body.as_bytes(), there)
-                }
-            },
+            Some(directory) => self.sync(directory, page.kind, page.body.as_bytes()),
             None => Ok(()),
         }
     }
@@ -178,8 +168,14 @@ impl<'a> Writer<'a> {
                     etag.map_or(Condition::Always, Condition::IfSame),
                 ),
             };
+            // Whoever may write the page may write its twin.
+            let condition = if is_directory(path) {
+                Condition::Always
+            } else {
+                condition
+            };
             if self.mode == Mode::Make {
-                self.put(path, &key, kind, bytes, condition)?;
+                self.put(path, &key, kind, bytes, &condition)?;
             }
             self.note(|made| {
                 made.written
@@ -226,7 +222,7 @@ impl<'a> Writer<'a> {
             .watched
             .iter()
             .any(|directory| path.starts_with(directory));
-        !path.ends_with('/') && !path.is_empty() && (in_listed || !path.contains('/'))
+        !is_directory(path) && (in_listed || !path.contains('/'))
     }
 
     fn read(&self, key: &Key, size: u64) -> Result<Vec<u8>> {
@@ -244,7 +240,7 @@ impl<'a> Writer<'a> {
         key: &Key,
         kind: PageKind,
         bytes: &[u8],
-        condition: Condition,
+        condition: &Condition,
     ) -> Result<()> {
         let options = PutOptions {
             content_type: kind.content_type().to_owned(),
@@ -257,7 +253,7 @@ impl<'a> Writer<'a> {
         };
         match self.to.store.put(key, &bytes, &options) {
             // What was to be replaced can be gone as well.
-            Err(error) if is_conflict(&error, &condition) => bail!(self.overtaken(path)),
+            Err(error) if is_conflict(&error, condition) => bail!(self.overtaken(path)),
             done => Ok(done?),
         }
     }
@@ -372,6 +368,11 @@ fn cache_control(path: &str) -> &'static str {
     } else {
         ASK_FIRST
     }
+}
+
+/// Whether a path is that of a directory's page; that of the set itself is empty.
+fn is_directory(path: &str) -> bool {
+    path.is_empty() || path.ends_with('/')
 }
 
 /// The page of the set's own directory has no name.

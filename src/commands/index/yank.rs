@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::shelf::is_package;
 use crate::{
     error::{Context as _, No, Result, bail},
     index::{PackageSet, SetFile},
@@ -103,9 +104,7 @@ impl YankList {
 fn what(text: &str) -> Result<What> {
     match text.split_once("==") {
         Some((project, version)) => Ok(What::Release(project.parse()?, version.parse()?)),
-        None if text.ends_with(".whl") || text.ends_with(".tar.gz") => {
-            Ok(What::File(text.to_owned()))
-        }
+        None if is_package(text) => Ok(What::File(text.to_owned())),
         None => bail!("neither the name of a file nor `project==version`: `{text}`"),
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{ArgGroup, ArgMatches, Command, FromArgMatches};
 
 use crate::{
-    artifact::{ArchiveName, ArtifactName, ArtifactTree, sample},
+    artifact::{ArchiveName, ArtifactName, ArtifactTree, sample, sample::SampleArchive},
     commands::{
         World,
         build::{What, input},
@@ -89,7 +89,7 @@ impl Origin<'_> {
     pub(super) fn names(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         match self {
-            Self::Sample => names.extend(sample::archives().iter().map(|it| it.file_name())),
+            Self::Sample => names.extend(sample::archives().iter().map(SampleArchive::file_name)),
             Self::Run(errand) => names.extend(errand.artifacts().iter().map(ToString::to_string)),
             Self::Directory(directory) => {
                 for entry in fs_err::read_dir(directory)? {

@@ -180,7 +180,7 @@ pub(super) fn coverage(report: &Report, limit: usize) -> String {
     let gaps = gaps(&report.coverage);
     let whole = libraries.len() - gaps.len();
     let count = many(libraries.len(), "library");
-    let _ = writeln!(text, "{whole} of {count} have code for every target.\n");
+    let _ = writeln!(text, "{whole} of {count} with code for every target.\n");
     let is_wide = report.coverage.targets().len() > MOST_COLUMNS;
     if is_wide && !gaps.is_empty() {
         text.push_str("| Library | No code for |\n| :--- | :--- |\n");

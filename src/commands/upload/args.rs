@@ -26,6 +26,7 @@ use crate::{
 /// other bytes under the same name are an error, and nothing is changed.
 #[derive(Debug, clap::Args)]
 #[command(group = ArgGroup::new("set").required(true))]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct Args {
     /// The directory that `build` wrote: packages are in it, or in its `dist`
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_PACKAGES_DIR")]

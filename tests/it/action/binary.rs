@@ -179,7 +179,7 @@ fn what_the_release_workflow_writes_is_what_is_read() {
         .unwrap();
     assert!(output.status.success(), "{output:?}");
     assert!(
-        runner.text("summary").contains("\nLinux-X64 "),
+        runner.text("summary").contains("\n    Linux-X64 "),
         "{}",
         runner.text("summary")
     );

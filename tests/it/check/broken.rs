@@ -86,7 +86,9 @@ fn a_list_of_links_that_says_something_else_is_found() {
     exit 1
     rocm_sdk_device_gfx942.whl
       error   RW302 devel-links-disagree: `_rocm_sdk_libraries/.devel_links/gfx942.json`: `_rocm_sdk_libraries/lib/rocblas/library/b_gfx942.dat` is not listed
+      error   RW302 devel-links-disagree: `_rocm_sdk_libraries/.devel_links/gfx942.json`: `lib/rocblas/library/TensileLibrary_gfx942-xnack+.co` leads to `TensileLibrary_gfx942-xnack+.co`
       error   RW302 devel-links-disagree: `_rocm_sdk_libraries/.devel_links/gfx942.json`: `lib/rocblas/library/TensileLibrary_gfx942-xnack+.dat` leads to `TensileLibrary_gfx942-xnack+.dat`
+      error   RW302 devel-links-disagree: `_rocm_sdk_libraries/.devel_links/gfx942.json`: `lib/rocblas/library/TensileLibrary_gfx942.co` leads to `TensileLibrary_gfx942.co`
       error   RW302 devel-links-disagree: `_rocm_sdk_libraries/.devel_links/gfx942.json`: `lib/rocblas/library/TensileLibrary_gfx942.dat` leads to `TensileLibrary_gfx942.dat`
     ");
 }
@@ -103,7 +105,7 @@ fn a_gap_in_the_coverage_is_found() {
     }), @"
     exit 0
     rocm_sdk_device_gfx1100.whl
-      warning RW303 uncovered-library: `rccl` has code for gfx942, and none for gfx1100
+      warning RW303 uncovered-library: `librccl.so.1.0` has code for gfx942, and none for gfx1100
     ");
 }
 

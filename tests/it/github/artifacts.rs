@@ -218,25 +218,25 @@ fn what_cannot_be_read_is_told_without_its_address() {
       caused by: the server that keeps it answers 404
     hint: look at https://www.githubstatus.com and at the proxy, and try again
     error: open artifact `a` of `ROCm/TheRock`
-      caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
+      caused by: GitHub has it, and it cannot be read: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
       caused by: it is smaller than GitHub says
-    hint: look at `--github-api-url`
+    hint: try again; if it is the same, its job has to upload it again
     error: open artifact `a` of `ROCm/TheRock`
-      caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
+      caused by: GitHub has it, and it cannot be read: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
       caused by: the server that keeps it answers 400
-    hint: look at `--github-api-url`
+    hint: try again; if it is the same, its job has to upload it again
     error: the download broke off
-      caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
+      caused by: GitHub has it, and it cannot be read: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
       caused by: the server that keeps it has no parts of it
-    hint: look at `--github-api-url`
+    hint: try again; if it is the same, its job has to upload it again
     error: the download broke off
-      caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
+      caused by: GitHub has it, and it cannot be read: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
       caused by: it was replaced while it was read
-    hint: look at `--github-api-url`
+    hint: try again; if it is the same, its job has to upload it again
     error: the download broke off
-      caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
+      caused by: GitHub has it, and it cannot be read: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
       caused by: the server that keeps it has no parts of it
-    hint: look at `--github-api-url`
+    hint: try again; if it is the same, its job has to upload it again
     ");
 }
 
@@ -279,6 +279,25 @@ fn what_has_expired_is_told_from_what_may_not_be_read() {
       caused by: it leads nowhere
     hint: look at `--github-api-url`
     ");
+}
+
+#[test]
+fn an_api_may_keep_artifacts_itself() {
+    let mut hosted = Hosted::new();
+    hosted.list(artifact(5, "a", b"bytes"));
+    hosted.ready();
+    let place = format!("{}/kept/5", hosted.api.url());
+    hosted.api.on(&route(5), Reply::redirect(302, &place));
+    let kept = Reply::bytes("application/zip", b"bytes").in_parts();
+    hosted.api.on("/kept/5", kept.untold());
+    let (github, _) = connect(&hosted.api, Some("secret"));
+    assert_eq!(read(&github).unwrap().1, b"bytes");
+    let asked = hosted.api.asked().pop().unwrap();
+    assert_eq!(
+        (asked.path.as_str(), asked.token),
+        ("/kept/5", None),
+        "those who keep artifacts are told no token, whoever they are"
+    );
 }
 
 #[test]

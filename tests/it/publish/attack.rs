@@ -93,14 +93,14 @@ fn an_upload_that_cannot_be_is_refused_in_words() {
 
     For more information, try '--help'.
     error: the following required arguments were not provided:
-      <--artifact-group <GROUP>|--multi-target>
+      <--artifact-group <GROUP>|--multi-target|--to <ADDRESS>>
 
-    Usage: rocwheel upload --packages-dir <DIR> --platform <PLATFORM> --output-dir <DIR> --run-id <RUN> <--artifact-group <GROUP>|--multi-target>
+    Usage: rocwheel upload --packages-dir <DIR> --platform <PLATFORM> --output-dir <DIR> --run-id <RUN> <--artifact-group <GROUP>|--multi-target|--to <ADDRESS>>
 
     For more information, try '--help'.
     error: the argument '--multi-target' cannot be used with '--artifact-group <GROUP>'
 
-    Usage: rocwheel upload --packages-dir <DIR> --platform <PLATFORM> --output-dir <DIR> --run-id <RUN> <--artifact-group <GROUP>|--multi-target>
+    Usage: rocwheel upload --packages-dir <DIR> --platform <PLATFORM> --output-dir <DIR> --run-id <RUN> <--artifact-group <GROUP>|--multi-target|--to <ADDRESS>>
 
     For more information, try '--help'.
     "#);

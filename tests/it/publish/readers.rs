@@ -179,7 +179,7 @@ fn a_yanked_file_is_taken_only_by_its_own_version() {
     fs_err::write(&yank, "rocm-sdk-core==7.3\n").unwrap();
     let refused = rocwheel(&["index", &bench.path(""), "--yank", &yank]);
     assert_eq!(refused.code, 1);
-    insta::assert_snapshot!(refused.stderr, @"");
+    insta::assert_snapshot!(refused.stderr, @"error: not in the set, so not to be yanked: `rocm-sdk-core==7.3`");
 }
 
 #[test]
@@ -248,8 +248,7 @@ fn each_family_of_a_set_has_an_index_of_its_own() {
     // A family that is gone leaves no page behind.
     fs_err::remove_dir_all(dist.join("gfx110X-all")).unwrap();
     rocwheel(&["index", &bench.path("")]).ok();
-    let left = tree(&bench.root.join("gfx110X-all"));
-    assert_eq!(left, [""; 0]);
+    assert!(!bench.root.join("gfx110X-all").exists());
 }
 
 /// Poetry reads the index of a server alone, and takes everything into account that the page says.
@@ -296,7 +295,7 @@ fn poetry_locks_from_an_index_that_knows_exact_keys_only() {
     }
     let asked = server.requests();
     assert!(
-        !asked.iter().any(|path| path.ends_with(".whl")),
+        !asked.iter().any(|path| path.strip_suffix(".whl").is_some()),
         "{asked:#?}"
     );
 }

@@ -189,10 +189,13 @@ fn whose_code_another_run_built_decides_where_its_set_goes() {
         let plan = plan(&github(head)).ok();
         plan.lines().next().unwrap().to_owned()
     });
-    insta::assert_snapshot!(places.join("\n"), @"");
+    insta::assert_snapshot!(places.join("\n"), @"
+    to s3://therock-ci-artifacts/7-linux/python/gfx94X-dcgpu
+    to s3://therock-ci-artifacts-external/ROCm-TheRock/7-linux/python/gfx94X-dcgpu
+    ");
     let gone = "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}";
     let refused = plan(&metadata_service(gone));
     assert_eq!(refused.code, 2);
     let hint = refused.stderr.lines().last().unwrap();
-    insta::assert_snapshot!(hint, @"");
+    insta::assert_snapshot!(hint, @"hint: look at `--repository` and `--run-id`; a private repository needs `--github-token`");
 }

@@ -27,22 +27,22 @@ fn an_index_of_a_bucket_follows_its_packages() {
     insta::assert_snapshot!(plan.ok(), @"
     in s3://BUCKET/42-linux/python
     new           47 B  dist/torch-2.9-py3-none-any.whl.metadata
-    replace      754 B  simple/_json/rocm-sdk-core/index.json
-    replace      744 B  simple/_json/rocm-sdk-device-gfx942/index.json
-    replace      732 B  simple/_json/rocm-sdk-libraries/index.json
-    new          648 B  simple/_json/torch/index.json
-    replace    2.2 KiB  simple/rocm-sdk-core/index.html
-    replace    2.2 KiB  simple/rocm-sdk-device-gfx942/index.html
-    replace    2.2 KiB  simple/rocm-sdk-libraries/index.html
-    new        2.1 KiB  simple/torch/index.html
     replace      754 B  simple/_json/rocm-sdk-core/
-    replace    2.2 KiB  simple/rocm-sdk-core/
-    new          648 B  simple/_json/torch/
+    replace      754 B  simple/_json/rocm-sdk-core/index.json
     replace      744 B  simple/_json/rocm-sdk-device-gfx942/
-    replace    2.2 KiB  simple/rocm-sdk-device-gfx942/
+    replace      744 B  simple/_json/rocm-sdk-device-gfx942/index.json
     replace      732 B  simple/_json/rocm-sdk-libraries/
-    new        2.1 KiB  simple/torch/
+    replace      732 B  simple/_json/rocm-sdk-libraries/index.json
+    new          648 B  simple/_json/torch/
+    new          648 B  simple/_json/torch/index.json
+    replace    2.2 KiB  simple/rocm-sdk-core/
+    replace    2.2 KiB  simple/rocm-sdk-core/index.html
+    replace    2.2 KiB  simple/rocm-sdk-device-gfx942/
+    replace    2.2 KiB  simple/rocm-sdk-device-gfx942/index.html
     replace    2.2 KiB  simple/rocm-sdk-libraries/
+    replace    2.2 KiB  simple/rocm-sdk-libraries/index.html
+    new        2.1 KiB  simple/torch/
+    new        2.1 KiB  simple/torch/index.html
     replace    2.2 KiB  simple/index.html
     replace    2.2 KiB  simple/
     replace      243 B  simple/_json/index.json
@@ -55,17 +55,15 @@ fn an_index_of_a_bucket_follows_its_packages() {
     ");
     let made = index(&desk, &KEYS, &[]);
     insta::assert_snapshot!(made.stderr, @"
-    error: 5 of 8 failed
-      write `simple/rocm-sdk-core/`: another writer changed `42-linux/python/simple/rocm-sdk-core/` meanwhile
-      write `simple/rocm-sdk-device-gfx942/`: another writer changed `42-linux/python/simple/rocm-sdk-device-gfx942/` meanwhile
-      write `simple/rocm-sdk-libraries/`: another writer changed `42-linux/python/simple/rocm-sdk-libraries/` meanwhile
-      write `simple/torch/`: another writer changed `42-linux/python/simple/torch/` meanwhile
-      write `simple/_json/torch/`: another writer changed `42-linux/python/simple/_json/torch/` meanwhile
+    warning: this server drops the pages of directories, such as `42-linux/python/`: install with `--find-links http://HOST/BUCKET/42-linux/python/index.html`
+         Indexed 4 files, 3.92 KiB, of 4 projects
     ");
-    insta::assert_snapshot!(made.ok(), @"");
+    insta::assert_snapshot!(made.ok(), @"http://HOST/BUCKET/42-linux/python/simple/");
     let there: Vec<String> = desk.there().into_iter().map(|(key, _)| key).collect();
     let new: Vec<&String> = there.iter().filter(|key| !uploaded.contains(key)).collect();
-    assert_eq!(new.len(), 4, "{new:?}");
+    // This server makes a file of a directory's page.
+    let new = new.iter().filter(|key| !key.ends_with("torch/torch"));
+    assert_eq!(new.count(), 4, "{there:?}");
     let again = index(
         &desk,
         &[],

@@ -236,12 +236,12 @@ fn findings_coverage_and_changes_have_their_tables() {
 
     ### Device code
 
+    1 of 2 libraries with code for every target.
+
     | Library | gfx1100 | gfx942 |
     | :--- | ---: | ---: |
-    | <code>librccl.so.1.0</code> | **none** | 32 KiB |
-    | <code>rocblas</code> | 5 MiB | 612 MiB |
-
-    1 of 2 libraries have code for every target.
+    | <code>librccl.so.1.0</code> | **none** | 32&nbsp;KiB |
+    | <code>rocblas</code> | 5&nbsp;MiB | 612&nbsp;MiB |
 
     ### Packages
 
@@ -278,7 +278,23 @@ fn a_table_of_many_targets_is_folded_below_its_gaps() {
         coverage: serde_json::from_value(coverage).unwrap(),
         ..report()
     };
-    insta::assert_snapshot!(sections::coverage(&report, LIMIT), @"");
+    insta::assert_snapshot!(sections::coverage(&report, LIMIT), @"
+    ### Device code
+
+    0 of 1 library with code for every target.
+
+    | Library | No code for |
+    | :--- | :--- |
+    | <code>librccl.so</code> | <code>gfx9000</code> <code>gfx9001</code> |
+
+    <details><summary>Library by target</summary>
+
+    | Library | gfx9000 | gfx9001 | gfx9002 | gfx9003 | gfx9004 | gfx9005 | gfx9006 | gfx9007 | gfx9008 |
+    | :--- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+    | <code>librccl.so</code> | **none** | **none** | 1&nbsp;MiB | 1&nbsp;MiB | 1&nbsp;MiB | 1&nbsp;MiB | 1&nbsp;MiB | 1&nbsp;MiB | 1&nbsp;MiB |
+
+    </details>
+    ");
 }
 
 #[test]

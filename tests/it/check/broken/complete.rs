@@ -36,6 +36,16 @@ fn promises_and_device_wheels_are_compared() {
     ");
 }
 
+#[test]
+fn a_promise_of_what_is_no_target_is_found() {
+    let found = after(|set| promise(set, "gfx1100", "gfx9999"));
+    let fact = "it promises `gfx9999`, which is not a target that is known";
+    assert!(
+        found.contains(&format!("RW206 unknown-target: {fact}")),
+        "{found}"
+    );
+}
+
 /// Rewrites the selector, so that it promises another target.
 fn promise(set: &Set, from: &str, to: &str) {
     set.bytes("rocm-0", |bytes| {
