@@ -1,8 +1,7 @@
 //! How fast device code leaves binaries, beside what decoding and compressing it takes alone.
 //!
-//! `cargo bench --bench kpack [-- FILE…]` with fat binaries; without any, two that it makes of the
-//! largest library of the Rust toolchain. The floor decodes every bundle and compresses every code
-//! object on all processors, and reads and writes nothing.
+//! `cargo bench --bench kpack [-- FILE…]` with fat binaries, or two made of a library of the Rust
+//! toolchain. The floor decodes and compresses all code on all processors, and nothing else.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::cast_precision_loss, reason = "no file has 2^52 bytes")]
 

@@ -383,10 +383,10 @@ fn nothing_starts_or_ends_a_process() {
         ("src/commands/build.rs", "use std::process::{Command, ExitCode};\nuse clap::Command;"),
         ("src/elf/launcher.rs", "fn f() { std::process::exit(1) }"),
         ("src/elf/launcher/program.rs", "#![no_std] use super::super::x; fn f() { exit(1) }"),
-    ]), @r"
+    ]), @"
     src/commands/build.rs:2: starts or ends a process with `std::process::Command`
-        nothing in this crate does that
+        only these may: commands/args/github; take the value as an argument
     src/elf/launcher.rs:2: starts or ends a process with `std::process::exit`
-        nothing in this crate does that
+        only these may: commands/args/github; take the value as an argument
     ");
 }

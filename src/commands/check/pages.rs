@@ -222,13 +222,14 @@ mod tests {
              <A href=no><a data-dist-info-metadata=true href='b.whl?x=1&amp;y=2'/><a name=none><a href"
         );
         let links = html_links(&page);
-        assert_eq!(links.len(), 3, "{links:?}");
+        assert_eq!(links.len(), 4, "{links:?}");
         assert_eq!(links[0].sha256, Some(digest));
         assert_eq!(links[0].metadata, Some(SidecarPromise::Digest(digest)));
         assert_eq!(links[0].size, Some(12));
-        assert_eq!(links[1].href, "b.whl?x=1&y=2");
-        assert_eq!(links[1].metadata, Some(SidecarPromise::There));
-        assert_eq!(links[2].href, "");
+        assert_eq!(links[1].href, "no");
+        assert_eq!(links[2].href, "b.whl?x=1&y=2");
+        assert_eq!(links[2].metadata, Some(SidecarPromise::There));
+        assert_eq!(links[3].href, "");
     }
 
     #[test]
@@ -246,7 +247,15 @@ mod tests {
         assert_eq!(within("x/", "https://h:1/y/./a"), "https://h:1 y/a");
         let refused = ["../../a", "a%2Fb", "%zz", "file:///etc/passwd"];
         let refused = refused.map(|href| render(&resolve("x/", href).unwrap_err()));
-        insta::assert_snapshot!(refused.concat(), @"");
+        insta::assert_snapshot!(refused.concat(), @r#"
+        error: follow "../../a"
+          caused by: it leads out of the place
+        error: follow "a%2Fb"
+          caused by: it is badly encoded
+        error: follow "%zz"
+          caused by: it is badly encoded
+        error: a link by `file`: "file:///etc/passwd"
+        "#);
     }
 
     #[test]
@@ -265,6 +274,13 @@ mod tests {
             json_links("{}").unwrap_err(),
             json_projects("[]").unwrap_err(),
         ];
-        insta::assert_snapshot!(refused.map(|error| render(&error)).concat(), @"");
+        insta::assert_snapshot!(refused.map(|error| render(&error)).concat(), @r#"
+        error: a line without a space
+        error: not a SHA-256 of 64 lower-case hexadecimal digits: "x"
+        error: read JSON
+          caused by: expected value at line 1 column 1
+        error: no list of `files`
+        error: no list of `projects`
+        "#);
     }
 }

@@ -12,9 +12,10 @@ use super::{
     World,
     build::{self, What},
     check,
+    destination::Destination,
     index::LocalSet,
     summary::{self, Page, Report, install::Places},
-    upload::{Destination, Others, Published, Upload},
+    upload::{Others, Published, Upload},
 };
 use crate::{
     artifact::ArtifactTree,

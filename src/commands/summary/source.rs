@@ -9,7 +9,7 @@ use std::{
 use fs_err as fs;
 
 use crate::{
-    commands::{World, args::AccessArgs, index::LocalSet, upload::Destination},
+    commands::{World, args::AccessArgs, destination::Destination, index::LocalSet},
     error::{Context as _, Hint as _, Result, ensure},
     index::{SetJson, Urls},
     location::Location,

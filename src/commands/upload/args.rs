@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use clap::ArgGroup;
 
-use super::{Extent, destination::Destination, plan::Others};
+use super::{Extent, plan::Others};
 use crate::{
     commands::{
         World,
         args::{AccessArgs, GitHubArgs, RunArgs},
         check,
+        destination::Destination,
     },
     error::{Hint as _, Result, Stop, ensure},
     github::GitHub,

@@ -9,12 +9,10 @@ use std::{
 
 use fs_err as fs;
 
-use super::{
-    destination::Destination,
-    plan::{Bytes, Item, Phase, Seen, There, UploadPlan, Why, conflict},
-};
+use super::plan::{Bytes, Item, Phase, Seen, There, UploadPlan, Why, conflict};
 use crate::{
     commands::World,
+    commands::destination::Destination,
     digest::Sha256,
     error::{Context as _, Error, No, Result, Stop, bail, causes, ensure, hinted, hints, message},
     index::{Page, targets_of},

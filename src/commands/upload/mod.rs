@@ -1,7 +1,6 @@
 //! `upload`: a package set, with its index, to where a run keeps it.
 
 mod args;
-mod destination;
 mod execute;
 mod plan;
 
@@ -10,11 +9,10 @@ use std::fmt;
 use serde::Serialize;
 
 pub use args::{About, Args};
-pub use destination::Destination;
 pub use execute::{Outcome, look, verify, write};
 pub use plan::{Bytes, Item, Others, Phase, Seen, There, UploadPlan, Why};
 
-use super::{World, check, index::LocalSet, summary};
+use super::{World, check, destination::Destination, index::LocalSet, summary};
 use crate::{
     console::{many, size},
     error::{Context as _, Error, Hint as _, Result, Stop, causes, message},

@@ -10,14 +10,14 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::{
-    commands::index::{ASK_FIRST, FOREVER},
+    commands::{
+        destination::TOP,
+        index::{ASK_FIRST, FOREVER},
+    },
     digest::Sha256,
     error::{Error, No},
     index::{Layout, Page, PageKind, Rank, SetFile, size_text},
 };
-
-/// The directory of the set itself, as a path below it.
-pub(super) const TOP: &str = "./";
 
 /// When an object may appear: only after everything that it points at, or that explains it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

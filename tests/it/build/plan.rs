@@ -241,16 +241,19 @@ fn the_sample_comes_to_this() {
       copy   _rocm_sdk_libraries/.kpack/blas_lib_gfx1100.kpack
       copy   _rocm_sdk_libraries/.kpack/rccl_lib_gfx1100.kpack
       copy   _rocm_sdk_libraries/lib/rocblas/library/Kernels.so-000-gfx1100.hsaco
+      copy   _rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_gfx1100.co
       copy   _rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_gfx1100.dat
 
     rocm_sdk_device_gfx942-0.0.1.dev0-py3-none-linux_x86_64.whl
       text   _rocm_sdk_libraries/.devel_links/gfx942.json
-      copy   _rocm_sdk_libraries/.kpack/blas_lib_gfx942-xnack+.kpack
       copy   _rocm_sdk_libraries/.kpack/blas_lib_gfx942.kpack
+      copy   _rocm_sdk_libraries/.kpack/blas_lib_gfx942:xnack+.kpack
       copy   _rocm_sdk_libraries/.kpack/rccl_lib_gfx942.kpack
       copy   _rocm_sdk_libraries/lib/rocblas/library/Kernels.so-000-gfx942-xnack+.hsaco
       copy   _rocm_sdk_libraries/lib/rocblas/library/Kernels.so-000-gfx942.hsaco
+      copy   _rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_gfx942-xnack+.co
       copy   _rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_gfx942-xnack+.dat
+      copy   _rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_gfx942.co
       copy   _rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_gfx942.dat
 
     rocm_sdk_devel-0.0.1.dev0-py3-none-linux_x86_64.whl

@@ -298,13 +298,13 @@ fn wrong_bytes_are_told_and_the_next_fetch_repairs_them() {
       fetch `blas_lib_gfx942.tar.zst`: unpack `blas_lib_gfx942.tar.zst`: the zstd data is damaged: Restored data doesn't match checksum
       fetch `host-blas_lib_generic.tar.zst`: access denied: `s3://BUCKET/7-linux/host-blas_lib_generic.tar.zst`: AccessDenied: as told (HTTP 403)
 
+    hint: the credentials have expired: get new ones, and run the same again; what is there stays
+
     hint: run it again: what is whole is kept
 
     hint: download the archive again; if it is the same, its run has to build it again
 
     hint: choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`
-
-    hint: the credentials have expired: get new ones, and run the same again; what is there stays
     ");
     let healthy = Remote {
         proxy: Proxy::before(Server::shared().port),

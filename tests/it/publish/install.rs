@@ -5,8 +5,9 @@ use std::process::Command;
 use rocwheel::{
     commands::{
         World,
+        destination::Destination,
         index::LocalSet,
-        upload::{Destination, Others, Published, Upload},
+        upload::{Others, Published, Upload},
     },
     console::{Console, Options},
     error::{Result, Stop},

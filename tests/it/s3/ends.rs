@@ -119,7 +119,8 @@ fn credentials_that_expire_are_told_and_what_is_there_stays() {
     let mut desk = Desk::new();
     let proxy = Proxy::before(desk.port);
     let expired = Fault::Answer(400, "ExpiredToken");
-    proxy.breaks("PUT", "rocm_sdk_libraries", 1, expired);
+    // The first answer is taken for credentials that can be renewed.
+    proxy.breaks("PUT", "rocm_sdk_libraries", 2, expired);
     desk.port = proxy.port;
     let expired = desk.signed(&[]);
     assert_eq!(expired.code, 2);

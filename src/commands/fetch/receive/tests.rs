@@ -198,6 +198,7 @@ fn a_download_that_ends_early_or_goes_on_is_refused() {
     insta::assert_snapshot!(stage.refused(|bytes| [bytes.clone(), bytes].concat()), @"
     error: fetch `blas_lib_gfx942.tar.zst`
       caused by: unpack `blas_lib_gfx942.tar.zst`
+      caused by: unpack `math-libs/BLAS/rocBLAS/stage/lib/rocblas/library/TensileLibrary_gfx942.co`
       caused by: the download goes on after N bytes, where it should end
 
     hint: download the archive again; if it is the same, its run has to build it again

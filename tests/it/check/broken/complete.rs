@@ -3,6 +3,7 @@
 use std::io::Read as _;
 
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
+use regex::Regex;
 
 use super::*;
 
@@ -102,10 +103,11 @@ fn a_selector_that_is_another_on_another_platform_is_found() {
     let compare = ["--compare", there.0.path().to_str().unwrap()];
     assert_eq!(here.found(&compare), "exit 0\n");
     promise(&there, "gfx1100", "gfx1101");
-    insta::assert_snapshot!(here.found(&compare), @"
+    let digests = Regex::new("[0-9a-f]{64}").unwrap();
+    insta::assert_snapshot!(digests.replace_all(&here.found(&compare), "SHA"), @"
     exit 1
     rocm-0.0.1.dev0.tar.gz
-      error   RW208 selector-differs: it has SHA-256 6f15933eb1f6ac742e674ab25548495930757e88eba80a7fb32374918fa42654, and c48893e28673e2190021a64aa92b58b71f3a4264b4a168a4b4ec06c1e7b0aa5b in the other set
+      error   RW208 selector-differs: it has SHA-256 SHA, and SHA in the other set
     ");
     there.remove("rocm-0");
     insta::assert_snapshot!(here.found(&compare), @"

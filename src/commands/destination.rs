@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use super::plan::TOP;
 use crate::{
     commands::index::local_urls,
     error::{Context as _, Result, Stop},
@@ -14,6 +13,9 @@ use crate::{
         s3::{Access, S3Store},
     },
 };
+
+/// The directory of the set itself, as a path below it.
+pub const TOP: &str = "./";
 
 /// A directory of a store, and how the world sees it.
 #[derive(Debug)]
