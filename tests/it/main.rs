@@ -1,5 +1,9 @@
 //! One integration binary, so that it links once.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(
+    clippy::case_sensitive_file_extension_comparisons,
+    reason = "the names are made by these tests"
+)]
 
 mod action;
 mod architecture;

@@ -125,7 +125,7 @@ fn sizes_are_compared_with_a_directory_or_a_document() {
         rows.map(last).collect::<Vec<_>>()
     };
     let found = changes(&text(old.path()));
-    assert!(found[0].starts_with("+") && found[1] == "**new** |" && found[2] == "same bytes |");
+    assert!(found[0].starts_with('+') && found[1] == "**new** |" && found[2] == "same bytes |");
     assert_eq!(changes(&text(&old.path().join("set.json"))), found);
     let same = changes(&at);
     assert!(

@@ -143,7 +143,8 @@ impl Run {
             .entries
             .iter()
             .filter_map(|entry| entry["msg"].as_str());
-        lines.map(|line| format!("{}\n", line.trim_end())).collect()
+        let lines: Vec<&str> = lines.map(str::trim_end).collect();
+        lines.join("\n") + "\n"
     }
 
     /// What the steps of a job printed.

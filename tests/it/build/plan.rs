@@ -115,18 +115,18 @@ fn short(plan: &str) -> String {
             return None;
         }
         let line = line.split(" < ").next()?;
-        let Some((link, target)) = line.split_once(" -> ") else {
+        let Some((place, target)) = line.split_once(" -> ") else {
             return Some(line.split(" (").next()?.to_owned());
         };
-        let path = link
+        let path = place
             .trim_start()
             .split_once("   ")
-            .map_or(link, |(_, path)| path);
+            .map_or(place, |(_, path)| path);
         let package = target
             .strip_suffix(path)
             .map(|up| up.trim_start_matches("../"));
         Some(match package {
-            Some(package) => format!("{link} in {}", package.trim_end_matches('/')),
+            Some(package) => format!("{place} in {}", package.trim_end_matches('/')),
             None => line.to_owned(),
         })
     });
@@ -134,6 +134,7 @@ fn short(plan: &str) -> String {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a line for each member")]
 fn the_sample_comes_to_this() {
     let plan = planned(&place("shown"), &[]);
     insta::assert_snapshot!(short(&plan), @"

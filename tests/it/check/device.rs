@@ -18,8 +18,10 @@ const LIBRARIES: &str = "rocm_sdk_libraries";
 const GFX1100: &str = "rocm_sdk_device_gfx1100";
 const GFX942: &str = "rocm_sdk_device_gfx942";
 
+type Edit<'a> = &'a dyn Fn(&mut Members);
+
 /// What is found after changes to the members of wheels.
-fn edited(edits: &[(&str, &dyn Fn(&mut Members))]) -> String {
+fn edited(edits: &[(&str, Edit)]) -> String {
     let set = Set::new();
     for (wheel, edit) in edits {
         set.edit(wheel, edit);
@@ -80,7 +82,7 @@ fn add_file(members: &mut Members, path: &str, bytes: Vec<u8>) {
 
 /// A library of `fft_lib` with its code taken out, and the archive of it for a target.
 fn split_library(needed: &str) -> Vec<u8> {
-    let code = bundle::raw(&[("gfx1100", [1; 20_000]), ("gfx942", [2; 20_000])]);
+    let code = bundle::raw(&[("gfx1100", vec![1; 20_000]), ("gfx942", vec![2; 20_000])]);
     let fat = SharedObject::new("libfft.so.1")
         .needs(needed)
         .rpath("$ORIGIN")
@@ -100,7 +102,7 @@ fn split_library(needed: &str) -> Vec<u8> {
 fn archive(target: &str) -> Vec<u8> {
     let out = Cursor::new(Vec::new());
     let mut writer = ArchiveWriter::new(out, "fft_lib", target, Scheme::Stored).unwrap();
-    let packed = Packed::new(&[1; 20_000], Scheme::Stored).unwrap();
+    let packed = Packed::new(&vec![1; 20_000], Scheme::Stored).unwrap();
     let target = target.parse().unwrap();
     writer
         .add(&key("libfft", 0), &target, &packed, None)
@@ -265,7 +267,7 @@ fn code_for_a_generic_target_is_code_for_its_targets() {
 
 #[test]
 fn a_library_with_its_code_still_in_it_is_found() {
-    let code = bundle::raw(&[("gfx942", [1; 9000]), ("gfx90a", [1; 9000])]);
+    let code = bundle::raw(&[("gfx942", vec![1; 9000]), ("gfx90a", vec![1; 9000])]);
     let fat = SharedObject::new("libfat.so.1")
         .function("fat", 1)
         .device_code(&code, &[0], DeviceRelocations::Rela)

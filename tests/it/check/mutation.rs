@@ -15,7 +15,7 @@ const DAMAGES: usize = 200;
 /// Others find 199 or 200 as well.
 const SEED: u64 = 7;
 
-/// Numbers that look random and are the same everywhere (SplitMix64).
+/// Numbers that look random and are the same everywhere (`SplitMix64`).
 struct Dice(u64);
 
 impl Dice {

@@ -27,14 +27,13 @@ pub(super) fn archive(entries: &[&str]) -> Vec<u8> {
     };
     add("artifact_manifest.txt", b"stage\nother/stage\n", None);
     for entry in entries {
-        match entry.split_once("->") {
-            Some((path, to)) => add(&format!("stage/{path}"), b"", Some(to)),
-            None => {
-                let (path, content) = entry.split_once('=').unwrap();
-                let path = path.replace('!', "../other/stage/");
-                let path = format!("stage/{path}").replace("stage/../", "");
-                add(&path, content.as_bytes(), None);
-            }
+        if let Some((path, to)) = entry.split_once("->") {
+            add(&format!("stage/{path}"), b"", Some(to));
+        } else {
+            let (path, content) = entry.split_once('=').unwrap();
+            let path = path.replace('!', "../other/stage/");
+            let path = format!("stage/{path}").replace("stage/../", "");
+            add(&path, content.as_bytes(), None);
         }
     }
     let mut packed = Vec::new();

@@ -131,7 +131,7 @@ fn parts_of_two_versions_are_never_mixed() {
     let anew = options(Condition::Always, None);
     store.put(&key, &new.as_slice(), &anew).unwrap();
     let error = reader.read_to_end(&mut Vec::new()).unwrap_err();
-    insta::assert_snapshot!(shown(error.into(), &bucket), @"
+    insta::assert_snapshot!(shown(&error.into(), &bucket), @"
     error: the bytes are not those that were promised: `s3://BUCKET/large.tar.zst`
       caused by: the object was replaced while it was read
     ");
@@ -147,7 +147,7 @@ fn a_part_that_never_comes_is_told_and_ends_the_others() {
     let mut reader = store.get(&key, Span::From(0)).unwrap();
     proxy.breaks("GET", "/large", 99, Fault::Answer(503, "SlowDown"));
     let error = reader.read_to_end(&mut Vec::new()).unwrap_err();
-    let text = shown(error.into(), &bucket);
+    let text = shown(&error.into(), &bucket);
     assert!(text.contains("the store does not answer now"), "{text}");
 }
 
@@ -160,8 +160,8 @@ fn credentials_that_are_over_are_asked_for_anew_once() {
     assert_eq!(proxy.count("GET"), 2);
 }
 
-fn shown(error: rocwheel::error::Error, bucket: &Bucket) -> String {
-    render(&error).replace(bucket.as_str(), "BUCKET")
+fn shown(error: &rocwheel::error::Error, bucket: &Bucket) -> String {
+    render(error).replace(bucket.as_str(), "BUCKET")
 }
 
 /// Sizes at which an off-by-one would show.

@@ -35,8 +35,8 @@ fn a_promised_file_that_is_missing_is_found() {
 fn other_bytes_than_promised_are_found() {
     let shown = published(|set| {
         set.edit("rocm_profiler", |members| {
-            add(members, "rocm_profiler/a", "1")
-        })
+            add(members, "rocm_profiler/a", "1");
+        });
     });
     let shown: Vec<&str> = shown
         .lines()
