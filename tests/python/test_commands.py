@@ -164,7 +164,8 @@ def test_a_child_decides_what_an_interrupt_means(installed: Path) -> None:
         "import sys; from rocm_sdk_core._cli import _run_child\n"
         "child = 'import signal, sys, time\\n'\n"
         "child += 'signal.signal(signal.SIGINT, lambda *_: sys.exit(9))\\n'\n"
-        "child += 'print(1, flush=True); time.sleep(30)'\n"
+        # One long sleep could begin just after the signal came.
+        "child += 'print(1, flush=True)\\nwhile True: time.sleep(0.01)'\n"
         "sys.exit(_run_child([sys.executable, '-c', child]))"
     )
     process = subprocess.Popen(
