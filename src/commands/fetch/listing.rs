@@ -171,7 +171,8 @@ mod tests {
         let changes: [fn(&Path); 4] = [
             |root| fs::write(root.join("lib/x"), "ab").unwrap(),
             |root| {
-                let mode = std::fs::Permissions::from_mode(0o755);
+                let mut mode = fs::metadata(root.join("lib/x")).unwrap().permissions();
+                mode.set_mode(0o755);
                 fs::set_permissions(root.join("lib/x"), mode).unwrap();
             },
             |root| fs::remove_file(root.join("lib/y")).unwrap(),
