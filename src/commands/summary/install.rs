@@ -43,7 +43,22 @@ impl Way {
 /// other index is asked and none can stand in for a package that is missing. Other packages, such as
 /// `torch`, need a base index, and get the one of the user where none is known. uv takes a package
 /// from the first index that has it; pip takes the highest version of all, so versions are pinned.
+///
+/// A set with a directory for each family has `rocm` in the indexes of the families alone.
 pub fn lines(set: &SetJson, places: Places<'_>, way: Way) -> Vec<String> {
+    let families = set.families();
+    if families.is_empty() {
+        return lines_of(set, places, way);
+    }
+    let lines = families.iter().flat_map(|family| {
+        let urls = places.set.of_family(family);
+        let base = places.base;
+        lines_of(set, Places { set: &urls, base }, way)
+    });
+    lines.collect()
+}
+
+fn lines_of(set: &SetJson, places: Places<'_>, way: Way) -> Vec<String> {
     let command = command(set.has("rocm"), places, way);
     let quote = quote(set);
     let quoted = |requirement: &String| format!(" {quote}{requirement}{quote}");
@@ -95,9 +110,11 @@ pub fn project(set: &SetJson, places: Places<'_>) -> String {
         let index = index("base", &base.to_string());
         format!("\n{index}default = true\n")
     });
+    let family = set.families().first().map(|it| places.set.of_family(it));
+    let own = family.as_ref().unwrap_or(places.set);
     format!(
         "[project]\ndependencies = [{shown}]\n\n{}{}",
-        index("rocm-run", &places.set.index()),
+        index("rocm-run", &own.index()),
         base.unwrap_or_default()
     )
 }
@@ -213,6 +230,20 @@ mod tests {
         pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
         uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
         uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
+        ");
+    }
+
+    #[test]
+    fn each_family_has_an_index_of_its_own() {
+        insta::assert_snapshot!(all(&samples::set_of_families(&["gfx110X-all", "gfx94X-dcgpu"])), @"
+        pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/gfx110X-all/simple/ 'rocm==7.13.0.dev0+ab'
+        pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/ 'rocm==7.13.0.dev0+ab'
+        uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/gfx110X-all/simple/ 'rocm==7.13.0.dev0+ab'
+        uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/ 'rocm==7.13.0.dev0+ab'
+        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/gfx110X-all/index.html 'rocm==7.13.0.dev0+ab'
+        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/index.html 'rocm==7.13.0.dev0+ab'
+        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/gfx110X-all/index.html 'rocm==7.13.0.dev0+ab'
+        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/index.html 'rocm==7.13.0.dev0+ab'
         ");
     }
 

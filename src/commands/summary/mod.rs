@@ -242,6 +242,17 @@ mod samples {
         }
     }
 
+    /// A set without the split: `rocm` in a directory for each family.
+    pub(super) fn set_of_families(families: &[&str]) -> SetJson {
+        let of = |family: &&str| SetFile {
+            family: Some(family.parse().unwrap()),
+            ..file("rocm")
+        };
+        let files = families.iter().map(of).chain([file("rocm-sdk-core")]);
+        let set = PackageSet::new(files.collect()).unwrap();
+        SetJson::new(Identity::default(), &set, Layout::Dist)
+    }
+
     pub(super) fn set_of(projects: &[&str]) -> SetJson {
         let files = projects.iter().map(|project| file(project)).collect();
         let set = PackageSet::new(files).unwrap();
