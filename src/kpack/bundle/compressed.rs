@@ -149,7 +149,8 @@ fn at_once(
     memory
         .try_reserve_exact(len)
         .context("find memory for a bundle")?;
-    let decoded = zstd::bulk::decompress_to_buffer(&packed, &mut memory);
+    let mut decompressor = zstd::bulk::Decompressor::new().context("begin to decode")?;
+    let decoded = decompressor.decompress_to_buffer(&packed, &mut memory);
     Ok(decoded.is_ok_and(|done| done == len).then_some(memory))
 }
 
