@@ -178,15 +178,16 @@ fn what_is_no_bundle_is_refused() {
 #[test]
 fn entries_share_all_of_their_code_or_none() {
     let good = raw(&[("gfx90a", vec![1; 100]), ("gfx942", vec![2; 100])]);
-    let last = 32 + 24 + 30 + 24 + 32;
+    let last = 32 + 24 + 30 + 24 + 31;
     let with = |offset: u64, size: u64| {
         let mut bytes = good.clone();
         bytes[last..last + 8].copy_from_slice(&offset.to_le_bytes());
         bytes[last + 8..last + 16].copy_from_slice(&size.to_le_bytes());
         bytes
     };
-    assert_eq!(with(8192, 100), good);
-    assert_eq!(content(&with(4096, 100))[0][1].1, [1; 100]);
+    assert!(with(8192, 100) == good);
+    let shared = with(4096, 100)[..4196].to_vec();
+    assert_eq!(content(&shared)[0][1].1, [1; 100]);
     let refused = [with(4097, 100), with(4096, 99)].map(|bytes| refusal(&bytes));
     insta::assert_snapshot!(refused.join("\n"), @"
     read bundle 0 at 0x0: two entries overlap: `hipv4-amdgcn-amd-amdhsa--gfx90a` and `hipv4-amdgcn-amd-amdhsa--gfx942`
@@ -208,7 +209,7 @@ fn memory_is_used_again_and_the_hash_is_only_verified_on_a_look() {
         assert!(open(&region, &bundle).is_err());
         let opened = open_into(&region, &bundle, memory).unwrap();
         memory = opened.into_decoded().unwrap();
-        assert_eq!((memory.as_ptr(), &memory), (place, inside));
+        assert!(memory.as_ptr() == place && memory == *inside);
     }
 }
 
