@@ -141,33 +141,35 @@ class Floor:
         return took, cpu, sum(count for count, _ in done), sum(size for _, size in done)
 
 
-def split(rocwheel: str, place: pathlib.Path) -> tuple[float, float, float]:
-    """Seconds, seconds of CPU, and MB of memory of the whole process."""
-    out = place / "out"
-    shutil.rmtree(out, ignore_errors=True)
-    command = [
-        rocwheel,
-        "--quiet",
-        "split",
-        "--artifact-dir",
-        str(place / "in"),
-        "--output-dir",
-        str(out),
-    ]
+def split(rocwheel: str, place: pathlib.Path) -> subprocess.Popen[bytes]:
+    # Into a new directory each time: what was removed a moment ago makes the file system slow.
+    out = place / f"out-{time.monotonic_ns()}"
+    command = [rocwheel, "--quiet", "split", "--artifact-dir", str(place / "in"), "--output-dir"]
+    return subprocess.Popen([*command, str(out)], stdout=subprocess.DEVNULL)
+
+
+def seconds(rocwheel: str, place: pathlib.Path) -> tuple[float, float]:
+    """Seconds and seconds of CPU of the whole process."""
     began = time.perf_counter()
+    with split(rocwheel, place) as child:
+        _, status, usage = os.wait4(child.pid, 0)
+        took = time.perf_counter() - began
+        child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise SystemExit(f"rocwheel: exit {child.returncode}")
+    return took, usage.ru_utime + usage.ru_stime
+
+
+def memory(rocwheel: str, place: pathlib.Path) -> float:
+    """MB at most; what `wait4` says counts this process in, which the other one begins as."""
     most = 0
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as child:
-        # What `wait4` says about memory counts this process in, which the other one begins as.
+    with split(rocwheel, place) as child:
         status = pathlib.Path(f"/proc/{child.pid}/status")
-        while (ended := os.wait4(child.pid, os.WNOHANG))[0] == 0:
+        while child.poll() is None:
             found = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
             most = max([most, *(int(line.split()[1]) for line in found)])
             time.sleep(0.002)
-        took = time.perf_counter() - began
-        child.returncode = os.waitstatus_to_exitcode(ended[1])
-    if child.returncode:
-        raise SystemExit(f"rocwheel: exit {child.returncode}")
-    return took, ended[2].ru_utime + ended[2].ru_stime, most / 1000
+    return most / 1000
 
 
 def row(name: str, fat: dict[str, bytes], arguments: argparse.Namespace) -> None:
@@ -181,12 +183,13 @@ def row(name: str, fat: dict[str, bytes], arguments: argparse.Namespace) -> None
     sections = [found for binary in fat.values() if (found := section(binary)) is not None]
     bundles = [bundle for found in sections for bundle in tasks(found)]
     floor = Floor(bundles)
-    rounds = [(floor.run(), split(arguments.rocwheel, place)) for _ in range(arguments.rounds)]
+    rounds = [(floor.run(), seconds(arguments.rocwheel, place)) for _ in range(arguments.rounds)]
     floors, splits = zip(*rounds, strict=True)
-    (least, floor_cpu, count, size), (took, cpu, memory) = min(floors), min(splits)
+    (least, floor_cpu, count, size), (took, cpu) = min(floors), min(splits)
+    most = memory(arguments.rocwheel, place)
     print(
         f"| {name}: {len(fat)}, {sum(map(len, fat.values())) / 1e6:.0f} MB | {len(bundles)} | {count:,} | {size / 1e6:,.0f}"
-        f" | {least:.2f}, {floor_cpu:.2f} | {took:.2f}, {cpu:.2f} | {took / least:.2f} | {memory:.0f} |",
+        f" | {least:.2f}, {floor_cpu:.2f} | {took:.2f}, {cpu:.2f} | {took / least:.2f} | {most:.0f} |",
         flush=True,
     )
     shutil.rmtree(place)

@@ -266,10 +266,14 @@ impl Opened<'_> {
             }
             Bytes::There { source, start } => {
                 let start = start.saturating_add(entry.offset);
-                let mut code = tools.memory(entry.size)?;
-                code.resize(usize::try_from(entry.size)?, 0);
-                Region::whole(source).fill("code object", start, &mut code)?;
-                pack(&tools.lend(code))?
+                let size = usize::try_from(entry.size)?;
+                let mut memory = tools.memory(entry.size)?;
+                // Zeros are only written where nothing was before.
+                memory.resize(memory.len().max(size), 0);
+                let code = memory.get_mut(..size).unwrap_or_default();
+                Region::whole(source).fill("code object", start, code)?;
+                let memory = tools.lend(memory);
+                pack(memory.get(..size).unwrap_or_default())?
             }
         };
         Ok(Done {
