@@ -48,7 +48,7 @@ Task = tuple[bool, memoryview, int]
 def fetch(place: pathlib.Path) -> list[pathlib.Path]:
     where = ["--only-binary", ":all:", "--python-version", "3.12", "--dest", str(place)]
     where += [word for platform in PLATFORMS for word in ("--platform", platform)]
-    wheels = []
+    wheels: list[pathlib.Path] = []
     for name in WHEELS:
         stem = name.split("==")[0].replace("-", "_")
         if not list(place.glob(f"{stem}-*.whl")):

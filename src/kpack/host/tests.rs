@@ -212,7 +212,8 @@ fn what_cannot_be_split_says_why() {
     let mut unloadable = library().build();
     let table = usize::from(unloadable[32]);
     let segments = (0..usize::from(unloadable[56])).map(|index| table + index * 56);
-    let last = segments.filter(|at| unloadable[*at] == 1).last().unwrap();
+    let mut loads = segments.filter(|at| unloadable[*at] == 1);
+    let last = loads.next_back().unwrap();
     unloadable[last + 39] = 1;
     insta::assert_snapshot!(
         [
