@@ -59,7 +59,7 @@ pub struct Settings {
 }
 
 /// Larger blocks gain next to nothing; see docs/performance.md.
-pub const BLOCK: NonZeroUsize = NonZeroUsize::new(9 << 20).expect("not zero");
+pub const BLOCK: NonZeroUsize = NonZeroUsize::new(9 << 19).expect("not zero");
 
 /// A finished wheel.
 #[derive(Clone, Debug, PartialEq, Eq)]
