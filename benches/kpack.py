@@ -7,11 +7,12 @@
     cargo build --release && uv run benches/kpack.py --place DIR [FILE…]
 
 Each FILE is a wheel or a binary; without one, wheels of PyPI are fetched to DIR. Of each, `rocwheel
-split` is measured as a whole process, from files in the page cache to files. The floor has the same
-bundles in memory, decodes them and compresses every code object with the same zstd at the same level,
-one task for each compressed bundle or raw code object on as many threads as there are processors, and
-keeps nothing: it neither reads nor writes nor looks at a header twice. Both are the best of some
-rounds, in turns. Needs Linux.
+split` is measured as a whole process, from files in memory to files. The floor has the same bundles in
+memory, decodes them and compresses every code object with the same zstd at the same level, one task
+for each compressed bundle or raw code object on as many threads as there are processors, and keeps
+nothing: it neither reads nor writes nor looks at a header twice. The floor with reading reads the bytes
+of each task from the file. All are the best of some rounds, in turns. Needs Linux, and a DIR in memory
+(`/dev/shm`) when files were deleted in the last minutes: ext4 is slow to make files then.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import sys
 import threading
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import zstandard
 
@@ -41,8 +42,9 @@ PLATFORMS = [
 ]
 LEVEL = 3
 
-# Whether it is a compressed bundle, its bytes, and how many it has once decoded.
-Task = tuple[bool, memoryview, int]
+# Whether it is a compressed bundle, its bytes, how many it has once decoded, and where they lie.
+Task = tuple[bool, memoryview, int, int]
+Work = Callable[[tuple[pathlib.Path, Task]], tuple[int, int]]
 
 
 def fetch(place: pathlib.Path) -> list[pathlib.Path]:
@@ -68,8 +70,8 @@ def binaries(file: pathlib.Path) -> Iterator[tuple[str, bytes]]:
                 yield name, wheel.read(name)
 
 
-def section(binary: bytes) -> memoryview | None:
-    """The bundles of a binary."""
+def section(binary: bytes) -> tuple[int, memoryview] | None:
+    """The bundles of a binary, and where they begin."""
     if binary[:4] != b"\x7fELF":
         return None
     (table,) = struct.unpack_from("<Q", binary, 40)
@@ -78,7 +80,7 @@ def section(binary: bytes) -> memoryview | None:
     for name, _, _, _, offset, size in headers:
         at = headers[names][4] + name
         if binary[at : at + 12] == b".hip_fatbin\0":
-            return memoryview(binary)[offset : offset + size]
+            return offset, memoryview(binary)[offset : offset + size]
     return None
 
 
@@ -94,7 +96,7 @@ def entries(bundle: memoryview) -> list[tuple[int, int]]:
     return found
 
 
-def tasks(section: memoryview) -> Iterator[list[Task]]:
+def tasks(start: int, section: memoryview) -> Iterator[list[Task]]:
     """What there is to do, for each bundle."""
     at = 0
     while at < len(section):
@@ -102,26 +104,31 @@ def tasks(section: memoryview) -> Iterator[list[Task]]:
             (version,) = struct.unpack_from("<H", section, at + 4)
             total, size = struct.unpack_from("<II" if version == 2 else "<QQ", section, at + 8)
             header = 24 if version == 2 else 32
-            yield [(True, section[at + header : at + total], size)]
+            yield [(True, section[at + header : at + total], size, start + at + header)]
         else:
             code = entries(section[at:])
             total = max(offset + size for offset, size in code)
-            yield [
-                (False, section[at + offset : at + offset + size], size) for offset, size in code
-            ]
+            places = [(at + offset, size) for offset, size in code]
+            yield [(False, section[p : p + size], size, start + p) for p, size in places]
         at = (at + total + 4095) // 4096 * 4096
 
 
 class Floor:
-    def __init__(self, bundles: list[list[Task]]) -> None:
-        self.tasks = [task for bundle in bundles for task in bundle]
+    def __init__(self, bundles: list[tuple[pathlib.Path, list[Task]]]) -> None:
+        self.tasks = [(file, task) for file, tasks in bundles for task in tasks]
         self.local = threading.local()
 
-    def work(self, task: Task) -> tuple[int, int]:
+    def read(self, work: tuple[pathlib.Path, Task]) -> tuple[int, int]:
+        file, (is_compressed, code, size, offset) = work
+        with file.open("rb", buffering=0) as source:
+            found = memoryview(os.pread(source.fileno(), len(code), offset))
+        return self.work((file, (is_compressed, found, size, offset)))
+
+    def work(self, work: tuple[pathlib.Path, Task]) -> tuple[int, int]:
         if not hasattr(self.local, "compressor"):
             self.local.compressor = zstandard.ZstdCompressor(level=LEVEL)
             self.local.decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31)
-        is_compressed, code, size = task
+        _, (is_compressed, code, size, _) = work
         if not is_compressed:
             self.local.compressor.compress(code)
             return 1, size
@@ -131,19 +138,19 @@ class Floor:
             self.local.compressor.compress(bundle[offset : offset + length])
         return len(places), sum(length for _, length in places)
 
-    def run(self) -> tuple[float, float, int, int]:
+    def run(self, work: Work) -> tuple[float, float, int, int]:
         """Seconds, seconds of CPU, code objects and their bytes."""
         before, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            done = list(pool.map(self.work, self.tasks))
+            done = list(pool.map(work, self.tasks))
         took, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF)
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         return took, cpu, sum(count for count, _ in done), sum(size for _, size in done)
 
 
 def split(rocwheel: str, place: pathlib.Path) -> subprocess.Popen[bytes]:
-    # Into a new directory each time: what was removed a moment ago makes the file system slow.
-    out = place / f"out-{time.monotonic_ns()}"
+    out = place / "out"
+    shutil.rmtree(out, ignore_errors=True)
     command = [rocwheel, "--quiet", "split", "--artifact-dir", str(place / "in"), "--output-dir"]
     return subprocess.Popen([*command, str(out)], stdout=subprocess.DEVNULL)
 
@@ -180,18 +187,28 @@ def row(name: str, fat: dict[str, bytes], arguments: argparse.Namespace) -> None
         (stage / path).parent.mkdir(parents=True, exist_ok=True)
         (stage / path).write_bytes(binary)
     (stage.parent / "artifact_manifest.txt").write_text("stage\n")
-    sections = [found for binary in fat.values() if (found := section(binary)) is not None]
-    bundles = [bundle for found in sections for bundle in tasks(found)]
-    floor = Floor(bundles)
-    rounds = [(floor.run(), seconds(arguments.rocwheel, place)) for _ in range(arguments.rounds)]
-    floors, splits = zip(*rounds, strict=True)
-    (least, floor_cpu, count, size), (took, cpu) = min(floors), min(splits)
-    most = memory(arguments.rocwheel, place)
-    print(
-        f"| {name}: {len(fat)}, {sum(map(len, fat.values())) / 1e6:.0f} MB | {len(bundles)} | {count:,} | {size / 1e6:,.0f}"
-        f" | {least:.2f}, {floor_cpu:.2f} | {took:.2f}, {cpu:.2f} | {took / least:.2f} | {most:.0f} |",
-        flush=True,
-    )
+    found = [(stage / path, section(binary)) for path, binary in fat.items()]
+    bundles = [(file, bundle) for file, part in found if part for bundle in tasks(*part)]
+    floor, rocwheel = Floor(bundles), arguments.rocwheel
+    rounds = [
+        (floor.run(floor.work), floor.run(floor.read), seconds(rocwheel, place))
+        for _ in range(arguments.rounds)
+    ]
+    floors, readings, splits = zip(*rounds, strict=True)
+    (least, cpu, count, size), reading, took = min(floors), min(readings), min(splits)
+    total = sum(map(len, fat.values()))
+    cells = [
+        f"{name}: {len(fat)}, {total / 1e6:.0f} MB",
+        f"{len(bundles)}",
+        f"{count:,}",
+        f"{size / 1e6:,.0f}",
+        f"{least:.2f}, {cpu:.2f}",
+        f"{reading[0]:.2f}, {reading[1]:.2f}",
+        f"{took[0]:.2f}, {took[1]:.2f}",
+        f"{took[0] / least:.2f}, {took[0] / reading[0]:.2f}",
+        f"{memory(rocwheel, place):.0f}",
+    ]
+    print(f"| {' | '.join(cells)} |", flush=True)
     shutil.rmtree(place)
 
 
@@ -203,10 +220,9 @@ def main() -> None:
     parser.add_argument("files", nargs="*", type=pathlib.Path)
     arguments = parser.parse_args()
     arguments.place.mkdir(parents=True, exist_ok=True)
-    print(
-        "| wheel: binaries | bundles | code objects | MB of code | floor: s, of CPU | split: s, of CPU | ratio | MB of memory |"
-    )
-    print("|---|--:|--:|--:|--:|--:|--:|--:|")
+    columns = ["wheel: binaries", "bundles", "code objects", "MB of code"]
+    columns += ["floor: s, of CPU", "with reading", "split: s, of CPU", "ratios", "MB of memory"]
+    print(f"| {' | '.join(columns)} |\n|---|{'--:|' * 8}")
     for file in arguments.files or fetch(arguments.place):
         fat = {name: binary for name, binary in binaries(file) if section(binary) is not None}
         row(file.name.split("-")[0], fat, arguments)
