@@ -1,6 +1,7 @@
 //! `fetch` from a directory laid out like a bucket, as a user sees it.
 
 mod bucket;
+mod by_hand;
 mod flat;
 mod found;
 mod full;
