@@ -1,6 +1,7 @@
 //! GitHub's API against a GitHub of our own: what is asked, who is told the token, what is tried again.
 
 pub(crate) mod artifacts;
+mod enterprise;
 pub(crate) mod fake;
 pub(crate) mod judge;
 

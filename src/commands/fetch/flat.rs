@@ -91,7 +91,7 @@ impl Flat {
         let tree = ArtifactTree::scan(&self.work, jobs, stop)?;
         let artifacts = tree.artifacts.iter();
         let artifacts: Vec<&Artifact> = artifacts
-            .filter(|it| new.contains(&it.name.to_string()))
+            .filter(|it| new.contains(&it.name.file_name()))
             .collect();
         ensure!(
             artifacts.len() == new.len(),
@@ -102,7 +102,7 @@ impl Flat {
         let mut moved = 0;
         for artifact in artifacts {
             stop.check()?;
-            let name = artifact.name.to_string();
+            let name = artifact.name.file_name();
             let entry = waiting.whole(&name)?;
             let entry = entry.with_context(|| format!("`{name}` was removed meanwhile"))?;
             moved += self
@@ -176,7 +176,7 @@ impl Flat {
 
     /// Moves an artifact to its places, and removes what it had and has no more.
     fn take(&self, artifact: &Artifact, claims: &Claims) -> Result<usize> {
-        let name = artifact.name.to_string();
+        let name = artifact.name.file_name();
         let (mut old, new) = (
             self.listing(&name)?.unwrap_or_default(),
             Listing::of(artifact),
@@ -243,7 +243,7 @@ impl<'a> Claims<'a> {
     }
 
     fn add(&mut self, artifact: &'a Artifact) -> Result<()> {
-        let own = self.flat.listing(&artifact.name.to_string())?;
+        let own = self.flat.listing(&artifact.name.file_name())?;
         let own = own.unwrap_or_default();
         for file in &artifact.files {
             let owner = format!("{}/{}", artifact.name, file.basedir);

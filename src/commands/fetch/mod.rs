@@ -9,6 +9,7 @@ mod flat;
 pub mod inventory;
 mod ledger;
 mod listing;
+mod lock;
 mod place;
 pub mod plan;
 mod receive;
@@ -23,7 +24,7 @@ use std::{collections::BTreeSet, path::PathBuf};
 
 use self::select::{Pattern, Wish};
 pub use self::{
-    choice::{ChoiceArgs, Errand},
+    choice::{ChoiceArgs, Errand, Purpose},
     shelf::Kept,
 };
 use super::World;
@@ -67,8 +68,9 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
-    let (to, kept) = (&args.output_dir, args.kept());
-    let errand = args.choice.errand(args.wish(), to, kept, world)?;
+    let to = (args.output_dir.as_path(), args.kept());
+    let purpose = Purpose::of_dry_run(args.dry_run);
+    let errand = args.choice.errand(args.wish(), to, purpose, world)?;
     if !args.dry_run {
         errand.carry_out(world)?;
     }

@@ -36,8 +36,8 @@ impl Kept {
     /// What an archive becomes in the directory that it is fetched to.
     pub fn name(self, archive: &Archive) -> String {
         match self {
-            Self::Unpacked | Self::Merged => archive.artifact().to_string(),
-            Self::Packed => archive.file_name(),
+            Self::Unpacked | Self::Merged => archive.artifact().file_name(),
+            Self::Packed => archive.name.file_name(),
         }
     }
 }

@@ -21,6 +21,7 @@ const LIST: &str = "/repos/ROCm/TheRock/actions/runs/7/artifacts?per_page=100";
 pub(crate) struct Hosted {
     pub(crate) api: Fake,
     pub(crate) keeper: Fake,
+    pub(crate) repository: &'static str,
     listed: Vec<Value>,
 }
 
@@ -41,9 +42,14 @@ pub(crate) fn page(total: usize, artifacts: &[Value]) -> Reply {
 
 impl Hosted {
     pub(crate) fn new() -> Self {
+        Self::of(Fake::start())
+    }
+
+    pub(crate) fn of(api: Fake) -> Self {
         Self {
-            api: Fake::start(),
+            api,
             keeper: Fake::elsewhere(),
+            repository: "ROCm/TheRock",
             listed: Vec::new(),
         }
     }
@@ -66,13 +72,15 @@ impl Hosted {
     pub(crate) fn keep(&self, id: u64, reply: Reply) {
         let path = format!("/kept/{id}?sig=hush");
         let place = format!("{}{path}", self.keeper.url());
-        self.api.on(&route(id), Reply::redirect(302, &place));
+        let route = route(id).replace("ROCm/TheRock", self.repository);
+        self.api.on(&route, Reply::redirect(302, &place));
         self.keeper.on(&path, reply);
     }
 
     /// From now on, what was uploaded is listed.
     pub(crate) fn ready(&self) {
-        self.api.on(LIST, page(self.listed.len(), &self.listed));
+        let list = LIST.replace("ROCm/TheRock", self.repository);
+        self.api.on(&list, page(self.listed.len(), &self.listed));
     }
 }
 

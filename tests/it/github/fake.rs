@@ -61,6 +61,8 @@ pub(crate) struct Fake {
     port: u16,
     state: Arc<Mutex<State>>,
     kind: Kind,
+    /// What stands before every path of the API: nothing, or `/api/v3`.
+    prefix: &'static str,
     /// Of the test, and not of the server.
     _verdict: Option<Arc<Verdict>>,
 }
@@ -178,15 +180,20 @@ impl Reply {
 impl Fake {
     /// Serves until the process ends.
     pub(crate) fn start() -> Self {
-        Self::serving(Kind::GitHub)
+        Self::serving(Kind::GitHub, "")
+    }
+
+    /// As an installation of one's own has it: beside the API, there are pages on the same server.
+    pub(crate) fn enterprise() -> Self {
+        Self::serving(Kind::GitHub, "/api/v3")
     }
 
     /// A server that is not GitHub's API.
     pub(crate) fn elsewhere() -> Self {
-        Self::serving(Kind::Other)
+        Self::serving(Kind::Other, "")
     }
 
-    fn serving(kind: Kind) -> Self {
+    fn serving(kind: Kind, prefix: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let state = Arc::default();
         let fake = Self {
@@ -194,6 +201,7 @@ impl Fake {
             _verdict: Some(Arc::new(Verdict(Arc::clone(&state)))),
             state,
             kind,
+            prefix,
         };
         let serving = Self {
             _verdict: None,
@@ -208,7 +216,13 @@ impl Fake {
         fake
     }
 
+    /// Of the API.
     pub(crate) fn url(&self) -> String {
+        format!("{}{}", self.server(), self.prefix)
+    }
+
+    /// Of the pages.
+    pub(crate) fn server(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
@@ -241,8 +255,18 @@ impl Fake {
     fn serve(&self, stream: &TcpStream) -> Option<()> {
         let mut reader = BufReader::new(stream.try_clone().ok()?);
         loop {
-            let asked = read(&mut reader)?;
-            let reply = self.reply(asked);
+            let mut asked = read(&mut reader)?;
+            let reply = match asked.path.strip_prefix(self.prefix) {
+                Some(path) => {
+                    asked.path = path.to_owned();
+                    self.reply(asked)
+                }
+                None => {
+                    let text = format!("`{}` is not of the API", asked.path);
+                    self.state.lock().unwrap().wrong.push(text);
+                    Reply::refusal(404, "Not Found")
+                }
+            };
             write(stream, &reply)?;
         }
     }

@@ -341,6 +341,7 @@ mod zipped {
             members: vec![Member {
                 archive: Archive {
                     name: NAME.parse().unwrap(),
+                    key: NAME.to_owned(),
                     size: archive_bytes().len() as u64,
                     sha256: None,
                     etag: None,
