@@ -37,6 +37,7 @@ fn connect_until(
         patience: Patience {
             attempts: 3,
             pause: Duration::from_millis(1),
+            silence: Duration::from_secs(1),
             longest: Duration::from_secs(20),
         },
     };

@@ -7,6 +7,7 @@ use super::{
     deliver::deliver,
     find::Wait,
     inventory::Archive,
+    leftovers,
     lock::Lock,
     place::PlaceArgs,
     plan::FetchPlan,
@@ -63,7 +64,7 @@ pub struct Errand<'a> {
     at_once: NonZeroUsize,
     time: Option<Duration>,
     /// Until what was fetched has been used.
-    _lock: Option<Lock>,
+    lock: Option<Lock>,
 }
 
 /// What an errand is for.
@@ -102,6 +103,9 @@ impl ChoiceArgs {
             Purpose::Do => Some(Lock::take(to)?),
         };
         let output = Shelf::open(to, kept)?;
+        if lock.as_ref().is_some_and(Lock::is_held) {
+            leftovers::clear(output.work())?;
+        }
         let plan = FetchPlan::new(&*source, &output, parcels)?;
         if plan.unverified() > 0 {
             let count = many(plan.unverified(), "archive");
@@ -114,7 +118,7 @@ impl ChoiceArgs {
             shelf: output,
             at_once: self.downloads,
             time: self.download_timeout.map(|it| it.0),
-            _lock: lock,
+            lock,
         })
     }
 
@@ -171,6 +175,11 @@ impl ChoiceArgs {
 
 impl Errand<'_> {
     pub fn carry_out(&self, world: &World) -> Result<()> {
+        if let Some(lock) = &self.lock
+            && !self.plan.due().is_empty()
+        {
+            lock.ensure_writable()?;
+        }
         let work = || deliver(&*self.source, &self.plan, &self.shelf, self.at_once, world);
         let Some(time) = self.time else { return work() };
         world.stop.within(time, work).map_err(|error| {
@@ -182,6 +191,11 @@ impl Errand<'_> {
                 "run it again: what is whole is kept; or allow more with `--download-timeout`";
             hinted(No(text), hint)
         })
+    }
+
+    /// A warning, where there is something from elsewhere too.
+    pub fn others(&self) -> Option<String> {
+        leftovers::of_others(&self.shelf, &self.plan)
     }
 
     /// The artifacts that are there afterwards, among others perhaps.

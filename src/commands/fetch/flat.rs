@@ -66,6 +66,24 @@ impl Flat {
         fs::symlink_metadata(self.root.join(record(name))).is_ok()
     }
 
+    /// The merged artifacts that came from elsewhere, each with where from.
+    pub fn from_elsewhere(&self, from: &str) -> Vec<(String, String)> {
+        let mut others = self.ledger.from_elsewhere(from);
+        // The directory of the tree may have been fetched to without it.
+        others.retain_mut(|(record, _)| {
+            let name = record
+                .strip_prefix(WORK)
+                .and_then(|it| it.strip_prefix('/'));
+            let name = name
+                .and_then(|it| it.strip_suffix(".json"))
+                .map(str::to_owned);
+            let is_one = name.is_some();
+            *record = name.unwrap_or_default();
+            is_one
+        });
+        others
+    }
+
     /// What is recorded of an artifact that is merged, if all of it is still there.
     pub fn whole(&self, name: &str) -> Result<Option<Entry>> {
         let Some(entry) = self.ledger.whole(&record(name))? else {

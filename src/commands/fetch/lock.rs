@@ -12,19 +12,24 @@ const ATTEMPTS: u32 = 100;
 
 /// The right to change a directory, for as long as this lives.
 #[derive(Debug)]
-pub(super) struct Lock {
-    /// Nothing, where there are no locks, or where nobody may write.
-    held: Option<File>,
+pub(super) struct Lock(Hold);
+
+#[derive(Debug)]
+enum Hold {
+    Held(File),
+    /// There are no locks here, or none that this user may take.
+    Without,
+    /// There is no file to lock, and none may be made.
+    Barred(String),
 }
 
 /// What an attempt came to.
 #[derive(Debug)]
 enum Attempt {
-    Held(File),
+    Done(Hold),
     /// Whoever had it has removed the file since it was opened.
     Gone,
     Taken,
-    Impossible,
 }
 
 impl Lock {
@@ -36,42 +41,68 @@ impl Lock {
             .hint("choose another `--output-dir`")?;
         for _ in 0..ATTEMPTS {
             match attempt(&directory.join(FILE_NAME))? {
-                Attempt::Held(file) => return Ok(Self { held: Some(file) }),
+                Attempt::Done(hold) => return Ok(Self(hold)),
                 Attempt::Gone => {}
                 Attempt::Taken => {
                     return Err(anyhow!("another fetch is at work in `{place}`"))
                         .hint("wait until it has ended, or choose another `--output-dir`");
                 }
-                Attempt::Impossible => break,
             }
         }
-        Ok(Self { held: None })
+        Ok(Self(Hold::Without))
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self.0, Hold::Held(_))
+    }
+
+    /// An error where nothing can be written anyway.
+    pub(super) fn ensure_writable(&self) -> Result<()> {
+        match &self.0 {
+            Hold::Held(_) | Hold::Without => Ok(()),
+            Hold::Barred(why) => {
+                Err(anyhow!("nothing can be written: {why}")).hint("choose another `--output-dir`")
+            }
+        }
     }
 }
 
 fn attempt(path: &Path) -> io::Result<Attempt> {
     let mut options = OpenOptions::new();
     let file = match options.read(true).append(true).create(true).open(path) {
-        // The first real file will say so, if there is any to write.
-        Err(error) if cannot_write(&error) => return Ok(Attempt::Impossible),
+        Err(error) if may_not(&error) => {
+            // One that another user has left keeps nobody from writing others.
+            let is_there = fs::symlink_metadata(path).is_ok();
+            return Ok(Attempt::Done(if is_there {
+                Hold::Without
+            } else {
+                Hold::Barred(error.to_string())
+            }));
+        }
+        // Whatever is written next will say so, and there may be nothing to write.
+        Err(error) if is_full(&error) => return Ok(Attempt::Done(Hold::Without)),
         file => file?,
     };
     Ok(match file.try_lock().map_err(io::Error::from) {
-        Ok(()) if is_at(&file, path)? => Attempt::Held(file),
+        Ok(()) if is_at(&file, path)? => Attempt::Done(Hold::Held(file)),
         Ok(()) => Attempt::Gone,
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Attempt::Taken,
         // Some file systems of networks know no locks.
-        Err(_) => Attempt::Impossible,
+        Err(_) => Attempt::Done(Hold::Without),
     })
 }
 
-fn cannot_write(error: &io::Error) -> bool {
+fn may_not(error: &io::Error) -> bool {
     matches!(
         error.kind(),
-        io::ErrorKind::PermissionDenied
-            | io::ErrorKind::ReadOnlyFilesystem
-            | io::ErrorKind::StorageFull
-            | io::ErrorKind::QuotaExceeded
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+    )
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
     )
 }
 
@@ -94,7 +125,9 @@ fn is_at(_: &File, _: &Path) -> io::Result<bool> {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        if let Some(file) = self.held.take().filter(|_| cfg!(unix)) {
+        if let Hold::Held(file) = &self.0
+            && cfg!(unix)
+        {
             // While it is locked, so that nobody else has it; one that is left does no harm.
             let _ = fs::remove_file(file.path());
         }
@@ -123,14 +156,14 @@ mod tests {
         ");
         drop(lock);
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
-        assert!(Lock::take(&directory).unwrap().held.is_some());
+        assert!(Lock::take(&directory).unwrap().is_held());
     }
 
     #[test]
     fn a_file_that_a_killed_fetch_has_left_keeps_nobody_out() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join(FILE_NAME), "").unwrap();
-        assert!(Lock::take(directory.path()).unwrap().held.is_some());
+        assert!(Lock::take(directory.path()).unwrap().is_held());
     }
 
     #[cfg(unix)]

@@ -8,6 +8,7 @@ mod find;
 mod flat;
 pub mod inventory;
 mod ledger;
+mod leftovers;
 mod listing;
 mod lock;
 mod place;
@@ -73,6 +74,9 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
     let errand = args.choice.errand(args.wish(), to, purpose, world)?;
     if !args.dry_run {
         errand.carry_out(world)?;
+    }
+    if let Some(others) = errand.others() {
+        world.console.warn(others);
     }
     world.console.answer(&errand.plan)
 }

@@ -181,6 +181,23 @@ fn a_download_is_taken_up_where_it_broke_off_at_a_new_address() {
 }
 
 #[test]
+fn a_download_of_which_nothing_comes_any_more_is_asked_for_anew() {
+    let mut hosted = Hosted::new();
+    let whole = Reply::bytes("application/zstd", b"0123456789")
+        .header("ETag", "\"1\"")
+        .in_parts();
+    hosted.upload_as(5, "a", b"0123456789", whole.clone().silent_after(4));
+    hosted.keep(5, whole.clone().silent_after(0));
+    hosted.keep(5, whole);
+    hosted.ready();
+    let (github, _) = connect(&hosted.api, None);
+    assert_eq!(read(&github).unwrap().1, b"0123456789");
+    let asked = hosted.keeper.asked().into_iter();
+    let ranges: Vec<_> = asked.map(|it| it.range.unwrap()).collect();
+    assert_eq!(ranges, ["bytes=0-9", "bytes=4-9", "bytes=4-9"]);
+}
+
+#[test]
 fn what_cannot_be_read_is_told_without_its_address() {
     let good = || {
         Reply::bytes("application/zip", b"bytes")

@@ -54,7 +54,7 @@ fn a_run_is_searched_page_by_page_and_fetched_by_the_token_of_the_installation()
     let page = Reply::json(&runs(&[own]));
     hosted.api.on(&format!("{first}&page=2"), page);
     let out = tempfile::tempdir().unwrap();
-    let output = fetch(&hosted, &out, &["--branch", "main", "base_lib"]);
+    let output = fetch(&hosted, &out, &["-vv", "--branch", "main", "base_lib"]);
     assert!(output.status.success(), "{output:?}");
     assert!(
         out.path()

@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    io::{BufRead as _, BufReader, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
     sync::{Arc, Mutex},
     thread,
@@ -19,10 +19,18 @@ pub(crate) struct Reply {
     status: u16,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
-    /// So many bytes of the body, and then the connection is closed.
-    cut: Option<usize>,
+    /// So many bytes of the body, and then no more.
+    cut: Option<(usize, After)>,
     parts: Parts,
     truth: Truth,
+}
+
+/// What becomes of a connection after a part of an answer.
+#[derive(Clone, Copy, PartialEq)]
+enum After {
+    Closed,
+    /// Nothing comes, and nothing ends.
+    Silent,
 }
 
 /// What becomes of a question for a part of the body.
@@ -172,7 +180,12 @@ impl Reply {
     }
 
     pub(crate) fn cut_after(mut self, bytes: usize) -> Self {
-        self.cut = Some(bytes);
+        self.cut = Some((bytes, After::Closed));
+        self
+    }
+
+    pub(crate) fn silent_after(mut self, bytes: usize) -> Self {
+        self.cut = Some((bytes, After::Silent));
         self
     }
 }
@@ -341,7 +354,11 @@ fn write(mut stream: &TcpStream, reply: &Reply) -> Option<()> {
         head.extend([name, ": ", value, "\r\n"]);
     }
     stream.write_all(format!("{head}\r\n").as_bytes()).ok()?;
-    let sent = reply.cut.unwrap_or(reply.body.len());
+    let sent = reply.cut.map_or(reply.body.len(), |(sent, _)| sent);
     stream.write_all(&reply.body[..sent]).ok()?;
+    if let Some((_, After::Silent)) = reply.cut {
+        // Until whoever asked has had enough.
+        let _ = stream.read(&mut [0]);
+    }
     reply.cut.is_none().then_some(())
 }
