@@ -67,8 +67,8 @@ impl Flat {
     }
 
     /// The merged artifacts that came from elsewhere, each with where from.
-    pub fn from_elsewhere(&self, from: &str) -> Vec<(String, String)> {
-        let mut others = self.ledger.from_elsewhere(from);
+    pub fn others_than(&self, from: &str) -> Vec<(String, String)> {
+        let mut others = self.ledger.others_than(from);
         // The directory of the tree may have been fetched to without it.
         others.retain_mut(|(record, _)| {
             let name = record

@@ -82,7 +82,7 @@ impl Ledger {
     }
 
     /// The names of what came from elsewhere, each with where from, as far as something lies there.
-    pub fn from_elsewhere(&self, from: &str) -> Vec<(String, String)> {
+    pub fn others_than(&self, from: &str) -> Vec<(String, String)> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let others = entries.iter().filter(|(name, entry)| {
             entry.from != from && fs::symlink_metadata(self.directory.join(name)).is_ok()

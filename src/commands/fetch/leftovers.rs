@@ -54,7 +54,7 @@ fn remove(path: &Path) -> io::Result<()> {
 /// A line about what is there besides what a plan is about, if that is from elsewhere.
 pub(super) fn of_others(shelf: &Shelf, plan: &FetchPlan) -> Option<String> {
     let own: BTreeSet<String> = plan.archives().map(|it| shelf.kept.name(it)).collect();
-    let mut others = shelf.from_elsewhere(&plan.from);
+    let mut others = shelf.others_than(&plan.from);
     others.retain(|(name, _)| !own.contains(name));
     if others.is_empty() {
         return None;

@@ -77,10 +77,10 @@ impl Shelf {
     }
 
     /// What is there from elsewhere, each with where from.
-    pub fn from_elsewhere(&self, from: &str) -> Vec<(String, String)> {
+    pub fn others_than(&self, from: &str) -> Vec<(String, String)> {
         match &self.flat {
-            Some(flat) => flat.from_elsewhere(from),
-            None => self.ledger.from_elsewhere(from),
+            Some(flat) => flat.others_than(from),
+            None => self.ledger.others_than(from),
         }
     }
 
