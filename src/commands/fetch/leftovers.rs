@@ -93,7 +93,7 @@ mod tests {
         for directory in [
             "a_lib_generic",
             "a_lib_generic.old",
-            "b_lib_gfx942:xnack+.old",
+            "b_lib_gfx942%3Axnack+.old",
             "c_lib_generic.part/x/y",
             "mine.part",
             "a_lib_generic.parts",
@@ -111,7 +111,7 @@ mod tests {
             [
                 "a_lib_generic",
                 "a_lib_generic.parts",
-                "b_lib_gfx942:xnack+",
+                "b_lib_gfx942%3Axnack+",
                 "mine.old",
                 "mine.part",
                 "x.tar.zst.part"

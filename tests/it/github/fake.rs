@@ -268,17 +268,14 @@ impl Fake {
     fn serve(&self, stream: &TcpStream) -> Option<()> {
         let mut reader = BufReader::new(stream.try_clone().ok()?);
         loop {
-            let mut asked = read(&mut reader)?;
-            let reply = match asked.path.strip_prefix(self.prefix) {
-                Some(path) => {
-                    asked.path = path.to_owned();
-                    self.reply(asked)
-                }
-                None => {
-                    let text = format!("`{}` is not of the API", asked.path);
-                    self.state.lock().unwrap().wrong.push(text);
-                    Reply::refusal(404, "Not Found")
-                }
+            let asked = read(&mut reader)?;
+            let reply = if let Some(path) = asked.path.strip_prefix(self.prefix) {
+                let path = path.to_owned();
+                self.reply(Asked { path, ..asked })
+            } else {
+                let text = format!("`{}` is not of the API", asked.path);
+                self.state.lock().unwrap().wrong.push(text);
+                Reply::refusal(404, "Not Found")
             };
             write(stream, &reply)?;
         }
