@@ -10,8 +10,7 @@ use crate::{
     console::many,
 };
 
-/// Removes what was being written when a fetch was killed. What was being replaced then, and has
-/// lost its name already, gets it back.
+/// Removes what was being written when a fetch was killed.
 ///
 /// Only for whoever has the lock: to another fetch, this is not left but being written.
 pub(super) fn clear(directory: &Path) -> io::Result<()> {
@@ -26,13 +25,6 @@ pub(super) fn clear(directory: &Path) -> io::Result<()> {
         };
         if name.strip_suffix(".part").is_some_and(is_ours) {
             remove(&path)?;
-        } else if let Some(name) = name.strip_suffix(".old").filter(|name| is_ours(name)) {
-            let target = directory.join(name);
-            if fs::symlink_metadata(&target).is_ok() {
-                remove(&path)?;
-            } else {
-                fs::rename(&path, &target)?;
-            }
         }
     }
     Ok(())
@@ -86,21 +78,21 @@ mod tests {
     }
 
     #[test]
-    fn halves_go_and_what_was_being_replaced_is_back() {
+    fn halves_of_artifacts_go_and_nothing_else() {
         let place = tempfile::tempdir().unwrap();
         let at = place.path();
         clear(&at.join("nothing")).unwrap();
         for directory in [
             "a_lib_generic",
             "a_lib_generic.old",
-            "b_lib_gfx942%3Axnack+.old",
+            "b_lib_gfx942%3Axnack+.part",
             "c_lib_generic.part/x/y",
             "mine.part",
             "a_lib_generic.parts",
         ] {
             fs::create_dir_all(at.join(directory)).unwrap();
         }
-        for file in ["d_lib_generic.tar.zst.part", "mine.old", "x.tar.zst.part"] {
+        for file in ["d_lib_generic.tar.zst.part", "x.tar.zst.part"] {
             fs::write(at.join(file), "").unwrap();
         }
         #[cfg(unix)]
@@ -110,9 +102,8 @@ mod tests {
             names(at),
             [
                 "a_lib_generic",
+                "a_lib_generic.old",
                 "a_lib_generic.parts",
-                "b_lib_gfx942%3Axnack+",
-                "mine.old",
                 "mine.part",
                 "x.tar.zst.part"
             ]
