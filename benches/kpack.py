@@ -10,8 +10,8 @@ Each FILE is a wheel or a binary; without one, wheels of PyPI are fetched to DIR
 split` is measured as a whole process, from files in memory to files. The floor has the same bundles in
 memory, decodes them and compresses every code object with the same zstd at the same level, one task
 for each compressed bundle or raw code object on as many threads as there are processors, and keeps
-nothing: it neither reads nor writes nor looks at a header twice. The floor with reading reads the bytes
-of each task from the file. All are the best of some rounds, in turns. Needs Linux, and a DIR in memory
+nothing: it neither reads nor writes nor looks at a header twice. The full floor reads the bytes of each
+task from the file, and verifies the MD5 that compressed bundles have, as a split has to. All are the best of some rounds, in turns. Needs Linux, and a DIR in memory
 (`/dev/shm`) when files were deleted in the last minutes: ext4 is slow to make files then.
 """
 
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import hashlib
 import os
 import pathlib
 import resource
@@ -42,8 +43,8 @@ PLATFORMS = [
 ]
 LEVEL = 3
 
-# Whether it is a compressed bundle, its bytes, how many it has once decoded, and where they lie.
-Task = tuple[bool, memoryview, int, int]
+# Whether it is a compressed bundle, its bytes, how many it has once decoded, where they lie, and its hash.
+Task = tuple[bool, memoryview, int, int, bytes]
 Work = Callable[[tuple[pathlib.Path, Task]], tuple[int, int]]
 
 
@@ -104,12 +105,13 @@ def tasks(start: int, section: memoryview) -> Iterator[list[Task]]:
             (version,) = struct.unpack_from("<H", section, at + 4)
             total, size = struct.unpack_from("<II" if version == 2 else "<QQ", section, at + 8)
             header = 24 if version == 2 else 32
-            yield [(True, section[at + header : at + total], size, start + at + header)]
+            packed, md5 = section[at + header : at + total], bytes(section[at + header - 8 : at + header])
+            yield [(True, packed, size, start + at + header, md5)]
         else:
             code = entries(section[at:])
             total = max(offset + size for offset, size in code)
             places = [(at + offset, size) for offset, size in code]
-            yield [(False, section[p : p + size], size, start + p) for p, size in places]
+            yield [(False, section[p : p + size], size, start + p, b"") for p, size in places]
         at = (at + total + 4095) // 4096 * 4096
 
 
@@ -118,21 +120,23 @@ class Floor:
         self.tasks = [(file, task) for file, tasks in bundles for task in tasks]
         self.local = threading.local()
 
-    def read(self, work: tuple[pathlib.Path, Task]) -> tuple[int, int]:
-        file, (is_compressed, code, size, offset) = work
+    def full(self, work: tuple[pathlib.Path, Task]) -> tuple[int, int]:
+        file, (is_compressed, code, size, offset, md5) = work
         with file.open("rb", buffering=0) as source:
             found = memoryview(os.pread(source.fileno(), len(code), offset))
-        return self.work((file, (is_compressed, found, size, offset)))
+        return self.work((file, (is_compressed, found, size, offset, md5)), verify=True)
 
-    def work(self, work: tuple[pathlib.Path, Task]) -> tuple[int, int]:
+    def work(self, work: tuple[pathlib.Path, Task], verify: bool = False) -> tuple[int, int]:
         if not hasattr(self.local, "compressor"):
             self.local.compressor = zstandard.ZstdCompressor(level=LEVEL)
             self.local.decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31)
-        _, (is_compressed, code, size, _) = work
+        _, (is_compressed, code, size, _, md5) = work
         if not is_compressed:
             self.local.compressor.compress(code)
             return 1, size
         bundle = memoryview(self.local.decompressor.decompress(code, max_output_size=size))
+        if verify and hashlib.md5(bundle).digest()[:8] != md5:
+            raise SystemExit("a bundle with another hash")
         places = entries(bundle)
         for offset, length in places:
             self.local.compressor.compress(bundle[offset : offset + length])
@@ -191,11 +195,11 @@ def row(name: str, fat: dict[str, bytes], arguments: argparse.Namespace) -> None
     bundles = [(file, bundle) for file, part in found if part for bundle in tasks(*part)]
     floor, rocwheel = Floor(bundles), arguments.rocwheel
     rounds = [
-        (floor.run(floor.work), floor.run(floor.read), seconds(rocwheel, place))
+        (floor.run(floor.work), floor.run(floor.full), seconds(rocwheel, place))
         for _ in range(arguments.rounds)
     ]
-    floors, readings, splits = zip(*rounds, strict=True)
-    (least, cpu, count, size), reading, took = min(floors), min(readings), min(splits)
+    floors, fulls, splits = zip(*rounds, strict=True)
+    (least, cpu, count, size), full, took = min(floors), min(fulls), min(splits)
     total = sum(map(len, fat.values()))
     cells = [
         f"{name}: {len(fat)}, {total / 1e6:.0f} MB",
@@ -203,9 +207,9 @@ def row(name: str, fat: dict[str, bytes], arguments: argparse.Namespace) -> None
         f"{count:,}",
         f"{size / 1e6:,.0f}",
         f"{least:.2f}, {cpu:.2f}",
-        f"{reading[0]:.2f}, {reading[1]:.2f}",
+        f"{full[0]:.2f}, {full[1]:.2f}",
         f"{took[0]:.2f}, {took[1]:.2f}",
-        f"{took[0] / least:.2f}, {took[0] / reading[0]:.2f}",
+        f"{took[0] / least:.2f}, {took[0] / full[0]:.2f}",
         f"{memory(rocwheel, place):.0f}",
     ]
     print(f"| {' | '.join(cells)} |", flush=True)
@@ -221,7 +225,7 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.place.mkdir(parents=True, exist_ok=True)
     columns = ["wheel: binaries", "bundles", "code objects", "MB of code"]
-    columns += ["floor: s, of CPU", "with reading", "split: s, of CPU", "ratios", "MB of memory"]
+    columns += ["floor: s, of CPU", "full floor", "split: s, of CPU", "ratios", "MB of memory"]
     print(f"| {' | '.join(columns)} |\n|---|{'--:|' * 8}")
     for file in arguments.files or fetch(arguments.place):
         fat = {name: binary for name, binary in binaries(file) if section(binary) is not None}

@@ -133,19 +133,10 @@ pub fn open<'a, R: ReadAt + ?Sized>(
     section: &Region<'a, R>,
     bundle: &Bundle,
 ) -> Result<Opened<'a, R>> {
-    let opened = open_into(section, bundle, Vec::new())?;
-    if let (Form::Compressed(compression), Content::Decoded(bytes)) =
-        (&bundle.form, &opened.content)
-    {
-        compressed::verify(bytes, compression)?;
-    }
-    Ok(opened)
+    open_into(section, bundle, Vec::new())
 }
 
-/// Opens a bundle, into memory that was in use before if it is compressed.
-///
-/// The hash is not verified: it takes longer than to decode the bundle and to compress its code, and
-/// nothing else that reads bundles does it.
+/// The same, into memory that was in use before if the bundle is compressed.
 pub fn open_into<'a, R: ReadAt + ?Sized>(
     section: &Region<'a, R>,
     bundle: &Bundle,
@@ -155,7 +146,9 @@ pub fn open_into<'a, R: ReadAt + ?Sized>(
     let content = match &bundle.form {
         Form::Raw => Content::There(there),
         Form::Compressed(compression) => {
-            Content::Decoded(compressed::decode(&there, compression, memory)?)
+            let bytes = compressed::decode(&there, compression, memory)?;
+            compressed::verify(&bytes, compression)?;
+            Content::Decoded(bytes)
         }
     };
     let entries = match &content {

@@ -1,8 +1,7 @@
 //! A bucket of S3, or of a server that speaks S3.
 //!
-//! Bytes are sent from memory only, in parts that all puts of a store share one bound for: a streamed
-//! body needs a trailer, which several servers refuse. Where somebody between here and the server
-//! could change them, the signature covers them too.
+//! Bytes are sent from memory only, because streamed ones need a trailer that several servers
+//! refuse, in parts that all puts of a store share one bound for.
 
 mod access;
 mod connection;

@@ -57,14 +57,14 @@ impl<'a> Bits<'a> {
     /// Steps over a stored block, whose three header bits are already taken.
     pub(super) fn skip_stored(&mut self) -> Option<()> {
         let start = self.at.div_ceil(8);
-        let head = self.stream.get(start..)?.first_chunk()?;
-        self.at = (start + head.len() + stored_len(head)?) * 8;
+        let head: &[u8; 4] = self.stream.get(start..)?.first_chunk()?;
+        self.at = (start + head.len() + stored_len(*head)?) * 8;
         Some(())
     }
 }
 
 /// The length in the head of a stored block, where it is said twice.
-pub(super) fn stored_len(head: &[u8; 4]) -> Option<usize> {
+pub(super) fn stored_len(head: [u8; 4]) -> Option<usize> {
     let len = u16::from_le_bytes([head[0], head[1]]);
     let is_same = len == !u16::from_le_bytes([head[2], head[3]]);
     is_same.then_some(len.into())

@@ -117,7 +117,7 @@ pub(super) fn stored(stream: &[u8], bytes: &[u8]) -> Option<Ending> {
     let len = (ENOUGH..=most).find(|len| {
         let (head, content) = stream.split_at(stream.len() - len);
         head.last_chunk()
-            .is_some_and(|head| stored_len(head) == Some(*len))
+            .is_some_and(|head| stored_len(*head) == Some(*len))
             && bytes.ends_with(content)
     })?;
     // In front of the length is the header: 1, 00, and zeros up to a whole byte.
