@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::digest::Sha256;
 
 /// What was found out about a published set besides its packages.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Published {
     pub promises: Vec<Promise>,
     /// Promised files that are not there, by name.
@@ -69,6 +69,24 @@ impl Published {
             files.insert(&promise.file);
         }
         listings
+    }
+
+    /// The same without what is about the files of other families than this.
+    #[must_use]
+    pub fn of_family(&self, family: &str) -> Self {
+        let is_own = |file: &str| {
+            let directory = file.split_once('/').map(|(directory, _)| directory);
+            directory.is_none_or(|directory| directory == family)
+        };
+        Self {
+            promises: self
+                .promises
+                .iter()
+                .filter(|it| is_own(&it.file))
+                .cloned()
+                .collect(),
+            ..self.clone()
+        }
     }
 
     /// The files that are not there, each with a size if a page tells it.

@@ -64,11 +64,11 @@ impl Observed {
         } else {
             Vec::new()
         };
+        let known: BTreeSet<String> = found.packages.iter().map(|it| it.name().into()).collect();
         for (family, packages) in families {
-            let packages = packages.into_iter();
-            found
-                .packages
-                .extend(packages.map(|it| it.in_directory(&family)));
+            let packages = packages.into_iter().map(|it| it.in_directory(&family));
+            let others = packages.filter(|it| !known.contains(it.name()));
+            found.packages.extend(others);
         }
         found
             .packages
@@ -187,8 +187,9 @@ fn by_family(facts: SetFacts) -> Vec<(Option<String>, SetFacts)> {
             first.sdists.push(sdist);
         }
     }
-    if let Some((_, first)) = sets.first_mut() {
-        first.published = facts.published;
+    for (family, set) in &mut sets {
+        let published = facts.published.as_ref();
+        set.published = published.map(|it| it.of_family(family.as_deref().unwrap_or_default()));
     }
     sets
 }
