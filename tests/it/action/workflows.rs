@@ -11,7 +11,7 @@ use rocwheel::{
 };
 use serde_json::json;
 
-use super::runner::{PLACEHOLDER, Repository, Run, read};
+use super::runner::{Repository, Run, ours, read};
 use crate::{
     judges::tool,
     python::legacy,
@@ -340,7 +340,7 @@ fn of_a_set_for_several_families_that_of_one_is_tested() {
     repository.action(PYTHON, &python());
     repository.workflow("test-packages.yml", &read("workflows/test-packages.yml"));
     let workflow = FAMILIES
-        .replace("ROCWHEEL", PLACEHOLDER)
+        .replace("ROCWHEEL", ours())
         .replace("ARTIFACTS", artifacts.to_str().unwrap())
         .replace("PUBLISHED", published.to_str().unwrap());
     let run = repository.run("push", &workflow).expect_success();
