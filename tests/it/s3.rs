@@ -2,7 +2,8 @@
 
 mod elsewhere;
 mod ends;
-pub(crate) mod fault;
+pub(crate) mod families;
+mod fault;
 mod index;
 mod inprocess;
 mod reading;
