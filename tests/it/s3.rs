@@ -2,8 +2,8 @@
 
 mod elsewhere;
 mod ends;
-pub(crate) mod families;
-mod fault;
+mod families;
+pub(crate) mod fault;
 mod index;
 mod inprocess;
 mod reading;
