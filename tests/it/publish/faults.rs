@@ -3,7 +3,15 @@
 use std::{fmt, io::Read};
 
 use rocwheel::{
-    error::{Exit, render},
+    commands::{
+        World,
+        destination::Destination,
+        index::LocalSet,
+        upload::{Item, Others, Seen, UploadPlan, verify, write},
+    },
+    console::{Console, Options},
+    error::{Exit, Stop, render},
+    index::{Layout, pages},
     location::Key,
     store::{Body, Condition, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
 };
@@ -137,6 +145,34 @@ fn an_upload_that_did_not_arrive_is_no_success() {
       caused by: not what was uploaded: `simple/index.html`: here _ with sha256 _, there _ with sha256 _
     ");
     assert_eq!(answers.map(|(_, code, _)| code), [1, 1, 1]);
+}
+
+#[test]
+fn a_page_that_leads_to_nothing_is_found_when_it_is_read_back() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let quiet = Options {
+        verbosity: -2,
+        ..Options::default()
+    };
+    let world = World {
+        console: Console::of_this_process(&quiet),
+        stop: Stop::default(),
+    };
+    let to = Destination {
+        store: Box::new(MemoryStore::default()),
+        directory: "42-linux/python/".parse().unwrap(),
+        urls: "https://bucket.s3.amazonaws.com/42-linux/python/"
+            .parse()
+            .unwrap(),
+    };
+    let set = LocalSet::read_aloud(&bench.root, &world).unwrap();
+    let pages = pages(&set.set, Layout::Dist);
+    let items = pages.iter().flat_map(Item::page).collect();
+    let plan = UploadPlan::new(to.shown(), items, &Seen::default(), Others::Refuse);
+    write(&plan, &to, &world, &mut |_, _| {}).unwrap();
+    let error = verify(&plan, &pages, &to, &world.stop).unwrap_err();
+    insta::assert_snapshot!(render(&error), @"");
 }
 
 #[test]

@@ -51,6 +51,15 @@ fn every_family_is_as_its_pages_promise_wherever_it_lies() {
         &outputs,
     ];
     let upload = [&["upload", "--packages-dir", &packages][..], &group, &to].concat();
+    let for_windows = ["--multi-target", "--platform", "windows"];
+    let wrong = run(&[
+        &["upload", "--packages-dir", &packages][..],
+        &for_windows,
+        &to,
+    ]
+    .concat());
+    insta::assert_snapshot!(wrong.stderr.lines().skip(1).collect::<Vec<_>>().join("\n"), @"");
+    assert_eq!(wrong.code, 2);
     let said = run(&upload).ok();
     let base = "http://HOST/BUCKET/42-linux/python/";
     let expected = ["", "gfx110X-all/", "gfx94X-dcgpu/"].map(|it| format!("{base}{it}simple/"));
