@@ -5,6 +5,7 @@ mod baseline;
 mod families;
 mod package;
 mod pages;
+mod parts;
 mod plan;
 mod published;
 mod read;
@@ -17,7 +18,7 @@ use clap::{Args as _, FromArgMatches as _};
 
 use super::World;
 use crate::{
-    audit::{Demands, Dotted, Finding, Inventory, Pattern, Selection, Severity},
+    audit::{self, Demands, Dotted, Finding, Inventory, Pattern, Selection, Severity},
     commands::args::{AccessArgs, Jobs},
     console::{Format, many},
     error::{Hint as _, No, Result},
@@ -148,7 +149,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
     let inventory = inventory
         .map(|place| inventory_of(place, args, world))
         .transpose()?;
-    let differences = args.plan.differences(&observed.sets(), &args.jobs, world)?;
+    let differences = args.plan.differences(observed.set(), &args.jobs, world)?;
     let answer = args.policy.judge(
         &observed,
         inventory.as_ref(),
@@ -259,7 +260,7 @@ impl Policy {
         let (mut findings, coverage) = observed.findings(&demands, inventory);
         if !differences.is_empty() {
             findings.extend(differences);
-            findings.sort_by(|one, other| one.order().cmp(&other.order()));
+            audit::sort(&mut findings);
         }
         findings.retain(|finding| selection.has(finding.rule));
         let answer = Answer::new(observed.len(), findings, coverage);
