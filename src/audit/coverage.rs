@@ -178,7 +178,9 @@ fn beside<'a>(
         for member in wheel.members.iter().filter(|it| is_device_file(&it.path)) {
             let is_host = member.content.as_ref().ok().and_then(Content::host_code);
             if is_host.is_none() {
-                let named = mention::covered(&member.path);
+                // The directory of all of them may be called for the family.
+                let inside = member.path.split_once('/').map_or("", |(_, inside)| inside);
+                let named = mention::covered(inside);
                 let own = targets.iter().filter(|it| named.contains(*it));
                 found.extend(own.map(|it| (wheel.as_ref(), member, it)));
             }

@@ -157,6 +157,12 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
         differences,
         world,
     )?;
+    if args.place.is_dir() && answer.findings().iter().any(|it| it.rule.is_about_pages()) {
+        let place = args.place.display();
+        world.console.note(format!(
+            "the pages in `{place}` are of other packages: `rocwheel index {place}` writes them again, and with `--ignore RW7` they do not count"
+        ));
+    }
     match world.console.format() {
         Format::Sarif => world.console.json(&sarif::document(&answer))?,
         _ => world.console.answer(&answer)?,
