@@ -11,6 +11,7 @@ use crate::{
     audit::{
         carriage,
         facts::{Carried, Code, Content, Member, SetFacts, WheelFile},
+        finding::one_line,
         mention,
         sparse::Sparse,
     },
@@ -193,7 +194,9 @@ fn beside<'a>(
 fn carried(carried: &Carried, target: &Target) -> Option<Cell> {
     let accepted = carriage::accepted(target);
     let mut cell = Cell::default();
-    let own = carried.amounts().filter(|it| accepted.contains(&it.0.base()));
+    let own = carried
+        .amounts()
+        .filter(|it| accepted.contains(&it.0.base()));
     for (_, code_objects, bytes) in own {
         cell.add(Cell {
             files: 0,
@@ -206,8 +209,7 @@ fn carried(carried: &Carried, target: &Target) -> Option<Cell> {
 
 /// A name that comes from a package, as it can be shown.
 fn printable(name: &str) -> String {
-    let name: String = name.chars().take(LONGEST_NAME).collect();
-    name.replace(char::is_control, "\u{fffd}")
+    one_line(name.chars().take(LONGEST_NAME).collect())
 }
 
 /// Only code that runs there counts.

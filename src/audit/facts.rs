@@ -21,7 +21,7 @@ pub struct SetFacts {
     pub wheels: Vec<Arc<WheelFile>>,
     pub sdists: Vec<Arc<SdistFile>>,
     /// What pages say about the packages, if they are published.
-    pub published: Option<Published>,
+    pub published: Option<Arc<Published>>,
     /// The sdists of a set for another platform, if there is one to compare with.
     pub siblings: Option<BTreeMap<String, Sha256>>,
 }
@@ -132,7 +132,9 @@ impl Carried {
 
     /// Code objects and bytes by target.
     pub fn amounts(&self) -> impl Iterator<Item = (&CodeTarget, u64, u64)> {
-        self.0.iter().map(|(target, (objects, bytes))| (target, *objects, *bytes))
+        self.0
+            .iter()
+            .map(|(target, (objects, bytes))| (target, *objects, *bytes))
     }
 }
 

@@ -186,7 +186,11 @@ fn libraries(set: &SetFacts) -> Vec<Library<'_>> {
     for wheel in &set.wheels {
         let members = wheel.members.iter().filter_map(|member| {
             let content = member.content.as_ref().ok()?;
-            Some((&*member.path, read(content.elf.as_ref()), content.host_code()?))
+            Some((
+                &*member.path,
+                read(content.elf.as_ref()),
+                content.host_code()?,
+            ))
         });
         let unpacked = wheel.devel.iter().flat_map(|tree| &tree.entries);
         let unpacked = unpacked.filter_map(|it| {

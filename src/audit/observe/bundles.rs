@@ -278,9 +278,8 @@ mod tests {
         let small = bundle::raw(&[("gfx942", vec![1; 5000]), ("gfx90a:xnack+", noise(3000))]);
         let large = bundle::raw(&[("gfx1100", noise(3 << 20)), ("gfx942", vec![3; 70_000])]);
         let compressed = [(2, Method::Zstd), (3, Method::Zstd), (3, Method::Zlib)];
-        let compressed = compressed.map(|(version, method)| {
-            bundle::compress(&large, version, method).unwrap()
-        });
+        let compressed =
+            compressed.map(|(version, method)| bundle::compress(&large, version, method).unwrap());
         let mut bytes = noise(BEFORE);
         for one in [&small, &large].into_iter().chain(&compressed) {
             bytes.resize(bytes.len().next_multiple_of(4096), 0);
@@ -314,7 +313,10 @@ mod tests {
         let there = bundle::find(&region).unwrap();
         assert_eq!(there.len(), 5);
         for chunk in [128 << 10, 1000, 7] {
-            for begin in [Bundles::anywhere(len), Bundles::of_section(section.clone(), len)] {
+            for begin in [
+                Bundles::anywhere(len),
+                Bundles::of_section(section.clone(), len),
+            ] {
                 let bundles = taken(begin, &bytes, chunk);
                 let found = bundles.within(&section).unwrap();
                 assert_eq!(bundles.take_missing(), None);

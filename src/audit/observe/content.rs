@@ -28,8 +28,10 @@ use crate::{
 const ELF_MAGIC: &[u8] = b"\x7fELF";
 const WINDOWS_MAGIC: &[u8] = b"MZ";
 const MIB: u64 = 1 << 20;
-/// METADATA, RECORD and manifests; the RECORD of 100,000 files has 12 MiB.
-const LONGEST_TEXT: u64 = 64 * MIB;
+/// RECORD and manifests; the RECORD of 100,000 files has 12 MiB.
+const LONGEST_LIST: u64 = 64 * MIB;
+/// What people or build tools write: METADATA with the text of a whole README has 1 MiB.
+const LONGEST_TEXT: u64 = 4 * MIB;
 const WHOLE: u64 = 32 * MIB;
 /// Symbols and their names come first, section headers last.
 const HEAD: u64 = 8 * MIB;
@@ -46,8 +48,20 @@ const LAUNCHER_MARK: &[u8] = b"rocwheel launcher runs: ";
 /// Whether the bytes of a file are kept for the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
-    Bytes,
+    Text,
+    List,
     Facts,
+}
+
+impl Keep {
+    /// How long a file may be for its bytes to be kept.
+    fn most(self) -> u64 {
+        match self {
+            Self::Text => LONGEST_TEXT,
+            Self::List => LONGEST_LIST,
+            Self::Facts => 0,
+        }
+    }
 }
 
 /// How the bytes of a file are read once more.
@@ -91,7 +105,7 @@ pub(super) fn read(
         None => {}
     }
     content.code = sieve.code();
-    if keep == Keep::Bytes {
+    if keep != Keep::Facts {
         content.kept = sieve.windows.into_whole();
     }
     Ok(content)
@@ -176,12 +190,12 @@ impl Sieve {
             _ if chunk.starts_with(WINDOWS_MAGIC) => Some(Form::Windows),
             _ => None,
         };
-        self.wanted = match (self.keep, self.form) {
-            (Keep::Bytes, _) if len <= LONGEST_TEXT => ranges(iter::once(0..len)),
-            (_, Some(_)) if len <= WHOLE => ranges(iter::once(0..len)),
-            (_, Some(Form::Elf)) => foreseen(chunk, len),
-            (_, Some(Form::Windows)) => ranges([0..AROUND, len.saturating_sub(TAIL)..len]),
-            (_, None) => Vec::new(),
+        self.wanted = match self.form {
+            _ if len <= self.keep.most() => ranges(iter::once(0..len)),
+            Some(_) if len <= WHOLE => ranges(iter::once(0..len)),
+            Some(Form::Elf) => foreseen(chunk, len),
+            Some(Form::Windows) => ranges([0..AROUND, len.saturating_sub(TAIL)..len]),
+            None => Vec::new(),
         };
         self.bundles = match self.form {
             Some(Form::Elf) if len > WHOLE => Bundles::anywhere(len),

@@ -59,7 +59,9 @@ fn unreadable(set: &SetFacts) -> Vec<Finding> {
                 ),
                 _ => match content.host_code() {
                     // What was split off for debuggers has the headers of a file, not its content.
-                    Some(HostCode::Damaged(why)) if !mention::has_extension(&member.path, "debug") => {
+                    Some(HostCode::Damaged(why))
+                        if !mention::has_extension(&member.path, "debug") =>
+                    {
                         (rule::BROKEN_KPACK_REFERENCE, why.clone())
                     }
                     _ => continue,

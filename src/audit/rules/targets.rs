@@ -174,7 +174,7 @@ fn gaps(set: &SetFacts, coverage: &Coverage) -> Vec<Finding> {
             continue;
         }
         for (library, others) in coverage.gaps(&target) {
-            let fact = gap(library, &others, &target);
+            let fact = gap(library, &others, target.as_str());
             found.push(Finding::new(rule::UNCOVERED_LIBRARY, fact).in_file(&wheel.file));
         }
     }
@@ -186,28 +186,34 @@ fn fat_gaps(set: &SetFacts, coverage: &Coverage) -> Vec<Finding> {
     let table = TargetTable::builtin();
     let known = carriage::targets(set).into_iter();
     let mut found = Vec::new();
+    let mut lacking: BTreeMap<&str, (Vec<&str>, Vec<String>)> = BTreeMap::new();
     for target in known.filter(|it| table.product(it).is_some()) {
         if coverage.count(&target) == 0 {
             let promising = set.wheels.iter();
             let promising = promising.filter(|it| carriage::promised(it).contains(&target));
             let fact = format!("no library has code for {target}, which is of its family");
-            found.extend(promising.map(|wheel| {
-                Finding::new(rule::UNCOVERED_LIBRARY, &fact).in_file(&wheel.file)
-            }));
+            found
+                .extend(promising.map(|wheel| {
+                    Finding::new(rule::UNCOVERED_LIBRARY, &fact).in_file(&wheel.file)
+                }));
             continue;
         }
         for (library, others) in coverage.gaps(&target) {
-            let fact = gap(library, &others, &target);
-            let place = coverage.place(library).unwrap_or_default();
-            found.push(Finding::new(rule::UNCOVERED_LIBRARY, fact).in_file(place));
+            let entry = lacking.entry(library).or_insert((others, Vec::new()));
+            entry.1.push(target.to_string());
         }
+    }
+    for (library, (others, targets)) in lacking {
+        let fact = gap(library, &others, &targets.join(", "));
+        let place = coverage.place(library).unwrap_or_default();
+        found.push(Finding::new(rule::UNCOVERED_LIBRARY, fact).in_file(place));
     }
     found
 }
 
-fn gap(library: &str, others: &[&str], target: &Target) -> String {
+fn gap(library: &str, others: &[&str], targets: &str) -> String {
     let others = others.join(", ");
-    format!("`{library}` has code for {others}, and none for {target}")
+    format!("`{library}` has code for {others}, and none for {targets}")
 }
 
 fn required(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
@@ -225,7 +231,10 @@ pub fn covers(set: &SetFacts, target: &Target) -> bool {
 
 fn lack(set: &SetFacts, target: &Target) -> Option<String> {
     let is_fat = set.device_wheels().is_empty() && !carriage::fat(set).is_empty();
-    match (carriage::covers(set, target), advertised(set).contains(target)) {
+    match (
+        carriage::covers(set, target),
+        advertised(set).contains(target),
+    ) {
         (false, _) if is_fat => Some(format!("no library has code for `{target}`")),
         (false, _) => Some(format!("no device wheel for `{target}`")),
         (true, false) if !is_fat => Some(format!("`rocm` does not promise `{target}`")),

@@ -105,10 +105,7 @@ fn is_for_windows(wheel: &WheelFile) -> bool {
 /// RECORD lists every member, as it is, and nothing else.
 fn record(wheel: &WheelFile) -> Vec<Finding> {
     let Some((path, bytes)) = wheel.dist_info("RECORD") else {
-        return vec![Finding::new(
-            rule::INVALID_RECORD,
-            "no `*.dist-info/RECORD`",
-        )];
+        return vec![Finding::new(rule::INVALID_RECORD, missing(wheel, "RECORD"))];
     };
     let record = match Record::parse(bytes) {
         Ok(record) => record,
@@ -152,10 +149,24 @@ fn record(wheel: &WheelFile) -> Vec<Finding> {
     found
 }
 
+/// Why there is no text of that name in the `.dist-info` directory.
+fn missing(wheel: &WheelFile, name: &str) -> String {
+    let end = format!(".dist-info/{name}");
+    let member = wheel.members.iter().find(|it| it.path.ends_with(&end));
+    match member.map(|it| &it.content) {
+        Some(Ok(content)) => {
+            let (path, len) = (&member.map_or(&end, |it| &it.path), content.len);
+            format!("`{path}` has {len} bytes, which is more than anybody reads")
+        }
+        Some(Err(_)) => format!("no `*{end}` that can be read"),
+        None => format!("no `*{end}`"),
+    }
+}
+
 fn metadata(wheel: &WheelFile) -> Vec<Finding> {
     let finding = |fact: String| Finding::new(rule::METADATA_DISAGREES, fact);
     let Some((path, bytes)) = wheel.dist_info("METADATA") else {
-        return vec![finding("no `*.dist-info/METADATA`".to_owned())];
+        return vec![finding(missing(wheel, "METADATA"))];
     };
     let Ok(name) = &wheel.name else {
         return Vec::new();
@@ -199,7 +210,7 @@ fn disagreements(inside: &Metadata, name: &DistName, version: &str) -> Vec<Strin
 fn wheel_text(wheel: &WheelFile) -> Vec<Finding> {
     let finding = |fact: String| Finding::new(rule::WHEEL_DISAGREES, fact);
     let Some((path, bytes)) = wheel.dist_info("WHEEL") else {
-        return vec![finding("no `*.dist-info/WHEEL`".to_owned())];
+        return vec![finding(missing(wheel, "WHEEL"))];
     };
     let Ok(name) = &wheel.name else {
         return Vec::new();
@@ -337,10 +348,14 @@ mod tests {
 
     #[test]
     fn names_that_windows_keeps_for_itself_are_known() {
-        for name in ["a:b", "CON", "nul.txt", "com1", "LPT9.log", "a.", "a ", "a?", "aux .c"] {
+        for name in [
+            "a:b", "CON", "nul.txt", "com1", "LPT9.log", "a.", "a ", "a?", "aux .c",
+        ] {
             assert!(!windows_has(name), "{name}");
         }
-        for name in ["a", "com", "com10", "console", "con1", "a.b", ".kpack", "lpt", "nul1", "ü"] {
+        for name in [
+            "a", "com", "com10", "console", "con1", "a.b", ".kpack", "lpt", "nul1", "ü",
+        ] {
             assert!(windows_has(name), "{name}");
         }
     }

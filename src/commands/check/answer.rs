@@ -168,7 +168,10 @@ mod tests {
         ");
         let warnings = RULES.iter().filter(|it| it.severity == Severity::Warning);
         let warnings = warnings.map(|rule| Finding::new(rule, "a fact"));
-        let gravest = RULES.iter().find(|it| it.severity == Severity::Error).unwrap();
+        let gravest = RULES
+            .iter()
+            .find(|it| it.severity == Severity::Error)
+            .unwrap();
         let mixed = warnings.chain([Finding::new(gravest, "a fact")]);
         let shown = answer(mixed.collect()).annotations();
         assert_eq!(shown.len(), 10);
@@ -182,7 +185,9 @@ mod tests {
         let rule = RULES[0];
         let found = (0..7).map(|at| {
             let finding = Finding::new(rule, "100% of it,\nall: of it");
-            finding.in_file(format!("a{at}::error::.whl")).at("x\r\n::add-mask::y")
+            finding
+                .in_file(format!("a{at}::error::.whl"))
+                .at("x\r\n::add-mask::y")
         });
         insta::assert_snapshot!(answer(found.collect()).annotations()[0], @"
         RW101 unreadable-package: a0::error::.whl: x��::add-mask::y: 100% of it,�all: of it

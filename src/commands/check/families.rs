@@ -3,7 +3,7 @@
 //! The form of packages without device wheels keeps `rocm` and the development files of several
 //! families in a directory each, `dist/gfx94X-dcgpu`, below what they share.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use fs_err as fs;
 
@@ -73,7 +73,7 @@ impl Observed {
         };
         let title = place.display().to_string();
         let mut set = read::read(&found.packages, pass, jobs.count(), &title, world)?;
-        set.published = found.published;
+        set.published = found.published.map(Arc::new);
         Ok(Self { set })
     }
 

@@ -86,7 +86,7 @@ fn by_family(all: &SetFacts) -> Vec<Part> {
                 wheels: wheels.cloned().collect(),
                 sdists: sdists.cloned().collect(),
                 siblings: all.siblings.clone(),
-                published: None,
+                published: all.published.clone(),
             },
         }
     };
@@ -116,7 +116,7 @@ fn by_platform(part: Part) -> Vec<Part> {
                 wheels: wheels.cloned().collect(),
                 sdists: part.set.sdists.clone(),
                 siblings: part.set.siblings.clone(),
-                published: None,
+                published: part.set.published.clone(),
             },
         }
     };

@@ -36,10 +36,7 @@ pub enum Windows {
     /// It is none, or has none.
     Plain,
     /// Where the bundles lie in the file, and where in them each wrapper leads to.
-    Fat {
-        code: Range<u64>,
-        wrapped: Vec<u64>,
-    },
+    Fat { code: Range<u64>, wrapped: Vec<u64> },
     /// Taken out: where each wrapper leads to.
     Split(Vec<Reference>),
 }
@@ -76,7 +73,10 @@ pub fn windows(source: &(impl ReadAt + ?Sized)) -> Result<Windows> {
     let Some(header) = header(&file)? else {
         return Ok(Windows::Plain);
     };
-    let sections = sections(&file, header)?;
+    // Where there is no table of sections there is no code that could be loaded.
+    let Ok(sections) = sections(&file, header) else {
+        return Ok(Windows::Plain);
+    };
     let section = |name: &[u8]| sections.iter().find(|it| it.name == name).cloned();
     let code = section(CODE).map_or(0..0, |it| it.file);
     let Some(wrappers) = section(WRAPPERS) else {
@@ -186,9 +186,8 @@ impl<'a, R: ReadAt + ?Sized> Coff<'a, R> {
         let targets = wrappers.iter().map(|(address, bytes)| {
             let place = self.locate(number(bytes, 8, 8)).map(|it| it.start);
             let place = place.filter(|it| code.contains(it));
-            let place = place.with_context(|| {
-                format!("a wrapper that leads to no bundle: at {address:#x}")
-            })?;
+            let place = place
+                .with_context(|| format!("a wrapper that leads to no bundle: at {address:#x}"))?;
             Ok(place.saturating_sub(code.start))
         });
         targets.collect()
@@ -197,9 +196,8 @@ impl<'a, R: ReadAt + ?Sized> Coff<'a, R> {
     fn references(&self, wrappers: &[(u64, Vec<u8>)]) -> Result<Vec<Reference>> {
         let references = wrappers.iter().map(|(address, bytes)| {
             let place = self.locate(number(bytes, 8, 8));
-            let place = place.with_context(|| {
-                format!("a wrapper that leads to no bytes: at {address:#x}")
-            })?;
+            let place = place
+                .with_context(|| format!("a wrapper that leads to no bytes: at {address:#x}"))?;
             let len = place.end.saturating_sub(place.start).min(MAX_LEN as u64);
             Ok(Reference {
                 marker: Marker::parse(&self.file.bytes("marker", place.start, len)?)?,
@@ -311,7 +309,9 @@ mod tests {
     }
 
     fn split(wrappers: &[u8], relocated: &[u32]) -> Vec<u8> {
-        let marker = Marker::new(1, "blas_lib", "bin/rocblas.dll").render().unwrap();
+        let marker = Marker::new(1, "blas_lib", "bin/rocblas.dll")
+            .render()
+            .unwrap();
         let parts: [Part<'_>; 3] = [
             (b".hip_fat", 0x1000, b""),
             (b".hipFatB", 0x2000, wrappers),
@@ -337,8 +337,7 @@ mod tests {
     fn wrappers_of_a_fat_binary_lead_into_its_code() {
         let wrappers = [wrapper(FAT, 0x1000, 0), wrapper(FAT, 0x1800, 0)].concat();
         let code = [7; 0x1801];
-        let parts: [Part<'_>; 2] =
-            [(CODE, 0x1000, &code), (b".hipFatB", 0x4000, &wrappers)];
+        let parts: [Part<'_>; 2] = [(CODE, 0x1000, &code), (b".hipFatB", 0x4000, &wrappers)];
         let bytes = binary(&parts, &[0x4008, 0x4020]);
         let place = 0x400..0x400 + 0x1801;
         assert_eq!(code_of(&bytes), Some(place.clone()));

@@ -15,7 +15,7 @@ mod tests;
 
 pub use change::plan;
 pub use coff::{Windows, code as windows_code, windows};
-pub use fat::{FindBundles, Fat, Look, Wrapper, look, look_with};
+pub use fat::{Fat, FindBundles, Look, Wrapper, look, look_with};
 pub use pieces::{HostPlan, SplitReader};
 pub use references::{Reference, references};
 pub use restore::{Restored, restore};

@@ -45,7 +45,11 @@ fn family(libraries: &[(&str, &str, &[&str])], edit: impl FnOnce(&mut Members)) 
         }
     }
     for (soname, needed, targets) in libraries {
-        add(&mut members, &format!("{TOP}/lib/{soname}"), fat(soname, needed, targets));
+        add(
+            &mut members,
+            &format!("{TOP}/lib/{soname}"),
+            fat(soname, needed, targets),
+        );
     }
     edit(&mut members);
     record(&mut members);
@@ -91,9 +95,17 @@ fn libraries_that_cover_their_family_have_no_gap() {
 fn a_library_that_leaves_out_a_target_of_its_family_is_found() {
     let set = family(
         &[
-            ("libblas.so.1", "", &["gfx1100", "gfx1101", "gfx1102:xnack+"]),
+            (
+                "libblas.so.1",
+                "",
+                &["gfx1100", "gfx1101", "gfx1102:xnack+"],
+            ),
             ("libsolver.so.1", "libblas.so.1", &["gfx1100", "gfx1101"]),
-            ("librccl.so.1", "libsolver.so.1", &["gfx1100", "gfx1101", "gfx1102"]),
+            (
+                "librccl.so.1",
+                "libsolver.so.1",
+                &["gfx1100", "gfx1101", "gfx1102"],
+            ),
         ],
         |members| {
             for target in ["gfx1100", "gfx1102"] {
@@ -162,14 +174,18 @@ fn code_that_was_removed_and_left_no_marker_is_found() {
     let sections = u64::from_le_bytes(*bytes[40..].first_chunk().unwrap());
     let table = usize::try_from(sections).unwrap();
     let code = bytes.windows(4).position(|it| it == b"CCOB").unwrap() as u64;
-    let header = (table..bytes.len()).step_by(64).find(|at| {
-        bytes[at + 24..].first_chunk() == Some(&code.to_le_bytes())
-    });
+    let header = (table..bytes.len())
+        .step_by(64)
+        .find(|at| bytes[at + 24..].first_chunk() == Some(&code.to_le_bytes()));
     // `SHT_NOBITS`, as `objcopy` leaves it.
     bytes[header.unwrap() + 4] = 8;
     let set = Set::new();
     set.edit("rocm_sdk_libraries", |members| {
-        add(members, "_rocm_sdk_libraries/lib/libfat.so.1", bytes.clone());
+        add(
+            members,
+            "_rocm_sdk_libraries/lib/libfat.so.1",
+            bytes.clone(),
+        );
         add(members, "_rocm_sdk_libraries/lib/libfat.so.1.debug", bytes);
     });
     insta::assert_snapshot!(set.found(&["--select", "RW308"]), @"

@@ -81,7 +81,10 @@ fn for_windows(set: &Set, start: &str, add: impl FnOnce(&mut Members)) {
     let name = path.file_name().unwrap().to_str().unwrap();
     let mut members = unzip(&fs_err::read(&path).unwrap());
     members.retain(|it| it.0.contains(".dist-info/") || it.0.ends_with(".py"));
-    let tags = members.iter_mut().find(|it| it.0.ends_with("/WHEEL")).unwrap();
+    let tags = members
+        .iter_mut()
+        .find(|it| it.0.ends_with("/WHEEL"))
+        .unwrap();
     let text = String::from_utf8(tags.2.clone()).unwrap();
     tags.2 = text.replace("linux_x86_64", "win_amd64").into_bytes();
     add(&mut members);
@@ -105,7 +108,11 @@ fn both(library: &[u8], archives: &[(&str, Vec<u8>)]) -> Set {
         let mut links = Vec::new();
         for (name, bytes) in archives {
             let path = format!(".kpack/{name}");
-            add(members, &format!("_rocm_sdk_libraries/{path}"), bytes.clone());
+            add(
+                members,
+                &format!("_rocm_sdk_libraries/{path}"),
+                bytes.clone(),
+            );
             let target = format!("../../_rocm_sdk_libraries/{path}");
             links.push(serde_json::json!({ "relpath": path, "target": target }));
         }
@@ -123,7 +130,10 @@ fn found(set: &Set, arguments: &[&str]) -> String {
 
 #[test]
 fn the_packages_of_two_platforms_have_nothing_to_do_with_each_other() {
-    let archives = [("blas_lib_gfx1100.kpack", archive("gfx1100", "bin/rocblas.dll"))];
+    let archives = [(
+        "blas_lib_gfx1100.kpack",
+        archive("gfx1100", "bin/rocblas.dll"),
+    )];
     let set = both(&split("blas_lib"), &archives);
     insta::assert_snapshot!(found(&set, &["--ignore", "RW201,RW202,RW5"]), @"exit 0");
     let output = set.check(&["-q", "--ignore", "RW201,RW202,RW5"]);
@@ -173,10 +183,16 @@ fn the_packages_of_two_platforms_are_not_laid_over_each_other() {
 
 #[test]
 fn a_target_that_one_platform_covers_is_covered() {
-    let archives = [("blas_lib_gfx1100.kpack", archive("gfx1100", "bin/rocblas.dll"))];
+    let archives = [(
+        "blas_lib_gfx1100.kpack",
+        archive("gfx1100", "bin/rocblas.dll"),
+    )];
     let set = both(&split("blas_lib"), &archives);
     let required = ["--select", "RW304", "--require-targets"];
-    assert_eq!(found(&set, &[&required[..], &["gfx942,gfx1100"]].concat()), "exit 0\n");
+    assert_eq!(
+        found(&set, &[&required[..], &["gfx942,gfx1100"]].concat()),
+        "exit 0\n"
+    );
     insta::assert_snapshot!(found(&set, &[&required[..], &["gfx90a"]].concat()), @"
     exit 1
     the set
@@ -188,7 +204,14 @@ fn a_target_that_one_platform_covers_is_covered() {
 fn a_baseline_of_two_platforms_is_compared_as_one() {
     let set = both(&split("blas_lib"), &[]);
     let place = set.0.path().to_str().unwrap().to_owned();
-    let since = ["--select", "RW8", "--fail-on", "warning", "--baseline", &place];
+    let since = [
+        "--select",
+        "RW8",
+        "--fail-on",
+        "warning",
+        "--baseline",
+        &place,
+    ];
     assert_eq!(found(&set, &since), "exit 0\n");
     set.index();
     assert_eq!(found(&set, &["--select", "RW7"]), "exit 0\n");
@@ -197,7 +220,10 @@ fn a_baseline_of_two_platforms_is_compared_as_one() {
         bytes[at] ^= 1;
     });
     let shown = found(&set, &["--select", "RW702"]);
-    assert!(shown.contains("RW702 broken-promise: it has SHA-256"), "{shown}");
+    assert!(
+        shown.contains("RW702 broken-promise: it has SHA-256"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -208,7 +234,10 @@ fn a_library_for_windows_finds_its_archives() {
     assert_eq!(kpack(both(&split("blas_lib"), &is)), "exit 0\n");
     let moved = kpack(both(&split("nccl_lib"), &is));
     let other = archive("gfx1100", "bin/other.dll");
-    let lacking = kpack(both(&split("blas_lib"), &[("blas_lib_gfx1100.kpack", other)]));
+    let lacking = kpack(both(
+        &split("blas_lib"),
+        &[("blas_lib_gfx1100.kpack", other)],
+    ));
     let mut broken = split("blas_lib");
     let at = broken.windows(4).position(|it| it == b"HIPK").unwrap();
     broken[at + 9] = 0xff;
@@ -245,7 +274,10 @@ fn code_in_a_library_for_windows_is_seen() {
 #[test]
 fn a_path_that_windows_cannot_make_is_found() {
     let variant = archive("gfx90c:xnack-", "bin/rocblas.dll");
-    let set = both(&split("blas_lib"), &[("blas_lib_gfx90c:xnack-.kpack", variant)]);
+    let set = both(
+        &split("blas_lib"),
+        &[("blas_lib_gfx90c:xnack-.kpack", variant)],
+    );
     insta::assert_snapshot!(found(&set, &["--select", "RW105"]), @"
     exit 1
     rocm_sdk_device_gfx1100 for Windows.whl

@@ -33,8 +33,8 @@ fn a_damaged_elf_file_is_a_fact() {
 #[test]
 fn bytes_are_kept_only_when_asked_for() {
     assert_eq!(seen(b"abc", Keep::Facts).kept, None);
-    assert_eq!(seen(b"abc", Keep::Bytes).kept.as_deref(), Some(&b"abc"[..]));
-    assert_eq!(seen(b"", Keep::Bytes).kept.as_deref(), Some(&b""[..]));
+    assert_eq!(seen(b"abc", Keep::Text).kept.as_deref(), Some(&b"abc"[..]));
+    assert_eq!(seen(b"", Keep::Text).kept.as_deref(), Some(&b""[..]));
 }
 
 #[test]
@@ -117,10 +117,15 @@ fn a_file_whose_parts_are_too_large_to_hold_is_not_examined() {
 
 /// A library with bundles before a gap, and how many bytes they have for each target.
 fn fat(gap: usize, is_page: bool) -> Vec<u8> {
-    let code = |target, len| bundle::raw(&[(target, vec![1; len]), ("gfx90a:xnack+", vec![2; 100])]);
+    let code =
+        |target, len| bundle::raw(&[(target, vec![1; len]), ("gfx90a:xnack+", vec![2; 100])]);
     let mut bundles = code("gfx942", 5000);
     bundles.resize(bundles.len().next_multiple_of(4096), 0);
-    let second = if is_page { bundles.len() } else { bundles.len() + 64 };
+    let second = if is_page {
+        bundles.len()
+    } else {
+        bundles.len() + 64
+    };
     bundles.resize(second, 0);
     bundles.extend(code("gfx1100", 70_000));
     elf::write::SharedObject::new("libfat.so.1")
@@ -131,7 +136,9 @@ fn fat(gap: usize, is_page: bool) -> Vec<u8> {
 }
 
 fn carried(elf: &Elf) -> String {
-    let Elf::Read(elf) = elf else { panic!("not read") };
+    let Elf::Read(elf) = elf else {
+        panic!("not read")
+    };
     let HostCode::Fat(carried) = &elf.code else {
         panic!("{:?}", elf.code)
     };

@@ -124,7 +124,9 @@ fn pages_of_an_earlier_build_are_told_with_the_way_to_write_them_again() {
     let output = set.check(&["--no-progress"]);
     assert_eq!(output.status.code(), Some(1));
     let place = set.0.path().to_str().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap().replace(place, "[set]");
+    let said = String::from_utf8(output.stderr)
+        .unwrap()
+        .replace(place, "[set]");
     insta::assert_snapshot!(said, @"
          Checked 7 packages: 5 errors
     note: the pages in `[set]` are of other packages: `rocwheel index [set]` writes them again, and with `--ignore RW7` they do not count
