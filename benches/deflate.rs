@@ -25,10 +25,7 @@ use libdeflater::{CompressionLvl, Compressor};
 use rocwheel::{
     error::{Context as _, Result, Stop},
     package::assemble::pipeline::{self, Contents, Settings, write_wheel},
-    wheel::{
-        Compression, Deflater, Level, Member, Mode, Timestamp,
-        deflate::{Packed, Place},
-    },
+    wheel::{Compression, Deflater, Level, Member, Mode, Timestamp, deflate::Place},
 };
 
 const MIB: usize = 1 << 20;
@@ -221,9 +218,10 @@ impl Bench<'_> {
         let level: Level = level.parse()?;
         self.pieces(what, block, || {
             let mut deflater = Deflater::new(level);
-            move |range| match deflater.block(&self.bytes[range.clone()], Place::Inner) {
-                Packed::Plain => range.len(),
-                Packed::Deflated(packed) => packed.len(),
+            let mut room = vec![0; Deflater::room(block)];
+            move |range| {
+                let packed = deflater.block(&self.bytes[range.clone()], Place::Inner, &mut room);
+                packed.unwrap_or(range.len())
             }
         })
     }

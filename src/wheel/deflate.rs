@@ -1,15 +1,16 @@
 //! Deflate in pieces: whole members at once, and large ones in blocks that join to one stream.
 //!
-//! The blocks of a member have nothing in common, so that all cores work on it; with streams of 3 MiB
-//! that costs 0.1 % of the size.
+//! The blocks of a member have nothing in common, so that all cores work on it; with blocks of 9 MiB
+//! that costs next to nothing of the size.
 
 use std::{fmt, str::FromStr};
 
 use libdeflater::{CompressionLvl, Compressor};
 
-use outline::{Outline, outlines};
+use ending::{Ending, Finder};
 
-mod outline;
+mod blocks;
+mod ending;
 #[cfg(test)]
 mod tests;
 
@@ -102,19 +103,11 @@ pub enum Place {
     Last,
 }
 
-/// What compressing is good for: whatever does not shrink is better left alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Packed {
-    /// Not worth it.
-    Plain,
-    Deflated(Vec<u8>),
-}
-
 /// A compressor, used again and again. What it makes depends on the bytes and the level only.
 pub struct Deflater {
     compressor: Compressor,
     sampler: Compressor,
-    scratch: Vec<u8>,
+    finder: Finder,
 }
 
 impl Deflater {
@@ -123,54 +116,39 @@ impl Deflater {
         Self {
             compressor: compressor(level.0.into()),
             sampler: compressor(1),
-            scratch: Vec::new(),
+            finder: Finder::default(),
         }
     }
 
-    /// A member as one stream.
-    pub fn member(&mut self, bytes: &[u8]) -> Packed {
-        if !self.shrinks(bytes) {
-            return Packed::Plain;
-        }
-        let room = room(&mut self.scratch, bytes.len());
-        match self.compressor.deflate_compress(bytes, room) {
-            Ok(len) => Packed::Deflated(self.scratch[..len].to_vec()),
-            Err(_) => Packed::Plain,
-        }
+    /// How much room packing takes, which may be more than what is packed.
+    pub const fn room(len: usize) -> usize {
+        len + GAP
     }
 
-    /// A block as a part of its member's stream: it begins and ends on a byte, and only the last
-    /// one ends the stream.
-    pub fn block(&mut self, bytes: &[u8], place: Place) -> Packed {
+    /// Packs a member as one stream, whose length this is. Nothing when it is not worth it, or when
+    /// there is less than its room.
+    pub fn member(&mut self, bytes: &[u8], room: &mut [u8]) -> Option<usize> {
         if !self.shrinks(bytes) {
-            return Packed::Plain;
+            return None;
         }
-        let room = room(&mut self.scratch, bytes.len());
-        let mut ends = [0; 4];
-        for (index, part) in thirds(bytes).into_iter().enumerate() {
-            let start = ends[index];
-            match self.compressor.deflate_compress(part, &mut room[start..]) {
-                Ok(len) => ends[index + 1] = start + len,
-                Err(_) => return Packed::Plain,
-            }
+        let room = room.get_mut(..worth(bytes.len()))?;
+        self.compressor.deflate_compress(bytes, room).ok()
+    }
+
+    /// Packs a block as a part of its member's stream: it begins and ends on a byte, and only the
+    /// last one ends the stream.
+    pub fn block(&mut self, bytes: &[u8], place: Place, room: &mut [u8]) -> Option<usize> {
+        if !self.shrinks(bytes) {
+            return None;
         }
-        let streams = [0, 1, 2].map(|index| &self.scratch[ends[index]..ends[index + 1]]);
-        let Some(outlines) = outlines(streams) else {
-            return Packed::Plain;
-        };
-        let mut packed = Vec::with_capacity(ends[3] + 3 * (1 + MARKER.len()));
-        for (index, (stream, outline)) in streams.into_iter().zip(outlines).enumerate() {
-            let start = packed.len();
-            packed.extend_from_slice(stream);
-            if index < 2 || place == Place::Inner {
-                leave_open(&mut packed, start, outline);
-            }
+        let stream = room.get_mut(..worth(bytes.len()))?;
+        let len = self.compressor.deflate_compress(bytes, stream).ok()?;
+        if place == Place::Last {
+            return Some(len);
         }
-        if packed.len() < bytes.len() {
-            Packed::Deflated(packed)
-        } else {
-            Packed::Plain
-        }
+        let ending = self.finder.find(&room[..len], bytes)?;
+        let len = len + leave_open(room.get_mut(..len + GAP)?, ending);
+        (len < bytes.len()).then_some(len)
     }
 
     /// Whether bytes look as if they shrink. Much of what is shipped was compressed before.
@@ -194,20 +172,9 @@ impl Deflater {
     }
 }
 
-/// Parts of a block: the outlines of three streams at once cost half of what they do in turn.
-fn thirds(bytes: &[u8]) -> [&[u8]; 3] {
-    let (first, rest) = bytes.split_at(bytes.len() / 3);
-    let (second, third) = rest.split_at(rest.len() / 2);
-    [first, second, third]
-}
-
-/// Room for less than the bytes are: a saving of 3 % is the least that inflating is worth.
-fn room(scratch: &mut Vec<u8>, len: usize) -> &mut [u8] {
-    let room = len - len.div_ceil(32);
-    if scratch.len() < room {
-        scratch.resize(room, 0);
-    }
-    &mut scratch[..room]
+/// The most that may come of packing: a saving of 3 % is the least that inflating is worth.
+fn worth(len: usize) -> usize {
+    len - len.div_ceil(32)
 }
 
 /// One sample is taken out of each stride.
@@ -217,18 +184,22 @@ const SAMPLE: usize = 4 << 10;
 /// An empty stored block without its three header bits: what brings a stream to a whole byte.
 const MARKER: [u8; 4] = [0, 0, 0xFF, 0xFF];
 
-/// Lets the stream that begins at `start` go on: its last block is none any more.
-fn leave_open(packed: &mut Vec<u8>, start: usize, outline: Outline) {
-    if let Some(byte) = packed.get_mut(start + outline.last_block / 8) {
-        *byte &= !(1 << (outline.last_block % 8));
-    }
-    match outline.end % 8 {
-        0 => return,
+/// What a stream may grow by when it is left open.
+const GAP: usize = 1 + MARKER.len();
+
+/// Lets a stream go on, whose last block is none any more; says what it grew by.
+fn leave_open(stream: &mut [u8], ending: Ending) -> usize {
+    stream[ending.last_block / 8] &= !(1 << (ending.last_block % 8));
+    let zeros = match ending.end % 8 {
+        0 => return 0,
         // The bits that are left, which are zeros, hold the header of a stored block.
-        1..=5 => {}
-        _ => packed.push(0),
-    }
-    packed.extend_from_slice(&MARKER);
+        1..=5 => 0,
+        _ => 1,
+    };
+    let end = ending.end.div_ceil(8);
+    stream[end..][..zeros].fill(0);
+    stream[end + zeros..][..MARKER.len()].copy_from_slice(&MARKER);
+    zeros + MARKER.len()
 }
 
 /// A plain block as a part of a stream: headers, and what follows each.

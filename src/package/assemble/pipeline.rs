@@ -14,16 +14,18 @@ use crate::{
     error::{Result, Stop, bail},
     relpath::RelPath,
     wheel::{
-        deflate::Compression,
+        deflate::{Compression, Deflater},
         record::Record,
         writer::{Member, Timestamp},
     },
 };
 
+use buffer::Spare;
 use crew::Crew;
 use sink::Sink;
 use tasks::Tasks;
 
+mod buffer;
 mod crew;
 mod done;
 mod output;
@@ -57,7 +59,7 @@ pub struct Settings {
 }
 
 /// Larger blocks gain next to nothing; see docs/performance.md.
-pub const BLOCK: NonZeroUsize = NonZeroUsize::new(9 << 20).expect("not zero");
+pub const BLOCK: NonZeroUsize = NonZeroUsize::new(9 << 19).expect("not zero");
 
 /// A finished wheel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +80,7 @@ struct Work<'a> {
     settings: &'a Settings,
     stop: &'a Stop,
     progress: &'a (dyn Fn(u64) + Sync),
+    spare: &'a Spare,
 }
 
 /// A file that is written from its start, looked back at for the hash of the whole, and cut when a
@@ -114,12 +117,15 @@ pub fn write_wheel<W: Output>(
 ) -> Result<Written> {
     refuse_duplicates(contents)?;
     let tasks = Tasks::new(contents, settings.block);
+    // A byte more than a block shows whether a source ends where it should.
+    let spare = Spare::new(Deflater::room(settings.block.get() + 1));
     let work = Work {
         contents,
         open,
         settings,
         stop,
         progress,
+        spare: &spare,
     };
     let mut sink = Sink::new(out, &work);
     Crew(&work).run(tasks, &mut sink)?;

@@ -5,7 +5,7 @@ use std::io::Read;
 use flate2::bufread::DeflateDecoder;
 use proptest::prelude::*;
 
-use super::*;
+use super::{ending::stored, *};
 use crate::wheel::specimen::{noise, prose};
 
 fn inflate(stream: &[u8]) -> Vec<u8> {
@@ -20,6 +20,18 @@ fn inflate(stream: &[u8]) -> Vec<u8> {
     bytes
 }
 
+fn packed_member(deflater: &mut Deflater, bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut room = vec![0xAA; Deflater::room(bytes.len())];
+    let len = deflater.member(bytes, &mut room)?;
+    Some(room[..len].to_vec())
+}
+
+fn packed_block(deflater: &mut Deflater, bytes: &[u8], place: Place) -> Option<Vec<u8>> {
+    let mut room = vec![0xAA; Deflater::room(bytes.len())];
+    let len = deflater.block(bytes, place, &mut room)?;
+    Some(room[..len].to_vec())
+}
+
 /// The stream of a member of several blocks, and how many of them are not plain.
 fn join(bytes: &[u8], block: usize, level: u8) -> (Vec<u8>, usize) {
     let mut deflater = Deflater::new(Level(level));
@@ -31,13 +43,13 @@ fn join(bytes: &[u8], block: usize, level: u8) -> (Vec<u8>, usize) {
         } else {
             Place::Inner
         };
-        match deflater.block(bytes, place) {
-            Packed::Deflated(packed) => {
+        match packed_block(&mut deflater, bytes, place) {
+            Some(packed) => {
                 assert!(packed.len() < bytes.len());
                 stream.extend(packed);
                 shrunk += 1;
             }
-            Packed::Plain => {
+            None => {
                 for (head, chunk) in plain_blocks(bytes, place) {
                     stream.extend(head);
                     stream.extend(chunk);
@@ -80,30 +92,28 @@ fn plain_and_deflated_blocks_mix_in_any_order() {
 fn what_does_not_shrink_is_left_alone() {
     let mut deflater = Deflater::new(Level::default());
     for len in [0, 1, 2, 40, 5_000, 600_000, 3_000_000] {
-        assert_eq!(deflater.member(&noise(len, 5)), Packed::Plain, "{len}");
-        assert_eq!(
-            deflater.block(&noise(len, 5), Place::Last),
-            Packed::Plain,
-            "{len}"
-        );
+        let noise = noise(len, 5);
+        assert_eq!(packed_member(&mut deflater, &noise), None, "{len}");
+        let block = packed_block(&mut deflater, &noise, Place::Last);
+        assert_eq!(block, None, "{len}");
     }
     // Also where the samples are of the other kind.
     let mut bytes = noise(STRIDE, 5);
     bytes[STRIDE / 2 - SAMPLE..][..2 * SAMPLE].fill(0);
-    assert_eq!(deflater.member(&bytes), Packed::Plain);
+    assert_eq!(packed_member(&mut deflater, &bytes), None);
 }
 
 #[test]
 fn a_large_member_is_judged_by_its_samples() {
     let mut deflater = Deflater::new(Level::default());
     let mut bytes = prose(2 * STRIDE, 1);
-    assert_ne!(deflater.member(&bytes), Packed::Plain);
+    assert_ne!(packed_member(&mut deflater, &bytes), None);
     for stride in bytes.chunks_mut(STRIDE) {
         stride[STRIDE / 2 - SAMPLE..][..2 * SAMPLE].copy_from_slice(&noise(2 * SAMPLE, 2));
     }
-    assert_eq!(deflater.member(&bytes), Packed::Plain);
+    assert_eq!(packed_member(&mut deflater, &bytes), None);
     // One sample less, and there is none.
-    assert_ne!(deflater.member(&bytes[..STRIDE - 1]), Packed::Plain);
+    assert_ne!(packed_member(&mut deflater, &bytes[..STRIDE - 1]), None);
 }
 
 #[test]
@@ -111,9 +121,10 @@ fn a_saving_of_less_than_3_percent_is_not_worth_it() {
     let mut deflater = Deflater::new(Level::default());
     for (zeros, worth) in [(2_000, false), (5_000, true)] {
         let bytes = [noise(100_000 - zeros, 3), vec![0; zeros]].concat();
-        assert_eq!(deflater.member(&bytes) != Packed::Plain, worth, "{zeros}");
-        let block = deflater.block(&bytes, Place::Last);
-        assert_eq!(block != Packed::Plain, worth, "{zeros}");
+        let member = packed_member(&mut deflater, &bytes);
+        assert_eq!(member.is_some(), worth, "{zeros}");
+        let block = packed_block(&mut deflater, &bytes, Place::Last);
+        assert_eq!(block.is_some(), worth, "{zeros}");
     }
 }
 
@@ -123,11 +134,11 @@ fn a_block_is_never_longer_than_it_was() {
     for len in 0..600 {
         let text = prose(len, len as u64);
         for place in [Place::Inner, Place::Last] {
-            if let Packed::Deflated(packed) = deflater.block(&text, place) {
+            if let Some(packed) = packed_block(&mut deflater, &text, place) {
                 assert!(packed.len() < len);
             }
         }
-        if let Packed::Deflated(packed) = deflater.member(&text) {
+        if let Some(packed) = packed_member(&mut deflater, &text) {
             assert!(packed.len() < len);
             assert_eq!(inflate(&packed), text);
         }
@@ -138,14 +149,17 @@ fn a_block_is_never_longer_than_it_was() {
 fn a_compressor_keeps_nothing_of_what_it_did_before() {
     let text = prose(100_000, 3);
     let mut used = Deflater::new(Level(6));
-    let _ = used.block(&prose(200_000, 4), Place::Inner);
-    let _ = used.member(&noise(600_000, 4));
+    packed_block(&mut used, &prose(200_000, 4), Place::Inner);
+    packed_member(&mut used, &noise(600_000, 4));
     let mut fresh = Deflater::new(Level(6));
     assert_eq!(
-        used.block(&text, Place::Inner),
-        fresh.block(&text, Place::Inner)
+        packed_block(&mut used, &text, Place::Inner),
+        packed_block(&mut fresh, &text, Place::Inner)
     );
-    assert_eq!(used.member(&text), fresh.member(&text));
+    assert_eq!(
+        packed_member(&mut used, &text),
+        packed_member(&mut fresh, &text)
+    );
 }
 
 #[test]
@@ -193,36 +207,82 @@ fn a_compression_is_a_level_or_none() {
     "#);
 }
 
-/// The outline as a real decoder tells it: it stops at the end, and every earlier bit is needed.
-fn check_outline(stream: &[u8]) {
-    let outline = outlines([stream]).unwrap()[0];
-    assert_eq!(outline.end.div_ceil(8), stream.len());
+/// The ending as a real decoder tells it: it stops at the end, and every earlier bit is needed.
+fn check_ending(stream: &[u8]) -> Ending {
+    let ending = Finder::default().walk(stream).unwrap();
+    assert_eq!(ending.end.div_ceil(8), stream.len());
     let mut open = stream.to_vec();
-    leave_open(&mut open, 0, outline);
+    open.resize(stream.len() + GAP, 0xAA);
+    let grown = leave_open(&mut open, ending);
+    open.truncate(stream.len() + grown);
     // A last block that is empty: what was left open ends here, and nowhere before.
     open.extend([1, 0, 0, 0xFF, 0xFF]);
-    assert_eq!(inflate(&open), inflate(stream));
+    let bytes = inflate(stream);
+    assert_eq!(inflate(&open), bytes);
+    assert_eq!(Finder::default().find(stream, &bytes), Some(ending));
+    ending
+}
+
+fn zlib(bytes: &[u8]) -> Vec<u8> {
+    let mut stream = Vec::with_capacity(bytes.len() + 1_000);
+    flate2::Compress::new(flate2::Compression::best(), false)
+        .compress_vec(bytes, &mut stream, flate2::FlushCompress::Finish)
+        .unwrap();
+    stream
 }
 
 #[test]
-fn outlines_are_those_of_fixed_stored_and_dynamic_blocks() {
+fn endings_are_those_of_fixed_stored_and_dynamic_blocks() {
     // Fixed: nothing at all, and "a".
-    check_outline(&[3, 0]);
-    check_outline(&[0x4B, 4, 0]);
-    check_outline(&[1, 1, 0, 0xFE, 0xFF, b'a']);
-    check_outline(&[0, 0, 0, 0xFF, 0xFF, 3, 0]);
-    let mut zlib = flate2::Compress::new(flate2::Compression::best(), false);
+    check_ending(&[3, 0]);
+    check_ending(&[0x4B, 4, 0]);
+    check_ending(&[1, 1, 0, 0xFE, 0xFF, b'a']);
+    check_ending(&[0, 0, 0, 0xFF, 0xFF, 3, 0]);
     for bytes in [prose(100_000, 9), noise(70_000, 9), vec![7; 100_000]] {
-        let mut stream = Vec::with_capacity(200_000);
-        zlib.reset();
-        zlib.compress_vec(&bytes, &mut stream, flate2::FlushCompress::Finish)
-            .unwrap();
-        check_outline(&stream);
+        check_ending(&zlib(&bytes));
     }
 }
 
 #[test]
-fn what_is_no_stream_has_no_outline() {
+fn an_ending_is_found_from_behind() {
+    for bytes in [
+        prose(900_000, 1),
+        [noise(100_000, 2), prose(500_000, 2)].concat(),
+        vec![7; 400_000],
+    ] {
+        let stream = zlib(&bytes);
+        let found = Finder::default().search(&stream, &bytes);
+        assert_eq!(found, Some(check_ending(&stream)));
+    }
+    for len in [30_000, 65_535, 70_000, 65_535 * 2 + 100] {
+        let bytes = [prose(300_000, 3), noise(len, 3)].concat();
+        let mut stream = vec![0; bytes.len() + 1_000];
+        let mut compressor = Compressor::new(CompressionLvl::default());
+        let end = compressor.deflate_compress(&bytes, &mut stream).unwrap();
+        stream.truncate(end);
+        let found = stored(&stream, &bytes);
+        assert_eq!(found, Some(check_ending(&stream)), "{len}");
+    }
+}
+
+#[test]
+fn an_ending_of_other_bytes_is_not_believed() {
+    let bytes = prose(300_000, 1);
+    let stream = zlib(&bytes);
+    let mut other = bytes.clone();
+    let ending = Finder::default().search(&stream, &bytes).unwrap();
+    // One byte more in front does no harm, and one behind does.
+    assert_eq!(
+        Finder::default().search(&stream, &[&[1], &bytes[..]].concat()),
+        Some(ending)
+    );
+    other.push(1);
+    assert_eq!(Finder::default().search(&stream, &other), None);
+    assert_eq!(Finder::default().search(&stream, &noise(300_000, 1)), None);
+}
+
+#[test]
+fn what_is_no_stream_has_no_ending() {
     let refused: &[&[u8]] = &[
         &[],
         // No end, a reserved kind, a stored block whose length is not what it says, or is not there.
@@ -237,20 +297,18 @@ fn what_is_no_stream_has_no_outline() {
         &[0xFD, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF],
     ];
     for stream in refused {
-        assert_eq!(outlines([stream]), None, "{stream:?}");
-        assert_eq!(outlines([stream, &[3, 0]]), None, "{stream:?}");
+        assert_eq!(Finder::default().find(stream, b""), None, "{stream:?}");
     }
 }
 
 #[test]
-fn a_stream_cut_short_has_no_outline() {
-    let mut deflater = Deflater::new(Level(6));
-    let Packed::Deflated(stream) = deflater.member(&prose(2_000, 11)) else {
-        panic!("prose shrinks");
-    };
-    assert!(outlines([&stream[..]]).is_some());
+fn a_stream_cut_short_has_no_ending() {
+    let bytes = prose(2_000, 11);
+    let stream = packed_member(&mut Deflater::new(Level(6)), &bytes).unwrap();
+    assert!(Finder::default().find(&stream, &bytes).is_some());
     for len in 0..stream.len() {
-        assert_eq!(outlines([&stream[..len]]), None, "{len}");
+        let found = Finder::default().find(&stream[..len], &bytes);
+        assert_eq!(found, None, "{len}");
     }
 }
 
@@ -275,11 +333,27 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_have_an_outline_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..200), head in 0_u8..8) {
-        let mut bytes = bytes;
-        if let Some(first) = bytes.first_mut() {
+    fn what_is_found_from_behind_is_what_a_walk_finds(len in 1_usize..200_000, level in 1_u8..=12, seed: u64, kind in 0..3) {
+        let bytes = match kind {
+            0 => prose(len, seed),
+            1 => [prose(len / 2, seed), noise(len - len / 2, seed)].concat(),
+            _ => [noise(len / 2, seed), prose(len - len / 2, seed)].concat(),
+        };
+        let mut stream = vec![0; len + 1_000];
+        let mut compressor = Compressor::new(CompressionLvl::new(level.into()).unwrap());
+        let end = compressor.deflate_compress(&bytes, &mut stream).unwrap();
+        let mut finder = Finder::default();
+        let found = finder.find(&stream[..end], &bytes);
+        prop_assert!(found.is_some());
+        prop_assert_eq!(found, finder.walk(&stream[..end]));
+    }
+
+    #[test]
+    fn any_bytes_have_an_ending_or_none(stream in proptest::collection::vec(any::<u8>(), 0..200), head in 0_u8..8) {
+        let mut stream = stream;
+        if let Some(first) = stream.first_mut() {
             *first = *first & !7 | head;
         }
-        let _ = outlines([&bytes[..], &bytes[..]]);
+        let _ = Finder::default().find(&stream, &stream);
     }
 }

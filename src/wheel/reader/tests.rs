@@ -8,7 +8,7 @@ use super::*;
 use crate::{
     error::Error,
     wheel::{
-        deflate::{Deflater, Level, Packed},
+        deflate::{Deflater, Level},
         specimen::prose,
         writer::{Method, Timestamp, ZipWriter},
     },
@@ -50,9 +50,10 @@ fn archive(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
             len: content.len() as u64,
         };
         let crc = crc32fast::hash(content);
-        match deflater.member(content) {
-            Packed::Plain => writer.add(&member, Method::Stored, crc, content),
-            Packed::Deflated(packed) => writer.add(&member, Method::Deflated, crc, &packed),
+        let mut room = vec![0; Deflater::room(content.len())];
+        match deflater.member(content, &mut room) {
+            None => writer.add(&member, Method::Stored, crc, content),
+            Some(len) => writer.add(&member, Method::Deflated, crc, &room[..len]),
         }
         .unwrap();
     }

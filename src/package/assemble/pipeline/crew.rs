@@ -13,7 +13,8 @@ use std::{
 
 use super::{
     Output, Work,
-    done::{Body, Done, Piece, Small},
+    buffer::Buffer,
+    done::{Done, Piece, Small},
     sink::Sink,
     tasks::{Block, Task, Tasks},
 };
@@ -22,8 +23,8 @@ use crate::{
     error::{Context as _, Error, Result, anyhow, ensure},
     relpath::RelPath,
     wheel::{
-        deflate::{Compression, Deflater, Packed, Place},
-        writer::Member,
+        deflate::{Compression, Deflater, Place},
+        writer::{Member, Method},
     },
 };
 
@@ -35,11 +36,11 @@ struct Line<'a> {
     tasks: Tasks<'a>,
     source: Source,
     /// A place for each task, in order. Waiting for room here is what bounds the memory.
-    queue: SyncSender<Slot>,
+    queue: SyncSender<Slot<'a>>,
 }
 
 /// What becomes of a task.
-type Slot = Receiver<Result<Done>>;
+type Slot<'a> = Receiver<Result<Done<'a>>>;
 
 /// The large member that is being read.
 struct Source {
@@ -57,10 +58,10 @@ impl Source {
 }
 
 /// A task that is ready to be done by one worker alone.
-enum Job {
+enum Job<'a> {
     Batch(Range<usize>),
     Block {
-        bytes: Vec<u8>,
+        bytes: Buffer<'a>,
         place: Place,
         sha256: Option<Sha256>,
     },
@@ -68,9 +69,9 @@ enum Job {
     Xz,
 }
 
-impl Crew<'_> {
+impl<'a> Crew<'a> {
     /// Does all tasks. The first error in their order ends all threads.
-    pub(super) fn run<W: Output>(&self, tasks: Tasks, sink: &mut Sink<W>) -> Result<()> {
+    pub(super) fn run<W: Output>(&self, tasks: Tasks<'a>, sink: &mut Sink<W>) -> Result<()> {
         let jobs = self.0.settings.jobs.get();
         let (queue, slots) = mpsc::sync_channel(2 * jobs);
         let line = Mutex::new(Line {
@@ -96,7 +97,7 @@ impl Crew<'_> {
         })
     }
 
-    fn work(&self, line: &Mutex<Line>) {
+    fn work(&self, line: &Mutex<Line<'a>>) {
         let mut deflater = match self.0.settings.compression {
             Compression::Store => None,
             Compression::Deflate(level) => Some(Deflater::new(level)),
@@ -110,7 +111,7 @@ impl Crew<'_> {
 
     /// The next job, and where its result goes. The block of a large member is read here, because
     /// only one worker at a time can.
-    fn next(&self, line: &Mutex<Line>) -> Option<(Sender<Result<Done>>, Result<Job>)> {
+    fn next(&self, line: &Mutex<Line<'a>>) -> Option<(Sender<Result<Done<'a>>>, Result<Job<'a>>)> {
         // The lock is poisoned when a source panicked, and that ends the others too.
         let mut line = line.lock().ok()?;
         let task = line.tasks.next()?;
@@ -129,7 +130,7 @@ impl Crew<'_> {
         Some((reply, job))
     }
 
-    fn read(&self, block: &Block, mut line: MutexGuard<Line>) -> Result<Job> {
+    fn read(&self, block: &Block, mut line: MutexGuard<Line>) -> Result<Job<'a>> {
         let bytes = self.read_block(block, &mut line.source)?;
         // The lock for the hash is taken before that of the line is given back, so that blocks
         // are hashed in their order while the next one is read.
@@ -145,29 +146,29 @@ impl Crew<'_> {
         })
     }
 
-    fn read_block(&self, block: &Block, source: &mut Source) -> Result<Vec<u8>> {
+    fn read_block(&self, block: &Block, source: &mut Source) -> Result<Buffer<'a>> {
         let Member { path, len, .. } = &self.0.contents.members[block.member];
         if block.start == 0 {
             *source = Source::new(self.open(block.member)?);
         }
         // One byte more shows whether the last block is the last.
         let more = usize::from(block.place == Place::Last);
-        let bytes = self.read_up_to(&mut source.reader, block.len + more, path)?;
+        let mut bytes = self.0.spare.take();
+        let room = &mut bytes.room()[..block.len + more];
+        let read = self.fill(&mut source.reader, room, path)?;
+        ensure!(read <= block.len, "`{path}` is longer than its {len} bytes");
+        let end = block.start + read as u64;
         ensure!(
-            bytes.len() <= block.len,
-            "`{path}` is longer than its {len} bytes"
-        );
-        let end = block.start + bytes.len() as u64;
-        ensure!(
-            bytes.len() == block.len,
+            read == block.len,
             "`{path}` ends after {end} of its {len} bytes"
         );
+        bytes.set_len(read);
         Ok(bytes)
     }
 
-    fn perform(&self, job: Job, deflater: Option<&mut Deflater>) -> Result<Done> {
+    fn perform(&self, job: Job<'a>, deflater: Option<&mut Deflater>) -> Result<Done<'a>> {
         match job {
-            Job::Batch(members) => self.batch(members, deflater).map(Done::Batch),
+            Job::Batch(members) => self.batch(members, deflater),
             Job::Xz => Ok(Done::Xz),
             Job::Block {
                 bytes,
@@ -176,53 +177,81 @@ impl Crew<'_> {
             } => {
                 let mut crc = crc32fast::Hasher::new();
                 crc.update(&bytes);
-                let packed =
-                    deflater.map_or(Packed::Plain, |deflater| deflater.block(&bytes, place));
+                let (method, bytes) = self.block(bytes, place, deflater);
                 Ok(Done::Block(Piece {
                     crc,
                     sha256,
-                    body: body(packed, bytes),
+                    method,
+                    bytes,
                 }))
             }
         }
     }
 
+    fn block(
+        &self,
+        bytes: Buffer<'a>,
+        place: Place,
+        deflater: Option<&mut Deflater>,
+    ) -> (Method, Buffer<'a>) {
+        let Some(deflater) = deflater else {
+            return (Method::Stored, bytes);
+        };
+        let mut packed = self.0.spare.take();
+        match deflater.block(&bytes, place, packed.room()) {
+            Some(len) => {
+                packed.set_len(len);
+                (Method::Deflated, packed)
+            }
+            None => (Method::Stored, bytes),
+        }
+    }
+
+    /// Members that follow each other, read and packed one by one: what comes of them lies in one
+    /// buffer, since it is no longer than they are.
     fn batch(
         &self,
         members: Range<usize>,
         mut deflater: Option<&mut Deflater>,
-    ) -> Result<Vec<Small>> {
-        members
-            .map(|index| {
-                self.0.stop.check()?;
-                let bytes = self.read_whole(index)?;
-                let packed = deflater
-                    .as_mut()
-                    .map_or(Packed::Plain, |deflater| deflater.member(&bytes));
-                Ok(Small {
-                    crc: crc32fast::hash(&bytes),
-                    sha256: Sha256::of(&bytes),
-                    body: body(packed, bytes),
-                })
-            })
-            .collect()
+    ) -> Result<Done<'a>> {
+        let (mut bytes, mut out) = (self.0.spare.take(), self.0.spare.take());
+        let mut done = Vec::with_capacity(members.len());
+        let mut start = 0;
+        for index in members {
+            self.0.stop.check()?;
+            self.read_whole(index, &mut bytes)?;
+            let room = &mut out.room()[start..];
+            let packed = deflater
+                .as_mut()
+                .and_then(|deflater| deflater.member(&bytes, room));
+            if packed.is_none() {
+                room[..bytes.len()].copy_from_slice(&bytes);
+            }
+            let end = start + packed.unwrap_or(bytes.len());
+            done.push(Small {
+                crc: crc32fast::hash(&bytes),
+                sha256: Sha256::of(&bytes),
+                method: packed.map_or(Method::Stored, |_| Method::Deflated),
+                packed: start..end,
+            });
+            start = end;
+        }
+        out.set_len(start);
+        Ok(Done::Batch(done, out))
     }
 
-    fn read_whole(&self, index: usize) -> Result<Vec<u8>> {
+    fn read_whole(&self, index: usize, bytes: &mut Buffer) -> Result<()> {
         let Member { path, len, .. } = &self.0.contents.members[index];
         // A member of a batch is no longer than a block.
         let most = usize::try_from(*len)?;
-        let bytes = self.read_up_to(&mut self.open(index)?, most + 1, path)?;
+        let read = self.fill(&mut self.open(index)?, &mut bytes.room()[..=most], path)?;
+        ensure!(read <= most, "`{path}` is longer than its {len} bytes");
         ensure!(
-            bytes.len() <= most,
-            "`{path}` is longer than its {len} bytes"
+            read == most,
+            "`{path}` ends after {read} of its {len} bytes"
         );
-        ensure!(
-            bytes.len() == most,
-            "`{path}` ends after {} of its {len} bytes",
-            bytes.len()
-        );
-        Ok(bytes)
+        bytes.set_len(read);
+        Ok(())
     }
 
     fn open(&self, index: usize) -> Result<Box<dyn Read + Send>> {
@@ -230,26 +259,24 @@ impl Crew<'_> {
             .with_context(|| format!("open `{}`", self.0.contents.members[index].path))
     }
 
-    fn read_up_to(&self, reader: &mut dyn Read, most: usize, path: &RelPath) -> Result<Vec<u8>> {
-        let mut bytes = Vec::with_capacity(most);
-        reader
-            .take(most as u64)
-            .read_to_end(&mut bytes)
-            .with_context(|| format!("read `{path}`"))?;
-        (self.0.progress)(bytes.len() as u64);
-        Ok(bytes)
-    }
-}
-
-fn body(packed: Packed, bytes: Vec<u8>) -> Body {
-    match packed {
-        Packed::Plain => Body::Plain(bytes),
-        Packed::Deflated(packed) => Body::Deflated(packed),
+    /// Reads until the room is full or the source at its end; says how much that was.
+    fn fill(&self, reader: &mut dyn Read, room: &mut [u8], path: &RelPath) -> Result<usize> {
+        let mut filled = 0;
+        while filled < room.len() {
+            match reader.read(&mut room[filled..]) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error).with_context(|| format!("read `{path}`")),
+            }
+        }
+        (self.0.progress)(filled as u64);
+        Ok(filled)
     }
 }
 
 /// The result of a task. While it is not there yet, the sink has time for itself.
-fn wait<W: Output>(slot: &Slot, sink: &mut Sink<W>) -> Result<Done> {
+fn wait<'a, W: Output>(slot: &Slot<'a>, sink: &mut Sink<W>) -> Result<Done<'a>> {
     loop {
         match slot.try_recv() {
             Ok(done) => return done,

@@ -1,11 +1,15 @@
 //! What the workers hand to the writer.
 
-use crate::digest::Sha256;
+use std::ops::Range;
+
+use super::buffer::Buffer;
+use crate::{digest::Sha256, wheel::writer::Method};
 
 /// A task that is done.
-pub(super) enum Done {
-    Batch(Vec<Small>),
-    Block(Piece),
+pub(super) enum Done<'a> {
+    /// Members, and all of their bytes.
+    Batch(Vec<Small>, Buffer<'a>),
+    Block(Piece<'a>),
     Xz,
 }
 
@@ -13,18 +17,15 @@ pub(super) enum Done {
 pub(super) struct Small {
     pub(super) crc: u32,
     pub(super) sha256: Sha256,
-    pub(super) body: Body,
+    pub(super) method: Method,
+    /// Where its bytes are.
+    pub(super) packed: Range<usize>,
 }
 
 /// A block of a member; the last one brings the hash of the whole.
-pub(super) struct Piece {
+pub(super) struct Piece<'a> {
     pub(super) crc: crc32fast::Hasher,
     pub(super) sha256: Option<Sha256>,
-    pub(super) body: Body,
-}
-
-/// Bytes as they were, or deflated when that is worth it.
-pub(super) enum Body {
-    Plain(Vec<u8>),
-    Deflated(Vec<u8>),
+    pub(super) method: Method,
+    pub(super) bytes: Buffer<'a>,
 }

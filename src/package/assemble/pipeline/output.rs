@@ -21,10 +21,12 @@ pub(super) struct Hashed<'a, W> {
     done: u64,
     /// Where that begins which may still change.
     open: Option<u64>,
+    /// What was read back last.
+    again: Vec<u8>,
 }
 
 /// How much is read back at a time.
-const STEP: u64 = 1 << 20;
+const STEP: u64 = 1 << 18;
 
 impl<'a, W: Output> Hashed<'a, W> {
     pub(super) fn new(out: &'a mut W) -> Self {
@@ -34,6 +36,7 @@ impl<'a, W: Output> Hashed<'a, W> {
             hash: Hasher::default(),
             done: 0,
             open: None,
+            again: Vec::new(),
         }
     }
 
@@ -84,10 +87,13 @@ impl<'a, W: Output> Hashed<'a, W> {
         if behind == 0 {
             return Ok(false);
         }
+        let step = usize::try_from(behind.min(STEP)).unwrap_or(0);
+        self.again.resize(step, 0);
         self.out.seek(SeekFrom::Start(self.done))?;
-        let read = io::copy(&mut self.out.take(behind.min(STEP)), &mut self.hash)?;
-        self.done += read;
+        let read = self.out.read(&mut self.again)?;
         self.out.seek(SeekFrom::Start(self.at))?;
+        self.hash.write_all(&self.again[..read])?;
+        self.done += read as u64;
         Ok(read > 0)
     }
 

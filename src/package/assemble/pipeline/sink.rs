@@ -6,7 +6,7 @@ use flate2::{Decompress, FlushDecompress};
 
 use super::{
     Output, Work, Written,
-    done::{Body, Done, Piece, Small},
+    done::{Done, Piece, Small},
     output::Hashed,
     tasks::{Block, Task},
     xz::{self, Watched},
@@ -16,7 +16,7 @@ use crate::{
     error::{Context as _, Result, bail, ensure},
     relpath::RelPath,
     wheel::{
-        deflate::{Compression, Deflater, Packed, Place, plain_blocks},
+        deflate::{Compression, Deflater, Place, plain_blocks},
         record::Record,
         writer::{Begun, Member, Method, Mode, ZipWriter},
     },
@@ -52,12 +52,12 @@ impl<'a, W: Output> Sink<'a, W> {
     /// Writes what a task made.
     pub(super) fn take(&mut self, task: &Task, done: Done) -> Result<()> {
         match (task, done) {
-            (Task::Batch(members), Done::Batch(done)) => {
+            (Task::Batch(members), Done::Batch(done, bytes)) => {
                 let members = &self.work.contents.members[members.clone()];
                 members
                     .iter()
                     .zip(&done)
-                    .try_for_each(|(member, small)| self.add(member, small))
+                    .try_for_each(|(member, small)| self.add(member, small, &bytes))
             }
             (Task::Block(block), Done::Block(piece)) => self.block(block, &piece),
             (Task::Xz(member), Done::Xz) => self.xz(*member),
@@ -77,14 +77,14 @@ impl<'a, W: Output> Sink<'a, W> {
             Compression::Deflate(level) => Some(Deflater::new(level)),
         };
         for (path, text) in self.work.contents.texts {
-            let member = text_member(path, text);
-            self.add(&member, &small(text, deflater.as_mut()))?;
+            let (small, bytes) = small(text, deflater.as_mut());
+            self.add(&text_member(path, text), &small, &bytes)?;
         }
         self.record.push_self(self.work.contents.record.clone());
         let text = self.record.to_string();
         let member = text_member(self.work.contents.record, &text);
-        let Small { crc, body, .. } = small(&text, deflater.as_mut());
-        self.pack(&member, crc, &body)?;
+        let (small, bytes) = small(&text, deflater.as_mut());
+        self.pack(&member, &small, &bytes)?;
         let (out, _) = self.zip.finish()?;
         let (len, sha256) = out
             .into_inner()
@@ -147,19 +147,16 @@ impl<'a, W: Output> Sink<'a, W> {
         Ok(())
     }
 
-    fn add(&mut self, member: &Member, small: &Small) -> Result<()> {
-        self.pack(member, small.crc, &small.body)?;
+    fn add(&mut self, member: &Member, small: &Small, bytes: &[u8]) -> Result<()> {
+        self.pack(member, small, bytes)?;
         self.record
             .push(member.path.clone(), small.sha256, member.len);
         Ok(())
     }
 
-    fn pack(&mut self, member: &Member, crc: u32, body: &Body) -> Result<()> {
-        let (method, bytes) = match body {
-            Body::Plain(bytes) => (Method::Stored, bytes),
-            Body::Deflated(bytes) => (Method::Deflated, bytes),
-        };
-        Ok(self.zip.add(member, method, crc, bytes)?)
+    fn pack(&mut self, member: &Member, small: &Small, bytes: &[u8]) -> Result<()> {
+        let packed = &bytes[small.packed.clone()];
+        Ok(self.zip.add(member, small.method, small.crc, packed)?)
     }
 
     fn output(&mut self) -> &mut Hashed<'a, W> {
@@ -170,9 +167,9 @@ impl<'a, W: Output> Sink<'a, W> {
         let member = &self.work.contents.members[block.member];
         let mut streamed = match self.streamed.take() {
             Some(streamed) => streamed,
-            None => self.begin(member, &piece.body)?,
+            None => self.begin(member, piece.method)?,
         };
-        self.append(block, &mut streamed, &piece.body)?;
+        self.append(block, &mut streamed, piece)?;
         streamed.crc.combine(&piece.crc);
         streamed.done += block.len as u64;
         if let Some(sha256) = piece.sha256 {
@@ -183,27 +180,25 @@ impl<'a, W: Output> Sink<'a, W> {
     }
 
     /// A member is stored as long as none of its blocks shrinks.
-    fn begin(&mut self, member: &Member, first: &Body) -> Result<Streamed> {
+    fn begin(&mut self, member: &Member, method: Method) -> Result<Streamed> {
         let start = self.zip.position();
         self.output().hold(start);
         Ok(Streamed {
             begun: self.zip.begin(member)?,
-            method: match first {
-                Body::Plain(_) => Method::Stored,
-                Body::Deflated(_) => Method::Deflated,
-            },
+            method,
             crc: crc32fast::Hasher::new(),
             done: 0,
         })
     }
 
-    fn append(&mut self, block: &Block, streamed: &mut Streamed, body: &Body) -> Result<()> {
-        match (streamed.method, body) {
-            (Method::Stored, Body::Plain(bytes)) | (Method::Deflated, Body::Deflated(bytes)) => {
+    fn append(&mut self, block: &Block, streamed: &mut Streamed, piece: &Piece) -> Result<()> {
+        let bytes = &piece.bytes;
+        match (streamed.method, piece.method) {
+            (Method::Stored, Method::Stored) | (Method::Deflated, Method::Deflated) => {
                 Ok(self.zip.append(bytes)?)
             }
-            (Method::Deflated, Body::Plain(bytes)) => self.append_plain(bytes, block.place),
-            (Method::Stored, Body::Deflated(bytes)) => {
+            (Method::Deflated, Method::Stored) => self.append_plain(bytes, block.place),
+            (Method::Stored, Method::Deflated) => {
                 let len = self.work.contents.members[block.member].len;
                 if pays(block, bytes.len(), len) {
                     streamed.method = Method::Deflated;
@@ -296,16 +291,19 @@ fn inflate(packed: &[u8], len: usize) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn small(text: &str, deflater: Option<&mut Deflater>) -> Small {
-    let packed = deflater.map_or(Packed::Plain, |deflater| deflater.member(text.as_bytes()));
-    Small {
+fn small(text: &str, deflater: Option<&mut Deflater>) -> (Small, Vec<u8>) {
+    let mut bytes = vec![0; Deflater::room(text.len())];
+    let packed = deflater.and_then(|deflater| deflater.member(text.as_bytes(), &mut bytes));
+    if packed.is_none() {
+        bytes[..text.len()].copy_from_slice(text.as_bytes());
+    }
+    let small = Small {
         crc: crc32fast::hash(text.as_bytes()),
         sha256: Sha256::of(text.as_bytes()),
-        body: match packed {
-            Packed::Plain => Body::Plain(text.as_bytes().to_vec()),
-            Packed::Deflated(packed) => Body::Deflated(packed),
-        },
-    }
+        method: packed.map_or(Method::Stored, |_| Method::Deflated),
+        packed: 0..packed.unwrap_or(text.len()),
+    };
+    (small, bytes)
 }
 
 fn text_member(path: &RelPath, text: &str) -> Member {

@@ -1,0 +1,102 @@
+//! Buffers that are used again: to get fresh memory for each block takes as long as to hash it.
+
+use std::{
+    mem,
+    ops::{Deref, DerefMut},
+    sync::Mutex,
+};
+
+/// Where buffers of one size wait. There are as many as were ever in use at once.
+pub(super) struct Spare {
+    size: usize,
+    rooms: Mutex<Vec<Box<[u8]>>>,
+}
+
+/// A buffer on loan: its first bytes are what counts. It goes back by itself.
+pub(super) struct Buffer<'a> {
+    room: Box<[u8]>,
+    len: usize,
+    spare: &'a Spare,
+}
+
+impl Spare {
+    pub(super) fn new(size: usize) -> Self {
+        Self {
+            size,
+            rooms: Mutex::default(),
+        }
+    }
+
+    /// A buffer in which nothing counts yet.
+    pub(super) fn take(&self) -> Buffer<'_> {
+        let used = self.rooms.lock().ok().and_then(|mut rooms| rooms.pop());
+        Buffer {
+            // Zeros that nobody touches take no memory.
+            room: used.unwrap_or_else(|| vec![0; self.size].into()),
+            len: 0,
+            spare: self,
+        }
+    }
+}
+
+impl Buffer<'_> {
+    /// All that it has room for.
+    pub(super) fn room(&mut self) -> &mut [u8] {
+        &mut self.room
+    }
+
+    /// So many bytes count from now on.
+    pub(super) fn set_len(&mut self, len: usize) {
+        self.len = len.min(self.room.len());
+    }
+}
+
+impl Drop for Buffer<'_> {
+    fn drop(&mut self) {
+        if let Ok(mut rooms) = self.spare.rooms.lock() {
+            rooms.push(mem::take(&mut self.room));
+        }
+    }
+}
+
+impl Deref for Buffer<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.room[..self.len]
+    }
+}
+
+impl DerefMut for Buffer<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.room[..self.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_that_is_dropped_is_the_next() {
+        let spare = Spare::new(10);
+        let (mut first, second) = (spare.take(), spare.take());
+        first.room()[3] = 7;
+        first.set_len(4);
+        assert_eq!(&first[..], [0, 0, 0, 7]);
+        drop(first);
+        let mut again = spare.take();
+        assert_eq!(again.len(), 0);
+        assert_eq!(again.room()[3], 7, "no work was done to empty it");
+        drop((again, second));
+        assert_eq!(spare.rooms.lock().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn no_more_counts_than_there_is_room_for() {
+        let spare = Spare::new(10);
+        let mut buffer = spare.take();
+        buffer.set_len(11);
+        assert_eq!(buffer.len(), 10);
+    }
+}

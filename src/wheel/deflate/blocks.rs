@@ -1,0 +1,256 @@
+//! The blocks of a raw deflate stream, read at any bit, for whoever wants to know where they lie.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "what is cast is some bits of a number"
+)]
+
+/// No code of deflate is longer.
+const LONGEST: usize = 15;
+/// Symbols of literals and lengths, and of distances.
+const LITERALS: usize = 288;
+const DISTANCES: usize = 32;
+
+/// The order in which a dynamic block gives the lengths of its length codes.
+const ORDER: [usize; 19] = [
+    16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15,
+];
+
+/// A place in a stream, lowest bit first; beyond its end there are zeros.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bits<'a> {
+    stream: &'a [u8],
+    pub(super) at: usize,
+}
+
+impl<'a> Bits<'a> {
+    pub(super) fn new(stream: &'a [u8], at: usize) -> Self {
+        Self { stream, at }
+    }
+
+    /// What comes next: 57 bits at least.
+    #[inline]
+    pub(super) fn peek(&self) -> u64 {
+        let rest = self.stream.get(self.at / 8..).unwrap_or_default();
+        let word = rest.first_chunk().map_or_else(
+            || {
+                let mut last = [0; 8];
+                last[..rest.len()].copy_from_slice(rest);
+                u64::from_le_bytes(last)
+            },
+            |word| u64::from_le_bytes(*word),
+        );
+        word >> (self.at % 8)
+    }
+
+    #[inline]
+    pub(super) fn take(&mut self, count: usize) -> usize {
+        let value = self.peek() & !(u64::MAX << count);
+        self.at += count;
+        value as usize
+    }
+
+    pub(super) fn is_past_end(&self) -> bool {
+        self.at > self.stream.len() * 8
+    }
+
+    /// Steps over a stored block, whose three header bits are already taken.
+    pub(super) fn skip_stored(&mut self) -> Option<()> {
+        let start = self.at.div_ceil(8);
+        let head = self.stream.get(start..)?.first_chunk()?;
+        self.at = (start + head.len() + stored_len(head)?) * 8;
+        Some(())
+    }
+}
+
+/// The length in the head of a stored block, where it is said twice.
+pub(super) fn stored_len(head: &[u8; 4]) -> Option<usize> {
+    let len = u16::from_le_bytes([head[0], head[1]]);
+    let is_same = len == !u16::from_le_bytes([head[2], head[3]]);
+    is_same.then_some(len.into())
+}
+
+/// A code as one table: for the bits that come next the symbol, and how many of them are its own.
+#[derive(Default)]
+struct Code {
+    table: Vec<u16>,
+    mask: u64,
+}
+
+impl Code {
+    /// The code that the lengths define, if it leaves nothing open. All are like that, unless an
+    /// encoder is lazy, and then nobody has to understand it here.
+    fn set(&mut self, lengths: &[u8]) -> Option<()> {
+        let mut counts = [0_usize; LONGEST + 1];
+        for length in lengths {
+            *counts.get_mut(usize::from(*length))? += 1;
+        }
+        let bits = (1..=LONGEST).rfind(|length| counts[*length] > 0)?;
+        let used: usize = (1..=bits)
+            .map(|length| counts[length] << (bits - length))
+            .sum();
+        if used != 1 << bits {
+            return None;
+        }
+        let mut codes = [0_usize; LONGEST + 2];
+        for length in 1..=bits {
+            codes[length + 1] = (codes[length] + counts[length]) << 1;
+        }
+        self.table.resize(1 << bits, 0);
+        self.mask = (1 << bits) - 1;
+        for (symbol, length) in lengths.iter().enumerate() {
+            let length = usize::from(*length);
+            if length == 0 {
+                continue;
+            }
+            let code = codes[length] as u16;
+            codes[length] += 1;
+            let first = usize::from(code.reverse_bits()) >> (16 - length);
+            let entry = (symbol << 4 | length) as u16;
+            for place in self.table[..1 << bits]
+                .iter_mut()
+                .skip(first)
+                .step_by(1 << length)
+            {
+                *place = entry;
+            }
+        }
+        Some(())
+    }
+
+    #[inline]
+    fn next(&self, bits: &mut Bits) -> usize {
+        let entry = self.table[(bits.peek() & self.mask) as usize];
+        bits.at += usize::from(entry & 15);
+        usize::from(entry >> 4)
+    }
+}
+
+/// What a block holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Symbol {
+    Literal(u8),
+    Match { length: usize, distance: usize },
+    End,
+}
+
+/// The codes of a block.
+#[derive(Default)]
+pub(super) struct Codes {
+    lengths: Code,
+    literals: Code,
+    distances: Code,
+}
+
+impl Codes {
+    /// Those that need not be given.
+    pub(super) fn set_fixed(&mut self) -> Option<()> {
+        let mut lengths = [8; LITERALS];
+        lengths[144..256].fill(9);
+        lengths[256..280].fill(7);
+        self.literals.set(&lengths)?;
+        self.distances.set(&[5; DISTANCES])
+    }
+
+    /// Takes in the codes that a dynamic block begins with, behind its first three bits.
+    pub(super) fn set_dynamic(&mut self, bits: &mut Bits) -> Option<()> {
+        let literals = 257 + bits.take(5);
+        let total = literals + 1 + bits.take(5);
+        let given = 4 + bits.take(4);
+        let mut lengths = [0; ORDER.len()];
+        for place in &ORDER[..given] {
+            lengths[*place] = bits.take(3) as u8;
+        }
+        self.lengths.set(&lengths)?;
+        let mut lengths = [0_u8; LITERALS + DISTANCES];
+        let mut at = 0;
+        while at < total {
+            let (length, times) = match self.lengths.next(bits) {
+                16 => (*lengths.get(at.checked_sub(1)?)?, 3 + bits.take(2)),
+                17 => (0, 3 + bits.take(3)),
+                18 => (0, 11 + bits.take(7)),
+                length => (length as u8, 1),
+            };
+            lengths.get_mut(at..at + times)?.fill(length);
+            at += times;
+        }
+        let is_whole = at == total && lengths[256] > 0;
+        is_whole.then_some(())?;
+        self.literals.set(&lengths[..literals])?;
+        self.distances.set(&lengths[literals..total])
+    }
+
+    /// The next symbol, if it is one.
+    #[inline]
+    pub(super) fn next(&self, bits: &mut Bits) -> Option<Symbol> {
+        let symbol = self.literals.next(bits);
+        if symbol < 256 {
+            return Some(Symbol::Literal(symbol as u8));
+        }
+        let length = match symbol - 256 {
+            0 => return Some(Symbol::End),
+            code @ 1..9 => code + 2,
+            code @ 9..29 => {
+                let (code, more) = (code - 1, (code - 1) / 4 - 1);
+                ((4 + code % 4) << more) + 3 + bits.take(more)
+            }
+            29 => 258,
+            _ => return None,
+        };
+        let distance = match self.distances.next(bits) {
+            code @ 0..2 => code + 1,
+            code @ 2..30 => {
+                let more = code / 2 - 1;
+                ((2 + code % 2) << more) + 1 + bits.take(more)
+            }
+            _ => return None,
+        };
+        Some(Symbol::Match { length, distance })
+    }
+}
+
+impl Codes {
+    /// Goes on to the end of the block.
+    pub(super) fn skip(&self, bits: &mut Bits) -> Option<()> {
+        while self.next(bits)? != Symbol::End {
+            if bits.is_past_end() {
+                return None;
+            }
+        }
+        Some(())
+    }
+}
+
+/// The sums of four lengths of 3 bits, each as the part of all codes that it takes, of 128.
+const PARTS: [u16; 1 << 12] = {
+    let mut parts = [0; 1 << 12];
+    let mut index = 0;
+    while index < parts.len() {
+        let mut rest = index;
+        while rest > 0 {
+            if rest & 7 > 0 {
+                parts[index] += 128 >> (rest & 7);
+            }
+            rest >>= 3;
+        }
+        index += 1;
+    }
+    parts
+};
+
+/// Whether the code of lengths is one that leaves nothing open, where a dynamic block begins.
+#[inline]
+pub(super) fn may_be_dynamic(bits: Bits) -> bool {
+    let mut bits = Bits {
+        at: bits.at + 13,
+        ..bits
+    };
+    let given = 4 + bits.take(4);
+    let mut lengths = bits.peek() & !(u64::MAX << (3 * given));
+    let mut used = 0;
+    while lengths > 0 {
+        used += PARTS[lengths as usize % PARTS.len()];
+        lengths >>= 12;
+    }
+    used == 128
+}
