@@ -71,24 +71,6 @@ impl Published {
         listings
     }
 
-    /// The same without what is about the files of other families than this.
-    #[must_use]
-    pub fn of_family(&self, family: &str) -> Self {
-        let is_own = |file: &str| {
-            let directory = file.split_once('/').map(|(directory, _)| directory);
-            directory.is_none_or(|directory| directory == family)
-        };
-        Self {
-            promises: self
-                .promises
-                .iter()
-                .filter(|it| is_own(&it.file))
-                .cloned()
-                .collect(),
-            ..self.clone()
-        }
-    }
-
     /// The files that are not there, each with a size if a page tells it.
     pub fn promised_and_gone(&self) -> impl Iterator<Item = (&str, Option<u64>)> {
         self.gone.iter().map(|file| {

@@ -178,4 +178,59 @@ mod tests {
         assert!(last.contains("3 other rules found something too"), "{last}");
         assert_eq!(of(RULES.len()).len(), MOST_ANNOTATIONS);
     }
+
+    fn answer(findings: Vec<Finding>) -> Answer {
+        Answer::new(1, findings, Coverage::default())
+    }
+
+    #[test]
+    fn ten_annotations_are_made_at_most_the_gravest_and_most_frequent_first() {
+        let each = RULES.iter().map(|rule| Finding::new(rule, "a fact"));
+        let frequent = (0..3).map(|at| {
+            let rule = RULES.iter().rfind(|it| it.severity == Severity::Error);
+            Finding::new(rule.unwrap(), format!("fact {at}"))
+        });
+        let shown = answer(each.chain(frequent).collect()).annotations();
+        assert_eq!(shown.len(), 10);
+        assert!(shown.iter().all(|it| it.level == Level::Error));
+        insta::assert_snapshot!(shown[0], @"
+        RW903 not-as-planned: a fact
+        fact 0
+        fact 1
+        fact 2
+        way out: build again from these artifacts, or compare with the plan of this set
+        ");
+        let warnings = RULES.iter().filter(|it| it.severity == Severity::Warning);
+        let warnings = warnings.map(|rule| Finding::new(rule, "a fact"));
+        let gravest = RULES
+            .iter()
+            .find(|it| it.severity == Severity::Error)
+            .unwrap();
+        let mixed = warnings.chain([Finding::new(gravest, "a fact")]);
+        let shown = answer(mixed.collect()).annotations();
+        assert_eq!(shown.len(), 10);
+        let errors = shown.iter().filter(|it| it.level == Level::Error);
+        assert_eq!(errors.count(), 1);
+        assert_eq!(shown[0].title, gravest.to_string());
+    }
+
+    #[test]
+    fn an_annotation_names_five_places_and_says_how_many_more() {
+        let rule = RULES[0];
+        let found = (0..7).map(|at| {
+            let finding = Finding::new(rule, "100% of it,\nall: of it");
+            finding
+                .in_file(format!("a{at}::error::.whl"))
+                .at("x\r\n::add-mask::y")
+        });
+        insta::assert_snapshot!(answer(found.collect()).annotations()[0], @"
+        RW101 unreadable-package: a0::error::.whl: x��::add-mask::y: 100% of it,�all: of it
+        a1::error::.whl: x��::add-mask::y: 100% of it,�all: of it
+        a2::error::.whl: x��::add-mask::y: 100% of it,�all: of it
+        a3::error::.whl: x��::add-mask::y: 100% of it,�all: of it
+        a4::error::.whl: x��::add-mask::y: 100% of it,�all: of it
+        and 2 more, in the log
+        way out: build or copy the file again
+        ");
+    }
 }

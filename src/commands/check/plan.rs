@@ -36,7 +36,7 @@ impl PlanArgs {
     /// How a set differs from the plan, if there is one.
     pub(super) fn differences(
         &self,
-        sets: &[&SetFacts],
+        set: &SetFacts,
         jobs: &Jobs,
         world: &World,
     ) -> Result<Vec<Finding>> {
@@ -49,7 +49,7 @@ impl PlanArgs {
             Some(directory) => digests(&plan, directory, jobs, world)?,
             None => Digests::new(),
         };
-        Ok(differences(sets, &plan, &digests))
+        Ok(differences(set, &plan, &digests))
     }
 }
 

@@ -76,6 +76,17 @@ impl Fat {
 ///
 /// An error when there is some and the file contradicts itself.
 pub fn look<R: ReadAt + ?Sized>(source: &R) -> Result<Look> {
+    look_with(source, &|file, code| {
+        let len = code.end.saturating_sub(code.start);
+        bundle::find(&file.part(CODE, code.start, len)?)
+    })
+}
+
+/// Tells the bundles of the section that lies there in a file.
+pub type FindBundles<'a, R> = &'a dyn Fn(&Region<'_, R>, &Range<u64>) -> Result<Vec<Bundle>>;
+
+/// The same, for whoever knows already which bundles there are.
+pub fn look_with<R: ReadAt + ?Sized>(source: &R, bundles: FindBundles<'_, R>) -> Result<Look> {
     let stuck = |why: &str, code| {
         let why = why.to_owned();
         Ok(Look::Stuck { why, code })
@@ -106,7 +117,7 @@ pub fn look<R: ReadAt + ?Sized>(source: &R) -> Result<Look> {
     if image.section(WRAPPERS).is_none() {
         return stuck("no wrapper leads to the code", code);
     }
-    fat(&image).map(Look::Fat)
+    fat(&image, bundles).map(Look::Fat)
 }
 
 /// Every wrapper of a binary, whatever it leads to: its address and its bytes.
@@ -173,7 +184,7 @@ pub(super) fn pointers<R: ReadAt + ?Sized>(
     Ok(found)
 }
 
-fn fat<R: ReadAt + ?Sized>(image: &Image<'_, R>) -> Result<Fat> {
+fn fat<R: ReadAt + ?Sized>(image: &Image<'_, R>, bundles: FindBundles<'_, R>) -> Result<Fat> {
     let Some(section) = image.section(CODE) else {
         bail!("no `{CODE}`");
     };
@@ -183,8 +194,8 @@ fn fat<R: ReadAt + ?Sized>(image: &Image<'_, R>) -> Result<Fat> {
         "`{CODE}` is not loaded from where it lies"
     );
     let range = section.memory();
-    let region = image.file.part(CODE, section.offset, section.size)?;
-    let bundles = bundle::find(&region)?;
+    image.file.part(CODE, section.offset, section.size)?;
+    let bundles = bundles(&image.file, &code)?;
     let starts: BTreeMap<u64, usize> = bundles
         .iter()
         .enumerate()
