@@ -172,7 +172,10 @@ fn a_page_that_leads_to_nothing_is_found_when_it_is_read_back() {
     let plan = UploadPlan::new(to.shown(), items, &Seen::default(), Others::Refuse);
     write(&plan, &to, &world, &mut |_, _| {}).unwrap();
     let error = verify(&plan, &pages, &to, &world.stop).unwrap_err();
-    insta::assert_snapshot!(render(&error), @"");
+    insta::assert_snapshot!(render(&error), @"
+    error: follow a link of `simple/rocm-sdk-core/index.html`
+      caused by: no such object: `42-linux/python/dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`
+    ");
 }
 
 #[test]

@@ -32,10 +32,14 @@ fn every_family_is_as_its_pages_promise_wherever_it_lies() {
         &packages,
     ])
     .ok();
-    let sound = "nothing found in 8 packages\n";
-    assert_eq!(run(&["check", &packages]).ok(), sound);
+    // The sample has code for one target of each family, which is worth a warning.
+    let sound = |place: &str| {
+        let found = run(&["check", place, "--ignore", "RW303"]).ok();
+        assert!(found.ends_with("nothing found in 8 packages\n"), "{found}");
+    };
+    sound(&packages);
     run(&["index", &packages]).ok();
-    assert_eq!(run(&["check", &packages]).ok(), sound);
+    sound(&packages);
 
     let outputs = path("outputs");
     let (bucket, group) = (
@@ -58,7 +62,8 @@ fn every_family_is_as_its_pages_promise_wherever_it_lies() {
         &to,
     ]
     .concat());
-    insta::assert_snapshot!(wrong.stderr.lines().skip(1).collect::<Vec<_>>().join("\n"), @"");
+    let why = "a set that was built for linux is to be uploaded for windows";
+    assert!(wrong.stderr.contains(why), "{}", wrong.stderr);
     assert_eq!(wrong.code, 2);
     let said = run(&upload).ok();
     let base = "http://HOST/BUCKET/42-linux/python/";
@@ -75,14 +80,14 @@ fn every_family_is_as_its_pages_promise_wherever_it_lies() {
     assert_eq!(output(&outputs, "kpack_split"), "false");
 
     let set = format!("s3://{bucket}/42-linux/python");
-    assert_eq!(run(&["check", &set]).ok(), sound);
+    sound(&set);
 
     // One family's own file is another's no more: the finding names whose it is.
     let own = format!("packages/dist/gfx94X-dcgpu/{ROCM}");
     let mut bytes = fs::read(path(&own)).unwrap();
     bytes.extend(b"\n\n");
     fs::write(path(&own), bytes).unwrap();
-    let broken = run(&["check", &packages, "--format", "json"]);
+    let broken = run(&["check", &packages, "--ignore", "RW303", "--format", "json"]);
     assert_eq!(broken.code, 1);
     let answer: Value = serde_json::from_str(&broken.stdout).unwrap();
     let findings = answer["findings"].as_array().unwrap();
