@@ -192,7 +192,17 @@ fn packages_that_stay_with_a_run_need_no_index_and_have_no_address() {
         summary(&[&at, "--workflow-artifact", "a b"]).stderr,
     ];
     let refused = refused.concat().replace(&at, "HERE");
-    insta::assert_snapshot!(refused, @"");
+    insta::assert_snapshot!(refused, @r#"
+    error: no index in `HERE`
+
+    hint: run `rocwheel index` on it, or pass `--index-url`
+    error: the set is published: `s3://bucket/x`
+
+    hint: `--workflow-artifact` is for packages in a directory
+    error: invalid value 'a b' for '--workflow-artifact <NAME>': the name of a workflow's artifact has letters, digits, `-`, `_` and `.`, and begins with one of the first two: "a b"
+
+    For more information, try '--help'.
+    "#);
 }
 
 #[test]
