@@ -122,11 +122,11 @@ impl Promised {
     pub(super) fn read(place: &Shelf) -> Result<Self> {
         let mut this = Self::default();
         this.set_json(place)?;
-        let path = place.page().map(str::to_owned);
-        this.pages(place, "", path.unwrap_or_else(|| place.path("index.html")))?;
+        let page = place.path("index.html");
+        this.pages(place, "", place.page().unwrap_or(&page))?;
         for family in this.families() {
             let below = format!("{family}/");
-            this.pages(place, &below, place.path(&format!("{below}index.html")))?;
+            this.pages(place, &below, &place.path(&format!("{below}index.html")))?;
         }
         this.checksums(place)?;
         this.names = this.addresses.keys().cloned().collect();
@@ -165,10 +165,10 @@ impl Promised {
     }
 
     /// The pages of the whole, or those of a family, which are below its directory.
-    fn pages(&mut self, place: &Shelf, below: &str, find_links: String) -> Result<()> {
+    fn pages(&mut self, place: &Shelf, below: &str, find_links: &str) -> Result<()> {
         self.simple(place, &place.path(&format!("{below}simple/")))?;
         self.simple_json(place, &place.path(&format!("{below}simple/_json/")))?;
-        self.find_links(place, &find_links)
+        self.find_links(place, find_links)
     }
 
     fn simple(&mut self, place: &Shelf, root: &str) -> Result<()> {

@@ -118,36 +118,19 @@ pub struct Steps {
 pub fn run(args: &Args, world: &World) -> Result<()> {
     let place = args.place()?;
     let artifact = args.artifact()?;
-    let (set, urls) = match &artifact {
-        Some(_) => (source::unpublished(&place, world)?, None),
-        None => {
-            let (set, urls) = source::read(&place, args.index_url.as_deref(), &args.access, world)?;
-            (set, Some(urls))
-        }
-    };
+    let (set, urls) = args.read(&place, artifact.as_ref(), world)?;
     let report = args.more.report(&place, world)?;
     let earlier = args.more.earlier(&args.access, world)?;
-    let base = args.more.base_index.as_ref();
     let page = Page {
         set: &set,
-        whereabouts: match (&artifact, &urls) {
-            (Some(artifact), _) => Whereabouts::Kept(artifact),
-            (None, Some(set)) => Whereabouts::Published(Places { set, base }),
-            (None, None) => Whereabouts::Nowhere,
-        },
+        whereabouts: args.whereabouts(artifact.as_ref(), urls.as_ref()),
         server: &args.steps.server,
         report: report.as_ref(),
         earlier: earlier.as_ref(),
     };
     args.steps.outputs(&set, urls.as_ref(), world)?;
     args.steps.page(&page, world)?;
-    match &args.output {
-        Some(file) => Ok(fs::write(file, page.render(markdown::LIMIT))?),
-        None if args.steps.step_summary.is_none() => {
-            world.console.data(page.render(markdown::LIMIT))
-        }
-        None => Ok(()),
-    }
+    args.print(&page, world)
 }
 
 impl Args {
@@ -175,6 +158,45 @@ impl Args {
 }
 
 impl Args {
+    /// The set, and its addresses unless it is published nowhere.
+    fn read(
+        &self,
+        place: &SetPlace,
+        artifact: Option<&WorkflowArtifact>,
+        world: &World,
+    ) -> Result<(SetJson, Option<Urls>)> {
+        if artifact.is_some() {
+            return Ok((source::unpublished(place, world)?, None));
+        }
+        let url = self.index_url.as_deref();
+        let (set, urls) = source::read(place, url, &self.access, world)?;
+        Ok((set, Some(urls)))
+    }
+
+    fn whereabouts<'a>(
+        &'a self,
+        artifact: Option<&'a WorkflowArtifact>,
+        urls: Option<&'a Urls>,
+    ) -> Whereabouts<'a> {
+        let base = self.more.base_index.as_ref();
+        match (artifact, urls) {
+            (Some(artifact), _) => Whereabouts::Kept(artifact),
+            (None, Some(set)) => Whereabouts::Published(Places { set, base }),
+            (None, None) => Whereabouts::Nowhere,
+        }
+    }
+
+    /// To the file that was named; without one, and outside of a workflow, as the answer.
+    fn print(&self, page: &Page<'_>, world: &World) -> Result<()> {
+        match &self.output {
+            Some(file) => Ok(fs::write(file, page.render(markdown::LIMIT))?),
+            None if self.steps.step_summary.is_none() => {
+                world.console.data(page.render(markdown::LIMIT))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// What the packages are in that are published nowhere.
     fn artifact(&self) -> Result<Option<WorkflowArtifact>> {
         let Some(name) = self.workflow_artifact.clone() else {

@@ -289,7 +289,7 @@ fn packages_that_are_not_what_was_asked_for_are_not_published() {
 }
 
 /// One workflow makes a set without the kpack split, and hands on what the other takes.
-const FAMILIES: &str = r#"
+const FAMILIES: &str = r"
 on: push
 jobs:
   packages:
@@ -325,7 +325,7 @@ jobs:
       family: gfx94X-dcgpu
       runner: gpu
       gpu: false
-"#;
+";
 
 #[test]
 fn of_a_set_for_several_families_that_of_one_is_tested() {
