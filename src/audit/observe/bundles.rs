@@ -91,7 +91,7 @@ impl Bundles {
             if let Some(error) = &self.fault {
                 bail!("{error:#}");
             }
-            return Ok(self.seen_from(section.start, &self.found));
+            return Ok(seen_from(section.start, self.found.clone()));
         }
         let inside = |it: &&Found| section.contains(&it.bundle.offset);
         let inside: Vec<Found> = self.found.iter().filter(inside).cloned().collect();
@@ -99,15 +99,7 @@ impl Bundles {
             self.missing.replace(Some(section.clone()));
             bail!("its bundles are not known yet");
         }
-        Ok(self.seen_from(section.start, &inside))
-    }
-
-    fn seen_from(&self, start: u64, found: &[Found]) -> Vec<Found> {
-        let mut found = found.to_vec();
-        for it in &mut found {
-            it.bundle.offset = it.bundle.offset.saturating_sub(start);
-        }
-        found
+        Ok(seen_from(section.start, inside))
     }
 
     pub(super) fn take(&mut self, mut chunk: &[u8]) {
@@ -224,6 +216,13 @@ impl Bundles {
     }
 }
 
+fn seen_from(start: u64, mut found: Vec<Found>) -> Vec<Found> {
+    for it in &mut found {
+        it.bundle.offset = it.bundle.offset.saturating_sub(start);
+    }
+    found
+}
+
 /// Whether there is no room for another bundle in a section.
 fn fill(found: &[Found], section: &Range<u64>) -> bool {
     let mut at = section.start;
@@ -269,8 +268,8 @@ mod tests {
 
     /// Bytes that look random.
     fn noise(len: usize) -> Vec<u8> {
-        let words = (0..len as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8);
-        words.collect()
+        let words = (0..len as u64).map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40);
+        words.map(|word| word.to_le_bytes()[0]).collect()
     }
 
     /// A file with bundles, each at a page; where the section with them is, and what is in them.

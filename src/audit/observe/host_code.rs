@@ -10,7 +10,7 @@ use crate::{
             windows::Windows,
         },
     },
-    error::{Result, bail, ensure},
+    error::{Error, Result, bail, ensure},
     kpack::{
         Region,
         bundle::{self, Bundle},
@@ -32,7 +32,7 @@ impl Binary<'_> {
         } else {
             self.fat()
         };
-        found.unwrap_or_else(damaged)
+        found.unwrap_or_else(|error| damaged(&error))
     }
 
     /// Of a file for Windows.
@@ -43,7 +43,7 @@ impl Binary<'_> {
             Ok(host::Windows::Fat { code, wrapped }) => self.wrapped(&code, &wrapped),
             Err(error) => Err(error),
         };
-        found.unwrap_or_else(damaged)
+        found.unwrap_or_else(|error| damaged(&error))
     }
 
     fn fat(&self) -> Result<HostCode> {
@@ -101,6 +101,6 @@ impl Binary<'_> {
     }
 }
 
-fn damaged(error: crate::error::Error) -> HostCode {
+fn damaged(error: &Error) -> HostCode {
     HostCode::Damaged(format!("{error:#}"))
 }

@@ -119,7 +119,7 @@ impl Observed {
             all.push(audit::findings_of_part(&part.set, &demands, &own));
             coverage.extend(own, |library| part.name(library));
         }
-        let mut findings = parts::together(&parts, all);
+        let mut findings = parts::together(&parts, &all);
         findings.extend(audit::findings_of_all(&self.set, &demands, since.as_ref()));
         audit::sort(&mut findings);
         (findings, coverage)

@@ -26,16 +26,14 @@ enum Platform {
 impl Part {
     /// ``the set of `gfx94X-dcgpu` for Windows``
     fn label(&self) -> String {
-        let mut label = "the set".to_owned();
-        if let Some(family) = &self.family {
-            label += &format!(" of `{family}`");
-        }
-        label += match self.platform {
+        let family = self.family.as_ref();
+        let family = family.map_or(String::new(), |family| format!(" of `{family}`"));
+        let platform = match self.platform {
             Some(Platform::Linux) => " for Linux",
             Some(Platform::Windows) => " for Windows",
             None => "",
         };
-        label
+        format!("the set{family}{platform}")
     }
 
     /// What a library of the part is called beside those of others.
@@ -146,10 +144,10 @@ pub(super) fn uncovered(parts: &[Part], targets: &[Target]) -> Vec<Target> {
 }
 
 /// What is found in every part is said once; what is not says where.
-pub(super) fn together(parts: &[Part], all: Vec<Vec<Finding>>) -> Vec<Finding> {
+pub(super) fn together(parts: &[Part], all: &[Vec<Finding>]) -> Vec<Finding> {
     let everywhere = |finding: &Finding| all.iter().all(|found| found.contains(finding));
     let mut findings: Vec<Finding> = Vec::new();
-    for (part, found) in parts.iter().zip(&all) {
+    for (part, found) in parts.iter().zip(all) {
         for finding in found {
             let mut finding = finding.clone();
             let holders = finding.file.as_ref().map_or(parts.len(), |file| {

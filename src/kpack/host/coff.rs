@@ -9,8 +9,8 @@ use crate::{
         Marker, Region,
         host::{
             Reference,
-            fat::{FAT, SPLIT, WRAPPER},
             image::number,
+            wrapper::{FAT, SPLIT, WRAPPER},
         },
         marker::MAX_LEN,
     },
@@ -158,7 +158,7 @@ impl<'a, R: ReadAt + ?Sized> Coff<'a, R> {
     fn wrappers(&self, section: &Section) -> Result<Vec<(u64, Vec<u8>)>> {
         let len = section.file.end.saturating_sub(section.file.start);
         ensure!(
-            len % WRAPPER == 0,
+            len.is_multiple_of(WRAPPER),
             "`.hipFatB` holds no whole number of wrappers: {len} bytes"
         );
         let bytes = self.file.bytes("wrappers", section.file.start, len)?;
@@ -214,7 +214,7 @@ impl<'a, R: ReadAt + ?Sized> Coff<'a, R> {
         self.sections.iter().find_map(|section| {
             let inside = address.checked_sub(section.address)?;
             let place = section.file.start.saturating_add(inside);
-            (place < section.file.end).then(|| place..section.file.end)
+            (place < section.file.end).then_some(place..section.file.end)
         })
     }
 

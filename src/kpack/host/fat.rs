@@ -15,15 +15,10 @@ use crate::{
             CODE, MARKERS, WRAPPERS, coff,
             image::{Image, NOBITS, Seen, number},
             relocations::{self, How, Pointer},
+            wrapper::{FAT, WRAPPER},
         },
     },
 };
-
-/// `HIPF`: the wrapper of a bundle; in the file the bytes read `FPIH`.
-pub(super) const FAT: u64 = 0x4849_5046;
-/// `HIPK`: the wrapper of a marker; in the file the bytes read `HIPK`.
-pub(super) const SPLIT: u64 = 0x4b50_4948;
-pub(super) const WRAPPER: u64 = 24;
 
 /// More than any binary has translation units.
 const MAX_WRAPPERS: u64 = 1 << 20;

@@ -12,6 +12,7 @@ mod relocations;
 mod restore;
 #[cfg(test)]
 mod tests;
+mod wrapper;
 
 pub use change::plan;
 pub use coff::{Windows, code as windows_code, windows};
