@@ -447,6 +447,22 @@ fn a_long_table_is_cut_and_says_so() {
 }
 
 #[test]
+fn what_is_gone_leaves_room_for_what_is_there() {
+    let projects: Vec<String> = (0..9000).map(|it| format!("project-{it}")).collect();
+    let projects: Vec<&str> = projects.iter().map(String::as_str).collect();
+    let (earlier, urls, set) = (samples::set_of(&projects), samples::urls(), samples::set());
+    let page = Page {
+        earlier: Some(&earlier),
+        ..page(&set, &urls)
+    };
+    let text = page.render(100_000);
+    assert!(text.len() <= 100_000);
+    let there = text.lines().filter(|line| line.starts_with("| [<code>"));
+    assert_eq!(there.count(), 6);
+    assert!(text.contains("| **gone** |") && text.contains("rows left out here"));
+}
+
+#[test]
 fn no_room_at_all_is_nothing_at_all() {
     let (set, urls, report) = (samples::set(), samples::urls(), report());
     let page = Page {
