@@ -189,9 +189,9 @@ fn of_two_uploads_at_once_the_same_is_fine_and_another_is_not() {
     insta::assert_snapshot!(hashes.replace_all(&said, "_"), @"
     error: upload to `memory:/42-linux/python`
       caused by: 3 of 3 failed
-      upload `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: another writer came first, with other bytes: `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: here _ with sha256 _, there _ with sha256 _
       upload `dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl`: another writer came first, with other bytes: `dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl`: here _ with sha256 _, there _ with sha256 _
       upload `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`: another writer came first, with other bytes: `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`: here _ with sha256 _, there _ with sha256 _
+      upload `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: another writer came first, with other bytes: `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: here _ with sha256 _, there _ with sha256 _
     ");
     assert_eq!((code, keys.len()), (1, 3));
 }
