@@ -9,48 +9,99 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     audit::{
-        facts::{Code, Member, SetFacts},
+        carriage,
+        facts::{Carried, Code, Content, Member, SetFacts, WheelFile},
+        finding::one_line,
         mention,
         sparse::Sparse,
     },
-    kpack::{CodeTarget, archive::Archive, loader::wanted},
+    kpack::archive::Archive,
     target::Target,
 };
 
 /// Libraries by name, each with the targets that it has code for.
 ///
-/// A library whose code is in archives has a row of its own, `librocblas.so.5.1`; the files beside
-/// it are under the directory that they lie in, `rocblas`.
+/// A library whose code is in it or in archives has a row of its own, `librocblas.so.5.1`; the files
+/// beside it are under the directory that they lie in, `rocblas`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
     targets: Vec<String>,
     libraries: BTreeMap<String, BTreeMap<String, Cell>>,
+    /// The package that each library was found in first.
+    #[serde(skip)]
+    places: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Cell {
     pub files: u64,
-    /// What of it lies in archives, each under a key of its own.
+    /// What of it lies in archives, each under a key of its own, or in the library itself.
     pub code_objects: u64,
-    /// As they lie in the package once unpacked.
+    /// As they lie in the package once unpacked; of what is in a library, as it is loaded.
     pub bytes: u64,
 }
 
 impl Coverage {
-    /// Of the device wheels; what they say about themselves does not count.
+    /// Of the device wheels, and of libraries that have their code in them; what device wheels say
+    /// about themselves does not count.
     pub fn of(set: &SetFacts) -> Self {
         let mut coverage = Self::default();
-        for (target, wheel) in set.device_wheels() {
-            coverage.targets.push(target.to_string());
+        let targets = carriage::targets(set);
+        coverage.targets = targets.iter().map(ToString::to_string).collect();
+        let devices = set.device_wheels();
+        for (target, wheel) in &devices {
             for member in wheel.members.iter().filter(|it| is_device_file(&it.path)) {
-                for (library, part) in parts(member, &target) {
-                    let row = coverage.libraries.entry(library).or_default();
-                    row.entry(target.to_string()).or_default().add(part);
+                for (library, part) in parts(member, target) {
+                    coverage.add(&library, target, part, wheel);
                 }
             }
         }
+        for fat in carriage::fat(set) {
+            let path = &fat.member.path;
+            let name = printable(path.rsplit('/').next().unwrap_or(path));
+            for target in &targets {
+                if let Some(cell) = carried(fat.carried, target) {
+                    coverage.add(&name, target, cell, fat.wheel);
+                }
+            }
+        }
+        if devices.is_empty() {
+            for (wheel, member, target) in beside(set, &targets) {
+                let (library, cell) = as_file(member);
+                coverage.add(&library, target, cell, wheel);
+            }
+        }
         coverage
+    }
+
+    fn add(&mut self, library: &str, target: &Target, cell: Cell, wheel: &WheelFile) {
+        let row = self.libraries.entry(library.to_owned()).or_default();
+        row.entry(target.to_string()).or_default().add(cell);
+        let place = self.places.entry(library.to_owned());
+        place.or_insert_with(|| wheel.file.clone());
+    }
+
+    /// The package that a library was found in.
+    pub fn place(&self, library: &str) -> Option<&str> {
+        self.places.get(library).map(String::as_str)
+    }
+
+    /// Puts the rows of another part of the set beside these, each under the name that `label` makes.
+    pub fn extend(&mut self, other: Self, label: impl Fn(&str) -> String) {
+        self.targets.extend(other.targets);
+        self.targets.sort();
+        self.targets.dedup();
+        for (library, row) in other.libraries {
+            let own = self.libraries.entry(label(&library)).or_default();
+            // What parts share is there once.
+            for (target, cell) in row {
+                let known = own.entry(target).or_default();
+                if cell.bytes > known.bytes {
+                    *known = cell;
+                }
+            }
+        }
     }
 
     /// The columns.
@@ -105,27 +156,72 @@ fn parts(member: &Member, target: &Target) -> Vec<(String, Cell)> {
     if mention::has_extension(&member.path, "kpack") {
         return Vec::new();
     }
+    vec![as_file(member)]
+}
+
+/// A file beside a library.
+fn as_file(member: &Member) -> (String, Cell) {
     let cell = Cell {
         files: 1,
         code_objects: 0,
-        bytes: content.map_or(0, |content| content.len),
+        bytes: member.content.as_ref().map_or(0, |content| content.len),
     };
-    vec![(mention::library(&member.path), cell)]
+    (mention::library(&member.path), cell)
+}
+
+/// The files of packages that everybody installs which are for one of the targets by their names.
+fn beside<'a>(
+    set: &'a SetFacts,
+    targets: &'a BTreeSet<Target>,
+) -> Vec<(&'a WheelFile, &'a Member, &'a Target)> {
+    let mut found = Vec::new();
+    for wheel in &set.wheels {
+        for member in wheel.members.iter().filter(|it| is_device_file(&it.path)) {
+            let is_host = member.content.as_ref().ok().and_then(Content::host_code);
+            if is_host.is_none() {
+                // The directory of all of them may be called for the family.
+                let inside = member.path.split_once('/').map_or("", |(_, inside)| inside);
+                let named = mention::covered(inside);
+                let own = targets.iter().filter(|it| named.contains(*it));
+                found.extend(own.map(|it| (wheel.as_ref(), member, it)));
+            }
+        }
+    }
+    found
+}
+
+/// What of the code in a library runs on a target.
+fn carried(carried: &Carried, target: &Target) -> Option<Cell> {
+    let accepted = carriage::accepted(target);
+    let mut cell = Cell::default();
+    let own = carried
+        .amounts()
+        .filter(|it| accepted.contains(&it.0.base()));
+    for (_, code_objects, bytes) in own {
+        cell.add(Cell {
+            files: 0,
+            code_objects,
+            bytes,
+        });
+    }
+    (cell.code_objects > 0).then_some(cell)
+}
+
+/// A name that comes from a package, as it can be shown.
+fn printable(name: &str) -> String {
+    one_line(name.chars().take(LONGEST_NAME).collect())
 }
 
 /// Only code that runs there counts.
 fn in_archive(archive: &Archive<&Sparse>, target: &Target) -> Vec<(String, Cell)> {
-    let device = target.base().as_str().parse::<CodeTarget>();
-    let device = device.map(|device| wanted(&device)).unwrap_or_default();
-    let accepted: BTreeSet<CodeTarget> = device.into_iter().collect();
+    let accepted = carriage::found_for(target);
     let codes = archive.codes().iter();
     let codes = codes.filter(|code| accepted.contains(&code.target.base()));
     codes
         .map(|code| {
             let name = code.key.rsplit_once('#').map_or(&*code.key, |it| it.0);
             let name = name.rsplit('/').next().unwrap_or(name);
-            let name: String = name.chars().take(LONGEST_NAME).collect();
-            let name = name.replace(char::is_control, "\u{fffd}");
+            let name = printable(name);
             let cell = Cell {
                 files: 0,
                 code_objects: 1,
@@ -198,6 +294,7 @@ mod tests {
         };
         let coverage = Coverage {
             targets: vec!["gfx1100".to_owned(), "gfx942".to_owned()],
+            places: BTreeMap::new(),
             libraries: BTreeMap::from([
                 (
                     "blas".to_owned(),

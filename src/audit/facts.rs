@@ -19,9 +19,9 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct SetFacts {
     pub wheels: Vec<Arc<WheelFile>>,
-    pub sdists: Vec<SdistFile>,
+    pub sdists: Vec<Arc<SdistFile>>,
     /// What pages say about the packages, if they are published.
-    pub published: Option<Published>,
+    pub published: Option<Arc<Published>>,
     /// The sdists of a set for another platform, if there is one to compare with.
     pub siblings: Option<BTreeMap<String, Sha256>>,
 }
@@ -78,6 +78,18 @@ pub struct Content {
     pub kept: Option<Vec<u8>>,
     pub elf: Option<Elf>,
     pub code: Option<Code>,
+    /// Of a program or a library for Windows.
+    pub windows: Option<HostCode>,
+}
+
+impl Content {
+    /// The device code of a binary for the host, of whatever kind.
+    pub fn host_code(&self) -> Option<&HostCode> {
+        match &self.elf {
+            Some(Elf::Read(elf)) => Some(&elf.code),
+            _ => self.windows.as_ref(),
+        }
+    }
 }
 
 /// The device code of a file, as its headers tell it.
@@ -97,10 +109,33 @@ pub enum HostCode {
     None,
     /// Taken out: where each wrapper leads.
     Split(Vec<Reference>),
-    /// Still in it, for these.
-    Fat(BTreeSet<CodeTarget>),
+    /// Still in it.
+    Fat(Carried),
     /// What leads to it cannot be followed.
     Damaged(String),
+}
+
+/// How many code objects there are for each target, and how many bytes once they are unpacked.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Carried(BTreeMap<CodeTarget, (u64, u64)>);
+
+impl Carried {
+    pub fn add(&mut self, target: CodeTarget, bytes: u64) {
+        let (objects, sum) = self.0.entry(target).or_default();
+        *objects = objects.saturating_add(1);
+        *sum = sum.saturating_add(bytes);
+    }
+
+    pub fn targets(&self) -> impl Iterator<Item = &CodeTarget> {
+        self.0.keys()
+    }
+
+    /// Code objects and bytes by target.
+    pub fn amounts(&self) -> impl Iterator<Item = (&CodeTarget, u64, u64)> {
+        self.0
+            .iter()
+            .map(|(target, (objects, bytes))| (target, *objects, *bytes))
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -201,7 +236,8 @@ impl SetFacts {
 
     /// The package that selects the others.
     pub fn selector(&self) -> Option<&SdistFile> {
-        self.sdists.iter().find(|sdist| {
+        let mut sdists = self.sdists.iter().map(Arc::as_ref);
+        sdists.find(|sdist| {
             let name = sdist.name.as_ref().map(|name| name.name().normalized());
             name == Ok("rocm")
         })

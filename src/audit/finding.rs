@@ -47,13 +47,19 @@ impl Finding {
     }
 }
 
-/// Names come from packages, and may hold anything: a line break could pass for a line of ours.
-fn one_line(text: String) -> String {
-    if text.contains(char::is_control) {
-        text.replace(char::is_control, "\u{fffd}")
+/// Names come from packages, and may hold anything: a line break could pass for a line of ours, and
+/// marks for writing from right to left could show another name.
+pub(super) fn one_line(text: String) -> String {
+    if text.contains(is_hidden) {
+        text.replace(is_hidden, "\u{fffd}")
     } else {
         text
     }
+}
+
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// Without the file: findings are listed below it.
@@ -78,5 +84,17 @@ impl Serialize for Finding {
         out.serialize_field("fact", &self.fact)?;
         out.serialize_field("way-out", self.rule.way_out)?;
         out.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::rule::BAD_PATH;
+
+    #[test]
+    fn what_cannot_be_seen_is_shown() {
+        let finding = Finding::new(BAD_PATH, "a\nb\u{202e}c").at("d\u{1b}[31m\u{200b}\u{feff}e");
+        insta::assert_snapshot!(finding, @"error   RW105 bad-path: `d�[31m��e`: a�b�c");
     }
 }

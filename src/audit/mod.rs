@@ -2,6 +2,7 @@
 //! nothing here opens a file or prints. `docs/checks.md` explains every rule.
 
 pub mod baseline;
+mod carriage;
 pub mod coverage;
 pub mod demands;
 mod explanation;
@@ -32,5 +33,5 @@ pub use observe::{Outline, Portion, PortionFacts, Source, Watch, read_sdist, rea
 pub use planned::{Digests, Planned};
 pub use published::{Listing, Promise, Published, SidecarPromise};
 pub use rule::{RULES, Rule, Severity};
-pub use rules::{differences, findings};
+pub use rules::{covers, differences, findings, findings_of_all, findings_of_part, sort};
 pub use selection::{Pattern, Selection};

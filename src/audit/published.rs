@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::digest::Sha256;
 
 /// What was found out about a published set besides its packages.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Published {
     pub promises: Vec<Promise>,
     /// Promised files that are not there, by name.

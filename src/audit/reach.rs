@@ -35,7 +35,9 @@ pub(super) struct Reach<'a> {
 pub(super) struct Library<'a> {
     pub(super) wheel: &'a str,
     pub(super) path: &'a str,
-    pub(super) elf: &'a ElfFile,
+    /// `None` for those for Windows.
+    pub(super) elf: Option<&'a ElfFile>,
+    references: &'a [Reference],
     /// The archives that it names, with the place for the target left open.
     pub(super) patterns: BTreeSet<String>,
     pub(super) finds: BTreeMap<Target, Finds>,
@@ -84,11 +86,8 @@ impl<'a> Reach<'a> {
             let Ok(path) = library.path.parse::<RelPath>() else {
                 continue;
             };
-            let HostCode::Split(references) = &library.elf.code else {
-                continue;
-            };
             let finds = library.finds.entry(target.clone()).or_default();
-            for reference in references {
+            for reference in library.references {
                 for device in &devices {
                     finds.add(&path, reference, device, [&mut every, &mut first]);
                     self.asked.extend(asked(&path, reference, device));
@@ -185,27 +184,41 @@ fn at<'a>(there: &Archives<'a>, tops: &BTreeSet<&str>, path: &str) -> Option<&'a
 fn libraries(set: &SetFacts) -> Vec<Library<'_>> {
     let mut found = Vec::new();
     for wheel in &set.wheels {
-        let members = wheel.members.iter().map(|member| {
-            let elf = member.content.as_ref().ok().and_then(|it| it.elf.as_ref());
-            (member.path.as_str(), elf)
+        let members = wheel.members.iter().filter_map(|member| {
+            let content = member.content.as_ref().ok()?;
+            Some((
+                &*member.path,
+                read(content.elf.as_ref()),
+                content.host_code()?,
+            ))
         });
         let unpacked = wheel.devel.iter().flat_map(|tree| &tree.entries);
-        let unpacked = unpacked.map(|it| (it.entry.path.as_str(), it.elf.as_ref()));
-        for (path, elf) in members.chain(unpacked) {
-            let Some(Elf::Read(elf)) = elf else { continue };
-            let HostCode::Split(references) = &elf.code else {
+        let unpacked = unpacked.filter_map(|it| {
+            let elf = read(it.elf.as_ref())?;
+            Some((it.entry.path.as_str(), Some(elf), &elf.code))
+        });
+        for (path, elf, code) in members.chain(unpacked) {
+            let HostCode::Split(references) = code else {
                 continue;
             };
             found.push(Library {
                 wheel: &wheel.file,
                 path,
                 elf,
+                references,
                 patterns: patterns(path, references),
                 finds: BTreeMap::new(),
             });
         }
     }
     found
+}
+
+fn read(elf: Option<&Elf>) -> Option<&ElfFile> {
+    match elf {
+        Some(Elf::Read(elf)) => Some(elf),
+        _ => None,
+    }
 }
 
 fn patterns(path: &str, references: &[Reference]) -> BTreeSet<String> {

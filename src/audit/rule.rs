@@ -192,6 +192,13 @@ rules! {
         "build again from these artifacts, or compare with the plan of this set";
 }
 
+impl Rule {
+    /// Whether it is about what pages promise.
+    pub fn is_about_pages(&self) -> bool {
+        self.id.starts_with("RW7")
+    }
+}
+
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.id, self.name)

@@ -3,6 +3,7 @@
 //! Every page is a function of the set and its layout. There is no clock and no order but the set's
 //! own, so the same set gives the same bytes.
 
+mod addresses;
 mod as_text;
 mod checksums;
 mod find_links;
@@ -16,6 +17,7 @@ mod simple;
 mod upload_time;
 mod urls;
 
+pub use addresses::Addresses;
 pub use html::size_text;
 pub use links::{InvalidLink, targets_of};
 pub use set::{Duplicate, FileName, InvalidFileName, PackageSet, SIDECAR, SetFile, Sidecar, View};

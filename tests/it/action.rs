@@ -3,7 +3,9 @@
 mod binary;
 mod inputs;
 mod lint;
+mod pin;
 mod place;
+mod release;
 mod runner;
 mod spread;
 mod steps;

@@ -15,12 +15,14 @@ use rocwheel::{
 
 mod broken;
 mod device;
+mod fat;
 mod forms;
 mod mutation;
 mod planned;
 mod remote;
 mod sarif;
 mod server;
+mod windows;
 
 /// The sample's packages, built once.
 fn sample() -> &'static Path {

@@ -256,6 +256,50 @@ fn a_variable_that_is_set_and_empty_is_absent() {
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
 }
 
+/// Decides nothing, because the directory is not there.
+const UPLOAD: [&str; 5] = ["upload", "--packages-dir", "nowhere", "--output-dir", "out"];
+
+fn upload(variables: &str, flags: &[&str]) -> String {
+    let outcome = run(variables, &[&UPLOAD, flags].concat());
+    assert_eq!(outcome.code, 2);
+    outcome.stderr.lines().next().unwrap().to_owned()
+}
+
+#[test]
+fn a_flag_has_its_way_against_a_variable_that_contradicts_it() {
+    let read = upload("", &["--multi-target"]);
+    assert!(read.contains("nowhere"), "{read}");
+    let group = "ARTIFACT_GROUP=gfx94X-dcgpu";
+    assert_eq!(upload(group, &["--multi-target"]), read);
+    let multi = "ROCWHEEL_MULTI_TARGET=true";
+    assert_eq!(upload(multi, &["--artifact-group", "gfx94X-dcgpu"]), read);
+    let both = upload(&format!("{group} {multi}"), &[]);
+    let flags = upload("", &["--multi-target", "--artifact-group", "gfx94X-dcgpu"]);
+    insta::assert_snapshot!(format!("{both}\n{flags}"), @"
+    error: the argument '--artifact-group <GROUP>' cannot be used with '--multi-target'
+    error: the argument '--multi-target' cannot be used with '--artifact-group <GROUP>'
+    ");
+}
+
+#[test]
+fn a_switch_in_a_variable_says_yes_or_no() {
+    let read = upload("", &["--multi-target"]);
+    for yes in ["1", "true", "yes", "on"] {
+        assert_eq!(
+            upload(&format!("ROCWHEEL_MULTI_TARGET={yes}"), &[]),
+            read,
+            "{yes}"
+        );
+    }
+    for no in ["0", "false", "No", "off"] {
+        let variables = format!("ROCWHEEL_MULTI_TARGET={no} ARTIFACT_GROUP=gfx94X-dcgpu");
+        assert_eq!(upload(&variables, &[]), read, "{no}");
+        let missing = upload(&format!("ROCWHEEL_MULTI_TARGET={no}"), &[]);
+        assert!(missing.contains("required"), "{missing}");
+    }
+    insta::assert_snapshot!(upload("ROCWHEEL_MULTI_TARGET=maybe", &[]), @"error: invalid value 'maybe' for '--multi-target': value was not a boolean");
+}
+
 #[test]
 fn a_count_in_a_variable_may_be_a_word() {
     for value in ["1", "true", "0", "off"] {

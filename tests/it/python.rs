@@ -1,6 +1,6 @@
 //! The Python that ships: linted, typed, and tested on every Python of this machine.
 
-mod legacy;
+pub(crate) mod legacy;
 
 use std::{
     collections::BTreeMap,
@@ -66,7 +66,7 @@ fn the_python_passes_its_tests_on_every_python_here() {
     write_sdists(&sdists);
     let split = publish("split", &["--sample"]);
     let run = place("legacy-run");
-    legacy::write_run(&run);
+    legacy::write_run(&run, &[("gfx942", "gfx94X-dcgpu")]);
     let legacy = publish("legacy", &["--artifact-dir", run.to_str().unwrap()]);
     let pythons = pythons();
     assert!(

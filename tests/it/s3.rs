@@ -2,6 +2,7 @@
 
 mod elsewhere;
 mod ends;
+mod families;
 pub(crate) mod fault;
 mod index;
 mod inprocess;

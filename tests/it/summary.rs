@@ -164,6 +164,48 @@ fn a_set_with_errors_has_a_summary_that_says_so() {
 }
 
 #[test]
+fn packages_that_stay_with_a_run_need_no_index_and_have_no_address() {
+    let place = tempfile::tempdir().unwrap();
+    let dist = place.path().join("dist");
+    fs_err::create_dir(&dist).unwrap();
+    for entry in fs_err::read_dir(Path::new(&published()).join("dist")).unwrap() {
+        let entry = entry.unwrap();
+        fs_err::copy(entry.path(), dist.join(entry.file_name())).unwrap();
+    }
+    let (at, outputs) = (text(place.path()), text(&place.path().join("outputs")));
+    let run = ["--run-id", "42", "--repository", "ROCm/TheRock"];
+    let named = ["--workflow-artifact", "kept", "--github-output", &outputs];
+    let page = summary(&[&[&*at][..], &run, &named].concat()).ok();
+    assert!(page.contains("gh run download 42 --repo ROCm/TheRock --name kept --dir kept"));
+    assert!(
+        !page.contains("file:") && !page.contains("set.json"),
+        "{page}"
+    );
+    let outputs = fs_err::read_to_string(outputs).unwrap();
+    let mut lines = outputs.lines();
+    assert!(lines.next().unwrap().starts_with("package-index-url<<"));
+    assert_eq!(lines.next(), Some(""));
+    assert!(outputs.contains("\n0.0.1.dev0\n"), "{outputs}");
+    let refused = [
+        summary(&[&at]).stderr,
+        summary(&["s3://bucket/x", "--workflow-artifact", "kept"]).stderr,
+        summary(&[&at, "--workflow-artifact", "a b"]).stderr,
+    ];
+    let refused = refused.concat().replace(&at, "HERE");
+    insta::assert_snapshot!(refused, @r#"
+    error: no index in `HERE`
+
+    hint: run `rocwheel index` on it, or pass `--index-url`
+    error: the set is published: `s3://bucket/x`
+
+    hint: `--workflow-artifact` is for packages in a directory
+    error: invalid value 'a b' for '--workflow-artifact <NAME>': the name of a workflow's artifact has letters, digits, `-`, `_` and `.`, and begins with one of the first two: "a b"
+
+    For more information, try '--help'.
+    "#);
+}
+
+#[test]
 fn what_cannot_be_told_is_said_in_words() {
     let at = published();
     let said = [

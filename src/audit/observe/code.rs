@@ -1,26 +1,20 @@
 //! What the device code in a file is for, told by its own headers and not by its name.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use crate::{
-    audit::{
-        facts::{Code, HostCode},
-        sparse::Sift,
-    },
+    audit::{facts::Code, sparse::Sift},
     elf::ReadAt,
-    error::{Error, Result},
+    error::Error,
     kpack::{
         CodeTarget, Region,
         archive::{self, Archive},
         bundle,
-        host::{self, Look},
     },
 };
 
 /// A compressed bundle says what it holds in its first bytes, once these are decoded.
 const BEGIN: u64 = 4 << 20;
-/// Bundles lie all over a binary with its code still in it, and larger ones are not held whole.
-const LARGEST_FAT: u64 = 32 << 20;
 /// As much of what a bundle begins with as tells it from other files.
 const BUNDLE: &[u8] = b"__CL";
 const EM_AMDGPU: u16 = 224;
@@ -78,30 +72,6 @@ pub(super) fn of_elf(source: &(impl ReadAt + ?Sized)) -> Option<Code> {
     // What is not known yet counts as nothing rather than as wrong.
     let target = target(flags, header.get(8).copied()?);
     Some(Code::Objects(target.into_iter().collect()))
-}
-
-/// The device code of a library or a program for the host; `is_split` says that it has a marker.
-pub(super) fn of_host(source: &(impl ReadAt + ?Sized), is_split: bool) -> HostCode {
-    let found = if is_split {
-        host::references(source).map(HostCode::Split)
-    } else if source.len() <= LARGEST_FAT {
-        fat(source)
-    } else {
-        Ok(HostCode::None)
-    };
-    found.unwrap_or_else(|error| HostCode::Damaged(format!("{error:#}")))
-}
-
-fn fat(source: &(impl ReadAt + ?Sized)) -> Result<HostCode> {
-    let Look::Fat(fat) = host::look(source)? else {
-        return Ok(HostCode::None);
-    };
-    let section = fat.section(source)?;
-    let mut targets = BTreeSet::new();
-    for one in &fat.bundles {
-        targets.extend(bundle::targets(&section, one)?);
-    }
-    Ok(HostCode::Fat(targets))
 }
 
 /// What `e_flags` says, from code object version 3 on.

@@ -14,18 +14,24 @@ use crate::{
     audit::{
         facts::{Code, Content, Elf, ElfFile, HostCode},
         observe::{
+            bundles::Bundles,
             code::{self, Sifting},
+            host_code::Binary,
             windows::Windows,
         },
     },
     digest::Hasher,
     elf::{self, Machine, ReadAt},
+    kpack::{Region, host},
 };
 
 const ELF_MAGIC: &[u8] = b"\x7fELF";
+const WINDOWS_MAGIC: &[u8] = b"MZ";
 const MIB: u64 = 1 << 20;
-/// METADATA, RECORD and manifests; the RECORD of 100,000 files has 12 MiB.
-const LONGEST_TEXT: u64 = 64 * MIB;
+/// RECORD and manifests; the RECORD of 100,000 files has 12 MiB.
+const LONGEST_LIST: u64 = 64 * MIB;
+/// What people or build tools write: METADATA with the text of a whole README has 1 MiB.
+const LONGEST_TEXT: u64 = 4 * MIB;
 const WHOLE: u64 = 32 * MIB;
 /// Symbols and their names come first, section headers last.
 const HEAD: u64 = 8 * MIB;
@@ -42,8 +48,20 @@ const LAUNCHER_MARK: &[u8] = b"rocwheel launcher runs: ";
 /// Whether the bytes of a file are kept for the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
-    Bytes,
+    Text,
+    List,
     Facts,
+}
+
+impl Keep {
+    /// How long a file may be for its bytes to be kept.
+    fn most(self) -> u64 {
+        match self {
+            Self::Text => LONGEST_TEXT,
+            Self::List => LONGEST_LIST,
+            Self::Facts => 0,
+        }
+    }
 }
 
 /// How the bytes of a file are read once more.
@@ -74,15 +92,20 @@ pub(super) fn read(
         kept: None,
         elf: None,
         code: None,
+        windows: None,
     };
     if found != len {
         return Err(io::Error::other(format!(
             "it has {found} bytes, and {len} in the directory of the archive"
         )));
     }
-    content.elf = sieve.elf(again)?;
+    match sieve.examined(again)? {
+        Some(Examined::Elf(elf)) => content.elf = Some(elf),
+        Some(Examined::Windows(code)) => content.windows = Some(code),
+        None => {}
+    }
     content.code = sieve.code();
-    if keep == Keep::Bytes {
+    if keep != Keep::Facts {
         content.kept = sieve.windows.into_whole();
     }
     Ok(content)
@@ -98,21 +121,38 @@ pub(super) fn elf(mut source: impl Read, len: u64, again: Again<'_>) -> io::Resu
             break;
         }
         sieve.take(chunk);
-        if !sieve.is_elf {
+        if sieve.form != Some(Form::Elf) {
             break;
         }
     }
-    sieve.elf(again)
+    match sieve.examined(again)? {
+        Some(Examined::Elf(elf)) => Ok(Some(elf)),
+        _ => Ok(None),
+    }
+}
+
+/// What a file is that hosts load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Elf,
+    Windows,
+}
+
+enum Examined {
+    Elf(Elf),
+    Windows(HostCode),
 }
 
 /// Keeps what may be asked for while a file passes.
 struct Sieve {
     keep: Keep,
     at: u64,
-    is_elf: bool,
+    form: Option<Form>,
     wanted: Vec<Range<u64>>,
     windows: Windows,
     device: Option<Sifting>,
+    /// Of a large file.
+    bundles: Bundles,
 }
 
 impl Sieve {
@@ -120,23 +160,17 @@ impl Sieve {
         Self {
             keep,
             at: 0,
-            is_elf: false,
+            form: None,
             wanted: Vec::new(),
             windows: Windows::new(len),
             device: None,
+            bundles: Bundles::of_section(0..0, len),
         }
     }
 
     fn take(&mut self, chunk: &[u8]) {
         if self.at == 0 {
-            let len = self.windows.len();
-            self.is_elf = chunk.starts_with(ELF_MAGIC);
-            self.wanted = match self.keep {
-                Keep::Bytes if len <= LONGEST_TEXT => ranges(iter::once(0..len)),
-                _ if self.is_elf && len <= WHOLE => ranges(iter::once(0..len)),
-                _ if self.is_elf => foreseen(chunk, len),
-                _ => Vec::new(),
-            };
+            self.begin(chunk);
         }
         if self.at == 0 && self.keep == Keep::Facts {
             self.device = Sifting::of(chunk);
@@ -144,51 +178,102 @@ impl Sieve {
         if let Some(device) = &mut self.device {
             device.take(chunk);
         }
+        self.bundles.take(chunk);
         self.windows.keep(self.at, chunk, &self.wanted);
         self.at = self.at.saturating_add(chunk.len() as u64);
+    }
+
+    fn begin(&mut self, chunk: &[u8]) {
+        let len = self.windows.len();
+        self.form = match chunk {
+            _ if chunk.starts_with(ELF_MAGIC) => Some(Form::Elf),
+            _ if chunk.starts_with(WINDOWS_MAGIC) => Some(Form::Windows),
+            _ => None,
+        };
+        self.wanted = match self.form {
+            _ if len <= self.keep.most() => ranges(iter::once(0..len)),
+            Some(_) if len <= WHOLE => ranges(iter::once(0..len)),
+            Some(Form::Elf) => foreseen(chunk, len),
+            Some(Form::Windows) => ranges([0..AROUND, len.saturating_sub(TAIL)..len]),
+            None => Vec::new(),
+        };
+        self.bundles = match self.form {
+            Some(Form::Elf) if len > WHOLE => Bundles::anywhere(len),
+            Some(Form::Windows) if len > WHOLE => {
+                // These have their sections at the begin.
+                let code = host::windows_code(&Region::whole(chunk));
+                Bundles::of_section(code.ok().flatten().unwrap_or(0..0), len)
+            }
+            _ => Bundles::of_section(0..0, len),
+        };
     }
 
     /// What the file has code for, if it is for devices.
     fn code(&mut self) -> Option<Code> {
         match self.device.take() {
             Some(device) => Some(device.finish()),
-            None if self.is_elf => code::of_elf(&self.windows),
+            None if self.form == Some(Form::Elf) => code::of_elf(&self.windows),
             None => None,
         }
     }
 
     /// Examines the file, and reads it again for as long as something is missing.
-    fn elf(&mut self, again: Again<'_>) -> io::Result<Option<Elf>> {
-        if !self.is_elf {
+    fn examined(&mut self, again: Again<'_>) -> io::Result<Option<Examined>> {
+        let Some(form) = self.form else {
             return Ok(None);
-        }
+        };
         for _ in 0..MOST_READINGS {
-            let elf = examine(&self.windows);
+            let binary = Binary {
+                file: &self.windows,
+                bundles: &self.bundles,
+            };
+            let examined = match form {
+                Form::Elf => Examined::Elf(examine(&binary)),
+                Form::Windows => Examined::Windows(binary.of_windows()),
+            };
+            if let Some(section) = self.bundles.take_missing() {
+                let end = section.end;
+                self.bundles = Bundles::of_section(section, self.windows.len());
+                read_up_to(end, again, |_, chunk| self.bundles.take(chunk))?;
+                // What else was missing comes up again.
+                self.windows.take_missing();
+                continue;
+            }
             let Some(missing) = self.windows.take_missing() else {
-                return Ok(Some(elf));
+                return Ok(Some(examined));
             };
             let start = missing.start.saturating_sub(AROUND);
             let end = missing.end.saturating_add(AROUND).min(self.windows.len());
-            if self
-                .windows
-                .held()
-                .saturating_add(end.saturating_sub(start))
-                > MOST
-            {
+            let more = end.saturating_sub(start);
+            if self.windows.held().saturating_add(more) > MOST {
                 break;
             }
-            let mut source = again()?.take(end);
-            let (mut at, mut buffer) = (0_u64, vec![0; CHUNK]);
-            loop {
-                let chunk = fill(&mut source, &mut buffer)?;
-                if chunk.is_empty() {
-                    break;
-                }
-                self.windows.keep(at, chunk, slice::from_ref(&(start..end)));
-                at = at.saturating_add(chunk.len() as u64);
-            }
+            let wanted = start..end;
+            read_up_to(end, again, |at, chunk| {
+                self.windows.keep(at, chunk, slice::from_ref(&wanted));
+            })?;
         }
-        Ok(Some(Elf::TooLarge))
+        Ok(Some(match form {
+            Form::Elf => Examined::Elf(Elf::TooLarge),
+            Form::Windows => {
+                let why = "its headers and tables are too far apart, or too large, to be examined";
+                Examined::Windows(HostCode::Damaged(why.to_owned()))
+            }
+        }))
+    }
+}
+
+/// Reads a file once more, as far as that is asked for.
+fn read_up_to(end: u64, again: Again<'_>, mut take: impl FnMut(u64, &[u8])) -> io::Result<()> {
+    let mut source = again()?.take(end);
+    let (mut at, mut buffer) = (0_u64, vec![0; CHUNK]);
+    loop {
+        let chunk = fill(&mut source, &mut buffer)?;
+        if chunk.is_empty() {
+            return Ok(());
+        }
+        take(at, chunk);
+        at = at.saturating_add(chunk.len() as u64);
     }
 }
 
@@ -263,7 +348,8 @@ fn fill<'a>(source: &mut impl Read, buffer: &'a mut [u8]) -> io::Result<&'a [u8]
     Ok(buffer.get(..done).unwrap_or_default())
 }
 
-fn examine(file: &Windows) -> Elf {
+fn examine(binary: &Binary<'_>) -> Elf {
+    let file = binary.file;
     match elf::read(file) {
         Err(error) => Elf::Damaged(error.to_string()),
         Ok(None) => Elf::Damaged("it is cut off after its first bytes".to_owned()),
@@ -279,7 +365,7 @@ fn examine(file: &Windows) -> Elf {
                 Ok(faults) => Elf::Read(Box::new(ElfFile {
                     launches: file.whole().and_then(launches),
                     code: if loads {
-                        code::of_host(file, facts.kpack_ref)
+                        binary.of_elf(facts.kpack_ref)
                     } else {
                         HostCode::None
                     },

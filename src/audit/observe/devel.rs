@@ -71,6 +71,7 @@ pub(super) fn read(
         kept: None,
         elf: None,
         code: None,
+        windows: None,
     };
     Ok((tree, content))
 }

@@ -1,9 +1,11 @@
 //! Reads packages once, from their bytes to facts. A package that cannot be read is a fact too.
 
+mod bundles;
 mod code;
 mod content;
 mod devel;
 mod directory;
+mod host_code;
 mod portion;
 mod sdist;
 mod source;

@@ -232,10 +232,10 @@ fn keep(path: &str) -> Keep {
     let mut parts = path.rsplit('/');
     let name = parts.next().unwrap_or_default();
     let parent = parts.next().unwrap_or_default();
-    if parent.ends_with(".dist-info") || parent == ".devel_links" || name == "_devel_manifest.json"
-    {
-        Keep::Bytes
-    } else {
-        Keep::Facts
+    let is_list = name == "RECORD" || name == "_devel_manifest.json" || parent == ".devel_links";
+    match parent.ends_with(".dist-info") {
+        _ if is_list => Keep::List,
+        true => Keep::Text,
+        false => Keep::Facts,
     }
 }

@@ -1,6 +1,9 @@
 //! Whether the packages of a set belong together and none is missing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use crate::{
     audit::{
@@ -221,7 +224,7 @@ fn siblings(set: &SetFacts) -> Vec<Finding> {
     let Some(siblings) = &set.siblings else {
         return Vec::new();
     };
-    let finding = |sdist: &SdistFile| {
+    let finding = |sdist: &Arc<SdistFile>| {
         let (digest, _) = sdist.digest?;
         let fact = match siblings.get(&sdist.file) {
             None => "the set to compare with has no such sdist".to_owned(),

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     audit::{
-        facts::{Code, Elf, HostCode, SetFacts, WheelFile},
+        carriage,
+        facts::{Code, Content, Elf, ElfFile, HostCode, SetFacts, WheelFile},
         finding::Finding,
         mention, provider,
         reach::{Library, Reach},
         rule,
     },
-    kpack::{CodeTarget, archive::Archive, loader::wanted},
+    kpack::{CodeTarget, archive::Archive},
     relpath::RelPath,
     target::Target,
 };
@@ -27,12 +28,12 @@ pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
         let found = found.into_iter().map(|it| it.in_file(library.wheel));
         findings.extend(found.map(|it| it.at(library.path)));
     }
-    findings.extend(beyond_providers(&reach));
+    findings.extend(beyond_providers(set, &reach));
     for (target, wheel) in set.device_wheels() {
         findings.extend(foreign_code(&target, wheel));
-        // Libraries for Windows are not looked into; what is broken may have asked for anything.
+        // What is broken may have asked for anything.
         let is_known = |it: &Finding| it.rule != rule::BROKEN_KPACK_REFERENCE;
-        if set.platforms().contains(&"linux") && unreadable.iter().all(is_known) {
+        if unreadable.iter().all(is_known) {
             findings.extend(unasked(wheel, &reach));
         }
     }
@@ -50,17 +51,21 @@ fn unreadable(set: &SetFacts) -> Vec<Finding> {
                 continue;
             };
             let is_named_so = mention::has_extension(&member.path, "kpack");
-            let fact = match (&content.code, &content.elf) {
-                (Some(Code::Unreadable(why)), _) => (rule::UNREADABLE_DEVICE_CODE, why.clone()),
-                (None | Some(Code::Objects(_)), _) if is_named_so => (
+            let fact = match &content.code {
+                Some(Code::Unreadable(why)) => (rule::UNREADABLE_DEVICE_CODE, why.clone()),
+                None | Some(Code::Objects(_)) if is_named_so => (
                     rule::UNREADABLE_DEVICE_CODE,
                     "not an archive of device code".to_owned(),
                 ),
-                (_, Some(Elf::Read(elf))) => match &elf.code {
-                    HostCode::Damaged(why) => (rule::BROKEN_KPACK_REFERENCE, why.clone()),
+                _ => match content.host_code() {
+                    // What was split off for debuggers has the headers of a file, not its content.
+                    Some(HostCode::Damaged(why))
+                        if !mention::has_extension(&member.path, "debug") =>
+                    {
+                        (rule::BROKEN_KPACK_REFERENCE, why.clone())
+                    }
                     _ => continue,
                 },
-                _ => continue,
             };
             let finding = Finding::new(fact.0, fact.1);
             found.push(finding.in_file(&wheel.file).at(&member.path));
@@ -114,41 +119,79 @@ fn some(keys: &[&str]) -> String {
 }
 
 /// A library that has code for a target finds code for it in the libraries that it is linked with.
-fn beyond_providers(reach: &Reach<'_>) -> Vec<Finding> {
+fn beyond_providers(set: &SetFacts, reach: &Reach<'_>) -> Vec<Finding> {
+    let users = users(set, reach);
     let mut providers: BTreeMap<&str, BTreeSet<&Target>> = BTreeMap::new();
-    for library in &reach.libraries {
-        if let Some(soname) = &library.elf.facts.soname {
+    for user in &users {
+        if let Some(soname) = &user.elf.facts.soname {
             let targets = providers.entry(soname).or_default();
-            targets.extend(library.targets());
+            targets.extend(&user.targets);
         }
     }
     let mut found = Vec::new();
-    for library in &reach.libraries {
-        let own: BTreeSet<&Target> = library.targets().collect();
-        let name = library.path.rsplit('/').next().unwrap_or(library.path);
-        let needed = library.elf.facts.needed.iter();
+    for user in &users {
+        let name = user.path.rsplit('/').next().unwrap_or(user.path);
+        let needed = user.elf.facts.needed.iter();
         let needed = needed.filter(|it| !provider::is_optional(name, it));
         for (needed, targets) in needed.filter_map(|it| Some((it, providers.get(it.as_str())?))) {
-            let beyond: Vec<&str> = own.difference(targets).map(|it| it.as_str()).collect();
+            let own = user.targets.iter();
+            let beyond: Vec<&str> = own
+                .filter(|it| !targets.contains(it))
+                .map(Target::as_str)
+                .collect();
             if !beyond.is_empty() {
                 let fact = format!(
                     "it has code for {}, and `{needed}`, which it needs, has none",
                     beyond.join(", ")
                 );
                 let finding = Finding::new(rule::BEYOND_PROVIDER, fact);
-                found.push(finding.in_file(library.wheel).at(library.path));
+                found.push(finding.in_file(user.wheel).at(user.path));
             }
         }
     }
     found
 }
 
+/// A library with device code, in it or elsewhere.
+struct User<'a> {
+    wheel: &'a str,
+    path: &'a str,
+    elf: &'a ElfFile,
+    targets: BTreeSet<Target>,
+}
+
+fn users<'a>(set: &'a SetFacts, reach: &Reach<'a>) -> Vec<User<'a>> {
+    let split = reach.libraries.iter().filter_map(|library| {
+        Some(User {
+            wheel: library.wheel,
+            path: library.path,
+            elf: library.elf?,
+            targets: library.targets().cloned().collect(),
+        })
+    });
+    let mut users: Vec<User<'_>> = split.collect();
+    let columns = carriage::targets(set);
+    for wheel in &set.wheels {
+        for member in &wheel.members {
+            let elf = member.content.as_ref().ok().and_then(|it| it.elf.as_ref());
+            let Some(Elf::Read(elf)) = elf else { continue };
+            if let HostCode::Fat(carried) = &elf.code {
+                let targets = columns.iter().filter(|it| carriage::serves(carried, it));
+                users.push(User {
+                    wheel: &wheel.file,
+                    path: &member.path,
+                    elf,
+                    targets: targets.cloned().collect(),
+                });
+            }
+        }
+    }
+    users
+}
+
 /// What is in the files of a device wheel is for its target, whatever they are called.
 fn foreign_code(target: &Target, wheel: &WheelFile) -> Vec<Finding> {
-    let Ok(device) = target.base().as_str().parse::<CodeTarget>() else {
-        return Vec::new();
-    };
-    let accepted: BTreeSet<CodeTarget> = wanted(&device).into_iter().collect();
+    let accepted = carriage::found_for(target);
     let mut found = Vec::new();
     for member in &wheel.members {
         let code = member.content.as_ref().ok().and_then(|it| it.code.as_ref());
@@ -211,10 +254,9 @@ fn still_fat(set: &SetFacts) -> Vec<Finding> {
     let mut found = Vec::new();
     for wheel in set.wheels.iter().filter(|it| it.device_target().is_none()) {
         for member in &wheel.members {
-            let elf = member.content.as_ref().ok().and_then(|it| it.elf.as_ref());
-            let Some(Elf::Read(elf)) = elf else { continue };
-            if let HostCode::Fat(targets) = &elf.code {
-                let targets: Vec<&str> = targets.iter().map(CodeTarget::as_str).collect();
+            let code = member.content.as_ref().ok().and_then(Content::host_code);
+            if let Some(HostCode::Fat(carried)) = code {
+                let targets: Vec<&str> = carried.targets().map(CodeTarget::as_str).collect();
                 let fact = format!(
                     "it still carries its device code, for {}",
                     targets.join(", ")

@@ -13,6 +13,7 @@ mod targets;
 mod valid;
 
 pub use planned::differences;
+pub use targets::covers;
 
 use crate::audit::{
     baseline::Comparison, coverage::Coverage, demands::Demands, facts::SetFacts, finding::Finding,
@@ -26,6 +27,34 @@ pub fn findings(
     coverage: &Coverage,
     since: Option<&Comparison>,
 ) -> Vec<Finding> {
+    let mut findings = within(set, demands, coverage);
+    findings.extend(findings_of_all(set, demands, since));
+    followers::leave_out(&mut findings);
+    sort(&mut findings);
+    findings
+}
+
+/// What is wrong with packages that are installed together, of a set that has others too.
+pub fn findings_of_part(set: &SetFacts, demands: &Demands, coverage: &Coverage) -> Vec<Finding> {
+    let mut findings = within(set, demands, coverage);
+    followers::leave_out(&mut findings);
+    sort(&mut findings);
+    findings
+}
+
+/// What concerns a set as a whole, whatever its parts are: its pages, and what it was before.
+pub fn findings_of_all(
+    set: &SetFacts,
+    demands: &Demands,
+    since: Option<&Comparison>,
+) -> Vec<Finding> {
+    let mut findings = published::find(set);
+    let since = since.map(|since| baseline::find(since, demands));
+    findings.extend(since.unwrap_or_default());
+    findings
+}
+
+fn within(set: &SetFacts, demands: &Demands, coverage: &Coverage) -> Vec<Finding> {
     let site = Site::of(set);
     let mut findings = valid::find(set, demands);
     findings.extend(complete::find(set, demands));
@@ -34,14 +63,11 @@ pub fn findings(
     findings.extend(loadable::find(set, &site, demands));
     findings.extend(devel::find(set, &site));
     findings.extend(clean::find(set));
-    findings.extend(published::find(set));
-    findings.extend(
-        since
-            .map(|since| baseline::find(since, demands))
-            .unwrap_or_default(),
-    );
-    followers::leave_out(&mut findings);
+    findings
+}
+
+/// Each once, by package and path.
+pub fn sort(findings: &mut Vec<Finding>) {
     findings.sort_by(|one, other| one.order().cmp(&other.order()));
     findings.dedup();
-    findings
 }

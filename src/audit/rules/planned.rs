@@ -12,20 +12,18 @@ use crate::{
     },
 };
 
-/// What differs from a plan; bytes of artifacts count as far as their digests are known. The sets are
-/// parts of one.
-pub fn differences(sets: &[&SetFacts], plan: &Planned, digests: &Digests) -> Vec<Finding> {
+/// What differs from a plan; bytes of artifacts count as far as their digests are known.
+pub fn differences(set: &SetFacts, plan: &Planned, digests: &Digests) -> Vec<Finding> {
     let mut found = Vec::new();
     let planned: BTreeMap<&str, &Package> = plan
         .packages
         .iter()
         .map(|package| (package.path.as_str(), package))
         .collect();
-    let wheels = sets.iter().flat_map(|set| &set.wheels);
+    let wheels = set.wheels.iter();
     let wheels: BTreeMap<&str, &WheelFile> =
         wheels.map(|it| (it.file.as_str(), it.as_ref())).collect();
-    let sdists = sets.iter().flat_map(|set| &set.sdists);
-    let sdists = sdists.map(|it| it.file.as_str());
+    let sdists = set.sdists.iter().map(|it| it.file.as_str());
     let there: BTreeSet<&str> = wheels.keys().copied().chain(sdists).collect();
     for (file, package) in &planned {
         if let Some(wheel) = wheels.get(file) {

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::complete::advertised;
 use crate::{
     audit::{
+        carriage,
         coverage::{Coverage, is_device_file},
         demands::Demands,
         facts::{SetFacts, WheelFile},
@@ -39,6 +40,9 @@ pub(super) fn find(set: &SetFacts, demands: &Demands, coverage: &Coverage) -> Ve
     }
     findings.extend(unknown_promises(set));
     findings.extend(gaps(set, coverage));
+    if set.device_wheels().is_empty() {
+        findings.extend(fat_gaps(set, coverage));
+    }
     findings.extend(required(set, demands));
     findings.extend(host_wheels(set));
     findings
@@ -170,29 +174,72 @@ fn gaps(set: &SetFacts, coverage: &Coverage) -> Vec<Finding> {
             continue;
         }
         for (library, others) in coverage.gaps(&target) {
-            let others = others.join(", ");
-            let fact = format!("`{library}` has code for {others}, and none for {target}");
+            let fact = gap(library, &others, target.as_str());
             found.push(Finding::new(rule::UNCOVERED_LIBRARY, fact).in_file(&wheel.file));
         }
     }
     found
 }
 
+/// The same where libraries have their code in them, and packages are called for families.
+fn fat_gaps(set: &SetFacts, coverage: &Coverage) -> Vec<Finding> {
+    let table = TargetTable::builtin();
+    let known = carriage::targets(set).into_iter();
+    let mut found = Vec::new();
+    let mut lacking: BTreeMap<&str, (Vec<&str>, Vec<String>)> = BTreeMap::new();
+    for target in known.filter(|it| table.product(it).is_some()) {
+        if coverage.count(&target) == 0 {
+            let promising = set.wheels.iter();
+            let promising = promising.filter(|it| carriage::promised(it).contains(&target));
+            let fact = format!("no library has code for {target}, which is of its family");
+            found
+                .extend(promising.map(|wheel| {
+                    Finding::new(rule::UNCOVERED_LIBRARY, &fact).in_file(&wheel.file)
+                }));
+            continue;
+        }
+        for (library, others) in coverage.gaps(&target) {
+            let entry = lacking.entry(library).or_insert((others, Vec::new()));
+            entry.1.push(target.to_string());
+        }
+    }
+    for (library, (others, targets)) in lacking {
+        let fact = gap(library, &others, &targets.join(", "));
+        let place = coverage.place(library).unwrap_or_default();
+        found.push(Finding::new(rule::UNCOVERED_LIBRARY, fact).in_file(place));
+    }
+    found
+}
+
+fn gap(library: &str, others: &[&str], targets: &str) -> String {
+    let others = others.join(", ");
+    format!("`{library}` has code for {others}, and none for {targets}")
+}
+
 fn required(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
-    let wheels = set.device_wheels();
-    let advertised = advertised(set);
     let required: BTreeSet<Target> = demands.targets.iter().map(Target::base).collect();
-    required
-        .iter()
-        .filter_map(|target| {
-            let fact = match (wheels.get(target), advertised.contains(target)) {
-                (None, _) => format!("no device wheel for `{target}`"),
-                (Some(_), false) => format!("`rocm` does not promise `{target}`"),
-                (Some(_), true) => return None,
-            };
-            Some(Finding::new(rule::REQUIRED_TARGET, fact))
-        })
+    let lacks = required.iter().filter_map(|target| lack(set, target));
+    lacks
+        .map(|fact| Finding::new(rule::REQUIRED_TARGET, fact))
         .collect()
+}
+
+/// Whether whoever has a device of a target can install code for it.
+pub fn covers(set: &SetFacts, target: &Target) -> bool {
+    lack(set, &target.base()).is_none()
+}
+
+fn lack(set: &SetFacts, target: &Target) -> Option<String> {
+    let is_fat = set.device_wheels().is_empty() && !carriage::fat(set).is_empty();
+    match (
+        carriage::covers(set, target),
+        advertised(set).contains(target),
+    ) {
+        (false, _) if is_fat => Some(format!("no library has code for `{target}`")),
+        (false, _) => Some(format!("no device wheel for `{target}`")),
+        (true, false) if !is_fat => Some(format!("`rocm` does not promise `{target}`")),
+        (true, _) => None,
+    }
 }
 
 /// Where there are device wheels, no other wheel holds device code.

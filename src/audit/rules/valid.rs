@@ -23,6 +23,7 @@ pub(super) fn find(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
         // What could not be read has nothing that could be compared.
         if wheel.is_readable() {
             found.extend(wheel.members.iter().flat_map(member));
+            found.extend(unmakeable_paths(wheel));
             found.extend(record(wheel));
             found.extend(metadata(wheel));
             found.extend(wheel_text(wheel));
@@ -72,13 +73,39 @@ fn member(member: &Member) -> Vec<Finding> {
     found.into_iter().map(|it| it.at(&member.path)).collect()
 }
 
+/// Windows makes no file with some names.
+fn unmakeable_paths(wheel: &WheelFile) -> Vec<Finding> {
+    if !is_for_windows(wheel) {
+        return Vec::new();
+    }
+    let paths = wheel.members.iter().map(|member| member.path.as_str());
+    let paths = paths.filter(|path| path.split('/').any(|name| !windows_has(name)));
+    let fact = "Windows makes no file of that name";
+    paths
+        .map(|path| Finding::new(rule::BAD_PATH, fact).at(path))
+        .collect()
+}
+
+/// Whether Windows has files of this name.
+fn windows_has(name: &str) -> bool {
+    let is_refused = |c: char| c.is_control() || "<>:\"|?*".contains(c);
+    let stem = name.split('.').next().unwrap_or_default().trim_end();
+    let stem = stem.to_ascii_uppercase();
+    let port = stem.strip_prefix("COM").or(stem.strip_prefix("LPT"));
+    let is_port = port.is_some_and(|it| it.len() == 1 && it != "0" && it.parse::<u8>().is_ok());
+    let is_device = is_port || matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL");
+    !is_device && !name.contains(is_refused) && !name.ends_with([' ', '.'])
+}
+
+fn is_for_windows(wheel: &WheelFile) -> bool {
+    let name = wheel.name.as_ref();
+    name.is_ok_and(|name| name.tag().platform().contains("win"))
+}
+
 /// RECORD lists every member, as it is, and nothing else.
 fn record(wheel: &WheelFile) -> Vec<Finding> {
     let Some((path, bytes)) = wheel.dist_info("RECORD") else {
-        return vec![Finding::new(
-            rule::INVALID_RECORD,
-            "no `*.dist-info/RECORD`",
-        )];
+        return vec![Finding::new(rule::INVALID_RECORD, missing(wheel, "RECORD"))];
     };
     let record = match Record::parse(bytes) {
         Ok(record) => record,
@@ -122,10 +149,24 @@ fn record(wheel: &WheelFile) -> Vec<Finding> {
     found
 }
 
+/// Why there is no text of that name in the `.dist-info` directory.
+fn missing(wheel: &WheelFile, name: &str) -> String {
+    let end = format!(".dist-info/{name}");
+    let member = wheel.members.iter().find(|it| it.path.ends_with(&end));
+    match member.map(|it| &it.content) {
+        Some(Ok(content)) => {
+            let (path, len) = (&member.map_or(&end, |it| &it.path), content.len);
+            format!("`{path}` has {len} bytes, which is more than anybody reads")
+        }
+        Some(Err(_)) => format!("no `*{end}` that can be read"),
+        None => format!("no `*{end}`"),
+    }
+}
+
 fn metadata(wheel: &WheelFile) -> Vec<Finding> {
     let finding = |fact: String| Finding::new(rule::METADATA_DISAGREES, fact);
     let Some((path, bytes)) = wheel.dist_info("METADATA") else {
-        return vec![finding("no `*.dist-info/METADATA`".to_owned())];
+        return vec![finding(missing(wheel, "METADATA"))];
     };
     let Ok(name) = &wheel.name else {
         return Vec::new();
@@ -169,7 +210,7 @@ fn disagreements(inside: &Metadata, name: &DistName, version: &str) -> Vec<Strin
 fn wheel_text(wheel: &WheelFile) -> Vec<Finding> {
     let finding = |fact: String| Finding::new(rule::WHEEL_DISAGREES, fact);
     let Some((path, bytes)) = wheel.dist_info("WHEEL") else {
-        return vec![finding("no `*.dist-info/WHEEL`".to_owned())];
+        return vec![finding(missing(wheel, "WHEEL"))];
     };
     let Ok(name) = &wheel.name else {
         return Vec::new();
@@ -292,15 +333,30 @@ fn long_paths(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
         (len > MOST).then(|| finding().in_file(&wheel.file))
     };
     let mut found = Vec::new();
-    for wheel in &set.wheels {
-        let name = wheel.name.as_ref();
-        if !name.is_ok_and(|name| name.tag().platform().contains("win")) {
-            continue;
-        }
+    for wheel in set.wheels.iter().filter(|it| is_for_windows(it)) {
         let members = wheel.members.iter().map(|member| member.path.as_str());
         let devel = wheel.devel.iter().flat_map(|tree| &tree.entries);
         let paths = members.chain(devel.map(|devel| devel.entry.path.as_str()));
         found.extend(paths.filter_map(|path| finding(wheel, path)));
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_windows_keeps_for_itself_are_known() {
+        for name in [
+            "a:b", "CON", "nul.txt", "com1", "LPT9.log", "a.", "a ", "a?", "aux .c",
+        ] {
+            assert!(!windows_has(name), "{name}");
+        }
+        for name in [
+            "a", "com", "com10", "console", "con1", "a.b", ".kpack", "lpt", "nul1", "ü",
+        ] {
+            assert!(windows_has(name), "{name}");
+        }
+    }
 }

@@ -1,10 +1,12 @@
 //! The command line of this process, with the environment standing in for absent flags.
 
-use std::{env, ffi::OsString};
+use std::{collections::BTreeSet, env, ffi::OsString};
 
 use clap::{
-    Arg, Command, CommandFactory, FromArgMatches,
+    Arg, ArgAction, Command, CommandFactory, FromArgMatches,
+    builder::BoolishValueParser,
     error::{ContextKind, ContextValue, ErrorKind},
+    parser::ValueSource,
 };
 
 use super::{GlobalArgs, inputs};
@@ -24,7 +26,34 @@ pub(crate) fn line<C: CommandFactory>() -> Result<Vec<OsString>> {
 pub(crate) fn parse<C: CommandFactory + FromArgMatches>(
     arguments: &[OsString],
 ) -> Result<C, clap::Error> {
-    let mut command = without_empty_variables(C::command());
+    let mut silent = BTreeSet::new();
+    loop {
+        match parse_without::<C>(arguments, &silent) {
+            Err(error) => match yielding::<C>(&error, arguments) {
+                Some(variable) if silent.insert(variable.clone()) => {}
+                _ => return Err(error),
+            },
+            parsed => return parsed,
+        }
+    }
+}
+
+/// The same, with some variables passed over.
+fn parse_without<C: CommandFactory + FromArgMatches>(
+    arguments: &[OsString],
+    silent: &BTreeSet<String>,
+) -> Result<C, clap::Error> {
+    let is_silent = |argument: &Arg| {
+        let name = argument.get_env().and_then(|name| name.to_str());
+        name.is_some_and(|name| silent.contains(name))
+    };
+    let mut command = each_argument(without_idle_variables(C::command()), &|argument| {
+        if is_silent(&argument) {
+            argument.env(None)
+        } else {
+            argument
+        }
+    });
     let matches = command
         .try_get_matches_from_mut(arguments)
         .map_err(|error| match error.kind() {
@@ -36,6 +65,38 @@ pub(crate) fn parse<C: CommandFactory + FromArgMatches>(
             _ => with_origin::<C>(error, arguments),
         })?;
     C::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// Of two that contradict each other, the variable that gives way to a flag; none if both are flags,
+/// or both are variables.
+fn yielding<C: CommandFactory>(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+    if error.kind() != ErrorKind::ArgumentConflict {
+        return None;
+    }
+    let matches = each_argument(C::command(), &|argument| argument.env(None))
+        .ignore_errors(true)
+        .try_get_matches_from(arguments)
+        .ok()?;
+    let mut root = C::command();
+    root.build();
+    let (verb, matches) = matches.subcommand()?;
+    let verb = root.find_subcommand(verb)?;
+    let named = [ContextKind::InvalidArg, ContextKind::PriorArg]
+        .into_iter()
+        .flat_map(|kind| match error.get(kind) {
+            Some(ContextValue::String(one)) => vec![one.clone()],
+            Some(ContextValue::Strings(several)) => several.clone(),
+            _ => Vec::new(),
+        });
+    let named: Vec<&Arg> = named
+        .filter_map(|shown| verb.get_arguments().find(|own| own.to_string() == shown))
+        .collect();
+    let (given, others): (Vec<&Arg>, Vec<&Arg>) = named.into_iter().partition(|argument| {
+        let source = matches.value_source(argument.get_id().as_str());
+        source == Some(ValueSource::CommandLine)
+    });
+    let other = others.first().filter(|_| !given.is_empty())?;
+    other.get_env()?.to_str().map(str::to_owned)
 }
 
 /// The error, and where the value came from if no flag gave it.
@@ -73,7 +134,7 @@ fn variable_of(command: &Command, argument: &str) -> Option<String> {
 
 /// The global options of a command line that is otherwise refused.
 pub(crate) fn globals<C: CommandFactory>(arguments: &[OsString]) -> GlobalArgs {
-    without_empty_variables(C::command())
+    without_idle_variables(C::command())
         .ignore_errors(true)
         .disable_help_flag(true)
         .disable_version_flag(true)
@@ -83,14 +144,30 @@ pub(crate) fn globals<C: CommandFactory>(arguments: &[OsString]) -> GlobalArgs {
         .unwrap_or_default()
 }
 
-/// A variable that is set and empty is as good as unset: that is how workflows pass nothing.
-fn without_empty_variables(command: Command) -> Command {
+/// A variable that is set and empty is as good as unset: that is how workflows pass nothing. So is
+/// one that says no to a switch, which nothing would contradict then.
+fn without_idle_variables(command: Command) -> Command {
     each_argument(tidy(command), &|argument| {
-        let empty = argument
-            .get_env()
-            .is_some_and(|name| env::var_os(name).is_some_and(|value| value.is_empty()));
-        if empty { argument.env(None) } else { argument }
+        let is_switch = matches!(argument.get_action(), ArgAction::SetTrue);
+        let value = argument.get_env().and_then(env::var_os);
+        let says_no = |value: &OsString| value.to_str().is_some_and(is_no);
+        let is_idle = value.is_some_and(|it| it.is_empty() || is_switch && says_no(&it));
+        let argument = if is_idle {
+            argument.env(None)
+        } else {
+            argument
+        };
+        if is_switch {
+            argument.value_parser(BoolishValueParser::new())
+        } else {
+            argument
+        }
     })
+}
+
+fn is_no(text: &str) -> bool {
+    let text = text.to_lowercase();
+    ["0", "false", "f", "no", "n", "off"].contains(&text.as_str())
 }
 
 /// Help shows the names of variables but not their values, some of which are secrets.

@@ -111,7 +111,7 @@ fn archives(directory: &Path) -> Result<Vec<(PathBuf, ArchiveName)>> {
 }
 
 /// The facts about the artifacts of a directory.
-fn scan(directory: &Path, jobs: &Jobs, world: &World) -> Result<ArtifactTree> {
+pub(super) fn scan(directory: &Path, jobs: &Jobs, world: &World) -> Result<ArtifactTree> {
     let tree = ArtifactTree::scan(directory, jobs.count(), &world.stop)?;
     let files: usize = tree
         .artifacts

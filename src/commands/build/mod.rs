@@ -69,6 +69,14 @@ pub fn decide(tree: &ArtifactTree, what: &What, world: &World) -> Result<BuildPl
     Ok(plan)
 }
 
+/// The plan of some artifacts, as `--plan --format json` says it; nothing is made.
+pub fn document(artifacts: &Path, what: &What, world: &World) -> Result<String> {
+    let tree = input::scan(artifacts, &what.jobs, world)?;
+    let apart = what.apart(&tree, Path::new(""), world)?;
+    let plan = decide(&apart.tree, what, world)?;
+    serde_json::to_string(&document::Document(&plan)).context("write the plan")
+}
+
 /// Makes the set at `{dest}/dist`, and says in `{dest}/set.json` what it was made from.
 pub fn make(
     plan: &BuildPlan,

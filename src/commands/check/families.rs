@@ -1,4 +1,4 @@
-//! What was observed of a place: one set, or one for each family.
+//! What was observed of a place.
 //!
 //! The form of packages without device wheels keeps `rocm` and the development files of several
 //! families in a directory each, `dist/gfx94X-dcgpu`, below what they share.
@@ -14,12 +14,12 @@ use fs_err as fs;
 use super::{
     Look,
     package::{Package, is_package},
-    published,
+    parts, published,
     read::{self, Pass},
     shelf::{Shelf, ShelfKind},
 };
 use crate::{
-    audit::{self, Comparison, Coverage, Demands, Finding, Inventory, SetFacts, WheelFile},
+    audit::{self, Comparison, Coverage, Demands, Finding, Inventory, SetFacts},
     commands::{
         World,
         args::{AccessArgs, Jobs},
@@ -28,12 +28,9 @@ use crate::{
     error::{Hint as _, Result, ensure},
 };
 
-/// How the names of packages begin that have a family in them.
-const LIBRARIES: &str = "rocm-sdk-libraries-";
-
+/// Every package of a place, and what its pages say.
 pub(super) struct Observed {
-    sets: Vec<(Option<String>, SetFacts)>,
-    packages: usize,
+    set: SetFacts,
 }
 
 impl Observed {
@@ -64,11 +61,11 @@ impl Observed {
         } else {
             Vec::new()
         };
+        let known: BTreeSet<String> = found.packages.iter().map(|it| it.name().into()).collect();
         for (family, packages) in families {
-            let packages = packages.into_iter();
-            found
-                .packages
-                .extend(packages.map(|it| it.in_directory(&family)));
+            let packages = packages.into_iter().map(|it| it.in_directory(&family));
+            let others = packages.filter(|it| !known.contains(it.name()));
+            found.packages.extend(others);
         }
         found
             .packages
@@ -79,28 +76,22 @@ impl Observed {
             (true, false) => Pass::Whole,
         };
         let title = place.display().to_string();
-        let mut facts = read::read(&found.packages, pass, jobs.count(), &title, world)?;
-        facts.published = found.published;
-        Ok(Self {
-            packages: found.packages.len(),
-            sets: by_family(facts),
-        })
+        let mut set = read::read(&found.packages, pass, jobs.count(), &title, world)?;
+        set.published = found.published.map(Arc::new);
+        Ok(Self { set })
     }
 
     /// The sdists of a set for another platform are the same.
     pub(super) fn compare(&mut self, siblings: &BTreeMap<String, Sha256>) {
-        for (_, set) in &mut self.sets {
-            set.siblings = Some(siblings.clone());
-        }
+        self.set.siblings = Some(siblings.clone());
     }
 
-    /// Each set, with what families share in all of them.
-    pub(super) fn sets(&self) -> Vec<&SetFacts> {
-        self.sets.iter().map(|(_, set)| set).collect()
+    pub(super) fn set(&self) -> &SetFacts {
+        &self.set
     }
 
     pub(super) fn len(&self) -> usize {
-        self.packages
+        self.set.len()
     }
 
     /// All that is wrong, and what each library has code for.
@@ -109,94 +100,30 @@ impl Observed {
         demands: &Demands,
         inventory: Option<&Inventory>,
     ) -> (Vec<Finding>, Coverage) {
-        let mut all: Vec<(Option<&str>, Vec<Finding>)> = Vec::new();
-        let mut coverages = Vec::new();
-        for (family, set) in &self.sets {
-            let coverage = Coverage::of(set);
-            let since = inventory.map(|old| Comparison::new(old, &Inventory::of(set)));
-            let findings = audit::findings(set, demands, &coverage, since.as_ref());
-            all.push((family.as_deref(), findings));
-            coverages.push(coverage);
+        let since = inventory.map(|old| Comparison::new(old, &Inventory::of(&self.set)));
+        let parts = parts::of(&self.set);
+        if let [_] = parts.as_slice() {
+            let coverage = Coverage::of(&self.set);
+            let findings = audit::findings(&self.set, demands, &coverage, since.as_ref());
+            return (findings, coverage);
         }
-        let coverage = coverages.into_iter().next().unwrap_or_default();
-        (together(&all), coverage)
-    }
-}
-
-/// What is found in every family is said once; what is not says where.
-fn together(all: &[(Option<&str>, Vec<Finding>)]) -> Vec<Finding> {
-    if let [(_, only)] = all {
-        return only.clone();
-    }
-    let everywhere = |finding: &Finding| all.iter().all(|(_, found)| found.contains(finding));
-    let mut findings: Vec<Finding> = Vec::new();
-    for (family, found) in all {
-        for finding in found {
-            if everywhere(finding) {
-                findings.push(finding.clone());
-                continue;
-            }
-            let family = family.unwrap_or_default();
-            let own = format!("{family}/");
-            let is_own = finding.file.as_ref().is_some_and(|it| it.starts_with(&own));
-            let mut finding = finding.clone();
-            if !is_own {
-                finding.fact = format!("{}, in the set of `{family}`", finding.fact);
-            }
-            findings.push(finding);
-        }
-    }
-    findings.sort_by(|one, other| one.order().cmp(&other.order()));
-    findings.dedup();
-    findings
-}
-
-/// Parts the facts: each family has what all share, what lies in its directory, and its libraries.
-fn by_family(facts: SetFacts) -> Vec<(Option<String>, SetFacts)> {
-    let directory = |file: &str| {
-        file.split_once('/')
-            .map(|(directory, _)| directory.to_owned())
-    };
-    let files = facts.wheels.iter().map(|it| it.file.as_str());
-    let files = files.chain(facts.sdists.iter().map(|it| it.file.as_str()));
-    let families: BTreeSet<String> = files.filter_map(directory).collect();
-    if families.is_empty() {
-        return vec![(None, facts)];
-    }
-    let mut sets: Vec<(Option<String>, SetFacts)> = Vec::new();
-    for family in &families {
-        let is_shared = |wheel: &Arc<WheelFile>| match directory(&wheel.file) {
-            Some(own) => own == *family,
-            None => families
-                .iter()
-                .all(|other| other == family || !is_library_of(wheel, other)),
+        let demands = Demands {
+            // What one part covers, others need not.
+            targets: parts::uncovered(&parts, &demands.targets),
+            ..demands.clone()
         };
-        let wheels = facts.wheels.iter().filter(|it| is_shared(it)).cloned();
-        let set = SetFacts {
-            wheels: wheels.collect(),
-            ..SetFacts::default()
-        };
-        sets.push((Some(family.clone()), set));
-    }
-    for sdist in facts.sdists {
-        let family = directory(&sdist.file);
-        let set = sets.iter_mut().find(|(own, _)| *own == family);
-        if let Some((_, set)) = set {
-            set.sdists.push(sdist);
-        } else if let Some((_, first)) = sets.first_mut() {
-            first.sdists.push(sdist);
+        let mut coverage = Coverage::default();
+        let mut all = Vec::new();
+        for part in &parts {
+            let own = Coverage::of(&part.set);
+            all.push(audit::findings_of_part(&part.set, &demands, &own));
+            coverage.extend(own, |library| part.name(library));
         }
+        let mut findings = parts::together(&parts, &all);
+        findings.extend(audit::findings_of_all(&self.set, &demands, since.as_ref()));
+        audit::sort(&mut findings);
+        (findings, coverage)
     }
-    if let Some((_, first)) = sets.first_mut() {
-        first.published = facts.published;
-    }
-    sets
-}
-
-fn is_library_of(wheel: &WheelFile, family: &str) -> bool {
-    let name = wheel.name.as_ref().map(|name| name.name().normalized());
-    let suffix = name.ok().and_then(|name| name.strip_prefix(LIBRARIES));
-    suffix.is_some_and(|suffix| suffix == family.to_lowercase())
 }
 
 /// Whether anything in a directory says what is in it.

@@ -5,6 +5,7 @@ mod baseline;
 mod families;
 mod package;
 mod pages;
+mod parts;
 mod plan;
 mod published;
 mod read;
@@ -17,7 +18,7 @@ use clap::{Args as _, FromArgMatches as _};
 
 use super::World;
 use crate::{
-    audit::{Demands, Dotted, Finding, Inventory, Pattern, Selection, Severity},
+    audit::{self, Demands, Dotted, Finding, Inventory, Pattern, Selection, Severity},
     commands::args::{AccessArgs, Jobs},
     console::{Format, many},
     error::{Hint as _, No, Result},
@@ -148,7 +149,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
     let inventory = inventory
         .map(|place| inventory_of(place, args, world))
         .transpose()?;
-    let differences = args.plan.differences(&observed.sets(), &args.jobs, world)?;
+    let differences = args.plan.differences(observed.set(), &args.jobs, world)?;
     let answer = args.policy.judge(
         &observed,
         inventory.as_ref(),
@@ -156,6 +157,12 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
         differences,
         world,
     )?;
+    if args.place.is_dir() && answer.findings().iter().any(|it| it.rule.is_about_pages()) {
+        let place = args.place.display();
+        world.console.note(format!(
+            "the pages in `{place}` are of other packages: `rocwheel index {place}` writes them again, and with `--ignore RW7` they do not count"
+        ));
+    }
     match world.console.format() {
         Format::Sarif => world.console.json(&sarif::document(&answer))?,
         _ => world.console.answer(&answer)?,
@@ -259,7 +266,7 @@ impl Policy {
         let (mut findings, coverage) = observed.findings(&demands, inventory);
         if !differences.is_empty() {
             findings.extend(differences);
-            findings.sort_by(|one, other| one.order().cmp(&other.order()));
+            audit::sort(&mut findings);
         }
         findings.retain(|finding| selection.has(finding.rule));
         let answer = Answer::new(observed.len(), findings, coverage);

@@ -5,16 +5,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use clap::{Args as _, FromArgMatches as _};
 use fs_err as fs;
 
 use crate::{
     artifact::{FileAt, in_parallel},
     audit::{Digests, Finding, Planned, SetFacts, differences},
-    commands::{World, args::Jobs},
+    commands::{
+        World,
+        args::Jobs,
+        build::{self, What},
+    },
     digest::Sha256,
     elf::{self, PatchedReader, Rpath},
-    error::{Context as _, Hint as _, Result},
+    error::{Context as _, Hint as _, Result, bail},
 };
+
+/// The directory that `build` puts archives of device code in before it packs them.
+const SPLIT: &str = "kpack.part";
 
 /// A plan, and the artifacts that it is for.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -27,7 +35,7 @@ pub(super) struct PlanArgs {
         env = "ROCWHEEL_PLANNED"
     )]
     planned: Option<PathBuf>,
-    /// With `--planned`, where its artifacts are, as directories: compare bytes too
+    /// The artifacts of the set, as directories: compare bytes too, and without `--planned` with what `build` makes of them
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_ARTIFACT_DIR")]
     artifact_dir: Option<PathBuf>,
 }
@@ -36,26 +44,66 @@ impl PlanArgs {
     /// How a set differs from the plan, if there is one.
     pub(super) fn differences(
         &self,
-        sets: &[&SetFacts],
+        set: &SetFacts,
         jobs: &Jobs,
         world: &World,
     ) -> Result<Vec<Finding>> {
-        let Some(file) = &self.planned else {
-            return Ok(Vec::new());
+        let plan = match (&self.planned, &self.artifact_dir) {
+            (Some(file), _) => {
+                let read = || Planned::parse(&fs::read_to_string(file)?);
+                read().with_context(|| format!("compare with `{}`", file.display()))?
+            }
+            (None, Some(artifacts)) => planned_from(artifacts, set, jobs, world)?,
+            (None, None) => return Ok(Vec::new()),
         };
-        let plan = Planned::parse(&fs::read_to_string(file)?)
-            .with_context(|| format!("compare with `{}`", file.display()))?;
         let digests = match &self.artifact_dir {
             Some(directory) => digests(&plan, directory, jobs, world)?,
             None => Digests::new(),
         };
-        Ok(differences(sets, &plan, &digests))
+        Ok(differences(set, &plan, &digests))
+    }
+}
+
+/// What `build` would make of artifacts: the same version, for the same platform.
+fn planned_from(artifacts: &Path, set: &SetFacts, jobs: &Jobs, world: &World) -> Result<Planned> {
+    let plan = || -> Result<Planned> {
+        let (platform, version) = one(set)
+            .hint("pass what `rocwheel build --plan --format json` wrote to `--planned`")?;
+        let arguments = ["build", "--platform", platform, "--version", &version];
+        let command = What::augment_args(clap::Command::new("build"));
+        let mut what = What::from_arg_matches(&command.try_get_matches_from(arguments)?)?;
+        what.jobs = jobs.clone();
+        Planned::parse(&build::document(artifacts, &what, world)?)
+    };
+    plan().with_context(|| format!("plan what `{}` makes", artifacts.display()))
+}
+
+/// The platform and the version of a set that has one of each.
+fn one(set: &SetFacts) -> Result<(&'static str, String)> {
+    let platform = match set.platforms().as_slice() {
+        ["win32"] => "windows",
+        ["linux"] => "linux",
+        _ => bail!("the packages are not for one platform"),
+    };
+    let wheels = set.wheels.iter().filter_map(|it| it.name.as_ref().ok());
+    let mut versions: Vec<String> = wheels.map(|it| it.version().to_string()).collect();
+    versions.sort();
+    versions.dedup();
+    match versions.as_slice() {
+        [version] => Ok((platform, version.clone())),
+        _ => bail!("the packages are not of one version"),
     }
 }
 
 /// The bytes that the files of a plan become.
 fn digests(plan: &Planned, artifacts: &Path, jobs: &Jobs, world: &World) -> Result<Digests> {
-    let originals = plan.originals();
+    let mut originals = plan.originals();
+    // What is split off while a set is built is nowhere else.
+    originals.retain(|(_, file, _)| {
+        !Path::new(file)
+            .components()
+            .any(|it| it.as_os_str() == SPLIT)
+    });
     let title = artifacts.display();
     let progress = world.console.progress("Comparing", title, None);
     let found = in_parallel(

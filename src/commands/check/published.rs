@@ -54,7 +54,10 @@ pub(super) fn find(shelf: &Shelf) -> Result<Found> {
     };
     for (name, address) in &promised.addresses {
         match shelf.package(address)? {
-            Some(package) => found.packages.push(package),
+            Some(package) => found.packages.push(match name.split_once('/') {
+                Some((family, _)) => package.in_directory(family),
+                None => package,
+            }),
             None => _ = published.gone.insert(name.clone()),
         }
         let mut own = promised.promises.iter().filter(|it| it.file == *name);
@@ -119,9 +122,12 @@ impl Promised {
     pub(super) fn read(place: &Shelf) -> Result<Self> {
         let mut this = Self::default();
         this.set_json(place)?;
-        this.simple(place)?;
-        this.simple_json(place)?;
-        this.find_links(place)?;
+        let page = place.path("index.html");
+        this.pages(place, "", place.page().unwrap_or(&page))?;
+        for family in this.families() {
+            let below = format!("{family}/");
+            this.pages(place, &below, &place.path(&format!("{below}index.html")))?;
+        }
         this.checksums(place)?;
         this.names = this.addresses.keys().cloned().collect();
         this.choose();
@@ -141,7 +147,7 @@ impl Promised {
                         origin: None,
                         path: place.path(file.path()),
                     };
-                    self.promise(address, place.shown(&path), Listing::SetJson, |promise| {
+                    self.promise(place, (address, &path), Listing::SetJson, |promise| {
                         promise.size = Some(file.size);
                         promise.sha256 = Some(file.sha256);
                     });
@@ -151,28 +157,41 @@ impl Promised {
         Ok(())
     }
 
-    fn simple(&mut self, place: &Shelf) -> Result<()> {
-        let root = place.path("simple/");
-        let Some(text) = page(place, &root, "index.html")? else {
+    /// The directories of families that there are.
+    fn families(&self) -> BTreeSet<String> {
+        let names = self.addresses.keys();
+        let families = names.filter_map(|name| name.split_once('/'));
+        families.map(|(family, _)| family.to_owned()).collect()
+    }
+
+    /// The pages of the whole, or those of a family, which are below its directory.
+    fn pages(&mut self, place: &Shelf, below: &str, find_links: &str) -> Result<()> {
+        self.simple(place, &place.path(&format!("{below}simple/")))?;
+        self.simple_json(place, &place.path(&format!("{below}simple/_json/")))?;
+        self.find_links(place, find_links)
+    }
+
+    fn simple(&mut self, place: &Shelf, root: &str) -> Result<()> {
+        let Some(text) = page(place, root, "index.html")? else {
             return Ok(());
         };
         let mut projects = BTreeSet::new();
         for link in pages::html_links(&text) {
-            match pages::resolve(&root, &link.href) {
+            match pages::resolve(root, &link.href) {
                 Ok(Leads::Within(path)) => {
-                    let below = path.strip_prefix(&root).unwrap_or_default();
+                    let below = path.strip_prefix(root).unwrap_or_default();
                     let is_project = below.trim_end_matches('/').split('/').count() == 1;
                     if is_project && is_ours(below.trim_end_matches('/')) {
                         projects.insert(format!("{}/", path.trim_end_matches('/')));
                     }
                 }
                 Ok(Leads::Elsewhere(..)) => {}
-                Err(error) => self.bad(place, &root, &error),
+                Err(error) => self.bad(place, root, &error),
             }
         }
         for project in projects {
             match page(place, &project, "index.html")? {
-                None => self.missing(place, &project, &root),
+                None => self.missing(place, &project, root),
                 Some(text) => {
                     let links = pages::html_links(&text);
                     self.links(place, &project, Listing::Simple, links);
@@ -182,22 +201,21 @@ impl Promised {
         Ok(())
     }
 
-    fn simple_json(&mut self, place: &Shelf) -> Result<()> {
-        let root = place.path("simple/_json/");
-        let Some(text) = page(place, &root, "index.json")? else {
+    fn simple_json(&mut self, place: &Shelf, root: &str) -> Result<()> {
+        let Some(text) = page(place, root, "index.json")? else {
             return Ok(());
         };
         let projects = match pages::json_projects(&text) {
             Ok(projects) => projects,
             Err(error) => {
-                self.bad(place, &root, &error);
+                self.bad(place, root, &error);
                 return Ok(());
             }
         };
         for project in projects.iter().filter(|name| is_ours(name)) {
             let path = format!("{root}{project}/");
             let Some(text) = page(place, &path, "index.json")? else {
-                self.missing(place, &path, &root);
+                self.missing(place, &path, root);
                 continue;
             };
             match pages::json_links(&text) {
@@ -208,19 +226,15 @@ impl Promised {
         Ok(())
     }
 
-    fn find_links(&mut self, place: &Shelf) -> Result<()> {
-        let path = match place.page() {
-            Some(page) => page.to_owned(),
-            None => place.path("index.html"),
-        };
-        let mut text = place.text(&path)?;
+    fn find_links(&mut self, place: &Shelf, path: &str) -> Result<()> {
+        let mut text = place.text(path)?;
         if text.is_none() && *place.kind() == ShelfKind::Web {
             // A directory that a web server lists.
             text = place.text(&place.path(""))?;
         }
         if let Some(text) = text {
             let links = pages::html_links(&text);
-            self.links(place, &path, Listing::FindLinks, links);
+            self.links(place, path, Listing::FindLinks, links);
         }
         Ok(())
     }
@@ -239,7 +253,7 @@ impl Promised {
                         origin,
                         path: place.path(&below),
                     };
-                    self.promise(address, place.shown(&path), Listing::Checksums, |promise| {
+                    self.promise(place, (address, &path), Listing::Checksums, |promise| {
                         promise.sha256 = Some(sha256);
                     });
                 }
@@ -261,7 +275,7 @@ impl Promised {
                     continue;
                 }
             };
-            self.promise(address, place.shown(page), listing, |promise| {
+            self.promise(place, (address, page), listing, |promise| {
                 promise.sha256 = link.sha256;
                 promise.size = link.size;
                 promise.metadata = link.metadata;
@@ -272,23 +286,18 @@ impl Promised {
     /// Anything that is no package is passed over: pages link to other things as well.
     fn promise(
         &mut self,
-        address: Address,
-        page: &str,
+        place: &Shelf,
+        (address, page): (Address, &str),
         listing: Listing,
         facts: impl FnOnce(&mut Promise),
     ) {
-        let file = address
-            .path
-            .rsplit('/')
-            .next()
-            .unwrap_or_default()
-            .to_owned();
+        let file = name_of(place, &address);
         let named = identity(&file);
         if !is_package(&file) || named.is_some_and(|(name, _)| !is_ours(name.normalized())) {
             return;
         }
         let mut promise = Promise {
-            page: page.to_owned(),
+            page: place.shown(page).to_owned(),
             listing,
             file: file.clone(),
             size: None,
@@ -353,6 +362,18 @@ fn page(shelf: &Shelf, path: &str, file: &str) -> Result<Option<String>> {
     }
 }
 
+/// What a file is called among the others: in the directory of a family, with that.
+fn name_of(place: &Shelf, address: &Address) -> String {
+    let (directory, name) = address.path.rsplit_once('/').unwrap_or(("", &address.path));
+    let dist = place.path("dist/");
+    let family = directory.strip_prefix(&dist);
+    let family = family.filter(|it| address.origin.is_none() && !it.contains('/'));
+    match family {
+        Some(family) => format!("{family}/{name}"),
+        None => name.to_owned(),
+    }
+}
+
 /// An index may hold what ROCm packages depend on as well.
 fn is_ours(project: &str) -> bool {
     project == "rocm" || project.starts_with("rocm-") || project.starts_with("rocm_")
@@ -360,6 +381,7 @@ fn is_ours(project: &str) -> bool {
 
 /// The project and the version that a file name tells.
 pub(super) fn identity(file: &str) -> Option<(DistName, Version)> {
+    let file = file.rsplit('/').next()?;
     if is_wheel(file) {
         let name: WheelFilename = file.parse().ok()?;
         Some((name.name().clone(), name.version().clone()))

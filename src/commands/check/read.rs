@@ -80,7 +80,7 @@ pub(super) fn read(
     transfer::each(&pieces, jobs, &world.stop, work, |piece, done| match done {
         Done::Portion(facts) => portions.entry(piece.index).or_default().push(facts),
         Done::Hash(digest) => _ = digests.insert(piece.index, digest),
-        Done::Sdist(sdist) => set.sdists.push(*sdist),
+        Done::Sdist(sdist) => set.sdists.push(Arc::new(*sdist)),
     })?;
     drop(pieces);
     for package in packages {

@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::package::Package;
+use super::package::{Package, is_package};
 use crate::{
     commands::args::AccessArgs,
     error::{Context as _, Hint as _, Result, Stop, bail, ensure},
@@ -59,11 +59,22 @@ impl Shelf {
         match place.to_str() {
             Some(text) if text.starts_with("s3://") => Self::bucket(text, access, stop),
             Some(text) if text.contains("://") => Self::web(text, stop),
-            _ => Ok(Self::directory(place, stop)),
+            _ => Self::directory(place, stop),
         }
     }
 
-    fn directory(place: &Path, stop: &Stop) -> Self {
+    fn directory(place: &Path, stop: &Stop) -> Result<Self> {
+        ensure!(place.exists(), "no such directory: `{}`", place.display());
+        let name = place.file_name().unwrap_or_default().to_string_lossy();
+        let check = || -> Result<()> {
+            ensure!(
+                place.is_dir() || !is_package(&name),
+                "`{}` is one package, and not a set",
+                place.display()
+            );
+            Ok(())
+        };
+        check().hint("pass the directory that it lies in")?;
         // A baseline may be named by the file that describes it.
         let is_document = place.file_name() == Some("set.json".as_ref());
         let root = match place.parent() {
@@ -72,7 +83,7 @@ impl Shelf {
         };
         let store: Arc<dyn Store> = Arc::new(LocalStore::new(root));
         let kind = ShelfKind::Directory(root.to_owned());
-        Self::new(store, String::new(), None, kind, stop)
+        Ok(Self::new(store, String::new(), None, kind, stop))
     }
 
     fn bucket(text: &str, access: &AccessArgs, stop: &Stop) -> Result<Self> {

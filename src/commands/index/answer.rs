@@ -1,6 +1,6 @@
 //! What `index` answers: where the index is, or what would be done to it.
 
-use std::{collections::BTreeMap, fmt};
+use std::fmt;
 
 use serde::Serialize;
 
@@ -8,59 +8,37 @@ use super::{
     Indexed, Site,
     write::{Act, Change},
 };
-use crate::{console::many, index::size_text, run::ArtifactGroup};
+use crate::{
+    console::many,
+    index::{Addresses, size_text},
+};
 
 /// Where the index is.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Answer {
     schema: &'static str,
-    index_url: String,
-    find_links_url: String,
+    #[serde(flatten)]
+    addresses: Addresses,
     files: usize,
     /// How many objects were written or removed.
     changed: usize,
-    /// The indexes of families that have one of their own.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    families: BTreeMap<String, Addresses>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct Addresses {
-    index_url: String,
-    find_links_url: String,
 }
 
 impl Answer {
     pub(super) fn new(site: &Site, indexed: &Indexed) -> Self {
-        let urls = site.urls();
-        let addresses = |family: &ArtifactGroup| {
-            let urls = urls.of_family(family);
-            let addresses = Addresses {
-                index_url: urls.index(),
-                find_links_url: urls.find_links(),
-            };
-            (family.to_string(), addresses)
-        };
         Self {
             schema: "rocwheel-index-v1",
-            index_url: urls.index(),
-            find_links_url: urls.find_links(),
+            addresses: Addresses::new(site.urls(), &indexed.families),
             files: indexed.files,
             changed: indexed.changes(),
-            families: indexed.families.iter().map(addresses).collect(),
         }
     }
 }
 
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.index_url)?;
-        for addresses in self.families.values() {
-            write!(f, "\n{}", addresses.index_url)?;
-        }
-        Ok(())
+        self.addresses.fmt(f)
     }
 }
 

@@ -15,14 +15,14 @@ use super::{
     destination::Destination,
     fetch::Purpose,
     index::LocalSet,
-    summary::{self, Page, Report, install::Places},
+    summary::{self, Page, Report, Whereabouts, install::Places},
     upload::{Others, Published, Upload},
 };
 use crate::{
     artifact::ArtifactTree,
     console::{many, size},
     error::{Context as _, Result},
-    index::{SetJson, Urls},
+    index::{Addresses, SetJson, Urls},
     package::assemble::Existing,
     run::{ArtifactGroup, RunId, RunLocation},
 };
@@ -126,7 +126,7 @@ impl Args {
     fn summarise(&self, published: &Published, report: &Report, world: &World) -> Result<()> {
         let (set, urls) = (&published.set, &published.urls);
         self.tell(set, Some(urls), report, world)?;
-        self.steps.outputs(set, urls)
+        self.steps.outputs(set, Some(urls), world)
     }
 
     fn tell(
@@ -142,7 +142,9 @@ impl Args {
         let earlier = earlier.transpose()?;
         let page = Page {
             set,
-            places: urls.map(|set| Places { set, base }),
+            whereabouts: urls.map_or(Whereabouts::Nowhere, |set| {
+                Whereabouts::Published(Places { set, base })
+            }),
             server: &self.steps.server,
             report: Some(report),
             earlier: earlier.as_ref(),
@@ -159,8 +161,8 @@ impl Args {
 #[serde(rename_all = "kebab-case")]
 struct Answer<'a> {
     schema: &'static str,
-    index_url: String,
-    find_links_url: String,
+    #[serde(flatten)]
+    addresses: Addresses,
     set: &'a SetJson,
     install: Vec<Install>,
 }
@@ -176,9 +178,8 @@ impl<'a> Answer<'a> {
         let (set, urls) = (&published.set, &published.urls);
         let places = Places { set: urls, base };
         let install = summary::install::Way::ALL.into_iter().filter_map(|way| {
-            let command = summary::install::lines(set, places, way)
-                .into_iter()
-                .last()?;
+            let choices = summary::install::choices(set);
+            let command = summary::install::line(set, places, way, choices.last()?);
             Some(Install {
                 with: way.title(),
                 command,
@@ -186,8 +187,7 @@ impl<'a> Answer<'a> {
         });
         Self {
             schema: "rocwheel-pipeline-v1",
-            index_url: urls.index(),
-            find_links_url: urls.find_links(),
+            addresses: Addresses::new(urls, &set.families()),
             set,
             install: install.collect(),
         }

@@ -1,10 +1,15 @@
-//! The lines that install a published set.
+//! The lines that install a set.
 
+use super::artifact::WorkflowArtifact;
 use crate::{
     index::{SetJson, Urls},
-    run::Platform,
+    run::{ArtifactGroup, Platform},
+    target::Target,
     version::Version,
 };
+
+/// Nobody installs more at once; what a set of more has is in the table of packages.
+const MOST_PROJECTS: usize = 20;
 
 /// Which installer a line is for, and how it finds the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +29,15 @@ pub struct Places<'a> {
     pub base: Option<&'a Urls>,
 }
 
+/// What a reader chooses; a set that leaves no choice has one that says nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// Which has an index of its own, in a set with a directory for each family.
+    pub family: Option<ArtifactGroup>,
+    /// Whose device code is a package of its own.
+    pub target: Option<Target>,
+}
+
 impl Way {
     pub const ALL: [Self; 4] = [Self::Pip, Self::Uv, Self::PipPage, Self::UvPage];
 
@@ -37,7 +51,28 @@ impl Way {
     }
 }
 
-/// The lines of one way, one for each target that the set can be installed for.
+/// All that a set can be installed for.
+pub fn choices(set: &SetJson) -> Vec<Choice> {
+    let targets = set.device_targets();
+    let mut targets: Vec<Option<Target>> = targets.into_iter().map(Some).collect();
+    if targets.is_empty() || !set.has("rocm") {
+        targets = vec![None];
+    }
+    let mut families: Vec<Option<ArtifactGroup>> = set.families().into_iter().map(Some).collect();
+    if families.is_empty() {
+        families.push(None);
+    }
+    let of_family = |family: Option<ArtifactGroup>| {
+        let targets = targets.clone().into_iter();
+        targets.map(move |target| Choice {
+            family: family.clone(),
+            target,
+        })
+    };
+    families.into_iter().flat_map(of_family).collect()
+}
+
+/// The line of one way for one choice.
 ///
 /// A set of ROCm packages needs nothing else, not even to build `rocm`, so without a base index no
 /// other index is asked and none can stand in for a package that is missing. Other packages, such as
@@ -45,38 +80,38 @@ impl Way {
 /// from the first index that has it; pip takes the highest version of all, so versions are pinned.
 ///
 /// A set with a directory for each family has `rocm` in the indexes of the families alone.
-pub fn lines(set: &SetJson, places: Places<'_>, way: Way) -> Vec<String> {
-    let families = set.families();
-    if families.is_empty() {
-        return lines_of(set, places, way);
-    }
-    let lines = families.iter().flat_map(|family| {
-        let urls = places.set.of_family(family);
-        let base = places.base;
-        lines_of(set, Places { set: &urls, base }, way)
-    });
-    lines.collect()
+pub fn line(set: &SetJson, places: Places<'_>, way: Way, choice: &Choice) -> String {
+    let own = choice.family.as_ref().map(|it| places.set.of_family(it));
+    let places = Places {
+        set: own.as_ref().unwrap_or(places.set),
+        base: places.base,
+    };
+    command(set.has("rocm"), places, way) + &quoted_requirements(set, choice)
 }
 
-fn lines_of(set: &SetJson, places: Places<'_>, way: Way) -> Vec<String> {
-    let command = command(set.has("rocm"), places, way);
+/// The line of an installer for packages that were downloaded as an artifact of a workflow.
+pub fn downloaded(
+    set: &SetJson,
+    artifact: &WorkflowArtifact,
+    installer: &str,
+    choice: &Choice,
+) -> String {
+    let no_index = if set.has("rocm") { " --no-index" } else { "" };
+    let directory = artifact.name.as_str();
+    let family = choice.family.as_ref();
+    let family = family.map(|it| format!(" --find-links {directory}/{it}"));
+    format!(
+        "{installer} install{no_index} --find-links {directory}{}{}",
+        family.unwrap_or_default(),
+        quoted_requirements(set, choice)
+    )
+}
+
+fn quoted_requirements(set: &SetJson, choice: &Choice) -> String {
     let quote = quote(set);
-    let quoted = |requirement: &String| format!(" {quote}{requirement}{quote}");
-    match rocm_requirements(set) {
-        Some(requirements) => {
-            let lines = requirements
-                .iter()
-                .map(|one| command.clone() + &quoted(one));
-            lines.collect()
-        }
-        None => vec![
-            command
-                + &other_requirements(set)
-                    .iter()
-                    .map(quoted)
-                    .collect::<String>(),
-        ],
-    }
+    let requirements = requirements(set, choice);
+    let quoted = requirements.iter().map(|it| format!(" {quote}{it}{quote}"));
+    quoted.collect()
 }
 
 fn command(is_whole: bool, places: Places<'_>, way: Way) -> String {
@@ -101,7 +136,8 @@ fn command(is_whole: bool, places: Places<'_>, way: Way) -> String {
 /// What a project of uv says. A package that the first index has comes from there alone; the index of
 /// a set has nothing else.
 pub fn project(set: &SetJson, places: Places<'_>) -> String {
-    let requirements = rocm_requirements(set).unwrap_or_else(|| other_requirements(set));
+    let choice = choices(set).into_iter().next().unwrap_or_default();
+    let requirements = requirements(set, &choice);
     let shown = requirements.first().map(|one| format!("\"{one}\""));
     let shown = shown.unwrap_or_default();
     let index =
@@ -110,7 +146,7 @@ pub fn project(set: &SetJson, places: Places<'_>) -> String {
         let index = index("base", &base.to_string());
         format!("\n{index}default = true\n")
     });
-    let family = set.families().first().map(|it| places.set.of_family(it));
+    let family = choice.family.map(|it| places.set.of_family(&it));
     let own = family.as_ref().unwrap_or(places.set);
     format!(
         "[project]\ndependencies = [{shown}]\n\n{}{}",
@@ -119,9 +155,12 @@ pub fn project(set: &SetJson, places: Places<'_>) -> String {
     )
 }
 
-/// `rocm[libraries,devel,device-gfx942]==7.13.0`, for each target.
-fn rocm_requirements(set: &SetJson) -> Option<Vec<String>> {
-    let version = set.identity.version.as_ref().filter(|_| set.has("rocm"))?;
+/// `rocm[libraries,devel,device-gfx942]==7.13.0`; of a set without `rocm`, all its projects.
+fn requirements(set: &SetJson, choice: &Choice) -> Vec<String> {
+    let version = set.identity.version.as_ref().filter(|_| set.has("rocm"));
+    let Some(version) = version else {
+        return other_requirements(set);
+    };
     let mut files = set.files().iter();
     let mut extras = Vec::new();
     if files.any(|file| file.project.normalized().starts_with("rocm-sdk-libraries")) {
@@ -130,24 +169,23 @@ fn rocm_requirements(set: &SetJson) -> Option<Vec<String>> {
     if set.has("rocm-sdk-devel") {
         extras.push("devel".to_owned());
     }
-    let device = set.device_targets();
-    if device.is_empty() {
-        return Some(vec![requirement(&extras, version)]);
-    }
-    let for_target = |target| {
-        let extras = [extras.as_slice(), &[format!("device-{target}")]].concat();
-        requirement(&extras, version)
-    };
-    Some(device.iter().map(for_target).collect())
+    let target = choice.target.as_ref();
+    extras.extend(target.map(|target| format!("device-{target}")));
+    vec![requirement(&extras, version)]
 }
 
-/// Every project of a set that has no `rocm`: frameworks that were built against it.
+/// Projects of a set that has no `rocm`: frameworks that were built against it.
 fn other_requirements(set: &SetJson) -> Vec<String> {
-    let files = set.files().iter();
-    let mut all: Vec<String> = files
-        .map(|file| format!("{}=={}", file.project.normalized(), file.version))
-        .collect();
-    all.dedup();
+    let mut all = Vec::new();
+    for file in set.files() {
+        let one = format!("{}=={}", file.project.normalized(), file.version);
+        if all.last() != Some(&one) {
+            all.push(one);
+        }
+        if all.len() == MOST_PROJECTS {
+            break;
+        }
+    }
     all
 }
 
@@ -179,7 +217,11 @@ mod tests {
     fn with_base(set: &SetJson, base: Option<&Urls>) -> String {
         let urls = samples::urls();
         let places = Places { set: &urls, base };
-        let lines = Way::ALL.iter().flat_map(|way| lines(set, places, *way));
+        let of_way = |way: Way| {
+            let choices = choices(set).into_iter();
+            choices.map(move |choice| line(set, places, way, &choice))
+        };
+        let lines = Way::ALL.into_iter().flat_map(of_way);
         lines.collect::<Vec<String>>().join("\n")
     }
 
@@ -245,6 +287,42 @@ mod tests {
         uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/gfx110X-all/index.html 'rocm==7.13.0.dev0+ab'
         uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/index.html 'rocm==7.13.0.dev0+ab'
         ");
+    }
+
+    #[test]
+    fn what_was_downloaded_is_found_in_its_directory() {
+        let artifact = WorkflowArtifact {
+            name: "packages".parse().unwrap(),
+            run: None,
+        };
+        let sets = [
+            samples::set(),
+            samples::set_of_families(&["gfx110X-all", "gfx94X-dcgpu"]),
+            samples::set_of(&["torch"]),
+        ];
+        let lines = sets.iter().flat_map(|set| {
+            let choices = choices(set).into_iter();
+            choices.map(|choice| downloaded(set, &artifact, "uv pip", &choice))
+        });
+        insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @"
+        uv pip install --no-index --find-links packages 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
+        uv pip install --no-index --find-links packages 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
+        uv pip install --no-index --find-links packages --find-links packages/gfx110X-all 'rocm==7.13.0.dev0+ab'
+        uv pip install --no-index --find-links packages --find-links packages/gfx94X-dcgpu 'rocm==7.13.0.dev0+ab'
+        uv pip install --find-links packages 'torch==7.13.0.dev0+ab'
+        ");
+    }
+
+    #[test]
+    fn a_line_names_no_more_projects_than_anybody_reads() {
+        let projects: Vec<String> = (0..10_000).map(|it| format!("project-{it}")).collect();
+        let projects: Vec<&str> = projects.iter().map(String::as_str).collect();
+        let line = all(&samples::set_of(&projects))
+            .lines()
+            .next()
+            .unwrap()
+            .to_owned();
+        assert_eq!(line.matches("project-").count(), MOST_PROJECTS);
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use super::{
+    artifact::WorkflowArtifact,
     cell::{code, linked, plain},
     changes::Changes,
-    install::{self, Places, Way},
+    install::{self, Choice, Places, Way},
     report::Report,
     sections,
 };
@@ -21,12 +22,24 @@ pub const LIMIT: usize = 1000 * 1024;
 /// More targets than there are; what is longer was not written by a build.
 const MOST_TARGETS: usize = 64;
 
+/// What installation takes in a page at most; beyond, names and versions were not written by a build.
+const LONGEST_INSTALLATION: usize = LIMIT / 4;
+
+/// Where the packages that a page is about are.
+#[derive(Clone, Copy, Debug)]
+pub enum Whereabouts<'a> {
+    /// They were refused.
+    Nowhere,
+    Published(Places<'a>),
+    /// With the run of a workflow that may not publish.
+    Kept(&'a WorkflowArtifact),
+}
+
 /// All that a summary tells of.
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
     pub set: &'a SetJson,
-    /// Where the set is published; `None` for one that was refused.
-    pub places: Option<Places<'a>>,
+    pub whereabouts: Whereabouts<'a>,
     /// Where runs and commits have their pages.
     pub server: &'a str,
     pub report: Option<&'a Report>,
@@ -34,7 +47,7 @@ pub struct Page<'a> {
     pub earlier: Option<&'a SetJson>,
 }
 
-impl Page<'_> {
+impl<'a> Page<'a> {
     /// A summary of at most `limit` bytes; rows are left out as needed, and counted. Empty when
     /// there is no room for what matters most.
     pub fn render(&self, limit: usize) -> String {
@@ -56,7 +69,7 @@ impl Page<'_> {
         }
         let changes = self.earlier.map(Changes::since);
         let left = limit.saturating_sub(text.len());
-        let urls = self.places.map(|places| places.set);
+        let urls = self.places().map(|places| places.set);
         let packages = sections::packages(self.set, urls, changes.as_ref(), left);
         if packages.is_empty() {
             return String::new();
@@ -84,9 +97,9 @@ impl Page<'_> {
                 (0, _) => "⚠️",
                 _ => "❌",
             };
-            let refused = match self.places {
-                None => " Nothing was published.",
-                Some(_) => "",
+            let refused = match self.whereabouts {
+                Whereabouts::Nowhere => " Nothing was published.",
+                Whereabouts::Published(_) | Whereabouts::Kept(_) => "",
             };
             let _ = writeln!(text, "{mark} **check: {report}**{refused}\n");
         }
@@ -117,48 +130,39 @@ impl Page<'_> {
         if !targets.is_empty() {
             row("Targets", targets.join(" "));
         }
-        if let Some(places) = self.places {
+        if let Some(places) = self.places() {
             row("Index", format!("<{}>", places.set.index()));
             row("Find-links", format!("<{}>", places.set.find_links()));
         }
         rows
     }
 
-    /// The lines for each target, those of the first in sight.
+    fn places(&self) -> Option<Places<'a>> {
+        match self.whereabouts {
+            Whereabouts::Published(places) => Some(places),
+            Whereabouts::Nowhere | Whereabouts::Kept(_) => None,
+        }
+    }
+
     fn installation(&self) -> String {
-        let Some(places) = self.places else {
+        let text = match self.whereabouts {
+            Whereabouts::Nowhere => String::new(),
+            Whereabouts::Published(places) => self.published(places),
+            Whereabouts::Kept(artifact) => self.kept(artifact),
+        };
+        if text.len() > LONGEST_INSTALLATION {
             return String::new();
-        };
-        let ways: Vec<(Way, Vec<String>)> = Way::ALL
-            .into_iter()
-            .map(|way| (way, install::lines(self.set, places, way)))
-            .collect();
-        let block = |at: usize| {
-            let lines = ways.iter().filter_map(|(way, lines)| {
-                let line = lines.get(at)?;
-                Some(format!("{}:\n\n```sh\n{line}\n```\n", way.title()))
-            });
-            lines.collect::<Vec<_>>().join("\n")
-        };
-        let mut text = String::from("### Install\n\n");
-        let targets = self.set.device_targets();
-        if targets.is_empty() || !self.set.has("rocm") {
-            let _ = writeln!(text, "{}", block(0));
         }
-        let targets = targets.iter().filter(|_| self.set.has("rocm"));
-        for (at, target) in targets.take(MOST_TARGETS).enumerate() {
-            let open = if at == 0 { " open" } else { "" };
-            let product = TargetTable::builtin().product(target);
-            let product = product.map(|product| format!(": {}", plain(product)));
-            let _ = writeln!(
-                text,
-                "<details{open}><summary><b>{}</b>{}</summary>\n\n{}\n</details>\n",
-                plain(target.as_str()),
-                product.unwrap_or_default(),
-                block(at)
-            );
-        }
-        let project = install::project(self.set, places);
+        text
+    }
+
+    fn published(&self, places: Places<'_>) -> String {
+        let set = self.set;
+        let mut text = self.for_each_choice(|choice| {
+            let lines = Way::ALL.map(|way| (way.title(), install::line(set, places, way, choice)));
+            lines.to_vec()
+        });
+        let project = install::project(set, places);
         let _ = writeln!(
             text,
             "<details><summary>In a uv project (<code>pyproject.toml</code>)</summary>\n\n\
@@ -166,6 +170,64 @@ impl Page<'_> {
         );
         text
     }
+
+    fn kept(&self, artifact: &WorkflowArtifact) -> String {
+        let name = code(artifact.name.as_str());
+        let run = artifact.run.as_ref();
+        let run = run.map_or("the run of the workflow".to_owned(), |(repository, run)| {
+            let path = format!("{repository}/actions/runs/{run}");
+            format!("run {}", linked(run.as_str(), Some(path), self.server))
+        });
+        let set = self.set;
+        let lines = self.for_each_choice(|choice| {
+            let line = |installer| install::downloaded(set, artifact, installer, choice);
+            vec![("pip", line("pip")), ("uv", line("uv pip"))]
+        });
+        let heading = "### Install\n\n";
+        format!(
+            "{heading}The packages are published nowhere: they are the artifact {name} of {run}. \
+             Download it, with GitHub's `gh` or from the page of the run, and install from there:\n\n\
+             ```sh\n{}\n```\n\n{}",
+            artifact.download(),
+            lines.strip_prefix(heading).unwrap_or(&lines)
+        )
+    }
+
+    /// Lines for each choice, those of the first in sight.
+    fn for_each_choice(&self, lines: impl Fn(&Choice) -> Vec<(&'static str, String)>) -> String {
+        let block = |choice: &Choice| {
+            let lines = lines(choice).into_iter();
+            let lines = lines.map(|(title, line)| format!("{title}:\n\n```sh\n{line}\n```\n"));
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        let mut text = String::from("### Install\n\n");
+        let choices = install::choices(self.set);
+        for (at, choice) in choices.iter().take(MOST_TARGETS).enumerate() {
+            if *choice == Choice::default() {
+                let _ = writeln!(text, "{}", block(choice));
+                continue;
+            }
+            let open = if at == 0 { " open" } else { "" };
+            let _ = writeln!(
+                text,
+                "<details{open}><summary>{}</summary>\n\n{}\n</details>\n",
+                named(choice),
+                block(choice)
+            );
+        }
+        text
+    }
+}
+
+/// `<b>gfx942</b>: MI300A`, `<b>gfx94X-dcgpu</b>`
+fn named(choice: &Choice) -> String {
+    let family = choice.family.as_ref().map(|family| plain(family.as_str()));
+    let target = choice.target.as_ref().map(|target| plain(target.as_str()));
+    let names: Vec<String> = [family, target].into_iter().flatten().collect();
+    let target = choice.target.as_ref();
+    let product = target.and_then(|target| TargetTable::builtin().product(target));
+    let product = product.map(|product| format!(": {}", plain(product)));
+    format!("<b>{}</b>{}", names.join(" "), product.unwrap_or_default())
 }
 
 fn run(identity: &Identity, server: &str) -> Option<String> {

@@ -1,5 +1,6 @@
 //! `summary`: what was published and how to install it, for people and for later steps.
 
+pub mod artifact;
 mod cell;
 pub mod changes;
 pub mod install;
@@ -21,11 +22,18 @@ use crate::{
     commands::args::{AccessArgs, RunArgs},
     error::{Hint as _, Result, bail},
     index::{SetJson, Urls},
-    run::ArtifactGroup,
+    run::{ArtifactGroup, RunReference},
 };
 
-use self::{install::Places, source::SetPlace};
-pub use self::{markdown::Page, report::Report};
+use self::{
+    artifact::{ArtifactName, WorkflowArtifact},
+    install::Places,
+    source::SetPlace,
+};
+pub use self::{
+    markdown::{Page, Whereabouts},
+    report::Report,
+};
 
 /// Say what was built and how to install it
 ///
@@ -53,6 +61,14 @@ pub struct Args {
     /// Where the set is published, as `upload` says it; by default where it lies
     #[arg(long, value_name = "URL", env = "ROCWHEEL_INDEX_URL")]
     index_url: Option<String>,
+    /// The set is published nowhere, and kept with the run as this artifact of the workflow
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "ROCWHEEL_WORKFLOW_ARTIFACT",
+        conflicts_with = "index_url"
+    )]
+    workflow_artifact: Option<ArtifactName>,
     /// Write the summary to this file
     #[arg(long, value_name = "FILE", env = "ROCWHEEL_SUMMARY")]
     output: Option<PathBuf>,
@@ -101,28 +117,20 @@ pub struct Steps {
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
     let place = args.place()?;
-    let (set, urls) = source::read(&place, args.index_url.as_deref(), &args.access, world)?;
+    let artifact = args.artifact()?;
+    let (set, urls) = args.read(&place, artifact.as_ref(), world)?;
     let report = args.more.report(&place, world)?;
     let earlier = args.more.earlier(&args.access, world)?;
     let page = Page {
         set: &set,
-        places: Some(Places {
-            set: &urls,
-            base: args.more.base_index.as_ref(),
-        }),
+        whereabouts: args.whereabouts(artifact.as_ref(), urls.as_ref()),
         server: &args.steps.server,
         report: report.as_ref(),
         earlier: earlier.as_ref(),
     };
-    args.steps.outputs(&set, &urls)?;
+    args.steps.outputs(&set, urls.as_ref(), world)?;
     args.steps.page(&page, world)?;
-    match &args.output {
-        Some(file) => Ok(fs::write(file, page.render(markdown::LIMIT))?),
-        None if args.steps.step_summary.is_none() => {
-            world.console.data(page.render(markdown::LIMIT))
-        }
-        None => Ok(()),
-    }
+    args.print(&page, world)
 }
 
 impl Args {
@@ -146,6 +154,60 @@ impl Args {
             Some(directory) => SetPlace::Directory(directory.join(root.key().to_path().as_str())),
             None => SetPlace::Bucket(root, place.region),
         })
+    }
+}
+
+impl Args {
+    /// The set, and its addresses unless it is published nowhere.
+    fn read(
+        &self,
+        place: &SetPlace,
+        artifact: Option<&WorkflowArtifact>,
+        world: &World,
+    ) -> Result<(SetJson, Option<Urls>)> {
+        if artifact.is_some() {
+            return Ok((source::unpublished(place, world)?, None));
+        }
+        let url = self.index_url.as_deref();
+        let (set, urls) = source::read(place, url, &self.access, world)?;
+        Ok((set, Some(urls)))
+    }
+
+    fn whereabouts<'a>(
+        &'a self,
+        artifact: Option<&'a WorkflowArtifact>,
+        urls: Option<&'a Urls>,
+    ) -> Whereabouts<'a> {
+        let base = self.more.base_index.as_ref();
+        match (artifact, urls) {
+            (Some(artifact), _) => Whereabouts::Kept(artifact),
+            (None, Some(set)) => Whereabouts::Published(Places { set, base }),
+            (None, None) => Whereabouts::Nowhere,
+        }
+    }
+
+    /// To the file that was named; without one, and outside of a workflow, as the answer.
+    fn print(&self, page: &Page<'_>, world: &World) -> Result<()> {
+        match &self.output {
+            Some(file) => Ok(fs::write(file, page.render(markdown::LIMIT))?),
+            None if self.steps.step_summary.is_none() => {
+                world.console.data(page.render(markdown::LIMIT))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// What the packages are in that are published nowhere.
+    fn artifact(&self) -> Result<Option<WorkflowArtifact>> {
+        let Some(name) = self.workflow_artifact.clone() else {
+            return Ok(None);
+        };
+        let run = self.run.run().ok().filter(|run| !run.id.is_local());
+        let of = |run: &RunReference| -> Result<_> {
+            Ok((self.run.context()?.repository(run)?, run.id.clone()))
+        };
+        let run = run.map(of).transpose()?;
+        Ok(Some(WorkflowArtifact { name, run }))
     }
 }
 
@@ -179,9 +241,9 @@ pub fn local_document(place: &Path, world: &World) -> Result<SetJson> {
 
 impl Steps {
     /// Appends the outputs of a set to the file for them, if there is one.
-    pub fn outputs(&self, set: &SetJson, urls: &Urls) -> Result<()> {
+    pub fn outputs(&self, set: &SetJson, urls: Option<&Urls>, world: &World) -> Result<()> {
         match &self.github_output {
-            Some(file) => append(file, &outputs::render(&outputs::of(set, urls))?),
+            Some(file) => append_outputs(file, set, urls, world),
             None => Ok(()),
         }
     }
@@ -198,6 +260,23 @@ impl Steps {
         }
         append(file, &text)
     }
+}
+
+/// Appends the outputs of a set, and says so when one of them was too long to tell.
+pub fn append_outputs(
+    file: &Path,
+    set: &SetJson,
+    urls: Option<&Urls>,
+    world: &World,
+) -> Result<()> {
+    let outputs = outputs::of(set, urls);
+    if outputs::is_left_out(&outputs) {
+        world.console.warn(
+            "the output `set-json` is empty, because GitHub takes no more than 1 MB: \
+             read `set.json` of the set instead",
+        );
+    }
+    append(file, &outputs::render(&outputs)?)
 }
 
 /// How much of a step's summary is left: GitHub drops one that is too long, with all that others

@@ -1,18 +1,28 @@
 //! Step outputs, in the form that `GITHUB_OUTPUT` takes.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use crate::{
     digest::Sha256,
     error::{Hint as _, Result, ensure},
     index::{SetJson, Urls},
+    run::ArtifactGroup,
 };
 
 /// GitHub drops the outputs of a job above 1 MB, counted in UTF-16.
 const LIMIT: usize = 1_000_000;
+/// The name of the one output that can be long.
+const DOCUMENT: &str = "set-json";
+/// A longer document is left out: what the others take fits besides.
+const LONGEST_DOCUMENT: usize = LIMIT * 9 / 10;
 
-/// The outputs of a published set, by name: ours, then those that upstream's uploader writes.
-pub fn of(set: &SetJson, urls: &Urls) -> Vec<(&'static str, String)> {
+/// The outputs of a set, by name: ours, then those that upstream's uploader writes. One that is not
+/// published has no addresses.
+///
+/// The index at the top of a set with a directory for each family has no `rocm`, whose indexes are
+/// told family by family; of a single family it is the only index that anybody wants.
+pub fn of(set: &SetJson, urls: Option<&Urls>) -> Vec<(&'static str, String)> {
+    let families = set.families();
     let split = (!set.device_targets().is_empty()).to_string();
     let targets: Vec<String> = set
         .identity
@@ -21,19 +31,72 @@ pub fn of(set: &SetJson, urls: &Urls) -> Vec<(&'static str, String)> {
         .map(ToString::to_string)
         .collect();
     let version = set.identity.version.as_ref();
+    let main = match families.as_slice() {
+        [only] => urls.map(|urls| urls.of_family(only)),
+        _ => urls.cloned(),
+    };
+    let of_main = |way: fn(&Urls) -> String| main.as_ref().map(way).unwrap_or_default();
     vec![
-        ("package-index-url", urls.index()),
-        ("package-find-links-url", urls.find_links()),
+        ("package-index-url", of_main(Urls::index)),
+        ("package-find-links-url", of_main(Urls::find_links)),
+        (
+            "family-index-urls",
+            of_families(&families, urls, Urls::index),
+        ),
+        (
+            "family-find-links-urls",
+            of_families(&families, urls, Urls::find_links),
+        ),
         ("kpack-split", split.clone()),
         (
             "version",
             version.map(ToString::to_string).unwrap_or_default(),
         ),
         ("targets", targets.join(",")),
-        ("set-json", set.compact()),
-        ("package_find_links_url", urls.find_links()),
+        (
+            DOCUMENT,
+            Some(set.compact())
+                .filter(|text| units(text) <= LONGEST_DOCUMENT)
+                .unwrap_or_default(),
+        ),
+        ("package_find_links_url", theirs(&families, urls)),
         ("kpack_split", split),
     ]
+}
+
+/// Whether the document of the set was too long to tell.
+pub fn is_left_out(outputs: &[(&str, String)]) -> bool {
+    outputs
+        .iter()
+        .any(|(name, value)| *name == DOCUMENT && value.is_empty())
+}
+
+/// What GitHub counts.
+fn units(text: &str) -> usize {
+    text.encode_utf16().count() * 2
+}
+
+/// `{"gfx94X-dcgpu":"https://…"}`; `{}` of a set that is not parted by families.
+fn of_families(
+    families: &[ArtifactGroup],
+    urls: Option<&Urls>,
+    way: fn(&Urls) -> String,
+) -> String {
+    let address = |family: &ArtifactGroup| {
+        let urls = urls?.of_family(family);
+        Some((family.to_string(), way(&urls)))
+    };
+    let all: BTreeMap<String, String> = families.iter().filter_map(address).collect();
+    serde_json::to_string(&all).unwrap_or_default()
+}
+
+/// As upstream has it: the page; with families, what callers append `/{family}/index.html` to.
+fn theirs(families: &[ArtifactGroup], urls: Option<&Urls>) -> String {
+    match urls {
+        None => String::new(),
+        Some(urls) if families.is_empty() => urls.find_links(),
+        Some(urls) => urls.to_string().trim_end_matches('/').to_owned(),
+    }
 }
 
 /// The text to append to the file.
@@ -50,7 +113,7 @@ pub fn render(outputs: &[(&str, String)]) -> Result<String> {
         );
         let _ = writeln!(text, "{name}<<{delimiter}\n{value}\n{delimiter}");
     }
-    let units = text.encode_utf16().count() * 2;
+    let units = units(&text);
     let check = || -> Result<()> {
         ensure!(
             units <= LIMIT,
@@ -83,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_set_has_these_outputs() {
-        let outputs = of(&samples::set(), &samples::urls());
+        let outputs = of(&samples::set(), Some(&samples::urls()));
         let read = read(&render(&outputs).unwrap());
         let lines: Vec<String> = read
             .iter()
@@ -95,6 +158,8 @@ mod tests {
         insta::assert_snapshot!(lines.join("\n"), @r#"
         package-index-url=https://bucket.s3.amazonaws.com/1-linux/python/simple/
         package-find-links-url=https://bucket.s3.amazonaws.com/1-linux/python/index.html
+        family-index-urls={}
+        family-find-links-urls={}
         kpack-split=true
         version=7.13.0.dev0+ab
         targets=gfx1100,gfx942
@@ -102,6 +167,65 @@ mod tests {
         package_find_links_url=https://bucket.s3.amazonaws.com/1-linux/python/index.html
         kpack_split=true
         "#);
+    }
+
+    /// The value of one output.
+    fn value(set: &SetJson, urls: Option<&Urls>, name: &str) -> String {
+        let outputs = of(set, urls).into_iter();
+        let mut named = outputs.filter(|(other, _)| *other == name);
+        named.next().unwrap().1
+    }
+
+    const ADDRESSES: [&str; 5] = [
+        "package-index-url",
+        "package-find-links-url",
+        "family-index-urls",
+        "family-find-links-urls",
+        "package_find_links_url",
+    ];
+
+    #[test]
+    fn of_several_families_each_has_its_own_addresses() {
+        let urls = samples::urls();
+        let set = samples::set_of_families(&["gfx110X-all", "gfx94X-dcgpu"]);
+        let values = ADDRESSES.map(|name| value(&set, Some(&urls), name));
+        insta::assert_snapshot!(values.join("\n"), @r#"
+        https://bucket.s3.amazonaws.com/1-linux/python/simple/
+        https://bucket.s3.amazonaws.com/1-linux/python/index.html
+        {"gfx110X-all":"https://bucket.s3.amazonaws.com/1-linux/python/gfx110X-all/simple/","gfx94X-dcgpu":"https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/"}
+        {"gfx110X-all":"https://bucket.s3.amazonaws.com/1-linux/python/gfx110X-all/index.html","gfx94X-dcgpu":"https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/index.html"}
+        https://bucket.s3.amazonaws.com/1-linux/python
+        "#);
+        let only = samples::set_of_families(&["gfx94X-dcgpu"]);
+        let values = ADDRESSES.map(|name| value(&only, Some(&urls), name));
+        insta::assert_snapshot!(values.join("\n"), @r#"
+        https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/
+        https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/index.html
+        {"gfx94X-dcgpu":"https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/"}
+        {"gfx94X-dcgpu":"https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/index.html"}
+        https://bucket.s3.amazonaws.com/1-linux/python
+        "#);
+    }
+
+    #[test]
+    fn a_set_that_is_published_nowhere_has_no_addresses() {
+        let set = samples::set_of_families(&["gfx94X-dcgpu"]);
+        let values = ADDRESSES.map(|name| value(&set, None, name));
+        assert_eq!(values, ["", "", "{}", "{}", ""]);
+        assert_eq!(value(&set, None, "version"), "7.13.0.dev0+ab");
+    }
+
+    #[test]
+    fn a_document_that_is_too_long_is_left_out_and_the_rest_is_told() {
+        let projects: Vec<String> = (0..3000).map(|it| format!("project-{it}")).collect();
+        let projects: Vec<&str> = projects.iter().map(String::as_str).collect();
+        let set = samples::set_of(&projects);
+        let outputs = of(&set, Some(&samples::urls()));
+        assert!(is_left_out(&outputs));
+        assert!(!is_left_out(&of(&samples::set(), None)));
+        let read = read(&render(&outputs).unwrap());
+        let index = "https://bucket.s3.amazonaws.com/1-linux/python/simple/";
+        assert!(read.contains(&("package-index-url".into(), index.into())));
     }
 
     #[test]

@@ -14,6 +14,8 @@ use crate::{
     index::{SetJson, SetJsonFile, Urls, size_text},
 };
 
+/// So many packages that are gone come before those that are there.
+const MOST_GONE: usize = 20;
 /// So many findings of a rule are shown.
 const MOST_OF_A_RULE: usize = 20;
 /// What the end of a section may take.
@@ -53,7 +55,9 @@ pub(super) fn packages(
         let (name, size) = (code(file.name()), size_text(file.size));
         format!("| <del>{name}</del> | {size} | **gone** |\n")
     });
-    let table: Vec<String> = lost.chain(table).collect();
+    let mut lost: Vec<String> = lost.collect();
+    let further = lost.split_off(lost.len().min(MOST_GONE));
+    let table: Vec<String> = lost.into_iter().chain(table).chain(further).collect();
     let omitted = rows(&mut text, table.into_iter(), limit);
     let total: u64 = set.files().iter().map(|file| file.size).sum();
     let count = many(set.files().len(), "package");

@@ -10,7 +10,7 @@ use fs_err as fs;
 
 use crate::{
     commands::{World, args::AccessArgs, destination::Destination, index::LocalSet},
-    error::{Context as _, Hint as _, Result, ensure},
+    error::{Context as _, Hint as _, Result, bail, ensure},
     index::{SetJson, Urls},
     location::Location,
     store::Span,
@@ -58,10 +58,24 @@ pub(super) fn read(
                 Some(urls) => urls,
                 None => urls_of_indexed(&local)?,
             };
-            let identity = local.document.identity.clone();
-            Ok((SetJson::new(identity, &local.set, local.layout), urls))
+            Ok((described(&local), urls))
         }
     }
+}
+
+/// The set of a directory, which needs no index.
+pub(super) fn unpublished(place: &SetPlace, world: &World) -> Result<SetJson> {
+    match place {
+        SetPlace::Directory(directory) => Ok(described(&LocalSet::read_aloud(directory, world)?)),
+        SetPlace::Bucket(location, _) => {
+            let published = || -> Result<_> { bail!("the set is published: `{location}`") };
+            published().hint("`--workflow-artifact` is for packages in a directory")
+        }
+    }
+}
+
+fn described(local: &LocalSet) -> SetJson {
+    SetJson::new(local.document.identity.clone(), &local.set, local.layout)
 }
 
 /// What a set says about itself, whether its packages are there or not.

@@ -16,7 +16,7 @@ use super::{World, check, destination::Destination, index::LocalSet, summary};
 use crate::{
     console::{many, size},
     error::{Context as _, Error, Hint as _, Result, Stop, causes, message},
-    index::{Identity, Layout, Page, SetJson, Urls, pages},
+    index::{Addresses, Identity, Layout, Page, SetJson, Urls, pages},
     store::{Kind, StoreError},
 };
 
@@ -42,8 +42,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
         return Ok(());
     }
     if let Some(file) = &args.github_output {
-        let outputs = summary::outputs::of(&published.set, &published.urls);
-        summary::append(file, &summary::outputs::render(&outputs)?)?;
+        summary::append_outputs(file, &published.set, Some(&published.urls), world)?;
     }
     world.console.answer(&published)
 }
@@ -147,8 +146,7 @@ impl Upload {
         tally.tell(&plan, world);
         Ok(Published {
             schema: "rocwheel-upload-v1",
-            index_url: destination.urls.index(),
-            find_links_url: destination.urls.find_links(),
+            addresses: Addresses::new(&destination.urls, &set.families()),
             uploaded: tally.uploaded,
             unchanged: tally.unchanged,
             set,
@@ -186,8 +184,8 @@ fn is_closed(error: &Error) -> bool {
 #[serde(rename_all = "kebab-case")]
 pub struct Published {
     schema: &'static str,
-    index_url: String,
-    find_links_url: String,
+    #[serde(flatten)]
+    addresses: Addresses,
     /// Objects: files, sidecars, and pages under each of their keys.
     pub uploaded: usize,
     pub unchanged: usize,
@@ -198,7 +196,7 @@ pub struct Published {
 
 impl fmt::Display for Published {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.index_url)
+        self.addresses.fmt(f)
     }
 }
 

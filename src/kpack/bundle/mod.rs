@@ -104,11 +104,21 @@ pub fn bundle_at(section: &Region<'_, impl ReadAt + ?Sized>, offset: u64) -> Res
     bail!("neither a bundle nor zeros");
 }
 
-/// What a bundle has code for. Of a compressed one only the begin is decoded.
+/// What a bundle has code for.
 pub fn targets<R: ReadAt + ?Sized>(
     section: &Region<'_, R>,
     bundle: &Bundle,
 ) -> Result<BTreeSet<CodeTarget>> {
+    let parts = parts(section, bundle)?.into_iter();
+    Ok(parts.map(|(target, _)| target).collect())
+}
+
+/// What a bundle has code for, and how long each code object is once it is unpacked. Of a compressed
+/// bundle only the begin is decoded.
+pub fn parts<R: ReadAt + ?Sized>(
+    section: &Region<'_, R>,
+    bundle: &Bundle,
+) -> Result<Vec<(CodeTarget, u64)>> {
     let there = section.part("bundle", bundle.offset, bundle.len)?;
     let header = match &bundle.form {
         Form::Raw => entry::header(&there, there.len())?,
@@ -119,10 +129,10 @@ pub fn targets<R: ReadAt + ?Sized>(
             entry::header(&region, compression.unpacked)?
         }
     };
-    let owners = header.entries.into_iter().map(|entry| entry.owner);
-    Ok(owners
-        .filter_map(|owner| match owner {
-            Owner::Device(target) => Some(target),
+    let entries = header.entries.into_iter();
+    Ok(entries
+        .filter_map(|entry| match entry.owner {
+            Owner::Device(target) => Some((target, entry.size)),
             Owner::Host => None,
         })
         .collect())

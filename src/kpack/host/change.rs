@@ -7,11 +7,12 @@ use crate::{
         Fat, Marker,
         host::{
             MARKERS, check,
-            fat::{SPLIT, WRAPPER, Wrapper},
+            fat::Wrapper,
             image::{ALLOC, Image, NOBITS, PROGBITS, SECTION, Section, Seen, Segment},
             layout::Layout,
             pieces::{HostPlan, Piece, Replacement},
             relocations::How,
+            wrapper::{SPLIT, WRAPPER},
         },
     },
 };

@@ -1,36 +1,405 @@
-//! As much of Windows binaries as it takes to see whether there is device code in them.
+//! Windows binaries: where their device code lies, and what their wrappers lead to.
 
-use std::ops::Range;
+use std::{collections::BTreeSet, ops::Range};
 
-use crate::{elf::ReadAt, error::Result, kpack::Region};
+use crate::{
+    elf::ReadAt,
+    error::{Context as _, Result, bail, ensure},
+    kpack::{
+        Marker, Region,
+        host::{
+            Reference,
+            image::number,
+            wrapper::{FAT, SPLIT, WRAPPER},
+        },
+        marker::MAX_LEN,
+    },
+};
 
 /// Section names are cut to eight bytes.
 const CODE: &[u8; 8] = b".hip_fat";
+const WRAPPERS: &[u8; 8] = b".hipFatB";
+const MARKERS: &[u8; 8] = b".kpackrf";
 
-/// Where the bundles of a Windows binary lie; `None` for any other file.
-pub(super) fn code(file: &Region<'_, impl ReadAt + ?Sized>) -> Result<Option<Range<u64>>> {
+const SECTION: u64 = 40;
+const MOST_SECTIONS: u64 = 96;
+/// `PE32+`, for 64 bits.
+const OPTIONAL_MAGIC: u64 = 0x20b;
+/// Which of the tables of an image that of its base relocations is.
+const RELOCATIONS: u64 = 5;
+/// More than the relocations of any binary.
+const MOST_RELOCATIONS: u64 = 64 << 20;
+
+/// What a Windows binary has of device code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Windows {
+    /// It is none, or has none.
+    Plain,
+    /// Where the bundles lie in the file, and where in them each wrapper leads to.
+    Fat { code: Range<u64>, wrapped: Vec<u64> },
+    /// Taken out: where each wrapper leads to.
+    Split(Vec<Reference>),
+}
+
+struct Coff<'a, R: ?Sized> {
+    file: Region<'a, R>,
+    base: u64,
+    sections: Vec<Section>,
+    /// Address and length of the table of base relocations.
+    relocations: Option<(u64, u64)>,
+}
+
+#[derive(Clone, Debug)]
+struct Section {
+    name: Vec<u8>,
+    /// Seen from the begin of the image.
+    address: u64,
+    file: Range<u64>,
+}
+
+/// Where the bundles of a Windows binary lie; `None` for any other file. The begin of it will do.
+pub fn code(file: &Region<'_, impl ReadAt + ?Sized>) -> Result<Option<Range<u64>>> {
+    let Some(header) = header(file)? else {
+        return Ok(None);
+    };
+    let sections = sections(file, header)?.into_iter();
+    let mut code = sections.filter(|it| it.name == CODE);
+    Ok(code.next().map(|it| it.file))
+}
+
+/// Looks for device code in any file.
+pub fn windows(source: &(impl ReadAt + ?Sized)) -> Result<Windows> {
+    let file = Region::whole(source);
+    let Some(header) = header(&file)? else {
+        return Ok(Windows::Plain);
+    };
+    // Where there is no table of sections there is no code that could be loaded.
+    let Ok(sections) = sections(&file, header) else {
+        return Ok(Windows::Plain);
+    };
+    let section = |name: &[u8]| sections.iter().find(|it| it.name == name).cloned();
+    let code = section(CODE).map_or(0..0, |it| it.file);
+    let Some(wrappers) = section(WRAPPERS) else {
+        ensure!(
+            section(MARKERS).is_none(),
+            "a marker that no wrapper leads to"
+        );
+        let wrapped = Vec::new();
+        return Ok(if code.is_empty() {
+            Windows::Plain
+        } else {
+            Windows::Fat { code, wrapped }
+        });
+    };
+    let coff = Coff::new(file, header, sections)?;
+    let wrappers = coff.wrappers(&wrappers)?;
+    let mut kinds: BTreeSet<u64> = wrappers.iter().map(|it| number(&it.1, 0, 4)).collect();
+    match (kinds.pop_first(), kinds.pop_first()) {
+        (Some(FAT), None) => Ok(Windows::Fat {
+            wrapped: coff.wrapped(&wrappers, &code)?,
+            code,
+        }),
+        (Some(SPLIT), None) => coff.references(&wrappers).map(Windows::Split),
+        (None, None) => Ok(Windows::Plain),
+        _ => bail!("wrappers of different or unknown kinds"),
+    }
+}
+
+/// Where the signature lies; `None` if there is none.
+fn header(file: &Region<'_, impl ReadAt + ?Sized>) -> Result<Option<u64>> {
     if !file.has(0, b"MZ")? || file.len() < 64 {
         return Ok(None);
     }
     let header = file.number("header", 0x3c, 4)?;
-    if !file.has(header, b"PE\0\0")? {
-        return Ok(None);
-    }
+    Ok(file.has(header, b"PE\0\0")?.then_some(header))
+}
+
+fn sections(file: &Region<'_, impl ReadAt + ?Sized>, header: u64) -> Result<Vec<Section>> {
     let count = file.number("number of sections", header.saturating_add(6), 2)?;
+    ensure!(count <= MOST_SECTIONS, "{count} sections");
     let optional = file.number("length of a header", header.saturating_add(20), 2)?;
     let table = header.saturating_add(24).saturating_add(optional);
-    for index in 0..count {
-        let entry = file.bytes(
-            "section",
-            table.saturating_add(index.saturating_mul(40)),
-            40,
-        )?;
-        if entry.starts_with(CODE) {
-            let size = super::image::number(&entry, 16, 4);
-            let used = super::image::number(&entry, 8, 4);
-            let start = super::image::number(&entry, 20, 4);
-            return Ok(Some(start..start.saturating_add(size.min(used))));
+    let bytes = file.bytes("section table", table, count.saturating_mul(SECTION))?;
+    let section = |entry: &[u8]| {
+        let (used, size) = (number(entry, 8, 4), number(entry, 16, 4));
+        let start = number(entry, 20, 4);
+        Section {
+            name: entry.get(..8).unwrap_or_default().to_vec(),
+            address: number(entry, 12, 4),
+            file: start..start.saturating_add(size.min(used)),
+        }
+    };
+    Ok(bytes.chunks_exact(40).map(section).collect())
+}
+
+impl<'a, R: ReadAt + ?Sized> Coff<'a, R> {
+    fn new(file: Region<'a, R>, header: u64, sections: Vec<Section>) -> Result<Self> {
+        let optional = header.saturating_add(24);
+        let field = |at: u64, size| file.number("header", optional.saturating_add(at), size);
+        ensure!(
+            field(0, 2)? == OPTIONAL_MAGIC,
+            "not a Windows binary of 64 bits"
+        );
+        let has_relocations = field(108, 4)? > RELOCATIONS;
+        let relocations = if has_relocations {
+            (field(152, 4)?, field(156, 4)?)
+        } else {
+            (0, 0)
+        };
+        Ok(Self {
+            base: field(24, 8)?,
+            file,
+            sections,
+            relocations: Some(relocations).filter(|(address, size)| *address > 0 && *size > 0),
+        })
+    }
+
+    /// The address and the bytes of each.
+    fn wrappers(&self, section: &Section) -> Result<Vec<(u64, Vec<u8>)>> {
+        let len = section.file.end.saturating_sub(section.file.start);
+        ensure!(
+            len.is_multiple_of(WRAPPER),
+            "`.hipFatB` holds no whole number of wrappers: {len} bytes"
+        );
+        let bytes = self.file.bytes("wrappers", section.file.start, len)?;
+        let address = |index: usize| section.address.saturating_add(index as u64 * WRAPPER);
+        let wrappers = bytes.chunks_exact(24).enumerate();
+        let wrappers: Vec<_> = wrappers
+            .map(|(index, bytes)| (address(index), bytes.to_vec()))
+            .collect();
+        let relocated = self.relocated()?;
+        for (address, bytes) in &wrappers {
+            ensure!(
+                number(bytes, 4, 4) == 1,
+                "a wrapper of an unknown kind: at {address:#x}"
+            );
+            let is_moved = relocated
+                .as_ref()
+                .is_none_or(|places| places.contains(&address.saturating_add(8)));
+            ensure!(is_moved, "a wrapper that is not relocated: at {address:#x}");
+        }
+        Ok(wrappers)
+    }
+
+    /// Where wrappers lead to in the section with the bundles.
+    fn wrapped(&self, wrappers: &[(u64, Vec<u8>)], code: &Range<u64>) -> Result<Vec<u64>> {
+        let targets = wrappers.iter().map(|(address, bytes)| {
+            let place = self.locate(number(bytes, 8, 8)).map(|it| it.start);
+            let place = place.filter(|it| code.contains(it));
+            let place = place
+                .with_context(|| format!("a wrapper that leads to no bundle: at {address:#x}"))?;
+            Ok(place.saturating_sub(code.start))
+        });
+        targets.collect()
+    }
+
+    fn references(&self, wrappers: &[(u64, Vec<u8>)]) -> Result<Vec<Reference>> {
+        let references = wrappers.iter().map(|(address, bytes)| {
+            let place = self.locate(number(bytes, 8, 8));
+            let place = place
+                .with_context(|| format!("a wrapper that leads to no bytes: at {address:#x}"))?;
+            let len = place.end.saturating_sub(place.start).min(MAX_LEN as u64);
+            Ok(Reference {
+                marker: Marker::parse(&self.file.bytes("marker", place.start, len)?)?,
+                // The runtime uses the lower half.
+                index: number(bytes, 16, 4),
+            })
+        });
+        references.collect()
+    }
+
+    /// Where an address lies in the file, and where its section ends there.
+    fn locate(&self, address: u64) -> Option<Range<u64>> {
+        let address = address.checked_sub(self.base)?;
+        self.sections.iter().find_map(|section| {
+            let inside = address.checked_sub(section.address)?;
+            let place = section.file.start.saturating_add(inside);
+            (place < section.file.end).then_some(place..section.file.end)
+        })
+    }
+
+    /// The places of 64 bits that the loader moves; `None` for an image that is never moved.
+    fn relocated(&self) -> Result<Option<BTreeSet<u64>>> {
+        /// `IMAGE_REL_BASED_DIR64`
+        const WHOLE: u64 = 10;
+        let Some((address, size)) = self.relocations else {
+            return Ok(None);
+        };
+        ensure!(size <= MOST_RELOCATIONS, "relocations of {size} bytes");
+        let place = self.locate(address.saturating_add(self.base));
+        let place = place.context("relocations outside of the file")?;
+        let bytes = self.file.bytes("relocations", place.start, size)?;
+        let mut rest = bytes.as_slice();
+        let mut places = BTreeSet::new();
+        while rest.len() >= 8 {
+            let (page, len) = (number(rest, 0, 4), number(rest, 4, 4));
+            let len = usize::try_from(len).unwrap_or(usize::MAX).max(8);
+            let block = rest.get(8..len);
+            let block = block.context("relocations that run over")?;
+            for entry in block.chunks_exact(2).map(|it| number(it, 0, 2)) {
+                if entry >> 12 == WHOLE {
+                    places.insert(page.saturating_add(entry & 0xfff));
+                }
+            }
+            rest = rest.get(len..).unwrap_or_default();
+        }
+        Ok(Some(places))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{error::render, kpack::PLACEHOLDER};
+
+    const BASE: u64 = 0x1_8000_0000;
+
+    /// A section: its name, its address, its bytes.
+    type Part<'a> = (&'a [u8; 8], u32, &'a [u8]);
+
+    fn binary(parts: &[Part<'_>], relocated: &[u32]) -> Vec<u8> {
+        let table: Vec<u8> = relocated
+            .iter()
+            .flat_map(|at| {
+                let entry = u16::try_from(at & 0xfff).unwrap() | 10 << 12;
+                let block = [(at & !0xfff).to_le_bytes(), 12_u32.to_le_bytes()].concat();
+                [block, entry.to_le_bytes().to_vec(), vec![0, 0]].concat()
+            })
+            .collect();
+        let mut parts = parts.to_vec();
+        parts.push((b".reloc\0\0", 0x9000, &table));
+        let mut file = b"MZ".to_vec();
+        file.resize(0x3c, 0);
+        file.extend(0x40_u32.to_le_bytes());
+        file.extend(b"PE\0\0\x64\x86");
+        file.extend(u16::try_from(parts.len()).unwrap().to_le_bytes());
+        file.extend([0; 12]);
+        file.extend([240, 0, 0x22, 0x20]);
+        let optional = file.len();
+        file.resize(optional + 240, 0);
+        file[optional..optional + 2].copy_from_slice(&[0x0b, 2]);
+        file[optional + 24..optional + 32].copy_from_slice(&BASE.to_le_bytes());
+        file[optional + 108] = 16;
+        file[optional + 152..optional + 156].copy_from_slice(&0x9000_u32.to_le_bytes());
+        let len = u32::try_from(table.len()).unwrap();
+        file[optional + 156..optional + 160].copy_from_slice(&len.to_le_bytes());
+        let mut content = Vec::new();
+        for (name, address, bytes) in parts {
+            let len = u32::try_from(bytes.len()).unwrap();
+            let padded = len.next_multiple_of(512);
+            let start = 0x400 + u32::try_from(content.len()).unwrap();
+            file.extend(name);
+            for number in [len, address, padded, start] {
+                file.extend(number.to_le_bytes());
+            }
+            file.extend([0; 16]);
+            content.extend(bytes);
+            content.resize((start - 0x400 + padded) as usize, 0);
+        }
+        file.resize(0x400, 0);
+        file.extend(content);
+        file
+    }
+
+    fn wrapper(magic: u64, address: u64, index: u32) -> Vec<u8> {
+        let magic = u32::try_from(magic).unwrap().to_le_bytes();
+        let [one, zero] = [1_u32, 0].map(u32::to_le_bytes);
+        let pointer = (BASE + address).to_le_bytes();
+        [&magic, &one, &pointer[..], &index.to_le_bytes(), &zero].concat()
+    }
+
+    fn split(wrappers: &[u8], relocated: &[u32]) -> Vec<u8> {
+        let marker = Marker::new(1, "blas_lib", "bin/rocblas.dll")
+            .render()
+            .unwrap();
+        let parts: [Part<'_>; 3] = [
+            (b".hip_fat", 0x1000, b""),
+            (b".hipFatB", 0x2000, wrappers),
+            (b".kpackrf", 0x3000, &marker),
+        ];
+        binary(&parts, relocated)
+    }
+
+    #[test]
+    fn wrappers_of_a_split_binary_lead_to_markers() {
+        let wrappers = [wrapper(SPLIT, 0x3000, 0), wrapper(SPLIT, 0x3000, 7)].concat();
+        let bytes = split(&wrappers, &[0x2008, 0x2020]);
+        let Windows::Split(found) = windows(&bytes).unwrap() else {
+            panic!("not split");
+        };
+        let paths = [format!("../.kpack/blas_lib_{PLACEHOLDER}.kpack")];
+        assert_eq!(found[0].marker.kpack_search_paths, paths);
+        assert_eq!(found[1].marker.kernel_name, "bin/rocblas.dll");
+        assert_eq!([found[0].index, found[1].index], [0, 7]);
+    }
+
+    #[test]
+    fn wrappers_of_a_fat_binary_lead_into_its_code() {
+        let wrappers = [wrapper(FAT, 0x1000, 0), wrapper(FAT, 0x1800, 0)].concat();
+        let code = [7; 0x1801];
+        let parts: [Part<'_>; 2] = [(CODE, 0x1000, &code), (b".hipFatB", 0x4000, &wrappers)];
+        let bytes = binary(&parts, &[0x4008, 0x4020]);
+        let place = 0x400..0x400 + 0x1801;
+        assert_eq!(code_of(&bytes), Some(place.clone()));
+        let found = windows(&bytes).unwrap();
+        let expected = Windows::Fat {
+            code: place,
+            wrapped: vec![0, 0x800],
+        };
+        assert_eq!(found, expected);
+    }
+
+    fn code_of(bytes: &[u8]) -> Option<Range<u64>> {
+        code(&Region::whole(bytes)).unwrap()
+    }
+
+    #[test]
+    fn other_files_have_none() {
+        let plain = binary(&[(b".text\0\0\0", 0x1000, b"code")], &[]);
+        for bytes in [&plain[..], b"", b"MZ", b"\x7fELF", &[b'M', b'Z'].repeat(40)] {
+            assert_eq!(windows(bytes).unwrap(), Windows::Plain);
+            assert_eq!(code_of(bytes), None);
         }
     }
-    Ok(None)
+
+    #[test]
+    fn what_leads_nowhere_is_refused_in_words() {
+        let one = |magic, address| wrapper(magic, address, 0);
+        let mixed = [one(SPLIT, 0x3000), one(FAT, 0x1000)].concat();
+        let refused = [
+            split(&one(SPLIT, 0x3000), &[0x2000]),
+            split(&one(SPLIT, 0x8000), &[0x2008]),
+            split(&one(SPLIT, 0x2000), &[0x2008]),
+            split(&one(FAT, 0x3000), &[0x2008]),
+            split(&mixed, &[0x2008, 0x2020]),
+            split(&mixed[..30], &[]),
+            split(&one(7, 0x3000), &[0x2008]),
+            binary(&[(b".kpackrf", 0x3000, b"x")], &[]),
+        ];
+        let refused = refused.map(|bytes| render(&windows(&bytes).unwrap_err()));
+        insta::assert_snapshot!(refused.concat(), @"
+        error: a wrapper that is not relocated: at 0x2000
+        error: a wrapper that leads to no bytes: at 0x2000
+        error: read a marker
+          caused by: invalid type: integer `72`, expected struct Marker
+        error: a wrapper that leads to no bundle: at 0x2000
+        error: wrappers of different or unknown kinds
+        error: `.hipFatB` holds no whole number of wrappers: 30 bytes
+        error: wrappers of different or unknown kinds
+        error: a marker that no wrapper leads to
+        ");
+    }
+
+    #[test]
+    fn damage_is_answered() {
+        let bytes = split(&wrapper(SPLIT, 0x3000, 0), &[0x2008]);
+        for at in 0..bytes.len().min(0x400) {
+            for value in [0, 0xff, bytes[at] ^ 1] {
+                let mut damaged = bytes.clone();
+                damaged[at] = value;
+                let _ = (windows(&damaged), code(&Region::whole(&damaged)));
+            }
+            let _ = windows(&bytes[..at]);
+        }
+    }
 }

@@ -15,15 +15,10 @@ use crate::{
             CODE, MARKERS, WRAPPERS, coff,
             image::{Image, NOBITS, Seen, number},
             relocations::{self, How, Pointer},
+            wrapper::{FAT, WRAPPER},
         },
     },
 };
-
-/// `HIPF`: the wrapper of a bundle; in the file the bytes read `FPIH`.
-pub(super) const FAT: u64 = 0x4849_5046;
-/// `HIPK`: the wrapper of a marker; in the file the bytes read `HIPK`.
-pub(super) const SPLIT: u64 = 0x4b50_4948;
-pub(super) const WRAPPER: u64 = 24;
 
 /// More than any binary has translation units.
 const MAX_WRAPPERS: u64 = 1 << 20;
@@ -76,6 +71,17 @@ impl Fat {
 ///
 /// An error when there is some and the file contradicts itself.
 pub fn look<R: ReadAt + ?Sized>(source: &R) -> Result<Look> {
+    look_with(source, &|file, code| {
+        let len = code.end.saturating_sub(code.start);
+        bundle::find(&file.part(CODE, code.start, len)?)
+    })
+}
+
+/// Tells the bundles of the section that lies there in a file.
+pub type FindBundles<'a, R> = &'a dyn Fn(&Region<'_, R>, &Range<u64>) -> Result<Vec<Bundle>>;
+
+/// The same, for whoever knows already which bundles there are.
+pub fn look_with<R: ReadAt + ?Sized>(source: &R, bundles: FindBundles<'_, R>) -> Result<Look> {
     let stuck = |why: &str, code| {
         let why = why.to_owned();
         Ok(Look::Stuck { why, code })
@@ -106,7 +112,7 @@ pub fn look<R: ReadAt + ?Sized>(source: &R) -> Result<Look> {
     if image.section(WRAPPERS).is_none() {
         return stuck("no wrapper leads to the code", code);
     }
-    fat(&image).map(Look::Fat)
+    fat(&image, bundles).map(Look::Fat)
 }
 
 /// Every wrapper of a binary, whatever it leads to: its address and its bytes.
@@ -173,7 +179,7 @@ pub(super) fn pointers<R: ReadAt + ?Sized>(
     Ok(found)
 }
 
-fn fat<R: ReadAt + ?Sized>(image: &Image<'_, R>) -> Result<Fat> {
+fn fat<R: ReadAt + ?Sized>(image: &Image<'_, R>, bundles: FindBundles<'_, R>) -> Result<Fat> {
     let Some(section) = image.section(CODE) else {
         bail!("no `{CODE}`");
     };
@@ -190,8 +196,8 @@ fn fat<R: ReadAt + ?Sized>(image: &Image<'_, R>) -> Result<Fat> {
         "`{CODE}` is not loaded from where it lies"
     );
     let range = section.memory();
-    let region = image.file.part(CODE, section.offset, section.size)?;
-    let bundles = bundle::find(&region)?;
+    image.file.part(CODE, section.offset, section.size)?;
+    let bundles = bundles(&image.file, &code)?;
     let starts: BTreeMap<u64, usize> = bundles
         .iter()
         .enumerate()

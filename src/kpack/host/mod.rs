@@ -12,9 +12,11 @@ mod relocations;
 mod restore;
 #[cfg(test)]
 mod tests;
+mod wrapper;
 
 pub use change::plan;
-pub use fat::{Fat, Look, Wrapper, look};
+pub use coff::{Windows, code as windows_code, windows};
+pub use fat::{Fat, FindBundles, Look, Wrapper, look, look_with};
 pub use pieces::{HostPlan, SplitReader};
 pub use references::{Reference, references};
 pub use restore::{Restored, restore};

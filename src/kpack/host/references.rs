@@ -6,8 +6,9 @@ use crate::{
     kpack::{
         Marker,
         host::{
-            fat::{SPLIT, pointers, wrappers},
+            fat::{pointers, wrappers},
             image::{Image, Seen, number},
+            wrapper::SPLIT,
         },
         marker::MAX_LEN,
     },

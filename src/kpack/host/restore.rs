@@ -6,9 +6,10 @@ use crate::{
     kpack::host::{
         CODE, MARKERS,
         change::{lead, put},
-        fat::{FAT, Wrapper, pointers, wrappers},
+        fat::{Wrapper, pointers, wrappers},
         image::{Image, LOAD, NOBITS, PHDR, PROGBITS, SEGMENT, Section, Seen, Segment, number},
         pieces::{HostPlan, Piece, Replacement},
+        wrapper::FAT,
     },
 };
 

@@ -161,7 +161,7 @@ fn what_the_release_workflow_writes_is_what_is_read() {
     );
     runner.write(
         "work/built/Windows-X64/rocwheel-x86_64-pc-windows-msvc.exe",
-        "x",
+        "#!/bin/sh\necho rocwheel 9.9.9 for Windows\n",
     );
     let scripts = scripts(&read(".github/workflows/release.yml"));
     let gather = scripts
@@ -192,6 +192,10 @@ fn what_the_release_workflow_writes_is_what_is_read() {
         "{}",
         runner.text("log")
     );
+    let windows = "work/dist/rocwheel-x86_64-pc-windows-msvc.exe";
+    let served = runner.path(windows).display().to_string();
+    let said = runner.obtain(&[("RUNNER_OS", "Windows"), ("SERVED", &served)]);
+    assert_eq!(said.text, "rocwheel 9.9.9 for Windows\n");
     let sums = Command::new("sha256sum")
         .args(["--check", "--quiet", "SHA256SUMS"])
         .current_dir(runner.path("work/dist"))

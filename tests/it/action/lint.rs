@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path, process::Command};
 
 use regex::Regex;
 
-use super::runner::{PLACEHOLDER, read};
+use super::runner::{ours, read};
 use crate::judges::tool;
 
 #[test]
@@ -31,7 +31,13 @@ fn everything_is_as_the_schemas_of_github_have_it() {
 #[test]
 fn the_shell_finds_nothing_in_the_scripts() {
     let place = tempfile::tempdir().unwrap();
-    let mut files = vec![".github/binary/obtain.sh".to_owned(), ".ci/run".to_owned()];
+    let mut files = [
+        ".github/binary/obtain.sh",
+        ".github/binary/pin.sh",
+        ".ci/run",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     for (number, file) in [vec!["action.yml".to_owned()], workflows()]
         .concat()
         .iter()
@@ -65,8 +71,12 @@ fn every_action_is_pinned_and_everywhere_the_same() {
         for found in line.captures_iter(&read(&file)) {
             assert!(pin.is_match(&found[2]), "{file}: {}", &found[0]);
             let version = found.get(4).map_or("", |version| version.as_str());
-            let ours = format!("{}@{}", &found[1], &found[2]) == PLACEHOLDER;
-            assert!(ours || release.is_match(version), "{file}: {}", &found[0]);
+            let is_ours = format!("{}@{}", &found[1], &found[2]) == ours();
+            assert!(
+                is_ours || release.is_match(version),
+                "{file}: {}",
+                &found[0]
+            );
             let other = seen
                 .entry(found[1].to_owned())
                 .or_insert_with(|| found[0].to_owned());

@@ -2,8 +2,10 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::OsString,
     path::{Path, PathBuf},
     process::Command,
+    sync::LazyLock,
 };
 
 use serde_json::Value;
@@ -11,8 +13,17 @@ use tempfile::TempDir;
 
 use crate::judges::tool;
 
-/// What the workflows for users say where a release is to stand.
-pub(super) const PLACEHOLDER: &str = "OWNER/rocwheel@0000000000000000000000000000000000000000";
+/// What the workflows for users call this action: a release, or what stands for one until then.
+pub(super) fn ours() -> &'static str {
+    static OURS: LazyLock<String> = LazyLock::new(|| {
+        let text = read("workflows/packages.yml");
+        let first = text
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("uses: "));
+        first.unwrap().split(' ').next().unwrap().to_owned()
+    });
+    &OURS
+}
 
 /// A repository with workflows, and the actions that they may use.
 pub(super) struct Repository {
@@ -20,6 +31,8 @@ pub(super) struct Repository {
     actions: Vec<(String, PathBuf)>,
     environment: Vec<(String, String)>,
     arguments: Vec<String>,
+    /// Found before all others.
+    tools: Option<PathBuf>,
 }
 
 /// What a run came to.
@@ -38,6 +51,7 @@ impl Repository {
             actions: Vec::new(),
             environment: Vec::new(),
             arguments: Vec::new(),
+            tools: None,
         };
         let binary = format!(
             "  binary:\n    default: {}\n",
@@ -45,7 +59,7 @@ impl Repository {
         );
         let action = read("action.yml").replacen("  binary:\n", &binary, 1);
         let obtain = ".github/binary/obtain.sh";
-        let tree = repository.action(PLACEHOLDER, &action);
+        let tree = repository.action(ours(), &action);
         fs_err::create_dir_all(tree.join(".github/binary")).unwrap();
         fs_err::write(tree.join(obtain), read(obtain)).unwrap();
         repository
@@ -72,6 +86,27 @@ impl Repository {
         fs_err::create_dir_all(&directory).unwrap();
         fs_err::write(directory.join(name), text).unwrap();
         self
+    }
+
+    /// A file of the repository.
+    pub(super) fn file(&mut self, path: &str, text: &str) -> &mut Self {
+        let tree = self.path().join("tree");
+        fs_err::create_dir_all(&tree).unwrap();
+        fs_err::write(tree.join(path), text).unwrap();
+        self
+    }
+
+    /// Has the steps find the programs of a directory before all others.
+    pub(super) fn tools(&mut self, directory: &Path) -> &mut Self {
+        self.tools = Some(directory.to_owned());
+        self
+    }
+
+    /// Has our action take a release instead of the binary of this build.
+    pub(super) fn take_release(&self, release: &str) {
+        let (_, tree) = &self.actions[0];
+        fs_err::write(tree.join("action.yml"), read("action.yml")).unwrap();
+        fs_err::write(tree.join(".github/binary/release.txt"), release).unwrap();
     }
 
     /// For `act` itself, such as `--input name=value`.
@@ -107,7 +142,7 @@ impl Repository {
             .current_dir(&tree)
             .env_clear()
             .env("HOME", self.path())
-            .env("PATH", std::env::var_os("PATH").unwrap());
+            .env("PATH", self.search_path());
         for label in ["ubuntu-latest", "ubuntu-24.04", "windows-2025", "gpu"] {
             command.args(["--platform", &format!("{label}=-self-hosted")]);
         }
@@ -119,6 +154,14 @@ impl Repository {
             command.args(["--local-repository", &replaced]);
         }
         Run::of(&mut command)
+    }
+}
+
+impl Repository {
+    fn search_path(&self) -> OsString {
+        let all = std::env::var_os("PATH").unwrap();
+        let own = self.tools.iter().cloned();
+        std::env::join_paths(own.chain(std::env::split_paths(&all))).unwrap()
     }
 }
 

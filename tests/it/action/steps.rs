@@ -1,9 +1,9 @@
 //! The action in a job: what it runs, what later steps get, and how it fails.
 
-use super::runner::{PLACEHOLDER, Repository};
+use super::runner::{Repository, ours};
 
 fn workflow(steps: &str) -> String {
-    let steps = steps.replace("ROCWHEEL", PLACEHOLDER);
+    let steps = steps.replace("ROCWHEEL", ours());
     format!("on: push\njobs:\n  job:\n    runs-on: ubuntu-latest\n    steps:\n{steps}")
 }
 

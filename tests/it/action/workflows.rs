@@ -11,14 +11,17 @@ use rocwheel::{
 };
 use serde_json::json;
 
-use super::runner::{Repository, Run, read};
+use super::runner::{Repository, Run, ours, read};
 use crate::{
     judges::tool,
+    python::legacy,
     s3::server::{ID, SECRET, Server},
 };
 
 pub(super) const CREDENTIALS: &str =
     "aws-actions/configure-aws-credentials@e6de054238d6b7531b4efff3b6587d9aade6a06c";
+
+pub(super) const KEEP: &str = "actions/upload-artifact@043fb46d1a93c77aae656e7c1c64a875d1fc6a0a";
 
 pub(super) const PYTHON: &str = "actions/setup-python@5fda3b95a4ea91299a34e894583c3862153e4b97";
 
@@ -48,6 +51,34 @@ runs:
           echo AWS_SECRET_ACCESS_KEY={SECRET}
           echo "AWS_REGION=$REGION"
         }} >>"$GITHUB_ENV"
+"#
+    )
+}
+
+/// Stands for GitHub's artifacts: a directory of them, as `gh run download` would make it.
+pub(super) fn keep(place: &Path) -> String {
+    let place = place.display();
+    format!(
+        r#"
+name: keep
+description: keep
+inputs:
+  name: {{ description: name, required: true }}
+  path: {{ description: path, required: true }}
+  compression-level: {{ description: level }}
+  retention-days: {{ description: days }}
+  if-no-files-found: {{ description: what }}
+  overwrite: {{ description: whether }}
+runs:
+  using: composite
+  steps:
+    - shell: bash
+      env:
+        NAME: ${{{{ inputs.name }}}}
+        KEPT: ${{{{ inputs.path }}}}
+      run: |
+        mkdir -p "{place}/$NAME"
+        cp -R "$KEPT/." "{place}/$NAME"
 "#
     )
 }
@@ -97,6 +128,8 @@ impl Stage {
             )
             .variable("GITHUB_REPOSITORY", "ROCm/TheRock")
             .argument("--eventpath", payload.to_str().unwrap());
+        let kept = keep(&repository.path().join("kept"));
+        repository.action(KEEP, &kept);
         Self {
             repository,
             _alone: alone,
@@ -180,6 +213,7 @@ fn packages_are_built_checked_published_and_described() {
     let index = format!("http://127.0.0.1:{port}/therock-ci-artifacts/1-linux/python/simple/");
     let outputs = run.outputs();
     assert_eq!(outputs["linux-package-index-url"], index);
+    assert_eq!(outputs["linux-family-index-urls"], "{}");
     assert_eq!(outputs["linux-version"], "0.0.1.dev0");
     let summaries = run.summaries();
     assert_eq!(summaries.len(), 1);
@@ -192,6 +226,7 @@ fn packages_are_built_checked_published_and_described() {
     assert_eq!(wheels, 6, "{published:#?}");
     assert!(published.contains(&"set.json".to_owned()), "{published:#?}");
     assert!(!run.printed("packages").contains(SECRET));
+    assert!(!stage.repository.path().join("kept").exists());
 }
 
 #[test]
@@ -215,7 +250,28 @@ fn a_forks_packages_are_built_and_checked_and_stay_where_they_are() {
     assert!(log.contains("Checked"), "{log}");
     assert!(!log.contains("asked for"), "{log}");
     assert_eq!(published(bucket, "ROCm-TheRock/1-linux/python/"), [""; 0]);
-    assert_eq!(run.summaries().len(), 1);
+    let outputs = run.outputs();
+    assert_eq!(outputs["linux-package-index-url"], "");
+    assert_eq!(outputs["linux-version"], "0.0.1.dev0");
+    let summaries = run.summaries();
+    assert_eq!(summaries.len(), 1);
+    let page = &summaries[0];
+    assert!(!page.contains("file:"), "{page}");
+    let download = "\ngh run download 1 --repo ROCm/TheRock --name python-packages-linux --dir python-packages-linux\n";
+    assert!(page.contains(download), "{page}");
+    // What the reader is told to do next, where `gh` would have put it.
+    let line = page.lines().find(|line| line.starts_with("pip install"));
+    let line = line.unwrap().replace('\'', "");
+    let place = stage.repository.path();
+    let target = place.join("installed");
+    let mut pip = Command::new(tool("pip"));
+    pip.args(line.split(' ').skip(1))
+        .args(["--quiet", "--no-cache-dir", "--target"])
+        .arg(&target)
+        .current_dir(place.join("kept"));
+    let output = pip.output().unwrap();
+    assert!(output.status.success(), "{line}: {output:?}");
+    assert!(target.join("rocm_sdk_devel").is_dir());
 }
 
 #[test]
@@ -230,6 +286,73 @@ fn packages_that_are_not_what_was_asked_for_are_not_published() {
     assert!(!run.succeeded, "{}", run.log());
     assert!(run.log().contains("::error title="), "{}", run.log());
     assert_eq!(published("therock-ci-artifacts", "1-linux/python/"), before);
+}
+
+/// One workflow makes a set without the kpack split, and hands on what the other takes.
+const FAMILIES: &str = r"
+on: push
+jobs:
+  packages:
+    runs-on: ubuntu-latest
+    outputs:
+      index: ${{ steps.upload.outputs.package-index-url }}
+      indexes: ${{ steps.upload.outputs.family-index-urls }}
+      version: ${{ steps.upload.outputs.version }}
+    steps:
+      - uses: ROCWHEEL
+        with:
+          command: build
+          artifact-dir: ARTIFACTS
+          dest-dir: packages
+      - uses: ROCWHEEL
+        with:
+          command: check
+          packages-dir: packages
+      - id: upload
+        uses: ROCWHEEL
+        with:
+          command: upload
+          packages-dir: packages
+          multi-target: true
+          output-dir: PUBLISHED
+          platform: linux
+  test:
+    needs: packages
+    uses: ./.github/workflows/test-packages.yml
+    with:
+      package-index-url: ${{ fromJSON(needs.packages.outputs.indexes)['gfx94X-dcgpu'] }}
+      version: ${{ needs.packages.outputs.version }}
+      family: gfx94X-dcgpu
+      runner: gpu
+      gpu: false
+";
+
+#[test]
+fn of_a_set_for_several_families_that_of_one_is_tested() {
+    let mut repository = Repository::new();
+    let (artifacts, published) = (
+        repository.path().join("artifacts"),
+        repository.path().join("published"),
+    );
+    fs_err::create_dir(&artifacts).unwrap();
+    let families = [("gfx942", "gfx94X-dcgpu"), ("gfx1100", "gfx110X-all")];
+    legacy::write_run(&artifacts, &families);
+    repository.action(PYTHON, &python());
+    repository.workflow("test-packages.yml", &read("workflows/test-packages.yml"));
+    let workflow = FAMILIES
+        .replace("ROCWHEEL", ours())
+        .replace("ARTIFACTS", artifacts.to_str().unwrap())
+        .replace("PUBLISHED", published.to_str().unwrap());
+    let run = repository.run("push", &workflow).expect_success();
+    let printed = run.printed("test");
+    let passed = "rocm-sdk test of ROCm 0.0.1.dev0:";
+    assert_eq!(printed.matches(passed).count(), 2, "{printed}");
+    assert!(
+        printed.contains("rocm-sdk-libraries-gfx94X-dcgpu==0.0.1.dev0")
+            || printed.contains("rocm-sdk-libraries-gfx94x-dcgpu==0.0.1.dev0"),
+        "{printed}"
+    );
+    assert!(!printed.contains("gfx110x"), "{printed}");
 }
 
 #[test]

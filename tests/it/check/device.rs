@@ -276,6 +276,8 @@ fn a_library_with_its_code_still_in_it_is_found() {
         add(members, "_rocm_sdk_libraries/lib/libfat.so.1", fat.clone());
     })]), @"
     exit 0
+    rocm_sdk_device_gfx1100.whl
+      warning RW303 uncovered-library: `libfat.so.1` has code for gfx942, and none for gfx1100
     rocm_sdk_libraries.whl
       warning RW307 device-file-in-host-wheel: `_rocm_sdk_libraries/lib/libfat.so.1`: it still carries its device code, for gfx90a, gfx942
     ");

@@ -1,6 +1,6 @@
 //! What `check` answers, in each form, and what the flags change.
 
-use super::{Set, add, replace};
+use super::{Set, add, replace, rocwheel, sample};
 
 fn shown(set: &Set, arguments: &[&str]) -> String {
     let output = set.check(arguments);
@@ -9,6 +9,13 @@ fn shown(set: &Set, arguments: &[&str]) -> String {
     let code = output.status.code().unwrap();
     let (stdout, stderr) = (stream(output.stdout), stream(output.stderr));
     format!("exit {code}\n--- stdout\n{stdout}--- stderr\n{stderr}")
+}
+
+/// What is said of a place that is no set.
+fn outcome(place: &str) -> String {
+    let output = rocwheel().args(["check", place]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    String::from_utf8(output.stderr).unwrap()
 }
 
 fn broken() -> Set {
@@ -136,7 +143,11 @@ fn what_cannot_be_tried_is_said_in_words() {
         shown(&set, &["--glibc-max", "new"]),
         shown(&set, &["--require-targets", "gfx9999"]),
         shown(&Set(empty), &[]),
+        outcome("tests/nowhere-1-py3-none-any.whl"),
+        outcome(sample().join("rocm-0.0.1.dev0.tar.gz").to_str().unwrap()),
+        outcome("Cargo.toml"),
     ];
+    let refused = refused.map(|it| it.replace(sample().to_str().unwrap(), "[sample]"));
     insta::assert_snapshot!(refused.concat(), @r#"
     exit 2
     --- stdout
@@ -162,6 +173,13 @@ fn what_cannot_be_tried_is_said_in_words() {
     error: no wheel or sdist in `[set]`
 
     hint: pass the directory that `rocwheel build` wrote to
+    error: no such directory: `tests/nowhere-1-py3-none-any.whl`
+    error: `[sample]/rocm-0.0.1.dev0.tar.gz` is one package, and not a set
+
+    hint: pass the directory that it lies in
+    error: no wheel or sdist, and no index: `Cargo.toml`
+
+    hint: pass what holds `simple/`, `set.json` or `dist/`, or the address of a page with links
     "#);
 }
 

@@ -87,8 +87,8 @@ fn of_two_hundred_damaged_wheels_nearly_all_are_found() {
         if kind == Some("whl") {
             wheels.insert(name, bytes);
         } else if kind == Some("gz") {
-            set.sdists
-                .push(audit::read_sdist(&name, bytes.as_slice(), &watch).unwrap());
+            let sdist = audit::read_sdist(&name, bytes.as_slice(), &watch).unwrap();
+            set.sdists.push(Arc::new(sdist));
         }
     }
     let read =

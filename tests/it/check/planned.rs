@@ -100,6 +100,15 @@ fn with_the_artifacts_every_byte_counts() {
         library[at] ^= 0x40;
     });
     assert_eq!(found(&set, false), "exit 0\n");
+    let artifacts = artifacts();
+    let artifacts = [
+        "--select",
+        "RW9",
+        "--artifact-dir",
+        artifacts.to_str().unwrap(),
+    ];
+    assert_eq!(set.found(&artifacts), found(&set, true));
+    assert_eq!(Set::new().found(&artifacts), "exit 0\n");
     insta::assert_snapshot!(found(&set, true), @"
     exit 1
     rocm_sdk_core.whl
@@ -123,6 +132,17 @@ fn what_is_no_plan_is_refused_in_words() {
     ");
     let empty = tempfile::tempdir().unwrap();
     let empty = empty.path().to_str().unwrap();
+    let output = set.check(&["--artifact-dir", empty]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr)
+        .unwrap()
+        .replace(empty, "[empty]");
+    insta::assert_snapshot!(said.lines().filter(|it| !it.contains("Check")).collect::<Vec<_>>().join("\n"), @"
+    error: plan what `[empty]` makes
+      caused by: no artifacts in `[empty]`, which is empty
+
+    hint: `rocwheel fetch` puts artifacts there
+    ");
     let plan = plan().to_str().unwrap();
     let output = set.check(&["--plan", plan, "--artifact-dir", empty]);
     assert_eq!(output.status.code(), Some(2));

@@ -3,7 +3,15 @@
 use std::{fmt, io::Read};
 
 use rocwheel::{
-    error::{Exit, render},
+    commands::{
+        World,
+        destination::Destination,
+        index::LocalSet,
+        upload::{Item, Others, Seen, UploadPlan, verify, write},
+    },
+    console::{Console, Options},
+    error::{Exit, Stop, render},
+    index::{Layout, pages},
     location::Key,
     store::{Body, Condition, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
 };
@@ -140,6 +148,37 @@ fn an_upload_that_did_not_arrive_is_no_success() {
 }
 
 #[test]
+fn a_page_that_leads_to_nothing_is_found_when_it_is_read_back() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let quiet = Options {
+        verbosity: -2,
+        ..Options::default()
+    };
+    let world = World {
+        console: Console::of_this_process(&quiet),
+        stop: Stop::default(),
+    };
+    let to = Destination {
+        store: Box::new(MemoryStore::default()),
+        directory: "42-linux/python/".parse().unwrap(),
+        urls: "https://bucket.s3.amazonaws.com/42-linux/python/"
+            .parse()
+            .unwrap(),
+    };
+    let set = LocalSet::read_aloud(&bench.root, &world).unwrap();
+    let pages = pages(&set.set, Layout::Dist);
+    let items = pages.iter().flat_map(Item::page).collect();
+    let plan = UploadPlan::new(to.shown(), items, &Seen::default(), Others::Refuse);
+    write(&plan, &to, &world, &mut |_, _| {}).unwrap();
+    let error = verify(&plan, &pages, &to, &world.stop).unwrap_err();
+    insta::assert_snapshot!(render(&error), @"
+    error: follow a link of `simple/rocm-sdk-core/index.html`
+      caused by: no such object: `42-linux/python/dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`
+    ");
+}
+
+#[test]
 fn of_two_uploads_at_once_the_same_is_fine_and_another_is_not() {
     let (said, code, _) = upload(Fault::WrittenBefore(
         "rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl",
@@ -150,9 +189,9 @@ fn of_two_uploads_at_once_the_same_is_fine_and_another_is_not() {
     insta::assert_snapshot!(hashes.replace_all(&said, "_"), @"
     error: upload to `memory:/42-linux/python`
       caused by: 3 of 3 failed
-      upload `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: another writer came first, with other bytes: `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: here _ with sha256 _, there _ with sha256 _
       upload `dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl`: another writer came first, with other bytes: `dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl`: here _ with sha256 _, there _ with sha256 _
       upload `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`: another writer came first, with other bytes: `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`: here _ with sha256 _, there _ with sha256 _
+      upload `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: another writer came first, with other bytes: `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: here _ with sha256 _, there _ with sha256 _
     ");
     assert_eq!((code, keys.len()), (1, 3));
 }

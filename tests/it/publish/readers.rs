@@ -213,7 +213,8 @@ fn each_family_of_a_set_has_an_index_of_its_own() {
     let place = bench.path("downloaded");
     let lines: Vec<&str> = index.lines().collect();
     assert_eq!(lines.len(), 3, "{index}");
-    for base in [lines[0], uploaded.trim()] {
+    assert_eq!(uploaded.lines().count(), 3, "{uploaded}");
+    for base in [lines[0], uploaded.lines().next().unwrap()] {
         let base = base.strip_suffix("simple/").unwrap();
         for (family, other) in [("gfx94X-dcgpu", "gfx110x"), ("gfx110X-all", "gfx94x")] {
             let (index, page) = (

@@ -1,4 +1,4 @@
-//! The sample as a build without kpack splitting would have left it, for one family.
+//! The sample as a build without kpack splitting would have left it.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,11 @@ use rocwheel::{
 const SPLIT: &str = "\"KPACK_SPLIT_ARTIFACTS\": true";
 const WHOLE: &str = "\"KPACK_SPLIT_ARTIFACTS\": false";
 
-/// Device code lies beside the libraries, in artifacts of the family `gfx94X-dcgpu`.
-pub(super) fn write_run(place: &Path) {
+/// Device code lies beside the libraries, in artifacts of families: for each, what stands in for
+/// the code of which target.
+pub(crate) fn write_run(place: &Path, families: &[(&str, &str)]) {
     for archive in sample::archives() {
-        let Some(name) = legacy_name(&archive.file_name()) else {
+        let Some(name) = legacy_name(&archive.file_name(), families) else {
             continue;
         };
         let bytes = archive.bytes().unwrap();
@@ -35,9 +36,14 @@ pub(super) fn write_run(place: &Path) {
     assert_eq!(manifests, 1);
 }
 
-fn legacy_name(split: &str) -> Option<String> {
-    let foreign = split.contains("gfx1100") || split.contains("xnack");
-    (!foreign).then(|| split.replace("gfx942", "gfx94X-dcgpu"))
+fn legacy_name(split: &str, families: &[(&str, &str)]) -> Option<String> {
+    let known = families
+        .iter()
+        .find(|(target, _)| split.contains(&format!("_{target}.")));
+    match known {
+        Some((target, family)) => Some(split.replace(target, family)),
+        None => (!split.contains("_gfx")).then(|| split.to_owned()),
+    }
 }
 
 /// All files below a directory; each `.kpack` holds one.

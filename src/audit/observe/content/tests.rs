@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use super::*;
+use crate::{elf::write::DeviceRelocations, kpack::bundle};
 
 fn seen(bytes: &[u8], keep: Keep) -> Content {
     let again = || -> io::Result<Box<dyn Read + '_>> { panic!("read again") };
@@ -32,8 +33,8 @@ fn a_damaged_elf_file_is_a_fact() {
 #[test]
 fn bytes_are_kept_only_when_asked_for() {
     assert_eq!(seen(b"abc", Keep::Facts).kept, None);
-    assert_eq!(seen(b"abc", Keep::Bytes).kept.as_deref(), Some(&b"abc"[..]));
-    assert_eq!(seen(b"", Keep::Bytes).kept.as_deref(), Some(&b""[..]));
+    assert_eq!(seen(b"abc", Keep::Text).kept.as_deref(), Some(&b"abc"[..]));
+    assert_eq!(seen(b"", Keep::Text).kept.as_deref(), Some(&b""[..]));
 }
 
 #[test]
@@ -112,4 +113,70 @@ fn a_file_whose_parts_are_too_large_to_hold_is_not_examined() {
     bytes[header + 24..header + 32].copy_from_slice(&(16_u64 << 20).to_le_bytes());
     bytes[header + 32..header + 40].copy_from_slice(&(70_u64 << 20).to_le_bytes());
     assert_eq!(examined(&bytes), (Elf::TooLarge, 0));
+}
+
+/// A library with bundles before a gap, and how many bytes they have for each target.
+fn fat(gap: usize, is_page: bool) -> Vec<u8> {
+    let code =
+        |target, len| bundle::raw(&[(target, vec![1; len]), ("gfx90a:xnack+", vec![2; 100])]);
+    let mut bundles = code("gfx942", 5000);
+    bundles.resize(bundles.len().next_multiple_of(4096), 0);
+    let second = if is_page {
+        bundles.len()
+    } else {
+        bundles.len() + 64
+    };
+    bundles.resize(second, 0);
+    bundles.extend(code("gfx1100", 70_000));
+    elf::write::SharedObject::new("libfat.so.1")
+        .function("fat", 1)
+        .device_code(&bundles, &[0, second as u64], DeviceRelocations::Rela)
+        .payload(gap)
+        .build()
+}
+
+fn carried(elf: &Elf) -> String {
+    let Elf::Read(elf) = elf else {
+        panic!("not read")
+    };
+    let HostCode::Fat(carried) = &elf.code else {
+        panic!("{:?}", elf.code)
+    };
+    let amounts = carried.amounts();
+    let amounts = amounts.map(|(target, objects, bytes)| format!("{target}: {objects}, {bytes}"));
+    amounts.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_library_of_any_size_says_what_code_is_in_it() {
+    let (small, readings) = examined(&fat(1000, true));
+    assert_eq!(readings, 0);
+    insta::assert_snapshot!(carried(&small), @"
+    gfx1100: 1, 70000
+    gfx90a:xnack+: 2, 200
+    gfx942: 1, 5000
+    ");
+    let (large, readings) = examined(&fat(33 << 20, true));
+    assert_eq!(carried(&large), carried(&small));
+    assert_eq!(readings, 0);
+    // Bundles where no compiler lays them are found the second time.
+    let (odd, readings) = examined(&fat(33 << 20, false));
+    assert_eq!(carried(&odd), carried(&small));
+    assert_eq!(readings, 1);
+}
+
+#[test]
+fn what_is_wrong_with_a_large_library_is_told_as_of_a_small_one() {
+    for gap in [1000, 33 << 20] {
+        let mut bytes = fat(gap, true);
+        let magic = bytes.windows(8).position(|it| it == b"__CLANG_").unwrap();
+        bytes[magic + 3] = b'?';
+        let (Elf::Read(elf), _) = examined(&bytes) else {
+            panic!("not read")
+        };
+        let HostCode::Damaged(why) = &elf.code else {
+            panic!("{:?}", elf.code)
+        };
+        assert_eq!(why, "read bundle 0 at 0x0: neither a bundle nor zeros");
+    }
 }

@@ -8,7 +8,7 @@ const SERVER: &str = "https://github.com";
 fn page<'a>(set: &'a SetJson, urls: &'a Urls) -> Page<'a> {
     Page {
         set,
-        places: Some(Places {
+        whereabouts: Whereabouts::Published(Places {
             set: urls,
             base: None,
         }),
@@ -142,6 +142,99 @@ fn a_summary_says_what_it_is_how_to_install_it_and_what_is_in_it() {
 
     6 packages, 7.1 MiB. All of them: [SHA256SUMS](https://bucket.s3.amazonaws.com/1-linux/python/SHA256SUMS), [set.json](https://bucket.s3.amazonaws.com/1-linux/python/set.json).
     "#);
+}
+
+#[test]
+fn each_family_is_told_how_to_install_it() {
+    let urls = samples::urls();
+    let set = samples::set_of_families(&["gfx110X-all", "gfx94X-dcgpu"]);
+    let text = page(&set, &urls).installation();
+    let shown: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("<details") || line.starts_with("pip install --index"))
+        .collect();
+    insta::assert_snapshot!(shown.join("\n"), @"
+    <details open><summary><b>gfx110X-all</b></summary>
+    pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/gfx110X-all/simple/ 'rocm==7.13.0.dev0+ab'
+    <details><summary><b>gfx94X-dcgpu</b></summary>
+    pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/ 'rocm==7.13.0.dev0+ab'
+    <details><summary>In a uv project (<code>pyproject.toml</code>)</summary>
+    ");
+}
+
+#[test]
+fn packages_that_are_kept_with_a_run_are_downloaded_from_it() {
+    let set = samples::set_of_families(&["gfx110X-all", "gfx94X-dcgpu"]);
+    let artifact = WorkflowArtifact {
+        name: "python-packages-linux".parse().unwrap(),
+        run: Some(("ROCm/TheRock".parse().unwrap(), "42".parse().unwrap())),
+    };
+    let page = Page {
+        set: &set,
+        whereabouts: Whereabouts::Kept(&artifact),
+        server: SERVER,
+        report: None,
+        earlier: None,
+    };
+    let text = page.render(LIMIT);
+    assert!(
+        !text.contains("file://") && !text.contains("Find-links"),
+        "{text}"
+    );
+    insta::assert_snapshot!(&text[..text.find("### Packages").unwrap()], @"
+    ## ROCm Python packages <code>7.13.0.dev0+ab</code>
+
+    ### Install
+
+    The packages are published nowhere: they are the artifact <code>python-packages-linux</code> of run [<code>42</code>](https://github.com/ROCm/TheRock/actions/runs/42). Download it, with GitHub's `gh` or from the page of the run, and install from there:
+
+    ```sh
+    gh run download 42 --repo ROCm/TheRock --name python-packages-linux --dir python-packages-linux
+    ```
+
+    <details open><summary><b>gfx110X-all</b></summary>
+
+    pip:
+
+    ```sh
+    pip install --no-index --find-links python-packages-linux --find-links python-packages-linux/gfx110X-all 'rocm==7.13.0.dev0+ab'
+    ```
+
+    uv:
+
+    ```sh
+    uv pip install --no-index --find-links python-packages-linux --find-links python-packages-linux/gfx110X-all 'rocm==7.13.0.dev0+ab'
+    ```
+
+    </details>
+
+    <details><summary><b>gfx94X-dcgpu</b></summary>
+
+    pip:
+
+    ```sh
+    pip install --no-index --find-links python-packages-linux --find-links python-packages-linux/gfx94X-dcgpu 'rocm==7.13.0.dev0+ab'
+    ```
+
+    uv:
+
+    ```sh
+    uv pip install --no-index --find-links python-packages-linux --find-links python-packages-linux/gfx94X-dcgpu 'rocm==7.13.0.dev0+ab'
+    ```
+
+    </details>
+    ");
+}
+
+#[test]
+fn names_beyond_all_measure_leave_the_packages_their_room() {
+    let long = format!("7.13.0+{}", "a".repeat(LIMIT));
+    let mut set = samples::set();
+    set.identity.version = Some(long.parse().unwrap());
+    let urls = samples::urls();
+    let text = page(&set, &urls).render(LIMIT);
+    assert!(text.len() < 20_000, "{}", text.len());
+    assert!(text.contains("### Packages") && !text.contains("### Install"));
 }
 
 #[test]
@@ -302,7 +395,7 @@ fn a_refused_set_has_findings_and_no_addresses() {
     let (set, report) = (samples::set(), report());
     let page = Page {
         set: &set,
-        places: None,
+        whereabouts: Whereabouts::Nowhere,
         server: SERVER,
         report: Some(&report),
         earlier: None,
@@ -351,6 +444,22 @@ fn a_long_table_is_cut_and_says_so() {
     assert!(
         text.ends_with("[set.json](https://bucket.s3.amazonaws.com/1-linux/python/set.json).\n\n")
     );
+}
+
+#[test]
+fn what_is_gone_leaves_room_for_what_is_there() {
+    let projects: Vec<String> = (0..9000).map(|it| format!("project-{it}")).collect();
+    let projects: Vec<&str> = projects.iter().map(String::as_str).collect();
+    let (earlier, urls, set) = (samples::set_of(&projects), samples::urls(), samples::set());
+    let page = Page {
+        earlier: Some(&earlier),
+        ..page(&set, &urls)
+    };
+    let text = page.render(100_000);
+    assert!(text.len() <= 100_000);
+    let there = text.lines().filter(|line| line.starts_with("| [<code>"));
+    assert_eq!(there.count(), 6);
+    assert!(text.contains("| **gone** |") && text.contains("rows left out here"));
 }
 
 #[test]

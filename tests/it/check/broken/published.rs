@@ -113,3 +113,28 @@ fn pages_that_are_missing_or_damaged_are_found() {
     error   RW706 unreadable-page: `simple/` names it, and it is not there
     "#);
 }
+
+#[test]
+fn pages_of_an_earlier_build_are_told_with_the_way_to_write_them_again() {
+    let set = Set::new();
+    set.index();
+    set.edit("rocm_profiler", |members| {
+        add(members, "rocm_profiler/a", "1");
+    });
+    let output = set.check(&["--no-progress"]);
+    assert_eq!(output.status.code(), Some(1));
+    let place = set.0.path().to_str().unwrap();
+    let said = String::from_utf8(output.stderr)
+        .unwrap()
+        .replace(place, "[set]");
+    insta::assert_snapshot!(said, @"
+         Checked 7 packages: 5 errors
+    note: the pages in `[set]` are of other packages: `rocwheel index [set]` writes them again, and with `--ignore RW7` they do not count
+    error: check: 5 errors in the package set
+
+    hint: docs/checks.md explains each; `--ignore` passes over a rule
+    ");
+    assert_eq!(set.found(&["--ignore", "RW7"]), "exit 0\n");
+    set.index();
+    assert_eq!(set.found(&[]), "exit 0\n");
+}

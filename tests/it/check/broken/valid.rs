@@ -207,3 +207,14 @@ fn a_field_for_sizes_that_need_none_is_found() {
       error   RW104 inconsistent-zip: `_rocm_profiler/__init__.py`: a ZIP64 field, although no size needs one
     ");
 }
+
+#[test]
+fn metadata_that_nobody_reads_is_found() {
+    insta::assert_snapshot!(edited(CORE, |members| {
+        member(members, "/METADATA").2.resize(5 << 20, b'\n');
+    }), @"
+    exit 1
+    rocm_sdk_core.whl
+      error   RW111 metadata-disagrees: `rocm_sdk_core-0.0.1.dev0.dist-info/METADATA` has 5242880 bytes, which is more than anybody reads
+    ");
+}

@@ -1,0 +1,163 @@
+//! A set of several families or platforms is as many sets: nobody installs them over each other.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use crate::{
+    audit::{self, Finding, SetFacts, WheelFile},
+    target::Target,
+};
+
+/// How the names of packages begin that have a family in them.
+const LIBRARIES: &str = "rocm-sdk-libraries-";
+
+/// What is installed together.
+pub(super) struct Part {
+    family: Option<String>,
+    platform: Option<Platform>,
+    pub(super) set: SetFacts,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Platform {
+    Linux,
+    Windows,
+}
+
+impl Part {
+    /// ``the set of `gfx94X-dcgpu` for Windows``
+    fn label(&self) -> String {
+        let family = self.family.as_ref();
+        let family = family.map_or(String::new(), |family| format!(" of `{family}`"));
+        let platform = match self.platform {
+            Some(Platform::Linux) => " for Linux",
+            Some(Platform::Windows) => " for Windows",
+            None => "",
+        };
+        format!("the set{family}{platform}")
+    }
+
+    /// What a library of the part is called beside those of others.
+    pub(super) fn name(&self, library: &str) -> String {
+        match self.platform {
+            Some(Platform::Windows) => format!("{library} (Windows)"),
+            _ => library.to_owned(),
+        }
+    }
+
+    fn has(&self, file: &str) -> bool {
+        let mut wheels = self.set.wheels.iter();
+        let mut sdists = self.set.sdists.iter();
+        wheels.any(|it| it.file == file) || sdists.any(|it| it.file == file)
+    }
+}
+
+/// The parts of a set, of which there is one at least.
+pub(super) fn of(set: &SetFacts) -> Vec<Part> {
+    let parts = by_family(set).into_iter();
+    parts.flat_map(by_platform).collect()
+}
+
+/// Each family has what all share, what lies in its directory, and its libraries.
+fn by_family(all: &SetFacts) -> Vec<Part> {
+    let directory = |file: &str| {
+        file.split_once('/')
+            .map(|(directory, _)| directory.to_owned())
+    };
+    let files = all.wheels.iter().map(|it| it.file.as_str());
+    let files = files.chain(all.sdists.iter().map(|it| it.file.as_str()));
+    let families: BTreeSet<String> = files.filter_map(directory).collect();
+    let part = |family: Option<&String>| {
+        let is_own = |wheel: &Arc<WheelFile>| match (directory(&wheel.file), family) {
+            (Some(own), Some(family)) => own == *family,
+            (Some(_), None) => false,
+            (None, _) => families
+                .iter()
+                .all(|other| Some(other) == family || !is_library_of(wheel, other)),
+        };
+        let wheels = all.wheels.iter().filter(|it| is_own(it));
+        let sdists = all.sdists.iter();
+        let sdists = sdists.filter(|it| directory(&it.file).is_none_or(|own| Some(&own) == family));
+        Part {
+            family: family.cloned(),
+            platform: None,
+            set: SetFacts {
+                wheels: wheels.cloned().collect(),
+                sdists: sdists.cloned().collect(),
+                siblings: all.siblings.clone(),
+                published: all.published.clone(),
+            },
+        }
+    };
+    if families.is_empty() {
+        return vec![part(None)];
+    }
+    families.iter().map(|family| part(Some(family))).collect()
+}
+
+fn is_library_of(wheel: &WheelFile, family: &str) -> bool {
+    let name = wheel.name.as_ref().map(|name| name.name().normalized());
+    let suffix = name.ok().and_then(|name| name.strip_prefix(LIBRARIES));
+    suffix.is_some_and(|suffix| suffix == family.to_lowercase())
+}
+
+fn by_platform(part: Part) -> Vec<Part> {
+    if part.set.platforms().len() < 2 {
+        return vec![part];
+    }
+    let on = |platform| {
+        let wheels = part.set.wheels.iter();
+        let wheels = wheels.filter(|it| platform_of(it).is_none_or(|own| own == platform));
+        Part {
+            family: part.family.clone(),
+            platform: Some(platform),
+            set: SetFacts {
+                wheels: wheels.cloned().collect(),
+                sdists: part.set.sdists.clone(),
+                siblings: part.set.siblings.clone(),
+                published: part.set.published.clone(),
+            },
+        }
+    };
+    [Platform::Linux, Platform::Windows].map(on).into()
+}
+
+/// `None` for a wheel that is for both, or does not say.
+fn platform_of(wheel: &WheelFile) -> Option<Platform> {
+    let platform = match &wheel.name {
+        Ok(name) => name.tag().platform().to_owned(),
+        Err(_) => wheel.file.clone(),
+    };
+    match (platform.contains("linux"), platform.contains("win")) {
+        (true, false) => Some(Platform::Linux),
+        (false, true) => Some(Platform::Windows),
+        _ => None,
+    }
+}
+
+/// The targets that no part covers.
+pub(super) fn uncovered(parts: &[Part], targets: &[Target]) -> Vec<Target> {
+    let targets = targets.iter().filter(|target| {
+        let mut parts = parts.iter();
+        !parts.any(|part| audit::covers(&part.set, target))
+    });
+    targets.cloned().collect()
+}
+
+/// What is found in every part is said once; what is not says where.
+pub(super) fn together(parts: &[Part], all: &[Vec<Finding>]) -> Vec<Finding> {
+    let everywhere = |finding: &Finding| all.iter().all(|found| found.contains(finding));
+    let mut findings: Vec<Finding> = Vec::new();
+    for (part, found) in parts.iter().zip(all) {
+        for finding in found {
+            let mut finding = finding.clone();
+            let holders = finding.file.as_ref().map_or(parts.len(), |file| {
+                parts.iter().filter(|part| part.has(file)).count()
+            });
+            if holders > 1 && !everywhere(&finding) {
+                finding.fact = format!("{}, in {}", finding.fact, part.label());
+            }
+            findings.push(finding);
+        }
+    }
+    findings
+}

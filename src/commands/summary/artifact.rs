@@ -1,0 +1,90 @@
+//! `WorkflowArtifact`: packages that a workflow kept with its run, because it may publish nothing.
+
+use std::{fmt, str::FromStr};
+
+use crate::run::{Repository, RunId};
+
+/// What such an artifact is called: letters, digits, `-`, `_` and `.`, and first a letter or digit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArtifactName(Box<str>);
+
+/// Why a text is not an `ArtifactName`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the name of a workflow's artifact has letters, digits, `-`, `_` and `.`, and begins with one of the first two: {0:?}"
+)]
+pub struct InvalidArtifactName(String);
+
+/// An artifact and the run that has it, where that is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkflowArtifact {
+    pub name: ArtifactName,
+    pub run: Option<(Repository, RunId)>,
+}
+
+impl ArtifactName {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl WorkflowArtifact {
+    /// The line that downloads it to a directory of its name.
+    pub fn download(&self) -> String {
+        let name = &self.name;
+        let run = self.run.as_ref();
+        let run = run.map(|(repository, run)| format!(" {run} --repo {repository}"));
+        let run = run.unwrap_or_default();
+        format!("gh run download{run} --name {name} --dir {name}")
+    }
+}
+
+impl FromStr for ArtifactName {
+    type Err = InvalidArtifactName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let known = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(known) {
+            return Ok(Self(text.into()));
+        }
+        Err(InvalidArtifactName(text.to_owned()))
+    }
+}
+
+impl fmt::Display for ArtifactName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_means_nothing_to_a_shell() {
+        for name in ["python-packages-linux", "a_b.c", "1"] {
+            assert_eq!(name.parse::<ArtifactName>().unwrap().to_string(), name);
+        }
+        for name in ["", "-a", ".", "a b", "$(x)", "a/b", "é"] {
+            assert!(name.parse::<ArtifactName>().is_err(), "{name}");
+        }
+        let refused = "a\"b".parse::<ArtifactName>().unwrap_err();
+        insta::assert_snapshot!(refused, @r#"the name of a workflow's artifact has letters, digits, `-`, `_` and `.`, and begins with one of the first two: "a\"b""#);
+    }
+
+    #[test]
+    fn an_artifact_is_downloaded_from_its_run_or_from_the_one_that_is_picked() {
+        let name: ArtifactName = "python-packages-linux".parse().unwrap();
+        let run = ("ROCm/TheRock".parse().unwrap(), "42".parse().unwrap());
+        let of = |run| WorkflowArtifact {
+            name: name.clone(),
+            run,
+        };
+        let lines = [of(Some(run)).download(), of(None).download()];
+        insta::assert_snapshot!(lines.join("\n"), @"
+        gh run download 42 --repo ROCm/TheRock --name python-packages-linux --dir python-packages-linux
+        gh run download --name python-packages-linux --dir python-packages-linux
+        ");
+    }
+}

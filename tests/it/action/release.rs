@@ -1,0 +1,198 @@
+//! The release workflow, from the tag to what action.yml takes.
+
+use std::{os::unix::fs::PermissionsExt, path::Path, process::Command};
+
+use fs_err as fs;
+use rocwheel::digest::Sha256;
+use serde_json::json;
+
+use super::{
+    runner::{Repository, ours, read},
+    workflows::{KEEP, keep},
+};
+
+const TAKE: &str = "actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c";
+const ATTEST: &str = "actions/attest-build-provenance@0f67c3f4856b2e3261c31976d6725780e5e4c373";
+const LINUX: &str = "rocwheel-x86_64-unknown-linux-gnu";
+const WINDOWS: &str = "rocwheel-x86_64-pc-windows-msvc.exe";
+
+/// Stands for GitHub's artifacts, as another job gets all of them.
+const TAKES: &str = r#"
+name: take
+description: take
+inputs:
+  path: { description: path, required: true }
+runs:
+  using: composite
+  steps:
+    - shell: bash
+      env: { WHERE: "${{ inputs.path }}" }
+      run: mkdir -p "$WHERE" && cp -R PLACE/kept/. "$WHERE"
+"#;
+
+/// Stands for the attestation: there has to be something to attest.
+const ATTESTS: &str = r#"
+name: attest
+description: attest
+inputs:
+  subject-path: { description: what, required: true }
+runs:
+  using: composite
+  steps:
+    - shell: bash
+      env: { WHAT: "${{ inputs.subject-path }}" }
+      run: for file in $WHAT; do test -f "$file" && echo "attested ${file##*/}"; done
+"#;
+
+/// Stand for compilers and for GitHub. What they make is the binary of this build; the one for
+/// Windows is told apart by a line at its end.
+const TOOLS: [(&str, &str); 6] = [
+    ("rustup", r#"echo "rustup $*""#),
+    (
+        "python3",
+        r#"[ "$1 $2" = "-m venv" ] && mkdir -p "$3/bin" && printf '#!/bin/sh\necho "pip $*"\n' >"$3/bin/pip" && chmod +x "$3/bin/pip""#,
+    ),
+    (
+        "cargo",
+        r#"
+echo "cargo $*"
+while [ "$1" != --target ]; do shift; done
+target=${2%.2.28}
+mkdir -p "target/$target/release"
+case $target in
+  *windows*) cp BINARY "target/$target/release/rocwheel.exe"; echo windows >>"target/$target/release/rocwheel.exe" ;;
+  *) cp BINARY "target/$target/release/rocwheel" ;;
+esac
+"#,
+    ),
+    ("objdump", r#"echo "0 DF *UND* 0 (GLIBC_2.28) x""#),
+    (
+        "gh",
+        r#"
+[ "$1 $2 $4" = "release create --verify-tag" ] || exit 9
+echo "release $3 of $GH_REPO"
+mkdir -p "PLACE/released/$3"
+for file do case $file in dist/*) cp "$file" "PLACE/released/$3/" ;; esac; done
+"#,
+    ),
+    (
+        "curl",
+        r#"
+echo "curl $*" >>PLACE/asked
+while [ "$1" != --output ]; do shift; done
+part=$2 url=$3
+cp "PLACE/released/${url#https://github.com/ROCm/rocwheel/releases/download/}" "$part"
+"#,
+    ),
+];
+
+fn repository() -> Repository {
+    let mut repository = Repository::new();
+    let place = repository.path().to_owned();
+    let shown = place.display().to_string();
+    let tools = place.join("tools");
+    fs::create_dir(&tools).unwrap();
+    for (name, script) in TOOLS {
+        let script = script
+            .replace("PLACE", &shown)
+            .replace("BINARY", env!("CARGO_BIN_EXE_rocwheel"));
+        let tool = tools.join(name);
+        fs::write(&tool, format!("#!/bin/bash\nset -e\n{script}\n")).unwrap();
+        fs::set_permissions(tool, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    repository.tools(&tools);
+    repository.action(KEEP, &keep(&place.join("kept")));
+    repository.action(TAKE, &TAKES.replace("PLACE", &shown));
+    repository.action(ATTEST, ATTESTS);
+    repository.file("Cargo.toml", &read("Cargo.toml"));
+    repository.variable("GITHUB_REPOSITORY", "ROCm/rocwheel");
+    repository
+}
+
+/// As GitHub tells of a tag that was pushed.
+fn tagged(repository: &mut Repository, tag: &str) {
+    let payload = repository.path().join("event.json");
+    let event = json!({"ref": format!("refs/tags/{tag}"),
+        "repository": {"full_name": "ROCm/rocwheel", "fork": false}});
+    fs::write(&payload, event.to_string()).unwrap();
+    repository.argument("--eventpath", payload.to_str().unwrap());
+}
+
+fn released(place: &Path, tag: &str) -> Vec<String> {
+    let entries = fs::read_dir(place.join("released").join(tag)).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_is_released_is_what_the_action_takes() {
+    let tag = concat!("v", env!("CARGO_PKG_VERSION"));
+    let mut repository = repository();
+    tagged(&mut repository, tag);
+    let run = repository
+        .run("push", &read(".github/workflows/release.yml"))
+        .expect_success();
+    let built = run.printed("build");
+    assert!(built.contains("needs GLIBC_2.28"), "{built}");
+    assert_eq!(built.matches("  in 7 packages").count(), 2, "{built}");
+    let published = run.printed("publish");
+    assert!(published.contains(&format!("release {tag} of ROCm/rocwheel")));
+    for name in [LINUX, WINDOWS] {
+        assert!(
+            published.contains(&format!("attested {name}")),
+            "{published}"
+        );
+    }
+    let place = repository.path();
+    assert_eq!(
+        released(place, tag),
+        ["SHA256SUMS", "release.txt", WINDOWS, LINUX]
+    );
+    let directory = place.join("released").join(tag);
+    let sums = Command::new("sha256sum")
+        .args(["--check", "--quiet", "SHA256SUMS"])
+        .current_dir(&directory)
+        .status();
+    assert!(sums.unwrap().success());
+
+    let text = fs::read_to_string(directory.join("release.txt")).unwrap();
+    let digest = |name: &str| Sha256::of(&fs::read(directory.join(name)).unwrap());
+    let expected = format!(
+        "# The release whose binaries action.yml uses. The release workflow writes this file.\n\
+         url https://github.com/ROCm/rocwheel/releases/download/{tag}\n\
+         Linux-X64 {} {LINUX}\nWindows-X64 {} {WINDOWS}\n",
+        digest(LINUX),
+        digest(WINDOWS)
+    );
+    assert_eq!(text, expected);
+    let summaries = run.summaries().concat();
+    assert!(summaries.contains("release.txt"), "{summaries}");
+
+    repository.take_release(&text);
+    let steps = format!(
+        "on: push\njobs:\n  job:\n    runs-on: ubuntu-latest\n    steps:\n      - uses: {}\n      - run: rocwheel --version\n",
+        ours()
+    );
+    let run = repository.run("push", &steps).expect_success();
+    let version = format!("rocwheel {}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(run.printed("job").matches(&version).count(), 2);
+    let asked = fs::read_to_string(place.join("asked")).unwrap();
+    assert!(
+        asked
+            .trim_end()
+            .ends_with(&format!("/download/{tag}/{LINUX}")),
+        "{asked}"
+    );
+}
+
+#[test]
+fn a_tag_that_is_not_the_version_makes_no_release() {
+    let mut repository = repository();
+    tagged(&mut repository, "v99.0.0");
+    let run = repository.run("push", &read(".github/workflows/release.yml"));
+    assert!(!run.succeeded, "{}", run.log());
+    assert!(!repository.path().join("released").exists());
+    assert!(!run.log().contains("cargo "), "{}", run.log());
+}

@@ -1,0 +1,230 @@
+//! Sets without device wheels: the code is in the libraries, and packages are called for families.
+
+use rocwheel::{
+    elf::write::{DeviceRelocations, SharedObject},
+    kpack::bundle,
+};
+
+use super::{Members, Set, add, record, unzip, zipped};
+
+const TOP: &str = "_rocm_sdk_libraries_gfx110X_all";
+
+/// A library with its code in it, for these.
+fn fat(soname: &str, needed: &str, targets: &[&str]) -> Vec<u8> {
+    let codes: Vec<(&str, Vec<u8>)> = targets.iter().map(|it| (*it, vec![1; 5000])).collect();
+    let object = SharedObject::new(soname).rpath("$ORIGIN").function("f", 1);
+    let object = match needed {
+        "" => object,
+        needed => object.needs(needed),
+    };
+    let code = bundle::compress(&bundle::raw(&codes), 3, bundle::Method::Zstd).unwrap();
+    object
+        .device_code(&code, &[0], DeviceRelocations::Rela)
+        .build()
+}
+
+/// A set for `gfx110X-all` with libraries that cover what is said.
+fn family(libraries: &[(&str, &str, &[&str])], edit: impl FnOnce(&mut Members)) -> Set {
+    let set = Set::new();
+    set.remove("rocm_sdk_device_gfx1100");
+    set.remove("rocm_sdk_device_gfx942");
+    let path = set.package("rocm_sdk_libraries");
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let new = "rocm_sdk_libraries_gfx110x_all";
+    let mut members = unzip(&fs_err::read(&path).unwrap());
+    members.retain(|it| it.0.contains(".dist-info/") || it.0.ends_with("/__init__.py"));
+    for (path, _, bytes) in &mut members {
+        *path = path
+            .replace("_rocm_sdk_libraries/", &format!("{TOP}/"))
+            .replace("rocm_sdk_libraries-", &format!("{new}-"));
+        if path.ends_with("/METADATA") {
+            let text = String::from_utf8(bytes.clone()).unwrap();
+            *bytes = text
+                .replace("rocm-sdk-libraries", "rocm-sdk-libraries-gfx110X-all")
+                .into_bytes();
+        }
+    }
+    for (soname, needed, targets) in libraries {
+        add(
+            &mut members,
+            &format!("{TOP}/lib/{soname}"),
+            fat(soname, needed, targets),
+        );
+    }
+    edit(&mut members);
+    record(&mut members);
+    let new = set.0.path().join(name.replace("rocm_sdk_libraries", new));
+    fs_err::write(new, zipped(&members)).unwrap();
+    fs_err::remove_file(path).unwrap();
+    set
+}
+
+const ALL: &[&str] = &["gfx1100", "gfx1101", "gfx1102", "gfx1103"];
+
+/// All that `check` says of device code.
+fn shown(set: &Set, arguments: &[&str]) -> String {
+    let mut own = vec!["--select", "RW3", "--fail-on", "warning", "-q"];
+    own.extend(arguments);
+    let output = set.check(&own);
+    let code = output.status.code().unwrap();
+    format!("exit {code}\n{}", String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn libraries_that_cover_their_family_have_no_gap() {
+    let set = family(
+        &[
+            ("libblas.so.1", "", ALL),
+            ("libsolver.so.1", "libblas.so.1", &["gfx11-generic"]),
+            ("librt.so.1", "", &["amdgcnspirv"]),
+        ],
+        |_| (),
+    );
+    insta::assert_snapshot!(shown(&set, &["--require-targets", "gfx110X-all"]), @"
+    exit 0
+    library            gfx1100     gfx1101     gfx1102     gfx1103
+    libblas.so.1         4 KiB       4 KiB       4 KiB       4 KiB
+    librt.so.1           4 KiB       4 KiB       4 KiB       4 KiB
+    libsolver.so.1       4 KiB       4 KiB       4 KiB       4 KiB
+
+    nothing found in 5 packages
+    ");
+}
+
+#[test]
+fn a_library_that_leaves_out_a_target_of_its_family_is_found() {
+    let set = family(
+        &[
+            (
+                "libblas.so.1",
+                "",
+                &["gfx1100", "gfx1101", "gfx1102:xnack+"],
+            ),
+            ("libsolver.so.1", "libblas.so.1", &["gfx1100", "gfx1101"]),
+            (
+                "librccl.so.1",
+                "libsolver.so.1",
+                &["gfx1100", "gfx1101", "gfx1102"],
+            ),
+        ],
+        |members| {
+            for target in ["gfx1100", "gfx1102"] {
+                let name = format!("{TOP}/lib/rocblas/library/Kernels_{target}.hsaco");
+                add(members, &name, "code");
+            }
+        },
+    );
+    insta::assert_snapshot!(shown(&set, &["--require-targets", "gfx1100,gfx90a"]), @"
+    exit 1
+    the set
+      error   RW304 required-target: no library has code for `gfx90a`
+    rocm_sdk_libraries_gfx110x_all-0.0.1.dev0-py3-none-linux_x86_64.whl
+      warning RW303 uncovered-library: `libsolver.so.1` has code for gfx1100, gfx1101, and none for gfx1102
+      warning RW303 uncovered-library: `rocblas` has code for gfx1100, gfx1102, and none for gfx1101
+      warning RW303 uncovered-library: no library has code for gfx1103, which is of its family
+      warning RW313 beyond-provider: `_rocm_sdk_libraries_gfx110X_all/lib/librccl.so.1`: it has code for gfx1102, and `libsolver.so.1`, which it needs, has none
+
+    ways out
+      RW303: build the library for the target, or tell users that it does not run there
+      RW304: build the target, or take it out of `--require-targets`
+      RW313: build what the library needs for the same targets, or the library for fewer
+
+    library            gfx1100     gfx1101     gfx1102     gfx1103
+    libblas.so.1         4 KiB       4 KiB       4 KiB           -
+    librccl.so.1         4 KiB       4 KiB       4 KiB           -
+    libsolver.so.1       4 KiB       4 KiB           -           -
+    rocblas                4 B           -         4 B           -
+
+    1 error, 4 warnings in 5 packages
+    ");
+}
+
+#[test]
+fn a_library_with_its_code_in_it_is_part_of_the_coverage_of_device_wheels() {
+    let set = Set::new();
+    set.edit("rocm_sdk_libraries", |members| {
+        let bytes = fat("libfat.so.1", "", &["gfx942", "gfx90a"]);
+        add(members, "_rocm_sdk_libraries/lib/libfat.so.1", bytes);
+    });
+    insta::assert_snapshot!(shown(&set, &[]), @"
+    exit 1
+    rocm_sdk_device_gfx1100-0.0.1.dev0-py3-none-linux_x86_64.whl
+      warning RW303 uncovered-library: `libfat.so.1` has code for gfx942, and none for gfx1100
+    rocm_sdk_libraries-0.0.1.dev0-py3-none-linux_x86_64.whl
+      warning RW307 device-file-in-host-wheel: `_rocm_sdk_libraries/lib/libfat.so.1`: it still carries its device code, for gfx90a, gfx942
+
+    ways out
+      RW303: build the library for the target, or tell users that it does not run there
+      RW307: move the file to the device package of its target: everybody downloads it now
+
+    library                 gfx1100      gfx942
+    libfat.so.1                   -       4 KiB
+    libhipblaslt.so.1.0      32 KiB      64 KiB
+    librccl.so.1.0           32 KiB      32 KiB
+    librocblas.so.5.1        64 KiB     128 KiB
+    rocblas                  32 KiB      64 KiB
+
+    2 warnings in 7 packages
+    ");
+}
+
+#[test]
+fn code_that_was_removed_and_left_no_marker_is_found() {
+    let mut bytes = fat("libfat.so.1", "", ALL);
+    let sections = u64::from_le_bytes(*bytes[40..].first_chunk().unwrap());
+    let table = usize::try_from(sections).unwrap();
+    let code = bytes.windows(4).position(|it| it == b"CCOB").unwrap() as u64;
+    let header = (table..bytes.len())
+        .step_by(64)
+        .find(|at| bytes[at + 24..].first_chunk() == Some(&code.to_le_bytes()));
+    // `SHT_NOBITS`, as `objcopy` leaves it.
+    bytes[header.unwrap() + 4] = 8;
+    let set = Set::new();
+    set.edit("rocm_sdk_libraries", |members| {
+        add(
+            members,
+            "_rocm_sdk_libraries/lib/libfat.so.1",
+            bytes.clone(),
+        );
+        add(members, "_rocm_sdk_libraries/lib/libfat.so.1.debug", bytes);
+    });
+    insta::assert_snapshot!(set.found(&["--select", "RW308"]), @"
+    exit 1
+    rocm_sdk_libraries.whl
+      error   RW308 broken-kpack-reference: `_rocm_sdk_libraries/lib/libfat.so.1`: the code was removed, and no marker was left
+    ");
+}
+
+#[test]
+fn each_family_of_an_older_set_has_its_own_gaps() {
+    let set = family(&[("libblas.so.1", "", &["gfx1100"])], |_| ());
+    let dist = set.0.path().join("dist");
+    for family in ["gfx94X-dcgpu", "gfx110X-all"] {
+        fs_err::create_dir_all(dist.join(family)).unwrap();
+    }
+    for entry in fs_err::read_dir(set.0.path()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if name.starts_with("rocm-0") {
+            fs_err::copy(&path, dist.join("gfx94X-dcgpu").join(&name)).unwrap();
+            fs_err::rename(&path, dist.join("gfx110X-all").join(&name)).unwrap();
+        } else if name != "dist" {
+            fs_err::rename(&path, dist.join(&name)).unwrap();
+        }
+    }
+    insta::assert_snapshot!(shown(&set, &["--require-targets", "gfx1100"]), @"
+    exit 1
+    rocm_sdk_libraries_gfx110x_all-0.0.1.dev0-py3-none-linux_x86_64.whl
+      warning RW303 uncovered-library: no library has code for gfx1101, which is of its family
+      warning RW303 uncovered-library: no library has code for gfx1102, which is of its family
+      warning RW303 uncovered-library: no library has code for gfx1103, which is of its family
+
+    ways out
+      RW303: build the library for the target, or tell users that it does not run there
+
+    library          gfx1100     gfx1101     gfx1102     gfx1103
+    libblas.so.1       4 KiB           -           -           -
+
+    3 warnings in 6 packages
+    ");
+}

@@ -1,0 +1,286 @@
+//! Sets for Windows, alone and beside those for Linux.
+
+use std::io::Cursor;
+
+use rocwheel::kpack::{
+    Marker,
+    archive::{ArchiveWriter, Packed, Scheme, key},
+    bundle,
+};
+
+use super::{Members, Set, add, library, record, unzip, zipped};
+
+const BASE: u64 = 0x1_8000_0000;
+
+/// A library for Windows that is loaded where it wants to be, with these sections.
+fn dll(sections: &[(&[u8; 8], u32, &[u8])]) -> Vec<u8> {
+    let mut file = b"MZ".to_vec();
+    file.resize(0x3c, 0);
+    file.extend(0x40_u32.to_le_bytes());
+    file.extend(b"PE\0\0\x64\x86");
+    file.extend(u16::try_from(sections.len()).unwrap().to_le_bytes());
+    file.extend([0; 12]);
+    file.extend([240, 0, 0x22, 0x20, 0x0b, 2]);
+    file.resize(0x40 + 24 + 24, 0);
+    file.extend(BASE.to_le_bytes());
+    file.resize(0x40 + 24 + 240, 0);
+    let mut content = Vec::new();
+    for (name, address, bytes) in sections {
+        let len = u32::try_from(bytes.len()).unwrap();
+        let start = 0x400 + u32::try_from(content.len()).unwrap();
+        file.extend(*name);
+        for number in [len, *address, len.next_multiple_of(512), start] {
+            file.extend(number.to_le_bytes());
+        }
+        file.extend([0; 16]);
+        content.extend(*bytes);
+        content.resize(content.len().next_multiple_of(512), 0);
+    }
+    file.resize(0x400, 0);
+    file.extend(content);
+    file
+}
+
+fn wrapper(magic: u32, address: u64) -> Vec<u8> {
+    let pointer = (BASE + address).to_le_bytes();
+    [&magic.to_le_bytes()[..], &[1, 0, 0, 0], &pointer, &[0; 8]].concat()
+}
+
+/// A library without its code, which is looked for in an archive.
+fn split(archive: &str) -> Vec<u8> {
+    let marker = Marker::new(1, archive, "bin/rocblas.dll").render().unwrap();
+    let wrappers = wrapper(0x4b50_4948, 0x3000);
+    dll(&[
+        (b".hip_fat", 0x1000, b""),
+        (b".hipFatB", 0x2000, &wrappers),
+        (b".kpackrf", 0x3000, &marker),
+    ])
+}
+
+/// A library with its code in it.
+fn fat(targets: &[&str]) -> Vec<u8> {
+    let codes: Vec<(&str, Vec<u8>)> = targets.iter().map(|it| (*it, vec![1; 5000])).collect();
+    dll(&[
+        (b".hip_fat", 0x1000, &bundle::raw(&codes)),
+        (b".hipFatB", 0x9_0000, &wrapper(0x4849_5046, 0x1000)),
+    ])
+}
+
+fn archive(target: &str, name: &str) -> Vec<u8> {
+    let out = Cursor::new(Vec::new());
+    let mut writer = ArchiveWriter::new(out, "blas_lib", target, Scheme::Stored).unwrap();
+    let packed = Packed::new(&[1; 2000], Scheme::Stored).unwrap();
+    let target = target.parse().unwrap();
+    writer.add(&key(name, 0), &target, &packed, None).unwrap();
+    writer.finish().unwrap().0.into_inner()
+}
+
+/// The wheel of the sample for Windows: with nothing but what says what it is, and what is added.
+fn for_windows(set: &Set, start: &str, add: impl FnOnce(&mut Members)) {
+    let path = set.package(start);
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let mut members = unzip(&fs_err::read(&path).unwrap());
+    members.retain(|it| it.0.contains(".dist-info/") || it.0.ends_with(".py"));
+    let tags = members
+        .iter_mut()
+        .find(|it| it.0.ends_with("/WHEEL"))
+        .unwrap();
+    let text = String::from_utf8(tags.2.clone()).unwrap();
+    tags.2 = text.replace("linux_x86_64", "win_amd64").into_bytes();
+    add(&mut members);
+    record(&mut members);
+    let name = name.replace("linux_x86_64", "win_amd64");
+    fs_err::write(set.0.path().join(name), zipped(&members)).unwrap();
+}
+
+const LIBRARIES: &str = "rocm_sdk_libraries";
+const GFX1100: &str = "rocm_sdk_device_gfx1100";
+const DLL: &str = "_rocm_sdk_libraries/bin/rocblas.dll";
+
+/// The sample with wheels for Windows beside those for Linux.
+fn both(library: &[u8], archives: &[(&str, Vec<u8>)]) -> Set {
+    let set = Set::new();
+    for start in ["rocm_sdk_core", "rocm_sdk_devel"] {
+        for_windows(&set, start, |_| ());
+    }
+    for_windows(&set, LIBRARIES, |members| add(members, DLL, library));
+    for_windows(&set, GFX1100, |members| {
+        let mut links = Vec::new();
+        for (name, bytes) in archives {
+            let path = format!(".kpack/{name}");
+            add(
+                members,
+                &format!("_rocm_sdk_libraries/{path}"),
+                bytes.clone(),
+            );
+            let target = format!("../../_rocm_sdk_libraries/{path}");
+            links.push(serde_json::json!({ "relpath": path, "target": target }));
+        }
+        let list = serde_json::json!({ "version": "0.0.1.dev0", "links": links });
+        let place = "_rocm_sdk_libraries/.devel_links/gfx1100.json";
+        add(members, place, serde_json::to_vec(&list).unwrap());
+    });
+    set
+}
+
+fn found(set: &Set, arguments: &[&str]) -> String {
+    let found = set.found(arguments);
+    found.replace("-0.0.1.dev0-py3-none-win_amd64", " for Windows")
+}
+
+#[test]
+fn the_packages_of_two_platforms_have_nothing_to_do_with_each_other() {
+    let archives = [(
+        "blas_lib_gfx1100.kpack",
+        archive("gfx1100", "bin/rocblas.dll"),
+    )];
+    let set = both(&split("blas_lib"), &archives);
+    insta::assert_snapshot!(found(&set, &["--ignore", "RW201,RW202,RW5"]), @"exit 0");
+    let output = set.check(&["-q", "--ignore", "RW201,RW202,RW5"]);
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @"
+    library                   gfx1100      gfx942
+    libhipblaslt.so.1.0        32 KiB      64 KiB
+    librccl.so.1.0             32 KiB      32 KiB
+    librocblas.so.5.1          64 KiB     128 KiB
+    rocblas                    32 KiB      64 KiB
+    rocblas.dll (Windows)       1 KiB           -
+
+    nothing found in 11 packages
+    ");
+}
+
+#[test]
+fn the_packages_of_two_platforms_are_not_laid_over_each_other() {
+    let set = both(&split("blas_lib"), &[]);
+    let (linux, windows) = (
+        "rocm_sdk_core-0.0.1.dev0-py3-none-linux",
+        "rocm_sdk_core-0.0.1.dev0-py3-none-win",
+    );
+    // What would clash in one directory, and what only the other platform has.
+    set.edit(linux, |members| {
+        add(members, "_rocm_sdk_core/share/a", "1");
+        let user = library("liba.so.1").needs("libonly.so.1").rpath("$ORIGIN");
+        add(members, "_rocm_sdk_core/lib/liba.so.1", user.build());
+    });
+    set.edit(windows, |members| {
+        add(members, "_rocm_sdk_core/share/A", "2");
+        let only = library("libonly.so.1").build();
+        add(members, "_rocm_sdk_core/lib/libonly.so.1", only);
+    });
+    insta::assert_snapshot!(found(&set, &["--select", "RW1,RW4"]), @"
+    exit 1
+    rocm_sdk_core.whl
+      error   RW401 missing-library: `_rocm_sdk_core/lib/liba.so.1`: needs `libonly.so.1`, which is not on its run path: $ORIGIN
+    ");
+    set.remove("rocm-0");
+    insta::assert_snapshot!(found(&set, &["--select", "RW2"]), @"
+    exit 1
+    the set
+      error   RW205 missing-selector: no `rocm` sdist among 4 packages, in the set for Windows
+      error   RW205 missing-selector: no `rocm` sdist among 6 packages, in the set for Linux
+    ");
+}
+
+#[test]
+fn a_target_that_one_platform_covers_is_covered() {
+    let archives = [(
+        "blas_lib_gfx1100.kpack",
+        archive("gfx1100", "bin/rocblas.dll"),
+    )];
+    let set = both(&split("blas_lib"), &archives);
+    let required = ["--select", "RW304", "--require-targets"];
+    assert_eq!(
+        found(&set, &[&required[..], &["gfx942,gfx1100"]].concat()),
+        "exit 0\n"
+    );
+    insta::assert_snapshot!(found(&set, &[&required[..], &["gfx90a"]].concat()), @"
+    exit 1
+    the set
+      error   RW304 required-target: no device wheel for `gfx90a`
+    ");
+}
+
+#[test]
+fn a_baseline_of_two_platforms_is_compared_as_one() {
+    let set = both(&split("blas_lib"), &[]);
+    let place = set.0.path().to_str().unwrap().to_owned();
+    let since = [
+        "--select",
+        "RW8",
+        "--fail-on",
+        "warning",
+        "--baseline",
+        &place,
+    ];
+    assert_eq!(found(&set, &since), "exit 0\n");
+    set.index();
+    assert_eq!(found(&set, &["--select", "RW7"]), "exit 0\n");
+    set.bytes("rocm_sdk_core-0.0.1.dev0-py3-none-win", |bytes| {
+        let at = bytes.len() / 2;
+        bytes[at] ^= 1;
+    });
+    let shown = found(&set, &["--select", "RW702"]);
+    assert!(
+        shown.contains("RW702 broken-promise: it has SHA-256"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_library_for_windows_finds_its_archives() {
+    let good = archive("gfx1100", "bin/rocblas.dll");
+    let kpack = |set: Set| found(&set, &["--select", "RW308,RW309,RW310,RW311,RW312"]);
+    let is = [("blas_lib_gfx1100.kpack", good.clone())];
+    assert_eq!(kpack(both(&split("blas_lib"), &is)), "exit 0\n");
+    let moved = kpack(both(&split("nccl_lib"), &is));
+    let other = archive("gfx1100", "bin/other.dll");
+    let lacking = kpack(both(
+        &split("blas_lib"),
+        &[("blas_lib_gfx1100.kpack", other)],
+    ));
+    let mut broken = split("blas_lib");
+    let at = broken.windows(4).position(|it| it == b"HIPK").unwrap();
+    broken[at + 9] = 0xff;
+    let broken = kpack(both(&broken, &is));
+    insta::assert_snapshot!([moved, lacking, broken].join("\n"), @"
+    exit 1
+    rocm_sdk_device_gfx1100 for Windows.whl
+      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/blas_lib_gfx1100.kpack`: no library asks it for `bin/rocblas.dll#0` or anything else
+    rocm_sdk_libraries for Windows.whl
+      error   RW309 unresolved-kpack: `_rocm_sdk_libraries/bin/rocblas.dll`: no package has `_rocm_sdk_libraries/.kpack/nccl_lib_*.kpack` for any target
+
+    exit 1
+    rocm_sdk_device_gfx1100 for Windows.whl
+      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/blas_lib_gfx1100.kpack`: no library asks it for `bin/other.dll#0` or anything else
+    rocm_sdk_libraries for Windows.whl
+      error   RW310 missing-kernels: `_rocm_sdk_libraries/bin/rocblas.dll`: the archives for `gfx1100` lack `bin/rocblas.dll#0`
+
+    exit 1
+    rocm_sdk_libraries for Windows.whl
+      error   RW308 broken-kpack-reference: `_rocm_sdk_libraries/bin/rocblas.dll`: a wrapper that leads to no bytes: at 0x2000
+    ");
+}
+
+#[test]
+fn code_in_a_library_for_windows_is_seen() {
+    let set = both(&fat(&["gfx1100", "gfx90c"]), &[]);
+    insta::assert_snapshot!(found(&set, &["--select", "RW307"]), @"
+    exit 0
+    rocm_sdk_libraries for Windows.whl
+      warning RW307 device-file-in-host-wheel: `_rocm_sdk_libraries/bin/rocblas.dll`: it still carries its device code, for gfx1100, gfx90c
+    ");
+}
+
+#[test]
+fn a_path_that_windows_cannot_make_is_found() {
+    let variant = archive("gfx90c:xnack-", "bin/rocblas.dll");
+    let set = both(
+        &split("blas_lib"),
+        &[("blas_lib_gfx90c:xnack-.kpack", variant)],
+    );
+    insta::assert_snapshot!(found(&set, &["--select", "RW105"]), @"
+    exit 1
+    rocm_sdk_device_gfx1100 for Windows.whl
+      error   RW105 bad-path: `_rocm_sdk_libraries/.kpack/blas_lib_gfx90c:xnack-.kpack`: Windows makes no file of that name
+    ");
+}
