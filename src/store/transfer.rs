@@ -3,7 +3,7 @@
 //! How much memory they take together is for the store to bound; how many run at once is said here.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     num::NonZeroUsize,
     sync::{
         atomic::{AtomicUsize, Ordering},
@@ -51,12 +51,53 @@ pub fn each<I: Sync, T: Send>(
     });
     // Whatever failed then failed for that.
     stop.check()?;
+    told(failed, items.len())
+}
+
+fn told(mut failed: Vec<(usize, Error)>, tried: usize) -> Result<()> {
     failed.sort_by_key(|(at, _)| *at);
     match failed.len() {
         0 => Ok(()),
         1 => failed.pop().map_or(Ok(()), |(_, error)| Err(error)),
-        _ => Err(together(&failed, items.len())),
+        _ => Err(together(&failed, tried)),
     }
+}
+
+/// How many portions there are for each thread, so that none waits long for another, and how many
+/// items one has at most.
+const PORTIONS: usize = 64;
+const LONGEST_PORTION: usize = 64;
+
+/// The same for work that takes no time to speak of: the answers come together at the end, in the
+/// order of the items, so that no thread wakes another for each.
+pub fn all<I: Sync, T: Send>(
+    items: &[I],
+    at_once: NonZeroUsize,
+    stop: &Stop,
+    work: impl Fn(&I) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let len = (items.len() / at_once.get() / PORTIONS).clamp(1, LONGEST_PORTION);
+    let portions: Vec<(usize, &[I])> = items.chunks(len).enumerate().collect();
+    let portion = |(_, items): &(usize, &[I])| {
+        let answers = items.iter().map(|item| {
+            stop.check()?;
+            Ok(work(item))
+        });
+        answers.collect::<Result<Vec<_>>>()
+    };
+    let mut answers = BTreeMap::new();
+    each(&portions, at_once, stop, portion, |(number, _), some| {
+        answers.insert(*number, some);
+    })?;
+    let (mut done, mut failed) = (Vec::with_capacity(items.len()), Vec::new());
+    for (at, answer) in answers.into_values().flatten().enumerate() {
+        match answer {
+            Ok(answer) => done.push(answer),
+            Err(error) => failed.push((at, error)),
+        }
+    }
+    told(failed, items.len())?;
+    Ok(done)
 }
 
 fn together(failed: &[(usize, Error)], tried: usize) -> Error {
@@ -111,6 +152,45 @@ mod tests {
         told.sort_unstable();
         assert_eq!(told, items.iter().map(|i| (*i, i * 2)).collect::<Vec<_>>());
         each(&[], TWO, &Stop::default(), work, |_, _| ()).unwrap();
+    }
+
+    #[test]
+    fn all_answers_come_in_the_order_of_the_items() {
+        for count in [0, 1, 127, 128, 129, 10_000] {
+            let items: Vec<u32> = (0..count).collect();
+            let stop = Stop::default();
+            let answers = all(&items, TWO, &stop, |item| Ok(item * 2)).unwrap();
+            assert_eq!(answers, items.iter().map(|i| i * 2).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn all_failures_are_told_and_the_rest_is_done() {
+        let items: Vec<u32> = (0..1_000).collect();
+        let done = Mutex::new(0);
+        let work = |item: &u32| {
+            *done.lock().unwrap() += 1;
+            if item % 400 == 1 { fail(*item) } else { Ok(0) }
+        };
+        let failed = all(&items, TWO, &Stop::default(), work).unwrap_err();
+        assert_eq!(*done.lock().unwrap(), 1_000);
+        insta::assert_snapshot!(render(&failed), @"
+        error: 3 of 1000 failed
+          put `1`: access denied
+          put `401`: access denied
+          put `801`: access denied
+
+        hint: try `--profile`
+        ");
+        let stop = Stop::default();
+        let work = |_: &u32| {
+            stop.flag().store(true, Ordering::Relaxed);
+            *done.lock().unwrap() += 1;
+            Ok(())
+        };
+        let stopped = all(&items, TWO, &stop, work).unwrap_err();
+        assert_eq!(Exit::of(&stopped), Exit::Interrupted);
+        assert!(*done.lock().unwrap() <= 1_002);
     }
 
     #[test]

@@ -280,7 +280,7 @@ impl Attempt<'_> {
             .partition(|draft| draft.rank() == Rank::Project);
         let stop = &self.world.stop;
         let write = |draft: &Draft| self.writer.page(&draft.page());
-        transfer::each(&projects, self.at_once, stop, write, |_, ()| ())?;
+        transfer::all(&projects, self.at_once, stop, write)?;
         for draft in &roots {
             stop.check()?;
             write(draft)?;

@@ -81,24 +81,18 @@ impl Reading<'_> {
             let read = self.one(task, &path);
             read.with_context(|| format!("read `{}`", self.shelf.shown(&path)))
         };
-        transfer::each(
-            &tasks,
-            self.at_once,
-            self.watch.stop,
-            reading,
-            |task, read| {
-                let (file, is_known) = read;
-                untouched += usize::from(is_known);
-                let facts = Remembered {
-                    file: task.package.stamp.clone(),
-                    sidecar: task.sidecar.clone(),
-                    sidecar_sha256: file.metadata.map(|sidecar| sidecar.sha256),
-                    requires_python: file.requires_python.clone(),
-                };
-                remembered.insert(file.path(self.layout), facts);
-                files.push(file);
-            },
-        )?;
+        let read = transfer::all(&tasks, self.at_once, self.watch.stop, reading)?;
+        for (task, (file, is_known)) in tasks.into_iter().zip(read) {
+            untouched += usize::from(is_known);
+            let facts = Remembered {
+                file: task.package.stamp,
+                sidecar: task.sidecar,
+                sidecar_sha256: file.metadata.map(|sidecar| sidecar.sha256),
+                requires_python: file.requires_python.clone(),
+            };
+            remembered.insert(file.path(self.layout), facts);
+            files.push(file);
+        }
         Ok(Found {
             set: PackageSet::new(files)?,
             remembered,

@@ -1,6 +1,7 @@
 //! Carries an upload out, and looks at the result before it is called one.
 
 use std::{
+    cmp::Reverse,
     collections::BTreeSet,
     io::{self, Read, Seek as _, SeekFrom},
     num::NonZeroUsize,
@@ -12,7 +13,7 @@ use fs_err as fs;
 use super::plan::{Bytes, Item, Phase, Seen, There, UploadPlan, Why, conflict};
 use crate::{
     commands::World,
-    commands::destination::Destination,
+    commands::destination::{Destination, TOP},
     digest::Sha256,
     error::{Context as _, Error, No, Result, Stop, bail, causes, ensure, hinted, hints, message},
     index::{Page, targets_of},
@@ -35,21 +36,35 @@ pub fn look(destination: &Destination, items: &[Item], stop: &Stop) -> Result<Se
     let listed = destination
         .store
         .list(Some(&destination.directory), Depth::All)?;
-    for object in listed {
-        // Other groups of packages have their directories here too, and their own names in them.
-        let path = object.key.relative_to(&destination.directory);
-        let path = path.map(|path| path.to_string()).unwrap_or_default();
-        if path.starts_with("dist/") || path.starts_with("simple/") {
-            seen.paths.insert(path);
-        }
-    }
-    // Not from the listing, which may leave out pages of directories.
-    let there = |item: &Item| existing(destination, &item.path);
-    transfer::each(items, AT_ONCE, stop, there, |item, there| {
+    let listed: BTreeSet<String> = listed
+        .iter()
+        .filter_map(|object| object.key.relative_to(&destination.directory))
+        .map(|path| path.to_string())
+        .collect();
+    let is_likely = |item: &&Item| is_listed(&item.path, &listed);
+    let items: Vec<&Item> = items.iter().filter(is_likely).collect();
+    let there = |item: &&Item| existing(destination, &item.path);
+    transfer::each(&items, AT_ONCE, stop, there, |item, there| {
         seen.there
             .extend(there.map(|there| (item.path.clone(), there)));
     })?;
+    // Other groups of packages have their directories here too, and their own names in them.
+    seen.paths.extend(
+        listed
+            .into_iter()
+            .filter(|path| path.starts_with("dist/") || path.starts_with("simple/")),
+    );
     Ok(seen)
+}
+
+/// Whether something may be there. A listing may leave out the page of a directory, but not the
+/// same page under the name of a file; one without the other is written in any case.
+fn is_listed(path: &str, listed: &BTreeSet<String>) -> bool {
+    let twin = |directory: &str| {
+        let directory = if directory == TOP { "" } else { directory };
+        ["index.html", "index.json"].map(|name| listed.contains(&format!("{directory}{name}")))
+    };
+    listed.contains(path) || path.ends_with('/') && twin(path).contains(&true)
 }
 
 fn existing(destination: &Destination, path: &str) -> Result<Option<There>> {
@@ -88,7 +103,11 @@ pub fn write(
                 report(&action.0, act(action)?);
             }
         } else {
-            transfer::each(phase, AT_ONCE, &world.stop, act, |(item, _), outcome| {
+            // The largest first, because the end waits for whatever takes longest.
+            let mut phase: Vec<&(Item, Why)> = phase.iter().collect();
+            phase.sort_by_key(|(item, _)| Reverse(item.size));
+            let act = |action: &&(Item, Why)| act(action);
+            transfer::each(&phase, AT_ONCE, &world.stop, act, |(item, _), outcome| {
                 report(item, outcome);
             })?;
         }
@@ -154,7 +173,7 @@ fn failed(error: StoreError) -> Error {
     hints(&error).into_iter().rev().fold(no, hinted)
 }
 
-/// Reads every page back, and asks for everything that one links to. Says which pages of
+/// Reads every page back, and asks for everything else and for whatever one links to. Says which pages of
 /// directories are empty, as they are on servers that take such a key for a directory.
 pub fn verify(
     plan: &UploadPlan,
@@ -199,7 +218,8 @@ enum Is {
 }
 
 fn there(item: &Item, to: &Destination) -> Result<Is> {
-    let there = if item.is_page() {
+    // What a directory's page says is read under its other name.
+    let there = if item.is_page() && !item.path.ends_with('/') {
         read(to, &item.path).map(|(sha256, size)| There { size, sha256 })
     } else {
         head(to, item)
@@ -268,5 +288,32 @@ impl Read for Watched<'_> {
         let count = self.file.read(buffer)?;
         (self.watch.progress)(count as u64);
         Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_of_a_directory_may_be_there_when_its_twin_is() {
+        let listed = [
+            "dist/a.whl",
+            "simple/a/index.html",
+            "simple/_json/index.json",
+        ];
+        let listed: BTreeSet<String> = listed.map(str::to_owned).into();
+        for path in [
+            "dist/a.whl",
+            "simple/a/",
+            "simple/_json/",
+            "simple/a/index.html",
+        ] {
+            assert!(is_listed(path, &listed), "{path}");
+        }
+        for path in ["dist/b.whl", "simple/b/", "simple/", TOP, "simple/a"] {
+            assert!(!is_listed(path, &listed), "{path}");
+        }
+        assert!(is_listed(TOP, &["index.html".to_owned()].into()));
     }
 }

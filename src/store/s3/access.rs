@@ -1,6 +1,6 @@
 //! How to reach a bucket: where the server is, who asks, and how the bucket is written.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, net::IpAddr, str::FromStr};
 
 use crate::{
     error::Secret,
@@ -94,6 +94,21 @@ impl Endpoint {
     }
 }
 
+/// Whether nobody can change what is sent to an address: it is encrypted, or stays on this machine.
+pub(super) fn is_private(url: &str) -> bool {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return false;
+    };
+    let host = rest.split('/').next().unwrap_or_default();
+    let name = host.rsplit_once(':').map_or(host, |(name, port)| {
+        let is_port = port.bytes().all(|byte| byte.is_ascii_digit());
+        if is_port { name } else { host }
+    });
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    let is_here = name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+    scheme == "https" || is_here
+}
+
 impl Region {
     pub fn as_str(&self) -> &str {
         &self.0
@@ -157,6 +172,30 @@ mod tests {
         let messages = texts.iter().map(|text| text.parse::<T>().unwrap_err());
         let messages: Vec<String> = messages.map(|error| error.to_string()).collect();
         messages.join("\n")
+    }
+
+    #[test]
+    fn what_is_encrypted_or_stays_here_is_private() {
+        for url in [
+            "https://s3.example.org",
+            "http://127.0.0.1:8333",
+            "http://127.8.0.1/x",
+            "http://localhost",
+            "http://[::1]:9000",
+        ] {
+            assert!(is_private(url), "{url}");
+        }
+        for url in [
+            "http://s3.example.org",
+            "http://10.0.0.1:8333",
+            "http://localhost.example.org",
+            "http://127.0.0.1.example.org:80",
+            "http://[2001:db8::1]:9000",
+            "127.0.0.1",
+            "",
+        ] {
+            assert!(!is_private(url), "{url}");
+        }
     }
 
     #[test]

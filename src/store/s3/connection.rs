@@ -25,7 +25,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::{
     Limits,
-    access::{Access, Addressing, Keys, Region, Signing},
+    access::{Access, Addressing, Keys, Region, Signing, is_private},
     credentials::{credentials, region},
     failure::{Asker, failure},
     retry::Patience,
@@ -42,6 +42,8 @@ pub(super) struct Connection {
     pub(super) runtime: Runtime,
     clients: RwLock<Clients>,
     asker: Asker,
+    /// Whether nobody between here and the server can change what is sent.
+    is_private: bool,
     /// Once reading was denied to the credentials there are, and allowed to nobody in particular.
     reads_unsigned: AtomicBool,
     stop: Stop,
@@ -53,6 +55,7 @@ struct Clients {
     signed: Option<Client>,
     unsigned: Client,
     region: String,
+    is_private: bool,
 }
 
 impl Connection {
@@ -83,6 +86,7 @@ impl Connection {
         };
         Ok(Self {
             runtime,
+            is_private: clients.is_private,
             clients: RwLock::new(clients),
             asker,
             reads_unsigned: AtomicBool::new(false),
@@ -92,6 +96,12 @@ impl Connection {
 
     pub(super) fn asker(&self) -> Asker {
         self.asker
+    }
+
+    /// Whether a signature need not cover the bytes that are sent. It would be one more SHA-256 of
+    /// all of them, here and on the server; the checksum that goes with them finds what breaks.
+    pub(super) fn is_private(&self) -> bool {
+        self.is_private
     }
 
     /// The client that writes.
@@ -258,6 +268,7 @@ impl Clients {
             signed,
             unsigned: client(&unsigned),
             region,
+            is_private: unsigned.endpoint_url().is_none_or(is_private),
         })
     }
 
@@ -280,6 +291,7 @@ impl Clients {
             signed: self.signed.as_ref().map(client),
             unsigned: client(&self.unsigned),
             region,
+            is_private: self.is_private,
         }
     }
 

@@ -1,7 +1,8 @@
 //! A bucket of S3, or of a server that speaks S3.
 //!
-//! Bytes are sent from memory only, in parts that all puts of a store share one bound for, and with
-//! a plain SHA-256 of each part: a streamed body needs a trailer, which several servers refuse.
+//! Bytes are sent from memory only, in parts that all puts of a store share one bound for: a streamed
+//! body needs a trailer, which several servers refuse. Where somebody between here and the server
+//! could change them, the signature covers them too.
 
 mod access;
 mod connection;
@@ -13,6 +14,7 @@ mod multipart;
 mod piece;
 mod put;
 mod retry;
+mod spare;
 
 use std::{
     fmt,
@@ -35,7 +37,7 @@ pub use access::{
     Access, Addressing, Endpoint, InvalidEndpoint, InvalidRegion, Keys, Region, Signing,
 };
 
-use self::connection::Connection;
+use self::{connection::Connection, spare::Spare};
 use crate::{
     digest::Sha256,
     error::Stop,
@@ -92,6 +94,7 @@ struct Inner {
     limits: Limits,
     /// In units of 1 MiB.
     memory: Arc<Semaphore>,
+    spare: Arc<Spare>,
     skipped: AtomicU64,
 }
 
@@ -110,6 +113,7 @@ impl S3Store {
         Ok(Self(Arc::new(Inner {
             connection: Connection::new(&bucket, access, &limits, stop)?,
             memory: Arc::new(Semaphore::new(units(limits.memory) as usize)),
+            spare: Arc::default(),
             skipped: AtomicU64::new(0),
             bucket,
             limits,

@@ -159,7 +159,7 @@ impl<'a> Upload<'a> {
         let mut done = Vec::new();
         for number in 1..=i32::try_from(self.size.div_ceil(part)).unwrap_or(i32::MAX) {
             let room = self.store.room(part)?;
-            let bytes = source.take(part)?;
+            let bytes = source.take(part, &self.store.spare)?;
             parts.spawn_on(self.part(number, bytes, room), runtime);
             while let Some(part) = parts.try_join_next() {
                 done.push(self.joined(part)?);
@@ -193,14 +193,16 @@ impl<'a> Upload<'a> {
             .part_number(number)
             .checksum_algorithm(ChecksumAlgorithm::Crc64Nvme)
             .body(ByteStream::from(bytes));
+        let is_private = self.store.connection.is_private();
         async move {
             let _until_sent = room;
-            let answer = request
-                .customize()
-                .config_override(patient())
-                .send()
-                .await
-                .map_err(|error| failure(&place, asker, &error))?;
+            let request = request.customize().config_override(patient());
+            let answer = if is_private {
+                request.disable_payload_signing().send().await
+            } else {
+                request.send().await
+            };
+            let answer = answer.map_err(|error| failure(&place, asker, &error))?;
             Ok(completed(number, &answer))
         }
     }

@@ -1,11 +1,14 @@
 //! Writing an object in one request.
 
-use std::io::{self, Read, Write as _};
+use std::{
+    io::{self, Read, Write as _},
+    sync::Arc,
+};
 
 use aws_sdk_s3::{primitives::ByteStream, types::ChecksumAlgorithm};
 use bytes::Bytes;
 
-use super::{Inner, SHA256, connection::patient};
+use super::{Inner, SHA256, connection::patient, spare::Spare};
 use crate::{
     digest::Hasher,
     location::Key,
@@ -32,17 +35,18 @@ impl<'a> Source<'a> {
     }
 
     /// As many bytes as are wanted, or as are left.
-    pub(super) fn take(&mut self, wanted: u64) -> Result<Bytes, StoreError> {
+    pub(super) fn take(&mut self, wanted: u64, spare: &Arc<Spare>) -> Result<Bytes, StoreError> {
         let wanted = wanted.min(self.left);
-        let mut bytes = Vec::with_capacity(usize::try_from(wanted).unwrap_or(0));
-        let read = (&mut self.reader).take(wanted).read_to_end(&mut bytes);
-        let read = read.and_then(|_| self.hasher.write_all(&bytes));
+        let mut buffer = spare.take(usize::try_from(wanted).unwrap_or(usize::MAX));
+        let read = match self.reader.read_exact(buffer.as_mut()) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return Err(self.differs("it is shorter than it was said to be"));
+            }
+            read => read.and_then(|()| self.hasher.write_all(buffer.as_ref())),
+        };
         read.map_err(|error| unread(self.place, error))?;
-        self.left -= bytes.len() as u64;
-        if (bytes.len() as u64) < wanted {
-            return Err(self.differs("it is shorter than it was said to be"));
-        }
-        Ok(bytes.into())
+        self.left -= wanted;
+        Ok(Bytes::from_owner(buffer))
     }
 
     /// Once all was taken: what it was, if that is what was promised.
@@ -80,7 +84,7 @@ pub(super) fn put(
     let place = store.place(key);
     let _room = store.room(body.size())?;
     let mut source = Source::open(&place, body)?;
-    let bytes = source.take(u64::MAX)?;
+    let bytes = source.take(u64::MAX, &store.spare)?;
     let sha256 = source.finish(options)?;
     store.connection.write(&place, async |client| {
         let request = client
@@ -94,7 +98,12 @@ pub(super) fn put(
             .set_if_match(while_there(&options.condition))
             .checksum_algorithm(ChecksumAlgorithm::Crc64Nvme)
             .body(ByteStream::from(bytes.clone()));
-        request.customize().config_override(patient()).send().await
+        let request = request.customize().config_override(patient());
+        if store.connection.is_private() {
+            request.disable_payload_signing().send().await
+        } else {
+            request.send().await
+        }
     })?;
     Ok(())
 }
