@@ -79,6 +79,58 @@ impl Component {
     }
 }
 
+/// Whether a name on disk may have a `:`, as the scope `gfx942:xnack+` does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Colons {
+    Kept,
+    /// Windows takes what follows one for something else.
+    Encoded,
+}
+
+const COLONS_HERE: Colons = if cfg!(windows) {
+    Colons::Encoded
+} else {
+    Colons::Kept
+};
+
+impl Colons {
+    fn write(self, name: &str) -> String {
+        match self {
+            Self::Kept => name.to_owned(),
+            Self::Encoded => name.replace(':', "%3A"),
+        }
+    }
+
+    /// Either way, wherever it was written.
+    fn read(name: &str) -> String {
+        name.replace("%3A", ":").replace("%3a", ":")
+    }
+}
+
+impl ArtifactName {
+    /// Of a directory; `%3A` stands for a `:` where names cannot have one.
+    pub fn of_file(name: &str) -> Result<Self, InvalidArtifactName> {
+        Colons::read(name).parse()
+    }
+
+    /// What its directory is called on this system.
+    pub fn file_name(&self) -> String {
+        COLONS_HERE.write(&self.to_string())
+    }
+}
+
+impl ArchiveName {
+    /// Of a file; `%3A` stands for a `:` where names cannot have one.
+    pub fn of_file(name: &str) -> Result<Self, InvalidArchiveName> {
+        Colons::read(name).parse()
+    }
+
+    /// What its file is called on this system.
+    pub fn file_name(&self) -> String {
+        COLONS_HERE.write(&self.to_string())
+    }
+}
+
 impl FromStr for Component {
     type Err = InvalidArtifactName;
 
@@ -171,6 +223,26 @@ mod tests {
         assert_eq!(name.component, Component::Dev);
         assert_eq!(name.scope, "gfx942:xnack+".parse().unwrap());
         assert_eq!(name.to_string(), "core-hip_dev_gfx942:xnack+");
+    }
+
+    #[test]
+    fn a_colon_is_encoded_where_no_file_can_have_one_and_read_everywhere() {
+        let name: ArchiveName = "rccl_test_gfx942:xnack+.tar.zst".parse().unwrap();
+        let encoded = Colons::Encoded.write(&name.to_string());
+        assert_eq!(encoded, "rccl_test_gfx942%3Axnack+.tar.zst");
+        assert_eq!(Colons::Kept.write(&name.to_string()), name.to_string());
+        for text in [
+            &encoded,
+            "rccl_test_gfx942%3axnack+.tar.zst",
+            "rccl_test_gfx942:xnack+.tar.zst",
+        ] {
+            assert_eq!(ArchiveName::of_file(text).unwrap(), name);
+        }
+        let directory = ArtifactName::of_file("rccl_test_gfx942%3Axnack+").unwrap();
+        assert_eq!(directory, name.artifact);
+        assert_eq!(directory.file_name().contains(':'), cfg!(not(windows)));
+        // Only files are called so: a name is one text.
+        encoded.parse::<ArchiveName>().unwrap_err();
     }
 
     #[test]

@@ -100,7 +100,7 @@ impl GitHubError {
 
 /// Whether a token goes with what is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Token {
+pub enum Token {
     Sent,
     None,
 }

@@ -13,7 +13,7 @@ mod runs;
 mod transport;
 
 pub use blob::{Blob, Content};
-pub use failure::{GitHubError, Kind};
+pub use failure::{GitHubError, Kind, Token};
 pub use model::{Keeping, Run, RunArtifact, State};
 pub use patience::Patience;
 pub use route::{ApiUrl, InvalidApiUrl, InvalidWorkflow, Workflow};

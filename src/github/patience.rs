@@ -12,6 +12,8 @@ pub struct Patience {
     pub attempts: u32,
     /// The pause before the second attempt; later ones are longer.
     pub pause: Duration,
+    /// How long whoever keeps an artifact may send nothing, before it is asked anew.
+    pub silence: Duration,
     /// The longest wait for a limit to be lifted; a longer one is an error at once.
     pub longest: Duration,
 }
@@ -21,6 +23,7 @@ impl Default for Patience {
         Self {
             attempts: 5,
             pause: Duration::from_secs(1),
+            silence: Duration::from_secs(20),
             longest: Duration::from_mins(10),
         }
     }

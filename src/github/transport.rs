@@ -78,7 +78,7 @@ impl<'a> GitHub<'a> {
             open(&settings).context("prepare to ask GitHub")?
         };
         Ok(Self {
-            keepers: keepers(&settings.api)?,
+            keepers: keepers(&settings)?,
             settings,
             crab,
             runtime,
@@ -191,7 +191,8 @@ impl<'a> GitHub<'a> {
         error.advise(self.token())
     }
 
-    fn token(&self) -> Token {
+    /// Whether whoever asks is known to GitHub, and may ask far more often.
+    pub fn token(&self) -> Token {
         match self.settings.token {
             Some(_) => Token::Sent,
             None => Token::None,
@@ -248,13 +249,13 @@ fn open(settings: &Settings) -> Result<Octocrab> {
     Ok(builder.build_with_reqwest(client)?)
 }
 
-fn keepers(api: &ApiUrl) -> Result<Client> {
+fn keepers(settings: &Settings) -> Result<Client> {
     let client = Client::builder()
         .user_agent(AGENT)
         .connect_timeout(CONNECT)
-        .read_timeout(SILENCE)
+        .read_timeout(settings.patience.silence)
         .redirect(Policy::limited(5))
-        .https_only(api.as_str().starts_with("https:"))
+        .https_only(settings.api.as_str().starts_with("https:"))
         .build();
     client.context("prepare to ask for artifacts")
 }

@@ -66,14 +66,26 @@ impl<'a, R: ReadAt + ?Sized> Region<'a, R> {
                 .saturating_sub(done);
             bytes.resize(done.saturating_add(rest.min(STEP)), 0);
             let free = bytes.get_mut(done..).unwrap_or_default();
-            let count = match part.read_at(done as u64, free) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
-                Ok(0) => bail!("the file ends early, in the {what}"),
-                other => other.with_context(|| format!("read the {what}"))?,
-            };
-            bytes.truncate(done.saturating_add(count));
+            part.fill(what, done as u64, free)?;
         }
         Ok(bytes)
+    }
+
+    /// Fills a buffer with what begins at a place.
+    pub fn fill(&self, what: &str, start: u64, buffer: &mut [u8]) -> Result<()> {
+        let part = self.part(what, start, buffer.len() as u64)?;
+        let mut done = 0_usize;
+        while let Some(free) = buffer.get_mut(done..).filter(|free| !free.is_empty()) {
+            done = match part.read_at(done as u64, free) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => done,
+                Ok(0) => bail!("the file ends early, in the {what}"),
+                other => {
+                    let count = other.with_context(|| format!("read the {what}"))?;
+                    done.saturating_add(count)
+                }
+            };
+        }
+        Ok(())
     }
 
     /// A number of so many bytes, the lowest first.
@@ -198,6 +210,16 @@ mod tests {
         assert_eq!(region.read_at(9, &mut buffer).unwrap(), 0);
         insta::assert_snapshot!(region.bytes("tail", 3, 3).unwrap_err(), @"the tail lies outside of what holds it: 3 bytes at 3 of 5");
         insta::assert_snapshot!(Region::new(&bytes, "head", u64::MAX, 2).unwrap_err(), @"the head lies outside of what holds it: 2 bytes at 18446744073709551615 of 10");
+    }
+
+    #[test]
+    fn a_buffer_is_filled_or_nothing_is_read() {
+        let bytes = b"0123456789".to_vec();
+        let region = Region::new(&bytes, "middle", 2, 5).unwrap();
+        let mut buffer = [0; 3];
+        region.fill("end", 2, &mut buffer).unwrap();
+        assert_eq!(&buffer, b"456");
+        insta::assert_snapshot!(region.fill("end", 3, &mut buffer).unwrap_err(), @"the end lies outside of what holds it: 3 bytes at 3 of 5");
     }
 
     #[test]

@@ -42,16 +42,26 @@ impl FromStr for RunReference {
     type Err = InvalidRunReference;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if let Ok(id) = text.parse::<RunId>() {
+        // What is pasted may bring blanks and line ends along.
+        let pasted = text.trim();
+        if let Ok(id) = pasted.parse::<RunId>() {
             return Ok(id.into());
         }
-        parse_url(text).ok_or_else(|| InvalidRunReference(text.to_owned()))
+        parse_url(pasted).ok_or_else(|| InvalidRunReference(text.to_owned()))
     }
 }
 
 /// Each page of a run is an address of it: its attempts, jobs, steps and summaries.
 fn parse_url(text: &str) -> Option<RunReference> {
-    let rest = text.strip_prefix("https://")?;
+    let rest = match text.strip_prefix("https://") {
+        Some(rest) => rest,
+        // Some browsers do not show how an address begins.
+        None => Some(text).filter(|text| {
+            let host = text.split('/').next().unwrap_or_default();
+            let (name, rest) = host.split_once('.').unwrap_or_default();
+            !name.is_empty() && !rest.is_empty() && !host.contains(':')
+        })?,
+    };
     let path = rest.split(['?', '#']).next()?;
     let mut segments = path.split('/');
     let host = segments.next().filter(|host| is_host(host))?;
@@ -83,9 +93,9 @@ mod tests {
 
     #[test]
     fn an_id_tells_the_run_alone() {
-        for text in ["21440027240", "local"] {
+        for text in ["21440027240", "local", " 21440027240\n"] {
             let reference = reference(text);
-            assert_eq!(reference.id.as_str(), text);
+            assert_eq!(reference.id.as_str(), text.trim());
             assert_eq!((reference.repository, reference.server), (None, None));
         }
     }
@@ -106,6 +116,9 @@ mod tests {
             assert_eq!(reference.id.as_str(), "21440027240", "{tail}");
             assert_eq!(reference.repository, Some(repository.clone()));
             assert_eq!(reference.server.as_deref(), Some("https://github.com"));
+        }
+        for text in [format!("\t{page}\r\n"), page.replace("https://", "")] {
+            assert_eq!(reference(&text), reference(page), "{text}");
         }
         let id = "21440027240".parse().unwrap();
         assert_eq!(repository.run_url("https://github.com/", &id), page);
@@ -130,6 +143,11 @@ mod tests {
             "https://user:secret@github.com/a/b/actions/runs/1",
             "http://github.com/a/b/actions/runs/1",
             "https:///a/b/actions/runs/1",
+            "a/b/actions/runs/1",
+            "./a/b/actions/runs/1",
+            "user:secret@github.com/a/b/actions/runs/1",
+            "ftp://github.com/a/b/actions/runs/1",
+            "21440027240 21440027241",
         ];
         for text in refused {
             assert!(text.parse::<RunReference>().is_err(), "{text}");

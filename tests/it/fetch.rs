@@ -1,6 +1,7 @@
 //! `fetch` from a directory laid out like a bucket, as a user sees it.
 
 mod bucket;
+mod by_hand;
 mod flat;
 mod found;
 mod full;
@@ -277,7 +278,14 @@ fn what_is_not_there_is_an_answer() {
     insta::assert_snapshot!(said.stderr, @"
     error: no artifacts for linux in BUCKET/8-linux
 
-    hint: look at `--run-id`, `--platform` and `--bucket`
+    hint: look at `--input-dir`, `--run-id` and `--platform`
+    ");
+    let said = fixture.run_binary("--input-dir nowhere --run-id 8");
+    assert_eq!(said.code, 2);
+    insta::assert_snapshot!(said.stderr, @"
+    error: not a directory: `nowhere`
+
+    hint: look at `--input-dir`
     ");
     let said = fixture.fetch("--run-id 7 --amdgpu-targets gfx950");
     assert_eq!(said.code, 1);
@@ -302,4 +310,69 @@ fn the_prefix_of_a_repository_of_its_own_is_looked_in_first() {
     fs::rename(fixture.run(), shared).unwrap();
     let said = fixture.fetch("--run-id https://github.com/ROCm/rocm-libraries/actions/runs/7");
     assert_eq!(said.code, 0, "{}", said.stderr);
+}
+
+#[test]
+fn what_another_run_has_left_is_told() {
+    let fixture = Fixture::new();
+    let ways = [("", "blas_dev_generic"), ("--flatten", "blas_dev_generic")];
+    for (way, other) in ways {
+        assert_eq!(fixture.fetch(&format!("--run-id 7 {way} {other}")).code, 0);
+        let alone = fixture.fetch(&format!("--run-id 7 {way} blas_doc {other}"));
+        assert!(!alone.stderr.contains("warning"), "{}", alone.stderr);
+        fs::rename(fixture.run(), fixture.bucket().join("8-linux")).unwrap();
+        let said = fixture.fetch(&format!("--run-id 8 {way} blas_doc"));
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(said.stderr.split_once("warning: ").unwrap().1, @"`OUT` also has 1 artifact from `BUCKET/7-linux`: `blas_dev_generic`; remove what does not belong together, or choose another `--output-dir`");
+        }
+        fs::rename(fixture.bucket().join("8-linux"), fixture.run()).unwrap();
+        fs::remove_dir_all(fixture.out()).unwrap();
+    }
+}
+
+#[test]
+fn what_a_killed_fetch_has_left_goes_whatever_is_fetched_next() {
+    let fixture = Fixture::new();
+    let out = fixture.out();
+    fs::create_dir_all(out.join("base_lib_generic.part/lib")).unwrap();
+    fs::create_dir_all(out.join("base_run_generic.old")).unwrap();
+    fs::write(out.join("x_lib_generic.tar.zst.part"), "").unwrap();
+    let looked = fixture.fetch("--run-id 7 --dry-run blas_dev");
+    assert_eq!((looked.code, fixture.names().len()), (0, 3));
+    let said = fixture.fetch("--run-id 7 blas_dev");
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    // The other may be somebody's own.
+    let left = [
+        ".rocwheel-fetch.json",
+        "base_run_generic.old",
+        "blas_dev_generic",
+    ];
+    assert_eq!(fixture.names(), left);
+}
+
+#[test]
+fn a_file_is_no_directory_to_fetch_to() {
+    let fixture = Fixture::new();
+    fs::write(fixture.out(), "mine").unwrap();
+    let mut said = String::new();
+    for arguments in ["--dry-run", "", "--flatten"] {
+        let refused = fixture.fetch(&format!("--run-id 7 {arguments} blas_dev"));
+        assert_eq!(refused.code, 2);
+        said += refused.stderr.split_once("error: ").unwrap().1;
+    }
+    insta::assert_snapshot!(said, @"
+    not a directory: `OUT`
+
+    hint: choose another `--output-dir`
+    no directory to fetch to: `OUT`
+      caused by: failed to create directory `OUT`: File exists (os error 17)
+
+    hint: choose another `--output-dir`
+    no directory to fetch to: `OUT`
+      caused by: failed to create directory `OUT`: File exists (os error 17)
+
+    hint: choose another `--output-dir`
+    ");
+    assert_eq!(fs::read(fixture.out()).unwrap(), b"mine");
 }

@@ -1,6 +1,7 @@
 //! GitHub's API against a GitHub of our own: what is asked, who is told the token, what is tried again.
 
 pub(crate) mod artifacts;
+mod enterprise;
 pub(crate) mod fake;
 pub(crate) mod judge;
 
@@ -36,6 +37,7 @@ fn connect_until(
         patience: Patience {
             attempts: 3,
             pause: Duration::from_millis(1),
+            silence: Duration::from_secs(1),
             longest: Duration::from_secs(20),
         },
     };

@@ -85,7 +85,7 @@ impl<R: Read> TarReader<R> {
         let len = header.entry_size()?;
         let kind = header.entry_type().as_byte();
         if !extension::is_extension(kind) {
-            return member(header, len, std::mem::take(extension)).map(Some);
+            return member(header, len, std::mem::take(extension));
         }
         ensure!(
             len <= extension::MAX_LEN,
@@ -206,14 +206,23 @@ fn check_sum(header: &Header) -> Result<()> {
     Ok(())
 }
 
-fn member(header: &Header, len: u64, extension: Extension) -> Result<TarEntry> {
+/// Nothing, where it is the root itself, with which `tar -C DIR .` begins.
+fn member(header: &Header, len: u64, extension: Extension) -> Result<Option<TarEntry>> {
     let name = match extension.path {
         Some(name) => name,
         None => text(&header.path_bytes())?,
     };
     let kind = header.entry_type().as_byte();
-    let path = name.strip_suffix('/').filter(|_| kind == b'5');
-    let path: RelPath = path.unwrap_or(&name).parse()?;
+    if kind == b'5' && is_root(&name) {
+        ensure!(len == 0, "`{name}` is no file, and has {len} bytes");
+        return Ok(None);
+    }
+    let path = from_root(&name);
+    let path = path
+        .strip_suffix('/')
+        .filter(|_| kind == b'5')
+        .unwrap_or(path);
+    let path: RelPath = path.parse()?;
     let len = real_len(len, extension.size).with_context(|| format!("`{path}`"))?;
     let link = || match extension.link {
         Some(link) => Ok(link),
@@ -225,7 +234,7 @@ fn member(header: &Header, len: u64, extension: Extension) -> Result<TarEntry> {
             TarKind::File { len, executable }
         }
         b'1' => TarKind::Hardlink(
-            link()?
+            from_root(&link()?)
                 .parse()
                 .with_context(|| format!("hard link `{path}`"))?,
         ),
@@ -236,7 +245,16 @@ fn member(header: &Header, len: u64, extension: Extension) -> Result<TarEntry> {
     if !matches!(kind, TarKind::File { .. }) {
         ensure!(len == 0, "`{path}` is no file, and has {len} bytes");
     }
-    Ok(TarEntry { path, kind })
+    Ok(Some(TarEntry { path, kind }))
+}
+
+/// `a/b` of `./a/b`, as `tar -C DIR .` has it.
+fn from_root(name: &str) -> &str {
+    name.trim_start_matches("./")
+}
+
+fn is_root(name: &str) -> bool {
+    name.starts_with('.') && matches!(from_root(name), "" | ".")
 }
 
 fn text(bytes: &[u8]) -> Result<String> {

@@ -151,12 +151,44 @@ fn only_files_directories_and_links_are_members() {
 }
 
 #[test]
+fn a_name_from_the_root_is_the_name_without_it() {
+    let tar = Craft::default()
+        .directory("./")
+        .directory(".")
+        .pax(b'x', &["path=./."])
+        .directory("x")
+        .directory("././a/")
+        .file("./a/.b", b"1")
+        .file(".c", b"2")
+        .hardlink("./d", "./.c")
+        .symlink("./e", "./../x")
+        .end();
+    insta::assert_snapshot!(walk(&tar).unwrap(), @r#"
+    a Directory 
+    a/.b File { len: 1, executable: false } 1
+    .c File { len: 1, executable: false } 2
+    d Hardlink(RelPath(".c")) 
+    e Symlink("./../x")
+    "#);
+    insta::assert_snapshot!(refused(Craft::default().symlink("./", "x").end()), @r#"read the tar header at byte 0: an empty path: """#);
+    insta::assert_snapshot!(refused(Craft::default().hardlink("a", "./").end()), @r#"read the tar header at byte 0: hard link `a`: an empty path: """#);
+    insta::assert_snapshot!(refused(Craft::default().hardlink("a", "./../b").end()), @r#"read the tar header at byte 0: hard link `a`: a path with `..`: "../b""#);
+    insta::assert_snapshot!(refused(Craft::default().directory("./../").end()), @r#"read the tar header at byte 0: a path with `..`: "..""#);
+    insta::assert_snapshot!(refused(Craft::default().directory("/").end()), @r#"read the tar header at byte 0: an empty path: """#);
+    insta::assert_snapshot!(refused(Craft::default().member("./", b'5', b"x", |_| {}).end()), @"read the tar header at byte 0: `./` is no file, and has 1 bytes");
+}
+
+#[test]
 fn names_that_leave_the_archive_are_refused() {
     let names = [
         "/etc/passwd",
         "../x",
         "a/../../x",
-        "./a",
+        "./../a",
+        ".//etc/passwd",
+        "a/./b",
+        "./",
+        ".",
         "a//b",
         "",
         "a\\b",
@@ -170,7 +202,11 @@ fn names_that_leave_the_archive_are_refused() {
     read the tar header at byte 0: an absolute path: "/etc/passwd"
     read the tar header at byte 0: a path with `..`: "../x"
     read the tar header at byte 0: a path with `..`: "a/../../x"
-    read the tar header at byte 0: a path that is not in its shortest form: "./a"
+    read the tar header at byte 0: a path with `..`: "../a"
+    read the tar header at byte 0: an absolute path: "/etc/passwd"
+    read the tar header at byte 0: a path that is not in its shortest form: "a/./b"
+    read the tar header at byte 0: an empty path: ""
+    read the tar header at byte 0: a path that is not in its shortest form: "."
     read the tar header at byte 0: a path that is not in its shortest form: "a//b"
     read the tar header at byte 0: an empty path: ""
     read the tar header at byte 0: a backslash in a path: "a\\b"

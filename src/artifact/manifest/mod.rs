@@ -31,7 +31,7 @@ pub enum InvalidManifest {
 }
 
 impl ArtifactManifest {
-    /// What the file is called, and the first member of an archive with it.
+    /// What the file is called; CI puts it first into an archive.
     pub const FILE_NAME: &str = "artifact_manifest.txt";
     /// Far beyond any real one, and soon read.
     pub const MAX_LEN: usize = 1 << 20;

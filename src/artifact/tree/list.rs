@@ -41,7 +41,7 @@ pub(super) fn list(directory: &Path) -> Result<(Vec<Listed>, Vec<Skipped>)> {
 fn artifact_name(name: &str, path: &Path) -> Result<Result<ArtifactName, String>> {
     // A link to a directory counts as one; so does a link to nothing as nothing.
     let is_directory = fs_err::metadata(path).is_ok_and(|found| found.is_dir());
-    let reason = match name.parse::<ArtifactName>() {
+    let reason = match ArtifactName::of_file(name) {
         _ if Format::from_file_name(name).is_some() => "an archive that is not unpacked".to_owned(),
         _ if name.strip_suffix(".part").is_some() => "an artifact that is not whole".to_owned(),
         Err(invalid) => invalid.to_string(),

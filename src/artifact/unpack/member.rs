@@ -12,7 +12,7 @@ use crate::{
             seen::{Kind, Seen},
         },
     },
-    error::{Context, Hint, Result, Stop, anyhow, bail, ensure},
+    error::{Context, Error, Hint, Result, Stop, anyhow, bail, ensure},
     relpath::RelPath,
 };
 
@@ -20,50 +20,54 @@ use crate::{
 pub(super) struct Unpacking<'a> {
     root: &'a Path,
     limits: &'a Limits,
+    /// What came before it is looked at when it comes.
+    manifest: Option<ArtifactManifest>,
     seen: Seen,
     /// The bytes of all paths.
     paths: u64,
     /// Made last, so that nothing is ever written through one.
     links: Vec<RelPath>,
     buffer: Vec<u8>,
-    unpacked: Unpacked,
+    count: Count,
+    clashes: Vec<(RelPath, RelPath)>,
+}
+
+/// What was unpacked so far, the manifest aside.
+#[derive(Default)]
+struct Count {
+    files: u64,
+    bytes: u64,
+    symlinks: u64,
 }
 
 impl<'a> Unpacking<'a> {
-    pub(super) fn new(root: &'a Path, limits: &'a Limits, manifest: ArtifactManifest) -> Self {
+    pub(super) fn new(root: &'a Path, limits: &'a Limits) -> Self {
         Self {
             root,
             limits,
+            manifest: None,
             seen: Seen::default(),
             paths: 0,
             links: Vec::new(),
             buffer: vec![0; 256 * 1024],
-            unpacked: Unpacked {
-                directory: root.to_owned(),
-                manifest,
-                files: 0,
-                symlinks: 0,
-                bytes: 0,
-                clashes: Vec::new(),
-            },
+            count: Count::default(),
+            clashes: Vec::new(),
         }
-    }
-
-    pub(super) fn write_manifest(&mut self, path: &RelPath, mut text: &[u8]) -> Result<()> {
-        self.note(path, Kind::File)?;
-        disk::write_file(self.root, path, disk::REGULAR, &mut text, &mut self.buffer)
     }
 
     pub(super) fn take(&mut self, entry: TarEntry, content: &mut impl Read) -> Result<()> {
         let TarEntry { path, kind } = entry;
+        if path.as_str() == ArtifactManifest::FILE_NAME {
+            return self.take_manifest(&path, &kind, content);
+        }
         self.check_place(&path, &kind)?;
         self.make_parents(&path)?;
         match kind {
             TarKind::Directory => self.take_directory(&path),
             TarKind::File { len, executable } => {
                 self.note(&path, Kind::File)?;
-                self.unpacked.files += 1;
-                self.unpacked.bytes += len;
+                self.count.files += 1;
+                self.count.bytes += len;
                 let mode = if executable {
                     disk::EXECUTABLE
                 } else {
@@ -77,18 +81,53 @@ impl<'a> Unpacking<'a> {
         }
     }
 
+    /// CI writes it first; `tar -C DIR .` writes it wherever the directory has it.
+    fn take_manifest(
+        &mut self,
+        path: &RelPath,
+        kind: &TarKind,
+        content: &mut impl Read,
+    ) -> Result<()> {
+        ensure!(
+            matches!(kind, TarKind::File { .. }),
+            "`{path}` is not a regular file"
+        );
+        ensure!(
+            self.seen.get(path.as_str()).is_none(),
+            "two members are called `{path}`"
+        );
+        let mut text = Vec::new();
+        // As much as shows that it is too long.
+        content
+            .take(ArtifactManifest::MAX_LEN as u64 + 1)
+            .read_to_end(&mut text)?;
+        let manifest = ArtifactManifest::parse(&text).with_context(|| format!("read `{path}`"))?;
+        if let Some(stray) = self
+            .seen
+            .first(|path, kind| !is_listed(&manifest, path, kind))
+        {
+            return Err(stray_member(stray));
+        }
+        self.manifest = Some(manifest);
+        self.note(path, Kind::File)?;
+        let (text, buffer) = (&mut text.as_slice(), &mut self.buffer);
+        disk::write_file(self.root, path, disk::REGULAR, text, buffer)
+    }
+
     /// Whether there may be a member of this name; a directory may come more than once.
     fn check_place(&self, path: &RelPath, kind: &TarKind) -> Result<()> {
         let seen = self.seen.get(path.as_str());
-        let again = *kind == TarKind::Directory && seen == Some(&Kind::Directory);
+        let as_seen = match kind {
+            TarKind::Directory => Kind::Directory,
+            _ => Kind::File,
+        };
+        let again = as_seen == Kind::Directory && seen == Some(&as_seen);
         ensure!(again || seen.is_none(), "two members are called `{path}`");
-        let manifest = &self.unpacked.manifest;
-        let on_the_way = *kind == TarKind::Directory && manifest.leads_to_basedir(path);
-        ensure!(
-            on_the_way || manifest.split(path).is_some(),
-            "`{path}` lies in none of the directories that `{}` lists",
-            ArtifactManifest::FILE_NAME
-        );
+        if let Some(manifest) = &self.manifest
+            && !is_listed(manifest, path, &as_seen)
+        {
+            return Err(stray_member(path));
+        }
         if let Some(name) = path.components().find(|name| name.len() > self.limits.name) {
             bail!(
                 "a name of {} bytes, where {} are allowed: `{path}`",
@@ -143,7 +182,7 @@ impl<'a> Unpacking<'a> {
             "hard link `{path}` leads to no file unpacked before it: `{target}`"
         );
         self.note(path, Kind::File)?;
-        self.unpacked.files += 1;
+        self.count.files += 1;
         disk::hard_link(self.root, target, path)
     }
 
@@ -165,13 +204,13 @@ impl<'a> Unpacking<'a> {
                 self.limits.clashes == Clashes::Report,
                 "`{path}` and `{other}` are one name where case does not count"
             );
-            self.unpacked.clashes.push((other, path.clone()));
+            self.clashes.push((other, path.clone()));
         }
         Ok(())
     }
 
     /// Makes the links, now that it is known where each of them ends.
-    pub(super) fn make_links(mut self, stop: &Stop) -> Result<Unpacked> {
+    fn make_links(&mut self, stop: &Stop) -> Result<()> {
         for path in &self.links {
             stop.check()?;
             let Some(Kind::Link(text)) = self.seen.get(path.as_str()) else {
@@ -179,10 +218,44 @@ impl<'a> Unpacking<'a> {
             };
             let end = ensure_inside(path, text, |path| self.seen.node(path))?;
             disk::symlink(self.root, path, text, &end)?;
-            self.unpacked.symlinks += 1;
+            self.count.symlinks += 1;
         }
-        Ok(self.unpacked)
+        Ok(())
     }
+
+    pub(super) fn finish(mut self, stop: &Stop) -> Result<Unpacked> {
+        let Some(manifest) = self.manifest.take() else {
+            return Err(anyhow!(
+                "the archive has no `{}`",
+                ArtifactManifest::FILE_NAME
+            ))
+            .hint(
+                "an artifact has a file of that name at its top, which lists its base directories",
+            );
+        };
+        self.make_links(stop)?;
+        Ok(Unpacked {
+            directory: self.root.to_owned(),
+            manifest,
+            files: self.count.files,
+            symlinks: self.count.symlinks,
+            bytes: self.count.bytes,
+            clashes: self.clashes,
+        })
+    }
+}
+
+/// Whether a path lies in a base directory; one on the way to it is a directory.
+fn is_listed(manifest: &ArtifactManifest, path: &RelPath, kind: &Kind) -> bool {
+    let on_the_way = *kind == Kind::Directory && manifest.leads_to_basedir(path);
+    on_the_way || manifest.split(path).is_some()
+}
+
+fn stray_member(path: &RelPath) -> Error {
+    anyhow!(
+        "`{path}` lies in none of the directories that `{}` lists",
+        ArtifactManifest::FILE_NAME
+    )
 }
 
 fn ensure_inside<'a>(

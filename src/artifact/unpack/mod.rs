@@ -7,9 +7,9 @@ use std::{
 };
 
 use crate::{
-    archive::{Decompressor, TarEntry, TarKind, TarReader},
+    archive::{Decompressor, TarReader},
     artifact::{ArchiveName, ArtifactManifest},
-    error::{Context, Hint, Result, Stop, bail},
+    error::{Context, Hint, Result, Stop},
     relpath::RelPath,
 };
 
@@ -143,34 +143,11 @@ fn fill(
     limits: &Limits,
     stop: &Stop,
 ) -> Result<Unpacked> {
-    let (path, text) = first_member(&mut tar)?;
-    let manifest = ArtifactManifest::parse(&text).with_context(|| format!("read `{path}`"))?;
-    let mut unpacking = Unpacking::new(root, limits, manifest);
-    unpacking.write_manifest(&path, &text)?;
+    let mut unpacking = Unpacking::new(root, limits);
     while let Some(entry) = tar.next_entry()? {
         unpacking.take(entry, &mut tar)?;
     }
-    unpacking.make_links(stop)
-}
-
-/// The manifest's path and its text, or as much of it as shows that it is too long.
-fn first_member(tar: &mut TarReader<impl Read>) -> Result<(RelPath, Vec<u8>)> {
-    let expected = ArtifactManifest::FILE_NAME;
-    let path = match tar.next_entry()? {
-        Some(TarEntry {
-            path,
-            kind: TarKind::File { .. },
-        }) if path.as_str() == expected => path,
-        Some(entry) => bail!(
-            "the first member is not the regular file `{expected}`: `{}`",
-            entry.path
-        ),
-        None => bail!("the archive is empty, with no `{expected}`"),
-    };
-    let mut text = Vec::new();
-    tar.take(ArtifactManifest::MAX_LEN as u64 + 1)
-        .read_to_end(&mut text)?;
-    Ok((path, text))
+    unpacking.finish(stop)
 }
 
 /// A source that stops when the user says so, and tells how far it is.

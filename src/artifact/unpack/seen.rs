@@ -27,6 +27,12 @@ impl Seen {
         self.kinds.get(path)
     }
 
+    /// The first of the paths that something is true of.
+    pub(super) fn first(&self, is_it: impl Fn(&RelPath, &Kind) -> bool) -> Option<&RelPath> {
+        let found = self.kinds.iter().filter(|(path, kind)| is_it(path, kind));
+        found.map(|(path, _)| path).min()
+    }
+
     pub(super) fn len(&self) -> u64 {
         self.kinds.len() as u64
     }

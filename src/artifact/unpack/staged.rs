@@ -25,9 +25,10 @@ pub struct Staged {
 impl Part {
     /// Begins anew, whatever an earlier attempt left.
     pub(super) fn create(destination: &Path, name: &ArtifactName) -> Result<Self> {
+        let name = name.file_name();
         let part = Self {
             path: destination.join(format!("{name}.part")),
-            target: destination.join(name.to_string()),
+            target: destination.join(&name),
             old: destination.join(format!("{name}.old")),
             kept: false,
         };

@@ -10,6 +10,9 @@ use crate::{
     error::{Exit, render},
 };
 
+mod by_hand;
+mod manifest;
+
 const MANIFEST: &str = ArtifactManifest::FILE_NAME;
 
 fn name() -> ArchiveName {
@@ -133,26 +136,6 @@ fn an_archive_becomes_a_directory() {
     "##);
     fs_err::write(unpacked.directory.join("a/stage/hard"), "one file").unwrap();
     assert!(listing(&unpacked.directory).contains("b/lib/one 644 \"one file\""));
-}
-
-#[test]
-fn the_manifest_comes_first() {
-    insta::assert_snapshot!(refused(Craft::default()), @"the archive is empty, with no `artifact_manifest.txt`");
-    insta::assert_snapshot!(refused(Craft::default().file("b/x", b"").file(MANIFEST, b"b")), @"the first member is not the regular file `artifact_manifest.txt`: `b/x`");
-    insta::assert_snapshot!(refused(Craft::default().symlink(MANIFEST, "b/manifest")), @"the first member is not the regular file `artifact_manifest.txt`: `artifact_manifest.txt`");
-    insta::assert_snapshot!(refused(Craft::default().file("./artifact_manifest.txt", b"b")), @r#"
-    read the tar header at byte 0
-      caused by: a path that is not in its shortest form: "./artifact_manifest.txt"
-    "#);
-    insta::assert_snapshot!(refused(Craft::default().file(MANIFEST, b"b\n/etc\n")), @r#"
-    read `artifact_manifest.txt`
-      caused by: line 2: an absolute path: "/etc"
-    "#);
-    insta::assert_snapshot!(refused(Craft::default().file(MANIFEST, &vec![b'\n'; 2 << 20])), @"
-    read `artifact_manifest.txt`
-      caused by: more than 1048576 bytes
-    ");
-    insta::assert_snapshot!(refused(archive().file(MANIFEST, b"b")), @"two members are called `artifact_manifest.txt`");
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn has_artifacts(directory: &Path) -> Result<bool> {
         let name = entry?.file_name();
         if name
             .to_str()
-            .is_some_and(|name| name.parse::<ArtifactName>().is_ok())
+            .is_some_and(|name| ArtifactName::of_file(name).is_ok())
         {
             return Ok(true);
         }
@@ -100,7 +100,7 @@ fn archives(directory: &Path) -> Result<Vec<(PathBuf, ArchiveName)>> {
         let name = entry.file_name();
         if let Some(name) = name
             .to_str()
-            .and_then(|name| name.parse::<ArchiveName>().ok())
+            .and_then(|name| ArchiveName::of_file(name).ok())
         {
             found.push((entry.path(), name));
         }

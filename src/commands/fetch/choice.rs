@@ -1,11 +1,14 @@
 //! Which artifacts of a run, from where, and how many at once: what `fetch` and `pipeline` both ask.
 
-use std::{num::NonZeroUsize, path::Path};
+use std::{num::NonZeroUsize, path::Path, time::Duration};
 
 use super::{
     completeness::Completeness,
     deliver::deliver,
+    find::Wait,
     inventory::Archive,
+    leftovers,
+    lock::Lock,
     place::PlaceArgs,
     plan::FetchPlan,
     select::{Selection, Wish, select},
@@ -13,8 +16,13 @@ use super::{
     source::{Pace, Source},
 };
 use crate::{
-    artifact::ArtifactName, commands::World, console::many, error::Result,
-    package::catalog::Catalog, run::ArtifactGroup, target::split_list,
+    artifact::ArtifactName,
+    commands::World,
+    console::{many, took},
+    error::{No, Result, TimeOver, hinted},
+    package::catalog::Catalog,
+    run::ArtifactGroup,
+    target::split_list,
 };
 
 /// The artifacts of a run.
@@ -40,6 +48,9 @@ pub struct ChoiceArgs {
         env = "ROCWHEEL_DOWNLOADS"
     )]
     downloads: NonZeroUsize,
+    /// How long the downloads may take together: `90s`, `30m`, `2h`
+    #[arg(long, value_name = "DURATION", env = "ROCWHEEL_DOWNLOAD_TIMEOUT")]
+    download_timeout: Option<Wait>,
     #[command(flatten)]
     place: PlaceArgs,
 }
@@ -51,6 +62,23 @@ pub struct Errand<'a> {
     source: Box<dyn Source + 'a>,
     shelf: Shelf,
     at_once: NonZeroUsize,
+    time: Option<Duration>,
+    /// Until what was fetched has been used.
+    lock: Option<Lock>,
+}
+
+/// What an errand is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To say what would be done.
+    Tell,
+    Do,
+}
+
+impl Purpose {
+    pub fn of_dry_run(dry_run: bool) -> Self {
+        if dry_run { Self::Tell } else { Self::Do }
+    }
 }
 
 impl ChoiceArgs {
@@ -58,8 +86,8 @@ impl ChoiceArgs {
     pub fn errand<'a>(
         &'a self,
         wish: Wish,
-        to: &Path,
-        kept: Kept,
+        (to, kept): (&Path, Kept),
+        purpose: Purpose,
         world: &'a World,
     ) -> Result<Errand<'a>> {
         let wish = self.also(wish);
@@ -70,7 +98,14 @@ impl ChoiceArgs {
             stop: world.stop.clone(),
         };
         let parcels = source.parcels(&selection.archives, &pace)?;
+        let lock = match purpose {
+            Purpose::Tell => None,
+            Purpose::Do => Some(Lock::take(to)?),
+        };
         let output = Shelf::open(to, kept)?;
+        if lock.as_ref().is_some_and(Lock::is_held) {
+            leftovers::clear(output.work())?;
+        }
         let plan = FetchPlan::new(&*source, &output, parcels)?;
         if plan.unverified() > 0 {
             let count = many(plan.unverified(), "archive");
@@ -82,6 +117,8 @@ impl ChoiceArgs {
             source,
             shelf: output,
             at_once: self.downloads,
+            time: self.download_timeout.map(|it| it.0),
+            lock,
         })
     }
 
@@ -138,7 +175,27 @@ impl ChoiceArgs {
 
 impl Errand<'_> {
     pub fn carry_out(&self, world: &World) -> Result<()> {
-        deliver(&*self.source, &self.plan, &self.shelf, self.at_once, world)
+        if let Some(lock) = &self.lock
+            && !self.plan.due().is_empty()
+        {
+            lock.ensure_writable()?;
+        }
+        let work = || deliver(&*self.source, &self.plan, &self.shelf, self.at_once, world);
+        let Some(time) = self.time else { return work() };
+        world.stop.within(time, work).map_err(|error| {
+            if !error.is::<TimeOver>() {
+                return error;
+            }
+            let text = format!("not everything was fetched in {}", took(time));
+            let hint =
+                "run it again: what is whole is kept; or allow more with `--download-timeout`";
+            hinted(No(text), hint)
+        })
+    }
+
+    /// A warning, where there is something from elsewhere too.
+    pub fn others(&self) -> Option<String> {
+        leftovers::of_others(&self.shelf, &self.plan)
     }
 
     /// The artifacts that are there afterwards, among others perhaps.

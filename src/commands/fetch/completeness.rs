@@ -196,7 +196,7 @@ fn names(archives: &[Archive]) -> impl Iterator<Item = &ArtifactName> {
 }
 
 /// The first names, and how many more there are.
-fn few(names: impl Iterator<Item = String>) -> String {
+pub(super) fn few(names: impl Iterator<Item = String>) -> String {
     let mut names: Vec<String> = names.collect();
     let more = names.len().saturating_sub(MOST_NAMES);
     if more > 1 {

@@ -53,7 +53,7 @@ pub(super) struct AskArgs {
     pub(super) github: GitHubArgs,
 }
 
-/// A time to wait, with its unit.
+/// A time, with its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wait(pub(super) Duration);
 

@@ -66,6 +66,24 @@ impl Flat {
         fs::symlink_metadata(self.root.join(record(name))).is_ok()
     }
 
+    /// The merged artifacts that came from elsewhere, each with where from.
+    pub fn others_than(&self, from: &str) -> Vec<(String, String)> {
+        let mut others = self.ledger.others_than(from);
+        // The directory of the tree may have been fetched to without it.
+        others.retain_mut(|(record, _)| {
+            let name = record
+                .strip_prefix(WORK)
+                .and_then(|it| it.strip_prefix('/'));
+            let name = name
+                .and_then(|it| it.strip_suffix(".json"))
+                .map(str::to_owned);
+            let is_one = name.is_some();
+            *record = name.unwrap_or_default();
+            is_one
+        });
+        others
+    }
+
     /// What is recorded of an artifact that is merged, if all of it is still there.
     pub fn whole(&self, name: &str) -> Result<Option<Entry>> {
         let Some(entry) = self.ledger.whole(&record(name))? else {
@@ -91,7 +109,7 @@ impl Flat {
         let tree = ArtifactTree::scan(&self.work, jobs, stop)?;
         let artifacts = tree.artifacts.iter();
         let artifacts: Vec<&Artifact> = artifacts
-            .filter(|it| new.contains(&it.name.to_string()))
+            .filter(|it| new.contains(&it.name.file_name()))
             .collect();
         ensure!(
             artifacts.len() == new.len(),
@@ -102,7 +120,7 @@ impl Flat {
         let mut moved = 0;
         for artifact in artifacts {
             stop.check()?;
-            let name = artifact.name.to_string();
+            let name = artifact.name.file_name();
             let entry = waiting.whole(&name)?;
             let entry = entry.with_context(|| format!("`{name}` was removed meanwhile"))?;
             moved += self
@@ -176,7 +194,7 @@ impl Flat {
 
     /// Moves an artifact to its places, and removes what it had and has no more.
     fn take(&self, artifact: &Artifact, claims: &Claims) -> Result<usize> {
-        let name = artifact.name.to_string();
+        let name = artifact.name.file_name();
         let (mut old, new) = (
             self.listing(&name)?.unwrap_or_default(),
             Listing::of(artifact),
@@ -243,7 +261,7 @@ impl<'a> Claims<'a> {
     }
 
     fn add(&mut self, artifact: &'a Artifact) -> Result<()> {
-        let own = self.flat.listing(&artifact.name.to_string())?;
+        let own = self.flat.listing(&artifact.name.file_name())?;
         let own = own.unwrap_or_default();
         for file in &artifact.files {
             let owner = format!("{}/{}", artifact.name, file.basedir);

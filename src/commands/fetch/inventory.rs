@@ -24,6 +24,8 @@ pub struct Listed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Archive {
     pub name: ArchiveName,
+    /// As whoever keeps it calls it.
+    pub key: String,
     pub size: u64,
     /// What whoever keeps it says its bytes are.
     pub sha256: Option<Sha256>,
@@ -59,12 +61,13 @@ impl Inventory {
         for file in files {
             if let Some(archive) = file.name.strip_suffix(SIDECAR) {
                 sidecars.insert(archive.to_owned());
-            } else if let Ok(name) = file.name.parse::<ArchiveName>() {
+            } else if let Ok(name) = ArchiveName::of_file(&file.name) {
                 let artifact = name.artifact.clone();
                 let better = |known: &Archive| name.format < known.name.format;
                 if archives.get(&artifact).is_none_or(better) {
                     let archive = Archive {
                         name,
+                        key: file.name,
                         size: file.size,
                         sha256: file.sha256,
                         etag: file.etag,
@@ -76,7 +79,7 @@ impl Inventory {
         }
         let mut archives: Vec<Archive> = archives.into_values().collect();
         for archive in &mut archives {
-            archive.sidecar = sidecars.contains(&archive.file_name());
+            archive.sidecar = sidecars.contains(&archive.key);
         }
         Self { archives }
     }
@@ -160,6 +163,16 @@ pub(super) mod tests {
         );
         let sidecars: Vec<bool> = inventory.archives().iter().map(|it| it.sidecar).collect();
         assert_eq!(sidecars, [true, false]);
+    }
+
+    #[test]
+    fn a_name_with_an_encoded_colon_is_that_of_its_artifact() {
+        let inventory =
+            inventory("a_lib_gfx942%3Axnack+.tar.zst a_lib_gfx942%3Axnack+.tar.zst.sha256sum");
+        let archive = &inventory.archives()[0];
+        assert_eq!(archive.file_name(), "a_lib_gfx942:xnack+.tar.zst");
+        assert_eq!(archive.key, "a_lib_gfx942%3Axnack+.tar.zst");
+        assert!(archive.sidecar);
     }
 
     #[test]

@@ -81,6 +81,17 @@ impl Ledger {
         Ok((there == Some(entry.extent)).then_some(entry))
     }
 
+    /// The names of what came from elsewhere, each with where from, as far as something lies there.
+    pub fn others_than(&self, from: &str) -> Vec<(String, String)> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let others = entries.iter().filter(|(name, entry)| {
+            entry.from != from && fs::symlink_metadata(self.directory.join(name)).is_ok()
+        });
+        others
+            .map(|(name, entry)| (name.clone(), entry.from.clone()))
+            .collect()
+    }
+
     /// Before a name is written to.
     pub fn forget(&self, name: &str) -> Result<()> {
         self.change(|entries| entries.remove(name).is_some())

@@ -8,7 +8,9 @@ mod find;
 mod flat;
 pub mod inventory;
 mod ledger;
+mod leftovers;
 mod listing;
+mod lock;
 mod place;
 pub mod plan;
 mod receive;
@@ -23,7 +25,7 @@ use std::{collections::BTreeSet, path::PathBuf};
 
 use self::select::{Pattern, Wish};
 pub use self::{
-    choice::{ChoiceArgs, Errand},
+    choice::{ChoiceArgs, Errand, Purpose},
     shelf::Kept,
 };
 use super::World;
@@ -67,10 +69,14 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
-    let (to, kept) = (&args.output_dir, args.kept());
-    let errand = args.choice.errand(args.wish(), to, kept, world)?;
+    let to = (args.output_dir.as_path(), args.kept());
+    let purpose = Purpose::of_dry_run(args.dry_run);
+    let errand = args.choice.errand(args.wish(), to, purpose, world)?;
     if !args.dry_run {
         errand.carry_out(world)?;
+    }
+    if let Some(others) = errand.others() {
+        world.console.warn(others);
     }
     world.console.answer(&errand.plan)
 }

@@ -17,8 +17,8 @@ use crate::{
         args::{AccessArgs, RunArgs},
     },
     console::took,
-    error::{Context as _, Error, Exit, Hint as _, No, Result, ensure, hinted, message},
-    github::State,
+    error::{Context as _, Error, Exit, Hint as _, No, Result, anyhow, ensure, hinted, message},
+    github::{State, Token},
     location::Key,
     run::{Buckets, Platform, RunReference},
     store::{Depth, Store, local::LocalStore, s3::S3Store},
@@ -27,6 +27,8 @@ use crate::{
 /// How often to look whether something came: at most, and at least.
 const OFTEN: Duration = Duration::from_secs(1);
 const SELDOM: Duration = Duration::from_secs(30);
+/// Two questions each time are forty in an hour, where sixty are answered without a token.
+const SELDOM_WITHOUT_TOKEN: Duration = Duration::from_mins(3);
 
 /// The run, and where to look.
 #[derive(Debug, clap::Args)]
@@ -89,6 +91,7 @@ impl PlaceArgs {
             self.input_dir.is_none() || self.keeper != Keeper::GitHub,
             "`--input-dir` is a place, and `--source github` is another"
         );
+        self.check_input_dir()?;
         if let (Some(directory), Err(_)) = (&self.input_dir, self.run.run())
             && self.search.is_empty()
         {
@@ -114,6 +117,17 @@ impl PlaceArgs {
         let (candidate, source, error) = newest.context("no run may be meant")?;
         let chosen = self.patiently(candidate, error, world, || choose(&*source))?;
         Ok((source, chosen))
+    }
+
+    /// What is waited for may bring its directory along.
+    fn check_input_dir(&self) -> Result<()> {
+        match &self.input_dir {
+            Some(directory) if self.ask.wait.is_none() && !directory.is_dir() => {
+                Err(anyhow!("not a directory: `{}`", directory.display()))
+                    .hint("look at `--input-dir`")
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Chooses again as long as what is wanted may still come; `error` says what is not there.
@@ -157,7 +171,7 @@ impl PlaceArgs {
             world
                 .console
                 .status("Waiting", format!("for at most {time}: {why}"));
-            github.sleep((wait / 20).clamp(OFTEN, SELDOM).min(left))?;
+            github.sleep(pause(wait, github.token()).min(left))?;
             error = match choose() {
                 Err(error) if Exit::of(&error) == Exit::No => error,
                 chosen => return chosen,
@@ -169,6 +183,7 @@ impl PlaceArgs {
     pub(super) fn nothing(&self, source: &dyn Source) -> Error {
         let message = format!("no artifacts for {} in {source}", self.platform());
         let hint = match self.keeper {
+            _ if self.input_dir.is_some() => "look at `--input-dir`, `--run-id` and `--platform`",
             Keeper::GitHub => "look at `--run-id` and `--platform`",
             _ => "look at `--run-id`, `--platform` and `--bucket`",
         };
@@ -252,5 +267,34 @@ impl PlaceArgs {
         let lies_bare = !store.list(None, Depth::Children)?.is_empty();
         let likeliest = ways.first().filter(|_| !lies_bare);
         Ok(likeliest.map(|way| way.parse()).transpose()?)
+    }
+}
+
+/// A short wait is looked at often, a long one so seldom that it is answered all the time.
+fn pause(wait: Duration, token: Token) -> Duration {
+    let seldom = match token {
+        Token::Sent => SELDOM,
+        Token::None => SELDOM_WITHOUT_TOKEN,
+    };
+    (wait / 20).clamp(OFTEN, seldom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_token_a_long_wait_does_not_spend_what_may_be_asked() {
+        let seconds = |wait, token| pause(Duration::from_secs(wait), token).as_secs();
+        let table = [
+            (5, Token::Sent, 1),
+            (60, Token::None, 3),
+            (7200, Token::Sent, 30),
+            (7200, Token::None, 180),
+        ];
+        for (wait, token, expected) in table {
+            assert_eq!(seconds(wait, token), expected, "{wait} {token:?}");
+        }
+        assert!(2 * 3600 / seconds(7200, Token::None) < 60);
     }
 }

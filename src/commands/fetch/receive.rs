@@ -162,7 +162,8 @@ impl Ground<'_> {
                 Ok(Waiting::Directory(Box::new(staged)))
             }
             Kept::Packed => {
-                let mut file = PartFile::beside(&self.directory.join(member.archive.file_name()))?;
+                let mut file =
+                    PartFile::beside(&self.directory.join(member.archive.name.file_name()))?;
                 file.fill(content)?;
                 Ok(Waiting::File(file))
             }

@@ -282,7 +282,7 @@ impl From<Zipped> for Found {
 }
 
 fn bare(name: &str, size: u64) -> Vec<Found> {
-    let found = name.parse().ok().map(|name| Found {
+    let found = ArchiveName::of_file(name).ok().map(|name| Found {
         name,
         size,
         packing: Packing::Bare,

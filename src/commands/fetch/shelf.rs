@@ -7,7 +7,7 @@ use super::{
     inventory::Archive,
     ledger::{Entry, Ledger},
 };
-use crate::error::Result;
+use crate::error::{Hint as _, Result, anyhow};
 
 /// What becomes of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -36,14 +36,18 @@ impl Kept {
     /// What an archive becomes in the directory that it is fetched to.
     pub fn name(self, archive: &Archive) -> String {
         match self {
-            Self::Unpacked | Self::Merged => archive.artifact().to_string(),
-            Self::Packed => archive.file_name(),
+            Self::Unpacked | Self::Merged => archive.artifact().file_name(),
+            Self::Packed => archive.name.file_name(),
         }
     }
 }
 
 impl Shelf {
     pub fn open(root: &Path, kept: Kept) -> Result<Self> {
+        if fs_err::metadata(root).is_ok_and(|found| !found.is_dir()) {
+            return Err(anyhow!("not a directory: `{}`", root.display()))
+                .hint("choose another `--output-dir`");
+        }
         let flat = match kept {
             Kept::Merged => Some(Flat::open(root)?),
             Kept::Unpacked | Kept::Packed => None,
@@ -69,6 +73,14 @@ impl Shelf {
         match (self.ledger.whole(&name)?, &self.flat) {
             (None, Some(flat)) => flat.whole(&name),
             (entry, _) => Ok(entry),
+        }
+    }
+
+    /// What is there from elsewhere, each with where from.
+    pub fn others_than(&self, from: &str) -> Vec<(String, String)> {
+        match &self.flat {
+            Some(flat) => flat.others_than(from),
+            None => self.ledger.others_than(from),
         }
     }
 

@@ -106,7 +106,7 @@ impl StoreSource {
     fn parcel(&self, archive: &Archive) -> Result<Parcel> {
         let said = archive.sha256.into_iter().chain(self.sidecar(archive)?);
         Ok(Parcel {
-            id: archive.file_name(),
+            id: archive.key.clone(),
             size: archive.size,
             sha256: said.collect(),
             etag: archive.etag.clone(),
@@ -122,7 +122,7 @@ impl StoreSource {
         if !archive.sidecar {
             return Ok(None);
         }
-        let name = format!("{}{SIDECAR}", archive.file_name());
+        let name = format!("{}{SIDECAR}", archive.key);
         let read = || -> Result<Option<Sha256>> {
             let reader = match self.store.get(&self.key(&name)?, Span::Whole) {
                 // It went since the listing.

@@ -32,7 +32,7 @@ pub(super) fn archives(zip: impl Read + Seek) -> Result<Vec<Zipped>> {
         let entry = zip.by_index_data(index)?;
         let path = entry.name()?;
         let last = path.rsplit(['/', '\\']).next().unwrap_or_default();
-        let Ok(name) = last.parse::<ArchiveName>() else {
+        let Ok(name) = ArchiveName::of_file(last) else {
             continue;
         };
         let _: RelPath = path.parse().context("a member that must not be unpacked")?;

@@ -13,6 +13,7 @@ use super::{
     build::{self, What},
     check,
     destination::Destination,
+    fetch::Purpose,
     index::LocalSet,
     summary::{self, Page, Report, install::Places},
     upload::{Others, Published, Upload},
@@ -59,7 +60,8 @@ pub struct Args {
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
     let unpacked = args.output_dir.join("artifacts");
-    let origin = args.origin.settle(&unpacked, world)?;
+    let purpose = Purpose::of_dry_run(args.dry_run);
+    let origin = args.origin.settle(&unpacked, purpose, world)?;
     if args.dry_run {
         return world
             .console

@@ -9,7 +9,7 @@ use crate::{
     commands::{
         World,
         build::{What, input},
-        fetch::{ChoiceArgs, Errand, Kept, select::Wish},
+        fetch::{ChoiceArgs, Errand, Kept, Purpose, select::Wish},
     },
     error::{Result, anyhow, hinted},
 };
@@ -46,7 +46,12 @@ pub(super) enum Origin<'a> {
 
 impl OriginArgs {
     /// Looks up the run, if it is one.
-    pub(super) fn settle<'a>(&'a self, unpacked: &Path, world: &'a World) -> Result<Origin<'a>> {
+    pub(super) fn settle<'a>(
+        &'a self,
+        unpacked: &Path,
+        purpose: Purpose,
+        world: &'a World,
+    ) -> Result<Origin<'a>> {
         let run = &self.run.0;
         match &self.artifact_dir {
             _ if (self.sample || self.artifact_dir.is_some()) && run.names_a_run() => Err(hinted(
@@ -60,7 +65,8 @@ impl OriginArgs {
                 "pass `--run-id`, `--commit`, `--pr`, `--branch`, `--latest`, `--artifact-dir` or `--sample`",
             )),
             None => {
-                let errand = run.errand(Wish::default(), unpacked, Kept::Unpacked, world)?;
+                let to = (unpacked, Kept::Unpacked);
+                let errand = run.errand(Wish::default(), to, purpose, world)?;
                 Ok(Origin::Run(Box::new(errand)))
             }
         }
@@ -94,8 +100,8 @@ impl Origin<'_> {
             Self::Directory(directory) => {
                 for entry in fs_err::read_dir(directory)? {
                     let name = entry?.file_name().to_string_lossy().into_owned();
-                    let is_one = name.parse::<ArtifactName>().is_ok();
-                    names.extend((is_one || name.parse::<ArchiveName>().is_ok()).then_some(name));
+                    let is_one = ArtifactName::of_file(&name).is_ok();
+                    names.extend((is_one || ArchiveName::of_file(&name).is_ok()).then_some(name));
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 pub mod observe;
 mod staging;
+mod tools;
 pub mod work;
 mod write;
 

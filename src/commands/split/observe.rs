@@ -138,14 +138,18 @@ pub fn all<'a>(
     Ok(all)
 }
 
+/// Binaries that were linked with other code have other addresses, and no file tells whether their
+/// bundles correspond: code for one of them must not be found by the other.
 fn two_of_a_kind<T>(one: &ArtifactName, other: &ArtifactName) -> Result<T> {
+    let generic = format!("{}_generic", prefix(one));
+    if [one, other].iter().any(|name| name.scope == Scope::Generic) {
+        let refuse = || -> Result<T> { bail!("split already, and not: `{one}` and `{other}`") };
+        return refuse().hint("keep the artifacts of one run in `--artifact-dir`");
+    }
     let refuse = || -> Result<T> {
-        bail!(
-            "both would become `{}_generic`: `{one}` and `{other}`",
-            prefix(one)
-        )
+        bail!("one `{generic}` cannot be for the binaries of both: `{one}` and `{other}`")
     };
-    refuse().hint("pass a directory with the artifacts of one family to `--artifact-dir`")
+    refuse().hint("keep the artifacts of one family in `--artifact-dir`: another is another set")
 }
 
 fn prefix(name: &ArtifactName) -> String {

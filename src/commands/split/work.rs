@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    io,
+    io::{self, Write as _},
     num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::Arc,
@@ -11,7 +11,10 @@ use std::{
 
 use fs_err as fs;
 
-use super::observe::{ArchiveId, Loss, Splitting};
+use super::{
+    observe::{ArchiveId, Loss, Splitting},
+    tools::{Lent, Tools},
+};
 use crate::{
     artifact::{FileAt, TreeFile, Unfold, unfold},
     error::{Context as _, Result, Stop, ensure},
@@ -26,6 +29,9 @@ use crate::{
 /// What decoded bundles, and code that waits to be written, take of memory at once: a bundle larger
 /// than that is decoded alone.
 const ROOM: u64 = 512 << 20;
+
+/// What is read and written of a binary at once.
+const AT_ONCE: usize = 1 << 20;
 
 /// Something to do; the code of a bundle is done by its code objects.
 pub(super) enum Piece<'a> {
@@ -63,8 +69,12 @@ pub(super) fn carry_out(
     stop: &Stop,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<()> {
+    let tools = Tools::default();
     unfold(
-        &Labour { progress },
+        &Labour {
+            progress,
+            tools: &tools,
+        },
         pieces,
         jobs,
         ROOM,
@@ -98,18 +108,22 @@ impl<'a> Code<'a> {
         bundle.context("a bundle came up")
     }
 
-    fn open(&self) -> Result<Opened> {
+    fn open<'t>(&self, tools: &'t Tools) -> Result<Opened<'t>> {
         let source = FileAt::open(&self.file.source)?;
         let section = self.loss.fat.section(&source)?;
         let bundle = self.bundle()?;
-        let opened = bundle::open(&section, bundle)
+        let memory = match &bundle.form {
+            Form::Raw => Vec::new(),
+            Form::Compressed(compression) => tools.memory(compression.unpacked)?,
+        };
+        let opened = bundle::open_into(&section, bundle, memory)
             .with_context(|| format!("open bundle {}", self.ordinal))?;
         let entries = opened.code();
         let entries = entries.map(|(target, entry)| (target.clone(), entry.clone()));
         Ok(Opened {
             entries: entries.collect(),
             bytes: match opened.into_decoded() {
-                Some(bytes) => Bytes::Decoded(bytes),
+                Some(bytes) => Bytes::Decoded(tools.lend(bytes)),
                 None => Bytes::There {
                     start: self.loss.fat.code.start.saturating_add(bundle.offset),
                     source,
@@ -177,17 +191,18 @@ impl<'a> Writing<'a> {
 
 struct Labour<'a> {
     progress: &'a (dyn Fn(u64) + Sync),
+    tools: &'a Tools,
 }
 
 /// A bundle whose code objects can be read.
-struct Opened {
+struct Opened<'a> {
     entries: Vec<(CodeTarget, Entry)>,
-    bytes: Bytes,
+    bytes: Bytes<'a>,
 }
 
-enum Bytes {
+enum Bytes<'a> {
     There { source: FileAt, start: u64 },
-    Decoded(Vec<u8>),
+    Decoded(Lent<'a>),
 }
 
 struct Done {
@@ -198,7 +213,7 @@ struct Done {
 
 impl<'a> Unfold for Labour<'a> {
     type Item = Piece<'a>;
-    type Opened = Option<Opened>;
+    type Opened = Option<Opened<'a>>;
     type Done = Option<Done>;
 
     fn cost(&self, item: &Piece<'a>) -> u64 {
@@ -211,7 +226,7 @@ impl<'a> Unfold for Labour<'a> {
         })
     }
 
-    fn open(&self, item: &Piece<'a>) -> Result<(Option<Opened>, usize)> {
+    fn open(&self, item: &Piece<'a>) -> Result<(Self::Opened, usize)> {
         match item {
             Piece::Copy { from, to } => {
                 (self.progress)(fs::copy(from, to)?);
@@ -223,7 +238,8 @@ impl<'a> Unfold for Labour<'a> {
                 Ok((None, 0))
             }
             Piece::Code(code) => {
-                let opened = code.open().with_context(|| splitting(&code.file.source))?;
+                let opened = code.open(self.tools);
+                let opened = opened.with_context(|| splitting(&code.file.source))?;
                 let count = opened.entries.len();
                 (self.progress)(code.bundle()?.len);
                 Ok((Some(opened), count))
@@ -231,27 +247,33 @@ impl<'a> Unfold for Labour<'a> {
         }
     }
 
-    fn work(&self, item: &Piece<'a>, opened: &Option<Opened>, part: usize) -> Result<Option<Done>> {
+    fn work(&self, item: &Piece<'a>, opened: &Self::Opened, part: usize) -> Result<Option<Done>> {
         let (Piece::Code(code), Some(opened)) = (item, opened) else {
             return Ok(None);
         };
-        let done = opened.pack(part);
+        let done = opened.pack(part, self.tools);
         done.map(Some).with_context(|| splitting(&code.file.source))
     }
 }
 
-impl Opened {
-    fn pack(&self, part: usize) -> Result<Done> {
+impl Opened<'_> {
+    fn pack(&self, part: usize, tools: &Tools) -> Result<Done> {
         let (target, entry) = self.entries.get(part).context("a code object came up")?;
+        let pack = |code: &[u8]| tools.with_packer(|packer| packer.pack(code, Scheme::Zstd));
         let packed = match &self.bytes {
             Bytes::Decoded(bytes) => {
-                let code = slice(bytes, entry).context("a code object outside of its bundle")?;
-                Packed::new(code, Scheme::Zstd)?
+                pack(slice(bytes, entry).context("a code object outside of its bundle")?)?
             }
             Bytes::There { source, start } => {
                 let start = start.saturating_add(entry.offset);
-                let code = Region::whole(source).bytes("code object", start, entry.size)?;
-                Packed::new(&code, Scheme::Zstd)?
+                let size = usize::try_from(entry.size)?;
+                let mut memory = tools.memory(entry.size)?;
+                // Zeros are only written where nothing was before.
+                memory.resize(memory.len().max(size), 0);
+                let code = memory.get_mut(..size).unwrap_or_default();
+                Region::whole(source).fill("code object", start, code)?;
+                let memory = tools.lend(memory);
+                pack(memory.get(..size).unwrap_or_default())?
             }
         };
         Ok(Done {
@@ -270,10 +292,11 @@ fn slice<'a>(bytes: &'a [u8], entry: &Entry) -> Option<&'a [u8]> {
 
 fn host(from: &Path, plan: &HostPlan, to: &Path) -> Result<()> {
     let source = FileAt::open(from)?;
-    let mut out = fs::File::create(to)?;
+    let mut out = io::BufWriter::with_capacity(AT_ONCE, fs::File::create(to)?);
     let len = plan.total_len();
     let copied = io::copy(&mut SplitReader::new(&source, plan.clone()), &mut out)?;
     ensure!(copied == len, "{copied} bytes instead of {len}");
+    out.flush()?;
     Ok(fs::set_permissions(to, fs::metadata(from)?.permissions())?)
 }
 

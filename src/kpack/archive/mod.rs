@@ -10,7 +10,7 @@ use std::fmt;
 
 pub use read::Archive;
 pub use toc::{Code, CodeOrigin};
-pub use write::{ArchiveWriter, Packed, Written};
+pub use write::{ArchiveWriter, Packed, Packer, Written};
 
 /// What an archive begins with.
 pub const MAGIC: &[u8; 4] = b"KPAK";

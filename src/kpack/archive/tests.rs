@@ -219,6 +219,31 @@ fn a_contradicting_archive_is_refused() {
 }
 
 #[test]
+fn code_is_packed_to_the_same_whatever_came_before() {
+    let codes: Vec<Vec<u8>> = [3_000_000, 10, 20_000, 400_000, 0, 200_000, 20_000]
+        .iter()
+        .enumerate()
+        .map(|(seed, len)| {
+            let mut state = seed as u64;
+            let word = |_| {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                [(state >> 61) as u8; 3]
+            };
+            (0..len / 3).flat_map(word).collect()
+        })
+        .collect();
+    let mut packer = Packer::new().unwrap();
+    for code in codes.iter().chain(codes.iter().rev()) {
+        for scheme in [Scheme::Zstd, Scheme::Stored] {
+            let (used, fresh) = (packer.pack(code, scheme), Packed::new(code, scheme));
+            assert_eq!(used.unwrap(), fresh.unwrap());
+        }
+    }
+}
+
+#[test]
 fn contradicting_frames_are_refused() {
     let good = archive(&[("a#0", "gfx900", &[9; 5000])], Scheme::Zstd);
     let with = |at: usize, bytes: &[u8]| {

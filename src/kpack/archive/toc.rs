@@ -1,6 +1,11 @@
 //! The contents of an archive, as the `MessagePack` map at its end.
 
-use std::{collections::BTreeMap, fmt, io::Cursor, marker::PhantomData};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    io::Cursor,
+    marker::PhantomData,
+};
 
 use serde::{
     Deserialize, Deserializer, Serialize,
@@ -112,10 +117,11 @@ impl Toc {
 
     /// Every code object; each target must be among those that the archive says it is for.
     pub(super) fn codes(&self) -> Result<Vec<Code>> {
+        let named: BTreeSet<&String> = self.gfx_arches.iter().collect();
         let mut codes = Vec::new();
         for (key, targets) in &self.index {
             for (target, entry) in targets {
-                if !self.gfx_arches.contains(target) {
+                if !named.contains(target) {
                     bail!(
                         "code for a target that the archive does not name: `{key}` for `{target}`"
                     );

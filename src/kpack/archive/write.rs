@@ -21,7 +21,7 @@ use crate::{
 const LEVEL: i32 = 3;
 
 /// A code object as it will stand in an archive: the costly part, which any thread may do.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packed {
     scheme: Scheme,
     bytes: Vec<u8>,
@@ -29,6 +29,12 @@ pub struct Packed {
     /// Of the bytes as they will stand there: equal code is packed to equal bytes, and these are
     /// fewer.
     sha256: Sha256,
+}
+
+/// Makes code objects ready, one after the other, in memory that is used again.
+pub struct Packer {
+    compressor: zstd::bulk::Compressor<'static>,
+    packed: Vec<u8>,
 }
 
 /// An archive that is being written; code objects that are equal are written once.
@@ -53,16 +59,39 @@ pub struct Written {
 
 impl Packed {
     pub fn new(code: &[u8], scheme: Scheme) -> Result<Self> {
+        Packer::new()?.pack(code, scheme)
+    }
+}
+
+impl Packer {
+    pub fn new() -> Result<Self> {
+        let compressor = zstd::bulk::Compressor::new(LEVEL).context("begin to compress")?;
+        Ok(Self {
+            compressor,
+            packed: Vec::new(),
+        })
+    }
+
+    /// The same for the same code, whatever was packed before.
+    pub fn pack(&mut self, code: &[u8], scheme: Scheme) -> Result<Packed> {
         let bytes = match scheme {
             Scheme::Stored => code.to_vec(),
-            Scheme::Zstd => zstd::bulk::compress(code, LEVEL).context("compress a code object")?,
+            Scheme::Zstd => self.compress(code).context("compress a code object")?,
         };
-        Ok(Self {
+        Ok(Packed {
             scheme,
             size: code.len() as u64,
             sha256: Sha256::of(&bytes),
             bytes,
         })
+    }
+
+    fn compress(&mut self, code: &[u8]) -> Result<Vec<u8>> {
+        self.packed.clear();
+        let most = zstd::zstd_safe::compress_bound(code.len());
+        self.packed.try_reserve_exact(most)?;
+        self.compressor.compress_to_buffer(code, &mut self.packed)?;
+        Ok(self.packed.as_slice().to_vec())
     }
 }
 

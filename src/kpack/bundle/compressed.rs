@@ -105,22 +105,27 @@ pub(super) fn header(region: &Region<'_, impl ReadAt + ?Sized>) -> Result<(u64, 
     Ok((len, compression))
 }
 
-/// The raw bundle inside, of the length and with the hash that its header says.
+/// The raw bundle inside, of the length that its header says, in `memory` if that is large enough.
 pub(super) fn decode(
     region: &Region<'_, impl ReadAt + ?Sized>,
     compression: &Compression,
+    memory: Vec<u8>,
 ) -> Result<Vec<u8>> {
-    let bytes = match at_once(region, compression)? {
-        Some(bytes) => bytes,
-        None => unpack(region, compression)?.0,
-    };
-    let found = hash(&bytes);
+    match at_once(region, compression, memory)? {
+        Some(bytes) => Ok(bytes),
+        None => Ok(unpack(region, compression)?.0),
+    }
+}
+
+/// An error unless the raw bundle inside has the hash that its header says.
+pub(super) fn verify(bytes: &[u8], compression: &Compression) -> Result<()> {
+    let found = hash(bytes);
     ensure!(
         found == compression.hash,
         "the content of a compressed bundle does not have its hash: {found:016x} instead of {:016x}",
         compression.hash
     );
-    Ok(bytes)
+    Ok(())
 }
 
 /// The same without a window beside the result, if it is not too large to be allocated on trust. What
@@ -128,6 +133,7 @@ pub(super) fn decode(
 fn at_once(
     region: &Region<'_, impl ReadAt + ?Sized>,
     compression: &Compression,
+    mut memory: Vec<u8>,
 ) -> Result<Option<Vec<u8>>> {
     if compression.method != Method::Zstd || compression.unpacked > AT_ONCE {
         return Ok(None);
@@ -138,9 +144,14 @@ fn at_once(
         start,
         region.len().saturating_sub(start),
     )?;
-    let capacity = usize::try_from(compression.unpacked)?;
-    let bytes = zstd::bulk::decompress(&packed, capacity).ok();
-    Ok(bytes.filter(|bytes| bytes.len() == capacity))
+    let len = usize::try_from(compression.unpacked)?;
+    memory.clear();
+    memory
+        .try_reserve_exact(len)
+        .context("find memory for a bundle")?;
+    let mut decompressor = zstd::bulk::Decompressor::new().context("begin to decode")?;
+    let decoded = decompressor.decompress_to_buffer(&packed, &mut memory);
+    Ok(decoded.is_ok_and(|done| done == len).then_some(memory))
 }
 
 fn header_len(version: u16) -> u64 {

@@ -55,7 +55,6 @@ pub(super) fn header(region: &Region<'_, impl ReadAt + ?Sized>, len: u64) -> Res
         );
         entries.push(entry);
     }
-    // The host's empty entry may point anywhere.
     for entry in entries.iter().filter(|entry| entry.size > 0) {
         let end = entry.offset.checked_add(entry.size);
         ensure!(
@@ -77,7 +76,25 @@ pub(super) fn header(region: &Region<'_, impl ReadAt + ?Sized>, len: u64) -> Res
             .all(|entry| entry.owner != Owner::Host || entry.size == 0),
         "a bundle with code for the host"
     );
+    apart(&entries)?;
     Ok(Header { entries, len: at })
+}
+
+/// Code may serve two targets, but what lies in two code objects by half is in neither.
+fn apart(entries: &[Entry]) -> Result<()> {
+    let mut placed: Vec<&Entry> = entries.iter().filter(|entry| entry.size > 0).collect();
+    placed.sort_by_key(|entry| (entry.offset, entry.size));
+    for pair in placed.windows(2) {
+        let [one, other] = pair else { continue };
+        let is_same = (one.offset, one.size) == (other.offset, other.size);
+        ensure!(
+            is_same || one.offset.saturating_add(one.size) <= other.offset,
+            "two entries overlap: `{}` and `{}`",
+            one.id,
+            other.id
+        );
+    }
+    Ok(())
 }
 
 impl Header {
@@ -110,7 +127,8 @@ fn entry(region: &Region<'_, impl ReadAt + ?Sized>, at: &mut u64) -> Result<Entr
     Ok(Entry {
         owner: owner(&id)?,
         id,
-        offset,
+        // What is empty may be said to lie anywhere, as the host's is.
+        offset: if size == 0 { 0 } else { offset },
         size,
     })
 }

@@ -56,7 +56,7 @@ impl fmt::Display for Form {
     }
 }
 
-/// A bundle that can be looked into; a compressed one has been decoded, and its hash is right.
+/// A bundle that can be looked into; a compressed one has been decoded.
 pub struct Opened<'a, R: ?Sized> {
     content: Content<'a, R>,
     entries: Vec<Entry>,
@@ -138,15 +138,35 @@ pub fn parts<R: ReadAt + ?Sized>(
         .collect())
 }
 
-/// Opens a bundle of a section.
+/// Opens a bundle of a section; the hash of a compressed one is verified.
 pub fn open<'a, R: ReadAt + ?Sized>(
     section: &Region<'a, R>,
     bundle: &Bundle,
 ) -> Result<Opened<'a, R>> {
+    let opened = open_into(section, bundle, Vec::new())?;
+    if let (Form::Compressed(compression), Content::Decoded(bytes)) =
+        (&bundle.form, &opened.content)
+    {
+        compressed::verify(bytes, compression)?;
+    }
+    Ok(opened)
+}
+
+/// Opens a bundle, into memory that was in use before if it is compressed.
+///
+/// The hash is not verified: it takes longer than to decode the bundle and to compress its code, and
+/// nothing else that reads bundles does it.
+pub fn open_into<'a, R: ReadAt + ?Sized>(
+    section: &Region<'a, R>,
+    bundle: &Bundle,
+    memory: Vec<u8>,
+) -> Result<Opened<'a, R>> {
     let there = section.part("bundle", bundle.offset, bundle.len)?;
     let content = match &bundle.form {
         Form::Raw => Content::There(there),
-        Form::Compressed(compression) => Content::Decoded(compressed::decode(&there, compression)?),
+        Form::Compressed(compression) => {
+            Content::Decoded(compressed::decode(&there, compression, memory)?)
+        }
     };
     let entries = match &content {
         Content::There(region) => entry::header(region, region.len())?.entries,

@@ -123,6 +123,19 @@ fn an_empty_bundle_is_as_long_as_its_header() {
 }
 
 #[test]
+fn an_empty_code_object_lies_anywhere() {
+    let mut bundle = raw(&[("gfx90a", &b""[..]), ("gfx942", b"code")]);
+    let first = 32 + 24 + 30;
+    bundle[first..first + 8].copy_from_slice(&u64::MAX.to_le_bytes());
+    let last = raw(&[("gfx90a", &b"code"[..]), ("gfx942", b"")]);
+    for bundle in [bundle, last] {
+        let content = content(&bundle);
+        let sizes: Vec<usize> = content[0].iter().map(|(_, code)| code.len()).collect();
+        assert_eq!(sizes.iter().sum::<usize>(), 4, "{sizes:?}");
+    }
+}
+
+#[test]
 fn what_is_no_bundle_is_refused() {
     let good = raw(&[("gfx942", b"code".to_vec())]);
     let with = |at: usize, number: u64| {
@@ -160,6 +173,44 @@ fn what_is_no_bundle_is_refused() {
     read bundle 0 at 0x0: two entries for the same: `hipv4-amdgcn-amd-amdhsa--gfx942`
     "
     );
+}
+
+#[test]
+fn entries_share_all_of_their_code_or_none() {
+    let good = raw(&[("gfx90a", vec![1; 100]), ("gfx942", vec![2; 100])]);
+    let last = 32 + 24 + 30 + 24 + 31;
+    let with = |offset: u64, size: u64| {
+        let mut bytes = good.clone();
+        bytes[last..last + 8].copy_from_slice(&offset.to_le_bytes());
+        bytes[last + 8..last + 16].copy_from_slice(&size.to_le_bytes());
+        bytes
+    };
+    assert!(with(8192, 100) == good);
+    let shared = with(4096, 100)[..4196].to_vec();
+    assert_eq!(content(&shared)[0][1].1, [1; 100]);
+    let refused = [with(4097, 100), with(4096, 99)].map(|bytes| refusal(&bytes));
+    insta::assert_snapshot!(refused.join("\n"), @"
+    read bundle 0 at 0x0: two entries overlap: `hipv4-amdgcn-amd-amdhsa--gfx90a` and `hipv4-amdgcn-amd-amdhsa--gfx942`
+    read bundle 0 at 0x0: two entries overlap: `hipv4-amdgcn-amd-amdhsa--gfx942` and `hipv4-amdgcn-amd-amdhsa--gfx90a`
+    ");
+}
+
+#[test]
+fn memory_is_used_again_and_the_hash_is_only_verified_on_a_look() {
+    let code = [vec![5; 10_000], vec![6; 100]];
+    let bundles = code.map(|code| raw(&[("gfx942", code)]));
+    let mut memory = vec![9; 40_000];
+    let place = memory.as_ptr();
+    for (inside, method) in bundles.iter().zip([Method::Zstd, Method::Zstd]) {
+        let mut packed = compress(inside, 3, method).unwrap();
+        packed[24] ^= 1;
+        let region = section(&packed);
+        let bundle = bundle_at(&region, 0).unwrap();
+        assert!(open(&region, &bundle).is_err());
+        let opened = open_into(&region, &bundle, memory).unwrap();
+        memory = opened.into_decoded().unwrap();
+        assert!(memory.as_ptr() == place && memory == *inside);
+    }
 }
 
 #[test]

@@ -184,6 +184,13 @@ fn fat<R: ReadAt + ?Sized>(image: &Image<'_, R>, bundles: FindBundles<'_, R>) ->
         bail!("no `{CODE}`");
     };
     let code = section.file();
+    for load in image.loads() {
+        ensure!(
+            load.file_size <= load.memory_size,
+            "a segment that no loader takes: at {:#x}",
+            load.address
+        );
+    }
     ensure!(
         image.locate(section.address, section.size) == Some(section.offset),
         "`{CODE}` is not loaded from where it lies"

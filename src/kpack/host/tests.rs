@@ -209,6 +209,12 @@ fn what_cannot_be_split_says_why() {
             .build()
     };
     let junk = [bytes.clone(), b"junk".to_vec()].concat();
+    let mut unloadable = library().build();
+    let table = usize::from(unloadable[32]);
+    let segments = (0..usize::from(unloadable[56])).map(|index| table + index * 56);
+    let mut loads = segments.filter(|at| unloadable[*at] == 1);
+    let last = loads.next_back().unwrap();
+    unloadable[last + 39] = 1;
     insta::assert_snapshot!(
         [
             stuck(&without),
@@ -218,6 +224,7 @@ fn what_cannot_be_split_says_why() {
             stuck(&astray(1 << 30)),
             stuck(&library().device_code(&junk, &wrappers, DeviceRelocations::Rela).build()),
             stuck(&library().device_code(&bytes, &[], DeviceRelocations::Rela).build()),
+            stuck(&unloadable),
             stuck(&windows(&bytes)),
         ]
         .join("\n"),
@@ -229,6 +236,7 @@ fn what_cannot_be_split_says_why() {
     error: a wrapper that leads to no bundle: at 0x1c420
     error: read bundle 2 at 0x19350: neither a bundle nor zeros
     error: `.hipFatBinSegment` is empty
+    error: a segment that no loader takes: at 0x1c356
     Windows binaries are not split
     "
     );

@@ -370,6 +370,71 @@ fn an_archive_that_is_replaced_while_it_is_read_is_never_mixed() {
 }
 
 #[test]
+fn a_directory_is_fetched_to_by_one_at_a_time() {
+    let remote = Remote::new(shared());
+    // The archive, and not the file with its digest.
+    let part = "/rocgdb_run_generic.tar.zst?";
+    remote.proxy.breaks("GET", part, 1, Fault::Stall(10));
+    let owner = |command: &mut Command| {
+        command
+            .env("AWS_ACCESS_KEY_ID", ID)
+            .env("AWS_SECRET_ACCESS_KEY", SECRET)
+            .arg("rocgdb_run")
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let mut first = owner(&mut remote.command());
+    let begun = Instant::now();
+    while remote.proxy.count(part) == 0 {
+        assert!(begun.elapsed() < Duration::from_mins(1));
+        thread::yield_now();
+    }
+    for arguments in ["blas", "--no-extract blas", "--flatten blas"] {
+        let second = remote.fetch(arguments);
+        assert_eq!(second.code, 2, "{arguments}: {}", second.stderr);
+        let error = second.stderr.split_once("error: ").unwrap().1;
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(error, @"
+            another fetch is at work in `OUT`
+
+            hint: wait until it has ended, or choose another `--output-dir`
+            ");
+        }
+    }
+    let looked = remote.fetch("--dry-run blas");
+    assert_eq!(looked.code, 0, "{}", looked.stderr);
+    // Nothing is cleared away by whoever is killed, and nobody is kept out by it.
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let lock = remote.out().join(".rocwheel-fetch.lock");
+    assert!(lock.exists());
+    let next = remote.fetch("");
+    assert_eq!(next.code, 0, "{}", next.stderr);
+    assert!(!lock.exists());
+    remote.is_whole();
+}
+
+#[test]
+fn downloads_that_take_too_long_are_told_and_the_next_fetch_does_the_rest() {
+    let remote = Remote::new(shared());
+    let part = "/rocgdb_run_generic.tar.zst?";
+    remote.proxy.breaks("GET", part, 1, Fault::Stall(10));
+    let said = remote.fetch("--download-timeout 3s");
+    assert_eq!(said.code, 1, "{}", said.stderr);
+    insta::assert_snapshot!(said.stderr.split_once("error: ").unwrap().1, @"
+    not everything was fetched in 3.0 s
+
+    hint: run it again: what is whole is kept; or allow more with `--download-timeout`
+    ");
+    let left = super::tree::tree(&remote.out());
+    assert!(left.keys().all(|path| !path.contains(".part")), "{left:?}");
+    let said = remote.fetch("--download-timeout 1h");
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    remote.is_whole();
+}
+
+#[test]
 fn an_interruption_ends_a_download_at_once() {
     let remote = Remote::new(shared());
     let part = "/rocgdb_run_generic.tar";

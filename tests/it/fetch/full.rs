@@ -86,3 +86,24 @@ fn a_disk_that_is_full_leaves_nothing_half_done_and_the_next_fetch_does_the_rest
     assert!(said.contains("No space left on device"), "{said}");
     assert!(said.contains("hint: make room"), "{said}");
 }
+
+#[test]
+fn where_nothing_can_be_written_that_is_told_once_and_what_is_whole_is_kept() {
+    let fixture = Fixture::new();
+    let script = "$FETCH -q blas_dev && mount -o remount,ro $OUT && $FETCH -q blas_dev; echo $?; \
+        $FETCH -qq blas_; echo $?; $FETCH -qq --flatten blas_dev; echo $?";
+    let output = in_a_small_place(&fixture, "4m", script);
+    let said = String::from_utf8(output.stderr).unwrap();
+    let answer = String::from_utf8(output.stdout).unwrap();
+    let codes: Vec<&str> = answer.lines().filter(|line| line.len() == 1).collect();
+    assert_eq!(codes, ["0", "2", "2"], "{answer}{said}");
+    let said = said.replace(fixture.out().to_str().unwrap(), "OUT");
+    insta::assert_snapshot!(said, @"
+    error: nothing can be written: failed to open file `OUT/.rocwheel-fetch.lock`: Read-only file system (os error 30)
+
+    hint: choose another `--output-dir`
+    error: nothing can be written: failed to open file `OUT/.rocwheel-fetch.lock`: Read-only file system (os error 30)
+
+    hint: choose another `--output-dir`
+    ");
+}

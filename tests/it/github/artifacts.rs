@@ -21,6 +21,7 @@ const LIST: &str = "/repos/ROCm/TheRock/actions/runs/7/artifacts?per_page=100";
 pub(crate) struct Hosted {
     pub(crate) api: Fake,
     pub(crate) keeper: Fake,
+    pub(crate) repository: &'static str,
     listed: Vec<Value>,
 }
 
@@ -41,9 +42,14 @@ pub(crate) fn page(total: usize, artifacts: &[Value]) -> Reply {
 
 impl Hosted {
     pub(crate) fn new() -> Self {
+        Self::of(Fake::start())
+    }
+
+    pub(crate) fn of(api: Fake) -> Self {
         Self {
-            api: Fake::start(),
+            api,
             keeper: Fake::elsewhere(),
+            repository: "ROCm/TheRock",
             listed: Vec::new(),
         }
     }
@@ -66,13 +72,15 @@ impl Hosted {
     pub(crate) fn keep(&self, id: u64, reply: Reply) {
         let path = format!("/kept/{id}?sig=hush");
         let place = format!("{}{path}", self.keeper.url());
-        self.api.on(&route(id), Reply::redirect(302, &place));
+        let route = route(id).replace("ROCm/TheRock", self.repository);
+        self.api.on(&route, Reply::redirect(302, &place));
         self.keeper.on(&path, reply);
     }
 
     /// From now on, what was uploaded is listed.
     pub(crate) fn ready(&self) {
-        self.api.on(LIST, page(self.listed.len(), &self.listed));
+        let list = LIST.replace("ROCm/TheRock", self.repository);
+        self.api.on(&list, page(self.listed.len(), &self.listed));
     }
 }
 
@@ -170,6 +178,23 @@ fn a_download_is_taken_up_where_it_broke_off_at_a_new_address() {
     assert_eq!(ranges, ["bytes=0-9", "bytes=0-9", "bytes=4-9", "bytes=4-9"]);
     let places = hosted.api.paths().into_iter().filter(|it| *it == route(5));
     assert_eq!(places.count(), 4);
+}
+
+#[test]
+fn a_download_of_which_nothing_comes_any_more_is_asked_for_anew() {
+    let mut hosted = Hosted::new();
+    let whole = Reply::bytes("application/zstd", b"0123456789")
+        .header("ETag", "\"1\"")
+        .in_parts();
+    hosted.upload_as(5, "a", b"0123456789", whole.clone().silent_after(4));
+    hosted.keep(5, whole.clone().silent_after(0));
+    hosted.keep(5, whole);
+    hosted.ready();
+    let (github, _) = connect(&hosted.api, None);
+    assert_eq!(read(&github).unwrap().1, b"0123456789");
+    let asked = hosted.keeper.asked().into_iter();
+    let ranges: Vec<_> = asked.map(|it| it.range.unwrap()).collect();
+    assert_eq!(ranges, ["bytes=0-9", "bytes=4-9", "bytes=4-9"]);
 }
 
 #[test]

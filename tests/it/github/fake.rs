@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    io::{BufRead as _, BufReader, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
     sync::{Arc, Mutex},
     thread,
@@ -19,10 +19,18 @@ pub(crate) struct Reply {
     status: u16,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
-    /// So many bytes of the body, and then the connection is closed.
-    cut: Option<usize>,
+    /// So many bytes of the body, and then no more.
+    cut: Option<(usize, After)>,
     parts: Parts,
     truth: Truth,
+}
+
+/// What becomes of a connection after a part of an answer.
+#[derive(Clone, Copy, PartialEq)]
+enum After {
+    Closed,
+    /// Nothing comes, and nothing ends.
+    Silent,
 }
 
 /// What becomes of a question for a part of the body.
@@ -61,6 +69,8 @@ pub(crate) struct Fake {
     port: u16,
     state: Arc<Mutex<State>>,
     kind: Kind,
+    /// What stands before every path of the API: nothing, or `/api/v3`.
+    prefix: &'static str,
     /// Of the test, and not of the server.
     _verdict: Option<Arc<Verdict>>,
 }
@@ -170,7 +180,12 @@ impl Reply {
     }
 
     pub(crate) fn cut_after(mut self, bytes: usize) -> Self {
-        self.cut = Some(bytes);
+        self.cut = Some((bytes, After::Closed));
+        self
+    }
+
+    pub(crate) fn silent_after(mut self, bytes: usize) -> Self {
+        self.cut = Some((bytes, After::Silent));
         self
     }
 }
@@ -178,15 +193,20 @@ impl Reply {
 impl Fake {
     /// Serves until the process ends.
     pub(crate) fn start() -> Self {
-        Self::serving(Kind::GitHub)
+        Self::serving(Kind::GitHub, "")
+    }
+
+    /// As an installation of one's own has it: beside the API, there are pages on the same server.
+    pub(crate) fn enterprise() -> Self {
+        Self::serving(Kind::GitHub, "/api/v3")
     }
 
     /// A server that is not GitHub's API.
     pub(crate) fn elsewhere() -> Self {
-        Self::serving(Kind::Other)
+        Self::serving(Kind::Other, "")
     }
 
-    fn serving(kind: Kind) -> Self {
+    fn serving(kind: Kind, prefix: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let state = Arc::default();
         let fake = Self {
@@ -194,6 +214,7 @@ impl Fake {
             _verdict: Some(Arc::new(Verdict(Arc::clone(&state)))),
             state,
             kind,
+            prefix,
         };
         let serving = Self {
             _verdict: None,
@@ -208,7 +229,13 @@ impl Fake {
         fake
     }
 
+    /// Of the API.
     pub(crate) fn url(&self) -> String {
+        format!("{}{}", self.server(), self.prefix)
+    }
+
+    /// Of the pages.
+    pub(crate) fn server(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
@@ -242,7 +269,14 @@ impl Fake {
         let mut reader = BufReader::new(stream.try_clone().ok()?);
         loop {
             let asked = read(&mut reader)?;
-            let reply = self.reply(asked);
+            let reply = if let Some(path) = asked.path.strip_prefix(self.prefix) {
+                let path = path.to_owned();
+                self.reply(Asked { path, ..asked })
+            } else {
+                let text = format!("`{}` is not of the API", asked.path);
+                self.state.lock().unwrap().wrong.push(text);
+                Reply::refusal(404, "Not Found")
+            };
             write(stream, &reply)?;
         }
     }
@@ -317,7 +351,11 @@ fn write(mut stream: &TcpStream, reply: &Reply) -> Option<()> {
         head.extend([name, ": ", value, "\r\n"]);
     }
     stream.write_all(format!("{head}\r\n").as_bytes()).ok()?;
-    let sent = reply.cut.unwrap_or(reply.body.len());
+    let sent = reply.cut.map_or(reply.body.len(), |(sent, _)| sent);
     stream.write_all(&reply.body[..sent]).ok()?;
+    if let Some((_, After::Silent)) = reply.cut {
+        // Until whoever asked has had enough.
+        let _ = stream.read(&mut [0]);
+    }
     reply.cut.is_none().then_some(())
 }

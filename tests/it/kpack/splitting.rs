@@ -215,8 +215,18 @@ fn two_families_of_the_same_artifact_are_refused() {
     let said = split(&fat, &place.path().join("split"), "2");
     insta::assert_snapshot!(said, @"
     exit 2
-    error: both would become `blas_lib_generic`: `blas_lib_gfx110X-all` and `blas_lib_gfx90X-dcgpu`
+    error: one `blas_lib_generic` cannot be for the binaries of both: `blas_lib_gfx110X-all` and `blas_lib_gfx90X-dcgpu`
 
-    hint: pass a directory with the artifacts of one family to `--artifact-dir`
+    hint: keep the artifacts of one family in `--artifact-dir`: another is another set
+    ");
+    let gone = fs_err::remove_dir_all(fat.join("blas_lib_gfx110X-all"));
+    gone.unwrap();
+    put(&fat, "blas_lib_generic/artifact_manifest.txt", b"");
+    let said = split(&fat, &place.path().join("split"), "2");
+    insta::assert_snapshot!(said, @"
+    exit 2
+    error: split already, and not: `blas_lib_generic` and `blas_lib_gfx90X-dcgpu`
+
+    hint: keep the artifacts of one run in `--artifact-dir`
     ");
 }

@@ -213,6 +213,16 @@ fn what_happens_to_code_in_binaries_is_a_choice() {
     let (member, _) = rest.split_once('}').unwrap();
     assert!(!member.contains("size"), "{member}");
     assert!(!place.join("out/kpack.part").exists());
+    // The binaries of two families are not the same without their code.
+    let other = place.join("in/blas_lib_gfx110X-all");
+    copy(&place.join("fat").join(FAT), &other);
+    let refused = build(&["--kpack", "split"]);
+    let why = "error: one `blas_lib_generic` cannot be for the binaries of both: `blas_lib_gfx110X-all` and `blas_lib_gfx94X-dcgpu`";
+    assert!(
+        refused.starts_with("exit 2") && refused.contains(why),
+        "{refused}"
+    );
+    fs_err::remove_dir_all(other).unwrap();
     // Beside its generic part, a fat artifact is one too many.
     let generic = place.join("in/blas_lib_generic");
     put(&generic, "artifact_manifest.txt", b"");

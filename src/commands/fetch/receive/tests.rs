@@ -148,6 +148,25 @@ fn good() -> String {
 }
 
 #[test]
+fn what_could_not_be_replaced_is_not_recorded_any_more() {
+    let stage = Stage::new(None);
+    let in_the_way = stage.to.path().join(NAME);
+    fs::create_dir_all(in_the_way.join("x")).unwrap();
+    let entry = Entry {
+        from: String::new(),
+        size: 0,
+        sha256: Sha256::of(b""),
+        etag: None,
+        extent: Extent::of(&in_the_way).unwrap().unwrap(),
+    };
+    let ledger = || Ledger::read(stage.to.path()).unwrap();
+    ledger().record(NAME, entry).unwrap();
+    assert!(ledger().whole(NAME).unwrap().is_some());
+    stage.fetch(Kept::Packed, |bytes| bytes).0.unwrap_err();
+    assert_eq!(ledger().whole(NAME).unwrap(), None);
+}
+
+#[test]
 fn a_good_archive_is_unpacked_or_kept_and_recorded() {
     let stage = Stage::new(Some(&good()));
     let (extents, names) = stage.fetch(Kept::Unpacked, |bytes| bytes);
@@ -341,6 +360,7 @@ mod zipped {
             members: vec![Member {
                 archive: Archive {
                     name: NAME.parse().unwrap(),
+                    key: NAME.to_owned(),
                     size: archive_bytes().len() as u64,
                     sha256: None,
                     etag: None,

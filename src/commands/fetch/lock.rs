@@ -1,0 +1,217 @@
+//! One fetch at a time into a directory, by a lock of the system's, which ends with its process.
+
+use std::{io, path::Path};
+
+use fs_err::{self as fs, File, OpenOptions};
+
+use crate::error::{Context as _, Hint as _, Result, anyhow};
+
+const FILE_NAME: &str = ".rocwheel-fetch.lock";
+/// How often somebody else may remove the file between its opening and its lock.
+const ATTEMPTS: u32 = 100;
+
+/// The right to change a directory, for as long as this lives.
+#[derive(Debug)]
+pub(super) struct Lock(Hold);
+
+#[derive(Debug)]
+enum Hold {
+    Held(File),
+    /// There are no locks here, or none that this user may take.
+    Without,
+    /// There is no file to lock, and none may be made.
+    Barred(String),
+}
+
+/// What an attempt came to.
+#[derive(Debug)]
+enum Attempt {
+    Done(Hold),
+    /// Whoever had it has removed the file since it was opened.
+    Gone,
+    Taken,
+}
+
+impl Lock {
+    /// Makes the directory, and is refused where another process has the lock.
+    pub(super) fn take(directory: &Path) -> Result<Self> {
+        let place = directory.display();
+        fs::create_dir_all(directory)
+            .with_context(|| format!("no directory to fetch to: `{place}`"))
+            .hint("choose another `--output-dir`")?;
+        for _ in 0..ATTEMPTS {
+            match attempt(&directory.join(FILE_NAME))? {
+                Attempt::Done(hold) => return Ok(Self(hold)),
+                Attempt::Gone => {}
+                Attempt::Taken => {
+                    return Err(anyhow!("another fetch is at work in `{place}`"))
+                        .hint("wait until it has ended, or choose another `--output-dir`");
+                }
+            }
+        }
+        Ok(Self(Hold::Without))
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self.0, Hold::Held(_))
+    }
+
+    /// An error where nothing can be written anyway.
+    pub(super) fn ensure_writable(&self) -> Result<()> {
+        match &self.0 {
+            Hold::Held(_) | Hold::Without => Ok(()),
+            Hold::Barred(why) => {
+                Err(anyhow!("nothing can be written: {why}")).hint("choose another `--output-dir`")
+            }
+        }
+    }
+}
+
+fn attempt(path: &Path) -> io::Result<Attempt> {
+    let mut options = OpenOptions::new();
+    let file = match options.read(true).append(true).create(true).open(path) {
+        Err(error) if may_not(&error) => {
+            // One that another user has left keeps nobody from writing others.
+            let is_there = fs::symlink_metadata(path).is_ok();
+            return Ok(Attempt::Done(if is_there {
+                Hold::Without
+            } else {
+                Hold::Barred(error.to_string())
+            }));
+        }
+        // Whatever is written next will say so, and there may be nothing to write.
+        Err(error) if is_full(&error) => return Ok(Attempt::Done(Hold::Without)),
+        file => file?,
+    };
+    Ok(match file.try_lock().map_err(io::Error::from) {
+        Ok(()) if is_at(&file, path)? => Attempt::Done(Hold::Held(file)),
+        Ok(()) => Attempt::Gone,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Attempt::Taken,
+        // Some file systems of networks know no locks.
+        Err(_) => Attempt::Done(Hold::Without),
+    })
+}
+
+fn may_not(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+    )
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}
+
+/// Whether a file still has its name: a lock on another one would keep nobody out.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt as _;
+    let own = file.metadata()?;
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        named => named.map(|named| (named.dev(), named.ino()) == (own.dev(), own.ino())),
+    }
+}
+
+/// Elsewhere the file stays when a lock ends.
+#[cfg(not(unix))]
+fn is_at(_: &File, _: &Path) -> io::Result<bool> {
+    Ok(true)
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if let Hold::Held(file) = &self.0
+            && cfg!(unix)
+        {
+            // While it is locked, so that nobody else has it; one that is left does no harm.
+            let _ = fs::remove_file(file.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Barrier, thread};
+
+    use super::*;
+    use crate::error::{Exit, render};
+
+    #[test]
+    fn a_directory_is_one_fetch_s_at_a_time() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join("a/b");
+        let lock = Lock::take(&directory).unwrap();
+        let error = Lock::take(&directory).unwrap_err();
+        assert_eq!(Exit::of(&error), Exit::CouldNotTry);
+        let text = render(&error).replace(directory.to_str().unwrap(), "OUT");
+        insta::assert_snapshot!(text, @"
+        error: another fetch is at work in `OUT`
+
+        hint: wait until it has ended, or choose another `--output-dir`
+        ");
+        drop(lock);
+        let left = fs::read_dir(&directory).unwrap().count();
+        assert_eq!(left, usize::from(cfg!(not(unix))));
+        assert!(Lock::take(&directory).unwrap().is_held());
+    }
+
+    #[test]
+    fn a_file_that_a_killed_fetch_has_left_keeps_nobody_out() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join(FILE_NAME), "").unwrap();
+        assert!(Lock::take(directory.path()).unwrap().is_held());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_lock_on_a_file_that_was_removed_is_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(FILE_NAME);
+        let file = File::create(&path).unwrap();
+        assert!(is_at(&file, &path).unwrap());
+        fs::remove_file(&path).unwrap();
+        assert!(!is_at(&file, &path).unwrap());
+        let other = File::create(&path).unwrap();
+        assert!(!is_at(&file, &path).unwrap());
+        assert!(is_at(&other, &path).unwrap());
+    }
+
+    #[test]
+    fn of_many_at_once_only_one_holds_it() {
+        const MANY: usize = 8;
+        let directory = tempfile::tempdir().unwrap();
+        let (begin, end) = (Barrier::new(MANY), Barrier::new(MANY));
+        let held = || {
+            begin.wait();
+            let lock = Lock::take(directory.path());
+            end.wait();
+            lock.is_ok()
+        };
+        for _ in 0..20 {
+            let holders = thread::scope(|scope| {
+                let threads = [(); MANY].map(|()| scope.spawn(held));
+                threads.map(|it| usize::from(it.join().unwrap()))
+            });
+            assert_eq!(holders.iter().sum::<usize>(), 1);
+        }
+    }
+
+    #[test]
+    fn a_file_in_the_way_is_told() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("file");
+        fs::write(&file, "").unwrap();
+        let text = render(&Lock::take(&file).unwrap_err());
+        insta::assert_snapshot!(text.replace(file.to_str().unwrap(), "OUT"), @"
+        error: no directory to fetch to: `OUT`
+          caused by: failed to create directory `OUT`: File exists (os error 17)
+
+        hint: choose another `--output-dir`
+        ");
+    }
+}

@@ -1,0 +1,121 @@
+//! What threads use again: compressors, and the memory of what is done with. Fresh memory costs as
+//! much as decoding into it.
+
+use std::{
+    ops::Deref,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use crate::{
+    error::{Context as _, Result},
+    kpack::archive::Packer,
+};
+
+/// What lies idle at most; it comes on top of what is in use.
+const IDLE: usize = 128 << 20;
+/// Sizes that are nearly the same become the same.
+const GRAIN: usize = 4 << 20;
+
+#[derive(Default)]
+pub(super) struct Tools {
+    packers: Mutex<Vec<Packer>>,
+    memory: Mutex<Vec<Vec<u8>>>,
+}
+
+/// Bytes in memory that is given back.
+pub(super) struct Lent<'a> {
+    tools: &'a Tools,
+    bytes: Vec<u8>,
+}
+
+impl Tools {
+    /// Does something with a compressor that nobody else has.
+    pub(super) fn with_packer<T>(&self, work: impl FnOnce(&mut Packer) -> Result<T>) -> Result<T> {
+        let packer = lock(&self.packers).pop();
+        let mut packer = match packer {
+            Some(packer) => packer,
+            None => Packer::new()?,
+        };
+        let done = work(&mut packer);
+        lock(&self.packers).push(packer);
+        done
+    }
+
+    /// Memory for so many bytes, with anything in it.
+    pub(super) fn memory(&self, len: u64) -> Result<Vec<u8>> {
+        let len = usize::try_from(len)?;
+        let mut idle = lock(&self.memory);
+        let suits = |one: &&(usize, usize)| one.1 >= len && one.1 / 2 <= len.max(GRAIN);
+        let sizes: Vec<(usize, usize)> = idle.iter().map(Vec::capacity).enumerate().collect();
+        let best = sizes.iter().filter(suits).min_by_key(|(_, size)| *size);
+        if let Some((index, _)) = best {
+            return Ok(idle.swap_remove(*index));
+        }
+        drop(idle);
+        let mut fresh = Vec::new();
+        fresh
+            .try_reserve_exact(len.checked_next_multiple_of(GRAIN).unwrap_or(len))
+            .with_context(|| format!("find memory for {len} bytes"))?;
+        Ok(fresh)
+    }
+
+    pub(super) fn lend(&self, bytes: Vec<u8>) -> Lent<'_> {
+        Lent { tools: self, bytes }
+    }
+}
+
+impl Deref for Lent<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        let mut idle = lock(&self.tools.memory);
+        let used: usize = idle.iter().map(Vec::capacity).sum();
+        if used.saturating_add(bytes.capacity()) <= IDLE {
+            idle.push(bytes);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_used_again_by_what_is_nearly_as_large() {
+        let tools = Tools::default();
+        let first = tools.memory(30 << 20).unwrap();
+        let place = first.as_ptr();
+        drop(tools.lend(first));
+        let second = tools.memory(31 << 20).unwrap();
+        assert_eq!(second.as_ptr(), place);
+        let third = tools.memory(31 << 20).unwrap();
+        assert_ne!(third.as_ptr(), place);
+    }
+
+    #[test]
+    fn little_never_holds_much_and_idle_memory_is_bounded() {
+        let tools = Tools::default();
+        drop(tools.lend(tools.memory(100 << 20).unwrap()));
+        assert!(tools.memory(10 << 20).unwrap().capacity() < 20 << 20);
+        drop(tools.lend(tools.memory(40 << 20).unwrap()));
+        let idle: usize = lock(&tools.memory).iter().map(Vec::capacity).sum();
+        assert_eq!(idle, 100 << 20);
+    }
+
+    #[test]
+    fn more_than_there_can_be_is_an_error() {
+        let error = Tools::default().memory(u64::MAX / 2).unwrap_err();
+        insta::assert_snapshot!(error, @"find memory for 9223372036854775807 bytes");
+    }
+}

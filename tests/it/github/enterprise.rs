@@ -1,0 +1,86 @@
+//! An installation of one's own, whose API is `https://HOST/api/v3`.
+
+use std::process::{Command, Output};
+
+use rocwheel::artifact::sample;
+
+use super::{
+    artifacts::Hosted,
+    fake::{Fake, Reply},
+    run, runs,
+};
+
+const RUNS: &str = "/repos/amd/rocm/actions/workflows/ci.yml/runs";
+
+fn fetch(hosted: &Hosted, directory: &tempfile::TempDir, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+        .env_clear()
+        .env("GITHUB_API_URL", hosted.api.url())
+        .env("GITHUB_TOKEN", "hush")
+        .args(["fetch", "--platform", "linux", "--source", "github"])
+        .args(["--repository", "amd/rocm", "--workflow", "ci.yml"])
+        .arg("--output-dir")
+        .arg(directory.path())
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+/// The sample as an upload of run 7, as an answer of the API of `amd/rocm`.
+fn hosted() -> Hosted {
+    let mut hosted = Hosted::of(Fake::enterprise());
+    let archives = sample::archives();
+    let archive = archives.iter().find(|it| it.stem() == "base_lib_generic");
+    let archive = archive.unwrap();
+    let (name, bytes) = (archive.file_name(), archive.bytes().unwrap());
+    let told = format!("attachment; filename=\"{name}\"");
+    let kept = Reply::bytes("application/zstd", &bytes).header("Content-Disposition", &told);
+    hosted.repository = "amd/rocm";
+    hosted.upload_as(5, "base", &bytes, kept.in_parts());
+    hosted
+}
+
+#[test]
+fn a_run_is_searched_page_by_page_and_fetched_by_the_token_of_the_installation() {
+    let hosted = hosted();
+    hosted.ready();
+    let first = format!("{RUNS}?branch=main&per_page=20");
+    let link = format!("<{}{first}&page=2>; rel=\"next\"", hosted.api.url());
+    let of_a_fork = run(8, "2026-01-02T00:00:00Z", "completed", Some("success"));
+    let page = Reply::json(&runs(&[of_a_fork])).header("Link", &link);
+    hosted.api.on(&first, page);
+    let mut own = run(7, "2026-01-01T00:00:00Z", "completed", Some("success"));
+    own["head_repository"]["full_name"] = serde_json::json!("amd/rocm");
+    let page = Reply::json(&runs(&[own]));
+    hosted.api.on(&format!("{first}&page=2"), page);
+    let out = tempfile::tempdir().unwrap();
+    let output = fetch(&hosted, &out, &["-vv", "--branch", "main", "base_lib"]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(
+        out.path()
+            .join("base_lib_generic/artifact_manifest.txt")
+            .exists()
+    );
+    let asked = hosted.api.asked();
+    let bearer = Some("Bearer hush".to_owned());
+    assert!(asked.iter().all(|it| it.token == bearer), "{asked:#?}");
+    let kept = hosted.keeper.asked();
+    assert!(!kept.is_empty());
+    assert!(kept.iter().all(|it| it.token.is_none()), "{kept:#?}");
+    let told = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
+    assert!(!told.contains("hush") && !told.contains("sig="), "{told}");
+}
+
+#[test]
+fn the_next_page_is_one_of_the_api_and_not_of_the_server_beside_it() {
+    let hosted = hosted();
+    let link = format!("<{}/steal>; rel=\"next\"", hosted.api.server());
+    let first = format!("{RUNS}?branch=main&per_page=20");
+    let of_a_fork = run(8, "2026-01-02T00:00:00Z", "completed", Some("success"));
+    let page = Reply::json(&runs(&[of_a_fork])).header("Link", &link);
+    hosted.api.on(&first, page);
+    let out = tempfile::tempdir().unwrap();
+    let output = fetch(&hosted, &out, &["--branch", "main", "base_lib"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(hosted.api.paths(), [first]);
+}
