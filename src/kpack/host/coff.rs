@@ -8,9 +8,8 @@ use crate::{
     kpack::{
         Marker, Region,
         host::{
-            Reference,
             image::number,
-            wrapper::{FAT, SPLIT, WRAPPER},
+            wrapper::{FAT, Reference, SPLIT, WRAPPER},
         },
         marker::MAX_LEN,
     },

@@ -18,8 +18,9 @@ pub use change::plan;
 pub use coff::{Windows, code as windows_code, windows};
 pub use fat::{Fat, FindBundles, Look, Wrapper, look, look_with};
 pub use pieces::{HostPlan, SplitReader};
-pub use references::{Reference, references};
+pub use references::references;
 pub use restore::{Restored, restore};
+pub use wrapper::Reference;
 
 /// The section with the bundles.
 pub const CODE: &str = ".hip_fatbin";

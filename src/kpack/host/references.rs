@@ -8,19 +8,11 @@ use crate::{
         host::{
             fat::{pointers, wrappers},
             image::{Image, Seen, number},
-            wrapper::SPLIT,
+            wrapper::{Reference, SPLIT},
         },
         marker::MAX_LEN,
     },
 };
-
-/// What a wrapper of a split binary leads to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reference {
-    pub marker: Marker,
-    /// Which of the code objects of that name: the ordinal of the bundle.
-    pub index: u64,
-}
 
 /// What each wrapper of a split binary leads to, after relocation.
 pub fn references(source: &(impl ReadAt + ?Sized)) -> Result<Vec<Reference>> {
