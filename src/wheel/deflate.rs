@@ -1,7 +1,7 @@
 //! Deflate in pieces: whole members at once, and large ones in blocks that join to one stream.
 //!
-//! The blocks of a member have nothing in common, so that all cores work on it; with blocks of 9 MiB
-//! that costs next to nothing of the size.
+//! The blocks of a member have nothing in common, so that all cores work on it; with blocks of 4.5
+//! MiB that costs next to nothing of the size.
 
 use std::{fmt, str::FromStr};
 

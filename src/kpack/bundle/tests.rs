@@ -196,20 +196,23 @@ fn entries_share_all_of_their_code_or_none() {
 }
 
 #[test]
-fn memory_is_used_again_and_the_hash_is_only_verified_on_a_look() {
+fn memory_is_used_again_and_the_hash_is_verified_in_it_too() {
     let code = [vec![5; 10_000], vec![6; 100]];
     let bundles = code.map(|code| raw(&[("gfx942", code)]));
     let mut memory = vec![9; 40_000];
     let place = memory.as_ptr();
     for (inside, method) in bundles.iter().zip([Method::Zstd, Method::Zstd]) {
         let mut packed = compress(inside, 3, method).unwrap();
+        let region = section(&packed);
+        let bundle = bundle_at(&region, 0).unwrap();
+        let opened = open_into(&region, &bundle, memory).unwrap();
+        memory = opened.into_decoded().unwrap();
+        assert!(memory.as_ptr() == place && memory == *inside);
         packed[24] ^= 1;
         let region = section(&packed);
         let bundle = bundle_at(&region, 0).unwrap();
         assert!(open(&region, &bundle).is_err());
-        let opened = open_into(&region, &bundle, memory).unwrap();
-        memory = opened.into_decoded().unwrap();
-        assert!(memory.as_ptr() == place && memory == *inside);
+        assert!(open_into(&region, &bundle, vec![9; 40_000]).is_err());
     }
 }
 
