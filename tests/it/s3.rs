@@ -13,7 +13,8 @@ mod upload;
 use std::{
     io::{self, Read},
     num::NonZeroUsize,
-    sync::atomic::Ordering,
+    sync::{Barrier, atomic::Ordering},
+    thread,
 };
 
 use aws_sdk_s3::primitives::ByteStream;
@@ -116,34 +117,38 @@ fn a_large_object_goes_in_parts_and_appears_whole() {
     assert_eq!(Server::shared().unfinished(&bucket), [""; 0]);
 }
 
+/// Bytes that come only after two others met: once when they are asked for, and once more.
+struct Late<'a>(&'a [u8], &'a Barrier);
+
+impl Body for Late<'_> {
+    fn size(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send + '_>> {
+        self.1.wait();
+        self.1.wait();
+        self.0.read_from(offset)
+    }
+}
+
 #[test]
 fn of_two_writers_of_a_large_object_one_wins() {
     let server = Server::shared();
     let bucket = server.bucket();
     let (one, other) = (large(), bytes(11 << 20));
-    let jobs = [&one, &other];
-    let store = server.store(&bucket);
-    let mut outcomes = Vec::new();
-    let two = NonZeroUsize::new(2).unwrap();
-    let work = |bytes: &&Vec<u8>| Ok(store.put(&key("race"), &bytes.as_slice(), &promise(bytes)));
-    transfer::each(&jobs, two, &Stop::default(), work, |bytes, outcome| {
-        outcomes.push((bytes.len(), outcome.map_err(|error| error.kind())));
-    })
-    .unwrap();
-    let winners: Vec<usize> = outcomes
-        .iter()
-        .filter(|(_, outcome)| outcome.is_ok())
-        .map(|(len, _)| *len)
-        .collect();
-    let kinds: Vec<Kind> = outcomes
-        .iter()
-        .filter_map(|(_, outcome)| outcome.err())
-        .collect();
-    assert_eq!(kinds, [Kind::Exists]);
-    assert_eq!(
-        read(&store, &key("race"), Span::Whole).unwrap().len(),
-        winners[0]
-    );
+    let (store, key, meeting) = (server.store(&bucket), key("race"), Barrier::new(2));
+    let late = thread::scope(|scope| {
+        let late = || store.put(&key, &Late(&other, &meeting), &promise(&other));
+        let late = scope.spawn(late);
+        // It has looked and begun; this one comes first all the same.
+        meeting.wait();
+        store.put(&key, &one.as_slice(), &promise(&one)).unwrap();
+        meeting.wait();
+        late.join().unwrap()
+    });
+    assert_eq!(late.unwrap_err().kind(), Kind::Exists);
+    assert!(read(&store, &key, Span::Whole).unwrap() == one);
     assert_eq!(server.unfinished(&bucket), [""; 0]);
 }
 
