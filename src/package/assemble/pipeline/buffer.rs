@@ -1,10 +1,6 @@
 //! Buffers that are used again: to get fresh memory for each block takes as long as to hash it.
 
-use std::{
-    mem,
-    ops::{Deref, DerefMut},
-    sync::Mutex,
-};
+use std::{mem, ops::Deref, sync::Mutex};
 
 /// Where buffers of one size wait. There are as many as were ever in use at once.
 pub(super) struct Spare {
@@ -64,12 +60,6 @@ impl Deref for Buffer<'_> {
 
     fn deref(&self) -> &[u8] {
         &self.room[..self.len]
-    }
-}
-
-impl DerefMut for Buffer<'_> {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.room[..self.len]
     }
 }
 
