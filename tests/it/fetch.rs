@@ -365,11 +365,11 @@ fn a_file_is_no_directory_to_fetch_to() {
     not a directory: `OUT`
 
     hint: choose another `--output-dir`
-    no directory to fetch to: `OUT`
+    no directory to write to: `OUT`
       caused by: failed to create directory `OUT`: File exists (os error 17)
 
     hint: choose another `--output-dir`
-    no directory to fetch to: `OUT`
+    no directory to write to: `OUT`
       caused by: failed to create directory `OUT`: File exists (os error 17)
 
     hint: choose another `--output-dir`

@@ -2,10 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use super::kpack::{Apart, Kpack};
+use super::{
+    input,
+    kpack::{Apart, Kpack},
+};
 use crate::{
     artifact::{ArtifactTree, TherockManifest},
-    commands::{World, args::Jobs},
+    commands::{
+        World,
+        args::Jobs,
+        lock::{Lock, Work},
+    },
     error::{Context as _, Hint as _, Result},
     package::{
         Catalog, ImportSuffix, Mode, OnCollision, Packing, Release, Request,
@@ -160,6 +167,14 @@ enum CollisionChoice {
 }
 
 impl Args {
+    /// The directory for this build alone. A plan writes nothing there, unless it unpacks archives.
+    pub fn lock(&self) -> Result<Option<Lock>> {
+        if self.plan && input::archives(&self.artifact_dir)?.is_empty() {
+            return Ok(None);
+        }
+        Lock::to_write(&self.dest_dir, Work::Build).map(Some)
+    }
+
     pub fn existing(&self) -> Existing {
         if self.clean {
             Existing::Replace

@@ -91,7 +91,7 @@ pub fn unpack_one(
 }
 
 /// The archives of a directory, by name; of two of one artifact, the `.tar.zst`.
-fn archives(directory: &Path) -> Result<Vec<(PathBuf, ArchiveName)>> {
+pub(super) fn archives(directory: &Path) -> Result<Vec<(PathBuf, ArchiveName)>> {
     let mut found: Vec<(PathBuf, ArchiveName)> = Vec::new();
     let entries =
         fs_err::read_dir(directory).hint("pass a directory of artifacts as `--artifact-dir`")?;

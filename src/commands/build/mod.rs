@@ -24,6 +24,7 @@ use crate::{
 };
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
+    let _lock = args.lock()?;
     let unpacked = args.dest_dir.join("artifacts");
     let tree = input::read(&args.artifact_dir, &unpacked, &args.what.jobs, world)?;
     let apart = args.what.apart(&tree, &args.dest_dir, world)?;

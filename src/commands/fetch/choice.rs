@@ -8,7 +8,6 @@ use super::{
     find::Wait,
     inventory::Archive,
     leftovers,
-    lock::Lock,
     place::PlaceArgs,
     plan::FetchPlan,
     select::{Selection, Wish, select},
@@ -17,7 +16,10 @@ use super::{
 };
 use crate::{
     artifact::ArtifactName,
-    commands::World,
+    commands::{
+        World,
+        lock::{Lock, Work},
+    },
     console::{many, took},
     error::{No, Result, TimeOver, hinted},
     package::catalog::Catalog,
@@ -100,7 +102,7 @@ impl ChoiceArgs {
         let parcels = source.parcels(&selection.archives, &pace)?;
         let lock = match purpose {
             Purpose::Tell => None,
-            Purpose::Do => Some(Lock::take(to)?),
+            Purpose::Do => Some(Lock::take(to, Work::Fetch)?),
         };
         let output = Shelf::open(to, kept)?;
         if lock.as_ref().is_some_and(Lock::is_held) {

@@ -15,6 +15,7 @@ use super::{
     destination::Destination,
     fetch::Purpose,
     index::LocalSet,
+    lock::{Lock, Work},
     summary::{self, Page, Report, Whereabouts, install::Places},
     upload::{Others, Published, Upload},
 };
@@ -67,6 +68,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
             .console
             .answer(&Forecast::new(&origin, &args.output_dir)?);
     }
+    let _lock = Lock::to_write(&args.output_dir, Work::Pipeline)?;
     let tree = origin.read(&unpacked, &args.what, world)?;
     let set = args.build(&tree, world)?;
     let report = args.check(&set, world)?;

@@ -8,6 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rocwheel::commands::lock::{Lock, Work};
+
 use super::{build, files, place, refusal, succeed};
 
 /// The sample, unpacked, with a file that takes a while at the highest level.
@@ -85,6 +87,39 @@ fn a_build_that_is_killed_is_begun_anew_by_the_next() {
     assert!(!place.join("out/dist.part").exists());
     succeed(build(&place, "again").args(arguments));
     assert!(files(&place.join("out/dist")) == files(&place.join("again/dist")));
+}
+
+#[test]
+fn two_builds_never_share_a_directory() {
+    let place = place("shared");
+    unpack(&place);
+    let out = place.join("out");
+    let other = Lock::to_write(&out, Work::Build).unwrap();
+    let said = refusal(&mut build(&place, "out"), 2);
+    insta::assert_snapshot!(said.replace(out.to_str().unwrap(), "OUT"), @"
+    error: another build is at work in `OUT`
+
+    hint: wait until it has ended, or choose another `--dest-dir`
+    ");
+    // It writes nothing.
+    succeed(build(&place, "out").arg("--plan"));
+    drop(other);
+    succeed(&mut build(&place, "out"));
+    let left: Vec<_> = fs_err::read_dir(&out).unwrap().collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+}
+
+#[test]
+fn a_file_is_no_directory_to_build_in() {
+    let place = place("in-the-way");
+    fs_err::write(place.join("out"), "mine").unwrap();
+    let said = refusal(&mut build(&place, "out"), 2);
+    insta::assert_snapshot!(said.replace(place.to_str().unwrap(), "PLACE"), @"
+    error: no directory to write to: `PLACE/out`
+      caused by: failed to create directory `PLACE/out`: File exists (os error 17)
+
+    hint: choose another `--dest-dir`
+    ");
 }
 
 #[test]

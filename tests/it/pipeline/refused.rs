@@ -3,6 +3,7 @@
 use rocwheel::{
     archive::{Format, compress},
     artifact::sample,
+    commands::lock::{Lock, Work},
 };
 
 use super::{contents, place, text, try_pipeline};
@@ -36,6 +37,23 @@ fn an_archive_that_ends_early_is_named_and_leaves_nothing() {
         .filter(|path| path.contains(".part"))
         .collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn two_pipelines_never_share_a_directory() {
+    let out = place("shared");
+    let _other = Lock::to_write(&out, Work::Pipeline).unwrap();
+    let arguments = ["--sample", "--output-dir", text(&out)];
+    let output = try_pipeline(&arguments);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    insta::assert_snapshot!(said.replace(text(&out), "OUT"), @"
+    error: another pipeline is at work in `OUT`
+
+    hint: wait until it has ended, or choose another `--output-dir`
+    ");
+    let told = try_pipeline(&[arguments.as_slice(), &["--dry-run"]].concat());
+    assert_eq!(told.status.code(), Some(0));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! One fetch at a time into a directory, by a lock of the system's, which ends with its process.
+//! One process at a time into a directory, by a lock of the system's, which ends with its process.
 
 use std::{io, path::Path};
 
@@ -6,13 +6,23 @@ use fs_err::{self as fs, File, OpenOptions};
 
 use crate::error::{Context as _, Hint as _, Result, anyhow};
 
-const FILE_NAME: &str = ".rocwheel-fetch.lock";
+/// What a process has a directory to itself for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    Fetch,
+    Build,
+    Pipeline,
+}
+
 /// How often somebody else may remove the file between its opening and its lock.
 const ATTEMPTS: u32 = 100;
 
 /// The right to change a directory, for as long as this lives.
 #[derive(Debug)]
-pub(super) struct Lock(Hold);
+pub struct Lock {
+    hold: Hold,
+    work: Work,
+}
 
 #[derive(Debug)]
 enum Hold {
@@ -32,36 +42,65 @@ enum Attempt {
     Taken,
 }
 
+impl Work {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Fetch => "fetch",
+            Self::Build => "build",
+            Self::Pipeline => "pipeline",
+        }
+    }
+
+    fn file_name(self) -> String {
+        format!(".rocwheel-{}.lock", self.name())
+    }
+
+    fn way_out(self) -> &'static str {
+        match self {
+            Self::Fetch | Self::Pipeline => "choose another `--output-dir`",
+            Self::Build => "choose another `--dest-dir`",
+        }
+    }
+}
+
 impl Lock {
-    /// Makes the directory, and is refused where another process has the lock.
-    pub(super) fn take(directory: &Path) -> Result<Self> {
+    /// Makes the directory, and is refused where another process does such work.
+    pub fn take(directory: &Path, work: Work) -> Result<Self> {
         let place = directory.display();
         fs::create_dir_all(directory)
-            .with_context(|| format!("no directory to fetch to: `{place}`"))
-            .hint("choose another `--output-dir`")?;
+            .with_context(|| format!("no directory to write to: `{place}`"))
+            .hint(work.way_out())?;
         for _ in 0..ATTEMPTS {
-            match attempt(&directory.join(FILE_NAME))? {
-                Attempt::Done(hold) => return Ok(Self(hold)),
+            match attempt(&directory.join(work.file_name()))? {
+                Attempt::Done(hold) => return Ok(Self { hold, work }),
                 Attempt::Gone => {}
                 Attempt::Taken => {
-                    return Err(anyhow!("another fetch is at work in `{place}`"))
-                        .hint("wait until it has ended, or choose another `--output-dir`");
+                    return Err(anyhow!("another {} is at work in `{place}`", work.name()))
+                        .hint(format!("wait until it has ended, or {}", work.way_out()));
                 }
             }
         }
-        Ok(Self(Hold::Without))
+        let hold = Hold::Without;
+        Ok(Self { hold, work })
     }
 
-    pub(super) fn is_held(&self) -> bool {
-        matches!(self.0, Hold::Held(_))
+    /// The same, where it is certain that something is to be written.
+    pub fn to_write(directory: &Path, work: Work) -> Result<Self> {
+        let lock = Self::take(directory, work)?;
+        lock.ensure_writable()?;
+        Ok(lock)
+    }
+
+    pub fn is_held(&self) -> bool {
+        matches!(self.hold, Hold::Held(_))
     }
 
     /// An error where nothing can be written anyway.
-    pub(super) fn ensure_writable(&self) -> Result<()> {
-        match &self.0 {
+    pub fn ensure_writable(&self) -> Result<()> {
+        match &self.hold {
             Hold::Held(_) | Hold::Without => Ok(()),
             Hold::Barred(why) => {
-                Err(anyhow!("nothing can be written: {why}")).hint("choose another `--output-dir`")
+                Err(anyhow!("nothing can be written: {why}")).hint(self.work.way_out())
             }
         }
     }
@@ -125,7 +164,7 @@ fn is_at(_: &File, _: &Path) -> io::Result<bool> {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        if let Hold::Held(file) = &self.0
+        if let Hold::Held(file) = &self.hold
             && cfg!(unix)
         {
             // While it is locked, so that nobody else has it; one that is left does no harm.
@@ -145,8 +184,8 @@ mod tests {
     fn a_directory_is_one_fetch_s_at_a_time() {
         let place = tempfile::tempdir().unwrap();
         let directory = place.path().join("a/b");
-        let lock = Lock::take(&directory).unwrap();
-        let error = Lock::take(&directory).unwrap_err();
+        let lock = Lock::take(&directory, Work::Fetch).unwrap();
+        let error = Lock::take(&directory, Work::Fetch).unwrap_err();
         assert_eq!(Exit::of(&error), Exit::CouldNotTry);
         let text = render(&error).replace(directory.to_str().unwrap(), "OUT");
         insta::assert_snapshot!(text, @"
@@ -157,21 +196,21 @@ mod tests {
         drop(lock);
         let left = fs::read_dir(&directory).unwrap().count();
         assert_eq!(left, usize::from(cfg!(not(unix))));
-        assert!(Lock::take(&directory).unwrap().is_held());
+        assert!(Lock::take(&directory, Work::Fetch).unwrap().is_held());
     }
 
     #[test]
     fn a_file_that_a_killed_fetch_has_left_keeps_nobody_out() {
         let directory = tempfile::tempdir().unwrap();
-        fs::write(directory.path().join(FILE_NAME), "").unwrap();
-        assert!(Lock::take(directory.path()).unwrap().is_held());
+        fs::write(directory.path().join(Work::Fetch.file_name()), "").unwrap();
+        assert!(Lock::take(directory.path(), Work::Fetch).unwrap().is_held());
     }
 
     #[cfg(unix)]
     #[test]
     fn a_lock_on_a_file_that_was_removed_is_none() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join(FILE_NAME);
+        let path = directory.path().join(Work::Fetch.file_name());
         let file = File::create(&path).unwrap();
         assert!(is_at(&file, &path).unwrap());
         fs::remove_file(&path).unwrap();
@@ -188,7 +227,7 @@ mod tests {
         let (begin, end) = (Barrier::new(MANY), Barrier::new(MANY));
         let held = || {
             begin.wait();
-            let lock = Lock::take(directory.path());
+            let lock = Lock::take(directory.path(), Work::Fetch);
             end.wait();
             lock.is_ok()
         };
@@ -206,9 +245,9 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("file");
         fs::write(&file, "").unwrap();
-        let text = render(&Lock::take(&file).unwrap_err());
+        let text = render(&Lock::take(&file, Work::Fetch).unwrap_err());
         insta::assert_snapshot!(text.replace(file.to_str().unwrap(), "OUT"), @"
-        error: no directory to fetch to: `OUT`
+        error: no directory to write to: `OUT`
           caused by: failed to create directory `OUT`: File exists (os error 17)
 
         hint: choose another `--output-dir`
