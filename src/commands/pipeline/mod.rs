@@ -208,13 +208,15 @@ impl fmt::Display for Answer<'_> {
             size(total).to_string(),
             many(self.set.files().len(), "package")
         )?;
-        for (number, install) in self.install.iter().enumerate() {
-            let end = if number + 1 < self.install.len() {
-                "\n"
-            } else {
-                ""
-            };
-            write!(f, "\n{}:\n\n    {}\n{end}", install.with, install.command)?;
+        if let [others @ .., shown] = summary::install::choices(self.set).as_slice()
+            && !others.is_empty()
+        {
+            let others: Vec<String> = others.iter().map(ToString::to_string).collect();
+            let others = others.join(", ");
+            writeln!(f, "\nThese lines are for {shown}; there is also {others}.")?;
+        }
+        for install in &self.install {
+            write!(f, "\n{}:\n\n    {}\n", install.with, install.command)?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{ArgGroup, ArgMatches, Command, FromArgMatches};
 
 use crate::{
-    artifact::{ArchiveName, ArtifactName, ArtifactTree, sample, sample::SampleArchive},
+    artifact::{ArchiveName, ArtifactTree, sample, sample::SampleArchive},
     commands::{
         World,
         build::{What, input},
@@ -97,13 +97,7 @@ impl Origin<'_> {
         match self {
             Self::Sample => names.extend(sample::archives().iter().map(SampleArchive::file_name)),
             Self::Run(errand) => names.extend(errand.artifacts().iter().map(ToString::to_string)),
-            Self::Directory(directory) => {
-                for entry in fs_err::read_dir(directory)? {
-                    let name = entry?.file_name().to_string_lossy().into_owned();
-                    let is_one = ArtifactName::of_file(&name).is_ok();
-                    names.extend((is_one || ArchiveName::of_file(&name).is_ok()).then_some(name));
-                }
-            }
+            Self::Directory(directory) => names = input::names(directory)?,
         }
         names.sort();
         Ok(names)

@@ -57,6 +57,26 @@ fn two_pipelines_never_share_a_directory() {
 }
 
 #[test]
+fn a_dry_run_of_no_artifacts_is_refused_as_the_run_is() {
+    let (empty, out) = (place("nothing/in"), place("nothing/out"));
+    let arguments = ["--artifact-dir", text(&empty), "--output-dir", text(&out)];
+    let run = try_pipeline(&arguments);
+    let dry_run = try_pipeline(&[arguments.as_slice(), &["--dry-run"]].concat());
+    for output in [run, dry_run] {
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8(output.stderr).unwrap();
+        let said = said.trim_start_matches("Artifacts\n");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(said.replace(text(&empty), "IN"), @"
+            error: no artifacts in `IN`, which is empty
+
+            hint: `rocwheel fetch` puts artifacts there
+            ");
+        }
+    }
+}
+
+#[test]
 fn an_archive_that_reaches_outside_is_named_and_writes_nothing_there() {
     let (archives, out) = (place("hostile/in"), place("hostile/out"));
     for archive in sample::archives() {
