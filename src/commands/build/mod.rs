@@ -36,7 +36,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
         return world.console.answer(&document::Document(&plan));
     }
     let _archives = apart.write(&args.what.jobs, world)?;
-    make(
+    let made = make(
         &plan,
         &apart.tree,
         &args.what,
@@ -44,8 +44,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
         args.existing(),
         world,
     )?;
-    let names: Vec<String> = plan.file_names().collect();
-    world.console.data(names.join("\n"))
+    world.console.answer(&document::Answer::new(made))
 }
 
 /// Decides what the set holds.

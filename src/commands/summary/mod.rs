@@ -3,6 +3,7 @@
 pub mod artifact;
 mod cell;
 pub mod changes;
+mod document;
 pub mod install;
 pub mod markdown;
 pub mod outputs;
@@ -20,6 +21,7 @@ use fs_err as fs;
 use super::{World, check};
 use crate::{
     commands::args::{AccessArgs, RunArgs},
+    console::Format,
     error::{Hint as _, Result, bail},
     index::{SetJson, Urls},
     run::{ArtifactGroup, RunReference},
