@@ -50,7 +50,9 @@ pub struct World {
     version = version(),
     arg_required_else_help = true,
     max_term_width = 100,
-    after_help = "Exit codes: 0 done, 1 the answer is no, 2 could not try, 130 interrupted"
+    after_help = "Examples:\n  rocwheel pipeline --sample --output-dir out\n  \
+                  rocwheel completions bash\n  rocwheel man build\n\n\
+                  Exit codes: 0 done, 1 the answer is no, 2 could not try, 130 interrupted"
 )]
 struct Cli {
     #[command(flatten)]

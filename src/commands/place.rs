@@ -21,16 +21,16 @@ use crate::{
 /// none.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    #[command(flatten)]
-    run: RunArgs,
     /// The family that the set is for; by default it is for all targets
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
     artifact_group: Option<ArtifactGroup>,
-    #[command(flatten)]
-    access: AccessArgs,
     /// Append step outputs to this file
     #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
     github_output: Option<PathBuf>,
+    #[command(flatten)]
+    run: RunArgs,
+    #[command(flatten)]
+    access: AccessArgs,
 }
 
 pub fn run(args: &Args, world: &World) -> Result<()> {

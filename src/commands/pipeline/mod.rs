@@ -33,6 +33,10 @@ use crate::{
 /// Fetches or unpacks them, builds, checks, indexes, publishes to a directory laid out like a bucket,
 /// and ends with the commands that install what was made. Nothing leaves this machine.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel pipeline --sample --output-dir out
+  rocwheel pipeline --artifact-dir artifacts --output-dir out --dry-run
+  rocwheel pipeline --run-id 21440027240 --output-dir out")]
 pub struct Args {
     #[command(flatten)]
     origin: OriginArgs,
@@ -42,10 +46,6 @@ pub struct Args {
     /// Only say what would be done
     #[arg(long, env = "ROCWHEEL_DRY_RUN", value_parser = clap::builder::FalseyValueParser::new())]
     dry_run: bool,
-    #[command(flatten)]
-    what: What,
-    #[command(flatten)]
-    policy: check::Policy,
     /// The index that has all other packages, for install lines with two indexes
     #[arg(long, value_name = "URL", env = "ROCWHEEL_BASE_INDEX")]
     base_index: Option<Urls>,
@@ -57,6 +57,10 @@ pub struct Args {
     summary: Option<PathBuf>,
     #[command(flatten)]
     steps: summary::Steps,
+    #[command(flatten, next_help_heading = "Build options")]
+    what: What,
+    #[command(flatten, next_help_heading = "Check options")]
+    policy: check::Policy,
 }
 
 pub fn run(args: &Args, world: &World) -> Result<()> {

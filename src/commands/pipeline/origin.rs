@@ -121,8 +121,13 @@ impl clap::Args for Run {
     fn augment_args(command: Command) -> Command {
         let own = ChoiceArgs::augment_args(Command::new("run"));
         let arguments = own.get_arguments().filter(|it| it.get_id() != "platform");
+        // What `fetch` has at its top would stand between the options of `pipeline`.
+        let arguments = arguments.cloned().map(|it| match it.get_help_heading() {
+            None => it.help_heading("Fetch options"),
+            Some(_) => it,
+        });
         let groups = own.get_groups().cloned();
-        command.args(arguments.cloned()).groups(groups)
+        command.args(arguments).groups(groups)
     }
 
     fn augment_args_for_update(command: Command) -> Command {

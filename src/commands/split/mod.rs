@@ -24,6 +24,8 @@ use crate::{
 /// The device code in binaries goes into `.kpack` archives, kernel databases move, and everything
 /// else becomes the generic artifact. Generic artifacts are copied.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel split --artifact-dir fat --output-dir artifacts")]
 pub struct Args {
     /// The directory with unpacked artifacts, such as `blas_lib_gfx94X-dcgpu`
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_ARTIFACT_DIR")]
