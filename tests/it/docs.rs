@@ -87,7 +87,9 @@ fn every_command_line_of_the_pages_has_flags_that_exist() {
         let spans = text.split('`').skip(1).step_by(2);
         let spans = spans.filter_map(|span| span.strip_prefix("rocwheel "));
         lines.extend(spans.map(str::to_owned));
-        let code = text.lines().filter_map(|line| line.strip_prefix("    rocwheel "));
+        let code = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("    rocwheel "));
         lines.extend(code.map(str::to_owned));
     }
     assert!(lines.len() > 30, "{lines:?}");
