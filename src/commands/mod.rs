@@ -16,6 +16,7 @@ pub mod lock;
 pub mod man;
 pub mod pipeline;
 pub mod place;
+mod space;
 pub mod split;
 pub mod summary;
 #[cfg(test)]

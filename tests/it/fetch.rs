@@ -4,7 +4,7 @@ mod bucket;
 mod by_hand;
 mod flat;
 mod found;
-mod full;
+pub(crate) mod full;
 mod hosted;
 mod killed;
 mod tree;

@@ -4,6 +4,7 @@ mod args;
 mod document;
 pub mod input;
 mod kpack;
+mod space;
 
 use std::{io, path::Path, sync::Mutex, time::Instant};
 
@@ -87,12 +88,14 @@ pub fn make(
     world: &World,
 ) -> Result<Vec<Made>> {
     fs_err::create_dir_all(dest)?;
+    let (dist, settings) = (dest.join("dist"), what.settings());
+    space::check(plan, settings.compression, &dist, world)?;
     let began = Instant::now();
     let made = assemble::assemble(
         plan,
-        &dest.join("dist"),
+        &dist,
         existing,
-        &what.settings(),
+        &settings,
         &world.stop,
         &Aloud::new(world),
     )?;

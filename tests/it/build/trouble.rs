@@ -10,6 +10,8 @@ use std::{
 
 use rocwheel::commands::lock::{Lock, Work};
 
+use crate::fetch::full::HOW;
+
 use super::{build, files, place, refusal, succeed};
 
 /// The sample, unpacked, with a file that takes a while at the highest level.
@@ -134,6 +136,39 @@ fn a_file_that_cannot_grow_is_named_and_nothing_is_left() {
         .args(inner.get_args());
     says_the_way_out(&refusal(&mut limited, 2), "File too large");
     is_empty(&place.join("out"));
+}
+
+#[test]
+fn a_disk_that_is_too_small_is_told_before_anything_is_made() {
+    let place = place("small");
+    unpack(&place);
+    fs_err::create_dir(place.join("out")).unwrap();
+    let script =
+        "mount -t tmpfs -o size=1m tmpfs \"$0\" && { \"$@\"; code=$?; ls \"$0\"; exit $code; }";
+    let small = |how: &str| {
+        let inner = build(&place, "out");
+        let mut command = Command::new(HOW[0]);
+        command.args(&HOW[1..]).args(["sh", "-c", script]);
+        command.arg(place.join("out")).arg(inner.get_program());
+        command.args(inner.get_args()).args(["--compression", how]);
+        let output = command.output().unwrap();
+        // Whatever was begun is gone, and no package was named.
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+        let said = String::from_utf8(output.stderr).unwrap();
+        let said = said.replace(place.to_str().unwrap(), "PLACE");
+        let sizes = regex::Regex::new("[0-9.]+ [KM]iB").unwrap();
+        sizes.replace_all(&said, "SIZE").into_owned()
+    };
+    insta::assert_snapshot!(small("store"), @"
+    error: not enough space for `PLACE/out/dist`: needs SIZE, has SIZE
+
+    hint: make room, choose another `--dest-dir`, or leave out `--compression store`
+    ");
+    let doubtful = small("1");
+    assert!(
+        doubtful.starts_with("warning: `PLACE/out/dist` may be too small: "),
+        "{doubtful}"
+    );
 }
 
 /// Fails writes to files once there were so many bytes, as a full disk does.
