@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     audit::{
-        facts::{Code, Elf, ElfFile, HostCode, SetFacts, WheelFile},
+        facts::{Binary, Code, Elf, HostCode, SetFacts, WheelFile},
         sparse::Sparse,
     },
     elf::ReadAt,
@@ -35,8 +35,7 @@ pub(super) struct Reach<'a> {
 pub(super) struct Library<'a> {
     pub(super) wheel: &'a str,
     pub(super) path: &'a str,
-    /// `None` for those for Windows.
-    pub(super) elf: Option<&'a ElfFile>,
+    pub(super) binary: Binary<'a>,
     references: &'a [Reference],
     /// The archives that it names, with the place for the target left open.
     pub(super) patterns: BTreeSet<String>,
@@ -186,25 +185,21 @@ fn libraries(set: &SetFacts) -> Vec<Library<'_>> {
     for wheel in &set.wheels {
         let members = wheel.members.iter().filter_map(|member| {
             let content = member.content.as_ref().ok()?;
-            Some((
-                &*member.path,
-                read(content.elf.as_ref()),
-                content.host_code()?,
-            ))
+            Some((&*member.path, content.binary()?))
         });
         let unpacked = wheel.devel.iter().flat_map(|tree| &tree.entries);
-        let unpacked = unpacked.filter_map(|it| {
-            let elf = read(it.elf.as_ref())?;
-            Some((it.entry.path.as_str(), Some(elf), &elf.code))
+        let unpacked = unpacked.filter_map(|it| match &it.elf {
+            Some(Elf::Read(elf)) => Some((it.entry.path.as_str(), Binary::Elf(elf))),
+            _ => None,
         });
-        for (path, elf, code) in members.chain(unpacked) {
-            let HostCode::Split(references) = code else {
+        for (path, binary) in members.chain(unpacked) {
+            let HostCode::Split(references) = binary.code() else {
                 continue;
             };
             found.push(Library {
                 wheel: &wheel.file,
                 path,
-                elf,
+                binary,
                 references,
                 patterns: patterns(path, references),
                 finds: BTreeMap::new(),
@@ -212,13 +207,6 @@ fn libraries(set: &SetFacts) -> Vec<Library<'_>> {
         }
     }
     found
-}
-
-fn read(elf: Option<&Elf>) -> Option<&ElfFile> {
-    match elf {
-        Some(Elf::Read(elf)) => Some(elf),
-        _ => None,
-    }
 }
 
 fn patterns(path: &str, references: &[Reference]) -> BTreeSet<String> {
