@@ -27,7 +27,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Reach<'a> {
     pub(super) libraries: Vec<Library<'a>>,
-    /// What libraries ask for: the path of an archive and a key in it.
+    /// What libraries ask archives of the set for: the path of the archive and a key in it.
     pub(super) asked: BTreeSet<(RelPath, String)>,
 }
 
@@ -89,7 +89,7 @@ impl<'a> Reach<'a> {
             for reference in library.references {
                 for device in &devices {
                     finds.add(&path, reference, device, [&mut every, &mut first]);
-                    self.asked.extend(asked(&path, reference, device));
+                    self.asked.extend(asked(&path, reference, device, there));
                 }
             }
         }
@@ -131,9 +131,16 @@ fn name(reference: &Reference) -> String {
     key(&reference.marker.kernel_name, index)
 }
 
-fn asked(path: &RelPath, reference: &Reference, device: &CodeTarget) -> Vec<(RelPath, String)> {
-    let places = candidates(path, reference, &wanted(device));
-    places.into_iter().map(|it| (it, name(reference))).collect()
+/// The archives that are there, and what they are asked for.
+fn asked(
+    path: &RelPath,
+    reference: &Reference,
+    device: &CodeTarget,
+    there: &Archives<'_>,
+) -> impl Iterator<Item = (RelPath, String)> {
+    let places = candidates(path, reference, &wanted(device)).into_iter();
+    let places = places.filter(|it| there.contains_key(it.as_str()));
+    places.map(|it| (it, name(reference)))
 }
 
 /// The target as such, and with the features that any of the archives knows it with.

@@ -6,11 +6,11 @@ use crate::{
     elf::ReadAt,
     error::{Context as _, Result, bail, ensure},
     kpack::{
-        Marker, Region,
+        Region,
         host::{
             image::number,
             pe::{Pe, Section, header, sections},
-            wrapper::{FAT, Reference, SPLIT, WRAPPER},
+            wrapper::{FAT, Markers, Reference, SPLIT, WRAPPER},
         },
         marker::MAX_LEN,
     },
@@ -126,13 +126,14 @@ impl<R: ReadAt + ?Sized> Pe<'_, R> {
     }
 
     fn references(&self, wrappers: &[(u64, Vec<u8>)]) -> Result<Vec<Reference>> {
+        let mut markers = Markers::default();
         let references = wrappers.iter().map(|(address, bytes)| {
             let place = self.locate(number(bytes, 8, 8));
             let place = place
                 .with_context(|| format!("a wrapper that leads to no bytes: at {address:#x}"))?;
             let len = place.end.saturating_sub(place.start).min(MAX_LEN as u64);
             Ok(Reference {
-                marker: Marker::parse(&self.file.bytes("marker", place.start, len)?)?,
+                marker: markers.at(place.start, || self.file.bytes("marker", place.start, len))?,
                 // The runtime uses the lower half.
                 index: number(bytes, 16, 4),
             })
@@ -175,7 +176,7 @@ mod tests {
     use crate::{
         error::render,
         kpack::{
-            PLACEHOLDER,
+            Marker, PLACEHOLDER,
             host::pe::{
                 self,
                 tests::{BASE, Part},
