@@ -115,8 +115,7 @@ fn recombine(name: &ArtifactName, parts: &[&Artifact], args: &Args, world: &Worl
     let staging = Staging::new(args.output_dir.join(format!("{name}.part")))?;
     let files = merged(parts)?;
     let archives = archives(&files)?;
-    let code = index(&archives)?;
-    let none = Bundles::new();
+    let mut code = index(&archives)?;
     let mut made = Made {
         name: name.to_string(),
         binaries: 0,
@@ -143,8 +142,8 @@ fn recombine(name: &ArtifactName, parts: &[&Artifact], args: &Args, world: &Worl
                         file.path
                     );
                     let name = file.basedir.join(&file.path).to_string();
-                    let bundles = code.get(&name).unwrap_or(&none);
-                    let count = restore(&file.source, bundles, &to)
+                    let bundles = code.remove(&name).unwrap_or_default();
+                    let count = restore(&file.source, &bundles, &to)
                         .with_context(|| format!("recombine `{}`", file.source.display()))?;
                     made.code_objects += count;
                     made.binaries += 1;
@@ -154,6 +153,12 @@ fn recombine(name: &ArtifactName, parts: &[&Artifact], args: &Args, world: &Worl
                 made.size += fs::metadata(&to)?.len();
             }
         }
+    }
+    if let Some(name) = code.keys().next() {
+        let refuse = || -> Result<_> { bail!("no binary takes its code back: `{name}`") };
+        return refuse().hint(
+            "have what `split` wrote in `--artifact-dir`, the generic part too; binaries for Windows take none",
+        );
     }
     let manifest = manifest(parts);
     fs::write(staging.path().join(ArtifactManifest::FILE_NAME), manifest)?;
