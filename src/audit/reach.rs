@@ -65,15 +65,23 @@ impl<'a> Reach<'a> {
         let hosts = set.wheels.iter().filter(|it| it.device_target().is_none());
         let common: Archives<'_> = hosts.flat_map(|it| archives(it)).collect();
         let tops = development_tops(set);
+        let all = set.wheels.iter().flat_map(|it| archives(it));
+        let all: BTreeSet<&str> = all.map(|(path, _)| path).collect();
         for (target, wheel) in set.device_wheels() {
             let mut there = common.clone();
             there.extend(archives(wheel));
-            reach.look(&target, &there, &tops);
+            reach.look(&target, &there, &tops, &all);
         }
         reach
     }
 
-    fn look(&mut self, target: &Target, there: &Archives<'_>, tops: &BTreeSet<&str>) {
+    fn look(
+        &mut self,
+        target: &Target,
+        there: &Archives<'_>,
+        tops: &BTreeSet<&str>,
+        all: &BTreeSet<&str>,
+    ) {
         let open = |path: &RelPath| -> Result<Option<Arc<dyn ReadAt>>> {
             let found = at(there, tops, path.as_str());
             Ok(found.map(|sparse| Arc::clone(sparse) as Arc<dyn ReadAt>))
@@ -89,7 +97,7 @@ impl<'a> Reach<'a> {
             for reference in library.references {
                 for device in &devices {
                     finds.add(&path, reference, device, [&mut every, &mut first]);
-                    self.asked.extend(asked(&path, reference, device, there));
+                    self.asked.extend(asked(&path, reference, device, all));
                 }
             }
         }
@@ -131,15 +139,15 @@ fn name(reference: &Reference) -> String {
     key(&reference.marker.kernel_name, index)
 }
 
-/// The archives that are there, and what they are asked for.
+/// The archives that are anywhere, and what they are asked for.
 fn asked(
     path: &RelPath,
     reference: &Reference,
     device: &CodeTarget,
-    there: &Archives<'_>,
+    all: &BTreeSet<&str>,
 ) -> impl Iterator<Item = (RelPath, String)> {
     let places = candidates(path, reference, &wanted(device)).into_iter();
-    let places = places.filter(|it| there.contains_key(it.as_str()));
+    let places = places.filter(|it| all.contains(it.as_str()));
     places.map(|it| (it, name(reference)))
 }
 

@@ -8,7 +8,7 @@ use std::{
 use crate::{
     audit::{
         carriage,
-        facts::{Binary, HostCode, SetFacts},
+        facts::{Binary, Content, HostCode, SetFacts},
         finding::Finding,
         provider,
         reach::Reach,
@@ -61,7 +61,7 @@ fn users<'a>(set: &'a SetFacts, reach: &Reach<'a>) -> Vec<User<'a>> {
     for wheel in &set.wheels {
         for member in &wheel.members {
             let content = member.content.as_ref().ok();
-            let Some(binary) = content.and_then(|it| it.binary()) else {
+            let Some(binary) = content.and_then(Content::binary) else {
                 continue;
             };
             if let HostCode::Fat(carried) = binary.code() {

@@ -52,8 +52,8 @@ pub(super) fn find(shelf: &Shelf) -> Result<Found> {
         unlisted: unlisted(shelf, &promised.names)?,
         ..Published::default()
     };
-    let promises = promised.promises.iter();
-    let with_metadata = promises.filter(|it| it.metadata.is_some());
+    let with_metadata = promised.promises.iter();
+    let with_metadata = with_metadata.filter(|it| it.metadata.is_some());
     let with_metadata: BTreeSet<&str> = with_metadata.map(|it| it.file.as_str()).collect();
     for (name, address) in &promised.addresses {
         match shelf.package(address)? {

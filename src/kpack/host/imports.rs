@@ -142,7 +142,7 @@ mod tests {
         let mut endless = vec![b'a'; 500];
         endless[12..16].copy_from_slice(&(START + 20).to_le_bytes());
         // A name without letters, over and over.
-        let mut one = vec![0; 20];
+        let mut one = [0; 20];
         one[12..16].copy_from_slice(&START.to_le_bytes());
         let many = one.repeat(5000);
         insta::assert_snapshot!([

@@ -97,7 +97,7 @@ fn every_rule_has_a_broken_set() {
 
 #[test]
 fn only_what_a_test_insists_on_counts() {
-    let text = r####"
+    let text = r##"
         //! error   RW101 in-the-head: a
         const TEXT: &str = "error   RW102 in-a-constant: a";
 
@@ -113,7 +113,7 @@ fn only_what_a_test_insists_on_counts() {
               warning RW108 found-too: `b`
             ");
             for _ in 0..1 {
-                insta::assert_snapshot!(only("RW109", &x), @r#"error   RW109 alone: "a""#);
+                insta::assert_snapshot!(only("RW109", &x), @r#"error   RW109 alone: "a" b"#);
             }
             assert!(text.contains("error   RW110 in-an-assertion: a"), "{text}");
         }
@@ -133,7 +133,7 @@ fn only_what_a_test_insists_on_counts() {
         fn d() {
             insta::assert_snapshot!(found(), @"error   RW113 in-a-function-that-is-no-test: a");
         }
-    "####;
+    "##;
     let found: Vec<String> = asserted(text).into_iter().collect();
     assert_eq!(
         found,
