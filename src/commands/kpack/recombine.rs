@@ -221,7 +221,7 @@ fn index(archives: &[Archive<FileAt>]) -> Result<BTreeMap<String, Bundles<'_>>> 
             let ordinal: usize = ordinal
                 .parse()
                 .with_context(|| format!("read the key `{}`", code.key))?;
-            ensure!(ordinal < 1 << 20, "bundle {ordinal} of `{name}`");
+            ensure!(ordinal < bundle::MOST, "bundle {ordinal} of `{name}`");
             let bundles = index.entry(name.to_owned()).or_default();
             let before = bundles
                 .entry(ordinal)
@@ -259,9 +259,14 @@ fn restore(from: &Path, bundles: &Bundles<'_>, to: &Path) -> Result<usize> {
         .map(|one| one.index)
         .collect();
     let led_to = wanted.iter().max().map_or(0, |last| last.saturating_add(1));
-    ensure!(led_to < 1 << 20, "a wrapper that leads to bundle {led_to}");
+    let led_to = usize::try_from(led_to)?;
+    ensure!(
+        led_to <= bundle::MOST,
+        "a wrapper that leads to bundle {}",
+        led_to.saturating_sub(1)
+    );
     let held = bundles.keys().next_back().map_or(0, |last| last + 1);
-    let count = usize::try_from(led_to)?.max(held);
+    let count = led_to.max(held);
     let none = BTreeMap::new();
     let bundles: Vec<_> = (0..count)
         .map(|at| bundles.get(&at).unwrap_or(&none))
