@@ -15,7 +15,11 @@ use crate::{
         Artifact, ArtifactManifest, ArtifactName, ArtifactTree, Component, Content, FileAt,
         TreeFile,
     },
-    commands::{World, args::Jobs, split::Staging},
+    commands::{
+        World,
+        args::Jobs,
+        split::{self, Staging},
+    },
     console::{many, size},
     error::{Context as _, Hint as _, Result, bail, ensure},
     kpack::{
@@ -72,7 +76,7 @@ pub(super) fn run(args: &Args, world: &World) -> Result<()> {
         let key = (artifact.name.name.clone(), artifact.name.component);
         parts.entry(key).or_default().push(artifact);
     }
-    fs::create_dir_all(&args.output_dir)?;
+    let _lock = split::hold(&args.output_dir, "recombine")?;
     let mut artifacts = Vec::new();
     for parts in parts.values() {
         let [first, rest @ ..] = parts.as_slice() else {
@@ -133,7 +137,7 @@ fn recombine(name: &ArtifactName, parts: &[&Artifact], args: &Args, world: &Worl
         }
         match &file.content {
             Content::Directory => fs::create_dir_all(&to)?,
-            Content::Link { text, .. } => crate::commands::split::link(text, &to)?,
+            Content::Link { text, .. } => split::link(text, &to)?,
             Content::File(facts) => {
                 if facts.elf.is_some() && is_split(&file.source)? {
                     ensure!(
