@@ -10,7 +10,6 @@ pub mod inventory;
 mod ledger;
 mod leftovers;
 mod listing;
-mod lock;
 mod place;
 pub mod plan;
 mod receive;
