@@ -3,7 +3,7 @@
 use std::{num::NonZeroUsize, path::Path, time::Duration};
 
 use super::{
-    completeness::Completeness,
+    completeness::{Completeness, subset},
     deliver::deliver,
     find::Wait,
     inventory::Archive,
@@ -155,10 +155,16 @@ impl ChoiceArgs {
         world
             .console
             .status("Listed", format!("{count} in {source}"));
-        let selection = select(&inventory, wish)?;
+        let mut selection = select(&inventory, wish)?;
         let catalog = Catalog::built_in()?;
         let platform = self.place.platform();
-        let found = Completeness::of(&selection, &inventory, &catalog, platform)?;
+        let mut of = None;
+        if !wish.only.is_empty() {
+            let subset = subset(&wish.only, &selection, &inventory, &catalog, platform)?;
+            selection.narrow(&subset, &inventory);
+            of = Some(subset);
+        }
+        let found = Completeness::of(&selection, &inventory, &catalog, platform, of.as_ref())?;
         for remark in &found.remarks {
             world.console.note(remark);
         }

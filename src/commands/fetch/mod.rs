@@ -46,6 +46,14 @@ pub struct Args {
     /// Only these components: lib, run, dbg, dev, doc, test
     #[arg(long, value_delimiter = ',', env = "ROCWHEEL_COMPONENTS")]
     components: Vec<Component>,
+    /// Only what `build --only` makes these packages of: `core`, `device-gfx942`, `rocm-sdk-devel`
+    #[arg(
+        long,
+        value_name = "PACKAGE",
+        value_delimiter = ',',
+        env = "ROCWHEEL_ONLY"
+    )]
+    only: Vec<String>,
     /// Where the artifacts go
     #[arg(
         long,
@@ -87,6 +95,7 @@ impl Args {
             include: self.include.clone(),
             exclude: self.exclude.clone(),
             components: self.components.iter().copied().collect::<BTreeSet<_>>(),
+            only: self.only.clone(),
             ..Wish::default()
         }
     }

@@ -30,6 +30,21 @@ fn many_jobs_make_the_same_set_as_one() {
     let run = run.expect_success();
     let ended = outcomes(&run);
     assert_eq!(ended.len(), 6, "{ended:#?}");
+    let printed = run.log();
+    let times = |archive: &str| {
+        let line = format!("Fetched\u{1b}[0m {archive}.tar.");
+        printed.matches(&line).count()
+    };
+    for (archive, expected) in [
+        ("blas_lib_gfx942", 1),
+        ("blas_lib_gfx1100", 1),
+        ("amd-llvm_run_generic", 2),
+        ("blas_dev_generic", 1),
+        ("blas_test_generic", 0),
+        ("blas_lib_generic", 4),
+    ] {
+        assert_eq!(times(archive), expected, "{archive}: {printed}");
+    }
     let here = made(stage.repository.path()).join("local-linux/python/SHA256SUMS");
     assert_eq!(
         text("therock-ci-artifacts", "1-linux/python/SHA256SUMS"),
