@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path, process::Command};
 
 use regex::Regex;
 
-use super::runner::{ours, read};
+use super::runner::{git, ours, read};
 use crate::judges::tool;
 
 #[test]
@@ -99,6 +99,37 @@ fn every_job_ends_sometime_and_may_little() {
             "{file}"
         );
         assert_eq!(text.matches("\n    permissions:").count(), jobs, "{file}");
+    }
+}
+
+#[test]
+fn a_checkout_on_windows_has_the_bytes_that_were_committed() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    fs_err::write(at(".gitattributes"), read(".gitattributes")).unwrap();
+    let files = ["obtain.sh", "packages.toml", "page.html", "__init__.py"];
+    for file in files {
+        fs_err::write(at(file), "one\ntwo\n").unwrap();
+    }
+    let as_there = |arguments: &[&str]| {
+        git(
+            place.path(),
+            &[&["-c", "core.autocrlf=true"], arguments].concat(),
+        );
+    };
+    as_there(&["init", "--quiet"]);
+    as_there(&["add", "."]);
+    as_there(&["commit", "--quiet", "--message", "x"]);
+    for file in files {
+        fs_err::remove_file(at(file)).unwrap();
+    }
+    as_there(&["checkout", "--", "."]);
+    for file in files {
+        assert_eq!(
+            fs_err::read_to_string(at(file)).unwrap(),
+            "one\ntwo\n",
+            "{file}"
+        );
     }
 }
 
