@@ -187,6 +187,15 @@ impl Errand<'_> {
             lock.ensure_writable()?;
         }
         let work = || deliver(&*self.source, &self.plan, &self.shelf, self.at_once, world);
+        self.in_time(work, world)?;
+        let is_ours = self.lock.as_ref().is_some_and(Lock::is_held);
+        if is_ours && !world.console.is_in_workflow() {
+            self.shelf.settle()?;
+        }
+        Ok(())
+    }
+
+    fn in_time(&self, work: impl FnOnce() -> Result<()>, world: &World) -> Result<()> {
         let Some(time) = self.time else { return work() };
         world.stop.within(time, work).map_err(|error| {
             if !error.is::<TimeOver>() {

@@ -1,5 +1,6 @@
 //! `fetch`: the artifacts of a run, each in one stream from where it is kept to a directory.
 
+mod boot;
 mod choice;
 pub mod completeness;
 mod deliver;
