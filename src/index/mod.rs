@@ -97,6 +97,8 @@ pub enum Rank {
     Project,
     /// Points at pages of projects, or at the whole set.
     Root,
+    /// Says of a set that it is whole.
+    Whole,
 }
 
 /// A page that is not written yet: of a set with many files, all pages at once take much memory.
@@ -109,6 +111,7 @@ enum What<'a> {
     Root(Form, &'a View<'a>),
     FindLinks(&'a View<'a>, &'a PackageSet),
     Checksums(&'a PackageSet),
+    Set(&'a SetJson),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -117,10 +120,17 @@ enum Form {
     Json,
 }
 
-impl Draft<'_> {
+impl<'a> Draft<'a> {
+    /// The page `set.json`.
+    pub fn of_set(set: &'a SetJson) -> Self {
+        // Its paths have the layout in them.
+        Self(What::Set(set), Layout::Flat)
+    }
+
     pub fn rank(&self) -> Rank {
         match self.0 {
             What::Project(..) => Rank::Project,
+            What::Set(_) => Rank::Whole,
             _ => Rank::Root,
         }
     }
@@ -140,6 +150,7 @@ impl Draft<'_> {
                 find_links::page(view, set.families().into_iter(), layout)
             }
             What::Checksums(set) => checksums::page(set, layout),
+            What::Set(set) => set.page(),
         }
     }
 }

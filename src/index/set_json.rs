@@ -232,7 +232,7 @@ impl SetJson {
         Page {
             path: "set.json".into(),
             kind: PageKind::Json,
-            rank: Rank::Root,
+            rank: Rank::Whole,
             body: text + "\n",
         }
     }

@@ -3,25 +3,23 @@
 //! `a/`, the page of a directory, is `a/index.html`, or `a/index.json` for JSON. A type is told by
 //! the name, cache headers are dropped, and symbolic links are no objects.
 
+mod unfinished;
+
 use std::{
     fmt,
     io::{self, Read, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
-    process,
-    sync::atomic::{AtomicU64, Ordering},
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use fs_err as fs;
 
+use self::unfinished::{UNFINISHED, Unfinished};
 use crate::{
-    digest::Hasher,
+    digest::{Hasher, Sha256},
     location::Key,
     store::{Body, Condition, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
 };
-
-/// Names of unfinished files begin so; no key may.
-const UNFINISHED: &str = ".rocwheel-";
 
 #[derive(Debug)]
 pub struct LocalStore {
@@ -51,27 +49,27 @@ impl LocalStore {
         }
     }
 
-    /// The path of a key, once nothing about the key or the directories can lead elsewhere.
+    /// The path of a key, once nothing about the key, the directories or the file can lead elsewhere.
     fn place(&self, key: &str) -> Result<PathBuf, StoreError> {
-        let unusable = || StoreError::new(Kind::Unusable, key);
+        let path = self.place_in_directory(key)?;
+        refuse_link(&path, key)?;
+        Ok(path)
+    }
+
+    /// The same for a file that nobody will open: whatever it is, it may be replaced or found there.
+    fn place_in_directory(&self, key: &str) -> Result<PathBuf, StoreError> {
+        if !key.split('/').all(is_plain) {
+            return Err(StoreError::new(Kind::Unusable, key));
+        }
         let mut path = self.root.clone();
         let mut components = key.split('/').peekable();
         while let Some(component) = components.next() {
-            if !is_plain(component) {
-                return Err(unusable());
-            }
             path.push(component);
-            let directory = components.peek().is_some();
-            let link = fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink());
-            if link {
-                let cause = format!("a symbolic link: `{}`", path.display());
-                return Err(unusable().caused_by(cause));
-            }
-            if !directory {
-                return Ok(path);
+            if components.peek().is_some() {
+                refuse_link(&path, key)?;
             }
         }
-        Err(unusable())
+        Ok(path)
     }
 
     /// Adds the objects of one directory and says which directories are in it.
@@ -150,20 +148,31 @@ impl Store for LocalStore {
         };
         let text = key.as_str();
         let name = if text.ends_with('/') { page } else { "" };
-        let path = self.place(&format!("{text}{name}"))?;
-        allow(&options.condition, key, &path)?;
+        let path = self.place_in_directory(&format!("{text}{name}"))?;
+        // Where anything may be replaced, mostly nothing is there: nobody looks before the end.
+        if options.condition != Condition::Always {
+            refuse_link(&path, text)?;
+            allow(&options.condition, key, &path)?;
+        }
         let failed = |error| StoreError::from_io(key, error);
-        let unfinished = Unfinished::beside(&path);
-        let file = unfinished.create(&path, key)?;
-        let written = fill(file, body).map_err(failed)?;
-        let (sha256, size) = written.finish();
-        if size != body.size() || options.sha256.is_some_and(|wanted| wanted != sha256) {
+        let mut unfinished = Unfinished::beside(&path);
+        let file = open(&unfinished, &path, key)?;
+        let hasher = options.sha256.map(|_| Hasher::default());
+        let written = fill(file, body, hasher).map_err(failed)?;
+        if written != (options.sha256, body.size()) {
             return Err(StoreError::new(Kind::Differs, key));
         }
-        allow(&options.condition, key, &path)?;
-        unfinished
-            .become_file(&path, &options.condition)
-            .map_err(failed)
+        match &options.condition {
+            Condition::Always => match unfinished.claim(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    refuse_link(&path, text)?;
+                }
+                done => return done.map_err(failed),
+            },
+            Condition::IfAbsent => return unfinished.claim(&path).map_err(failed),
+            Condition::IfSame(_) => allow(&options.condition, key, &path)?,
+        }
+        unfinished.replace(&path).map_err(failed)
     }
 
     fn copy(&self, from: &Key, to: &Key, condition: Condition) -> Result<(), StoreError> {
@@ -217,57 +226,26 @@ impl Body for Copied<'_> {
     }
 }
 
-/// A file that is not there yet: it has its name only once it is whole, and goes if that never
-/// comes.
-struct Unfinished {
-    path: PathBuf,
-    is_renamed: bool,
-}
-
-impl Unfinished {
-    fn beside(path: &Path) -> Self {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        Self {
-            path: path.with_file_name(format!("{UNFINISHED}{}-{number}", process::id())),
-            is_renamed: false,
-        }
-    }
-
-    /// Directories are made only where they are missing, because of many files few need one.
-    fn create(&self, path: &Path, key: &Key) -> Result<fs::File, StoreError> {
-        let create = || fs::File::create(&self.path);
-        let file = create().or_else(|error| {
-            if is_nothing(&error) {
-                make_directory_of(path, key)?;
-                return create().map_err(|error| StoreError::from_io(key, error));
-            }
-            Err(StoreError::from_io(key, error))
-        })?;
-        Ok(file)
-    }
-
-    fn become_file(mut self, path: &Path, condition: &Condition) -> io::Result<()> {
-        // A rename would replace; of two links of one name the second fails.
-        match condition {
-            Condition::Always | Condition::IfSame(_) => self.rename(path),
-            Condition::IfAbsent => match fs::hard_link(&self.path, path) {
-                Err(error) if knows_no_links(&error) && !exists(path) => self.rename(path),
-                answer => answer,
-            },
-        }
-    }
-
-    fn rename(&mut self, path: &Path) -> io::Result<()> {
-        fs::rename(&self.path, path)?;
-        self.is_renamed = true;
-        Ok(())
+/// Directories are made only where they are missing, because of many files few need one.
+fn open(unfinished: &Unfinished, path: &Path, key: &Key) -> Result<fs::File, StoreError> {
+    match unfinished.create() {
+        Err(error) if is_nothing(&error) => make_directory_of(path, key).and_then(|()| {
+            unfinished
+                .create()
+                .map_err(|error| StoreError::from_io(key, error))
+        }),
+        file => file.map_err(|error| StoreError::from_io(key, error)),
     }
 }
 
-fn fill(mut file: fs::File, body: &dyn Body) -> io::Result<Hasher> {
+/// Writes a whole body, and says what it was as far as that is asked for.
+fn fill(
+    mut file: fs::File,
+    body: &dyn Body,
+    mut hasher: Option<Hasher>,
+) -> io::Result<(Option<Sha256>, u64)> {
     let mut reader = body.read_from(0)?;
-    let mut hasher = Hasher::default();
+    let mut written = 0;
     // A small file needs no large buffer.
     let len = usize::try_from(body.size()).unwrap_or(usize::MAX);
     let mut buffer = vec![0; len.saturating_add(1).min(1 << 20)];
@@ -278,19 +256,13 @@ fn fill(mut file: fs::File, body: &dyn Body) -> io::Result<Hasher> {
         };
         let bytes = buffer.get(..count).unwrap_or_default();
         if bytes.is_empty() {
-            return Ok(hasher);
+            return Ok((hasher.map(|hasher| hasher.finish().0), written));
         }
-        hasher.write_all(bytes)?;
+        if let Some(hasher) = &mut hasher {
+            hasher.write_all(bytes)?;
+        }
         file.write_all(bytes)?;
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        if !self.is_renamed {
-            // A leftover does no harm.
-            let _ = fs::remove_file(&self.path);
-        }
+        written += bytes.len() as u64;
     }
 }
 
@@ -340,6 +312,14 @@ fn allow(condition: &Condition, key: &Key, path: &Path) -> Result<(), StoreError
     }
 }
 
+fn refuse_link(path: &Path, key: &str) -> Result<(), StoreError> {
+    if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
+        let cause = format!("a symbolic link: `{}`", path.display());
+        return Err(StoreError::new(Kind::Unusable, key).caused_by(cause));
+    }
+    Ok(())
+}
+
 /// One component of a key that is also one component of a path, on this system and on Unix.
 fn is_plain(component: &str) -> bool {
     let is_special = matches!(component, "" | "." | "..");
@@ -364,15 +344,6 @@ fn make_directory_of(path: &Path, key: &Key) -> Result<(), StoreError> {
 
 fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
-}
-
-/// FAT, and some network file systems. There, and only there, two writers can both think that
-/// they were first.
-fn knows_no_links(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied
-    )
 }
 
 /// Nothing there, or a file where a directory would have to be.

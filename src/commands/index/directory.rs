@@ -67,7 +67,7 @@ impl LocalSet {
             watch,
             keep: &|file, _, bytes| {
                 kept.keep(file.sidecar_path(layout), bytes);
-                Ok(())
+                Ok(None)
             },
         };
         let set = reading.run()?.set;

@@ -1,7 +1,7 @@
 //! What a package says about itself, in its file name and in its metadata.
 
 use std::{
-    io::{self, Read, Seek},
+    io::{Read, Seek},
     path::Path,
 };
 
@@ -71,7 +71,7 @@ fn facts(text: &[u8], project: &DistName, version: &Version) -> Result<Facts> {
 }
 
 fn wheel_metadata(file: impl Read + Seek) -> Result<Vec<u8>> {
-    let mut wheel = WheelReader::from_directory(io::BufReader::new(file))?;
+    let mut wheel = WheelReader::from_directory(file)?;
     let path = wheel.dist_info().join(&"METADATA".parse()?);
     Ok(wheel.read(&path, LONGEST_METADATA)?)
 }

@@ -30,7 +30,7 @@ use super::{
 use crate::{
     console::{many, size},
     error::{Context as _, No, Result, bail},
-    index::{Draft, Layout, Rank, SetJson, drafts},
+    index::{Draft, Layout, Page, Rank, SetJson, drafts},
     run::ArtifactGroup,
     store::transfer,
 };
@@ -228,14 +228,22 @@ impl Attempt<'_> {
             None => layout_of(self.site.shelf())?,
         };
         let mut found = self.read(layout)?;
-        let mut lost = self.pages(&found, layout)?;
         let document = document(self.known, &mut found, layout);
-        if found.untouched == found.set.files().len() {
-            self.writer.page(&document.page())?;
-        } else {
-            self.writer.anew(&document.page())?;
+        let mut lost = Vec::new();
+        for page in self.projects(&found, &document, layout)? {
+            self.world.stop.check()?;
+            if page.rank < Rank::Whole {
+                self.writer.page(&page)?;
+                continue;
+            }
+            lost.extend(self.writer.verify(self.at_once)?);
+            if found.untouched == found.set.files().len() {
+                self.writer.page(&page)?;
+            } else {
+                self.writer.anew(&page)?;
+            }
+            lost.extend(self.writer.verify(self.at_once)?);
         }
-        lost.extend(self.writer.verify(self.at_once)?);
         self.tell(&lost)?;
         self.clean(&mut found)?;
         let families = found.set.families().into_iter().cloned().collect();
@@ -257,35 +265,44 @@ impl Attempt<'_> {
             },
             keep: &|file, listed, bytes| {
                 let path = file.sidecar_path(layout);
-                self.writer.sidecar(&path, listed, &bytes)
+                self.writer.sidecar(&path, listed, &bytes)?;
+                match self.wish.mode {
+                    Mode::Make => self.site.shelf().stamp(&path),
+                    Mode::Tell => Ok(listed.cloned()),
+                }
             },
         };
         let mut found = reading.run()?;
         if let Some(list) = &self.wish.yank {
             found.set = list.apply(found.set)?;
         }
-        if self.writer.has_written() && self.wish.mode == Mode::Make {
+        if self.wish.mode == Mode::Make {
             self.writer.verify(self.at_once)?;
             reading.remember_sidecars(&mut found)?;
         }
         Ok(found)
     }
 
-    /// Writes every page but `set.json`. Says which pages of directories the server drops.
-    fn pages(&self, found: &Found, layout: Layout) -> Result<Vec<String>> {
+    /// Writes the pages of projects, and meanwhile makes those that come after them: each has a
+    /// line for every file, so that one after the other they would take as long.
+    fn projects(&self, found: &Found, document: &SetJson, layout: Layout) -> Result<Vec<Page>> {
         let views = found.set.views();
-        let all = drafts(&found.set, &views, layout);
-        let (projects, roots): (Vec<_>, Vec<_>) = all
+        let mut all = drafts(&found.set, &views, layout);
+        all.push(Draft::of_set(document));
+        let (mut all, projects): (Vec<_>, Vec<_>) = all
             .into_iter()
-            .partition(|draft| draft.rank() == Rank::Project);
-        let stop = &self.world.stop;
-        let write = |draft: &Draft| self.writer.page(&draft.page());
-        transfer::all(&projects, self.at_once, stop, write)?;
-        for draft in &roots {
-            stop.check()?;
-            write(draft)?;
-        }
-        self.writer.verify(self.at_once)
+            .partition(|draft| draft.rank() > Rank::Project);
+        all.extend(projects);
+        let make = |draft: &Draft| {
+            let page = draft.page();
+            if draft.rank() > Rank::Project {
+                return Ok(Some(page));
+            }
+            self.writer.page(&page)?;
+            Ok(None)
+        };
+        let pages = transfer::all(&all, self.at_once, &self.world.stop, make)?;
+        Ok(pages.into_iter().flatten().collect())
     }
 
     fn tell(&self, lost: &[String]) -> Result<()> {
@@ -299,8 +316,8 @@ impl Attempt<'_> {
     }
 
     fn clean(&self, found: &mut Found) -> Result<()> {
-        let (to, families) = (self.site.prefix(), self.known.families());
-        let mut stale = stale::find(&to, &families, |path| self.writer.has(path))?;
+        let families = self.known.families();
+        let mut stale = self.writer.stale(&families);
         stale.append(&mut found.orphans);
         if !stale.is_empty() {
             self.writer.remove(stale)?;

@@ -25,8 +25,10 @@ pub(super) struct Watch<'a> {
     pub(super) progress: &'a (dyn Fn(u64) + Sync),
 }
 
-/// What is done with the metadata of a wheel that was read.
-pub(super) type Keep<'a> = &'a (dyn Fn(&SetFile, Option<&Stamp>, Vec<u8>) -> Result<()> + Sync);
+/// What is done with the metadata of a wheel that was read. Says how its sidecar looks now, where
+/// that can be said.
+pub(super) type Keep<'a> =
+    &'a (dyn Fn(&SetFile, Option<&Stamp>, Vec<u8>) -> Result<Option<Stamp>> + Sync);
 
 /// How much of a wheel that is known has to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +69,7 @@ struct Task {
 
 impl Reading<'_> {
     pub(super) fn run(&self) -> Result<Found> {
-        let listed = self.shelf.list(self.layout)?;
+        let listed = self.shelf.list(self.layout, self.at_once)?;
         let (tasks, orphans) = tasks(listed, self.layout);
         let check = || -> Result<()> {
             let shown = self.shelf.shown(self.layout.files());
@@ -75,23 +77,20 @@ impl Reading<'_> {
             Ok(())
         };
         check().hint("pass the directory that `rocwheel build` wrote to")?;
-        let (mut files, mut remembered, mut untouched) = (Vec::new(), HashMap::new(), 0);
+        let mut files = Vec::with_capacity(tasks.len());
+        let (mut remembered, mut untouched) = (HashMap::with_capacity(tasks.len()), 0);
         let reading = |task: &Task| {
             let path = task.package.path(self.layout);
-            let read = self.one(task, &path);
-            read.with_context(|| format!("read `{}`", self.shelf.shown(&path)))
+            let (file, facts, is_known) = self
+                .one(task, &path)
+                .with_context(|| format!("read `{}`", self.shelf.shown(&path)))?;
+            Ok((file, (path, facts), is_known))
         };
         let read = transfer::all(&tasks, self.at_once, self.watch.stop, reading)?;
-        for (task, (file, is_known)) in tasks.into_iter().zip(read) {
-            untouched += usize::from(is_known);
-            let facts = Remembered {
-                file: task.package.stamp,
-                sidecar: task.sidecar,
-                sidecar_sha256: file.metadata.map(|sidecar| sidecar.sha256),
-                requires_python: file.requires_python.clone(),
-            };
-            remembered.insert(file.path(self.layout), facts);
+        for (file, facts, is_known) in read {
             files.push(file);
+            remembered.extend([facts]);
+            untouched += usize::from(is_known);
         }
         Ok(Found {
             set: PackageSet::new(files)?,
@@ -101,20 +100,22 @@ impl Reading<'_> {
         })
     }
 
-    /// Sidecars were written since the listing: remembers how they look now.
+    /// Sidecars were written since the listing, and not one of them was looked at: remembers how
+    /// they look now.
     pub(super) fn remember_sidecars(&self, found: &mut Found) -> Result<()> {
-        let wheels = found
-            .set
-            .files()
-            .iter()
-            .filter(|file| file.metadata.is_some());
-        let paths: Vec<String> = wheels.map(|file| file.sidecar_path(self.layout)).collect();
-        let mut stamps = self.shelf.stamps(&paths, self.layout)?;
+        let lacks = |facts: &Remembered| facts.sidecar.is_some() != facts.sidecar_sha256.is_some();
+        if !found.remembered.values().any(lacks) {
+            return Ok(());
+        }
+        let listed = self.shelf.list(self.layout, self.at_once)?;
+        let stamps = listed
+            .into_iter()
+            .map(|it| (it.path(self.layout), it.stamp));
+        let mut stamps: HashMap<String, Stamp> = stamps.collect();
         for (path, facts) in &mut found.remembered {
             facts.sidecar = stamps.remove(&format!("{path}{SIDECAR}"));
-            let is_there = facts.sidecar.is_some() == facts.sidecar_sha256.is_some();
             ensure!(
-                is_there,
+                !lacks(facts),
                 No(format!(
                     "the metadata of `{}` was written and is not there",
                     self.shelf.shown(path)
@@ -124,8 +125,8 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// A package, and whether it was known without being opened.
-    fn one(&self, task: &Task, path: &str) -> Result<(SetFile, bool)> {
+    /// A package, what to remember of it, and whether it was known without being opened.
+    fn one(&self, task: &Task, path: &str) -> Result<(SetFile, Remembered, bool)> {
         let (listed, sidecar) = (&task.package, task.sidecar.as_ref());
         let upload_time = listed.uploaded.and_then(UploadTime::of);
         let (yanked, name) = (self.known.yanked(path), listed.name.parse()?);
@@ -145,7 +146,7 @@ impl Reading<'_> {
                 requires_python: facts.requires_python.clone(),
                 yanked,
             };
-            return Ok((file, true));
+            return Ok((file, facts.clone(), true));
         }
         let (sha256, facts) = self.examine(listed)?;
         let file = SetFile {
@@ -160,10 +161,17 @@ impl Reading<'_> {
             requires_python: facts.requires_python,
             yanked,
         };
-        if let Some(bytes) = facts.sidecar {
-            (self.keep)(&file, sidecar, bytes)?;
-        }
-        Ok((file, false))
+        let kept = match facts.sidecar {
+            Some(bytes) => (self.keep)(&file, sidecar, bytes)?,
+            None => task.sidecar.clone(),
+        };
+        let remembered = Remembered {
+            file: listed.stamp.clone(),
+            sidecar: kept,
+            sidecar_sha256: file.metadata.map(|sidecar| sidecar.sha256),
+            requires_python: file.requires_python.clone(),
+        };
+        Ok((file, remembered, false))
     }
 
     /// The digest, remembered or vouched for or computed, and what the package says.
@@ -185,7 +193,7 @@ impl Reading<'_> {
             }
             Opened::Far(reader) => {
                 // A file that is no package need not be read to its end.
-                let facts = facts::read(reader, &listed.name)?;
+                let facts = facts::read(io::BufReader::new(reader), &listed.name)?;
                 let sha256 = known.map_or_else(|| self.hash(listed), Ok)?;
                 Ok((sha256, facts))
             }

@@ -1,9 +1,9 @@
 //! Where packages lie, near or far: what is there, and how it is read.
 
 use std::{
-    collections::HashMap,
     fmt,
     io::{self, Read, Seek},
+    num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
@@ -14,11 +14,11 @@ use fs_err as fs;
 use super::ranged::Ranged;
 use crate::{
     digest::Sha256,
-    error::{Context as _, Hint as _, Result},
+    error::{Context as _, Hint as _, Result, Stop},
     index::{Layout, Stamp},
     location::Key,
     run::ArtifactGroup,
-    store::{Depth, Kind, Object, Span, Store},
+    store::{Depth, Kind, Object, Span, Store, transfer},
 };
 
 /// A file of this size is read at once: its digest and what it says come from the same bytes.
@@ -55,8 +55,9 @@ impl<T: Read + Seek> ReadSeek for T {}
 
 /// A directory with packages, or with `dist/`.
 pub(super) trait Shelf: fmt::Display + Sync {
-    /// All files in the directory of packages, and in those of families in it.
-    fn list(&self, layout: Layout) -> Result<Vec<Listed>>;
+    /// All files in the directory of packages, and in those of families in it. Where each has to
+    /// be looked at, so many are at once.
+    fn list(&self, layout: Layout, at_once: NonZeroUsize) -> Result<Vec<Listed>>;
 
     fn has_dist(&self) -> Result<bool>;
 
@@ -68,8 +69,8 @@ pub(super) trait Shelf: fmt::Display + Sync {
     /// The digest, where somebody said it who had the bytes.
     fn vouched(&self, listed: &Listed, layout: Layout) -> Result<Option<Sha256>>;
 
-    /// How sidecars look now, by path, of those that are there.
-    fn stamps(&self, paths: &[String], layout: Layout) -> Result<HashMap<String, Stamp>>;
+    /// How a file looks now, where that can be said of one file alone.
+    fn stamp(&self, path: &str) -> Result<Option<Stamp>>;
 
     /// The text of `set.json`, and how that looks.
     fn document(&self) -> Result<Option<(String, Stamp)>>;
@@ -83,16 +84,17 @@ pub(super) trait Shelf: fmt::Display + Sync {
 pub struct Directory(pub PathBuf);
 
 impl Shelf for Directory {
-    fn list(&self, layout: Layout) -> Result<Vec<Listed>> {
+    fn list(&self, layout: Layout, at_once: NonZeroUsize) -> Result<Vec<Listed>> {
         let packages = self.0.join(layout.files());
-        let mut listed = Vec::new();
-        let families = list_directory(&packages, None, &mut listed)
+        let mut found = Vec::new();
+        let families = list_directory(&packages, None, &mut found)
             .hint("pass the directory that `rocwheel build` wrote to")?;
         for family in families.iter().filter(|name| is_family(name, layout)) {
             let parsed = family.parse()?;
-            list_directory(&packages.join(family), Some(&parsed), &mut listed)?;
+            list_directory(&packages.join(family), Some(&parsed), &mut found)?;
         }
-        Ok(listed)
+        let listed = transfer::all(&found, at_once, &Stop::default(), look)?;
+        Ok(listed.into_iter().flatten().collect())
     }
 
     fn has_dist(&self) -> Result<bool> {
@@ -119,18 +121,14 @@ impl Shelf for Directory {
         Ok(None)
     }
 
-    fn stamps(&self, paths: &[String], _: Layout) -> Result<HashMap<String, Stamp>> {
-        let mut stamps = HashMap::new();
-        for path in paths {
-            match fs::metadata(self.0.join(path)) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                found => {
-                    let found = found?;
-                    stamps.insert(path.clone(), stamp(found.len(), found.modified()));
-                }
+    fn stamp(&self, path: &str) -> Result<Option<Stamp>> {
+        match fs::metadata(self.0.join(path)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            found => {
+                let found = found?;
+                Ok(Some(stamp(found.len(), found.modified())))
             }
         }
-        Ok(stamps)
     }
 
     fn document(&self) -> Result<Option<(String, Stamp)>> {
@@ -149,11 +147,19 @@ impl Shelf for Directory {
     }
 }
 
-/// Adds the files of a directory, and says which directories are in it, in order.
+/// Something in a directory that is called as a package or as a sidecar is.
+struct Entry {
+    family: Option<ArtifactGroup>,
+    name: String,
+    at: fs::DirEntry,
+    is_link: bool,
+}
+
+/// Adds what is in a directory, and says which directories are in it, in order.
 fn list_directory(
     directory: &Path,
     family: Option<&ArtifactGroup>,
-    listed: &mut Vec<Listed>,
+    found: &mut Vec<Entry>,
 ) -> io::Result<Vec<String>> {
     let mut directories = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -166,24 +172,32 @@ fn list_directory(
         if kind.is_dir() {
             directories.push(name.to_owned());
         } else if is_wanted(name) {
-            // The entry of a link tells of the link.
-            let found = if kind.is_symlink() {
-                fs::metadata(entry.path())?
-            } else {
-                entry.metadata()?
-            };
-            if found.is_file() {
-                listed.push(Listed {
-                    family: family.cloned(),
-                    name: name.to_owned(),
-                    stamp: stamp(found.len(), found.modified()),
-                    uploaded: None,
-                });
-            }
+            found.push(Entry {
+                family: family.cloned(),
+                name: name.to_owned(),
+                is_link: kind.is_symlink(),
+                at: entry,
+            });
         }
     }
     directories.sort_unstable();
     Ok(directories)
+}
+
+/// A file, or None where a directory or something else has its name.
+fn look(found: &Entry) -> Result<Option<Listed>> {
+    // The entry of a link tells of the link.
+    let file = if found.is_link {
+        fs::metadata(found.at.path())?
+    } else {
+        found.at.metadata()?
+    };
+    Ok(file.is_file().then(|| Listed {
+        family: found.family.clone(),
+        name: found.name.clone(),
+        stamp: stamp(file.len(), file.modified()),
+        uploaded: None,
+    }))
 }
 
 fn stamp(size: u64, modified: io::Result<SystemTime>) -> Stamp {
@@ -258,7 +272,7 @@ impl Prefix {
 }
 
 impl Shelf for Prefix {
-    fn list(&self, layout: Layout) -> Result<Vec<Listed>> {
+    fn list(&self, layout: Layout, _: NonZeroUsize) -> Result<Vec<Listed>> {
         let objects = self.list(layout.files(), Depth::All)?;
         let found = objects.into_iter().filter_map(|(path, object)| {
             let path = path.strip_prefix(layout.files())?;
@@ -297,10 +311,9 @@ impl Shelf for Prefix {
         Ok(self.store.head(&self.object(listed, layout)?)?.sha256)
     }
 
-    /// Listed again: a thousand at a time, and with the marks that the next listing will have.
-    fn stamps(&self, _: &[String], layout: Layout) -> Result<HashMap<String, Stamp>> {
-        let listed = Shelf::list(self, layout)?.into_iter();
-        Ok(listed.map(|it| (it.path(layout), it.stamp)).collect())
+    /// A listing tells of a thousand at a time, with the marks that the next one will have.
+    fn stamp(&self, _: &str) -> Result<Option<Stamp>> {
+        Ok(None)
     }
 
     fn document(&self) -> Result<Option<(String, Stamp)>> {

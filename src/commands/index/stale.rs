@@ -1,36 +1,28 @@
 //! What an earlier index left: pages of projects that are gone.
 
-use std::iter;
-
-use super::shelf::Prefix;
-use crate::{error::Result, run::ArtifactGroup, store::Depth};
+use crate::run::ArtifactGroup;
 
 /// Pages of an index that are not a project's.
 const ROOTS: [&str; 3] = ["index.html", "simple/index.html", "simple/_json/index.json"];
 
-/// Pages of projects and of families, as far as they are there and do not belong to the present index.
-pub(super) fn find(
-    at: &Prefix,
+/// Of what is there, the pages of projects and of families that do not belong to the present index,
+/// in order.
+pub(super) fn find<'a>(
+    there: impl Iterator<Item = &'a str>,
     families: &[ArtifactGroup],
     is_current: impl Fn(&str) -> bool,
-) -> Result<Vec<String>> {
-    let mut stale = Vec::new();
+) -> Vec<String> {
     let families: Vec<String> = families.iter().map(|family| format!("{family}/")).collect();
-    for family in iter::once(String::new()).chain(families) {
-        let mut listed = at.list(&format!("{family}simple/"), Depth::All)?;
-        if !family.is_empty() {
-            listed.extend(at.list(&family, Depth::Children)?);
-        }
-        for (path, _) in listed {
-            let below = path.strip_prefix(&family).unwrap_or_default();
-            // The roots of the set are always there, those of a family go with it.
-            let is_ours = is_page(below) || (!family.is_empty() && ROOTS.contains(&below));
-            if is_ours && !is_current(&path) {
-                stale.push(path);
-            }
-        }
-    }
-    Ok(stale)
+    let in_family = |path: &'a str| families.iter().find_map(|family| path.strip_prefix(family));
+    let is_ours = |path: &&'a str| match in_family(path) {
+        // The roots of the set are always there, those of a family go with it.
+        Some(below) => is_page(below) || ROOTS.contains(&below),
+        None => is_page(path),
+    };
+    let stale = there.filter(is_ours).filter(|path| !is_current(path));
+    let mut stale: Vec<String> = stale.map(str::to_owned).collect();
+    stale.sort_unstable();
+    stale
 }
 
 /// Whether a path is that of a project's page, for all or for a family, under either of its keys.

@@ -15,7 +15,7 @@ use crate::{
     index::{Page, PageKind, SIDECAR, Stamp},
     location::Key,
     run::ArtifactGroup,
-    store::{Condition, Depth, Kind, PutOptions, Span, StoreError, transfer},
+    store::{Condition, Depth, Kind, Object, PutOptions, Span, StoreError, transfer},
 };
 
 /// Files are immutable: another file would have another name.
@@ -66,8 +66,8 @@ pub(super) struct Writer<'a> {
     serving: Serving,
     mode: Mode,
     stop: &'a Stop,
-    /// The marks of what was there before the packages were listed, by path.
-    before: HashMap<String, Option<String>>,
+    /// What was there before the packages were listed, by path.
+    before: HashMap<String, Object>,
     /// Where all was looked at.
     watched: Vec<String>,
     made: Mutex<Made>,
@@ -76,8 +76,8 @@ pub(super) struct Writer<'a> {
 #[derive(Default)]
 struct Made {
     changes: Vec<Change>,
-    /// Everything that belongs to this index, changed or not.
-    paths: HashSet<String>,
+    /// Every page that belongs to this index, changed or not.
+    pages: HashSet<String>,
     /// Where another writer came first.
     overtaken: Option<String>,
     /// What was written, and has to be there afterwards.
@@ -94,22 +94,21 @@ impl<'a> Writer<'a> {
         stop: &'a Stop,
         families: &[ArtifactGroup],
     ) -> Result<Self> {
-        let (mut before, mut watched) = (HashMap::new(), Vec::new());
-        if serving == Serving::Keys {
-            watched.push("simple/".to_owned());
-            watched.extend(families.iter().map(|family| format!("{family}/")));
-            let mut listed = to.list("", Depth::Children)?;
-            for directory in &watched {
-                listed.extend(to.list(directory, Depth::All)?);
-            }
-            before.extend(listed.into_iter().map(|(path, object)| (path, object.etag)));
+        let mut watched = vec!["simple/".to_owned()];
+        watched.extend(families.iter().map(|family| format!("{family}/")));
+        let mut listed = match serving {
+            Serving::Files => Vec::new(),
+            Serving::Keys => to.list("", Depth::Children)?,
+        };
+        for directory in &watched {
+            listed.extend(to.list(directory, Depth::All)?);
         }
         Ok(Self {
             to,
             serving,
             mode,
             stop,
-            before,
+            before: listed.into_iter().collect(),
             watched,
             made: Mutex::default(),
         })
@@ -125,6 +124,7 @@ impl<'a> Writer<'a> {
 
     /// A page that is written even if it is the same: its own time counts.
     pub(super) fn anew(&self, page: &Page) -> Result<()> {
+        self.own(page);
         let there = match self.serving {
             Serving::Files => There::Other(None),
             Serving::Keys => return self.page(page),
@@ -135,6 +135,7 @@ impl<'a> Writer<'a> {
     /// A page, under each of its keys. The one with the name of a file goes first: it is listed,
     /// so that another writer is noticed there.
     pub(super) fn page(&self, page: &Page) -> Result<()> {
+        self.own(page);
         self.sync(&page.path, page.kind, page.body.as_bytes())?;
         match page.directory().filter(|_| self.serving == Serving::Keys) {
             Some(directory) => self.sync(directory, page.kind, page.body.as_bytes()),
@@ -152,14 +153,12 @@ impl<'a> Writer<'a> {
         there.with_context(|| format!("look at `{}`", shown(path)))
     }
 
-    fn own(&self, path: &str) {
-        self.note(|made| made.paths.insert(path.to_owned()));
+    fn own(&self, page: &Page) {
+        self.note(|made| made.pages.insert(page.path.clone()));
     }
 
     fn write(&self, path: &str, kind: PageKind, bytes: &[u8], there: There) -> Result<()> {
-        let key = self.to.key(path)?;
         let write = || -> Result<()> {
-            self.own(path);
             let (act, condition) = match there {
                 There::Same => return Ok(()),
                 There::Nothing => (Act::New, Condition::IfAbsent),
@@ -175,17 +174,10 @@ impl<'a> Writer<'a> {
                 condition
             };
             if self.mode == Mode::Make {
-                self.put(path, &key, kind, bytes, &condition)?;
+                self.put(path, kind, bytes, &condition)?;
             }
-            self.note(|made| {
-                made.written
-                    .push((path.to_owned(), Sha256::of(bytes), bytes.len() as u64));
-                made.changes.push(Change {
-                    act,
-                    path: path.to_owned(),
-                    size: bytes.len() as u64,
-                });
-            });
+            let (path, size) = (path.to_owned(), bytes.len() as u64);
+            self.note(|made| made.changes.push(Change { act, path, size }));
             Ok(())
         };
         write().with_context(|| format!("write `{}`", shown(path)))
@@ -193,9 +185,14 @@ impl<'a> Writer<'a> {
 
     fn there(&self, path: &str, bytes: &[u8]) -> Result<There> {
         let key = &self.to.key(path)?;
-        let object = match self.to.store.head(key) {
-            Err(error) if error.kind() == Kind::NotFound => return Ok(There::Nothing),
-            object => object?,
+        let object = match (self.before.get(path), self.serving) {
+            // If another writer has put something there since, the condition will say so.
+            (None, _) if self.is_watched(path) => return Ok(There::Nothing),
+            (Some(object), Serving::Files) => object.clone(),
+            _ => match self.to.store.head(key) {
+                Err(error) if error.kind() == Kind::NotFound => return Ok(There::Nothing),
+                object => object?,
+            },
         };
         let is_same = object.size == bytes.len() as u64
             && match object.sha256 {
@@ -205,24 +202,18 @@ impl<'a> Writer<'a> {
         if is_same {
             return Ok(There::Same);
         }
-        if self.serving == Serving::Files {
-            return Ok(There::Other(None));
-        }
-        match self.before.get(path) {
-            Some(etag) => Ok(There::Other(etag.clone())),
-            None if self.is_watched(path) => bail!(self.overtaken(path)),
-            None => Ok(There::Other(object.etag)),
-        }
+        let before = self.before.get(path).unwrap_or(&object);
+        Ok(There::Other(before.etag.clone()))
     }
 
-    /// Whether a path that was not there before is one that somebody else wrote since. A listing
-    /// leaves out pages of directories.
+    /// Whether a path would have been listed. A listing leaves out pages of directories.
     fn is_watched(&self, path: &str) -> bool {
         let in_listed = self
             .watched
             .iter()
             .any(|directory| path.starts_with(directory));
-        !is_directory(path) && (in_listed || !path.contains('/'))
+        let in_top = self.serving == Serving::Keys && !path.contains('/');
+        !is_directory(path) && (in_listed || in_top)
     }
 
     fn read(&self, key: &Key, size: u64) -> Result<Vec<u8>> {
@@ -234,34 +225,39 @@ impl<'a> Writer<'a> {
         Ok(bytes)
     }
 
-    fn put(
-        &self,
-        path: &str,
-        key: &Key,
-        kind: PageKind,
-        bytes: &[u8],
-        condition: &Condition,
-    ) -> Result<()> {
+    fn put(&self, path: &str, kind: PageKind, bytes: &[u8], condition: &Condition) -> Result<()> {
+        let (condition, sha256) = match self.serving {
+            Serving::Files => (&Condition::Always, None),
+            Serving::Keys => (condition, Some(Sha256::of(bytes))),
+        };
         let options = PutOptions {
             content_type: kind.content_type().to_owned(),
             cache_control: Some(cache_control(path).to_owned()),
-            condition: match self.serving {
-                Serving::Files => Condition::Always,
-                Serving::Keys => condition.clone(),
-            },
-            sha256: Some(Sha256::of(bytes)),
+            condition: condition.clone(),
+            sha256,
         };
-        match self.to.store.put(key, &bytes, &options) {
+        match self.to.store.put(&self.to.key(path)?, &bytes, &options) {
             // What was to be replaced can be gone as well.
             Err(error) if is_conflict(&error, condition) => bail!(self.overtaken(path)),
-            done => Ok(done?),
+            done => done?,
         }
+        if let Some(sha256) = sha256 {
+            let written = (path.to_owned(), sha256, bytes.len() as u64);
+            self.note(|made| made.written.push(written));
+        }
+        Ok(())
     }
 
     /// Noted apart, because several failures at once are told as one text.
     fn overtaken(&self, path: &str) -> Overtaken {
         self.note(|made| made.overtaken = Some(path.to_owned()));
         Overtaken(path.to_owned())
+    }
+
+    /// Pages of projects and of families that were there before and do not belong to this index.
+    pub(super) fn stale(&self, families: &[ArtifactGroup]) -> Vec<String> {
+        let paths = self.before.keys().map(String::as_str);
+        self.note(|made| stale::find(paths, families, |path| made.pages.contains(path)))
     }
 
     /// Where another writer came first, if one did.
@@ -298,9 +294,6 @@ impl<'a> Writer<'a> {
     pub(super) fn verify(&self, at_once: NonZeroUsize) -> Result<Vec<String>> {
         let written = self.note(|made| std::mem::take(&mut made.written));
         let mut lost = Vec::new();
-        if self.mode == Mode::Tell || self.serving == Serving::Files {
-            return Ok(lost);
-        }
         let look = |(path, sha256, size): &(String, Sha256, u64)| {
             let look = || -> Result<bool> {
                 let key = self.to.key(path)?;
@@ -325,16 +318,6 @@ impl<'a> Writer<'a> {
         })?;
         lost.sort_unstable();
         Ok(lost)
-    }
-
-    /// Whether something was written since the last look.
-    pub(super) fn has_written(&self) -> bool {
-        self.note(|made| !made.written.is_empty())
-    }
-
-    /// Whether a path belongs to this index.
-    pub(super) fn has(&self, path: &str) -> bool {
-        self.note(|made| made.paths.contains(path))
     }
 
     /// Every change, in the order of their making; of those that are made at once, by path.

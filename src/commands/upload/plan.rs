@@ -76,7 +76,7 @@ impl Item {
     pub fn page(page: &Page) -> Vec<Self> {
         let phase = match page.rank {
             Rank::Project => Phase::Project,
-            Rank::Root => Phase::Root,
+            Rank::Root | Rank::Whole => Phase::Root,
         };
         let directory = page.directory();
         let directory = directory.map(|path| if path.is_empty() { TOP } else { path });
