@@ -6,7 +6,7 @@ use super::{
 };
 use crate::s3::server::Server;
 use rocwheel::store::{Span, Store as _};
-use serde_json::json;
+use serde_json::{Value, json};
 
 const ROLE: &str = "arn:aws:iam::692859939525:role/therock-ci";
 
@@ -50,6 +50,11 @@ fn many_jobs_make_the_same_set_as_one() {
         text("therock-ci-artifacts", "1-linux/python/SHA256SUMS"),
         fs_err::read_to_string(here).unwrap()
     );
+    let said: Value =
+        serde_json::from_str(&text("therock-ci-artifacts", "1-linux/python/set.json")).unwrap();
+    assert_eq!(said["run-id"], "local");
+    assert_eq!(said["platform"], "linux");
+    assert_eq!(said["commit"], "5a6d91e000000000000000000000000000000000");
     let index = format!(
         "http://127.0.0.1:{}/therock-ci-artifacts/1-linux/python/simple/",
         Server::shared().port
@@ -75,7 +80,9 @@ fn without_one_of_its_parts_a_set_has_no_index() {
     assert!(!run.succeeded, "{}", run.log());
     let published = published("therock-ci-artifacts", "1-linux/python/");
     assert!(
-        published.iter().all(|path| path.starts_with("dist/")),
+        published
+            .iter()
+            .all(|path| path.starts_with("dist/") || path == "part.json"),
         "{published:#?}"
     );
 }
