@@ -11,7 +11,7 @@ use std::{
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
-use super::boot::{self, Boot};
+use super::boot::{self, Boot, Settled};
 use crate::{
     digest::Sha256,
     error::{Context as _, Result},
@@ -129,7 +129,11 @@ impl Ledger {
         if !is_due {
             return Ok(());
         }
-        boot::settle(&self.directory).context("write to the disk what was fetched")?;
+        let settled =
+            boot::settle(&self.directory).context("write to the disk what was fetched")?;
+        if settled == Settled::Unknown {
+            return Ok(());
+        }
         self.change(|entries| {
             for entry in entries.values_mut().filter(|entry| of_now(entry)) {
                 entry.unsettled = None;
