@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use crate::{
     artifact::{ArtifactName, Component, TherockManifest},
-    error::Result,
+    error::{Result, ensure},
     package::{
         catalog::{Catalog, Kind, PackageSpec},
         naming::Mode,
-        plan::{Label, wanted},
+        plan::{BuildPlan, Label, wanted},
     },
     run::Platform,
     target::Scope,
@@ -60,6 +60,25 @@ impl Subset {
 
     pub fn targets(&self) -> &BTreeSet<Scope> {
         &self.targets
+    }
+
+    /// Leaves out of a plan what is not made. Of what is made and not there, because the artifacts
+    /// have nothing for it, the plan says so already.
+    pub fn keep(&self, plan: &mut BuildPlan) -> Result<()> {
+        plan.wheels.retain(|wheel| self.makes(&wheel.label));
+        plan.sdists.retain(|sdist| self.makes(&sdist.label));
+        let names = self.labels.iter().map(|label| format!("`{}`", label.dist));
+        ensure!(
+            !plan.wheels.is_empty() || !plan.sdists.is_empty(),
+            "none of these packages is in this set: {}",
+            names.collect::<Vec<_>>().join(", ")
+        );
+        Ok(())
+    }
+
+    fn makes(&self, label: &Label) -> bool {
+        let same = |own: &Label| own.package == label.package && own.scope == label.scope;
+        self.labels.iter().any(same)
     }
 
     /// Whether a package that there is one of is made.

@@ -28,9 +28,11 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
     let tree = input::read(&args.artifact_dir, &unpacked, &args.what.jobs, world)?;
     let apart = args.what.apart(&tree, &args.dest_dir, world)?;
     let subset = args.subset()?;
-    let mut plan = plan(&apart.tree, &args.what, subset, world)?;
-    if !args.only.is_empty() {
-        plan.keep(&args.only)?;
+    let mut plan = plan(&apart.tree, &args.what, subset.clone(), world)?;
+    match subset {
+        Some(subset) => subset.keep(&mut plan)?,
+        None if !args.only.is_empty() => plan.keep(&args.only)?,
+        None => {}
     }
     if args.plan {
         return world.console.answer(&document::Document(&plan));

@@ -127,6 +127,30 @@ fn the_targets_of_both_platforms_are_told_and_not_fetched() {
 }
 
 #[test]
+fn what_a_run_has_nothing_for_is_left_out_of_a_part_as_it_is_of_the_whole() {
+    let run = Run::new();
+    for archive in files_of(&run.fixture.bucket().join("7-linux")) {
+        if archive.starts_with("rocprofiler-systems") || archive.starts_with("rocprofiler-compute")
+        {
+            fs_err::remove_file(run.fixture.bucket().join("7-linux").join(archive)).unwrap();
+        }
+    }
+    let all = run.fetch("whole");
+    succeed(&mut run.build(&all, "whole"));
+    let whole = files(&run.place.join("whole/dist"));
+    let artifacts = run.fetch("core,profiler,meta");
+    let targets = ["--targets", "gfx942,gfx1100"];
+    let mut build = run.build(&artifacts, "part");
+    succeed(build.args(targets).args(["--only", "core,profiler,meta"]));
+    let part = files(&run.place.join("part/dist"));
+    assert_eq!(part.len(), 2);
+    assert!(part.iter().all(|(name, bytes)| whole[name] == *bytes));
+    let mut build = run.build(&artifacts, "none");
+    let refused = refusal(build.args(targets).args(["--only", "profiler"]), 2);
+    insta::assert_snapshot!(refused, @"error: none of these packages is in this set: `rocm-profiler`");
+}
+
+#[test]
 fn artifacts_that_are_not_those_of_the_part_are_refused() {
     let run = Run::new();
     let device = run.fetch("device-gfx942");
