@@ -11,7 +11,11 @@ use crate::error::{Context as _, Hint as _, Result, anyhow};
 pub enum Work {
     Fetch,
     Build,
+    /// A build below the directory of a pipeline.
+    BuildBelow,
     Pipeline,
+    Split,
+    Recombine,
 }
 
 /// How often somebody else may remove the file between its opening and its lock.
@@ -46,8 +50,10 @@ impl Work {
     fn name(self) -> &'static str {
         match self {
             Self::Fetch => "fetch",
-            Self::Build => "build",
+            Self::Build | Self::BuildBelow => "build",
             Self::Pipeline => "pipeline",
+            Self::Split => "split",
+            Self::Recombine => "recombine",
         }
     }
 
@@ -57,8 +63,8 @@ impl Work {
 
     fn way_out(self) -> &'static str {
         match self {
-            Self::Fetch | Self::Pipeline => "choose another `--output-dir`",
             Self::Build => "choose another `--dest-dir`",
+            _ => "choose another `--output-dir`",
         }
     }
 }

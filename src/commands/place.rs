@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{
     World,
-    args::{AccessArgs, RunArgs},
+    args::{AccessArgs, GitHubArgs, RunArgs},
     summary,
 };
 use crate::{
@@ -31,10 +31,12 @@ pub struct Args {
     run: RunArgs,
     #[command(flatten)]
     access: AccessArgs,
+    #[command(flatten)]
+    github: GitHubArgs,
 }
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
-    let answer = args.answer()?;
+    let answer = args.answer(world)?;
     if let Some(file) = &args.github_output {
         let outputs = summary::outputs::render(&answer.outputs());
         summary::append(file, &outputs?).context("write step outputs")?;
@@ -56,9 +58,11 @@ struct Answer {
 }
 
 impl Args {
-    fn answer(&self) -> Result<Answer> {
+    fn answer(&self, world: &World) -> Result<Answer> {
         let run = self.run.run()?;
-        let place = self.run.context()?.place(run)?;
+        let mut context = self.run.context()?;
+        self.github.complete(&mut context, run, world)?;
+        let place = context.place(run)?;
         let group = self.artifact_group.clone().unwrap_or_default();
         let python = place.run(&run.id, self.run.platform()).python(&group);
         let root = python.root();

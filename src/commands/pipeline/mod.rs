@@ -89,6 +89,7 @@ impl Args {
         let packages = self.output_dir.join("packages");
         let apart = self.what.apart(tree, &packages, world)?;
         let plan = build::decide(&apart.tree, &self.what, world)?;
+        let _lock = Lock::to_write(&packages, Work::BuildBelow)?;
         let _archives = apart.write(&self.what.jobs, world)?;
         build::make(
             &plan,

@@ -6,13 +6,20 @@ mod tools;
 pub mod work;
 mod write;
 
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use fs_err as fs;
 use serde::Serialize;
 
 pub use self::staging::Staging;
-use super::{World, args::Jobs};
+use super::{
+    World,
+    args::Jobs,
+    lock::{Lock, Work},
+};
 use crate::{
     artifact::ArtifactTree,
     console::{many, size},
@@ -62,7 +69,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
             }
         }
     }
-    fs::create_dir_all(&args.output_dir)?;
+    let _lock = Lock::to_write(&args.output_dir, Work::Split)?;
     let mut artifacts = Vec::new();
     for splitting in &splittings {
         let written = write::write(splitting, args, world)
@@ -85,7 +92,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
     })
 }
 
-fn there_already(place: &std::path::Path) -> Result<()> {
+fn there_already(place: &Path) -> Result<()> {
     let refuse = || -> Result<()> { bail!("already there: `{}`", place.display()) };
     refuse().hint("remove it, or pass another `--output-dir`")
 }
@@ -101,12 +108,12 @@ impl fmt::Display for Answer {
 
 /// Writes a link with this text, wherever that leads.
 #[cfg(unix)]
-pub(super) fn link(text: &str, place: &std::path::Path) -> Result<()> {
+pub(super) fn link(text: &str, place: &Path) -> Result<()> {
     Ok(fs::os::unix::fs::symlink(text, place)?)
 }
 
 #[cfg(not(unix))]
-pub(super) fn link(text: &str, place: &std::path::Path) -> Result<()> {
+pub(super) fn link(text: &str, place: &Path) -> Result<()> {
     bail!(
         "links cannot be written here: `{}` to `{text}`",
         place.display()

@@ -20,7 +20,7 @@ use fs_err as fs;
 
 use super::{World, check};
 use crate::{
-    commands::args::{AccessArgs, RunArgs},
+    commands::args::{AccessArgs, GitHubArgs, RunArgs},
     console::Format,
     error::{Hint as _, Result, bail},
     index::{SetJson, Urls},
@@ -81,6 +81,8 @@ pub struct Args {
     run: RunArgs,
     #[command(flatten)]
     access: AccessArgs,
+    #[command(flatten)]
+    github: GitHubArgs,
 }
 
 /// What a summary may tell besides.
@@ -121,7 +123,7 @@ pub struct Steps {
 }
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
-    let place = args.place()?;
+    let place = args.place(world)?;
     let artifact = args.artifact()?;
     let (set, urls) = args.read(&place, artifact.as_ref(), world)?;
     let report = args.more.report(&place, world)?;
@@ -140,7 +142,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
 
 impl Args {
     /// What was named; else where the run keeps its packages.
-    fn place(&self) -> Result<SetPlace> {
+    fn place(&self, world: &World) -> Result<SetPlace> {
         if let Some(set) = &self.set {
             return Ok(set.clone());
         }
@@ -152,7 +154,12 @@ impl Args {
             return none().hint("pass a directory, `s3://bucket/prefix`, or `--run-id`");
         };
         let group = self.artifact_group.clone().unwrap_or_default();
-        let place = self.run.context()?.place(run)?;
+        let mut context = self.run.context()?;
+        if self.output_dir.is_some() {
+            context.trust(run)?;
+        }
+        self.github.complete(&mut context, run, world)?;
+        let place = context.place(run)?;
         let python = place.run(&run.id, self.run.platform()).python(&group);
         let root = python.root().clone();
         Ok(match &self.output_dir {
