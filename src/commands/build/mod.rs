@@ -104,12 +104,12 @@ pub fn make(
     world: &World,
 ) -> Result<Vec<Made>> {
     fs_err::create_dir_all(dest)?;
-    let (dist, settings) = (dest.join("dist"), what.settings());
-    space::check(plan, settings.compression, &dist, world)?;
+    let (place, settings) = (dest.join("dist"), what.settings());
+    space::check(plan, settings.compression, &place, world)?;
     let began = Instant::now();
     let made = assemble::assemble(
         plan,
-        &dist,
+        &place,
         existing,
         &settings,
         &world.stop,
