@@ -197,6 +197,7 @@ impl Errand<'_> {
         self.in_time(work, world)?;
         let is_ours = self.lock.as_ref().is_some_and(Lock::is_held);
         if is_ours && !world.console.is_in_workflow() {
+            let _shown = world.console.progress("Settling", "what was fetched on the disk", None);
             self.shelf.settle()?;
         }
         Ok(())
