@@ -45,6 +45,20 @@ built() {
   printf '%s\n' "$target/release/rocwheel$suffix"
 }
 
+# Tried again in a loop of our own: the curl of Enterprise Linux 8 knows no `--retry-all-errors`. What
+# the server refuses (22) stays refused, once curl itself has waited for it.
+fetch() {
+  local pause code
+  for pause in 1 2 4 8 ''; do
+    code=0
+    curl --proto '=https' --proto-redir '=https' --tlsv1.2 --fail --silent --show-error --location \
+      --retry 3 --connect-timeout 20 --output "$2" "$1" || code=$?
+    case $code in 0 | 22) return "$code" ;; esac
+    [ -z "$pause" ] || sleep "$pause"
+  done
+  return "$code"
+}
+
 # A binary of an earlier job counts if it is the very same.
 downloaded() {
   local key value name url="" wanted="" asset=""
@@ -61,9 +75,7 @@ downloaded() {
   if [ ! -f "$binary" ] || [ "$(sha256 "$binary")" != "$wanted" ]; then
     local part="$RUNNER_TEMP/rocwheel-$$.part"
     mkdir -p "$directory"
-    curl --proto '=https' --proto-redir '=https' --tlsv1.2 --fail --silent --show-error --location \
-      --retry 5 --retry-all-errors --connect-timeout 20 --output "$part" "$url/$asset" ||
-      fail "could not download $url/$asset"
+    fetch "$url/$asset" "$part" || fail "could not download $url/$asset"
     local found
     found=$(sha256 "$part")
     if [ "$found" != "$wanted" ]; then

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{
     World,
-    args::{AccessArgs, RunArgs},
+    args::{AccessArgs, GitHubArgs, RunArgs},
     summary,
 };
 use crate::{
@@ -28,13 +28,15 @@ pub struct Args {
     artifact_group: Option<ArtifactGroup>,
     #[command(flatten)]
     access: AccessArgs,
+    #[command(flatten)]
+    github: GitHubArgs,
     /// Append step outputs to this file
     #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
     github_output: Option<PathBuf>,
 }
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
-    let answer = args.answer()?;
+    let answer = args.answer(world)?;
     if let Some(file) = &args.github_output {
         let outputs = summary::outputs::render(&answer.outputs());
         summary::append(file, &outputs?).context("write step outputs")?;
@@ -56,9 +58,11 @@ struct Answer {
 }
 
 impl Args {
-    fn answer(&self) -> Result<Answer> {
+    fn answer(&self, world: &World) -> Result<Answer> {
         let run = self.run.run()?;
-        let place = self.run.context()?.place(run)?;
+        let mut context = self.run.context()?;
+        self.github.complete(&mut context, run, world)?;
+        let place = context.place(run)?;
         let group = self.artifact_group.clone().unwrap_or_default();
         let python = place.run(&run.id, self.run.platform()).python(&group);
         let root = python.root();

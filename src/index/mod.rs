@@ -21,7 +21,7 @@ pub use addresses::Addresses;
 pub use html::size_text;
 pub use links::{InvalidLink, targets_of};
 pub use set::{Duplicate, FileName, InvalidFileName, PackageSet, SIDECAR, SetFile, Sidecar, View};
-pub use set_json::{Identity, Remembered, SetJson, SetJsonFile, Stamp};
+pub use set_json::{Identity, PART, Remembered, SetJson, SetJsonFile, Stamp};
 pub use upload_time::{InvalidUploadTime, UploadTime};
 pub use urls::{InvalidUrl, Urls};
 

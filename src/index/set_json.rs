@@ -20,6 +20,9 @@ use crate::{
 /// The form that this version writes and reads.
 const SCHEMA: u32 = 1;
 
+/// Where parts of a set say what they were built from, before there is a whole.
+pub const PART: &str = "part.json";
+
 /// What a set was built from, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
@@ -224,6 +227,22 @@ impl SetJson {
     /// The whole document in one line.
     pub fn compact(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// The page `part.json`: what all parts of a set have in common, and no files.
+    pub fn part(&self) -> Page {
+        let common = Self {
+            identity: Identity {
+                targets: Vec::new(),
+                ..self.identity.clone()
+            },
+            files: Vec::new(),
+            ..self.clone()
+        };
+        Page {
+            path: PART.into(),
+            ..common.page()
+        }
     }
 
     /// The page `set.json`.

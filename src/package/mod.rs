@@ -18,9 +18,11 @@ mod runtime;
 pub mod sdk_tree;
 mod search;
 pub mod selector;
+mod subset;
 pub mod templates;
 
 pub use catalog::Catalog;
 pub use naming::{ImportSuffix, Mode, Release};
 pub use plan::{BuildPlan, Packing, SdistPlan, WheelPlan};
 pub use planner::{OnCollision, Request, Same};
+pub use subset::{Sibling, Subset};

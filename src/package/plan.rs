@@ -176,21 +176,7 @@ impl BuildPlan {
     /// A name is that of a package (`core`, and `device` for all of them), of one for a target
     /// (`device-gfx942`), or what pip calls it (`rocm-sdk-device-gfx942`).
     pub fn keep(&mut self, names: &[String]) -> Result<()> {
-        let known: BTreeSet<String> = self.labels().flat_map(Label::names).collect();
-        let unknown: Vec<String> = names
-            .iter()
-            .filter(|name| !known.contains(*name))
-            .map(|name| format!("`{name}`"))
-            .collect();
-        if !unknown.is_empty() {
-            let known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
-            bail!(
-                "no package {} in this set, which has {}",
-                unknown.join(", "),
-                known.join(", ")
-            );
-        }
-        let wanted = |label: &Label| label.names().any(|name| names.contains(&name));
+        let wanted = wanted(&self.labels().collect::<Vec<_>>(), names)?;
         self.wheels.retain(|wheel| wanted(&wheel.label));
         self.sdists.retain(|sdist| wanted(&sdist.label));
         Ok(())
@@ -200,6 +186,26 @@ impl BuildPlan {
         let wheels = self.wheels.iter().map(|wheel| &wheel.label);
         wheels.chain(self.sdists.iter().map(|sdist| &sdist.label))
     }
+}
+
+/// Whether a package has one of these names, each of which has to be that of one of these packages.
+pub(super) fn wanted<'a>(
+    labels: &[&Label],
+    names: &'a [String],
+) -> Result<impl Fn(&Label) -> bool + use<'a>> {
+    let known: BTreeSet<String> = labels.iter().flat_map(|label| label.names()).collect();
+    let quoted = |name: &String| format!("`{name}`");
+    let unknown = names.iter().filter(|name| !known.contains(*name));
+    let unknown: Vec<String> = unknown.map(quoted).collect();
+    if !unknown.is_empty() {
+        let known: Vec<String> = known.iter().map(quoted).collect();
+        bail!(
+            "no package {} in this set, which has {}",
+            unknown.join(", "),
+            known.join(", ")
+        );
+    }
+    Ok(|label: &Label| label.names().any(|name| names.contains(&name)))
 }
 
 impl Label {

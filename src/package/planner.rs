@@ -19,6 +19,7 @@ use crate::{
         plan::{BuildPlan, Packing},
         runtime::{self, Links, Placing},
         search::SearchPath,
+        subset::Subset,
     },
     relpath::RelPath,
     run::Platform,
@@ -42,6 +43,8 @@ pub struct Request {
     pub on_collision: OnCollision,
     /// How the devel package holds its tree.
     pub devel_packing: Packing,
+    /// What the artifacts are enough for, where they are not all of the run's.
+    pub subset: Option<Subset>,
 }
 
 /// What to do when two artifacts differ about one path.
@@ -77,8 +80,10 @@ struct Planner<'a> {
     same: Same<'a>,
     /// The import name of the core package's files.
     core: String,
-    /// What the artifacts have device code for.
+    /// What the set has device code for.
     scopes: BTreeSet<Scope>,
+    /// What device packages are planned for.
+    devices: BTreeSet<Scope>,
     plan: BuildPlan,
 }
 
@@ -90,7 +95,13 @@ impl<'a> Planner<'a> {
         same: Same<'a>,
     ) -> Result<Self> {
         let core = catalog.core()?.dist_name(request.mode, None);
-        let scopes = check::scopes_with_code(catalog, tree, request.mode)?;
+        let mut scopes = check::scopes_with_code(catalog, tree, request.mode)?;
+        let mut devices = scopes.clone();
+        if let Some(subset) = &request.subset {
+            check::subset(subset, &scopes, request.mode)?;
+            devices = subset.devices().cloned().collect();
+            scopes.clone_from(subset.targets());
+        }
         let mut plan = BuildPlan::new(&request.release.version, request.mode, request.platform);
         plan.targets = scopes.iter().cloned().collect();
         plan.notes = check::untaken(catalog, tree).into_iter().collect();
@@ -101,6 +112,7 @@ impl<'a> Planner<'a> {
             same,
             core: platform_package(&core, &request.release),
             scopes,
+            devices,
             plan,
         })
     }
@@ -114,6 +126,9 @@ impl<'a> Planner<'a> {
         let mut overlay = Overlay::new(self.request.on_collision, self.same);
         let below = &self.catalog.overlaid()?.name;
         for spec in self.specs(Kind::Runtime) {
+            if !self.is_made(|subset| subset.looks_at(spec)) {
+                continue;
+            }
             let Some((claim, merged)) = self.runtime(spec, None)? else {
                 absent.push(spec.name.clone());
                 continue;
@@ -127,16 +142,31 @@ impl<'a> Planner<'a> {
             return Err(check::nothing_below(below, &self.scopes));
         }
         let device = self.catalog.only(Kind::Device)?;
-        for scope in self.scopes.clone() {
+        for scope in self.devices.clone() {
             let (claim, merged) = self.device(device, &scope)?;
             overlay.add(&claim, &merged, &mut self.plan.notes)?;
             claims.push(claim);
         }
         let describer = self.describer(absent);
-        let devel = self.devel(&claims, None)?;
+        let is_made = |kind| -> Result<bool> {
+            let package = self.catalog.only(kind)?;
+            Ok(self.is_made(|subset| subset.has(package)))
+        };
+        let (has_devel, has_selector) = (is_made(Kind::Devel)?, is_made(Kind::Selector)?);
+        let devel = has_devel.then(|| self.devel(&claims, None)).transpose()?;
         self.add_wheels(&describer, claims)?;
-        self.add_devel_and_selector(&describer, devel, Share::default())?;
+        if let Some(devel) = devel {
+            self.add_devel(&describer, devel, Share::default())?;
+        }
+        if has_selector {
+            self.add_selector(&describer, Share::default())?;
+        }
         Ok(self.plan)
+    }
+
+    /// Whether something is made: all is, where nothing else was asked for.
+    fn is_made(&self, of: impl Fn(&Subset) -> bool) -> bool {
+        self.request.subset.as_ref().is_none_or(of)
     }
 
     /// One libraries package for each family; with several families, each has a selector and a
@@ -181,7 +211,8 @@ impl<'a> Planner<'a> {
                 family: family.as_ref(),
                 directory: family.as_ref().filter(|_| several).map(Scope::as_str),
             };
-            self.add_devel_and_selector(&describer, devel, share)?;
+            self.add_devel(&describer, devel, share)?;
+            self.add_selector(&describer, share)?;
         }
         Ok(self.plan)
     }
@@ -229,13 +260,12 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    fn add_devel_and_selector(
-        &mut self,
-        describer: &Describer<'_>,
-        devel: Devel,
-        share: Share<'_>,
-    ) -> Result<()> {
-        self.plan.wheels.push(describer.devel(devel, share)?);
+    fn add_devel(&mut self, describer: &Describer<'_>, devel: Devel, of: Share<'_>) -> Result<()> {
+        self.plan.wheels.push(describer.devel(devel, of)?);
+        Ok(())
+    }
+
+    fn add_selector(&mut self, describer: &Describer<'_>, share: Share<'_>) -> Result<()> {
         self.plan.sdists.push(describer.selector(share)?);
         Ok(())
     }

@@ -117,6 +117,18 @@ impl RunContext {
             && self.origin(run).is_none())
     }
 
+    /// Takes an unknown run for the repository's own, where it makes no difference to others: in a
+    /// place of one's own.
+    pub fn trust(&mut self, run: &RunReference) -> Result<()> {
+        if self.needs_lookup(run)? {
+            self.run = Some(RunFacts {
+                origin: Origin::Own,
+                updated_at: None,
+            });
+        }
+        Ok(())
+    }
+
     /// Where the run's outputs are.
     pub fn place(&self, run: &RunReference) -> Result<Place> {
         let repository = self.repository(run)?;

@@ -10,6 +10,7 @@ use rocwheel::artifact::sample;
 
 use crate::judges::tool;
 
+mod parts;
 mod plan;
 mod trouble;
 mod windows;

@@ -65,7 +65,7 @@ impl Fixture {
     }
 
     /// From the bucket, to where the arguments are still to say.
-    fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
         command
             .env_clear()

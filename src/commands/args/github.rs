@@ -6,8 +6,10 @@ use std::{
 };
 
 use crate::{
-    error::{Result, Secret},
-    github::{ApiUrl, Patience, Settings},
+    commands::World,
+    error::{Hint as _, Result, Secret},
+    github::{ApiUrl, GitHub, Patience, Settings},
+    run::{RunContext, RunReference},
 };
 
 /// How to reach GitHub. Public repositories need no token.
@@ -33,6 +35,25 @@ impl GitHubArgs {
         let mut settings = self.settings_in(server, |name| env::var(name).ok())?;
         settings.token = settings.token.or_else(|| login(&settings.api));
         Ok(settings)
+    }
+
+    /// Whose code a run built that is not this one is known to GitHub alone, which is asked only where it
+    /// depends on that where the run's outputs are.
+    pub fn complete(
+        &self,
+        context: &mut RunContext,
+        run: &RunReference,
+        world: &World,
+    ) -> Result<()> {
+        if context.needs_lookup(run)? {
+            let settings = self.settings(run.server.as_deref())?;
+            let announce = |text: &str| world.console.note(text);
+            let github = GitHub::connect(settings, world.stop.clone(), announce)?;
+            let answer = github.run(&context.repository(run)?, &run.id);
+            let answer = answer.hint("pass `--bucket` to say where its outputs are")?;
+            context.run = Some(answer.facts);
+        }
+        Ok(())
     }
 
     /// A token belongs to the API that was chosen; where an address led elsewhere, it stays here.

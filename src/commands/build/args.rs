@@ -1,18 +1,21 @@
 //! The arguments of `build`, and what they come to.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use super::kpack::{Apart, Kpack};
 use crate::{
     artifact::{ArtifactTree, TherockManifest},
     commands::{World, args::Jobs},
-    error::{Context as _, Hint as _, Result},
+    error::{Context as _, Hint as _, Result, ensure},
     package::{
-        Catalog, ImportSuffix, Mode, OnCollision, Packing, Release, Request,
+        Catalog, ImportSuffix, Mode, OnCollision, Packing, Release, Request, Subset,
         assemble::{Existing, Settings},
     },
     run::Platform,
-    target::{Target, TargetTable, split_list},
+    target::{Scope, Target, TargetTable, split_list},
     version::Version,
     wheel::{Compression, Tag},
 };
@@ -42,6 +45,14 @@ pub struct Args {
         env = "ROCWHEEL_ONLY"
     )]
     pub only: Vec<String>,
+    /// The targets of the whole set, where the artifacts are those that `fetch --only` fetches
+    #[arg(
+        long,
+        value_name = "TARGETS",
+        requires = "only",
+        env = "ROCWHEEL_TARGETS"
+    )]
+    targets: Option<String>,
     /// Print what would be made of what, and make nothing; `--format json` is for programs
     #[arg(long, alias = "no-build-packages", env = "ROCWHEEL_PLAN")]
     pub plan: bool,
@@ -160,6 +171,24 @@ enum CollisionChoice {
 }
 
 impl Args {
+    /// What is made of artifacts that are not all of the run's.
+    pub fn subset(&self) -> Result<Option<Subset>> {
+        let names = self.targets.as_deref().unwrap_or_default();
+        let targets: BTreeSet<Scope> = split_list(names)
+            .map(|name| Ok(name.parse::<Scope>()?.base()))
+            .collect::<Result<_>>()
+            .context("read `--targets`")?;
+        ensure!(
+            !targets.contains(&Scope::Generic),
+            "`generic` is no target: read `--targets`"
+        );
+        if targets.is_empty() {
+            return Ok(None);
+        }
+        let (catalog, platform) = (self.what.catalog()?, self.what.platform);
+        Subset::new(&self.only, &catalog, platform, targets).map(Some)
+    }
+
     pub fn existing(&self) -> Existing {
         if self.clean {
             Existing::Replace
@@ -238,6 +267,7 @@ impl What {
                 CollisionChoice::Last => OnCollision::Last,
             },
             devel_packing: self.devel_packing(),
+            subset: None,
         })
     }
 

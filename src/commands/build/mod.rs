@@ -21,7 +21,7 @@ use crate::{
     error::{Context as _, Result},
     index::{Identity, Layout, SetJson},
     package::{
-        BuildPlan, Mode,
+        BuildPlan, Mode, Request, Subset,
         assemble::{self, Existing, Made, Watch},
         planner,
     },
@@ -31,9 +31,12 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
     let unpacked = args.dest_dir.join("artifacts");
     let tree = input::read(&args.artifact_dir, &unpacked, &args.what.jobs, world)?;
     let apart = args.what.apart(&tree, &args.dest_dir, world)?;
-    let mut plan = decide(&apart.tree, &args.what, world)?;
-    if !args.only.is_empty() {
-        plan.keep(&args.only)?;
+    let subset = args.subset()?;
+    let mut plan = plan(&apart.tree, &args.what, subset.clone(), world)?;
+    match subset {
+        Some(subset) => subset.keep(&mut plan)?,
+        None if !args.only.is_empty() => plan.keep(&args.only)?,
+        None => {}
     }
     if args.plan {
         return world.console.answer(&document::Document(&plan));
@@ -54,7 +57,20 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
 
 /// Decides what the set holds.
 pub fn decide(tree: &ArtifactTree, what: &What, world: &World) -> Result<BuildPlan> {
-    let request = what.request(tree)?;
+    plan(tree, what, None, world)
+}
+
+/// Decides what the set holds, or that part of it which is to be made.
+fn plan(
+    tree: &ArtifactTree,
+    what: &What,
+    subset: Option<Subset>,
+    world: &World,
+) -> Result<BuildPlan> {
+    let request = Request {
+        subset,
+        ..what.request(tree)?
+    };
     let plan = planner::plan(&what.catalog()?, tree, &request, &same_content)?;
     for note in &plan.notes {
         world.console.note(note);

@@ -3,7 +3,7 @@
 use std::{num::NonZeroUsize, path::Path, time::Duration};
 
 use super::{
-    completeness::Completeness,
+    completeness::{Completeness, subset},
     deliver::deliver,
     find::Wait,
     inventory::Archive,
@@ -162,10 +162,16 @@ impl ChoiceArgs {
         world
             .console
             .status("Listed", format!("{count} in {source}"));
-        let selection = select(&inventory, wish)?;
+        let mut selection = select(&inventory, wish)?;
         let catalog = Catalog::built_in()?;
         let platform = self.place.platform();
-        let found = Completeness::of(&selection, &inventory, &catalog, platform)?;
+        let mut of = None;
+        if !wish.only.is_empty() {
+            let subset = subset(&wish.only, &selection, &inventory, &catalog, platform)?;
+            selection.narrow(&subset, &inventory);
+            of = Some(subset);
+        }
+        let found = Completeness::of(&selection, &inventory, &catalog, platform, of.as_ref())?;
         for remark in &found.remarks {
             world.console.note(remark);
         }
@@ -188,6 +194,15 @@ impl Errand<'_> {
             lock.ensure_writable()?;
         }
         let work = || deliver(&*self.source, &self.plan, &self.shelf, self.at_once, world);
+        self.in_time(work, world)?;
+        let is_ours = self.lock.as_ref().is_some_and(Lock::is_held);
+        if is_ours && !world.console.is_in_workflow() {
+            self.shelf.settle()?;
+        }
+        Ok(())
+    }
+
+    fn in_time(&self, work: impl FnOnce() -> Result<()>, world: &World) -> Result<()> {
         let Some(time) = self.time else { return work() };
         world.stop.within(time, work).map_err(|error| {
             if !error.is::<TimeOver>() {

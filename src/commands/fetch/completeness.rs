@@ -8,8 +8,9 @@ use super::{
 };
 use crate::{
     artifact::{ArtifactName, Component, TherockManifest},
-    error::{No, Result, hinted},
+    error::{Error, No, Result, hinted, message},
     package::{
+        Subset,
         catalog::{Catalog, Kind, PackageSpec},
         naming::Mode,
     },
@@ -35,6 +36,7 @@ impl Completeness {
         inventory: &Inventory,
         catalog: &Catalog,
         platform: Platform,
+        subset: Option<&Subset>,
     ) -> Result<Self> {
         let packages = catalog.packages().iter();
         let view = View {
@@ -51,9 +53,10 @@ impl Completeness {
                 .remarks
                 .push(format!("the run has nothing for {}", few(absent)));
         }
-        match selection.part {
-            Part::All => view.whole(selection, &mut found),
-            Part::Some => view.part(selection, inventory, &mut found),
+        match (selection.part, subset) {
+            (Part::Some, _) => view.part(selection, inventory, &mut found),
+            (Part::All, Some(subset)) => view.packages(selection, subset, &mut found),
+            (Part::All, None) => view.whole(selection, &mut found),
         }
         Ok(found)
     }
@@ -67,6 +70,29 @@ impl Completeness {
         let hint = "pass `--allow-incomplete` to fetch what there is";
         Err(hinted(No(message), hint))
     }
+}
+
+/// What some packages are made of, among what is there for the targets that were asked for.
+pub fn subset(
+    names: &[String],
+    selection: &Selection,
+    inventory: &Inventory,
+    catalog: &Catalog,
+    platform: Platform,
+) -> Result<Subset> {
+    let device = catalog.only(Kind::Device)?;
+    if mode(inventory, device) == Mode::Legacy {
+        let text = "`--only` is for runs with device code apart, and this one has none";
+        return Err(hinted(
+            No(text.to_owned()),
+            "fetch all of it, without `--only`",
+        ));
+    }
+    let with_code = self::names(&selection.archives)
+        .filter(|it| it.scope != Scope::Generic && device.takes_kind(it, Mode::Split));
+    let targets = with_code.map(|it| it.scope.base()).collect();
+    // What is not there may come yet.
+    Subset::new(names, catalog, platform, targets).map_err(|error| Error::new(No(message(&error))))
 }
 
 /// The policy, as this platform sees it.
@@ -92,12 +118,23 @@ fn mode(inventory: &Inventory, device: &PackageSpec) -> Mode {
 impl View<'_> {
     fn whole(&self, selection: &Selection, found: &mut Completeness) {
         let artifacts: Vec<&ArtifactName> = names(&selection.archives).collect();
-        let manifest = TherockManifest::ARTIFACT;
-        if !artifacts.iter().any(|it| it.to_string() == manifest) {
-            found
-                .lacks
-                .push(format!("no `{manifest}`, which says what was built"));
+        manifest(&artifacts, found);
+        self.required(&artifacts, found);
+        if self.mode == Mode::Split {
+            self.targets(selection, &artifacts, found);
         }
+    }
+
+    /// Device code was asked for by name, and is there.
+    fn packages(&self, selection: &Selection, subset: &Subset, found: &mut Completeness) {
+        let artifacts: Vec<&ArtifactName> = names(&selection.archives).collect();
+        manifest(&artifacts, found);
+        if subset.is_for_all() {
+            self.required(&artifacts, found);
+        }
+    }
+
+    fn required(&self, artifacts: &[&ArtifactName], found: &mut Completeness) {
         for package in self
             .packages
             .iter()
@@ -108,9 +145,6 @@ impl View<'_> {
                 let dist = package.dist_name(self.mode, None);
                 found.lacks.push(format!("no artifact for `{dist}`"));
             }
-        }
-        if self.mode == Mode::Split {
-            self.targets(selection, &artifacts, found);
         }
     }
 
@@ -191,6 +225,15 @@ impl View<'_> {
     }
 }
 
+fn manifest(artifacts: &[&ArtifactName], found: &mut Completeness) {
+    let manifest = TherockManifest::ARTIFACT;
+    if !artifacts.iter().any(|it| it.to_string() == manifest) {
+        found
+            .lacks
+            .push(format!("no `{manifest}`, which says what was built"));
+    }
+}
+
 fn names(archives: &[Archive]) -> impl Iterator<Item = &ArtifactName> {
     archives.iter().map(Archive::artifact)
 }
@@ -225,7 +268,8 @@ mod tests {
         let inventory = inventory(files);
         let selection = select(&inventory, wish).unwrap();
         let catalog = Catalog::built_in().unwrap();
-        let found = Completeness::of(&selection, &inventory, &catalog, Platform::Linux).unwrap();
+        let found =
+            Completeness::of(&selection, &inventory, &catalog, Platform::Linux, None).unwrap();
         let lacks = found.require().err().map(|error| render(&error));
         let remarks = found.remarks.iter().map(|it| format!("- {it}\n"));
         remarks.chain(lacks).collect()
@@ -287,5 +331,24 @@ mod tests {
             ..Wish::default()
         };
         insta::assert_snapshot!(report(RUN, &wish), @"- left out, and part of the packages: `base_lib_generic`, `blas_lib_generic`, `blas_lib_gfx1100`, `blas_lib_gfx942`, `core-hip_dev_generic`, `core-hip_lib_generic`, `rand_lib_gfx942`");
+    }
+
+    #[test]
+    fn what_packages_are_made_of_is_known_where_device_code_is_apart() {
+        let refused = |files: &str, name: &str| {
+            let inventory = inventory(files);
+            let all = select(&inventory, &Wish::default()).unwrap();
+            let catalog = Catalog::built_in().unwrap();
+            let names = [name.to_owned()];
+            let refused = subset(&names, &all, &inventory, &catalog, Platform::Windows);
+            render(&refused.unwrap_err())
+        };
+        let families = "base_lib_generic.tar.zst blas_lib_gfx94X-dcgpu.tar.zst";
+        insta::assert_snapshot!(refused(families, "core"), @"
+        error: `--only` is for runs with device code apart, and this one has none
+
+        hint: fetch all of it, without `--only`
+        ");
+        insta::assert_snapshot!(refused(RUN, "profiler"), @"error: no package `profiler` in this set, which has `core`, `devel`, `device`, `device-gfx1100`, `device-gfx942`, `libraries`, `meta`, `rocm`, `rocm-sdk-core`, `rocm-sdk-devel`, `rocm-sdk-device-gfx1100`, `rocm-sdk-device-gfx942`, `rocm-sdk-libraries`");
     }
 }

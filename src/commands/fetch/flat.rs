@@ -62,6 +62,10 @@ impl Flat {
         &self.work
     }
 
+    pub fn settle(&self) -> Result<()> {
+        self.ledger.settle()
+    }
+
     pub fn has(&self, name: &str) -> bool {
         fs::symlink_metadata(self.root.join(record(name))).is_ok()
     }

@@ -11,6 +11,7 @@ use std::{
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
+use super::boot::{self, Boot, Settled};
 use crate::{
     digest::Sha256,
     error::{Context as _, Result},
@@ -23,6 +24,7 @@ const SCHEMA: &str = "rocwheel-fetch-ledger-v1";
 #[derive(Debug)]
 pub struct Ledger {
     directory: PathBuf,
+    boot: Option<Boot>,
     entries: Mutex<BTreeMap<String, Entry>>,
 }
 
@@ -39,6 +41,10 @@ pub struct Entry {
     pub etag: Option<String>,
     /// What it came to on disk.
     pub extent: Extent,
+    /// The boot in which it was written, until it is known to be on the disk: what was not when the
+    /// machine went down has its length on some file systems, and other bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsettled: Option<Boot>,
 }
 
 /// How much there is at a path; links are not followed.
@@ -59,6 +65,10 @@ struct Document {
 impl Ledger {
     /// A record that is not there or cannot be understood is an empty one.
     pub fn read(directory: &Path) -> Result<Self> {
+        Self::read_in(directory, Boot::current())
+    }
+
+    fn read_in(directory: &Path, boot: Option<Boot>) -> Result<Self> {
         let text = match fs::read_to_string(directory.join(FILE_NAME)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             text => text?,
@@ -67,6 +77,7 @@ impl Ledger {
         let document = document.filter(|document| document.schema == SCHEMA);
         Ok(Self {
             directory: directory.to_owned(),
+            boot,
             entries: Mutex::new(document.map_or_else(BTreeMap::new, |it| it.fetched)),
         })
     }
@@ -76,7 +87,10 @@ impl Ledger {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = entries.get(name).cloned();
         drop(entries);
-        let Some(entry) = entry else { return Ok(None) };
+        let is_known = |entry: &Entry| entry.unsettled.is_none() || entry.unsettled == self.boot;
+        let Some(entry) = entry.filter(is_known) else {
+            return Ok(None);
+        };
         let there = Extent::of(&self.directory.join(name))?;
         Ok((there == Some(entry.extent)).then_some(entry))
     }
@@ -99,8 +113,31 @@ impl Ledger {
 
     /// Once a name is whole.
     pub fn record(&self, name: &str, entry: Entry) -> Result<()> {
+        let unsettled = self.boot.clone();
         self.change(|entries| {
-            entries.insert(name.to_owned(), entry);
+            entries.insert(name.to_owned(), Entry { unsettled, ..entry });
+            true
+        })
+    }
+
+    /// Has on the disk what was written in this boot, and records that it is.
+    pub fn settle(&self) -> Result<()> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_now = |entry: &Entry| entry.unsettled.is_some() && entry.unsettled == self.boot;
+        let is_due = entries.values().any(of_now);
+        drop(entries);
+        if !is_due {
+            return Ok(());
+        }
+        let settled =
+            boot::settle(&self.directory).context("write to the disk what was fetched")?;
+        if settled == Settled::Unknown {
+            return Ok(());
+        }
+        self.change(|entries| {
+            for entry in entries.values_mut().filter(|entry| of_now(entry)) {
+                entry.unsettled = None;
+            }
             true
         })
     }
@@ -162,6 +199,7 @@ mod tests {
             sha256: Sha256::of(b"abc"),
             etag: Some("\"1\"".to_owned()),
             extent: Extent::of(&directory.join(name)).unwrap().unwrap(),
+            unsettled: None,
         }
     }
 
@@ -176,7 +214,8 @@ mod tests {
         ledger.record("a", entry(at, "a")).unwrap();
 
         let again = Ledger::read(at).unwrap();
-        assert_eq!(again.whole("a").unwrap(), Some(entry(at, "a")));
+        let found = again.whole("a").unwrap().unwrap();
+        assert_eq!(found.extent, entry(at, "a").extent);
         fs::write(at.join("a/sub/x"), "ab").unwrap();
         assert_eq!(again.whole("a").unwrap(), None, "a shorter file");
         fs::write(at.join("a/sub/x"), "abc").unwrap();
@@ -184,6 +223,38 @@ mod tests {
         assert_eq!(again.whole("a").unwrap(), None, "one file more");
         fs::remove_dir_all(at.join("a")).unwrap();
         assert_eq!(again.whole("a").unwrap(), None, "nothing at all");
+    }
+
+    #[test]
+    fn what_may_not_have_been_on_the_disk_when_the_machine_went_down_is_not_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path();
+        for name in ["a", "b", "c"] {
+            fs::write(at.join(name), "abc").unwrap();
+        }
+        let boot = |id: &str| serde_json::from_str::<Boot>(&format!("{id:?}")).unwrap();
+        let whole = |boot: Option<Boot>| -> Vec<bool> {
+            let ledger = Ledger::read_in(at, boot).unwrap();
+            let names = ["a", "b", "c"].into_iter();
+            names
+                .map(|name| ledger.whole(name).unwrap().is_some())
+                .collect()
+        };
+        let first = Ledger::read_in(at, Some(boot("1"))).unwrap();
+        first.record("a", entry(at, "a")).unwrap();
+        first.settle().unwrap();
+        first.record("b", entry(at, "b")).unwrap();
+        assert_eq!(whole(Some(boot("1"))), [true, true, false]);
+        assert_eq!(whole(Some(boot("2"))), [true, false, false]);
+        // What another boot has left is not settled by this one.
+        let second = Ledger::read_in(at, Some(boot("2"))).unwrap();
+        second.record("c", entry(at, "c")).unwrap();
+        second.settle().unwrap();
+        assert_eq!(whole(Some(boot("3"))), [true, false, true]);
+        // Where nothing is known of boots, nothing can be told apart.
+        let unknown = Ledger::read_in(at, None).unwrap();
+        unknown.record("b", entry(at, "b")).unwrap();
+        assert_eq!(whole(Some(boot("3"))), [true, true, true]);
     }
 
     #[test]

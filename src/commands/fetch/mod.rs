@@ -1,5 +1,6 @@
 //! `fetch`: the artifacts of a run, each in one stream from where it is kept to a directory.
 
+mod boot;
 mod choice;
 pub mod completeness;
 mod deliver;
@@ -45,6 +46,14 @@ pub struct Args {
     /// Only these components: lib, run, dbg, dev, doc, test
     #[arg(long, value_delimiter = ',', env = "ROCWHEEL_COMPONENTS")]
     components: Vec<Component>,
+    /// Only what `build --only` makes these packages of: `core`, `device-gfx942`, `rocm-sdk-devel`
+    #[arg(
+        long,
+        value_name = "PACKAGE",
+        value_delimiter = ',',
+        env = "ROCWHEEL_ONLY"
+    )]
+    only: Vec<String>,
     /// Where the artifacts go
     #[arg(
         long,
@@ -86,6 +95,7 @@ impl Args {
             include: self.include.clone(),
             exclude: self.exclude.clone(),
             components: self.components.iter().copied().collect::<BTreeSet<_>>(),
+            only: self.only.clone(),
             ..Wish::default()
         }
     }

@@ -193,6 +193,7 @@ impl Ground<'_> {
             sha256,
             etag: parcel.etag.clone(),
             extent,
+            unsettled: None,
         };
         self.ledger.record(&name, entry)?;
         Ok(extent)

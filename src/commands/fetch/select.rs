@@ -9,6 +9,7 @@ use crate::{
     artifact::Component,
     console::many,
     error::{Hint as _, No, Result},
+    package::{Sibling, Subset},
     run::ArtifactGroup,
     target::{Scope, TargetTable, missing},
 };
@@ -34,6 +35,8 @@ pub struct Wish {
     pub families: Vec<String>,
     pub targets: Vec<String>,
     pub components: BTreeSet<Component>,
+    /// Packages that the rest is to be enough for.
+    pub only: Vec<String>,
 }
 
 /// What is to be fetched.
@@ -63,6 +66,26 @@ struct Asked {
 }
 
 impl Selection {
+    /// Leaves out what some packages are not made of.
+    pub fn narrow(&mut self, subset: &Subset, inventory: &Inventory) {
+        let for_all: BTreeSet<(&str, Component)> = inventory
+            .archives()
+            .iter()
+            .map(Archive::artifact)
+            .filter(|artifact| artifact.scope == Scope::Generic)
+            .map(|artifact| (artifact.name.as_str(), artifact.component))
+            .collect();
+        self.archives.retain(|archive| {
+            let artifact = archive.artifact();
+            let sibling = if for_all.contains(&(&artifact.name, artifact.component)) {
+                Sibling::Generic
+            } else {
+                Sibling::None
+            };
+            subset.needs(artifact, sibling)
+        });
+    }
+
     pub fn size(&self) -> u64 {
         self.archives.iter().map(|archive| archive.size).sum()
     }

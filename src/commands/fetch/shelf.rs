@@ -76,6 +76,12 @@ impl Shelf {
         }
     }
 
+    /// Has on the disk what was fetched, so that it counts after a crash of the machine.
+    pub fn settle(&self) -> Result<()> {
+        self.ledger.settle()?;
+        self.flat.as_ref().map_or(Ok(()), Flat::settle)
+    }
+
     /// What is there from elsewhere, each with where from.
     pub fn others_than(&self, from: &str) -> Vec<(String, String)> {
         match &self.flat {

@@ -9,7 +9,7 @@ use super::shelf::{Listed, Shelf, is_wheel};
 use crate::{
     digest::Sha256,
     error::{Context as _, Hint as _, Result},
-    index::{Identity, Layout, Remembered, SetJson, SetJsonFile, Sidecar, Stamp},
+    index::{Identity, Layout, PART, Remembered, SetJson, SetJsonFile, Sidecar, Stamp},
     run::ArtifactGroup,
 };
 
@@ -28,15 +28,24 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// What `set.json` says, if there is one.
+    /// What `set.json` says, if there is one, or else what those who uploaded parts said.
     pub(super) fn read(shelf: &dyn Shelf) -> Result<Self> {
-        let Some((text, stamp)) = shelf.document()? else {
-            return Ok(Self::default());
+        let read = |name: &str| -> Result<Option<(SetJson, Stamp)>> {
+            let Some((text, stamp)) = shelf.document(name)? else {
+                return Ok(None);
+            };
+            let document = SetJson::parse(&text)
+                .with_context(|| format!("read `{}`", shelf.shown(name)))
+                .hint("remove it to have it written anew")?;
+            Ok(Some((document, stamp)))
         };
-        let document = SetJson::parse(&text)
-            .with_context(|| format!("read `{}`", shelf.shown("set.json")))
-            .hint("remove it to have it written anew")?;
-        Ok(Self::new(document, Some(stamp)))
+        if let Some((document, stamp)) = read("set.json")? {
+            return Ok(Self::new(document, Some(stamp)));
+        }
+        Ok(match read(PART)? {
+            Some((document, _)) => Self::new(document, None),
+            None => Self::default(),
+        })
     }
 
     pub(super) fn new(document: SetJson, stamp: Option<Stamp>) -> Self {

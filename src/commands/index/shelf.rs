@@ -72,8 +72,8 @@ pub(super) trait Shelf: fmt::Display + Sync {
     /// How a file looks now, where that can be said of one file alone.
     fn stamp(&self, path: &str) -> Result<Option<Stamp>>;
 
-    /// The text of `set.json`, and how that looks.
-    fn document(&self) -> Result<Option<(String, Stamp)>>;
+    /// The text of a document such as `set.json`, and how that looks.
+    fn document(&self, name: &str) -> Result<Option<(String, Stamp)>>;
 
     /// For people: a path below the directory of the set.
     fn shown(&self, path: &str) -> String;
@@ -131,8 +131,8 @@ impl Shelf for Directory {
         }
     }
 
-    fn document(&self) -> Result<Option<(String, Stamp)>> {
-        let path = self.0.join("set.json");
+    fn document(&self, name: &str) -> Result<Option<(String, Stamp)>> {
+        let path = self.0.join(name);
         match fs::read_to_string(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             text => {
@@ -316,8 +316,8 @@ impl Shelf for Prefix {
         Ok(None)
     }
 
-    fn document(&self) -> Result<Option<(String, Stamp)>> {
-        let key = self.key("set.json")?;
+    fn document(&self, name: &str) -> Result<Option<(String, Stamp)>> {
+        let key = self.key(name)?;
         let object = match self.store.head(&key) {
             Err(error) if error.kind() == Kind::NotFound => return Ok(None),
             object => object?,

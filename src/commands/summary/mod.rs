@@ -19,7 +19,7 @@ use fs_err as fs;
 
 use super::{World, check};
 use crate::{
-    commands::args::{AccessArgs, RunArgs},
+    commands::args::{AccessArgs, GitHubArgs, RunArgs},
     error::{Hint as _, Result, bail},
     index::{SetJson, Urls},
     run::{ArtifactGroup, RunReference},
@@ -58,6 +58,8 @@ pub struct Args {
     output_dir: Option<PathBuf>,
     #[command(flatten)]
     access: AccessArgs,
+    #[command(flatten)]
+    github: GitHubArgs,
     /// Where the set is published, as `upload` says it; by default where it lies
     #[arg(long, value_name = "URL", env = "ROCWHEEL_INDEX_URL")]
     index_url: Option<String>,
@@ -116,7 +118,7 @@ pub struct Steps {
 }
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
-    let place = args.place()?;
+    let place = args.place(world)?;
     let artifact = args.artifact()?;
     let (set, urls) = args.read(&place, artifact.as_ref(), world)?;
     let report = args.more.report(&place, world)?;
@@ -135,7 +137,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
 
 impl Args {
     /// What was named; else where the run keeps its packages.
-    fn place(&self) -> Result<SetPlace> {
+    fn place(&self, world: &World) -> Result<SetPlace> {
         if let Some(set) = &self.set {
             return Ok(set.clone());
         }
@@ -147,7 +149,12 @@ impl Args {
             return none().hint("pass a directory, `s3://bucket/prefix`, or `--run-id`");
         };
         let group = self.artifact_group.clone().unwrap_or_default();
-        let place = self.run.context()?.place(run)?;
+        let mut context = self.run.context()?;
+        if self.output_dir.is_some() {
+            context.trust(run)?;
+        }
+        self.github.complete(&mut context, run, world)?;
+        let place = context.place(run)?;
         let python = place.run(&run.id, self.run.platform()).python(&group);
         let root = python.root().clone();
         Ok(match &self.output_dir {

@@ -13,10 +13,9 @@ use crate::{
         destination::Destination,
     },
     error::{Hint as _, Result, Stop, ensure},
-    github::GitHub,
     index::Identity,
     location::Location,
-    run::{ArtifactGroup, Buckets, Origin, RunContext, RunFacts, RunId, RunReference},
+    run::{ArtifactGroup, Buckets, RunContext, RunId, RunReference},
 };
 
 /// Publish a package set and its index where its run keeps them
@@ -88,29 +87,11 @@ impl Args {
     pub fn about(&self, world: &World) -> Result<About> {
         let run = self.run()?;
         let mut context = self.run.context()?;
-        if context.needs_lookup(&run)? {
-            context.run = Some(if self.is_elsewhere() {
-                // In a place of one's own an unknown run is the repository's.
-                RunFacts {
-                    origin: Origin::Own,
-                    updated_at: None,
-                }
-            } else {
-                self.ask(&run, &context, world)?
-            });
+        if self.is_elsewhere() {
+            context.trust(&run)?;
         }
+        self.github.complete(&mut context, &run, world)?;
         Ok(About { run, context })
-    }
-
-    /// Whose code a run built that is not this one is known to GitHub alone.
-    fn ask(&self, run: &RunReference, context: &RunContext, world: &World) -> Result<RunFacts> {
-        let settings = self.github.settings(run.server.as_deref())?;
-        let announce = |text: &str| world.console.note(text);
-        let github = GitHub::connect(settings, world.stop.clone(), announce)?;
-        let answer = github.run(&context.repository(run)?, &run.id);
-        Ok(answer
-            .hint("pass `--bucket` to say where the set goes")?
-            .facts)
     }
 
     pub fn extent(&self) -> Extent {

@@ -102,6 +102,10 @@ impl Upload {
             items.extend(metadata.map(|bytes| Item::sidecar(file, layout, bytes)));
         }
         items.extend(pages.iter().flat_map(Item::page));
+        // What `build` made has a version; of other packages each upload may come from another run.
+        if extent == Extent::Part && set.identity.version.is_some() {
+            items.push(Item::part(&set.part()));
+        }
         let shown = destination.shown();
         let seen = look(&destination, &items).with_context(|| format!("look at `{shown}`"))?;
         let mut plan = UploadPlan::new(shown, items, &seen, others);

@@ -85,6 +85,12 @@ impl Item {
         paths.map(item).collect()
     }
 
+    /// What a part of a set says that every other part says as well: other bytes are refused.
+    pub fn part(page: &Page) -> Self {
+        let path = page.path.clone();
+        Self::here(path, Phase::Sidecar, page.kind, page.body.as_bytes())
+    }
+
     fn here(path: String, phase: Phase, kind: PageKind, bytes: &[u8]) -> Self {
         Self {
             path,

@@ -9,6 +9,7 @@ use crate::{
         catalog::{Catalog, Kind, PackageSpec},
         naming::Mode,
         planner::Request,
+        subset::Subset,
     },
     relpath::RelPath,
     run::Platform,
@@ -107,6 +108,40 @@ pub(super) fn is_apart(
         ),
         "`--kpack split` takes device code out of fat artifacts; of a run that is split, fetch the artifacts of its targets",
     ))
+}
+
+/// Refuses artifacts that are not those of a part of a set: with device code inside, with code for a
+/// target that the set does not have, or without that for a target whose package is to be made.
+pub(super) fn subset(subset: &Subset, found: &BTreeSet<Scope>, mode: Mode) -> Result<()> {
+    if mode == Mode::Legacy {
+        return Err(hinted(
+            anyhow!("`--targets` is for sets with device code apart, and this one has it inside"),
+            "fetch all artifacts of the run, and leave out `--targets`",
+        ));
+    }
+    let others: Vec<&Scope> = found.difference(subset.targets()).collect();
+    if !others.is_empty() {
+        return Err(hinted(
+            anyhow!(
+                "device code for {}, which is not among the targets of the set: {}",
+                listed(others),
+                listed(subset.targets())
+            ),
+            "pass all targets of the run as `--targets`",
+        ));
+    }
+    let missing: Vec<&Scope> = subset.devices().filter(|it| !found.contains(it)).collect();
+    if !missing.is_empty() {
+        return Err(hinted(
+            anyhow!(
+                "no device code for {}: found {}",
+                listed(missing),
+                listed(found)
+            ),
+            "fetch what the package is made of, with the `--only` of this build",
+        ));
+    }
+    Ok(())
 }
 
 /// Refuses artifacts that contradict a manifest without the kpack split.

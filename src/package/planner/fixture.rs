@@ -116,6 +116,7 @@ impl Fixture {
                 tag: "py3-none-linux_x86_64".parse().unwrap(),
                 on_collision: OnCollision::Refuse,
                 devel_packing: Packing::Tar,
+                subset: None,
             },
             catalog: Catalog::built_in().unwrap(),
         }

@@ -15,10 +15,17 @@ const SCRIPT: &str = ".github/binary/obtain.sh";
 const DATA: &str = ".github/binary/release.txt";
 /// Stands for a release: a program that knows its version.
 const RELEASED: &str = "#!/bin/sh\necho rocwheel 9.9.9\n";
-/// Downloads what the variable `SERVED` names, if it is asked as it should be.
+/// Downloads what the variable `SERVED` names, if it is asked as it should be; it is as old as that of
+/// Enterprise Linux 8, and fails at first as often as there are lines in `failures`.
 const CURL: &str = r#"#!/bin/sh
 echo "$*" >>"$LOG"
-case "$*" in *"--proto =https"*"--fail"*) ;; *) exit 9 ;; esac
+case "$*" in *--retry-all-errors*) exit 2 ;; *"--proto =https"*"--fail"*) ;; *) exit 9 ;; esac
+failures=${0%/*}/../failures
+if [ -s "$failures" ]; then
+  code=$(head -n 1 "$failures")
+  sed -i 1d "$failures"
+  exit "$code"
+fi
 while [ "$1" != --output ]; do shift; done
 cp "$SERVED" "$2"
 "#;
@@ -47,7 +54,8 @@ impl Runner {
         runner.write(SCRIPT, &read(SCRIPT));
         runner.write(DATA, release);
         runner.write("served", RELEASED);
-        for (tool, text) in [("bin/curl", CURL), ("bin/cargo", CARGO)] {
+        let nap = "#!/bin/sh\necho slept $1 >>\"$LOG\"\n";
+        for (tool, text) in [("bin/curl", CURL), ("bin/cargo", CARGO), ("bin/sleep", nap)] {
             runner.write(tool, text);
         }
         runner
@@ -137,6 +145,28 @@ fn a_release_is_downloaded_once_and_verified_each_time() {
         2,
         "not downloaded again"
     );
+}
+
+#[test]
+fn a_download_that_breaks_is_tried_again_and_one_that_is_refused_is_not() {
+    let runner = Runner::new(&release());
+    runner.write("failures", "56\n6\n");
+    assert_eq!(runner.obtain(&[]).text, "rocwheel 9.9.9\n");
+    let slept = |runner: &Runner| {
+        let log = runner.text("log");
+        let naps = log.lines().filter_map(|line| line.strip_prefix("slept "));
+        naps.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(slept(&runner), "1 2");
+    for (failures, naps) in [("22\n", ""), ("28\n28\n28\n28\n28\n", "1 2 4 8")] {
+        let runner = Runner::new(&release());
+        runner.write("failures", failures);
+        let said = runner.obtain(&[]);
+        assert_eq!((said.code, slept(&runner).as_str()), (2, naps));
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(said.text, @"::error title=rocwheel::could not download https://example.org/v9.9.9/rocwheel-linux");
+        }
+    }
 }
 
 #[test]

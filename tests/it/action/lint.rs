@@ -1,10 +1,14 @@
 //! What others find in action.yml, the workflows and their scripts: nothing.
 
-use std::{collections::BTreeMap, path::Path, process::Command};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    process::Command,
+};
 
 use regex::Regex;
 
-use super::runner::{ours, read};
+use super::runner::{git, ours, read};
 use crate::judges::tool;
 
 #[test]
@@ -99,6 +103,96 @@ fn every_job_ends_sometime_and_may_little() {
             "{file}"
         );
         assert_eq!(text.matches("\n    permissions:").count(), jobs, "{file}");
+    }
+}
+
+/// Two that one workflow calls in one run, such as for Linux and for Windows, must not be taken for one:
+/// of a group one waits for the other, a third takes the place of the second, and a pull request's end
+/// each other.
+#[test]
+fn what_tells_two_calls_apart_tells_their_groups_apart() {
+    for (file, inputs) in [
+        (
+            "packages.yml",
+            ["artifact-run-id", "platforms", "release-type"].as_slice(),
+        ),
+        (
+            "packages-spread.yml",
+            &["artifact-run-id", "platform", "release-type"],
+        ),
+        (
+            "test-packages.yml",
+            &["target", "family", "runner", "python-version"],
+        ),
+    ] {
+        let text = read(&format!("workflows/{file}"));
+        let group = text
+            .lines()
+            .find(|line| line.starts_with("  group: "))
+            .unwrap();
+        for input in inputs {
+            assert!(
+                group.contains(&format!("inputs.{input} ")),
+                "{file}: {input}"
+            );
+        }
+    }
+}
+
+/// A job that calls a workflow has to allow what the jobs of that ask for, or nothing starts at all.
+#[test]
+fn the_page_says_what_a_caller_has_to_allow() {
+    let page = read("docs/action.md");
+    let asked = Regex::new(r"(?m)^      ([a-z-]+: (?:read|write)) #").unwrap();
+    for file in ["packages.yml", "packages-spread.yml"] {
+        let text = read(&format!("workflows/{file}"));
+        let asked: BTreeSet<&str> = asked
+            .captures_iter(&text)
+            .map(|found| found.extract::<1>().1[0])
+            .collect();
+        assert_eq!(asked.len(), 2, "{file}");
+        let call = format!("    uses: ./.github/workflows/{file}\n");
+        let call = page
+            .find(&call)
+            .unwrap_or_else(|| panic!("no call of {file}"));
+        let job = &page[page[..call].rfind("    permissions:\n").unwrap()..call];
+        for permission in asked {
+            assert!(
+                job.contains(&format!("      {permission}\n")),
+                "{file}: {permission}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_checkout_on_windows_has_the_bytes_that_were_committed() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    fs_err::write(at(".gitattributes"), read(".gitattributes")).unwrap();
+    let files = ["obtain.sh", "packages.toml", "page.html", "__init__.py"];
+    for file in files {
+        fs_err::write(at(file), "one\ntwo\n").unwrap();
+    }
+    let as_there = |arguments: &[&str]| {
+        git(
+            place.path(),
+            &[&["-c", "core.autocrlf=true"], arguments].concat(),
+        );
+    };
+    as_there(&["init", "--quiet"]);
+    as_there(&["add", "."]);
+    as_there(&["commit", "--quiet", "--message", "x"]);
+    for file in files {
+        fs_err::remove_file(at(file)).unwrap();
+    }
+    as_there(&["checkout", "--", "."]);
+    for file in files {
+        assert_eq!(
+            fs_err::read_to_string(at(file)).unwrap(),
+            "one\ntwo\n",
+            "{file}"
+        );
     }
 }
 

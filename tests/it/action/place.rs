@@ -4,6 +4,11 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::github::{
+    fake::{Fake, Reply},
+    run,
+};
+
 /// What it answers to a run of `ROCm/TheRock`, for an event.
 fn place(event: &Value, arguments: &str) -> (Value, String) {
     let directory = tempfile::tempdir().unwrap();
@@ -97,4 +102,60 @@ fn what_is_asked_for_decides_the_place() {
     "s3://mine/7-windows/python/" null null
     "s3://therock-ci-artifacts/7-windows/python/gfx94X-dcgpu/" "us-east-2" "arn:aws:iam::692859939525:role/therock-ci"
     "#);
+}
+
+/// What the binary says of run 8, with nothing but an API to ask.
+fn of_another_run(fake: &Fake, arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+        .env_clear()
+        .env("GITHUB_API_URL", fake.url())
+        .args(arguments)
+        .args([
+            "--run-id",
+            "8",
+            "--repository",
+            "ROCm/TheRock",
+            "--platform",
+            "linux",
+        ])
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn whose_code_another_run_built_is_asked_of_github() {
+    let fake = Fake::start();
+    let path = "/repos/ROCm/TheRock/actions/runs/8";
+    let mut forks = run(8, "2026-01-02T00:00:00Z", "completed", Some("success"));
+    forks["head_repository"]["full_name"] = json!("somebody/TheRock");
+    fake.on(path, Reply::json(&forks));
+    insta::assert_snapshot!(of_another_run(&fake, &["place"]), @"
+    s3://therock-ci-artifacts-external/ROCm-TheRock/8-linux/python/
+    index:  https://therock-ci-artifacts-external.s3.amazonaws.com/ROCm-TheRock/8-linux/python/simple/
+    region: us-east-2
+    role:   none
+    ");
+    // A directory of one's own has no bucket that would depend on it.
+    let before = fake.asked().len();
+    let nothing = tempfile::tempdir().unwrap();
+    let place = nothing.path().to_str().unwrap();
+    let said = of_another_run(&fake, &["summary", "--output-dir", place]);
+    insta::assert_snapshot!(said.replace(place, "HERE"), @"
+    error: failed to read directory `HERE/8-linux/python/`: No such file or directory (os error 2)
+
+    hint: pass the directory that `rocwheel build` wrote to
+    ");
+    assert_eq!(fake.asked().len(), before);
+    let empty = Fake::start();
+    empty.on(path, Reply::refusal(404, "Not Found"));
+    insta::assert_snapshot!(of_another_run(&empty, &["summary"]), @"
+    error: look up run `8` of `ROCm/TheRock`
+      caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/runs/8`
+      caused by: Not Found
+
+    hint: pass `--bucket` to say where its outputs are
+
+    hint: look at `--repository` and `--run-id`; a private repository needs `--github-token`
+    ");
 }

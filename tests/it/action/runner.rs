@@ -246,7 +246,7 @@ pub(super) fn read(file: &str) -> String {
     fs_err::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
 }
 
-fn git(directory: &Path, arguments: &[&str]) {
+pub(super) fn git(directory: &Path, arguments: &[&str]) {
     let output = Command::new("git")
         .args(["-c", "user.name=x", "-c", "user.email=x@example.org"])
         .args(arguments)

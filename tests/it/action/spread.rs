@@ -6,7 +6,7 @@ use super::{
 };
 use crate::s3::server::Server;
 use rocwheel::store::{Span, Store as _};
-use serde_json::json;
+use serde_json::{Value, json};
 
 const ROLE: &str = "arn:aws:iam::692859939525:role/therock-ci";
 
@@ -20,8 +20,7 @@ fn text(bucket: &str, key: &str) -> String {
 
 #[test]
 fn many_jobs_make_the_same_set_as_one() {
-    let inputs = json!({"platform": "linux", "release-type": "ci",
-        "host-parts": "[\"core,libraries,profiler,meta\", \"devel\"]"});
+    let inputs = json!({"platform": "linux", "release-type": "ci"});
     let mut stage = Stage::new("therock-ci-artifacts", "1-linux/", &dispatch(&inputs));
     stage.repository.action(CREDENTIALS, &role(ROLE));
     let run = stage
@@ -30,11 +29,31 @@ fn many_jobs_make_the_same_set_as_one() {
     let run = run.expect_success();
     let ended = outcomes(&run);
     assert_eq!(ended.len(), 6, "{ended:#?}");
+    let printed = run.log();
+    let times = |archive: &str| {
+        let line = format!("Fetched\u{1b}[0m {archive}.tar.");
+        printed.matches(&line).count()
+    };
+    for (archive, expected) in [
+        ("blas_lib_gfx942", 1),
+        ("blas_lib_gfx1100", 1),
+        ("amd-llvm_run_generic", 2),
+        ("blas_dev_generic", 1),
+        ("blas_test_generic", 0),
+        ("blas_lib_generic", 4),
+    ] {
+        assert_eq!(times(archive), expected, "{archive}: {printed}");
+    }
     let here = made(stage.repository.path()).join("local-linux/python/SHA256SUMS");
     assert_eq!(
         text("therock-ci-artifacts", "1-linux/python/SHA256SUMS"),
         fs_err::read_to_string(here).unwrap()
     );
+    let said: Value =
+        serde_json::from_str(&text("therock-ci-artifacts", "1-linux/python/set.json")).unwrap();
+    assert_eq!(said["run-id"], "local");
+    assert_eq!(said["platform"], "linux");
+    assert_eq!(said["commit"], "5a6d91e000000000000000000000000000000000");
     let index = format!(
         "http://127.0.0.1:{}/therock-ci-artifacts/1-linux/python/simple/",
         Server::shared().port
@@ -60,7 +79,9 @@ fn without_one_of_its_parts_a_set_has_no_index() {
     assert!(!run.succeeded, "{}", run.log());
     let published = published("therock-ci-artifacts", "1-linux/python/");
     assert!(
-        published.iter().all(|path| path.starts_with("dist/")),
+        published
+            .iter()
+            .all(|path| path.starts_with("dist/") || path == "part.json"),
         "{published:#?}"
     );
 }

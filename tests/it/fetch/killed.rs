@@ -104,3 +104,48 @@ fn an_artifact_that_was_to_be_replaced_is_never_lost_for_good() {
     assert_eq!(fixture.fetch("--run-id 7 blas_lib_gfx942").code, 0);
     assert_eq!(difference(&tree(&out), &whole), [""; 0]);
 }
+
+#[test]
+fn what_was_not_known_to_be_on_the_disk_is_fetched_again_after_the_next_boot() {
+    let fixture = Fixture::new();
+    let record = fixture.out().join(".rocwheel-fetch.json");
+    let unsettled = || {
+        fs::read_to_string(&record)
+            .unwrap()
+            .matches("unsettled")
+            .count()
+    };
+    assert_eq!(fixture.fetch("--run-id 7 blas rand").code, 0);
+    assert_eq!(unsettled(), 0);
+    fs::remove_dir_all(fixture.out()).unwrap();
+
+    // A workflow does not wait for the disk.
+    let mut command = fixture.command();
+    command.env("GITHUB_ACTIONS", "true");
+    command
+        .args(["--run-id", "7", "--output-dir"])
+        .arg(fixture.out());
+    let output = command.args(["blas_lib_gfx", "rand"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(unsettled(), 4);
+    let kept = fixture.fetch("--run-id 7 --dry-run blas_lib_gfx rand");
+    assert_eq!(kept.stdout.matches("keep ").count(), 4, "{}", kept.stdout);
+
+    // As if the machine had been started anew; one archive is on the disk for certain.
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let text = fs::read_to_string(&record).unwrap();
+    let mut text = text.replace(boot.trim(), "another");
+    let at = text.rfind(",\n      \"unsettled\": \"another\"").unwrap();
+    text.replace_range(at..at + ",\n      \"unsettled\": \"another\"".len(), "");
+    fs::write(&record, text).unwrap();
+    let again = fixture.fetch("--run-id 7 blas_lib_gfx rand");
+    assert_eq!(again.code, 0, "{}", again.stderr);
+    let count = |verb: &str| again.stdout.matches(verb).count();
+    assert_eq!(
+        (count("renew "), count("keep ")),
+        (3, 1),
+        "{}",
+        again.stdout
+    );
+    assert_eq!(unsettled(), 0);
+}

@@ -203,3 +203,54 @@ fn every_object_has_its_type_and_its_cache_header() {
     let set = store.find("42-linux/python/set.json").unwrap();
     assert!(!String::from_utf8(set.bytes).unwrap().contains("modified"));
 }
+
+/// What `build` says of packages that it made from a commit.
+fn made_from(bench: &Bench, commit: char) {
+    let commit = commit.to_string().repeat(40);
+    let text = format!(
+        r#"{{"schema": 1, "run-id": "42", "commit": "{commit}", "version": "7.13.0.dev0+ab.cd", "targets": ["gfx942"], "files": []}}"#
+    );
+    fs_err::write(bench.root.join("built/set.json"), text).unwrap();
+}
+
+#[test]
+fn a_part_of_another_commit_is_refused_and_the_whole_says_what_all_parts_said() {
+    let bench = built();
+    let published = bench.root.join("out/42-linux/python");
+    made_from(&bench, 'a');
+    upload(&bench, &["--part"]).ok();
+    insta::assert_snapshot!(fs_err::read_to_string(published.join("part.json")).unwrap(), @r#"
+    {
+      "schema": 1,
+      "run-id": "42",
+      "platform": "linux",
+      "commit": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+      "version": "7.13.0.dev0+ab.cd",
+      "files": []
+    }
+    "#);
+    made_from(&bench, 'b');
+    let refused = upload(&bench, &["--part"]);
+    assert_eq!(refused.code, 1);
+    insta::assert_snapshot!(refused.stderr.replace(bench.root.to_str().unwrap(), "ROOT"), @"
+    error: 1 file is in `ROOT/out/42-linux/python` already, with other bytes; nothing was changed
+      caused by: `part.json`: here 164 bytes with sha256 d45506e94e29f167b9a5abf68fe967e634a15a54a4ffe52b02c3844e5cc0053e, there 164 bytes with sha256 3bfe502389a55ef510d39c08af55a64ea7344b56d1d290507ef2d0218af905b1
+
+    hint: build under another version, or pass `--overwrite` to replace the files
+    ");
+    rocwheel(&["index", published.to_str().unwrap()]).ok();
+    let said = fs_err::read_to_string(published.join("set.json")).unwrap();
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["commit"], "a".repeat(40));
+    assert_eq!(said["platform"], "linux");
+    // The pages of a whole are its own.
+    assert!(!fs_err::exists(bench.root.join("built/part.json")).unwrap());
+}
+
+#[test]
+fn packages_that_no_build_of_ours_made_come_from_whatever_run() {
+    let bench = built();
+    upload(&bench, &["--part"]).ok();
+    let part = bench.root.join("out/42-linux/python/part.json");
+    assert!(!fs_err::exists(part).unwrap());
+}

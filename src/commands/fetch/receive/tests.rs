@@ -158,6 +158,7 @@ fn what_could_not_be_replaced_is_not_recorded_any_more() {
         sha256: Sha256::of(b""),
         etag: None,
         extent: Extent::of(&in_the_way).unwrap().unwrap(),
+        unsettled: None,
     };
     let ledger = || Ledger::read(stage.to.path()).unwrap();
     ledger().record(NAME, entry).unwrap();

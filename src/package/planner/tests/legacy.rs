@@ -1,8 +1,14 @@
 //! Whole sets of artifacts that have their device code inside.
 
-use crate::package::{
-    planner::fixture::{Fixture, library, program},
-    planner::tests::{names, outline, says, split},
+use std::collections::BTreeSet;
+
+use crate::{
+    package::{
+        Subset,
+        planner::fixture::{Fixture, library, program},
+        planner::tests::{names, outline, says, split},
+    },
+    run::Platform,
 };
 
 fn legacy() -> Fixture {
@@ -165,5 +171,19 @@ fn device_code_apart_contradicts_a_manifest_without_the_split() {
     error: the build says that device code is not split off, and artifact `blas_lib_gfx1100` has `.kpack/blas_gfx1100.kpack`
 
     hint: fetch all artifacts from one run: `base_lib_generic` holds the flag `KPACK_SPLIT_ARTIFACTS`
+    ");
+}
+
+#[test]
+fn without_the_split_there_is_no_part_of_a_set() {
+    let mut fixture = with_families(legacy(), &["gfx94X-dcgpu"]);
+    let targets = BTreeSet::from(["gfx942".parse().unwrap()]);
+    let names = ["core".to_owned()];
+    let subset = Subset::new(&names, &fixture.catalog, Platform::Linux, targets);
+    fixture.request.subset = Some(subset.unwrap());
+    insta::assert_snapshot!(fixture.refusal(), @"
+    error: `--targets` is for sets with device code apart, and this one has it inside
+
+    hint: fetch all artifacts of the run, and leave out `--targets`
     ");
 }

@@ -1,0 +1,224 @@
+//! Some packages of a set, and which artifacts of a run they are made of: for machines that make a
+//! part each, and fetch no more than that takes. Reads nothing, writes nothing.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    artifact::{ArtifactName, Component, TherockManifest},
+    error::{Result, ensure},
+    package::{
+        catalog::{Catalog, Kind, PackageSpec},
+        naming::Mode,
+        plan::{BuildPlan, Label, wanted},
+    },
+    run::Platform,
+    target::Scope,
+};
+
+/// What is made of a set with device code apart.
+#[derive(Clone, Debug)]
+pub struct Subset {
+    labels: Vec<Label>,
+    /// What the whole set has device code for, without features.
+    targets: BTreeSet<Scope>,
+    packages: Vec<PackageSpec>,
+}
+
+/// Whether a run has an artifact of the same name and component that is for no target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sibling {
+    Generic,
+    None,
+}
+
+impl Subset {
+    /// The packages of these names, which are those of `BuildPlan::keep`.
+    pub fn new(
+        names: &[String],
+        catalog: &Catalog,
+        platform: Platform,
+        targets: BTreeSet<Scope>,
+    ) -> Result<Self> {
+        let packages = catalog.packages().iter();
+        let packages: Vec<_> = packages.filter(|it| it.ships_on(platform)).collect();
+        let mut all = Vec::new();
+        for package in &packages {
+            let scopes: Vec<_> = match package.kind {
+                Kind::Device => targets.iter().map(Some).collect(),
+                _ => vec![None],
+            };
+            all.extend(scopes.into_iter().map(|scope| Label::of(package, scope)));
+        }
+        let is_wanted = wanted(&all.iter().collect::<Vec<_>>(), names)?;
+        all.retain(is_wanted);
+        Ok(Self {
+            labels: all,
+            targets,
+            packages: packages.into_iter().cloned().collect(),
+        })
+    }
+
+    pub fn targets(&self) -> &BTreeSet<Scope> {
+        &self.targets
+    }
+
+    /// Leaves out of a plan what is not made. Of what is made and not there, because the artifacts
+    /// have nothing for it, the plan says so already.
+    pub fn keep(&self, plan: &mut BuildPlan) -> Result<()> {
+        plan.wheels.retain(|wheel| self.makes(&wheel.label));
+        plan.sdists.retain(|sdist| self.makes(&sdist.label));
+        let names = self.labels.iter().map(|label| format!("`{}`", label.dist));
+        ensure!(
+            !plan.wheels.is_empty() || !plan.sdists.is_empty(),
+            "none of these packages is in this set: {}",
+            names.collect::<Vec<_>>().join(", ")
+        );
+        Ok(())
+    }
+
+    fn makes(&self, label: &Label) -> bool {
+        let same = |own: &Label| own.package == label.package && own.scope == label.scope;
+        self.labels.iter().any(same)
+    }
+
+    /// Whether a package that there is one of is made.
+    pub fn has(&self, package: &PackageSpec) -> bool {
+        self.labels.iter().any(|it| it.package == package.name)
+    }
+
+    /// The targets that a device package is made for.
+    pub fn devices(&self) -> impl Iterator<Item = &Scope> {
+        self.labels.iter().filter_map(|label| label.scope.as_ref())
+    }
+
+    /// Whether some package is made that is not for one target.
+    ///
+    /// Such packages say which others the set has, so that all of those have to be looked at.
+    pub fn is_for_all(&self) -> bool {
+        self.labels.iter().any(|label| label.scope.is_none())
+    }
+
+    /// Whether the files of a runtime package have to be known: those that device code is laid over
+    /// always have.
+    pub fn looks_at(&self, package: &PackageSpec) -> bool {
+        let below = |device: &PackageSpec| device.overlay.as_ref() == Some(&package.name);
+        self.is_for_all() || self.packages.iter().any(below)
+    }
+
+    /// Whether an artifact is needed.
+    pub fn needs(&self, artifact: &ArtifactName, sibling: Sibling) -> bool {
+        artifact.to_string() == TherockManifest::ARTIFACT
+            || self.packages.iter().any(|package| match package.kind {
+                Kind::Selector => false,
+                Kind::Runtime => self.looks_at(package) && self.runs(package, artifact, sibling),
+                Kind::Device => self.is_device_code(package, artifact),
+                Kind::Devel => self.has(package) && self.is_for_devel(package, artifact),
+            })
+    }
+
+    /// An artifact for a target, which none for all stands beside, may have host code as well.
+    fn runs(&self, package: &PackageSpec, artifact: &ArtifactName, sibling: Sibling) -> bool {
+        let alone = sibling == Sibling::None && self.is_for_all();
+        package.takes(artifact, Mode::Split, None)
+            || alone && package.takes_kind(artifact, Mode::Split)
+    }
+
+    /// What is for all stands beside what is for a target, which is taken for host code without.
+    fn is_device_code(&self, package: &PackageSpec, artifact: &ArtifactName) -> bool {
+        let base = artifact.scope.base();
+        let is_for_one = self.devices().any(|scope| *scope == base);
+        let is_beside = base == Scope::Generic && self.devices().next().is_some();
+        package.takes_kind(artifact, Mode::Split) && (is_for_one || is_beside)
+    }
+
+    fn is_for_devel(&self, package: &PackageSpec, artifact: &ArtifactName) -> bool {
+        let sibling = |component| ArtifactName {
+            component,
+            ..artifact.clone()
+        };
+        let runs = |component| {
+            let mut runtime = self.packages.iter().filter(|it| it.kind == Kind::Runtime);
+            runtime.any(|it| it.takes_kind(&sibling(component), Mode::Split))
+        };
+        package.reaches(artifact, Mode::Split, None)
+            && !package.leaves_out(artifact, Mode::Split)
+            && (package.takes_besides(&artifact.name, Mode::Split)
+                || Component::ALL.into_iter().any(runs))
+    }
+}
+
+impl Label {
+    fn of(package: &PackageSpec, scope: Option<&Scope>) -> Self {
+        Self {
+            package: package.name.clone(),
+            scope: scope.cloned(),
+            dist: package.dist_name(Mode::Split, scope),
+            directory: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUN: &str = "base_lib_generic amd-llvm_lib_generic amd-llvm_dbg_generic \
+        core-hip_dev_generic core-runtime_test_generic blas_lib_generic blas_dev_generic \
+        blas_lib_gfx942 blas_lib_gfx942:xnack+ blas_lib_gfx1100 blas_test_gfx942 \
+        prim_dev_generic rand_lib_gfx942 rocprofiler-systems_run_generic unknown_lib_generic";
+
+    fn subset(names: &str) -> Result<Subset> {
+        let names: Vec<String> = names.split(',').map(str::to_owned).collect();
+        let targets = ["gfx942", "gfx1100"].map(|name| name.parse().unwrap());
+        let catalog = Catalog::built_in().unwrap();
+        Subset::new(&names, &catalog, Platform::Linux, targets.into())
+    }
+
+    fn needed(names: &str) -> String {
+        let subset = subset(names).unwrap();
+        let artifacts: Vec<ArtifactName> = RUN
+            .split_whitespace()
+            .map(|it| it.parse().unwrap())
+            .collect();
+        let sibling = |artifact: &ArtifactName| {
+            let generic = ArtifactName {
+                scope: Scope::Generic,
+                ..artifact.clone()
+            };
+            if artifacts.contains(&generic) {
+                Sibling::Generic
+            } else {
+                Sibling::None
+            }
+        };
+        let needed = artifacts.iter().filter(|it| subset.needs(it, sibling(it)));
+        needed
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    #[test]
+    fn device_code_needs_its_target_and_what_it_is_laid_over() {
+        insta::assert_snapshot!(needed("device-gfx942"), @"base_lib_generic blas_lib_generic blas_lib_gfx942 blas_lib_gfx942:xnack+ rand_lib_gfx942");
+        insta::assert_snapshot!(needed("rocm-sdk-device-gfx1100"), @"base_lib_generic blas_lib_generic blas_lib_gfx1100");
+        insta::assert_snapshot!(needed("device"), @"base_lib_generic blas_lib_generic blas_lib_gfx942 blas_lib_gfx942:xnack+ blas_lib_gfx1100 rand_lib_gfx942");
+    }
+
+    #[test]
+    fn what_is_for_all_needs_no_device_code_but_all_that_may_have_host_code() {
+        insta::assert_snapshot!(needed("core"), @"base_lib_generic amd-llvm_lib_generic core-hip_dev_generic blas_lib_generic rand_lib_gfx942 rocprofiler-systems_run_generic");
+        assert_eq!(needed("core"), needed("libraries,profiler,meta"));
+    }
+
+    #[test]
+    fn the_devel_package_needs_headers_and_symbols_besides() {
+        insta::assert_snapshot!(needed("devel"), @"base_lib_generic amd-llvm_lib_generic amd-llvm_dbg_generic core-hip_dev_generic blas_lib_generic blas_dev_generic prim_dev_generic rand_lib_gfx942 rocprofiler-systems_run_generic");
+    }
+
+    #[test]
+    fn what_no_package_is_called_is_refused() {
+        let message = subset("core,device-gfx950").unwrap_err().to_string();
+        insta::assert_snapshot!(message, @"no package `device-gfx950` in this set, which has `core`, `devel`, `device`, `device-gfx1100`, `device-gfx942`, `libraries`, `meta`, `profiler`, `rocm`, `rocm-profiler`, `rocm-sdk-core`, `rocm-sdk-devel`, `rocm-sdk-device-gfx1100`, `rocm-sdk-device-gfx942`, `rocm-sdk-libraries`");
+    }
+}

@@ -1,0 +1,203 @@
+//! A set made by many machines, each of which fetches only what its part is made of.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use super::{files, refusal, succeed};
+use crate::fetch::Fixture;
+
+/// As packages-spread.yml has them, and each package alone.
+const PARTS: [&str; 8] = [
+    "core,libraries,profiler,meta",
+    "devel",
+    "core",
+    "libraries",
+    "rocm-profiler",
+    "rocm",
+    "device-gfx942",
+    "rocm-sdk-device-gfx1100",
+];
+
+/// A run of its own, and a directory beside it.
+struct Run {
+    fixture: Fixture,
+    place: PathBuf,
+}
+
+impl Run {
+    fn new() -> Self {
+        let fixture = Fixture::new();
+        let place = fixture.bucket().with_file_name("parts");
+        Self { fixture, place }
+    }
+
+    fn fetch(&self, only: &str) -> PathBuf {
+        let artifacts = self.place.join(only).join("artifacts");
+        let mut fetch = self.fixture.command();
+        fetch.args(["--quiet", "--run-id", "7", "--output-dir"]);
+        fetch.arg(&artifacts);
+        if only != "whole" {
+            fetch.args(["--only", only]);
+        }
+        succeed(&mut fetch);
+        artifacts
+    }
+
+    fn build(&self, artifacts: &Path, dest: &str) -> Command {
+        let mut build = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
+        build.args(["--quiet", "build", "--artifact-dir"]);
+        build.arg(artifacts).arg("--dest-dir");
+        build.arg(self.place.join(dest));
+        build
+    }
+}
+
+fn names(artifacts: &Path) -> Vec<String> {
+    let names = files_of(artifacts);
+    let artifacts = names.into_iter().filter(|name| !name.starts_with('.'));
+    artifacts.collect()
+}
+
+fn files_of(directory: &Path) -> Vec<String> {
+    let entries = fs_err::read_dir(directory).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_a_part_fetches_is_enough_for_the_very_bytes_that_the_whole_has() {
+    let run = Run::new();
+    let all = run.fetch("whole");
+    succeed(&mut run.build(&all, "whole"));
+    let whole = files(&run.place.join("whole/dist"));
+    let mut made = std::collections::BTreeSet::new();
+    for part in PARTS {
+        let artifacts = run.fetch(part);
+        let fewer = names(&artifacts);
+        let has = |target: &str| fewer.iter().any(|name| name.contains(target));
+        assert_eq!(has("gfx942"), part.ends_with("gfx942"), "{part}: {fewer:?}");
+        assert_eq!(
+            has("gfx1100"),
+            part.ends_with("gfx1100"),
+            "{part}: {fewer:?}"
+        );
+        assert_eq!(has("amd-llvm"), !part.contains("gfx"), "{part}: {fewer:?}");
+        assert_eq!(
+            has("_dev_generic"),
+            part == "devel" || has("core-hip_dev_generic")
+        );
+        assert!(!has("_test_"), "{part}: {fewer:?}");
+        let mut build = run.build(&artifacts, part);
+        succeed(build.args(["--only", part, "--targets", "gfx942,gfx1100"]));
+        for (name, bytes) in files(&run.place.join(part).join("dist")) {
+            assert!(whole[&name] == bytes, "{part}: {name}");
+            made.insert(name);
+        }
+    }
+    assert_eq!(made, whole.into_keys().collect());
+}
+
+#[test]
+fn the_targets_of_both_platforms_are_told_and_not_fetched() {
+    let run = Run::new();
+    let promised = [
+        "--linux-amdgpu-families",
+        "gfx942;gfx1100",
+        "--windows-amdgpu-families",
+        "gfx1201",
+    ];
+    let all = run.fetch("whole");
+    succeed(run.build(&all, "whole").args(promised));
+    let artifacts = run.fetch("meta");
+    let mut part = run.build(&artifacts, "meta");
+    succeed(
+        part.args(promised)
+            .args(["--only", "meta", "--targets", "gfx942,gfx1100"]),
+    );
+    let (whole, part) = (
+        files(&run.place.join("whole/dist")),
+        files(&run.place.join("meta/dist")),
+    );
+    assert_eq!(part.len(), 1);
+    assert!(part.iter().all(|(name, bytes)| whole[name] == *bytes));
+}
+
+#[test]
+fn what_a_run_has_nothing_for_is_left_out_of_a_part_as_it_is_of_the_whole() {
+    let run = Run::new();
+    for archive in files_of(&run.fixture.bucket().join("7-linux")) {
+        if archive.starts_with("rocprofiler-systems") || archive.starts_with("rocprofiler-compute")
+        {
+            fs_err::remove_file(run.fixture.bucket().join("7-linux").join(archive)).unwrap();
+        }
+    }
+    let all = run.fetch("whole");
+    succeed(&mut run.build(&all, "whole"));
+    let whole = files(&run.place.join("whole/dist"));
+    let artifacts = run.fetch("core,profiler,meta");
+    let targets = ["--targets", "gfx942,gfx1100"];
+    let mut build = run.build(&artifacts, "part");
+    succeed(build.args(targets).args(["--only", "core,profiler,meta"]));
+    let part = files(&run.place.join("part/dist"));
+    assert_eq!(part.len(), 2);
+    assert!(part.iter().all(|(name, bytes)| whole[name] == *bytes));
+    let mut build = run.build(&artifacts, "none");
+    let refused = refusal(build.args(targets).args(["--only", "profiler"]), 2);
+    insta::assert_snapshot!(refused, @"error: none of these packages is in this set: `rocm-profiler`");
+}
+
+#[test]
+fn artifacts_that_are_not_those_of_the_part_are_refused() {
+    let run = Run::new();
+    let device = run.fetch("device-gfx942");
+    let refused = |targets: &str, only: &str| {
+        let mut build = run.build(&device, "out");
+        refusal(build.args(["--only", only, "--targets", targets]), 2)
+    };
+    insta::assert_snapshot!(refused("gfx942,gfx1100", "device"), @"
+    error: no device code for `gfx1100`: found `gfx942`
+
+    hint: fetch what the package is made of, with the `--only` of this build
+    ");
+    insta::assert_snapshot!(refused("gfx1100", "meta"), @"
+    error: device code for `gfx942`, which is not among the targets of the set: `gfx1100`
+
+    hint: pass all targets of the run as `--targets`
+    ");
+    insta::assert_snapshot!(refused("gfx942", "device-gfx1100"), @"error: no package `device-gfx1100` in this set, which has `core`, `devel`, `device`, `device-gfx942`, `libraries`, `meta`, `profiler`, `rocm`, `rocm-profiler`, `rocm-sdk-core`, `rocm-sdk-devel`, `rocm-sdk-device-gfx942`, `rocm-sdk-libraries`");
+    insta::assert_snapshot!(refused("gfx942,gfx_1", "device-gfx942"), @r#"
+    error: read `--targets`
+      caused by: a family with other characters than letters, digits and `-`: "gfx_1"
+    "#);
+    insta::assert_snapshot!(refused("generic", "device-gfx942"), @"error: `generic` is no target: read `--targets`");
+    assert!(!run.place.join("out/dist").exists());
+}
+
+#[test]
+fn what_a_part_is_called_and_what_it_needs_are_looked_up_before_anything_is_fetched() {
+    let run = Run::new();
+    let refused = |arguments: &[&str]| {
+        let mut fetch = run.fixture.command();
+        fetch
+            .args(["--quiet", "--run-id", "7", "--output-dir"])
+            .arg(&run.place);
+        refusal(fetch.args(arguments), 1)
+    };
+    insta::assert_snapshot!(refused(&["--only", "device-gfx950"]), @"error: no package `device-gfx950` in this set, which has `core`, `devel`, `device`, `device-gfx1100`, `device-gfx942`, `libraries`, `meta`, `profiler`, `rocm`, `rocm-profiler`, `rocm-sdk-core`, `rocm-sdk-devel`, `rocm-sdk-device-gfx1100`, `rocm-sdk-device-gfx942`, `rocm-sdk-libraries`");
+    insta::assert_snapshot!(refused(&["--only", "device-gfx1100", "--amdgpu-targets", "gfx942"]), @"error: no package `device-gfx1100` in this set, which has `core`, `devel`, `device`, `device-gfx942`, `libraries`, `meta`, `profiler`, `rocm`, `rocm-profiler`, `rocm-sdk-core`, `rocm-sdk-devel`, `rocm-sdk-device-gfx942`, `rocm-sdk-libraries`");
+    for archive in files_of(&run.fixture.bucket().join("7-linux")) {
+        if archive.starts_with("base_lib_generic") {
+            fs_err::remove_file(run.fixture.bucket().join("7-linux").join(archive)).unwrap();
+        }
+    }
+    insta::assert_snapshot!(refused(&["--only", "device-gfx942"]), @"
+    error: not enough for packages: no `base_lib_generic`, which says what was built
+
+    hint: pass `--allow-incomplete` to fetch what there is
+    ");
+    assert!(!run.place.exists());
+}
