@@ -7,6 +7,7 @@ use super::{
     deliver::deliver,
     find::Wait,
     inventory::Archive,
+    ledger::Enough,
     leftovers,
     lock::Lock,
     place::PlaceArgs,
@@ -59,6 +60,7 @@ pub struct ChoiceArgs {
 #[derive(Debug)]
 pub struct Errand<'a> {
     pub plan: FetchPlan,
+    enough: Enough,
     source: Box<dyn Source + 'a>,
     shelf: Shelf,
     at_once: NonZeroUsize,
@@ -114,6 +116,7 @@ impl ChoiceArgs {
         }
         Ok(Errand {
             plan,
+            enough: wish.enough(),
             source,
             shelf: output,
             at_once: self.downloads,
@@ -187,7 +190,9 @@ impl Errand<'_> {
             lock.ensure_writable()?;
         }
         let work = || deliver(&*self.source, &self.plan, &self.shelf, self.at_once, world);
+        self.shelf.ledger.begin(&self.enough)?;
         self.in_time(work, world)?;
+        self.shelf.ledger.end(&self.enough)?;
         let is_ours = self.lock.as_ref().is_some_and(Lock::is_held);
         if is_ours && !world.console.is_in_workflow() {
             self.shelf.settle()?;
