@@ -48,8 +48,18 @@ if [ "${OTHERS:-yes}" = yes ]; then
   measure 'dumb-pypi' "$tools/bin/dumb-pypi" --package-list "$work/list" \
     --packages-url https://example.org/ --output-dir "$work/dumb"
   rm -rf "$work/packages/simple"
+  # What its user has to find out first, so that its pages have digests and metadata too.
+  digests() {
+    python3 "$here/package_list.py" "$work/packages" >"$work/list.json"
+    "$tools/bin/dumb-pypi" --package-list-json "$work/list.json" \
+      --packages-url https://example.org/ --output-dir "$work/dumb-digests"
+  }
+  export -f digests
+  export here work tools
+  measure 'dumb-pypi, with digests and metadata' bash -c digests
+  find "$work/packages" -name '*.metadata' -delete
 fi
 FRESH=yes measure 'rocwheel index, the first time' "$rocwheel" index "$work/packages"
 measure 'rocwheel index, nothing changed' "$rocwheel" index "$work/packages"
-touch "$work"/packages/*.whl
+find "$work/packages" -name "*.whl" -exec touch {} +
 measure 'rocwheel index, every time changed' "$rocwheel" index "$work/packages"

@@ -5,10 +5,8 @@ use std::{fmt, io, str::FromStr};
 use sha2::Digest as _;
 
 /// A SHA-256. Shown as 64 lower-case hexadecimal digits, and read back from nothing else.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize)]
+#[serde(try_from = "String")]
 pub struct Sha256([u8; 32]);
 
 /// Why a text is not a SHA-256.
@@ -98,22 +96,26 @@ impl TryFrom<String> for Sha256 {
     }
 }
 
-impl From<Sha256> for String {
-    fn from(sha256: Sha256) -> Self {
-        sha256.to_string()
+/// An index of many files shows a million of them: no number is formatted, and nothing allocated.
+fn with_digits<T>(sha256: &Sha256, show: impl FnOnce(&str) -> T) -> T {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [0; 64];
+    for (pair, byte) in text.chunks_exact_mut(2).zip(sha256.0) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 15)];
     }
+    show(str::from_utf8(&text).unwrap_or_default())
 }
 
 impl fmt::Display for Sha256 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        // An index of many files shows a million of them.
-        let digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-        let mut text = [0; 64];
-        for (place, digit) in text.iter_mut().zip(digits) {
-            *place = DIGITS[usize::from(digit)];
-        }
-        f.write_str(str::from_utf8(&text).map_err(|_| fmt::Error)?)
+        with_digits(self, |text| f.write_str(text))
+    }
+}
+
+impl serde::Serialize for Sha256 {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        with_digits(self, |text| to.serialize_str(text))
     }
 }
 

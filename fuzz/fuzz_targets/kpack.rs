@@ -50,6 +50,7 @@ fuzz_target!(|data: &[u8]| {
         damaged(*first, rest)
     };
     let _ = contents::each(&file, |_, read| read().map(drop));
+    let _ = (host::windows(&file), host::imports(&file));
     let Ok(Look::Fat(fat)) = host::look(&file) else {
         return;
     };
@@ -64,7 +65,7 @@ fuzz_target!(|data: &[u8]| {
         .expect("a stream of bytes in memory");
     assert_eq!(after.len() as u64, total);
     let references = host::references(&after).expect("markers");
-    assert!(references.iter().all(|found| found.marker == markers[0]));
+    assert!(references.iter().all(|found| *found.marker == markers[0]));
     restored(&fat, &after);
 });
 

@@ -78,16 +78,36 @@ pub struct Content {
     pub kept: Option<Vec<u8>>,
     pub elf: Option<Elf>,
     pub code: Option<Code>,
-    /// Of a program or a library for Windows.
-    pub windows: Option<HostCode>,
+    pub windows: Option<WindowsFile>,
 }
 
 impl Content {
-    /// The device code of a binary for the host, of whatever kind.
-    pub fn host_code(&self) -> Option<&HostCode> {
+    /// A binary for the host, of whatever kind.
+    pub fn binary(&self) -> Option<Binary<'_>> {
         match &self.elf {
-            Some(Elf::Read(elf)) => Some(&elf.code),
-            _ => self.windows.as_ref(),
+            Some(Elf::Read(elf)) => Some(Binary::Elf(elf)),
+            _ => self.windows.as_ref().map(Binary::Windows),
+        }
+    }
+
+    /// The device code of a binary for the host.
+    pub fn host_code(&self) -> Option<&HostCode> {
+        Some(self.binary()?.code())
+    }
+}
+
+/// A binary for the host that could be read.
+#[derive(Clone, Copy, Debug)]
+pub enum Binary<'a> {
+    Elf(&'a ElfFile),
+    Windows(&'a WindowsFile),
+}
+
+impl<'a> Binary<'a> {
+    pub fn code(self) -> &'a HostCode {
+        match self {
+            Self::Elf(file) => &file.code,
+            Self::Windows(file) => &file.code,
         }
     }
 }
@@ -155,6 +175,14 @@ pub struct ElfFile {
     /// What a launcher runs, seen from its own directory.
     pub launches: Option<String>,
     pub code: HostCode,
+}
+
+/// A program or a library for Windows.
+#[derive(Debug, PartialEq, Eq)]
+pub struct WindowsFile {
+    pub code: HostCode,
+    /// What one with device code is linked with, by file names; or why that cannot be told.
+    pub needed: Result<BTreeSet<String>, String>,
 }
 
 /// `_devel.tar`, which becomes a directory beside the other packages.

@@ -19,7 +19,7 @@ struct Raw {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Pair {
-    /// A file name; a `*` at its end is any version.
+    /// A file name, in small letters on Windows; a `*` at its end is any version.
     consumer: String,
     /// A SONAME, likewise.
     provider: String,
@@ -59,6 +59,7 @@ mod tests {
     #[test]
     fn the_built_in_list_is_read() {
         assert!(is_optional("librocblas.so.5.1", "libhipblaslt.so.1"));
+        assert!(is_optional("rocblas.dll", "libhipblaslt.dll"));
         assert!(!is_optional("libhipblaslt.so.1", "librocblas.so.5"));
         assert!(!is_optional("librocblas.so.5", "librocblas.so.5"));
     }

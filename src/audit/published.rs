@@ -73,9 +73,13 @@ impl Published {
 
     /// The files that are not there, each with a size if a page tells it.
     pub fn promised_and_gone(&self) -> impl Iterator<Item = (&str, Option<u64>)> {
-        self.gone.iter().map(|file| {
-            let mut own = self.promises.iter().filter(|promise| promise.file == *file);
-            (file.as_str(), own.find_map(|promise| promise.size))
-        })
+        let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
+        for promise in &self.promises {
+            if let Some(size) = promise.size {
+                sizes.entry(&promise.file).or_insert(size);
+            }
+        }
+        let gone = self.gone.iter().map(String::as_str);
+        gone.map(move |file| (file, sizes.get(file).copied()))
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     audit::{
-        facts::{Code, Elf, ElfFile, HostCode, SetFacts, WheelFile},
+        facts::{Binary, Code, Elf, HostCode, SetFacts, WheelFile},
         sparse::Sparse,
     },
     elf::ReadAt,
@@ -27,7 +27,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Reach<'a> {
     pub(super) libraries: Vec<Library<'a>>,
-    /// What libraries ask for: the path of an archive and a key in it.
+    /// What libraries ask archives of the set for: the path of the archive and a key in it.
     pub(super) asked: BTreeSet<(RelPath, String)>,
 }
 
@@ -35,8 +35,7 @@ pub(super) struct Reach<'a> {
 pub(super) struct Library<'a> {
     pub(super) wheel: &'a str,
     pub(super) path: &'a str,
-    /// `None` for those for Windows.
-    pub(super) elf: Option<&'a ElfFile>,
+    pub(super) binary: Binary<'a>,
     references: &'a [Reference],
     /// The archives that it names, with the place for the target left open.
     pub(super) patterns: BTreeSet<String>,
@@ -66,15 +65,23 @@ impl<'a> Reach<'a> {
         let hosts = set.wheels.iter().filter(|it| it.device_target().is_none());
         let common: Archives<'_> = hosts.flat_map(|it| archives(it)).collect();
         let tops = development_tops(set);
+        let all = set.wheels.iter().flat_map(|it| archives(it));
+        let all: BTreeSet<&str> = all.map(|(path, _)| path).collect();
         for (target, wheel) in set.device_wheels() {
             let mut there = common.clone();
             there.extend(archives(wheel));
-            reach.look(&target, &there, &tops);
+            reach.look(&target, &there, &tops, &all);
         }
         reach
     }
 
-    fn look(&mut self, target: &Target, there: &Archives<'_>, tops: &BTreeSet<&str>) {
+    fn look(
+        &mut self,
+        target: &Target,
+        there: &Archives<'_>,
+        tops: &BTreeSet<&str>,
+        all: &BTreeSet<&str>,
+    ) {
         let open = |path: &RelPath| -> Result<Option<Arc<dyn ReadAt>>> {
             let found = at(there, tops, path.as_str());
             Ok(found.map(|sparse| Arc::clone(sparse) as Arc<dyn ReadAt>))
@@ -90,7 +97,7 @@ impl<'a> Reach<'a> {
             for reference in library.references {
                 for device in &devices {
                     finds.add(&path, reference, device, [&mut every, &mut first]);
-                    self.asked.extend(asked(&path, reference, device));
+                    self.asked.extend(asked(&path, reference, device, all));
                 }
             }
         }
@@ -132,9 +139,16 @@ fn name(reference: &Reference) -> String {
     key(&reference.marker.kernel_name, index)
 }
 
-fn asked(path: &RelPath, reference: &Reference, device: &CodeTarget) -> Vec<(RelPath, String)> {
-    let places = candidates(path, reference, &wanted(device));
-    places.into_iter().map(|it| (it, name(reference))).collect()
+/// The archives that are anywhere, and what they are asked for.
+fn asked(
+    path: &RelPath,
+    reference: &Reference,
+    device: &CodeTarget,
+    all: &BTreeSet<&str>,
+) -> impl Iterator<Item = (RelPath, String)> {
+    let places = candidates(path, reference, &wanted(device)).into_iter();
+    let places = places.filter(|it| all.contains(it.as_str()));
+    places.map(|it| (it, name(reference)))
 }
 
 /// The target as such, and with the features that any of the archives knows it with.
@@ -186,25 +200,21 @@ fn libraries(set: &SetFacts) -> Vec<Library<'_>> {
     for wheel in &set.wheels {
         let members = wheel.members.iter().filter_map(|member| {
             let content = member.content.as_ref().ok()?;
-            Some((
-                &*member.path,
-                read(content.elf.as_ref()),
-                content.host_code()?,
-            ))
+            Some((&*member.path, content.binary()?))
         });
         let unpacked = wheel.devel.iter().flat_map(|tree| &tree.entries);
-        let unpacked = unpacked.filter_map(|it| {
-            let elf = read(it.elf.as_ref())?;
-            Some((it.entry.path.as_str(), Some(elf), &elf.code))
+        let unpacked = unpacked.filter_map(|it| match &it.elf {
+            Some(Elf::Read(elf)) => Some((it.entry.path.as_str(), Binary::Elf(elf))),
+            _ => None,
         });
-        for (path, elf, code) in members.chain(unpacked) {
-            let HostCode::Split(references) = code else {
+        for (path, binary) in members.chain(unpacked) {
+            let HostCode::Split(references) = binary.code() else {
                 continue;
             };
             found.push(Library {
                 wheel: &wheel.file,
                 path,
-                elf,
+                binary,
                 references,
                 patterns: patterns(path, references),
                 finds: BTreeMap::new(),
@@ -212,13 +222,6 @@ fn libraries(set: &SetFacts) -> Vec<Library<'_>> {
         }
     }
     found
-}
-
-fn read(elf: Option<&Elf>) -> Option<&ElfFile> {
-    match elf {
-        Some(Elf::Read(elf)) => Some(elf),
-        _ => None,
-    }
 }
 
 fn patterns(path: &str, references: &[Reference]) -> BTreeSet<String> {

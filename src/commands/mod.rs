@@ -12,6 +12,7 @@ pub mod destination;
 pub mod fetch;
 pub mod index;
 pub mod kpack;
+mod lock;
 pub mod man;
 pub mod pipeline;
 pub mod place;

@@ -129,7 +129,7 @@ pub(super) fn escape(text: &str) -> Cow<'_, str> {
     // Most text is a name or a number.
     if text
         .bytes()
-        .all(|byte| byte.is_ascii_graphic() && !b"&<>\"'".contains(&byte))
+        .all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'&' | b'<' | b'>' | b'"' | b'\''))
     {
         return Cow::Borrowed(text);
     }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::{
+    digest::Sha256,
     index::{Layout, Page, PageKind, REPOSITORY_VERSION, Rank, SetFile, View},
     location::percent_encode,
 };
@@ -40,9 +41,9 @@ struct Name<'a> {
     name: &'a str,
 }
 
-#[derive(Clone, Serialize)]
+#[derive(Clone, Copy, Serialize)]
 struct Hashes {
-    sha256: String,
+    sha256: Sha256,
 }
 
 #[derive(Serialize)]
@@ -117,18 +118,19 @@ fn page(path: String, rank: Rank, value: &impl Serialize) -> Page {
 
 fn entry<'a>(file: &'a SetFile, directory: &str) -> File<'a> {
     let name = percent_encode(file.name.as_str());
-    let hashes = |sha256: crate::digest::Sha256| Hashes {
-        sha256: sha256.to_string(),
-    };
-    let metadata = file.metadata.map(|sidecar| hashes(sidecar.sha256));
+    let metadata = file.metadata.map(|sidecar| Hashes {
+        sha256: sidecar.sha256,
+    });
     File {
         filename: file.name.as_str(),
         url: format!("{directory}{}{name}", file.directory()),
-        hashes: hashes(file.sha256),
+        hashes: Hashes {
+            sha256: file.sha256,
+        },
         size: file.size,
         upload_time: file.upload_time.as_ref().map(ToString::to_string),
         requires_python: file.requires_python.as_deref(),
-        core_metadata: metadata.clone(),
+        core_metadata: metadata,
         dist_info_metadata: metadata,
         yanked: file.yanked.as_deref().map(|reason| match reason {
             "" => Yanked::Yes(true),

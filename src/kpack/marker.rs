@@ -11,6 +11,10 @@ pub const PLACEHOLDER: &str = "@GFXARCH@";
 
 /// The runtime reads no further.
 pub(super) const MAX_LEN: usize = 1 << 16;
+/// More archives than any binary leads to for one target: all are looked for, for every target.
+const MOST_PATHS: usize = 64;
+/// More than any system takes for a path.
+const LONGEST: usize = 4096;
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Marker {
@@ -36,15 +40,25 @@ impl Marker {
         Ok(bytes)
     }
 
-    /// The marker at the begin of some bytes; what follows it does not count.
-    pub fn parse(bytes: &[u8]) -> Result<Self> {
+    /// The marker at the begin of some bytes, and how long it is; what follows it does not count.
+    pub fn parse(bytes: &[u8]) -> Result<(Self, usize)> {
         let mut reader = rmp_serde::Deserializer::new(Cursor::new(bytes));
         let marker = Self::deserialize(&mut reader).context("read a marker")?;
+        let paths = &marker.kpack_search_paths;
+        ensure!(!paths.is_empty(), "a marker without a path");
         ensure!(
-            !marker.kpack_search_paths.is_empty(),
-            "a marker without a path"
+            paths.len() <= MOST_PATHS,
+            "a marker with {} paths",
+            paths.len()
         );
-        Ok(marker)
+        let longest = paths.iter().chain([&marker.kernel_name]).map(String::len);
+        let longest = longest.max().unwrap_or(0);
+        ensure!(
+            longest <= LONGEST,
+            "a marker with a path of {longest} bytes"
+        );
+        let len = usize::try_from(reader.get_ref().position())?;
+        Ok((marker, len))
     }
 }
 
@@ -64,7 +78,7 @@ mod tests {
         assert_eq!(bytes, expected.concat());
         assert_eq!(bytes.len(), 119);
         bytes.extend([0xff; 500]);
-        assert_eq!(Marker::parse(&bytes).unwrap(), marker);
+        assert_eq!(Marker::parse(&bytes).unwrap(), (marker, 119));
     }
 
     #[test]
@@ -77,11 +91,15 @@ mod tests {
     fn what_the_runtime_could_not_read_is_refused() {
         let long = Marker::new(0, "x", &"y".repeat(MAX_LEN));
         insta::assert_snapshot!(long.render().unwrap_err(), @"a marker of 65599 bytes");
+        let mut many = Marker::new(0, "x", "x");
+        many.kpack_search_paths = vec!["y".to_owned(); 65];
         let refused = [
             &b"\x82\xb2kpack_search_paths\x90\xabkernel_name\xa1x"[..],
             b"\x81\xb2kpack_search_paths\x91\xa1x",
             b"\x82\xb2kpack_search",
             b"",
+            &Marker::new(0, "x", &"y".repeat(4097)).render().unwrap(),
+            &many.render().unwrap(),
         ]
         .map(|bytes| format!("{:#}", Marker::parse(bytes).unwrap_err()));
         insta::assert_snapshot!(refused.join("\n"), @"
@@ -89,6 +107,8 @@ mod tests {
         read a marker: missing field `kernel_name`
         read a marker: IO error while reading data: unexpected end of file: unexpected end of file
         read a marker: IO error while reading marker: failed to fill whole buffer: failed to fill whole buffer
+        a marker with a path of 4097 bytes
+        a marker with 65 paths
         ");
     }
 }

@@ -9,6 +9,9 @@ use crate::{
 
 /// How much is asked for at once.
 const STEP: usize = 1 << 20;
+/// How much a reader gets at first, and from then on.
+const FIRST: usize = 1 << 12;
+const FURTHER: usize = 1 << 16;
 
 /// A range of bytes of a file that certainly lies within it.
 #[derive(Debug)]
@@ -169,8 +172,11 @@ impl<R: ReadAt + ?Sized> Through<'_, R> {
 impl<R: ReadAt + ?Sized> BufRead for Through<'_, R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.used >= self.buffer.len() {
+            // Whoever looks for the end of some zeros rarely needs more than a page.
+            let is_first = self.buffer.capacity() == 0;
             self.used = 0;
-            self.buffer.resize(1 << 16, 0);
+            self.buffer
+                .resize(if is_first { FIRST } else { FURTHER }, 0);
             let read = loop {
                 match self.region.read_at(self.next, &mut self.buffer) {
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -119,6 +119,7 @@ impl<'a> Planner<'a> {
 
     /// One set for all targets: libraries without device code, and device code apart.
     fn split(mut self) -> Result<BuildPlan> {
+        check::is_apart(self.catalog, self.tree, &self.scopes)?;
         let extra = check::targets(self.request, &self.scopes)?;
         self.plan.notes.extend(extra);
         let (mut claims, mut absent) = (Claims::default(), Vec::new());

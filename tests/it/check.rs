@@ -13,6 +13,7 @@ use rocwheel::{
     wheel::Record,
 };
 
+mod asserted;
 mod broken;
 mod device;
 mod fat;

@@ -19,8 +19,6 @@ const PAGE: u64 = 4096;
 /// How much of a bundle is held to see what is in it: enough for what tells a bundle from other
 /// things, for the headers of most, for those of all.
 const GROWTH: [usize; 4] = [4, 4096, 64 << 10, 5 << 18];
-/// More than any binary has translation units.
-const MOST: usize = 1 << 16;
 
 /// A bundle, and what it has code for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,7 +174,7 @@ impl Bundles {
     fn add(&mut self, start: u64, found: Found) {
         let end = start.saturating_add(found.bundle.len);
         self.found.push(found);
-        if self.found.len() > MOST {
+        if self.found.len() > bundle::MOST {
             return self.fail(start, Error::msg("more bundles than any binary has"));
         }
         self.go_on(end);
@@ -196,7 +194,7 @@ impl Bundles {
             let (count, at) = (self.found.len(), start.saturating_sub(section.start));
             self.fault = Some(error.context(format!("read bundle {count} at {at:#x}")));
             self.step = Step::Done;
-        } else if self.found.len() > MOST {
+        } else if self.found.len() > bundle::MOST {
             self.step = Step::Done;
         } else {
             self.go_on(self.at);
@@ -370,7 +368,7 @@ mod tests {
     #[test]
     fn a_section_of_nothing_but_headers_is_refused() {
         let empty = [&bundle::RAW[..], &[0; 8]].concat();
-        let bytes = empty.repeat(MOST + 2);
+        let bytes = empty.repeat(bundle::MOST + 2);
         let (section, len) = (0..bytes.len() as u64, bytes.len() as u64);
         let bundles = taken(Bundles::of_section(section.clone(), len), &bytes, 128 << 10);
         let error = bundles.within(&section).unwrap_err();

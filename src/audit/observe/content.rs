@@ -12,7 +12,7 @@ use std::{
 
 use crate::{
     audit::{
-        facts::{Code, Content, Elf, ElfFile, HostCode},
+        facts::{Code, Content, Elf, ElfFile, HostCode, WindowsFile},
         observe::{
             bundles::Bundles,
             code::{self, Sifting},
@@ -101,7 +101,7 @@ pub(super) fn read(
     }
     match sieve.examined(again)? {
         Some(Examined::Elf(elf)) => content.elf = Some(elf),
-        Some(Examined::Windows(code)) => content.windows = Some(code),
+        Some(Examined::Windows(file)) => content.windows = Some(file),
         None => {}
     }
     content.code = sieve.code();
@@ -140,7 +140,27 @@ enum Form {
 
 enum Examined {
     Elf(Elf),
-    Windows(HostCode),
+    Windows(WindowsFile),
+}
+
+impl Examined {
+    /// What is known where something was missing to the end.
+    fn in_part(self) -> Self {
+        let Self::Windows(file) = self else {
+            return Self::Elf(Elf::TooLarge);
+        };
+        let why = "its headers and tables are too far apart, or too large, to be examined";
+        Self::Windows(match file.code {
+            HostCode::Damaged(_) => WindowsFile {
+                code: HostCode::Damaged(why.to_owned()),
+                needed: file.needed,
+            },
+            code => WindowsFile {
+                code,
+                needed: Err(why.to_owned()),
+            },
+        })
+    }
 }
 
 /// Keeps what may be asked for while a file passes.
@@ -222,6 +242,7 @@ impl Sieve {
         let Some(form) = self.form else {
             return Ok(None);
         };
+        let mut last = None;
         for _ in 0..MOST_READINGS {
             let binary = Binary {
                 file: &self.windows,
@@ -237,11 +258,13 @@ impl Sieve {
                 read_up_to(end, again, |_, chunk| self.bundles.take(chunk))?;
                 // What else was missing comes up again.
                 self.windows.take_missing();
+                last = Some(examined);
                 continue;
             }
             let Some(missing) = self.windows.take_missing() else {
                 return Ok(Some(examined));
             };
+            last = Some(examined);
             let start = missing.start.saturating_sub(AROUND);
             let end = missing.end.saturating_add(AROUND).min(self.windows.len());
             let more = end.saturating_sub(start);
@@ -253,13 +276,7 @@ impl Sieve {
                 self.windows.keep(at, chunk, slice::from_ref(&wanted));
             })?;
         }
-        Ok(Some(match form {
-            Form::Elf => Examined::Elf(Elf::TooLarge),
-            Form::Windows => {
-                let why = "its headers and tables are too far apart, or too large, to be examined";
-                Examined::Windows(HostCode::Damaged(why.to_owned()))
-            }
-        }))
+        Ok(last.map(Examined::in_part))
     }
 }
 

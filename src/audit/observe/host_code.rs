@@ -1,10 +1,10 @@
 //! The device code of a library or a program for the host, whether it is in it or was taken out.
 
-use std::ops::Range;
+use std::{collections::BTreeSet, ops::Range};
 
 use crate::{
     audit::{
-        facts::{Carried, HostCode},
+        facts::{Carried, HostCode, WindowsFile},
         observe::{
             bundles::{Bundles, Found},
             windows::Windows,
@@ -35,8 +35,20 @@ impl Binary<'_> {
         found.unwrap_or_else(|error| damaged(&error))
     }
 
-    /// Of a file for Windows.
-    pub(super) fn of_windows(&self) -> HostCode {
+    /// Of a file for Windows, with what it is linked with.
+    pub(super) fn of_windows(&self) -> WindowsFile {
+        let code = self.code_of_windows();
+        let needed = match code {
+            HostCode::None | HostCode::Damaged(_) => Ok(BTreeSet::new()),
+            HostCode::Split(_) | HostCode::Fat(_) => host::imports(self.file),
+        };
+        WindowsFile {
+            code,
+            needed: needed.map_err(|error| format!("{error:#}")),
+        }
+    }
+
+    fn code_of_windows(&self) -> HostCode {
         let found = match host::windows(self.file) {
             Ok(host::Windows::Plain) => Ok(HostCode::None),
             Ok(host::Windows::Split(references)) => Ok(HostCode::Split(references)),

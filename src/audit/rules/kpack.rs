@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::providers;
 use crate::{
     audit::{
         carriage,
-        facts::{Code, Content, Elf, ElfFile, HostCode, SetFacts, WheelFile},
+        facts::{Code, Content, HostCode, SetFacts, WheelFile},
         finding::Finding,
-        mention, provider,
+        mention,
         reach::{Library, Reach},
         rule,
     },
@@ -28,7 +29,7 @@ pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
         let found = found.into_iter().map(|it| it.in_file(library.wheel));
         findings.extend(found.map(|it| it.at(library.path)));
     }
-    findings.extend(beyond_providers(set, &reach));
+    findings.extend(providers::find(set, &reach));
     for (target, wheel) in set.device_wheels() {
         findings.extend(foreign_code(&target, wheel));
         // What is broken may have asked for anything.
@@ -116,77 +117,6 @@ fn some(keys: &[&str]) -> String {
         0 => named,
         _ => format!("{named} and {rest} more"),
     }
-}
-
-/// A library that has code for a target finds code for it in the libraries that it is linked with.
-fn beyond_providers(set: &SetFacts, reach: &Reach<'_>) -> Vec<Finding> {
-    let users = users(set, reach);
-    let mut providers: BTreeMap<&str, BTreeSet<&Target>> = BTreeMap::new();
-    for user in &users {
-        if let Some(soname) = &user.elf.facts.soname {
-            let targets = providers.entry(soname).or_default();
-            targets.extend(&user.targets);
-        }
-    }
-    let mut found = Vec::new();
-    for user in &users {
-        let name = user.path.rsplit('/').next().unwrap_or(user.path);
-        let needed = user.elf.facts.needed.iter();
-        let needed = needed.filter(|it| !provider::is_optional(name, it));
-        for (needed, targets) in needed.filter_map(|it| Some((it, providers.get(it.as_str())?))) {
-            let own = user.targets.iter();
-            let beyond: Vec<&str> = own
-                .filter(|it| !targets.contains(it))
-                .map(Target::as_str)
-                .collect();
-            if !beyond.is_empty() {
-                let fact = format!(
-                    "it has code for {}, and `{needed}`, which it needs, has none",
-                    beyond.join(", ")
-                );
-                let finding = Finding::new(rule::BEYOND_PROVIDER, fact);
-                found.push(finding.in_file(user.wheel).at(user.path));
-            }
-        }
-    }
-    found
-}
-
-/// A library with device code, in it or elsewhere.
-struct User<'a> {
-    wheel: &'a str,
-    path: &'a str,
-    elf: &'a ElfFile,
-    targets: BTreeSet<Target>,
-}
-
-fn users<'a>(set: &'a SetFacts, reach: &Reach<'a>) -> Vec<User<'a>> {
-    let split = reach.libraries.iter().filter_map(|library| {
-        Some(User {
-            wheel: library.wheel,
-            path: library.path,
-            elf: library.elf?,
-            targets: library.targets().cloned().collect(),
-        })
-    });
-    let mut users: Vec<User<'_>> = split.collect();
-    let columns = carriage::targets(set);
-    for wheel in &set.wheels {
-        for member in &wheel.members {
-            let elf = member.content.as_ref().ok().and_then(|it| it.elf.as_ref());
-            let Some(Elf::Read(elf)) = elf else { continue };
-            if let HostCode::Fat(carried) = &elf.code {
-                let targets = columns.iter().filter(|it| carriage::serves(carried, it));
-                users.push(User {
-                    wheel: &wheel.file,
-                    path: &member.path,
-                    elf,
-                    targets: targets.cloned().collect(),
-                });
-            }
-        }
-    }
-    users
 }
 
 /// What is in the files of a device wheel is for its target, whatever they are called.

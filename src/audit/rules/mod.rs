@@ -8,6 +8,7 @@ mod followers;
 mod kpack;
 mod loadable;
 mod planned;
+mod providers;
 mod published;
 mod targets;
 mod valid;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     audit::{
-        facts::SetFacts,
+        facts::{SetFacts, WheelFile},
         finding::Finding,
         published::{Promise, Published, SidecarPromise},
         rule,
@@ -21,6 +21,8 @@ pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
         findings.push(Finding::new(rule::UNREADABLE_PAGE, why).in_file(page));
     }
     let digests = digests(set);
+    let wheels = set.wheels.iter().map(|it| (it.file.as_str(), &**it));
+    let wheels: BTreeMap<&str, &WheelFile> = wheels.collect();
     for (file, promises) in by_file(published) {
         if published.gone.contains(file) {
             let pages: Vec<&str> = promises.iter().map(|it| it.page.as_str()).collect();
@@ -32,7 +34,8 @@ pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
             let broken = promises.iter().filter_map(|it| broken(it, *digest));
             findings.extend(broken.map(|it| it.in_file(file)));
         }
-        findings.extend(sidecar(set, published, file, &promises));
+        let wheel = wheels.get(file).copied();
+        findings.extend(sidecar(wheel, published, file, &promises));
     }
     findings.extend(disagreements(published));
     for file in &published.unlisted {
@@ -75,7 +78,7 @@ fn broken(promise: &Promise, (sha256, len): (Sha256, u64)) -> Option<Finding> {
 
 /// The metadata beside a wheel is the METADATA in it, and hashes to what pages say.
 fn sidecar(
-    set: &SetFacts,
+    wheel: Option<&WheelFile>,
     published: &Published,
     file: &str,
     promises: &[&Promise],
@@ -88,7 +91,6 @@ fn sidecar(
         let fact = "its metadata is promised, and there is no such file beside it";
         return vec![finding(fact.to_owned())];
     };
-    let wheel = set.wheels.iter().find(|wheel| wheel.file == file);
     let inside = wheel.and_then(|wheel| wheel.dist_info("METADATA"));
     if inside.is_some_and(|(_, inside)| inside != bytes) {
         let fact = "the metadata beside it is not the METADATA in it";

@@ -10,7 +10,11 @@ use std::{io, path::Path, sync::Mutex, time::Instant};
 pub use args::{Args, What};
 pub use kpack::Apart;
 
-use super::{World, index::LocalSet};
+use super::{
+    World,
+    index::LocalSet,
+    lock::{Lock, Work},
+};
 use crate::{
     artifact::{ArtifactTree, same_content},
     console::{Progress, many, size, took},
@@ -38,6 +42,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
     if args.plan {
         return world.console.answer(&document::Document(&plan));
     }
+    let _lock = hold(&args.dest_dir, "--dest-dir")?;
     let _archives = apart.write(&args.what.jobs, world)?;
     make(
         &plan,
@@ -93,6 +98,13 @@ pub fn document(artifacts: &Path, what: &What, world: &World) -> Result<String> 
     let apart = what.apart(&tree, Path::new(""), world)?;
     let plan = decide(&apart.tree, what, world)?;
     serde_json::to_string(&document::Document(&plan)).context("write the plan")
+}
+
+/// Keeps other builds away from a directory, named by a flag: they would replace what this one has
+/// made so far.
+pub(super) fn hold(dest: &Path, flag: &'static str) -> Result<Lock> {
+    let name = "build";
+    Lock::take(dest, Work { name, flag })
 }
 
 /// Makes the set at `{dest}/dist`, and says in `{dest}/set.json` what it was made from.

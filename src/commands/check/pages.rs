@@ -30,12 +30,14 @@ pub(super) enum Leads {
 pub(super) fn html_links(page: &str) -> Vec<Link> {
     let mut links = Vec::new();
     let mut rest = page;
-    while let Some(at) = rest.find("<a").into_iter().chain(rest.find("<A")).min() {
-        rest = rest.get(at.saturating_add(2)..).unwrap_or_default();
-        if !rest.starts_with(|c: char| c.is_ascii_whitespace()) {
+    while let Some((_, tag)) = rest.split_once('<') {
+        rest = tag;
+        let inside = tag.strip_prefix(['a', 'A']);
+        let is_whole = |inside: &&str| inside.starts_with(|c: char| c.is_ascii_whitespace());
+        let Some(inside) = inside.filter(is_whole) else {
             continue;
-        }
-        let (attributes, after) = attributes(rest);
+        };
+        let (attributes, after) = attributes(inside);
         rest = after;
         let value = |name: &str| {
             let mut found = attributes.iter().filter(|(own, _)| own == name);

@@ -52,6 +52,9 @@ pub(super) fn find(shelf: &Shelf) -> Result<Found> {
         unlisted: unlisted(shelf, &promised.names)?,
         ..Published::default()
     };
+    let with_metadata = promised.promises.iter();
+    let with_metadata = with_metadata.filter(|it| it.metadata.is_some());
+    let with_metadata: BTreeSet<&str> = with_metadata.map(|it| it.file.as_str()).collect();
     for (name, address) in &promised.addresses {
         match shelf.package(address)? {
             Some(package) => found.packages.push(match name.split_once('/') {
@@ -60,8 +63,7 @@ pub(super) fn find(shelf: &Shelf) -> Result<Found> {
             }),
             None => _ = published.gone.insert(name.clone()),
         }
-        let mut own = promised.promises.iter().filter(|it| it.file == *name);
-        if is_wheel(name) && own.any(|it| it.metadata.is_some()) {
+        if is_wheel(name) && with_metadata.contains(name.as_str()) {
             let sidecar = Address {
                 path: format!("{}.metadata", address.path),
                 ..address.clone()

@@ -9,7 +9,6 @@ use super::{
     inventory::Archive,
     ledger::Enough,
     leftovers,
-    lock::Lock,
     place::PlaceArgs,
     plan::FetchPlan,
     select::{Selection, Wish, select},
@@ -18,12 +17,20 @@ use super::{
 };
 use crate::{
     artifact::ArtifactName,
-    commands::World,
+    commands::{
+        World,
+        lock::{Lock, Work},
+    },
     console::{many, took},
     error::{No, Result, TimeOver, hinted},
     package::catalog::Catalog,
     run::ArtifactGroup,
     target::split_list,
+};
+
+const WORK: Work = Work {
+    name: "fetch",
+    flag: "--output-dir",
 };
 
 /// The artifacts of a run.
@@ -102,7 +109,7 @@ impl ChoiceArgs {
         let parcels = source.parcels(&selection.archives, &pace)?;
         let lock = match purpose {
             Purpose::Tell => None,
-            Purpose::Do => Some(Lock::take(to)?),
+            Purpose::Do => Some(Lock::take(to, WORK)?),
         };
         let output = Shelf::open(to, kept)?;
         if lock.as_ref().is_some_and(Lock::is_held) {

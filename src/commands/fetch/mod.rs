@@ -11,7 +11,6 @@ pub mod inventory;
 mod ledger;
 mod leftovers;
 mod listing;
-mod lock;
 mod place;
 pub mod plan;
 mod receive;

@@ -19,8 +19,8 @@ use crate::{
 
 /// Write the code objects of a file to a directory
 ///
-/// Each becomes `NAME.BUNDLE.TARGET.hsaco`, with `-` for the colons of the target; what comes from
-/// an archive keeps the directories of its key.
+/// Each becomes `NAME.BUNDLE.TARGET.hsaco`, with `-` for every colon; what comes from an archive
+/// keeps the directories of its key.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The binary, bundle or archive
@@ -92,9 +92,9 @@ fn write(args: &Args, found: &Found, code: &[u8]) -> Result<Written> {
     } else {
         found.name.clone()
     };
-    let target = found.target.as_str().replace(':', "-");
-    // What an archive says must not lead out of the directory.
-    let path: RelPath = format!("{name}.{}.{target}.hsaco", found.bundle)
+    // What an archive says must not lead out of the directory, and with a colon it may on Windows.
+    let path: RelPath = format!("{name}.{}.{}.hsaco", found.bundle, found.target)
+        .replace(':', "-")
         .parse()
         .context("name a file")?;
     let place = args.output_dir.join(path.as_str());

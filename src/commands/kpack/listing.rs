@@ -89,9 +89,9 @@ fn leads(kind: Kind) -> Vec<Lead> {
         return Vec::new();
     };
     let leads = references.into_iter().map(|reference| Lead {
-        kernel_name: reference.marker.kernel_name,
+        kernel_name: reference.marker.kernel_name.clone(),
         index: reference.index,
-        search_paths: reference.marker.kpack_search_paths,
+        search_paths: reference.marker.kpack_search_paths.clone(),
     });
     leads.collect()
 }

@@ -15,7 +15,11 @@ use crate::{
         Artifact, ArtifactManifest, ArtifactName, ArtifactTree, Component, Content, FileAt,
         TreeFile,
     },
-    commands::{World, args::Jobs, split::Staging},
+    commands::{
+        World,
+        args::Jobs,
+        split::{self, Staging},
+    },
     console::{many, size},
     error::{Context as _, Hint as _, Result, bail, ensure},
     kpack::{
@@ -72,7 +76,7 @@ pub(super) fn run(args: &Args, world: &World) -> Result<()> {
         let key = (artifact.name.name.clone(), artifact.name.component);
         parts.entry(key).or_default().push(artifact);
     }
-    fs::create_dir_all(&args.output_dir)?;
+    let _lock = split::hold(&args.output_dir, "recombine")?;
     let mut artifacts = Vec::new();
     for parts in parts.values() {
         let [first, rest @ ..] = parts.as_slice() else {
@@ -115,8 +119,7 @@ fn recombine(name: &ArtifactName, parts: &[&Artifact], args: &Args, world: &Worl
     let staging = Staging::new(args.output_dir.join(format!("{name}.part")))?;
     let files = merged(parts)?;
     let archives = archives(&files)?;
-    let code = index(&archives)?;
-    let none = Bundles::new();
+    let mut code = index(&archives)?;
     let mut made = Made {
         name: name.to_string(),
         binaries: 0,
@@ -134,7 +137,7 @@ fn recombine(name: &ArtifactName, parts: &[&Artifact], args: &Args, world: &Worl
         }
         match &file.content {
             Content::Directory => fs::create_dir_all(&to)?,
-            Content::Link { text, .. } => crate::commands::split::link(text, &to)?,
+            Content::Link { text, .. } => split::link(text, &to)?,
             Content::File(facts) => {
                 if facts.elf.is_some() && is_split(&file.source)? {
                     ensure!(
@@ -143,8 +146,8 @@ fn recombine(name: &ArtifactName, parts: &[&Artifact], args: &Args, world: &Worl
                         file.path
                     );
                     let name = file.basedir.join(&file.path).to_string();
-                    let bundles = code.get(&name).unwrap_or(&none);
-                    let count = restore(&file.source, bundles, &to)
+                    let bundles = code.remove(&name).unwrap_or_default();
+                    let count = restore(&file.source, &bundles, &to)
                         .with_context(|| format!("recombine `{}`", file.source.display()))?;
                     made.code_objects += count;
                     made.binaries += 1;
@@ -154,6 +157,12 @@ fn recombine(name: &ArtifactName, parts: &[&Artifact], args: &Args, world: &Worl
                 made.size += fs::metadata(&to)?.len();
             }
         }
+    }
+    if let Some(name) = code.keys().next() {
+        let refuse = || -> Result<_> { bail!("no binary takes its code back: `{name}`") };
+        return refuse().hint(
+            "have what `split` wrote in `--artifact-dir`, the generic part too; binaries for Windows take none",
+        );
     }
     let manifest = manifest(parts);
     fs::write(staging.path().join(ArtifactManifest::FILE_NAME), manifest)?;
@@ -216,7 +225,7 @@ fn index(archives: &[Archive<FileAt>]) -> Result<BTreeMap<String, Bundles<'_>>> 
             let ordinal: usize = ordinal
                 .parse()
                 .with_context(|| format!("read the key `{}`", code.key))?;
-            ensure!(ordinal < 1 << 20, "bundle {ordinal} of `{name}`");
+            ensure!(ordinal < bundle::MOST, "bundle {ordinal} of `{name}`");
             let bundles = index.entry(name.to_owned()).or_default();
             let before = bundles
                 .entry(ordinal)
@@ -254,9 +263,14 @@ fn restore(from: &Path, bundles: &Bundles<'_>, to: &Path) -> Result<usize> {
         .map(|one| one.index)
         .collect();
     let led_to = wanted.iter().max().map_or(0, |last| last.saturating_add(1));
-    ensure!(led_to < 1 << 20, "a wrapper that leads to bundle {led_to}");
+    let led_to = usize::try_from(led_to)?;
+    ensure!(
+        led_to <= bundle::MOST,
+        "a wrapper that leads to bundle {}",
+        led_to.saturating_sub(1)
+    );
     let held = bundles.keys().next_back().map_or(0, |last| last + 1);
-    let count = usize::try_from(led_to)?.max(held);
+    let count = led_to.max(held);
     let none = BTreeMap::new();
     let bundles: Vec<_> = (0..count)
         .map(|at| bundles.get(&at).unwrap_or(&none))

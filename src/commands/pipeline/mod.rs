@@ -83,6 +83,7 @@ impl Args {
         let packages = self.output_dir.join("packages");
         let apart = self.what.apart(tree, &packages, world)?;
         let plan = build::decide(&apart.tree, &self.what, world)?;
+        let _lock = build::hold(&packages, "--output-dir")?;
         let _archives = apart.write(&self.what.jobs, world)?;
         build::make(
             &plan,

@@ -6,13 +6,20 @@ mod tools;
 pub mod work;
 mod write;
 
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use fs_err as fs;
 use serde::Serialize;
 
 pub use self::staging::Staging;
-use super::{World, args::Jobs};
+use super::{
+    World,
+    args::Jobs,
+    lock::{Lock, Work},
+};
 use crate::{
     artifact::ArtifactTree,
     console::{many, size},
@@ -60,7 +67,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
             }
         }
     }
-    fs::create_dir_all(&args.output_dir)?;
+    let _lock = hold(&args.output_dir, "split")?;
     let mut artifacts = Vec::new();
     for splitting in &splittings {
         let written = write::write(splitting, args, world)
@@ -83,7 +90,13 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
     })
 }
 
-fn there_already(place: &std::path::Path) -> Result<()> {
+/// Keeps others of the same name away from an output directory: they would begin it anew.
+pub(super) fn hold(output_dir: &Path, name: &'static str) -> Result<Lock> {
+    let flag = "--output-dir";
+    Lock::take(output_dir, Work { name, flag })
+}
+
+fn there_already(place: &Path) -> Result<()> {
     let refuse = || -> Result<()> { bail!("already there: `{}`", place.display()) };
     refuse().hint("remove it, or pass another `--output-dir`")
 }
@@ -99,12 +112,12 @@ impl fmt::Display for Answer {
 
 /// Writes a link with this text, wherever that leads.
 #[cfg(unix)]
-pub(super) fn link(text: &str, place: &std::path::Path) -> Result<()> {
+pub(super) fn link(text: &str, place: &Path) -> Result<()> {
     Ok(fs::os::unix::fs::symlink(text, place)?)
 }
 
 #[cfg(not(unix))]
-pub(super) fn link(text: &str, place: &std::path::Path) -> Result<()> {
+pub(super) fn link(text: &str, place: &Path) -> Result<()> {
     bail!(
         "links cannot be written here: `{}` to `{text}`",
         place.display()

@@ -91,6 +91,11 @@ impl<'a> Splitting<'a> {
         prefix(&self.source)
     }
 
+    /// The directory in which all of them are made. The name of the source may have a colon.
+    pub fn staging(&self) -> String {
+        format!("{}.part", self.prefix())
+    }
+
     /// The binaries that lose their code, in order.
     pub fn losses(&self) -> impl Iterator<Item = (&'a TreeFile, &Loss)> {
         self.files.iter().filter_map(|(file, fate)| match fate {
@@ -256,4 +261,26 @@ fn fate(file: &TreeFile, seen: &Seen, archives: &Archives) -> Result<Fate> {
             }))
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_directory_of_a_split_has_a_colon() {
+        let artifact = Artifact {
+            name: "blas_lib_gfx942:xnack+".parse().unwrap(),
+            basedirs: Vec::new(),
+            files: Vec::new(),
+        };
+        let splitting = Splitting {
+            source: artifact.name.clone(),
+            artifact: &artifact,
+            files: Vec::new(),
+            archives: Archives::default(),
+        };
+        assert_eq!(splitting.names().unwrap(), ["blas_lib_generic"]);
+        assert_eq!(splitting.staging(), "blas_lib.part");
+    }
 }

@@ -31,10 +31,9 @@ struct Output<'a> {
 }
 
 pub(super) fn write(splitting: &Splitting<'_>, args: &Args, world: &World) -> Result<Vec<Written>> {
-    let staging = args.output_dir.join(format!("{}.part", splitting.source));
     let mut output = Output {
         splitting,
-        staging: Staging::new(staging)?,
+        staging: Staging::new(args.output_dir.join(splitting.staging()))?,
         counts: BTreeMap::from([(Scope::Generic, (0, 0))]),
         prefixes: BTreeMap::new(),
     };

@@ -14,8 +14,8 @@ use crate::{
     },
 };
 
-/// Contents are a few hundred bytes for each code object.
-const MAX_TOC: u64 = 1 << 28;
+/// Contents are a few hundred bytes for each code object, and take some times as much of memory.
+const MAX_TOC: u64 = 1 << 26;
 /// What the runtime refuses too.
 const MAX_CODES: u64 = 1 << 20;
 const MAX_FRAMES: u64 = 1 << 32;

@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use super::*;
+use super::{toc::Toc, *};
 use crate::kpack::CodeTarget;
 
 fn target(text: &str) -> CodeTarget {
@@ -216,6 +216,20 @@ fn a_contradicting_archive_is_refused() {
     read the contents: missing field `offset`
     "
     );
+}
+
+#[test]
+fn an_archive_for_more_targets_than_there_are_is_refused() {
+    let naming = |count| {
+        let mut toc = Toc::new("g", "f", Scheme::Stored);
+        toc.gfx_arches = vec![String::new(); count];
+        toc.blobs = Some(Vec::new());
+        let contents = toc.render().unwrap();
+        let numbers = [&1_u32.to_le_bytes()[..], &64_u64.to_le_bytes(), &[0; 48]];
+        [&MAGIC[..], &numbers.concat(), &contents].concat()
+    };
+    assert_eq!(Archive::open(&naming(4096)).unwrap().targets().len(), 4096);
+    insta::assert_snapshot!(refusal(&naming(4097)), @"read the contents: more than 4096 targets");
 }
 
 #[test]

@@ -9,13 +9,16 @@ use std::{
 
 use serde::{
     Deserialize, Deserializer, Serialize,
-    de::{Error as _, MapAccess, Visitor},
+    de::{Error as _, MapAccess, SeqAccess, Visitor},
 };
 
 use crate::{
     error::{Context as _, Result, bail, ensure},
     kpack::{CodeTarget, archive::VERSION},
 };
+
+/// More targets than there are, with all choices of their features.
+const MOST_TARGETS: usize = 4096;
 
 /// By key, then by target.
 pub(super) type Index = BTreeMap<String, BTreeMap<String, Entry>>;
@@ -27,6 +30,7 @@ pub(super) struct Toc {
     pub(super) group_name: String,
     #[serde(default)]
     pub(super) gfx_arch_family: String,
+    #[serde(deserialize_with = "few")]
     pub(super) gfx_arches: Vec<String>,
     #[serde(rename = "toc", deserialize_with = "unique_twice")]
     pub(super) index: Index,
@@ -202,6 +206,32 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Unique<V> {
         }
         deserializer.deserialize_map(Pairs(PhantomData))
     }
+}
+
+/// Targets that are not too many: an empty text is one byte there, and many in memory.
+fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    struct Targets;
+    impl<'de> Visitor<'de> for Targets {
+        type Value = Vec<String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of targets")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut targets = Vec::new();
+            while let Some(target) = list.next_element()? {
+                if targets.len() == MOST_TARGETS {
+                    return Err(A::Error::custom(format!(
+                        "more than {MOST_TARGETS} targets"
+                    )));
+                }
+                targets.push(target);
+            }
+            Ok(targets)
+        }
+    }
+    deserializer.deserialize_seq(Targets)
 }
 
 fn unique_twice<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Index, D::Error> {

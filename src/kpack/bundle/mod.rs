@@ -24,6 +24,9 @@ pub const RAW: &[u8; 24] = b"__CLANG_OFFLOAD_BUNDLE__";
 /// What a compressed bundle begins with.
 pub const COMPRESSED: &[u8; 4] = b"CCOB";
 
+/// More bundles than any binary has: there is one for each translation unit.
+pub const MOST: usize = 1 << 16;
+
 /// More than any compiler makes of one file, and what is decoded at once at most.
 pub const MAX_UNPACKED: u64 = 1 << 32;
 
@@ -77,6 +80,7 @@ pub fn find(section: &Region<'_, impl ReadAt + ?Sized>) -> Result<Vec<Bundle>> {
         let bundle = bundle_at(section, at)
             .with_context(|| format!("read bundle {} at {at:#x}", found.len()))?;
         at = section.skip_zeros(at.saturating_add(bundle.len))?;
+        ensure!(found.len() < MOST, "more than {MOST} bundles");
         found.push(bundle);
     }
     Ok(found)

@@ -123,6 +123,12 @@ fn an_empty_bundle_is_as_long_as_its_header() {
 }
 
 #[test]
+fn no_section_holds_more_bundles_than_any_binary_has() {
+    let empty = [&RAW[..], &[0; 8]].concat();
+    assert_eq!(refusal(&empty.repeat(MOST + 1)), "more than 65536 bundles");
+}
+
+#[test]
 fn an_empty_code_object_lies_anywhere() {
     let mut bundle = raw(&[("gfx90a", &b""[..]), ("gfx942", b"code")]);
     let first = 32 + 24 + 30;

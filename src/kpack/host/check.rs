@@ -154,7 +154,7 @@ fn wrappers(view: &(impl ReadAt + ?Sized), fat: &Fat, markers: &[Marker]) -> Res
     ensure!(found.len() == fat.wrappers.len(), "wrappers are missing");
     for (wrapper, reference) in fat.wrappers.iter().zip(&found) {
         ensure!(
-            markers.get(wrapper.bundle) == Some(&reference.marker)
+            markers.get(wrapper.bundle) == Some(&*reference.marker)
                 && reference.index == wrapper.bundle as u64,
             "a wrapper leads elsewhere: at {:#x}",
             wrapper.address

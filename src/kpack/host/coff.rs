@@ -6,10 +6,11 @@ use crate::{
     elf::ReadAt,
     error::{Context as _, Result, bail, ensure},
     kpack::{
-        Marker, Region,
+        Region,
         host::{
             image::number,
-            wrapper::{FAT, Reference, SPLIT, WRAPPER},
+            pe::{Pe, Section, header, sections},
+            wrapper::{FAT, Markers, Reference, SPLIT, WRAPPER},
         },
         marker::MAX_LEN,
     },
@@ -20,10 +21,6 @@ const CODE: &[u8; 8] = b".hip_fat";
 const WRAPPERS: &[u8; 8] = b".hipFatB";
 const MARKERS: &[u8; 8] = b".kpackrf";
 
-const SECTION: u64 = 40;
-const MOST_SECTIONS: u64 = 96;
-/// `PE32+`, for 64 bits.
-const OPTIONAL_MAGIC: u64 = 0x20b;
 /// Which of the tables of an image that of its base relocations is.
 const RELOCATIONS: u64 = 5;
 /// More than the relocations of any binary.
@@ -38,22 +35,6 @@ pub enum Windows {
     Fat { code: Range<u64>, wrapped: Vec<u64> },
     /// Taken out: where each wrapper leads to.
     Split(Vec<Reference>),
-}
-
-struct Coff<'a, R: ?Sized> {
-    file: Region<'a, R>,
-    base: u64,
-    sections: Vec<Section>,
-    /// Address and length of the table of base relocations.
-    relocations: Option<(u64, u64)>,
-}
-
-#[derive(Clone, Debug)]
-struct Section {
-    name: Vec<u8>,
-    /// Seen from the begin of the image.
-    address: u64,
-    file: Range<u64>,
 }
 
 /// Where the bundles of a Windows binary lie; `None` for any other file. The begin of it will do.
@@ -90,69 +71,21 @@ pub fn windows(source: &(impl ReadAt + ?Sized)) -> Result<Windows> {
             Windows::Fat { code, wrapped }
         });
     };
-    let coff = Coff::new(file, header, sections)?;
-    let wrappers = coff.wrappers(&wrappers)?;
+    let pe = Pe::new(file, header, sections)?;
+    let wrappers = pe.wrappers(&wrappers)?;
     let mut kinds: BTreeSet<u64> = wrappers.iter().map(|it| number(&it.1, 0, 4)).collect();
     match (kinds.pop_first(), kinds.pop_first()) {
         (Some(FAT), None) => Ok(Windows::Fat {
-            wrapped: coff.wrapped(&wrappers, &code)?,
+            wrapped: pe.wrapped(&wrappers, &code)?,
             code,
         }),
-        (Some(SPLIT), None) => coff.references(&wrappers).map(Windows::Split),
+        (Some(SPLIT), None) => pe.references(&wrappers).map(Windows::Split),
         (None, None) => Ok(Windows::Plain),
         _ => bail!("wrappers of different or unknown kinds"),
     }
 }
 
-/// Where the signature lies; `None` if there is none.
-fn header(file: &Region<'_, impl ReadAt + ?Sized>) -> Result<Option<u64>> {
-    if !file.has(0, b"MZ")? || file.len() < 64 {
-        return Ok(None);
-    }
-    let header = file.number("header", 0x3c, 4)?;
-    Ok(file.has(header, b"PE\0\0")?.then_some(header))
-}
-
-fn sections(file: &Region<'_, impl ReadAt + ?Sized>, header: u64) -> Result<Vec<Section>> {
-    let count = file.number("number of sections", header.saturating_add(6), 2)?;
-    ensure!(count <= MOST_SECTIONS, "{count} sections");
-    let optional = file.number("length of a header", header.saturating_add(20), 2)?;
-    let table = header.saturating_add(24).saturating_add(optional);
-    let bytes = file.bytes("section table", table, count.saturating_mul(SECTION))?;
-    let section = |entry: &[u8]| {
-        let (used, size) = (number(entry, 8, 4), number(entry, 16, 4));
-        let start = number(entry, 20, 4);
-        Section {
-            name: entry.get(..8).unwrap_or_default().to_vec(),
-            address: number(entry, 12, 4),
-            file: start..start.saturating_add(size.min(used)),
-        }
-    };
-    Ok(bytes.chunks_exact(40).map(section).collect())
-}
-
-impl<'a, R: ReadAt + ?Sized> Coff<'a, R> {
-    fn new(file: Region<'a, R>, header: u64, sections: Vec<Section>) -> Result<Self> {
-        let optional = header.saturating_add(24);
-        let field = |at: u64, size| file.number("header", optional.saturating_add(at), size);
-        ensure!(
-            field(0, 2)? == OPTIONAL_MAGIC,
-            "not a Windows binary of 64 bits"
-        );
-        let has_relocations = field(108, 4)? > RELOCATIONS;
-        let relocations = if has_relocations {
-            (field(152, 4)?, field(156, 4)?)
-        } else {
-            (0, 0)
-        };
-        Ok(Self {
-            base: field(24, 8)?,
-            file,
-            sections,
-            relocations: Some(relocations).filter(|(address, size)| *address > 0 && *size > 0),
-        })
-    }
-
+impl<R: ReadAt + ?Sized> Pe<'_, R> {
     /// The address and the bytes of each.
     fn wrappers(&self, section: &Section) -> Result<Vec<(u64, Vec<u8>)>> {
         let len = section.file.end.saturating_sub(section.file.start);
@@ -193,13 +126,14 @@ impl<'a, R: ReadAt + ?Sized> Coff<'a, R> {
     }
 
     fn references(&self, wrappers: &[(u64, Vec<u8>)]) -> Result<Vec<Reference>> {
+        let mut markers = Markers::default();
         let references = wrappers.iter().map(|(address, bytes)| {
             let place = self.locate(number(bytes, 8, 8));
             let place = place
                 .with_context(|| format!("a wrapper that leads to no bytes: at {address:#x}"))?;
             let len = place.end.saturating_sub(place.start).min(MAX_LEN as u64);
             Ok(Reference {
-                marker: Marker::parse(&self.file.bytes("marker", place.start, len)?)?,
+                marker: markers.at(place.start, || self.file.bytes("marker", place.start, len))?,
                 // The runtime uses the lower half.
                 index: number(bytes, 16, 4),
             })
@@ -207,25 +141,15 @@ impl<'a, R: ReadAt + ?Sized> Coff<'a, R> {
         references.collect()
     }
 
-    /// Where an address lies in the file, and where its section ends there.
-    fn locate(&self, address: u64) -> Option<Range<u64>> {
-        let address = address.checked_sub(self.base)?;
-        self.sections.iter().find_map(|section| {
-            let inside = address.checked_sub(section.address)?;
-            let place = section.file.start.saturating_add(inside);
-            (place < section.file.end).then_some(place..section.file.end)
-        })
-    }
-
     /// The places of 64 bits that the loader moves; `None` for an image that is never moved.
     fn relocated(&self) -> Result<Option<BTreeSet<u64>>> {
         /// `IMAGE_REL_BASED_DIR64`
         const WHOLE: u64 = 10;
-        let Some((address, size)) = self.relocations else {
+        let Some((address, size)) = self.table(RELOCATIONS)? else {
             return Ok(None);
         };
         ensure!(size <= MOST_RELOCATIONS, "relocations of {size} bytes");
-        let place = self.locate(address.saturating_add(self.base));
+        let place = self.place(address);
         let place = place.context("relocations outside of the file")?;
         let bytes = self.file.bytes("relocations", place.start, size)?;
         let mut rest = bytes.as_slice();
@@ -249,13 +173,18 @@ impl<'a, R: ReadAt + ?Sized> Coff<'a, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{error::render, kpack::PLACEHOLDER};
+    use crate::{
+        error::render,
+        kpack::{
+            Marker, PLACEHOLDER,
+            host::pe::{
+                self,
+                tests::{BASE, Part},
+            },
+        },
+    };
 
-    const BASE: u64 = 0x1_8000_0000;
-
-    /// A section: its name, its address, its bytes.
-    type Part<'a> = (&'a [u8; 8], u32, &'a [u8]);
-
+    /// With a table of these places that are relocated.
     fn binary(parts: &[Part<'_>], relocated: &[u32]) -> Vec<u8> {
         let table: Vec<u8> = relocated
             .iter()
@@ -265,39 +194,9 @@ mod tests {
                 [block, entry.to_le_bytes().to_vec(), vec![0, 0]].concat()
             })
             .collect();
-        let mut parts = parts.to_vec();
-        parts.push((b".reloc\0\0", 0x9000, &table));
-        let mut file = b"MZ".to_vec();
-        file.resize(0x3c, 0);
-        file.extend(0x40_u32.to_le_bytes());
-        file.extend(b"PE\0\0\x64\x86");
-        file.extend(u16::try_from(parts.len()).unwrap().to_le_bytes());
-        file.extend([0; 12]);
-        file.extend([240, 0, 0x22, 0x20]);
-        let optional = file.len();
-        file.resize(optional + 240, 0);
-        file[optional..optional + 2].copy_from_slice(&[0x0b, 2]);
-        file[optional + 24..optional + 32].copy_from_slice(&BASE.to_le_bytes());
-        file[optional + 108] = 16;
-        file[optional + 152..optional + 156].copy_from_slice(&0x9000_u32.to_le_bytes());
+        let parts = [parts, &[(b".reloc\0\0", 0x9000, &table)]].concat();
         let len = u32::try_from(table.len()).unwrap();
-        file[optional + 156..optional + 160].copy_from_slice(&len.to_le_bytes());
-        let mut content = Vec::new();
-        for (name, address, bytes) in parts {
-            let len = u32::try_from(bytes.len()).unwrap();
-            let padded = len.next_multiple_of(512);
-            let start = 0x400 + u32::try_from(content.len()).unwrap();
-            file.extend(name);
-            for number in [len, address, padded, start] {
-                file.extend(number.to_le_bytes());
-            }
-            file.extend([0; 16]);
-            content.extend(bytes);
-            content.resize((start - 0x400 + padded) as usize, 0);
-        }
-        file.resize(0x400, 0);
-        file.extend(content);
-        file
+        pe::tests::binary(&parts, &[(5, 0x9000, len)])
     }
 
     fn wrapper(magic: u64, address: u64, index: u32) -> Vec<u8> {

@@ -19,6 +19,10 @@ pub(super) const ALLOC: u64 = 2;
 pub(super) const SEGMENT: u64 = 56;
 pub(super) const SECTION: u64 = 64;
 
+/// Longer than the names of the sections that are looked for; of others the begin will do. Every
+/// section may have its name at the begin of a table of megabytes.
+const LONGEST_NAME: usize = 64;
+
 const EXECUTABLE: u64 = 2;
 const SHARED: u64 = 3;
 const X86_64: u64 = 62;
@@ -209,8 +213,9 @@ impl<'a, R: ReadAt + ?Sized> Image<'a, R> {
             .bytes("section name table", names.offset, names.size)?;
         for section in &mut sections {
             let start = usize::try_from(section.name_at).unwrap_or(usize::MAX);
-            let name = names.get(start..).unwrap_or_default();
-            let name: Vec<u8> = name.iter().copied().take_while(|byte| *byte != 0).collect();
+            let name = names.get(start..).unwrap_or_default().iter().copied();
+            let name = name.take_while(|byte| *byte != 0).take(LONGEST_NAME);
+            let name: Vec<u8> = name.collect();
             section.name = String::from_utf8_lossy(&name).into_owned();
         }
         Ok(sections)
@@ -308,4 +313,32 @@ pub(super) fn number(bytes: &[u8], at: usize, size: usize) -> u64 {
 
 fn word(bytes: &[u8], at: usize) -> u32 {
     u32::try_from(number(bytes, at, 4)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elf::write::SharedObject;
+
+    #[test]
+    fn a_name_without_an_end_is_not_kept_for_every_section() {
+        let mut file = SharedObject::new("liba.so.1").build();
+        let number = |file: &[u8], at| usize::try_from(number(file, at, 8)).unwrap();
+        let names = usize::from(u16::from_le_bytes([file[62], file[63]]));
+        let header = number(&file, 40) + names * 64;
+        let end = file.len() as u64;
+        file[header + 24..header + 32].copy_from_slice(&end.to_le_bytes());
+        file[header + 32..header + 40].copy_from_slice(&100_000_u64.to_le_bytes());
+        file.resize(file.len() + 100_000, b'x');
+        let Seen::Host(image) = Image::see(&file).unwrap() else {
+            panic!("not a host binary")
+        };
+        assert!(image.sections.len() > 3);
+        assert!(
+            image
+                .sections
+                .iter()
+                .all(|it| it.name.len() == LONGEST_NAME)
+        );
+    }
 }

@@ -4,11 +4,10 @@ use crate::{
     elf::ReadAt,
     error::{Context as _, Result, bail, ensure},
     kpack::{
-        Marker,
         host::{
             fat::{pointers, wrappers},
             image::{Image, Seen, number},
-            wrapper::{Reference, SPLIT},
+            wrapper::{Markers, Reference, SPLIT},
         },
         marker::MAX_LEN,
     },
@@ -22,6 +21,7 @@ pub fn references(source: &(impl ReadAt + ?Sized)) -> Result<Vec<Reference>> {
     let wrappers = wrappers(&image)?;
     let pointers = pointers(&image, &wrappers, |_| Ok(()))?;
     let mut references = Vec::new();
+    let mut markers = Markers::default();
     for (address, bytes) in wrappers {
         ensure!(
             number(&bytes, 0, 4) == SPLIT && number(&bytes, 4, 4) == 1,
@@ -30,7 +30,7 @@ pub fn references(source: &(impl ReadAt + ?Sized)) -> Result<Vec<Reference>> {
         let target = pointers.get(&address).and_then(|pointer| pointer.target);
         let target = target.context("a wrapper that leads into another file")?;
         references.push(Reference {
-            marker: marker(&image, target)?,
+            marker: markers.at(target, || marker(&image, target))?,
             // The runtime uses the lower half.
             index: number(&bytes, 16, 4),
         });
@@ -38,7 +38,8 @@ pub fn references(source: &(impl ReadAt + ?Sized)) -> Result<Vec<Reference>> {
     Ok(references)
 }
 
-fn marker<R: ReadAt + ?Sized>(image: &Image<'_, R>, address: u64) -> Result<Marker> {
+/// The bytes of a marker, and what follows it.
+fn marker<R: ReadAt + ?Sized>(image: &Image<'_, R>, address: u64) -> Result<Vec<u8>> {
     let load = image.loads().find(|load| {
         let inside = address.checked_sub(load.address);
         inside.is_some_and(|inside| inside < load.file_size)
@@ -48,5 +49,5 @@ fn marker<R: ReadAt + ?Sized>(image: &Image<'_, R>, address: u64) -> Result<Mark
     };
     let end = load.address.saturating_add(load.file_size);
     let rest = end.saturating_sub(address).min(MAX_LEN as u64);
-    Marker::parse(&image.at("marker", address, rest)?)
+    image.at("marker", address, rest)
 }

@@ -85,6 +85,31 @@ pub(super) fn targets(request: &Request, found: &BTreeSet<Scope>) -> Result<Vec<
     Ok(extra.collect())
 }
 
+/// Refuses artifacts that contradict a set with device code apart, which has a package for each
+/// target: nobody could ask for the package of a family.
+pub(super) fn is_apart(
+    catalog: &Catalog,
+    tree: &ArtifactTree,
+    scopes: &BTreeSet<Scope>,
+) -> Result<()> {
+    let Some(family) = scopes.iter().find(|it| matches!(it, Scope::Family(_))) else {
+        return Ok(());
+    };
+    let device = catalog.only(Kind::Device)?;
+    let artifacts = tree.artifacts.iter().map(|artifact| &artifact.name);
+    let of_it = artifacts
+        .filter(|name| name.scope == *family && device.takes_kind(name, Mode::Split))
+        .collect::<Vec<_>>();
+    Err(hinted(
+        anyhow!(
+            "a set with device code apart has packages for targets, and for the family `{family}` \
+             there is {}",
+            listed(of_it)
+        ),
+        "`--kpack split` takes device code out of fat artifacts; of a run that is split, fetch the artifacts of its targets",
+    ))
+}
+
 /// Refuses artifacts that are not those of a part of a set: with device code inside, with code for a
 /// target that the set does not have, or without that for a target whose package is to be made.
 pub(super) fn subset(subset: &Subset, found: &BTreeSet<Scope>, mode: Mode) -> Result<()> {

@@ -151,3 +151,23 @@ fn is_empty(directory: &Path) {
         .collect();
     assert!(left.is_empty(), "{left:?}");
 }
+
+#[test]
+fn a_directory_is_one_build_s_at_a_time() {
+    let place = place("one-at-a-time");
+    let out = place.join("out");
+    fs_err::create_dir_all(&out).unwrap();
+    let other = fs_err::File::create(out.join(".rocwheel-build.lock")).unwrap();
+    other.lock().unwrap();
+    let said = refusal(&mut build(&place, "out"), 2);
+    insta::assert_snapshot!(said.replace(out.to_str().unwrap(), "OUT"), @"
+    error: another build is at work in `OUT`
+
+    hint: wait until it has ended, or choose another `--dest-dir`
+    ");
+    // It ends with its holder, and leaves nothing behind.
+    drop(other);
+    succeed(&mut build(&place, "out"));
+    assert!(!out.join(".rocwheel-build.lock").exists());
+    assert!(out.join("dist").is_dir());
+}

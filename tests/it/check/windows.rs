@@ -12,8 +12,14 @@ use super::{Members, Set, add, library, record, unzip, zipped};
 
 const BASE: u64 = 0x1_8000_0000;
 
-/// A library for Windows that is loaded where it wants to be, with these sections.
-fn dll(sections: &[(&[u8; 8], u32, &[u8])]) -> Vec<u8> {
+/// Where the names of what a library is linked with lie.
+const IMPORTS: u32 = 0xa_0000;
+
+/// A library for Windows that is loaded where it wants to be, with these sections, linked with these.
+fn dll(sections: &[(&[u8; 8], u32, &[u8])], needed: &[&str]) -> Vec<u8> {
+    let imports = imports(needed);
+    let own: (&[u8; 8], u32, &[u8]) = (b".rdata\0\0", IMPORTS, &imports);
+    let sections = [sections, &[own]].concat();
     let mut file = b"MZ".to_vec();
     file.resize(0x3c, 0);
     file.extend(0x40_u32.to_le_bytes());
@@ -23,22 +29,38 @@ fn dll(sections: &[(&[u8; 8], u32, &[u8])]) -> Vec<u8> {
     file.extend([240, 0, 0x22, 0x20, 0x0b, 2]);
     file.resize(0x40 + 24 + 24, 0);
     file.extend(BASE.to_le_bytes());
+    file.resize(0x40 + 24 + 108, 0);
+    for number in [16, 0, 0, IMPORTS, 20] {
+        file.extend(u32::to_le_bytes(number));
+    }
     file.resize(0x40 + 24 + 240, 0);
     let mut content = Vec::new();
     for (name, address, bytes) in sections {
         let len = u32::try_from(bytes.len()).unwrap();
         let start = 0x400 + u32::try_from(content.len()).unwrap();
-        file.extend(*name);
-        for number in [len, *address, len.next_multiple_of(512), start] {
+        file.extend(name);
+        for number in [len, address, len.next_multiple_of(512), start] {
             file.extend(number.to_le_bytes());
         }
         file.extend([0; 16]);
-        content.extend(*bytes);
+        content.extend(bytes);
         content.resize(content.len().next_multiple_of(512), 0);
     }
     file.resize(0x400, 0);
     file.extend(content);
     file
+}
+
+/// A table with an entry for each library, and their names behind it.
+fn imports(needed: &[&str]) -> Vec<u8> {
+    let mut bytes = vec![0; 20 * (needed.len() + 1)];
+    for (index, name) in needed.iter().enumerate() {
+        let address = IMPORTS + u32::try_from(bytes.len()).unwrap();
+        bytes[index * 20 + 12..index * 20 + 16].copy_from_slice(&address.to_le_bytes());
+        bytes.extend(name.as_bytes());
+        bytes.push(0);
+    }
+    bytes
 }
 
 fn wrapper(magic: u32, address: u64) -> Vec<u8> {
@@ -50,20 +72,26 @@ fn wrapper(magic: u32, address: u64) -> Vec<u8> {
 fn split(archive: &str) -> Vec<u8> {
     let marker = Marker::new(1, archive, "bin/rocblas.dll").render().unwrap();
     let wrappers = wrapper(0x4b50_4948, 0x3000);
-    dll(&[
-        (b".hip_fat", 0x1000, b""),
-        (b".hipFatB", 0x2000, &wrappers),
-        (b".kpackrf", 0x3000, &marker),
-    ])
+    dll(
+        &[
+            (b".hip_fat", 0x1000, b""),
+            (b".hipFatB", 0x2000, &wrappers),
+            (b".kpackrf", 0x3000, &marker),
+        ],
+        &["KERNEL32.dll"],
+    )
 }
 
 /// A library with its code in it.
-fn fat(targets: &[&str]) -> Vec<u8> {
+fn fat(targets: &[&str], needed: &[&str]) -> Vec<u8> {
     let codes: Vec<(&str, Vec<u8>)> = targets.iter().map(|it| (*it, vec![1; 5000])).collect();
-    dll(&[
-        (b".hip_fat", 0x1000, &bundle::raw(&codes)),
-        (b".hipFatB", 0x9_0000, &wrapper(0x4849_5046, 0x1000)),
-    ])
+    dll(
+        &[
+            (b".hip_fat", 0x1000, &bundle::raw(&codes)),
+            (b".hipFatB", 0x9_0000, &wrapper(0x4849_5046, 0x1000)),
+        ],
+        needed,
+    )
 }
 
 fn archive(target: &str, name: &str) -> Vec<u8> {
@@ -263,11 +291,49 @@ fn a_library_for_windows_finds_its_archives() {
 
 #[test]
 fn code_in_a_library_for_windows_is_seen() {
-    let set = both(&fat(&["gfx1100", "gfx90c"]), &[]);
+    let set = both(&fat(&["gfx1100", "gfx90c"], &[]), &[]);
     insta::assert_snapshot!(found(&set, &["--select", "RW307"]), @"
     exit 0
     rocm_sdk_libraries for Windows.whl
       warning RW307 device-file-in-host-wheel: `_rocm_sdk_libraries/bin/rocblas.dll`: it still carries its device code, for gfx1100, gfx90c
+    ");
+}
+
+#[test]
+fn code_for_more_targets_than_what_a_library_for_windows_needs_has_is_found() {
+    let beyond = |solver: &[u8]| {
+        let archives = [(
+            "blas_lib_gfx1100.kpack",
+            archive("gfx1100", "bin/other.dll"),
+        )];
+        let set = both(&split("nccl_lib"), &archives);
+        set.edit("rocm_sdk_libraries-0.0.1.dev0-py3-none-win", |members| {
+            add(members, "_rocm_sdk_libraries/bin/rocsolver.dll", solver);
+            let other = fat(&["gfx1100"], &[]);
+            add(members, "_rocm_sdk_libraries/bin/rocsparse.dll", other);
+        });
+        found(&set, &["--select", "RW313"])
+    };
+    let needed = ["amdhip64_7.dll", "ROCBLAS.dll", "rocsparse.dll"];
+    let solver = fat(&["gfx1100"], &needed);
+    let mut broken = solver.clone();
+    let names = broken.windows(12).position(|it| it == b"amdhip64_7.d");
+    broken.truncate(names.unwrap());
+    broken.resize(solver.len(), b'x');
+    insta::assert_snapshot!([
+        beyond(&fat(&["gfx1100"], &needed[2..])),
+        beyond(&solver),
+        beyond(&broken),
+    ].join("\n"), @"
+    exit 0
+
+    exit 0
+    rocm_sdk_libraries for Windows.whl
+      warning RW313 beyond-provider: `_rocm_sdk_libraries/bin/rocsolver.dll`: it has code for gfx1100, and `rocblas.dll`, which it needs, has none
+
+    exit 0
+    rocm_sdk_libraries for Windows.whl
+      warning RW313 beyond-provider: `_rocm_sdk_libraries/bin/rocsolver.dll`: what it needs cannot be told: a library whose name has no end: at 0xa0050
     ");
 }
 

@@ -133,6 +133,19 @@ fn an_archive_writes_nothing_outside_of_the_directory() {
 }
 
 #[test]
+fn no_file_of_an_archive_has_a_colon() {
+    let place = tempfile::tempdir().unwrap();
+    fs_err::write(place.path().join("x.kpack"), archive("C:/x:y")).unwrap();
+    let arguments = ["kpack", "extract", "x.kpack", "--output-dir", "out"];
+    insta::assert_snapshot!(run(place.path(), &arguments), @"
+    exit 0
+    out/C-/x-y.0.gfx942-xnack+.hsaco
+    out/C-/x-y.1.gfx942-xnack+.hsaco
+       Extracted 2 code objects, 13.08 KiB
+    ");
+}
+
+#[test]
 fn a_file_without_code_is_refused() {
     let place = tempfile::tempdir().unwrap();
     fs_err::write(place.path().join("text"), "no code").unwrap();

@@ -100,6 +100,31 @@ fn what_is_split_comes_together_again() {
 }
 
 #[test]
+fn code_that_no_binary_takes_back_is_not_lost_without_a_word() {
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("split");
+    split(&artifacts(place.path()), &out, "2");
+    // What is no longer split, is for Windows, or is not there at all takes none.
+    let small = out.join(format!("blas_lib_generic/{STAGE}/lib/deep/libsmall.so.1"));
+    for bytes in [Some(&b"MZ"[..]), None] {
+        match bytes {
+            Some(bytes) => fs_err::write(&small, bytes).unwrap(),
+            None => fs_err::remove_file(&small).unwrap(),
+        }
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(recombine(place.path(), "split", "again"), @"
+            exit 2
+            error: recombine `blas_lib_gfx90X-dcgpu`
+              caused by: no binary takes its code back: `math-libs/stage/lib/deep/libsmall.so.1`
+
+            hint: have what `split` wrote in `--artifact-dir`, the generic part too; binaries for Windows take none
+            ");
+        }
+    }
+    assert_eq!(files(&place.path().join("again")), BTreeMap::new());
+}
+
+#[test]
 fn a_part_alone_gives_the_code_that_is_there() {
     let place = tempfile::tempdir().unwrap();
     let fat = artifacts(place.path());

@@ -208,6 +208,25 @@ fn a_damaged_binary_leaves_nothing() {
 }
 
 #[test]
+fn a_directory_is_one_split_s_at_a_time() {
+    let place = tempfile::tempdir().unwrap();
+    let (fat, out) = (artifacts(place.path()), place.path().join("split"));
+    fs_err::create_dir_all(&out).unwrap();
+    let other = fs_err::File::create(out.join(".rocwheel-split.lock")).unwrap();
+    other.lock().unwrap();
+    let said = split(&fat, &out, "2");
+    insta::assert_snapshot!(said.replace(out.to_str().unwrap(), "OUT"), @"
+    exit 2
+    error: another split is at work in `OUT`
+
+    hint: wait until it has ended, or choose another `--output-dir`
+    ");
+    drop(other);
+    assert!(split(&fat, &out, "2").starts_with("exit 0"));
+    assert!(files(&out).keys().all(|name| name.starts_with("blas_lib_")));
+}
+
+#[test]
 fn two_families_of_the_same_artifact_are_refused() {
     let place = tempfile::tempdir().unwrap();
     let fat = artifacts(place.path());

@@ -3,7 +3,10 @@
 use std::cell::Cell;
 
 use super::*;
-use crate::{elf::write::DeviceRelocations, kpack::bundle};
+use crate::{
+    elf::write::DeviceRelocations,
+    kpack::{bundle, host::windows_specimen as windows},
+};
 
 fn seen(bytes: &[u8], keep: Keep) -> Content {
     let again = || -> io::Result<Box<dyn Read + '_>> { panic!("read again") };
@@ -179,4 +182,56 @@ fn what_is_wrong_with_a_large_library_is_told_as_of_a_small_one() {
         };
         assert_eq!(why, "read bundle 0 at 0x0: neither a bundle nor zeros");
     }
+}
+
+/// A library for Windows with code, linked with another, whose name stands so far behind the table.
+fn for_windows(gap: usize, name_at: u32) -> Vec<u8> {
+    let code = bundle::raw(&[("gfx942", vec![1; 5000])]);
+    let pointer = (windows::BASE + 0x1000).to_le_bytes();
+    let wrapper = [b"FPIH\x01\0\0\0", &pointer[..], &[0; 8]].concat();
+    let mut imports = vec![0; 40];
+    imports[12..16].copy_from_slice(&(0x0800_0000 + name_at).to_le_bytes());
+    imports.resize(name_at as usize, 0);
+    imports.extend(b"rocblas.dll\0");
+    windows::binary(
+        &[
+            (b".hip_fat", 0x1000, &code),
+            (b".hipFatB", 0x10_0000, &wrapper),
+            (b".data\0\0\0", 0x0100_0000, &vec![0; gap]),
+            (b".rdata\0\0", 0x0800_0000, &imports),
+            (b".rsrc\0\0\0", 0x3000_0000, &vec![0; gap / 4]),
+        ],
+        &[(1, 0x0800_0000, 40)],
+    )
+}
+
+#[test]
+fn a_library_for_windows_of_any_size_says_what_it_is_linked_with() {
+    let seen = |bytes: &[u8]| {
+        let readings = Cell::new(0);
+        let again = || -> io::Result<Box<dyn Read + '_>> {
+            readings.set(readings.get() + 1);
+            Ok(Box::new(bytes))
+        };
+        let content = read(bytes, bytes.len() as u64, Keep::Facts, &again).unwrap();
+        (content.windows.unwrap(), readings.get())
+    };
+    let (small, readings) = seen(&for_windows(1000, 40));
+    let needed = small.needed.clone().unwrap();
+    assert_eq!(needed.into_iter().collect::<Vec<_>>(), ["rocblas.dll"]);
+    assert_eq!(readings, 0);
+    assert_eq!(seen(&for_windows(33 << 20, 40)), (small, 1));
+    // The code is known, be the names where they may.
+    let mut far = for_windows(33 << 20, 500);
+    let table = far.windows(11).position(|it| it == b"rocblas.dll").unwrap() - 500;
+    for index in 0..20_u32 {
+        let name = (0x0100_0000 + (index << 20) * 3 / 2).to_le_bytes();
+        let entry = table + index as usize * 20;
+        far[entry..entry + 20].fill(0);
+        far[entry + 12..entry + 16].copy_from_slice(&name);
+    }
+    let (file, readings) = seen(&far);
+    assert!(matches!(file.code, HostCode::Fat(_)));
+    insta::assert_snapshot!(file.needed.unwrap_err(), @"its headers and tables are too far apart, or too large, to be examined");
+    assert_eq!(readings, MOST_READINGS);
 }

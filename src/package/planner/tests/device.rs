@@ -96,6 +96,24 @@ fn a_library_for_a_device_ships_once_and_all_its_names_are_linked() {
 }
 
 #[test]
+fn a_family_has_no_device_package() {
+    let fixture = split()
+        .artifact("blas_lib_gfx942")
+        .file("lib/rocblas/library/k_gfx942.co", file())
+        .artifact("blas_lib_gfx94X-dcgpu")
+        .file("lib/librocblas.so.6", library("librocblas.so.6"))
+        .artifact("rand_lib_gfx94X-dcgpu")
+        .file("lib/librand.so.1", library("librand.so.1"))
+        .artifact("blas_test_gfx94X-dcgpu")
+        .file("bin/test", program());
+    insta::assert_snapshot!(fixture.refusal(), @"
+    error: a set with device code apart has packages for targets, and for the family `gfx94X-dcgpu` there is `blas_lib_gfx94X-dcgpu`, `rand_lib_gfx94X-dcgpu`
+
+    hint: `--kpack split` takes device code out of fat artifacts; of a run that is split, fetch the artifacts of its targets
+    ");
+}
+
+#[test]
 fn links_that_a_wheel_cannot_hold_are_refused() {
     let device = || split().artifact("blas_lib_gfx942").file("lib/a", file());
     insta::assert_snapshot!(device().link("lib/b", "c").refusal(), @"

@@ -1,18 +1,29 @@
-//! One fetch at a time into a directory, by a lock of the system's, which ends with its process.
+//! One process at a time that writes to a directory, by a lock of the system's, which ends with its
+//! process.
 
-use std::{io, path::Path};
+use std::{fmt, io, path::Path};
 
 use fs_err::{self as fs, File, OpenOptions};
 
 use crate::error::{Context as _, Hint as _, Result, anyhow};
 
-const FILE_NAME: &str = ".rocwheel-fetch.lock";
 /// How often somebody else may remove the file between its opening and its lock.
 const ATTEMPTS: u32 = 100;
 
+/// Who writes, and by which flag it was told where to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Work {
+    /// `fetch`, `build`
+    pub(super) name: &'static str,
+    pub(super) flag: &'static str,
+}
+
 /// The right to change a directory, for as long as this lives.
 #[derive(Debug)]
-pub(super) struct Lock(Hold);
+pub(super) struct Lock {
+    hold: Hold,
+    work: Work,
+}
 
 #[derive(Debug)]
 enum Hold {
@@ -34,36 +45,44 @@ enum Attempt {
 
 impl Lock {
     /// Makes the directory, and is refused where another process has the lock.
-    pub(super) fn take(directory: &Path) -> Result<Self> {
-        let place = directory.display();
+    pub(super) fn take(directory: &Path, work: Work) -> Result<Self> {
+        let (place, Work { name, flag }) = (directory.display(), work);
         fs::create_dir_all(directory)
-            .with_context(|| format!("no directory to fetch to: `{place}`"))
-            .hint("choose another `--output-dir`")?;
+            .with_context(|| format!("no directory to {name} to: `{place}`"))
+            .hint(format!("choose another `{flag}`"))?;
         for _ in 0..ATTEMPTS {
-            match attempt(&directory.join(FILE_NAME))? {
-                Attempt::Done(hold) => return Ok(Self(hold)),
+            match attempt(&directory.join(work.to_string()))? {
+                Attempt::Done(hold) => return Ok(Self { hold, work }),
                 Attempt::Gone => {}
                 Attempt::Taken => {
-                    return Err(anyhow!("another fetch is at work in `{place}`"))
-                        .hint("wait until it has ended, or choose another `--output-dir`");
+                    return Err(anyhow!("another {name} is at work in `{place}`")).hint(format!(
+                        "wait until it has ended, or choose another `{flag}`"
+                    ));
                 }
             }
         }
-        Ok(Self(Hold::Without))
+        let hold = Hold::Without;
+        Ok(Self { hold, work })
     }
 
     pub(super) fn is_held(&self) -> bool {
-        matches!(self.0, Hold::Held(_))
+        matches!(self.hold, Hold::Held(_))
     }
 
     /// An error where nothing can be written anyway.
     pub(super) fn ensure_writable(&self) -> Result<()> {
-        match &self.0 {
+        match &self.hold {
             Hold::Held(_) | Hold::Without => Ok(()),
-            Hold::Barred(why) => {
-                Err(anyhow!("nothing can be written: {why}")).hint("choose another `--output-dir`")
-            }
+            Hold::Barred(why) => Err(anyhow!("nothing can be written: {why}"))
+                .hint(format!("choose another `{}`", self.work.flag)),
         }
+    }
+}
+
+/// The name of the file that is locked.
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ".rocwheel-{}.lock", self.name)
     }
 }
 
@@ -125,7 +144,7 @@ fn is_at(_: &File, _: &Path) -> io::Result<bool> {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        if let Hold::Held(file) = &self.0
+        if let Hold::Held(file) = &self.hold
             && cfg!(unix)
         {
             // While it is locked, so that nobody else has it; one that is left does no harm.
@@ -141,12 +160,17 @@ mod tests {
     use super::*;
     use crate::error::{Exit, render};
 
+    const FETCH: Work = Work {
+        name: "fetch",
+        flag: "--output-dir",
+    };
+
     #[test]
     fn a_directory_is_one_fetch_s_at_a_time() {
         let place = tempfile::tempdir().unwrap();
         let directory = place.path().join("a/b");
-        let lock = Lock::take(&directory).unwrap();
-        let error = Lock::take(&directory).unwrap_err();
+        let lock = Lock::take(&directory, FETCH).unwrap();
+        let error = Lock::take(&directory, FETCH).unwrap_err();
         assert_eq!(Exit::of(&error), Exit::CouldNotTry);
         let text = render(&error).replace(directory.to_str().unwrap(), "OUT");
         insta::assert_snapshot!(text, @"
@@ -157,21 +181,21 @@ mod tests {
         drop(lock);
         let left = fs::read_dir(&directory).unwrap().count();
         assert_eq!(left, usize::from(cfg!(not(unix))));
-        assert!(Lock::take(&directory).unwrap().is_held());
+        assert!(Lock::take(&directory, FETCH).unwrap().is_held());
     }
 
     #[test]
     fn a_file_that_a_killed_fetch_has_left_keeps_nobody_out() {
         let directory = tempfile::tempdir().unwrap();
-        fs::write(directory.path().join(FILE_NAME), "").unwrap();
-        assert!(Lock::take(directory.path()).unwrap().is_held());
+        fs::write(directory.path().join(FETCH.to_string()), "").unwrap();
+        assert!(Lock::take(directory.path(), FETCH).unwrap().is_held());
     }
 
     #[cfg(unix)]
     #[test]
     fn a_lock_on_a_file_that_was_removed_is_none() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join(FILE_NAME);
+        let path = directory.path().join(FETCH.to_string());
         let file = File::create(&path).unwrap();
         assert!(is_at(&file, &path).unwrap());
         fs::remove_file(&path).unwrap();
@@ -188,7 +212,7 @@ mod tests {
         let (begin, end) = (Barrier::new(MANY), Barrier::new(MANY));
         let held = || {
             begin.wait();
-            let lock = Lock::take(directory.path());
+            let lock = Lock::take(directory.path(), FETCH);
             end.wait();
             lock.is_ok()
         };
@@ -206,7 +230,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("file");
         fs::write(&file, "").unwrap();
-        let text = render(&Lock::take(&file).unwrap_err());
+        let text = render(&Lock::take(&file, FETCH).unwrap_err());
         insta::assert_snapshot!(text.replace(file.to_str().unwrap(), "OUT"), @"
         error: no directory to fetch to: `OUT`
           caused by: failed to create directory `OUT`: File exists (os error 17)
