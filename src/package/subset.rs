@@ -76,6 +76,19 @@ impl Subset {
         Ok(())
     }
 
+    /// The packages of another subset that the artifacts of this one are not enough for. What is for
+    /// all is made of the same, except that `devel` takes more.
+    pub fn lacks(&self, other: &Self) -> Vec<String> {
+        let devel = self.packages.iter().find(|it| it.kind == Kind::Devel);
+        let is_devel = |label: &Label| devel.is_some_and(|devel| devel.name == label.package);
+        let has = |label: &&Label| {
+            let is_like = self.is_for_all() && label.scope.is_none() && !is_devel(label);
+            is_like || self.makes(label)
+        };
+        let lacking = other.labels.iter().filter(|label| !has(label));
+        lacking.map(|label| format!("`{}`", label.dist)).collect()
+    }
+
     fn makes(&self, label: &Label) -> bool {
         let same = |own: &Label| own.package == label.package && own.scope == label.scope;
         self.labels.iter().any(same)

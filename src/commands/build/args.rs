@@ -14,9 +14,10 @@ use crate::{
     commands::{
         World,
         args::Jobs,
+        fetch,
         lock::{Lock, Work},
     },
-    error::{Context as _, Hint as _, Result, ensure},
+    error::{Context as _, Hint as _, Result, anyhow, ensure},
     package::{
         Catalog, ImportSuffix, Mode, OnCollision, Packing, Release, Request, Subset,
         assemble::{Existing, Settings},
@@ -206,6 +207,32 @@ impl Args {
             return Ok(None);
         }
         Lock::to_write(&self.dest_dir, Work::Build).map(Some)
+    }
+
+    /// Refuses artifacts that were fetched for other packages than those that are to be made: they would
+    /// be made all the same, and be others than those of the whole.
+    pub fn ensure_enough(&self, subset: Option<&Subset>) -> Result<()> {
+        let Some(subset) = subset else {
+            return input::ensure_all(&self.artifact_dir);
+        };
+        let names = fetch::fetched_for(&self.artifact_dir)?;
+        if names.is_empty() {
+            return Ok(());
+        }
+        let fetched = input::in_words(&self.artifact_dir, &names);
+        let (catalog, targets) = (self.what.catalog()?, subset.targets().clone());
+        let enough = Subset::new(&names, &catalog, self.what.platform, targets)
+            .with_context(|| fetched.clone())
+            .hint("pass all targets of the run as `--targets`")?;
+        let lacking = enough.lacks(subset);
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        Err(anyhow!(
+            "{fetched}, and not enough for {}",
+            lacking.join(", ")
+        ))
+        .hint("fetch with the `--only` of this build")
     }
 
     pub fn existing(&self) -> Existing {

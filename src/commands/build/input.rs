@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use crate::{
     artifact::{ArchiveName, ArtifactName, ArtifactTree, Limits, in_parallel, unpack},
-    commands::{World, args::Jobs},
+    commands::{World, args::Jobs, fetch},
     console::{many, size},
-    error::{Hint as _, Result, bail},
+    error::{Hint as _, Result, anyhow, bail},
 };
 
 /// The facts about every artifact of a directory; its archives are unpacked to `unpacked`.
@@ -48,6 +48,26 @@ pub fn names(directory: &Path) -> Result<Vec<String>> {
         names.extend(artifacts.iter().map(ToString::to_string));
     }
     Ok(names)
+}
+
+/// Refuses artifacts that were fetched for some packages alone: a set would be made of them all the
+/// same, and be another than the run's.
+pub fn ensure_all(directory: &Path) -> Result<()> {
+    let names = fetch::fetched_for(directory)?;
+    if names.is_empty() {
+        return Ok(());
+    }
+    Err(anyhow!(
+        "{}, which do not show all targets",
+        in_words(directory, &names)
+    ))
+    .hint("build with `--only`, and all targets of the run as `--targets`; or fetch all of it")
+}
+
+/// Which artifacts those are that were fetched for some packages.
+pub(super) fn in_words(directory: &Path, names: &[String]) -> String {
+    let (directory, names) = (directory.display(), names.join(","));
+    format!("the artifacts in `{directory}` are those that `fetch --only {names}` fetches")
 }
 
 /// The facts about some artifacts of a directory in which others may be left from before.

@@ -25,11 +25,12 @@ use crate::{
 };
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
+    let subset = args.subset()?;
+    args.ensure_enough(subset.as_ref())?;
     let _lock = args.lock()?;
     let unpacked = args.dest_dir.join("artifacts");
     let tree = input::read(&args.artifact_dir, &unpacked, &args.what.jobs, world)?;
     let apart = args.what.apart(&tree, &args.dest_dir, world)?;
-    let subset = args.subset()?;
     let mut plan = plan(&apart.tree, &args.what, subset.clone(), world)?;
     match subset {
         Some(subset) => subset.keep(&mut plan)?,
@@ -88,6 +89,7 @@ fn plan(
 
 /// The plan of some artifacts, as `--plan --format json` says it; nothing is made.
 pub fn document(artifacts: &Path, what: &What, world: &World) -> Result<String> {
+    input::ensure_all(artifacts)?;
     let tree = input::scan(artifacts, &what.jobs, world)?;
     let apart = what.apart(&tree, Path::new(""), world)?;
     let plan = decide(&apart.tree, what, world)?;

@@ -7,6 +7,7 @@ use super::{
     deliver::deliver,
     find::Wait,
     inventory::Archive,
+    ledger::Enough,
     leftovers,
     place::PlaceArgs,
     plan::FetchPlan,
@@ -61,6 +62,7 @@ pub struct ChoiceArgs {
 #[derive(Debug)]
 pub struct Errand<'a> {
     pub plan: FetchPlan,
+    enough: Enough,
     source: Box<dyn Source + 'a>,
     shelf: Shelf,
     at_once: NonZeroUsize,
@@ -116,6 +118,7 @@ impl ChoiceArgs {
         }
         Ok(Errand {
             plan,
+            enough: wish.enough(),
             source,
             shelf: output,
             at_once: self.downloads,
@@ -189,9 +192,14 @@ impl Errand<'_> {
             lock.ensure_writable()?;
         }
         let work = || deliver(&*self.source, &self.plan, &self.shelf, self.at_once, world);
+        self.shelf.ledger.begin(&self.enough)?;
         self.in_time(work, world)?;
+        self.shelf.ledger.end(&self.enough)?;
         let is_ours = self.lock.as_ref().is_some_and(Lock::is_held);
         if is_ours && !world.console.is_in_workflow() {
+            let _shown = world
+                .console
+                .progress("Settling", "what was fetched on the disk", None);
             self.shelf.settle()?;
         }
         Ok(())

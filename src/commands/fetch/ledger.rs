@@ -2,7 +2,7 @@
 //! from a name.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
@@ -26,6 +26,18 @@ pub struct Ledger {
     directory: PathBuf,
     boot: Option<Boot>,
     entries: Mutex<BTreeMap<String, Entry>>,
+    /// The packages that what is there is enough for, if it is not all of a run's.
+    only: Mutex<BTreeSet<String>>,
+}
+
+/// What a fetch is to be enough for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Enough {
+    ForAll,
+    /// For packages of these names.
+    For(Vec<String>),
+    /// For nothing in particular.
+    Unknown,
 }
 
 /// Something that was fetched.
@@ -59,6 +71,8 @@ pub struct Extent {
 #[derive(Serialize, Deserialize)]
 struct Document {
     schema: String,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    only: BTreeSet<String>,
     fetched: BTreeMap<String, Entry>,
 }
 
@@ -75,10 +89,45 @@ impl Ledger {
         };
         let document: Option<Document> = serde_json::from_str(&text).ok();
         let document = document.filter(|document| document.schema == SCHEMA);
+        let (fetched, only) = document.map(|it| (it.fetched, it.only)).unwrap_or_default();
         Ok(Self {
             directory: directory.to_owned(),
             boot,
-            entries: Mutex::new(document.map_or_else(BTreeMap::new, |it| it.fetched)),
+            entries: Mutex::new(fetched),
+            only: Mutex::new(only),
+        })
+    }
+
+    /// The packages that what is there is enough for, if it is not all of a run's.
+    pub fn only(&self) -> Vec<String> {
+        let only = self.only.lock().unwrap_or_else(PoisonError::into_inner);
+        only.iter().cloned().collect()
+    }
+
+    /// Before anything is fetched: where all of a run was, it stays so.
+    pub fn begin(&self, enough: &Enough) -> Result<()> {
+        let Enough::For(names) = enough else {
+            return Ok(());
+        };
+        self.change(|entries| {
+            let mut only = self.only.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = only.len();
+            if before > 0 || entries.is_empty() {
+                only.extend(names.iter().cloned());
+            }
+            only.len() > before
+        })
+    }
+
+    /// Once all of it is there.
+    pub fn end(&self, enough: &Enough) -> Result<()> {
+        self.change(|_| {
+            let mut only = self.only.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_new = *enough == Enough::ForAll && !only.is_empty();
+            if is_new {
+                only.clear();
+            }
+            is_new
         })
     }
 
@@ -147,10 +196,13 @@ impl Ledger {
         if !change(&mut entries) {
             return Ok(());
         }
+        let only = self.only.lock().unwrap_or_else(PoisonError::into_inner);
         let document = Document {
             schema: SCHEMA.to_owned(),
+            only: only.clone(),
             fetched: entries.clone(),
         };
+        drop(only);
         let mut text = serde_json::to_string_pretty(&document)?;
         text.push('\n');
         let path = self.directory.join(FILE_NAME);
@@ -270,6 +322,28 @@ mod tests {
         let unknown = Ledger::read_in(at, None).unwrap();
         unknown.record("b", entry(at, "b")).unwrap();
         assert_eq!(whole(Some(boot("3"))), [true, true, true]);
+    }
+
+    #[test]
+    fn what_is_enough_for_some_packages_is_known_until_all_is_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path();
+        fs::write(at.join("a"), "abc").unwrap();
+        let fetch = |enough: Enough| {
+            let ledger = Ledger::read(at).unwrap();
+            ledger.begin(&enough).unwrap();
+            ledger.record("a", entry(at, "a")).unwrap();
+            let interrupted = Ledger::read(at).unwrap().only().join(" ");
+            ledger.end(&enough).unwrap();
+            (interrupted, Ledger::read(at).unwrap().only().join(" "))
+        };
+        let some = |names: &[&str]| Enough::For(names.iter().map(ToString::to_string).collect());
+        let both = |text: &str| (text.to_owned(), text.to_owned());
+        assert_eq!(fetch(some(&["core"])), both("core"));
+        assert_eq!(fetch(some(&["devel", "core"])), both("core devel"));
+        assert_eq!(fetch(Enough::Unknown), both("core devel"));
+        assert_eq!(fetch(Enough::ForAll), ("core devel".into(), String::new()));
+        assert_eq!(fetch(some(&["core"])), both(""), "all was there before");
     }
 
     #[test]

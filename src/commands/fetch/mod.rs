@@ -21,12 +21,18 @@ pub mod source;
 mod space;
 mod zip_directory;
 
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
-use self::select::{Pattern, Wish};
 pub use self::{
     choice::{ChoiceArgs, Errand, Purpose},
     shelf::Kept,
+};
+use self::{
+    ledger::Ledger,
+    select::{Pattern, Wish},
 };
 use super::World;
 use crate::{artifact::Component, error::Result};
@@ -78,6 +84,11 @@ pub struct Args {
     dry_run: bool,
     #[command(flatten)]
     choice: ChoiceArgs,
+}
+
+/// The packages that artifacts in a directory were fetched for, if not for all.
+pub fn fetched_for(directory: &Path) -> Result<Vec<String>> {
+    Ok(Ledger::read(directory)?.only())
 }
 
 pub fn run(args: &Args, world: &World) -> Result<()> {

@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, fmt, str::FromStr};
 
 use regex::Regex;
 
-use super::inventory::{Archive, Inventory};
+use super::{
+    inventory::{Archive, Inventory},
+    ledger::Enough,
+};
 use crate::{
     artifact::Component,
     console::many,
@@ -126,6 +129,15 @@ pub fn select(inventory: &Inventory, wish: &Wish) -> Result<Selection> {
 }
 
 impl Wish {
+    /// What packages can be made of it.
+    pub fn enough(&self) -> Enough {
+        match (self.part(), self.only.is_empty()) {
+            (Part::Some, _) => Enough::Unknown,
+            (Part::All, true) => Enough::ForAll,
+            (Part::All, false) => Enough::For(self.only.clone()),
+        }
+    }
+
     fn part(&self) -> Part {
         if self.include.is_empty() && self.exclude.is_empty() && self.components.is_empty() {
             Part::All

@@ -83,7 +83,10 @@ impl Origin<'_> {
                 let names: Vec<_> = names.iter().map(|name| &name.artifact).collect();
                 input::scan_only(unpacked, &names, &what.jobs, world)
             }
-            Self::Directory(directory) => input::read(directory, unpacked, &what.jobs, world),
+            Self::Directory(directory) => {
+                input::ensure_all(directory)?;
+                input::read(directory, unpacked, &what.jobs, world)
+            }
             Self::Run(errand) => {
                 errand.carry_out(world)?;
                 input::scan_only(unpacked, &errand.artifacts(), &what.jobs, world)

@@ -156,8 +156,33 @@ fn artifacts_that_are_not_those_of_the_part_are_refused() {
     let device = run.fetch("device-gfx942");
     let refused = |targets: &str, only: &str| {
         let mut build = run.build(&device, "out");
-        refusal(build.args(["--only", only, "--targets", targets]), 2)
+        let said = refusal(build.args(["--only", only, "--targets", targets]), 2);
+        said.replace(device.to_str().unwrap(), "HERE")
     };
+    insta::assert_snapshot!(refused("gfx942,gfx1100", "device"), @"
+    error: the artifacts in `HERE` are those that `fetch --only device-gfx942` fetches, and not enough for `rocm-sdk-device-gfx1100`
+
+    hint: fetch with the `--only` of this build
+    ");
+    insta::assert_snapshot!(refused("gfx1100", "meta"), @"
+    error: the artifacts in `HERE` are those that `fetch --only device-gfx942` fetches
+      caused by: no package `device-gfx942` in this set, which has `core`, `devel`, `device`, `device-gfx1100`, `libraries`, `meta`, `profiler`, `rocm`, `rocm-profiler`, `rocm-sdk-core`, `rocm-sdk-devel`, `rocm-sdk-device-gfx1100`, `rocm-sdk-libraries`
+
+    hint: pass all targets of the run as `--targets`
+    ");
+    insta::assert_snapshot!(refused("gfx942", "device-gfx1100"), @"error: no package `device-gfx1100` in this set, which has `core`, `devel`, `device`, `device-gfx942`, `libraries`, `meta`, `profiler`, `rocm`, `rocm-profiler`, `rocm-sdk-core`, `rocm-sdk-devel`, `rocm-sdk-device-gfx942`, `rocm-sdk-libraries`");
+    insta::assert_snapshot!(refused("gfx942,gfx_1", "device-gfx942"), @r#"
+    error: read `--targets`
+      caused by: a family with other characters than letters, digits and `-`: "gfx_1"
+    "#);
+    insta::assert_snapshot!(refused("generic", "device-gfx942"), @"error: `generic` is no target: read `--targets`");
+    insta::assert_snapshot!(refused("gfx942,gfx1100", "core"), @"
+    error: the artifacts in `HERE` are those that `fetch --only device-gfx942` fetches, and not enough for `rocm-sdk-core`
+
+    hint: fetch with the `--only` of this build
+    ");
+    // As if they had been put there by hand.
+    fs_err::remove_file(device.join(".rocwheel-fetch.json")).unwrap();
     insta::assert_snapshot!(refused("gfx942,gfx1100", "device"), @"
     error: no device code for `gfx1100`: found `gfx942`
 
@@ -168,13 +193,38 @@ fn artifacts_that_are_not_those_of_the_part_are_refused() {
 
     hint: pass all targets of the run as `--targets`
     ");
-    insta::assert_snapshot!(refused("gfx942", "device-gfx1100"), @"error: no package `device-gfx1100` in this set, which has `core`, `devel`, `device`, `device-gfx942`, `libraries`, `meta`, `profiler`, `rocm`, `rocm-profiler`, `rocm-sdk-core`, `rocm-sdk-devel`, `rocm-sdk-device-gfx942`, `rocm-sdk-libraries`");
-    insta::assert_snapshot!(refused("gfx942,gfx_1", "device-gfx942"), @r#"
-    error: read `--targets`
-      caused by: a family with other characters than letters, digits and `-`: "gfx_1"
-    "#);
-    insta::assert_snapshot!(refused("generic", "device-gfx942"), @"error: `generic` is no target: read `--targets`");
+    let host = run.fetch("core");
+    let mut devel = run.build(&host, "out");
+    let devel = refusal(
+        devel.args(["--only", "meta,devel", "--targets", "gfx942,gfx1100"]),
+        2,
+    );
+    insta::assert_snapshot!(devel.replace(host.to_str().unwrap(), "HERE"), @"
+    error: the artifacts in `HERE` are those that `fetch --only core` fetches, and not enough for `rocm-sdk-devel`
+
+    hint: fetch with the `--only` of this build
+    ");
+    // Without the targets, the package would not know of them.
+    for only in [[].as_slice(), &["--only", "core"]] {
+        let refused = refusal(run.build(&host, "out").args(only), 2);
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(refused.replace(host.to_str().unwrap(), "HERE"), @"
+            error: the artifacts in `HERE` are those that `fetch --only core` fetches, which do not show all targets
+
+            hint: build with `--only`, and all targets of the run as `--targets`; or fetch all of it
+            ");
+        }
+    }
+    let mut pipeline = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
+    pipeline
+        .args(["--quiet", "pipeline", "--artifact-dir"])
+        .arg(&host);
+    pipeline.arg("--output-dir").arg(run.place.join("out"));
+    let refused = refusal(&mut pipeline, 2);
+    assert!(refused.contains("fetch --only core"), "{refused}");
     assert!(!run.place.join("out/dist").exists());
+    let mut meta = run.build(&host, "out");
+    succeed(meta.args(["--only", "meta", "--targets", "gfx942,gfx1100"]));
 }
 
 #[test]
