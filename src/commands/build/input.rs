@@ -39,6 +39,17 @@ pub fn read(directory: &Path, unpacked: &Path, jobs: &Jobs, world: &World) -> Re
     }
 }
 
+/// What `read` would read, by name; without any, what it would say.
+pub fn names(directory: &Path) -> Result<Vec<String>> {
+    let archives = archives(directory)?;
+    let mut names: Vec<String> = archives.iter().map(|(_, name)| name.to_string()).collect();
+    if archives.is_empty() || has_artifacts(directory)? {
+        let artifacts = ArtifactTree::names(directory)?;
+        names.extend(artifacts.iter().map(ToString::to_string));
+    }
+    Ok(names)
+}
+
 /// The facts about some artifacts of a directory in which others may be left from before.
 pub fn scan_only(
     directory: &Path,
@@ -91,7 +102,7 @@ pub fn unpack_one(
 }
 
 /// The archives of a directory, by name; of two of one artifact, the `.tar.zst`.
-fn archives(directory: &Path) -> Result<Vec<(PathBuf, ArchiveName)>> {
+pub(super) fn archives(directory: &Path) -> Result<Vec<(PathBuf, ArchiveName)>> {
     let mut found: Vec<(PathBuf, ArchiveName)> = Vec::new();
     let entries =
         fs_err::read_dir(directory).hint("pass a directory of artifacts as `--artifact-dir`")?;

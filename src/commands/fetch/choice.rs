@@ -27,11 +27,6 @@ use crate::{
     target::split_list,
 };
 
-const WORK: Work = Work {
-    name: "fetch",
-    flag: "--output-dir",
-};
-
 /// The artifacts of a run.
 #[derive(Debug, clap::Args)]
 pub struct ChoiceArgs {
@@ -107,7 +102,7 @@ impl ChoiceArgs {
         let parcels = source.parcels(&selection.archives, &pace)?;
         let lock = match purpose {
             Purpose::Tell => None,
-            Purpose::Do => Some(Lock::take(to, WORK)?),
+            Purpose::Do => Some(Lock::take(to, Work::Fetch)?),
         };
         let output = Shelf::open(to, kept)?;
         if lock.as_ref().is_some_and(Lock::is_held) {
@@ -197,6 +192,7 @@ impl Errand<'_> {
         self.in_time(work, world)?;
         let is_ours = self.lock.as_ref().is_some_and(Lock::is_held);
         if is_ours && !world.console.is_in_workflow() {
+            let _shown = world.console.progress("Settling", "what was fetched on the disk", None);
             self.shelf.settle()?;
         }
         Ok(())
