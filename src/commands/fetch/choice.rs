@@ -202,7 +202,9 @@ impl Errand<'_> {
         self.shelf.ledger.end(&self.enough)?;
         let is_ours = self.lock.as_ref().is_some_and(Lock::is_held);
         if is_ours && !world.console.is_in_workflow() {
-            let _shown = world.console.progress("Settling", "what was fetched on the disk", None);
+            let _shown = world
+                .console
+                .progress("Settling", "what was fetched on the disk", None);
             self.shelf.settle()?;
         }
         Ok(())
