@@ -1,26 +1,29 @@
-//! One process at a time that writes to a directory, by a lock of the system's, which ends with its
-//! process.
+//! One process at a time into a directory, by a lock of the system's, which ends with its process.
 
-use std::{fmt, io, path::Path};
+use std::{io, path::Path};
 
 use fs_err::{self as fs, File, OpenOptions};
 
 use crate::error::{Context as _, Hint as _, Result, anyhow};
 
+/// What a process has a directory to itself for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    Fetch,
+    Build,
+    /// A build below the directory of a pipeline.
+    BuildBelow,
+    Pipeline,
+    Split,
+    Recombine,
+}
+
 /// How often somebody else may remove the file between its opening and its lock.
 const ATTEMPTS: u32 = 100;
 
-/// Who writes, and by which flag it was told where to.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Work {
-    /// `fetch`, `build`
-    pub(super) name: &'static str,
-    pub(super) flag: &'static str,
-}
-
 /// The right to change a directory, for as long as this lives.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub struct Lock {
     hold: Hold,
     work: Work,
 }
@@ -43,21 +46,43 @@ enum Attempt {
     Taken,
 }
 
+impl Work {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Fetch => "fetch",
+            Self::Build | Self::BuildBelow => "build",
+            Self::Pipeline => "pipeline",
+            Self::Split => "split",
+            Self::Recombine => "recombine",
+        }
+    }
+
+    fn file_name(self) -> String {
+        format!(".rocwheel-{}.lock", self.name())
+    }
+
+    fn way_out(self) -> &'static str {
+        match self {
+            Self::Build => "choose another `--dest-dir`",
+            _ => "choose another `--output-dir`",
+        }
+    }
+}
+
 impl Lock {
-    /// Makes the directory, and is refused where another process has the lock.
-    pub(super) fn take(directory: &Path, work: Work) -> Result<Self> {
-        let (place, Work { name, flag }) = (directory.display(), work);
+    /// Makes the directory, and is refused where another process does such work.
+    pub fn take(directory: &Path, work: Work) -> Result<Self> {
+        let place = directory.display();
         fs::create_dir_all(directory)
-            .with_context(|| format!("no directory to {name} to: `{place}`"))
-            .hint(format!("choose another `{flag}`"))?;
+            .with_context(|| format!("no directory to write to: `{place}`"))
+            .hint(work.way_out())?;
         for _ in 0..ATTEMPTS {
-            match attempt(&directory.join(work.to_string()))? {
+            match attempt(&directory.join(work.file_name()))? {
                 Attempt::Done(hold) => return Ok(Self { hold, work }),
                 Attempt::Gone => {}
                 Attempt::Taken => {
-                    return Err(anyhow!("another {name} is at work in `{place}`")).hint(format!(
-                        "wait until it has ended, or choose another `{flag}`"
-                    ));
+                    return Err(anyhow!("another {} is at work in `{place}`", work.name()))
+                        .hint(format!("wait until it has ended, or {}", work.way_out()));
                 }
             }
         }
@@ -65,24 +90,25 @@ impl Lock {
         Ok(Self { hold, work })
     }
 
-    pub(super) fn is_held(&self) -> bool {
+    /// The same, where it is certain that something is to be written.
+    pub fn to_write(directory: &Path, work: Work) -> Result<Self> {
+        let lock = Self::take(directory, work)?;
+        lock.ensure_writable()?;
+        Ok(lock)
+    }
+
+    pub fn is_held(&self) -> bool {
         matches!(self.hold, Hold::Held(_))
     }
 
     /// An error where nothing can be written anyway.
-    pub(super) fn ensure_writable(&self) -> Result<()> {
+    pub fn ensure_writable(&self) -> Result<()> {
         match &self.hold {
             Hold::Held(_) | Hold::Without => Ok(()),
-            Hold::Barred(why) => Err(anyhow!("nothing can be written: {why}"))
-                .hint(format!("choose another `{}`", self.work.flag)),
+            Hold::Barred(why) => {
+                Err(anyhow!("nothing can be written: {why}")).hint(self.work.way_out())
+            }
         }
-    }
-}
-
-/// The name of the file that is locked.
-impl fmt::Display for Work {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, ".rocwheel-{}.lock", self.name)
     }
 }
 
@@ -160,17 +186,12 @@ mod tests {
     use super::*;
     use crate::error::{Exit, render};
 
-    const FETCH: Work = Work {
-        name: "fetch",
-        flag: "--output-dir",
-    };
-
     #[test]
     fn a_directory_is_one_fetch_s_at_a_time() {
         let place = tempfile::tempdir().unwrap();
         let directory = place.path().join("a/b");
-        let lock = Lock::take(&directory, FETCH).unwrap();
-        let error = Lock::take(&directory, FETCH).unwrap_err();
+        let lock = Lock::take(&directory, Work::Fetch).unwrap();
+        let error = Lock::take(&directory, Work::Fetch).unwrap_err();
         assert_eq!(Exit::of(&error), Exit::CouldNotTry);
         let text = render(&error).replace(directory.to_str().unwrap(), "OUT");
         insta::assert_snapshot!(text, @"
@@ -181,21 +202,21 @@ mod tests {
         drop(lock);
         let left = fs::read_dir(&directory).unwrap().count();
         assert_eq!(left, usize::from(cfg!(not(unix))));
-        assert!(Lock::take(&directory, FETCH).unwrap().is_held());
+        assert!(Lock::take(&directory, Work::Fetch).unwrap().is_held());
     }
 
     #[test]
     fn a_file_that_a_killed_fetch_has_left_keeps_nobody_out() {
         let directory = tempfile::tempdir().unwrap();
-        fs::write(directory.path().join(FETCH.to_string()), "").unwrap();
-        assert!(Lock::take(directory.path(), FETCH).unwrap().is_held());
+        fs::write(directory.path().join(Work::Fetch.file_name()), "").unwrap();
+        assert!(Lock::take(directory.path(), Work::Fetch).unwrap().is_held());
     }
 
     #[cfg(unix)]
     #[test]
     fn a_lock_on_a_file_that_was_removed_is_none() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join(FETCH.to_string());
+        let path = directory.path().join(Work::Fetch.file_name());
         let file = File::create(&path).unwrap();
         assert!(is_at(&file, &path).unwrap());
         fs::remove_file(&path).unwrap();
@@ -212,7 +233,7 @@ mod tests {
         let (begin, end) = (Barrier::new(MANY), Barrier::new(MANY));
         let held = || {
             begin.wait();
-            let lock = Lock::take(directory.path(), FETCH);
+            let lock = Lock::take(directory.path(), Work::Fetch);
             end.wait();
             lock.is_ok()
         };
@@ -230,9 +251,9 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("file");
         fs::write(&file, "").unwrap();
-        let text = render(&Lock::take(&file, FETCH).unwrap_err());
+        let text = render(&Lock::take(&file, Work::Fetch).unwrap_err());
         insta::assert_snapshot!(text.replace(file.to_str().unwrap(), "OUT"), @"
-        error: no directory to fetch to: `OUT`
+        error: no directory to write to: `OUT`
           caused by: failed to create directory `OUT`: File exists (os error 17)
 
         hint: choose another `--output-dir`

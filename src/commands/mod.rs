@@ -12,10 +12,11 @@ pub mod destination;
 pub mod fetch;
 pub mod index;
 pub mod kpack;
-mod lock;
+pub mod lock;
 pub mod man;
 pub mod pipeline;
 pub mod place;
+mod space;
 pub mod split;
 pub mod summary;
 #[cfg(test)]
@@ -50,7 +51,9 @@ pub struct World {
     version = version(),
     arg_required_else_help = true,
     max_term_width = 100,
-    after_help = "Exit codes: 0 done, 1 the answer is no, 2 could not try, 130 interrupted"
+    after_help = "Examples:\n  rocwheel pipeline --sample --output-dir out\n  \
+                  rocwheel completions bash\n  rocwheel man build\n\n\
+                  Exit codes: 0 done, 1 the answer is no, 2 could not try, 130 interrupted"
 )]
 struct Cli {
     #[command(flatten)]

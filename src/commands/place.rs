@@ -21,18 +21,18 @@ use crate::{
 /// none.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    #[command(flatten)]
-    run: RunArgs,
     /// The family that the set is for; by default it is for all targets
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
     artifact_group: Option<ArtifactGroup>,
+    /// Append step outputs to this file
+    #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
+    github_output: Option<PathBuf>,
+    #[command(flatten)]
+    run: RunArgs,
     #[command(flatten)]
     access: AccessArgs,
     #[command(flatten)]
     github: GitHubArgs,
-    /// Append step outputs to this file
-    #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
-    github_output: Option<PathBuf>,
 }
 
 pub fn run(args: &Args, world: &World) -> Result<()> {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use clap::{Arg, ArgAction, Parser};
+use clap::{Arg, ArgAction, Args, Parser};
 
 use super::*;
-use crate::commands::args::{Jobs, RunArgs};
+use crate::commands::args::{AccessArgs, GitHubArgs, Jobs, RunArgs};
 
 /// Groups that no verb may use yet.
 #[derive(Debug, Parser)]
@@ -103,6 +103,63 @@ fn every_flag_and_every_command_says_what_it_is_without_a_full_stop() {
             assert!(fine, "`{name} {argument}` has the help {help:?}");
         }
     }
+}
+
+/// A heading in a group of arguments holds for what is declared behind the group, too.
+#[test]
+fn nothing_strays_below_the_heading_of_another_group() {
+    let names = |group: clap::Command| -> Vec<String> {
+        let arguments = group.get_arguments();
+        arguments.map(|it| it.get_id().to_string()).collect()
+    };
+    let none = || clap::Command::new("group");
+    let no_check = Arg::new("no_check");
+    let groups = [
+        ("S3 options", names(AccessArgs::augment_args(none()))),
+        ("GitHub options", names(GitHubArgs::augment_args(none()))),
+        ("Global options", names(GlobalArgs::augment_args(none()))),
+        ("Build options", names(build::What::augment_args(none()))),
+        (
+            "Check options",
+            names(check::Policy::augment_args(none().arg(no_check))),
+        ),
+    ];
+    for (name, command) in tree() {
+        for flag in flags(&command) {
+            let heading = flag.get_help_heading();
+            let own = groups.iter().find(|(it, _)| Some(*it) == heading);
+            let strays = own.is_some_and(|(_, own)| !own.contains(&flag.get_id().to_string()));
+            assert!(!strays, "`{name} {flag}` is below {heading:?}");
+            let is_of_a_run = matches!(heading, Some("Run options"));
+            let is_odd =
+                is_of_a_run && matches!(flag.get_long(), Some("dry-run" | "to" | "output-dir"));
+            assert!(!is_odd, "`{name} {flag}` is below {heading:?}");
+        }
+    }
+}
+
+#[test]
+fn every_example_of_the_help_is_a_command_line() {
+    let mut without = Vec::new();
+    for (name, command) in tree() {
+        let text = command.get_after_help().map(ToString::to_string);
+        let text = text.unwrap_or_default();
+        let examples: Vec<&str> = text.split("rocwheel ").skip(1).collect();
+        if examples.is_empty() && name.split(' ').count() == 2 && !command.is_hide_set() {
+            without.push(name);
+        }
+        for example in examples {
+            let line = format!("rocwheel {}", example.lines().next().unwrap());
+            let parsed = Cli::try_parse_from(line.split_whitespace());
+            assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+        }
+    }
+    // What is asked of them is in their usage.
+    insta::assert_snapshot!(without.join("\n"), @"
+    rocwheel help
+    rocwheel kpack
+    rocwheel place
+    ");
 }
 
 #[test]

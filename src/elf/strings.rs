@@ -1,5 +1,7 @@
 //! The strings that the dynamic table points into.
 
+use std::cell::Cell;
+
 use goblin::elf::dynamic::{DT_STRSZ, DT_STRTAB};
 
 use crate::elf::{
@@ -7,9 +9,15 @@ use crate::elf::{
     image::{Entry, Image, value},
 };
 
+/// More than all strings of any file take: there may be thousands of references to a long one, and
+/// each becomes a text of its own.
+const MOST: usize = 1 << 20;
+
 pub(super) struct Strings<'a, 'b, R: ?Sized> {
     image: &'a Image<'b, R>,
     place: Option<(u64, u64)>,
+    /// How much more may be read.
+    left: Cell<usize>,
 }
 
 impl<'a, 'b, R: ReadAt + ?Sized> Strings<'a, 'b, R> {
@@ -20,7 +28,8 @@ impl<'a, 'b, R: ReadAt + ?Sized> Strings<'a, 'b, R> {
                 let size = value(dynamic, DT_STRSZ).unwrap_or(rest).min(rest);
                 (offset, offset.saturating_add(size))
             });
-        Self { image, place }
+        let left = Cell::new(MOST);
+        Self { image, place, left }
     }
 
     pub(super) fn text(&self, offset: u64) -> Result<String, ElfError> {
@@ -31,6 +40,10 @@ impl<'a, 'b, R: ReadAt + ?Sized> Strings<'a, 'b, R> {
         };
         let start = start.saturating_add(offset);
         let text = self.image.text("dynamic string", start, end)?;
+        let left = self.left.get().checked_sub(text.len());
+        self.left.set(left.ok_or_else(|| {
+            ElfError::damaged(format!("dynamic strings of more than {MOST} bytes"))
+        })?);
         utf8(text)
     }
 }

@@ -4,6 +4,7 @@ mod check;
 #[cfg(test)]
 mod fixture;
 mod overlay;
+mod platform;
 
 use std::collections::BTreeSet;
 
@@ -66,6 +67,7 @@ pub fn plan(
     request: &Request,
     same: Same<'_>,
 ) -> Result<BuildPlan> {
+    platform::check(tree, request.platform)?;
     let planner = Planner::new(catalog, tree, request, same)?;
     match request.mode {
         Mode::Split => planner.split(),

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Output},
 };
 
-use rocwheel::artifact::sample;
+use rocwheel::{artifact::sample, digest::Sha256};
 
 use crate::judges::tool;
 
@@ -111,6 +111,21 @@ fn a_part_is_byte_for_byte_that_part_of_the_whole() {
     let part = files(&place.join("part/dist"));
     assert_eq!(part.len(), 3);
     assert!(part.iter().all(|(name, bytes)| whole[name] == *bytes));
+}
+
+#[test]
+fn the_answer_is_names_or_one_document() {
+    let place = place("answer");
+    let names = succeed(build(&place, "out").args(["--only", "meta"])).stdout;
+    assert_eq!(names, b"rocm-0.0.1.dev0.tar.gz\n");
+    let json = succeed(build(&place, "out").args(["--only", "meta", "--format", "json"])).stdout;
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(json["schema"], "rocwheel-build-v1");
+    let package = &json["packages"][0];
+    assert_eq!(package["path"], "rocm-0.0.1.dev0.tar.gz");
+    let bytes = fs_err::read(place.join("out/dist/rocm-0.0.1.dev0.tar.gz")).unwrap();
+    assert_eq!(package["size"], bytes.len());
+    assert_eq!(package["sha256"], Sha256::of(&bytes).to_string());
 }
 
 #[test]

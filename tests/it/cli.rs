@@ -88,6 +88,11 @@ fn help_is_data() {
                              [env: ROCWHEEL_COLOR] [possible values: auto, always, never]
           --no-progress      Show no bars and no progress lines [env: ROCWHEEL_NO_PROGRESS]
 
+    Examples:
+      rocwheel pipeline --sample --output-dir out
+      rocwheel completions bash
+      rocwheel man build
+
     Exit codes: 0 done, 1 the answer is no, 2 could not try, 130 interrupted
     --- stderr
     ");

@@ -1,6 +1,7 @@
 //! The examples of the pages: every command runs, and every link leads to a file.
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -23,11 +24,11 @@ fn scratch() -> tempfile::TempDir {
 }
 
 #[test]
-fn every_command_of_the_readme_runs() {
+fn every_command_of_the_readme_runs_and_runs_again() {
     let place = scratch();
     let commands = commands(&root().join("README.md"));
     assert!(commands.len() > 5, "{commands:?}");
-    for command in commands {
+    for command in commands.iter().chain(&commands) {
         let words: Vec<&str> = command.split_whitespace().collect();
         let arguments = match words.as_slice() {
             ["rocwheel", arguments @ ..] | ["cargo", "run", "--release", "--", arguments @ ..] => {
@@ -75,6 +76,39 @@ fn every_link_of_the_pages_leads_to_a_file() {
         }
     }
     assert!(broken.is_empty(), "{broken:#?}");
+}
+
+/// Help ends the reading of a command line, so that nothing is missing from one that is cut short.
+#[test]
+fn every_command_line_of_the_pages_has_flags_that_exist() {
+    let mut lines = BTreeSet::new();
+    for page in pages() {
+        let text = fs_err::read_to_string(&page).unwrap();
+        let spans = text.split('`').skip(1).step_by(2);
+        let spans = spans.filter_map(|span| span.strip_prefix("rocwheel "));
+        lines.extend(spans.map(str::to_owned));
+        let code = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("    rocwheel "));
+        lines.extend(code.map(str::to_owned));
+    }
+    assert!(lines.len() > 30, "{lines:?}");
+    for line in lines {
+        let words = line.split_whitespace().filter(|word| *word != "COMMAND");
+        let value = |word: &str| match word {
+            "N" => "1".to_owned(),
+            "FAMILY" | "GROUP" => "gfx94X-dcgpu".to_owned(),
+            word => word.replace("BUCKET", "bucket").replace('…', "bucket/key"),
+        };
+        let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+            .env_clear()
+            .args(words.map(value))
+            .arg("--help")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "rocwheel {line}\n{said}");
+    }
 }
 
 /// The lines after `$ ` in the console examples of a page.

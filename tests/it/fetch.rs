@@ -4,7 +4,7 @@ mod bucket;
 mod by_hand;
 mod flat;
 mod found;
-mod full;
+pub(crate) mod full;
 mod hosted;
 mod killed;
 mod tree;
@@ -365,11 +365,11 @@ fn a_file_is_no_directory_to_fetch_to() {
     not a directory: `OUT`
 
     hint: choose another `--output-dir`
-    no directory to fetch to: `OUT`
+    no directory to write to: `OUT`
       caused by: failed to create directory `OUT`: File exists (os error 17)
 
     hint: choose another `--output-dir`
-    no directory to fetch to: `OUT`
+    no directory to write to: `OUT`
       caused by: failed to create directory `OUT`: File exists (os error 17)
 
     hint: choose another `--output-dir`

@@ -46,6 +46,42 @@ fn published() -> String {
 }
 
 #[test]
+fn programs_get_one_document() {
+    let file = sample().join("beside-json.md");
+    let place = published();
+    let page = summary(&[
+        &place,
+        "--check",
+        "--format",
+        "json",
+        "--output",
+        &text(&file),
+    ])
+    .ok();
+    assert!(fs_err::read_to_string(file).unwrap().starts_with("## ROCm"));
+    let json: serde_json::Value = serde_json::from_str(&page).unwrap();
+    assert_eq!(json["schema"], "rocwheel-summary-v1");
+    assert_eq!((&json["errors"], &json["warnings"]), (&0.into(), &0.into()));
+    assert_eq!(json["index-url"], format!("file://{place}/simple/"));
+    assert_eq!(json["set"]["files"].as_array().unwrap().len(), 7);
+    let lines = json["install"].as_array().unwrap();
+    let told = |line: &serde_json::Value| format!("{} with {}", line["for"], line["with"]);
+    let told: Vec<String> = lines.iter().map(told).collect();
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    "gfx1100" with "pip"
+    "gfx1100" with "uv"
+    "gfx1100" with "pip, from one page"
+    "gfx1100" with "uv, from one page"
+    "gfx942" with "pip"
+    "gfx942" with "uv"
+    "gfx942" with "pip, from one page"
+    "gfx942" with "uv, from one page"
+    "#);
+    let command = lines[0]["command"].as_str().unwrap();
+    assert!(command.contains("device-gfx1100"), "{command}");
+}
+
+#[test]
 fn a_pipeline_tells_what_was_found_and_which_library_has_which_code() {
     let page = fs_err::read_to_string(sample().join("page.md")).unwrap();
     let checked = page.lines().find(|line| line.contains("check:")).unwrap();

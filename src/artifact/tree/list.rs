@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::{
     archive::Format,
     artifact::{
-        ArtifactManifest, ArtifactName,
+        ArchiveName, ArtifactManifest, ArtifactName,
         tree::{Skipped, below},
     },
     error::{Context, Hint, Result, bail, ensure},
@@ -42,7 +42,10 @@ fn artifact_name(name: &str, path: &Path) -> Result<Result<ArtifactName, String>
     // A link to a directory counts as one; so does a link to nothing as nothing.
     let is_directory = fs_err::metadata(path).is_ok_and(|found| found.is_dir());
     let reason = match ArtifactName::of_file(name) {
-        _ if Format::from_file_name(name).is_some() => "an archive that is not unpacked".to_owned(),
+        _ if Format::from_file_name(name).is_some() => match ArchiveName::of_file(name) {
+            Ok(_) => "an archive that is not unpacked".to_owned(),
+            Err(invalid) => invalid.to_string(),
+        },
         _ if name.strip_suffix(".part").is_some() => "an artifact that is not whole".to_owned(),
         Err(invalid) => invalid.to_string(),
         Ok(_) if !is_directory => "not a directory".to_owned(),

@@ -139,7 +139,10 @@ impl ArtifactTree {
                 let (artifact, directory) = (TherockManifest::ARTIFACT, self.directory.display());
                 format!("no `{path}` in the artifact `{artifact}` of `{directory}`")
             })
-            .hint(format!("fetch `{}` too", TherockManifest::ARTIFACT))?;
+            .hint(match self.artifact(TherockManifest::ARTIFACT) {
+                None => format!("fetch `{}` too", TherockManifest::ARTIFACT),
+                Some(_) => "every build of ROCm writes it: fetch the artifact again".to_owned(),
+            })?;
         let source = file.source.display();
         TherockManifest::parse(&read_small(file)?).with_context(|| format!("read `{source}`"))
     }

@@ -1,9 +1,15 @@
 //! From a directory to facts: list, walk, read, and work out where links end.
 
-use std::{collections::HashMap, num::NonZeroUsize, path::Path, sync::Arc};
+use std::{
+    collections::HashMap,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use crate::{
     artifact::{
+        ArtifactName,
         resolve::{End, Node, resolve},
         tree::{
             Artifact, ArtifactTree, Content, FileFacts, LinkEnd, Skipped, TreeFile, below,
@@ -25,13 +31,7 @@ impl ArtifactTree {
     ///
     /// A directory without any is an error.
     pub fn scan(directory: &Path, jobs: NonZeroUsize, stop: &Stop) -> Result<Self> {
-        let directory = std::path::absolute(directory)
-            .with_context(|| format!("scan `{}`", directory.display()))?;
-        let (listed, skipped) = list(&directory)?;
-        if listed.is_empty() {
-            return Err(nothing_found(&directory, &skipped))
-                .hint("`rocwheel fetch` puts artifacts there");
-        }
+        let (directory, listed, skipped) = list_some(directory)?;
         let mut contents = contents(&listed, jobs, stop)?.into_iter();
         let artifacts = listed
             .into_iter()
@@ -53,6 +53,24 @@ impl ArtifactTree {
             skipped,
         })
     }
+
+    /// What `scan` would find, by name.
+    pub fn names(directory: &Path) -> Result<Vec<ArtifactName>> {
+        let (_, listed, _) = list_some(directory)?;
+        Ok(listed.into_iter().map(|artifact| artifact.name).collect())
+    }
+}
+
+/// The artifacts of a directory, which must not be none.
+fn list_some(directory: &Path) -> Result<(PathBuf, Vec<Listed>, Vec<Skipped>)> {
+    let directory = std::path::absolute(directory)
+        .with_context(|| format!("scan `{}`", directory.display()))?;
+    let (listed, skipped) = list(&directory)?;
+    if listed.is_empty() {
+        return Err(nothing_found(&directory, &skipped))
+            .hint("`rocwheel fetch` puts artifacts there");
+    }
+    Ok((directory, listed, skipped))
 }
 
 /// The contents of every base directory of every artifact, in that order.

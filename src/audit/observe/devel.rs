@@ -12,6 +12,12 @@ use crate::{
     error::{Result, ensure},
 };
 
+/// What the entries may take of memory, beyond what is in their files: an SDK has 100,000. In a wheel
+/// an entry takes a few bytes, whatever it is called.
+const MOST_HELD: u64 = 1 << 30;
+/// What each takes besides its texts.
+const ENTRY: u64 = size_of::<DevelEntry>() as u64;
+
 /// How the archive is packed.
 #[derive(Clone, Copy)]
 pub(super) enum Packing {
@@ -56,7 +62,7 @@ pub(super) fn read(
         inner: source.take(len.saturating_add(1)),
         hasher: Hasher::default(),
     };
-    let walked = walk(packing, &mut source, &mut tree.entries, again);
+    let walked = walk(packing, &mut source, &mut tree.entries, MOST_HELD, again);
     tree.fault = walked.err().map(|error| format!("{error:#}"));
     io::copy(&mut source, &mut io::sink())?;
     let (sha256, found) = source.hasher.finish();
@@ -80,11 +86,23 @@ fn walk(
     packing: Packing,
     source: impl Read,
     entries: &mut Vec<DevelEntry>,
+    most: u64,
     again: Again<'_>,
 ) -> Result<()> {
     let mut tar = packing.open(source)?;
+    let mut held = 0_u64;
     while let Some(entry) = tar.next_entry()? {
         let index = entries.len();
+        let target = match &entry.kind {
+            TarKind::Symlink(text) => text.as_str(),
+            TarKind::Hardlink(path) => path.as_str(),
+            TarKind::Directory | TarKind::File { .. } => "",
+        };
+        for len in [entry.path.as_str().len(), target.len()] {
+            held = held.saturating_add(len as u64);
+        }
+        held = held.saturating_add(ENTRY);
+        ensure!(held <= most, "entries that take more than {most} bytes");
         let elf = match entry.kind {
             TarKind::File { len, .. } => {
                 content::elf(&mut tar, len, &|| reopen(packing, again, index))?
@@ -122,5 +140,31 @@ impl<R: Read> Read for Hashed<R> {
         self.hasher
             .write_all(buffer.get(..count).unwrap_or_default())?;
         Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::archive::{TarEntry, TarPlan};
+
+    #[test]
+    fn entries_take_no_more_memory_than_those_of_any_sdk() {
+        let entry = |index: usize| TarEntry {
+            path: index.to_string().parse().unwrap(),
+            kind: TarKind::Symlink("x".to_owned()),
+        };
+        let plan = TarPlan::new((0..9).map(entry).collect(), 0).unwrap();
+        let walked = |most| {
+            let tar = plan.stream(|_| Ok(io::empty()));
+            let again = || -> io::Result<Box<dyn Read + '_>> { panic!("read again") };
+            let mut entries = Vec::new();
+            let walked = walk(Packing::Plain, tar, &mut entries, most, &again);
+            (walked.map_err(|error| error.to_string()), entries.len())
+        };
+        let nine = 9 * (ENTRY + 2);
+        assert_eq!(walked(nine), (Ok(()), 9));
+        let refused = format!("entries that take more than {} bytes", nine - 1);
+        assert_eq!(walked(nine - 1), (Err(refused), 8));
     }
 }

@@ -11,7 +11,12 @@ use super::{
 };
 use crate::{
     artifact::{ArtifactTree, TherockManifest},
-    commands::{World, args::Jobs, fetch},
+    commands::{
+        World,
+        args::Jobs,
+        fetch,
+        lock::{Lock, Work},
+    },
     error::{Context as _, Hint as _, Result, anyhow, ensure},
     package::{
         Catalog, ImportSuffix, Mode, OnCollision, Packing, Release, Request, Subset,
@@ -31,6 +36,10 @@ const FIRST_DAY: u64 = 315_532_800;
 /// Artifacts are directories as `fetch` leaves them, archives (`.tar.zst`, `.tar.xz`), or both. The
 /// packages go to DEST/dist, which holds the whole set or is left as it was.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel build --artifact-dir artifacts --dest-dir packages --plan
+  rocwheel build --artifact-dir artifacts --dest-dir packages
+  rocwheel build --artifact-dir artifacts --dest-dir packages --only device-gfx942")]
 pub struct Args {
     /// Where the artifacts are
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_ARTIFACT_DIR")]
@@ -82,7 +91,7 @@ pub struct What {
     /// Ends the import names of the packages, so that two sets can live side by side
     #[arg(long, value_name = "SUFFIX", env = "ROCWHEEL_VERSION_SUFFIX")]
     version_suffix: Option<ImportSuffix>,
-    /// The platform that the packages are for
+    /// The platform that the packages are for: `linux` or `windows`
     #[arg(
         long,
         value_name = "PLATFORM",
@@ -118,7 +127,7 @@ pub struct What {
     /// What goes into which package, instead of the built-in policy
     #[arg(long, value_name = "FILE", env = "ROCWHEEL_PACKAGES_FILE")]
     packages_file: Option<PathBuf>,
-    /// How wheels are compressed: a level from 1 to 12, or `store`
+    /// How wheels are compressed: a level from 1, the fastest, to 12, the smallest, or `store`
     #[arg(
         long,
         value_name = "HOW",
@@ -190,6 +199,14 @@ impl Args {
         }
         let (catalog, platform) = (self.what.catalog()?, self.what.platform);
         Subset::new(&self.only, &catalog, platform, targets).map(Some)
+    }
+
+    /// The directory for this build alone. A plan writes nothing there, unless it unpacks archives.
+    pub fn lock(&self) -> Result<Option<Lock>> {
+        if self.plan && input::archives(&self.artifact_dir)?.is_empty() {
+            return Ok(None);
+        }
+        Lock::to_write(&self.dest_dir, Work::Build).map(Some)
     }
 
     /// Refuses artifacts that were fetched for other packages than those that are to be made: they would

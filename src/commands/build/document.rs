@@ -1,4 +1,4 @@
-//! A plan as text and as JSON: `rocwheel-plan-v1`.
+//! A plan and what was made of it, as text and as JSON: `rocwheel-plan-v1`, `rocwheel-build-v1`.
 
 use std::fmt;
 
@@ -9,6 +9,7 @@ use crate::{
     digest::Sha256,
     package::{
         BuildPlan,
+        assemble::Made,
         origin::Origin,
         plan::{Label, Source},
         sdk_tree::{SdkEntry, SdkTree},
@@ -18,6 +19,21 @@ use crate::{
 
 /// What `--plan` answers.
 pub(super) struct Document<'a>(pub(super) &'a BuildPlan);
+
+/// What a build answers.
+#[derive(Serialize)]
+pub(super) struct Answer {
+    schema: &'static str,
+    packages: Vec<Package>,
+}
+
+#[derive(Serialize)]
+struct Package {
+    /// Below `dist/`.
+    path: String,
+    size: u64,
+    sha256: Sha256,
+}
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -83,6 +99,29 @@ enum From<'a> {
         members: Vec<Member<'a>>,
     },
     TreeManifest,
+}
+
+impl Answer {
+    pub(super) fn new(made: Vec<Made>) -> Self {
+        let package = |made: Made| Package {
+            path: made.path,
+            size: made.size,
+            sha256: made.sha256,
+        };
+        Self {
+            schema: "rocwheel-build-v1",
+            packages: made.into_iter().map(package).collect(),
+        }
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for package in &self.packages {
+            writeln!(f, "{}", package.path)?;
+        }
+        Ok(())
+    }
 }
 
 impl Serialize for Document<'_> {

@@ -39,6 +39,17 @@ pub fn read(directory: &Path, unpacked: &Path, jobs: &Jobs, world: &World) -> Re
     }
 }
 
+/// What `read` would read, by name; without any, what it would say.
+pub fn names(directory: &Path) -> Result<Vec<String>> {
+    let archives = archives(directory)?;
+    let mut names: Vec<String> = archives.iter().map(|(_, name)| name.to_string()).collect();
+    if archives.is_empty() || has_artifacts(directory)? {
+        let artifacts = ArtifactTree::names(directory)?;
+        names.extend(artifacts.iter().map(ToString::to_string));
+    }
+    Ok(names)
+}
+
 /// Refuses artifacts that were fetched for some packages alone: a set would be made of them all the
 /// same, and be another than the run's.
 pub fn ensure_all(directory: &Path) -> Result<()> {
@@ -111,7 +122,7 @@ pub fn unpack_one(
 }
 
 /// The archives of a directory, by name; of two of one artifact, the `.tar.zst`.
-fn archives(directory: &Path) -> Result<Vec<(PathBuf, ArchiveName)>> {
+pub(super) fn archives(directory: &Path) -> Result<Vec<(PathBuf, ArchiveName)>> {
     let mut found: Vec<(PathBuf, ArchiveName)> = Vec::new();
     let entries =
         fs_err::read_dir(directory).hint("pass a directory of artifacts as `--artifact-dir`")?;

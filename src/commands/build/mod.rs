@@ -4,17 +4,14 @@ mod args;
 mod document;
 pub mod input;
 mod kpack;
+mod space;
 
 use std::{io, path::Path, sync::Mutex, time::Instant};
 
 pub use args::{Args, What};
 pub use kpack::Apart;
 
-use super::{
-    World,
-    index::LocalSet,
-    lock::{Lock, Work},
-};
+use super::{World, index::LocalSet};
 use crate::{
     artifact::{ArtifactTree, same_content},
     console::{Progress, many, size, took},
@@ -30,6 +27,7 @@ use crate::{
 pub fn run(args: &Args, world: &World) -> Result<()> {
     let subset = args.subset()?;
     args.ensure_enough(subset.as_ref())?;
+    let _lock = args.lock()?;
     let unpacked = args.dest_dir.join("artifacts");
     let tree = input::read(&args.artifact_dir, &unpacked, &args.what.jobs, world)?;
     let apart = args.what.apart(&tree, &args.dest_dir, world)?;
@@ -42,9 +40,8 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
     if args.plan {
         return world.console.answer(&document::Document(&plan));
     }
-    let _lock = hold(&args.dest_dir, "--dest-dir")?;
     let _archives = apart.write(&args.what.jobs, world)?;
-    make(
+    let made = make(
         &plan,
         &apart.tree,
         &args.what,
@@ -52,8 +49,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
         args.existing(),
         world,
     )?;
-    let names: Vec<String> = plan.file_names().collect();
-    world.console.data(names.join("\n"))
+    world.console.answer(&document::Answer::new(made))
 }
 
 /// Decides what the set holds.
@@ -100,13 +96,6 @@ pub fn document(artifacts: &Path, what: &What, world: &World) -> Result<String> 
     serde_json::to_string(&document::Document(&plan)).context("write the plan")
 }
 
-/// Keeps other builds away from a directory, named by a flag: they would replace what this one has
-/// made so far.
-pub(super) fn hold(dest: &Path, flag: &'static str) -> Result<Lock> {
-    let name = "build";
-    Lock::take(dest, Work { name, flag })
-}
-
 /// Makes the set at `{dest}/dist`, and says in `{dest}/set.json` what it was made from.
 pub fn make(
     plan: &BuildPlan,
@@ -117,12 +106,14 @@ pub fn make(
     world: &World,
 ) -> Result<Vec<Made>> {
     fs_err::create_dir_all(dest)?;
+    let (dist, settings) = (dest.join("dist"), what.settings());
+    space::check(plan, settings.compression, &dist, world)?;
     let began = Instant::now();
     let made = assemble::assemble(
         plan,
-        &dest.join("dist"),
+        &dist,
         existing,
-        &what.settings(),
+        &settings,
         &world.stop,
         &Aloud::new(world),
     )?;

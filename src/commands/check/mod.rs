@@ -36,6 +36,10 @@ use self::{answer::Answer, families::Observed, plan::PlanArgs};
 /// of other targets than promised; libraries that do not load; pages that promise other files than
 /// there are. Nothing is changed. docs/checks.md explains every finding.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel check packages
+  rocwheel check packages --require-targets gfx942,gfx1100 --ignore RW303
+  rocwheel check s3://bucket/directory --baseline earlier/set.json")]
 pub struct Args {
     /// A directory, `s3://bucket/directory`, or the address of an index or of a page with links
     #[arg(value_name = "SET", env = "ROCWHEEL_PACKAGES_DIR")]
@@ -43,23 +47,23 @@ pub struct Args {
     #[command(flatten)]
     policy: Policy,
     #[command(flatten)]
+    jobs: Jobs,
+    #[command(flatten)]
     since: Since,
     #[command(flatten)]
     plan: PlanArgs,
-    #[command(flatten)]
-    jobs: Jobs,
     #[command(flatten)]
     access: AccessArgs,
 }
 
 /// What a set is compared with.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Baseline options")]
+#[command(next_help_heading = "Comparison options")]
 pub struct Since {
     /// Another set, to find what is gone and what grew: a directory, its `set.json`, or an address
     #[arg(long, value_name = "SET", env = "ROCWHEEL_BASELINE")]
     baseline: Option<PathBuf>,
-    /// By how many hundredths a package may be larger than that of the baseline
+    /// By how many percent a package may be larger than that of the baseline
     #[arg(
         long,
         value_name = "PERCENT",

@@ -26,6 +26,7 @@ const SPLIT: &str = "kpack.part";
 
 /// A plan, and the artifacts that it is for.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Comparison options")]
 pub(super) struct PlanArgs {
     /// What `build --plan --format json` wrote: compare the packages with it
     #[arg(

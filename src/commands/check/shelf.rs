@@ -11,7 +11,7 @@ use std::{
 use super::package::{Package, is_package};
 use crate::{
     commands::args::AccessArgs,
-    error::{Context as _, Hint as _, Result, Stop, bail, ensure},
+    error::{Context as _, Hint as _, Result, Stop, anyhow, bail, ensure},
     location::{Key, Location},
     run::Buckets,
     store::{
@@ -64,7 +64,10 @@ impl Shelf {
     }
 
     fn directory(place: &Path, stop: &Stop) -> Result<Self> {
-        ensure!(place.exists(), "no such directory: `{}`", place.display());
+        if !place.exists() {
+            return Err(anyhow!("no such directory: `{}`", place.display()))
+                .hint("pass the directory that `rocwheel build` wrote to");
+        }
         let name = place.file_name().unwrap_or_default().to_string_lossy();
         let check = || -> Result<()> {
             ensure!(

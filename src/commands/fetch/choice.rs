@@ -28,11 +28,6 @@ use crate::{
     target::split_list,
 };
 
-const WORK: Work = Work {
-    name: "fetch",
-    flag: "--output-dir",
-};
-
 /// The artifacts of a run.
 #[derive(Debug, clap::Args)]
 pub struct ChoiceArgs {
@@ -109,7 +104,7 @@ impl ChoiceArgs {
         let parcels = source.parcels(&selection.archives, &pace)?;
         let lock = match purpose {
             Purpose::Tell => None,
-            Purpose::Do => Some(Lock::take(to, WORK)?),
+            Purpose::Do => Some(Lock::take(to, Work::Fetch)?),
         };
         let output = Shelf::open(to, kept)?;
         if lock.as_ref().is_some_and(Lock::is_held) {

@@ -211,6 +211,10 @@ impl Ledger {
         // The lock is held, so that an older record cannot replace a newer one.
         fs::write(&part, text)
             .and_then(|()| fs::rename(&part, &path))
+            .inspect_err(|_| {
+                // There is an error to report already.
+                let _ = fs::remove_file(&part);
+            })
             .context("record what was fetched")
     }
 }
@@ -275,6 +279,17 @@ mod tests {
         assert_eq!(again.whole("a").unwrap(), None, "one file more");
         fs::remove_dir_all(at.join("a")).unwrap();
         assert_eq!(again.whole("a").unwrap(), None, "nothing at all");
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_written_leaves_no_part_of_itself() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path();
+        fs::write(at.join("a"), "abc").unwrap();
+        let ledger = Ledger::read(at).unwrap();
+        fs::create_dir(at.join(FILE_NAME)).unwrap();
+        ledger.record("a", entry(at, "a")).unwrap_err();
+        assert_eq!(fs::read_dir(at).unwrap().count(), 2);
     }
 
     #[test]

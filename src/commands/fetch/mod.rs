@@ -42,6 +42,10 @@ use crate::{artifact::Component, error::Result};
 /// Each archive that is wanted is downloaded, verified and unpacked in one stream into a directory
 /// of its name; without patterns and lists, all are. What is there already and whole is kept.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel fetch --run-id 21440027240 --output-dir artifacts --dry-run
+  rocwheel fetch --latest --amdgpu-families gfx94X-dcgpu --output-dir artifacts
+  rocwheel fetch --pr 1234 blas --components lib,dev --output-dir artifacts")]
 pub struct Args {
     /// Regular expressions: only archives in whose names one of them matches
     #[arg(value_name = "PATTERN")]
@@ -49,7 +53,7 @@ pub struct Args {
     /// Regular expressions: no archive in whose name one of them matches
     #[arg(long, value_name = "PATTERN", num_args = 1.., env = "ROCWHEEL_EXCLUDE")]
     exclude: Vec<Pattern>,
-    /// Only these components: lib, run, dbg, dev, doc, test
+    /// Only these components, with commas between: `lib`, `run`, `dbg`, `dev`, `doc`, `test`
     #[arg(long, value_delimiter = ',', env = "ROCWHEEL_COMPONENTS")]
     components: Vec<Component>,
     /// Only what `build --only` makes these packages of: `core`, `device-gfx942`, `rocm-sdk-devel`

@@ -42,7 +42,12 @@ pub(super) struct PlaceArgs {
     #[command(flatten)]
     access: AccessArgs,
     /// A directory laid out like a bucket, or with nothing but the archives, instead of a bucket
-    #[arg(long, value_name = "DIR", env = "ROCWHEEL_INPUT_DIR")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "ROCWHEEL_INPUT_DIR",
+        help_heading = "Run options"
+    )]
     input_dir: Option<PathBuf>,
     /// Who keeps the artifacts; `auto` is GitHub itself where the run's usual bucket has nothing
     #[arg(

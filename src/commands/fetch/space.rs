@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::shelf::Kept;
 use crate::{
-    commands::World,
+    commands::{World, space::free},
     console::size,
     error::{Result, anyhow, hinted},
 };
@@ -22,17 +22,8 @@ enum Room {
 
 /// An error where not even the archives would fit; how large they are unpacked nobody knows.
 pub(super) fn check(directory: &Path, kept: Kept, needed: u64, world: &World) -> Result<()> {
-    let mut there = directory.ancestors();
-    let Some(there) = there.find(|path| fs_err::metadata(path).is_ok()) else {
-        return check(Path::new("."), kept, needed, world);
-    };
-    let there = if there.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        there
-    };
     // Where the system does not say, the attempt will.
-    let Ok(free) = fs4::available_space(there) else {
+    let Some(free) = free(directory) else {
         return Ok(());
     };
     let place = directory.display();

@@ -56,6 +56,9 @@ const REQUESTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 /// that are gone are removed. What set.json remembers of a file is not found out again as long as
 /// its size, its time and, in a bucket, its mark are the same.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel index packages
+  rocwheel index s3://bucket/directory --dry-run")]
 pub struct Args {
     /// The directory, or `s3://BUCKET/PREFIX`; packages are in it, or in its `dist`
     #[arg(value_name = "DIR", env = "ROCWHEEL_PACKAGES_DIR")]

@@ -7,7 +7,11 @@ mod recombine;
 use std::path::Path;
 
 use super::World;
-use crate::{artifact::FileAt, error::Result, kpack::CodeTarget};
+use crate::{
+    artifact::FileAt,
+    error::{Hint as _, Result, anyhow},
+    kpack::CodeTarget,
+};
 
 /// Look into files with device code
 ///
@@ -54,6 +58,10 @@ impl Selection {
 }
 
 fn open(file: &Path) -> Result<FileAt> {
+    if file.is_dir() {
+        return Err(anyhow!("a directory: `{}`", file.display()))
+            .hint("pass a file: a binary, a bundle or a `.kpack` archive");
+    }
     Ok(FileAt::open(file)?)
 }
 

@@ -18,6 +18,7 @@ use crate::{
     commands::{
         World,
         args::Jobs,
+        lock::{Lock, Work},
         split::{self, Staging},
     },
     console::{many, size},
@@ -76,7 +77,7 @@ pub(super) fn run(args: &Args, world: &World) -> Result<()> {
         let key = (artifact.name.name.clone(), artifact.name.component);
         parts.entry(key).or_default().push(artifact);
     }
-    let _lock = split::hold(&args.output_dir, "recombine")?;
+    let _lock = Lock::to_write(&args.output_dir, Work::Recombine)?;
     let mut artifacts = Vec::new();
     for parts in parts.values() {
         let [first, rest @ ..] = parts.as_slice() else {

@@ -45,7 +45,7 @@ impl fmt::Display for Forecast<'_> {
         }
         let count = many(self.artifacts.len(), "artifact");
         writeln!(f, "build packages of {count} in {}", self.packages)?;
-        writeln!(f, "check them, and go on only without findings")?;
+        writeln!(f, "check them, and go on only without errors")?;
         write!(f, "index and publish them below {}", self.published)
     }
 }

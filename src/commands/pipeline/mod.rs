@@ -15,6 +15,7 @@ use super::{
     destination::Destination,
     fetch::Purpose,
     index::LocalSet,
+    lock::{Lock, Work},
     summary::{self, Page, Report, Whereabouts, install::Places},
     upload::{Others, Published, Upload},
 };
@@ -32,6 +33,10 @@ use crate::{
 /// Fetches or unpacks them, builds, checks, indexes, publishes to a directory laid out like a bucket,
 /// and ends with the commands that install what was made. Nothing leaves this machine.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel pipeline --sample --output-dir out
+  rocwheel pipeline --artifact-dir artifacts --output-dir out --dry-run
+  rocwheel pipeline --run-id 21440027240 --output-dir out")]
 pub struct Args {
     #[command(flatten)]
     origin: OriginArgs,
@@ -41,10 +46,6 @@ pub struct Args {
     /// Only say what would be done
     #[arg(long, env = "ROCWHEEL_DRY_RUN", value_parser = clap::builder::FalseyValueParser::new())]
     dry_run: bool,
-    #[command(flatten)]
-    what: What,
-    #[command(flatten)]
-    policy: check::Policy,
     /// The index that has all other packages, for install lines with two indexes
     #[arg(long, value_name = "URL", env = "ROCWHEEL_BASE_INDEX")]
     base_index: Option<Urls>,
@@ -56,6 +57,10 @@ pub struct Args {
     summary: Option<PathBuf>,
     #[command(flatten)]
     steps: summary::Steps,
+    #[command(flatten, next_help_heading = "Build options")]
+    what: What,
+    #[command(flatten, next_help_heading = "Check options")]
+    policy: check::Policy,
 }
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
@@ -67,6 +72,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
             .console
             .answer(&Forecast::new(&origin, &args.output_dir)?);
     }
+    let _lock = Lock::to_write(&args.output_dir, Work::Pipeline)?;
     let tree = origin.read(&unpacked, &args.what, world)?;
     let set = args.build(&tree, world)?;
     let report = args.check(&set, world)?;
@@ -83,7 +89,7 @@ impl Args {
         let packages = self.output_dir.join("packages");
         let apart = self.what.apart(tree, &packages, world)?;
         let plan = build::decide(&apart.tree, &self.what, world)?;
-        let _lock = build::hold(&packages, "--output-dir")?;
+        let _lock = Lock::to_write(&packages, Work::BuildBelow)?;
         let _archives = apart.write(&self.what.jobs, world)?;
         build::make(
             &plan,
@@ -207,13 +213,15 @@ impl fmt::Display for Answer<'_> {
             size(total).to_string(),
             many(self.set.files().len(), "package")
         )?;
-        for (number, install) in self.install.iter().enumerate() {
-            let end = if number + 1 < self.install.len() {
-                "\n"
-            } else {
-                ""
-            };
-            write!(f, "\n{}:\n\n    {}\n{end}", install.with, install.command)?;
+        if let [others @ .., shown] = summary::install::choices(self.set).as_slice()
+            && !others.is_empty()
+        {
+            let others: Vec<String> = others.iter().map(ToString::to_string).collect();
+            let others = others.join(", ");
+            writeln!(f, "\nThese lines are for {shown}; there is also {others}.")?;
+        }
+        for install in &self.install {
+            write!(f, "\n{}:\n\n    {}\n", install.with, install.command)?;
         }
         Ok(())
     }

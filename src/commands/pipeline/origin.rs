@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{ArgGroup, ArgMatches, Command, FromArgMatches};
 
 use crate::{
-    artifact::{ArchiveName, ArtifactName, ArtifactTree, sample, sample::SampleArchive},
+    artifact::{ArchiveName, ArtifactTree, sample, sample::SampleArchive},
     commands::{
         World,
         build::{What, input},
@@ -100,13 +100,7 @@ impl Origin<'_> {
         match self {
             Self::Sample => names.extend(sample::archives().iter().map(SampleArchive::file_name)),
             Self::Run(errand) => names.extend(errand.artifacts().iter().map(ToString::to_string)),
-            Self::Directory(directory) => {
-                for entry in fs_err::read_dir(directory)? {
-                    let name = entry?.file_name().to_string_lossy().into_owned();
-                    let is_one = ArtifactName::of_file(&name).is_ok();
-                    names.extend((is_one || ArchiveName::of_file(&name).is_ok()).then_some(name));
-                }
-            }
+            Self::Directory(directory) => names = input::names(directory)?,
         }
         names.sort();
         Ok(names)
@@ -130,8 +124,13 @@ impl clap::Args for Run {
     fn augment_args(command: Command) -> Command {
         let own = ChoiceArgs::augment_args(Command::new("run"));
         let arguments = own.get_arguments().filter(|it| it.get_id() != "platform");
+        // What `fetch` has at its top would stand between the options of `pipeline`.
+        let arguments = arguments.cloned().map(|it| match it.get_help_heading() {
+            None => it.help_heading("Fetch options"),
+            Some(_) => it,
+        });
         let groups = own.get_groups().cloned();
-        command.args(arguments.cloned()).groups(groups)
+        command.args(arguments).groups(groups)
     }
 
     fn augment_args_for_update(command: Command) -> Command {

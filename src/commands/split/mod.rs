@@ -31,6 +31,8 @@ use crate::{
 /// The device code in binaries goes into `.kpack` archives, kernel databases move, and everything
 /// else becomes the generic artifact. Generic artifacts are copied.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel split --artifact-dir fat --output-dir artifacts")]
 pub struct Args {
     /// The directory with unpacked artifacts, such as `blas_lib_gfx94X-dcgpu`
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_ARTIFACT_DIR")]
@@ -67,7 +69,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
             }
         }
     }
-    let _lock = hold(&args.output_dir, "split")?;
+    let _lock = Lock::to_write(&args.output_dir, Work::Split)?;
     let mut artifacts = Vec::new();
     for splitting in &splittings {
         let written = write::write(splitting, args, world)
@@ -88,12 +90,6 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
         schema: "rocwheel-split-v1",
         artifacts,
     })
-}
-
-/// Keeps others of the same name away from an output directory: they would begin it anew.
-pub(super) fn hold(output_dir: &Path, name: &'static str) -> Result<Lock> {
-    let flag = "--output-dir";
-    Lock::take(output_dir, Work { name, flag })
 }
 
 fn there_already(place: &Path) -> Result<()> {

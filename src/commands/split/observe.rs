@@ -147,6 +147,14 @@ pub fn all<'a>(
 /// bundles correspond: code for one of them must not be found by the other.
 fn two_of_a_kind<T>(one: &ArtifactName, other: &ArtifactName) -> Result<T> {
     let generic = format!("{}_generic", prefix(one));
+    let of_split = |name: &&&ArtifactName| matches!(name.scope, Scope::Target(_));
+    if let Some(part) = [one, other].iter().find(of_split)
+        && [one, other].iter().any(|name| name.scope == Scope::Generic)
+    {
+        let refuse =
+            || -> Result<T> { bail!("split already: `{part}` is a part beside `{generic}`") };
+        return refuse().hint("`rocwheel build` takes split artifacts as they are");
+    }
     if [one, other].iter().any(|name| name.scope == Scope::Generic) {
         let refuse = || -> Result<T> { bail!("split already, and not: `{one}` and `{other}`") };
         return refuse().hint("keep the artifacts of one run in `--artifact-dir`");

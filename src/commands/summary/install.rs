@@ -1,5 +1,7 @@
 //! The lines that install a set.
 
+use std::fmt;
+
 use super::artifact::WorkflowArtifact;
 use crate::{
     index::{SetJson, Urls},
@@ -36,6 +38,17 @@ pub struct Choice {
     pub family: Option<ArtifactGroup>,
     /// Whose device code is a package of its own.
     pub target: Option<Target>,
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.target, &self.family) {
+            (Some(target), Some(family)) => write!(f, "{target} of {family}"),
+            (Some(target), None) => target.fmt(f),
+            (None, Some(family)) => family.fmt(f),
+            (None, None) => f.write_str("all"),
+        }
+    }
 }
 
 impl Way {

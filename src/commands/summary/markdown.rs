@@ -137,7 +137,7 @@ impl<'a> Page<'a> {
         rows
     }
 
-    fn places(&self) -> Option<Places<'a>> {
+    pub(super) fn places(&self) -> Option<Places<'a>> {
         match self.whereabouts {
             Whereabouts::Published(places) => Some(places),
             Whereabouts::Nowhere | Whereabouts::Kept(_) => None,
@@ -158,10 +158,7 @@ impl<'a> Page<'a> {
 
     fn published(&self, places: Places<'_>) -> String {
         let set = self.set;
-        let mut text = self.for_each_choice(|choice| {
-            let lines = Way::ALL.map(|way| (way.title(), install::line(set, places, way, choice)));
-            lines.to_vec()
-        });
+        let mut text = self.for_each_choice();
         let project = install::project(set, places);
         let _ = writeln!(
             text,
@@ -178,11 +175,7 @@ impl<'a> Page<'a> {
             let path = format!("{repository}/actions/runs/{run}");
             format!("run {}", linked(run.as_str(), Some(path), self.server))
         });
-        let set = self.set;
-        let lines = self.for_each_choice(|choice| {
-            let line = |installer| install::downloaded(set, artifact, installer, choice);
-            vec![("pip", line("pip")), ("uv", line("uv pip"))]
-        });
+        let lines = self.for_each_choice();
         let heading = "### Install\n\n";
         format!(
             "{heading}The packages are published nowhere: they are the artifact {name} of {run}. \
@@ -193,10 +186,25 @@ impl<'a> Page<'a> {
         )
     }
 
+    /// How to install the set for one choice.
+    pub(super) fn lines(&self, choice: &Choice) -> Vec<(&'static str, String)> {
+        let set = self.set;
+        match self.whereabouts {
+            Whereabouts::Nowhere => Vec::new(),
+            Whereabouts::Published(places) => Way::ALL
+                .map(|way| (way.title(), install::line(set, places, way, choice)))
+                .to_vec(),
+            Whereabouts::Kept(artifact) => {
+                let line = |installer| install::downloaded(set, artifact, installer, choice);
+                vec![("pip", line("pip")), ("uv", line("uv pip"))]
+            }
+        }
+    }
+
     /// Lines for each choice, those of the first in sight.
-    fn for_each_choice(&self, lines: impl Fn(&Choice) -> Vec<(&'static str, String)>) -> String {
+    fn for_each_choice(&self) -> String {
         let block = |choice: &Choice| {
-            let lines = lines(choice).into_iter();
+            let lines = self.lines(choice).into_iter();
             let lines = lines.map(|(title, line)| format!("{title}:\n\n```sh\n{line}\n```\n"));
             lines.collect::<Vec<_>>().join("\n")
         };

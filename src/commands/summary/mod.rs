@@ -3,6 +3,7 @@
 pub mod artifact;
 mod cell;
 pub mod changes;
+mod document;
 pub mod install;
 pub mod markdown;
 pub mod outputs;
@@ -20,6 +21,7 @@ use fs_err as fs;
 use super::{World, check};
 use crate::{
     commands::args::{AccessArgs, GitHubArgs, RunArgs},
+    console::Format,
     error::{Hint as _, Result, bail},
     index::{SetJson, Urls},
     run::{ArtifactGroup, RunReference},
@@ -41,6 +43,9 @@ pub use self::{
 /// those that a run has published. Without `--output` and outside of GitHub Actions, the summary is
 /// printed.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel summary packages --check
+  rocwheel summary s3://bucket/directory --output summary.md")]
 pub struct Args {
     /// The set: a directory, whose packages may be in its `dist`, or `s3://bucket/prefix`
     #[arg(value_name = "SET", conflicts_with = "packages_dir")]
@@ -48,18 +53,12 @@ pub struct Args {
     /// The directory that `build` wrote: packages are in it, or in its `dist`
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_PACKAGES_DIR")]
     packages_dir: Option<PathBuf>,
-    #[command(flatten)]
-    run: RunArgs,
     /// Of a run's sets, the one that is for this family
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
     artifact_group: Option<ArtifactGroup>,
     /// Look for what a run published in this directory, laid out as the bucket would be
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
     output_dir: Option<PathBuf>,
-    #[command(flatten)]
-    access: AccessArgs,
-    #[command(flatten)]
-    github: GitHubArgs,
     /// Where the set is published, as `upload` says it; by default where it lies
     #[arg(long, value_name = "URL", env = "ROCWHEEL_INDEX_URL")]
     index_url: Option<String>,
@@ -78,6 +77,12 @@ pub struct Args {
     more: More,
     #[command(flatten)]
     steps: Steps,
+    #[command(flatten)]
+    run: RunArgs,
+    #[command(flatten)]
+    access: AccessArgs,
+    #[command(flatten)]
+    github: GitHubArgs,
 }
 
 /// What a summary may tell besides.
@@ -193,15 +198,17 @@ impl Args {
         }
     }
 
-    /// To the file that was named; without one, and outside of a workflow, as the answer.
+    /// To the file that was named; without one, and outside of a workflow, as the answer. JSON is
+    /// for whoever asked for it.
     fn print(&self, page: &Page<'_>, world: &World) -> Result<()> {
-        match &self.output {
-            Some(file) => Ok(fs::write(file, page.render(markdown::LIMIT))?),
-            None if self.steps.step_summary.is_none() => {
-                world.console.data(page.render(markdown::LIMIT))
-            }
-            None => Ok(()),
+        if let Some(file) = &self.output {
+            fs::write(file, page.render(markdown::LIMIT))?;
         }
+        let is_told = self.output.is_some() || self.steps.step_summary.is_some();
+        if is_told && world.console.format() != Format::Json {
+            return Ok(());
+        }
+        world.console.answer(page)
     }
 
     /// What the packages are in that are published nowhere.

@@ -27,12 +27,14 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(group = ArgGroup::new("set").required(true))]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+#[command(after_help = "Examples:
+  rocwheel upload --packages-dir packages --multi-target --output-dir published --dry-run
+  rocwheel upload --packages-dir packages --multi-target --run-id 21440027240
+  rocwheel upload --packages-dir packages --to s3://bucket/directory")]
 pub struct Args {
     /// The directory that `build` wrote: packages are in it, or in its `dist`
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_PACKAGES_DIR")]
     pub packages_dir: PathBuf,
-    #[command(flatten)]
-    pub run: RunArgs,
     /// The family that the set is for, which names its directory
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP", group = "set")]
     pub artifact_group: Option<ArtifactGroup>,
@@ -54,15 +56,6 @@ pub struct Args {
     /// Write to this directory, laid out as the bucket would be
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
     pub output_dir: Option<PathBuf>,
-    #[command(flatten)]
-    pub access: AccessArgs,
-    #[command(flatten)]
-    pub github: GitHubArgs,
-    /// Publish without looking for what is wrong with the set
-    #[arg(long, env = "ROCWHEEL_NO_CHECK")]
-    pub no_check: bool,
-    #[command(flatten)]
-    pub policy: check::Policy,
     /// Replace packages that are there with other bytes
     #[arg(long, env = "ROCWHEEL_OVERWRITE")]
     pub overwrite: bool,
@@ -72,6 +65,17 @@ pub struct Args {
     /// Append step outputs to this file
     #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
     pub github_output: Option<PathBuf>,
+    /// Publish without looking for what is wrong with the set
+    #[arg(long, env = "ROCWHEEL_NO_CHECK", help_heading = "Check options")]
+    pub no_check: bool,
+    #[command(flatten, next_help_heading = "Check options")]
+    pub policy: check::Policy,
+    #[command(flatten)]
+    pub run: RunArgs,
+    #[command(flatten)]
+    pub access: AccessArgs,
+    #[command(flatten)]
+    pub github: GitHubArgs,
 }
 
 impl Args {

@@ -247,3 +247,12 @@ fn versions_without_an_end_are_refused() {
         "a damaged ELF file: the needed versions have no end"
     );
 }
+
+#[test]
+fn a_long_string_is_not_read_for_every_reference_to_it() {
+    let long = "x".repeat(60_000);
+    let object = SharedObject::new("libx.so.1");
+    let often = |count| (0..count).fold(object.clone(), |object, _| object.needs(&long));
+    assert_eq!(facts(&often(17).build()).needed.len(), 17);
+    insta::assert_snapshot!(refusal(&often(18).build()), @"a damaged ELF file: dynamic strings of more than 1048576 bytes");
+}

@@ -27,7 +27,8 @@ pub(super) fn check(dist: &Path, names: &[String], existing: Existing) -> Result
     let wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
     let stale: Vec<String> = files(dist, "")?
         .into_iter()
-        .filter(|name| !wanted.contains(name.as_str()))
+        // What `index` wrote beside a package goes with it.
+        .filter(|name| !wanted.contains(name.strip_suffix(".metadata").unwrap_or(name)))
         .collect();
     match stale.first() {
         None => Ok(()),
@@ -179,6 +180,11 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(refused.ends_with("holds 1 files that are not of this set, first `old-1.0.whl`"));
+        fs_err::remove_file(dist.join("old-1.0.whl")).unwrap();
+        write(&dist.join("gfx/b.whl.metadata"), "b");
+        check(&dist, &names, Existing::RefuseOthers).unwrap();
+        write(&dist.join("old-1.0.whl.metadata"), "o");
+        assert!(check(&dist, &names, Existing::RefuseOthers).is_err());
         check(&dist, &names, Existing::Replace).unwrap();
     }
 

@@ -8,6 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rocwheel::commands::lock::{Lock, Work};
+
+use crate::fetch::full::HOW;
+
 use super::{build, files, place, refusal, succeed};
 
 /// The sample, unpacked, with a file that takes a while at the highest level.
@@ -88,6 +92,39 @@ fn a_build_that_is_killed_is_begun_anew_by_the_next() {
 }
 
 #[test]
+fn two_builds_never_share_a_directory() {
+    let place = place("shared");
+    unpack(&place);
+    let out = place.join("out");
+    let other = Lock::to_write(&out, Work::Build).unwrap();
+    let said = refusal(&mut build(&place, "out"), 2);
+    insta::assert_snapshot!(said.replace(out.to_str().unwrap(), "OUT"), @"
+    error: another build is at work in `OUT`
+
+    hint: wait until it has ended, or choose another `--dest-dir`
+    ");
+    // It writes nothing.
+    succeed(build(&place, "out").arg("--plan"));
+    drop(other);
+    succeed(&mut build(&place, "out"));
+    let left: Vec<_> = fs_err::read_dir(&out).unwrap().collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+}
+
+#[test]
+fn a_file_is_no_directory_to_build_in() {
+    let place = place("in-the-way");
+    fs_err::write(place.join("out"), "mine").unwrap();
+    let said = refusal(&mut build(&place, "out"), 2);
+    insta::assert_snapshot!(said.replace(place.to_str().unwrap(), "PLACE"), @"
+    error: no directory to write to: `PLACE/out`
+      caused by: failed to create directory `PLACE/out`: File exists (os error 17)
+
+    hint: choose another `--dest-dir`
+    ");
+}
+
+#[test]
 fn a_file_that_cannot_grow_is_named_and_nothing_is_left() {
     let place = place("limited");
     unpack(&place);
@@ -99,6 +136,39 @@ fn a_file_that_cannot_grow_is_named_and_nothing_is_left() {
         .args(inner.get_args());
     says_the_way_out(&refusal(&mut limited, 2), "File too large");
     is_empty(&place.join("out"));
+}
+
+#[test]
+fn a_disk_that_is_too_small_is_told_before_anything_is_made() {
+    let place = place("small");
+    unpack(&place);
+    fs_err::create_dir(place.join("out")).unwrap();
+    let script =
+        "mount -t tmpfs -o size=1m tmpfs \"$0\" && { \"$@\"; code=$?; ls \"$0\"; exit $code; }";
+    let small = |how: &str| {
+        let inner = build(&place, "out");
+        let mut command = Command::new(HOW[0]);
+        command.args(&HOW[1..]).args(["sh", "-c", script]);
+        command.arg(place.join("out")).arg(inner.get_program());
+        command.args(inner.get_args()).args(["--compression", how]);
+        let output = command.output().unwrap();
+        // Whatever was begun is gone, and no package was named.
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+        let said = String::from_utf8(output.stderr).unwrap();
+        let said = said.replace(place.to_str().unwrap(), "PLACE");
+        let sizes = regex::Regex::new("[0-9.]+ [KM]iB").unwrap();
+        sizes.replace_all(&said, "SIZE").into_owned()
+    };
+    insta::assert_snapshot!(small("store"), @"
+    error: not enough space for `PLACE/out/dist`: needs SIZE, has SIZE
+
+    hint: make room, choose another `--dest-dir`, or leave out `--compression store`
+    ");
+    let doubtful = small("1");
+    assert!(
+        doubtful.starts_with("warning: `PLACE/out/dist` may be too small: "),
+        "{doubtful}"
+    );
 }
 
 /// Fails writes to files once there were so many bytes, as a full disk does.
@@ -150,24 +220,4 @@ fn is_empty(directory: &Path) {
         .map(|entry| entry.unwrap().file_name())
         .collect();
     assert!(left.is_empty(), "{left:?}");
-}
-
-#[test]
-fn a_directory_is_one_build_s_at_a_time() {
-    let place = place("one-at-a-time");
-    let out = place.join("out");
-    fs_err::create_dir_all(&out).unwrap();
-    let other = fs_err::File::create(out.join(".rocwheel-build.lock")).unwrap();
-    other.lock().unwrap();
-    let said = refusal(&mut build(&place, "out"), 2);
-    insta::assert_snapshot!(said.replace(out.to_str().unwrap(), "OUT"), @"
-    error: another build is at work in `OUT`
-
-    hint: wait until it has ended, or choose another `--dest-dir`
-    ");
-    // It ends with its holder, and leaves nothing behind.
-    drop(other);
-    succeed(&mut build(&place, "out"));
-    assert!(!out.join(".rocwheel-build.lock").exists());
-    assert!(out.join("dist").is_dir());
 }

@@ -174,6 +174,8 @@ fn what_cannot_be_tried_is_said_in_words() {
 
     hint: pass the directory that `rocwheel build` wrote to
     error: no such directory: `tests/nowhere-1-py3-none-any.whl`
+
+    hint: pass the directory that `rocwheel build` wrote to
     error: `[sample]/rocm-0.0.1.dev0.tar.gz` is one package, and not a set
 
     hint: pass the directory that it lies in

@@ -10,7 +10,7 @@ use fs_err as fs;
 use super::Fixture;
 
 /// How to mount something that nobody else sees, and that goes by itself.
-static HOW: LazyLock<&[&str]> = LazyLock::new(|| {
+pub(crate) static HOW: LazyLock<&[&str]> = LazyLock::new(|| {
     let ways: [&[&str]; 3] = [
         &["unshare", "--mount"],
         &["unshare", "--map-root-user", "--mount"],

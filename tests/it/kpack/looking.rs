@@ -154,6 +154,12 @@ fn a_file_without_code_is_refused() {
     error: look into `text`
       caused by: no device code: neither an archive, nor bundles, nor a fat binary
     ");
+    insta::assert_snapshot!(run(place.path(), &["kpack", "ls", "."]), @"
+    exit 2
+    error: a directory: `.`
+
+    hint: pass a file: a binary, a bundle or a `.kpack` archive
+    ");
     insta::assert_snapshot!(run(place.path(), &["kpack", "ls", "nowhere"]), @"
     exit 2
     error: failed to open file `nowhere`: No such file or directory (os error 2)

@@ -248,4 +248,14 @@ fn two_families_of_the_same_artifact_are_refused() {
 
     hint: keep the artifacts of one run in `--artifact-dir`
     ");
+    let gone = fs_err::remove_dir_all(fat.join("blas_lib_gfx90X-dcgpu"));
+    gone.unwrap();
+    put(&fat, "blas_lib_gfx942/artifact_manifest.txt", b"");
+    let said = split(&fat, &place.path().join("split"), "2");
+    insta::assert_snapshot!(said, @"
+    exit 2
+    error: split already: `blas_lib_gfx942` is a part beside `blas_lib_generic`
+
+    hint: `rocwheel build` takes split artifacts as they are
+    ");
 }

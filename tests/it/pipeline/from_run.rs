@@ -68,7 +68,7 @@ fn a_dry_run_says_what_would_happen_and_does_nothing() {
     fetch       SIZE amd-llvm_run_generic.tar.zst
     37 archives of SIZE from BUCKET/7-linux to OUT/artifacts
     build packages of 37 artifacts in OUT/packages
-    check them, and go on only without findings
+    check them, and go on only without errors
     index and publish them below OUT
     ");
     insta::assert_snapshot!(dry(&["--sample"]), @"
@@ -76,7 +76,7 @@ fn a_dry_run_says_what_would_happen_and_does_nothing() {
     take  amd-llvm_run_generic.tar.zst
     take  sysdeps_lib_generic.tar.zst
     build packages of 37 artifacts in OUT/packages
-    check them, and go on only without findings
+    check them, and go on only without errors
     index and publish them below OUT
     ");
     let archives = bucket.join("7-linux");
@@ -85,7 +85,7 @@ fn a_dry_run_says_what_would_happen_and_does_nothing() {
     take  amd-llvm_run_generic.tar.zst
     take  sysdeps_lib_generic.tar.zst
     build packages of 37 artifacts in OUT/packages
-    check them, and go on only without findings
+    check them, and go on only without errors
     index and publish them below OUT
     ");
 }

@@ -3,6 +3,7 @@
 use rocwheel::{
     archive::{Format, compress},
     artifact::sample,
+    commands::lock::{Lock, Work},
 };
 
 use super::{contents, place, text, try_pipeline};
@@ -36,6 +37,43 @@ fn an_archive_that_ends_early_is_named_and_leaves_nothing() {
         .filter(|path| path.contains(".part"))
         .collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn two_pipelines_never_share_a_directory() {
+    let out = place("shared");
+    let _other = Lock::to_write(&out, Work::Pipeline).unwrap();
+    let arguments = ["--sample", "--output-dir", text(&out)];
+    let output = try_pipeline(&arguments);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    insta::assert_snapshot!(said.replace(text(&out), "OUT"), @"
+    error: another pipeline is at work in `OUT`
+
+    hint: wait until it has ended, or choose another `--output-dir`
+    ");
+    let told = try_pipeline(&[arguments.as_slice(), &["--dry-run"]].concat());
+    assert_eq!(told.status.code(), Some(0));
+}
+
+#[test]
+fn a_dry_run_of_no_artifacts_is_refused_as_the_run_is() {
+    let (empty, out) = (place("nothing/in"), place("nothing/out"));
+    let arguments = ["--artifact-dir", text(&empty), "--output-dir", text(&out)];
+    let run = try_pipeline(&arguments);
+    let dry_run = try_pipeline(&[arguments.as_slice(), &["--dry-run"]].concat());
+    for output in [run, dry_run] {
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8(output.stderr).unwrap();
+        let said = said.trim_start_matches("Artifacts\n");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(said.replace(text(&empty), "IN"), @"
+            error: no artifacts in `IN`, which is empty
+
+            hint: `rocwheel fetch` puts artifacts there
+            ");
+        }
+    }
 }
 
 #[test]
@@ -123,17 +161,16 @@ fn two_artifacts_that_contradict_each_other_are_both_named() {
 #[test]
 fn a_set_with_errors_is_told_and_never_published() {
     let out = place("unfit/out");
-    // The sample's libraries are those of Linux, which no Windows machine loads.
     let output = try_pipeline(&[
         "--sample",
-        "--platform",
-        "windows",
+        "--require-targets",
+        "gfx950",
         "--output-dir",
         text(&out),
     ]);
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("RW402") && said.contains("way"), "{said}");
+    assert!(said.contains("RW304") && said.contains("way"), "{said}");
     assert!(said.lines().all(|line| !line.contains("\\n")), "{said}");
-    assert!(!out.join("local-linux").exists() && !out.join("local-windows").exists());
+    assert!(out.join("packages/dist").exists() && !out.join("local-linux").exists());
 }

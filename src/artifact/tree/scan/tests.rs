@@ -190,6 +190,7 @@ fn what_is_no_artifact_is_skipped_with_the_reason() {
         .directory("blas_lib_generic")
         .file("blas_run_generic", "")
         .file("blas_dev_generic.tar.zst", "")
+        .file("blas.tar.zst", "")
         .file("index.html", "");
     let skipped = fixture.scan().unwrap().skipped;
     let lines: Vec<String> = skipped
@@ -199,6 +200,7 @@ fn what_is_no_artifact_is_skipped_with_the_reason() {
     insta::assert_snapshot!(lines.join("\n"), @r#"
     a_b: not of the form `name_component_scope`: "a_b"
     a_b_c_d: not of the form `name_component_scope`: "a_b_c_d"
+    blas.tar.zst: not of the form `name_component_scope`: "blas"
     blas_dev_generic.tar.zst: an archive that is not unpacked
     blas_lib_generic: it has no `artifact_manifest.txt`
     blas_lib_gfx942.part: an artifact that is not whole
@@ -381,6 +383,11 @@ fn what_the_build_says_of_itself_is_found() {
     error: no `share/therock/therock_manifest.json` in the artifact `base_lib_generic` of `DIR`
 
     hint: fetch `base_lib_generic` too
+    ");
+    insta::assert_snapshot!(named(&Fixture::new().manifest(TherockManifest::ARTIFACT, "")), @"
+    error: no `share/therock/therock_manifest.json` in the artifact `base_lib_generic` of `DIR`
+
+    hint: every build of ROCm writes it: fetch the artifact again
     ");
 
     let targets = |text: &str| {

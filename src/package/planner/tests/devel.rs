@@ -75,7 +75,8 @@ fn files_of_the_tree_itself_keep_their_run_path_and_no_link_of_its_own_is_change
       link   lib/libx.so -> libx.so.1
     count  rocm_sdk_devel/_devel_manifest.json
     ");
-    insta::assert_snapshot!(fixture.windows().shows("rocm-sdk-devel"), @"
+    let windows = fixture.file("lib/x.dll", file()).windows();
+    insta::assert_snapshot!(windows.shows("rocm-sdk-devel"), @"
     pack   rocm_sdk_devel/_devel.tar
       empty  __init__.py
       mkdir  .info
@@ -83,6 +84,7 @@ fn files_of_the_tree_itself_keep_their_run_path_and_no_link_of_its_own_is_change
       link   .info/version -> ../../_rocm_sdk_core/.info/version
       copy   lib/libx.so.1 < prim_lib_generic
       copy   lib/liby.so < prim_lib_generic
+      copy   lib/x.dll < prim_lib_generic
       link   lib/dangling -> nothing
       link   lib/libx.so -> libx.so.1
     count  rocm_sdk_devel/_devel_manifest.json

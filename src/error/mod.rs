@@ -1,0 +1,186 @@
+//! Errors that say what to do next.
+//!
+//! A message is a lower-case fragment; its causes say why; a hint says what to do. What the process
+//! answers (0, 1, 2 or 130) is decided here and nowhere else.
+
+mod secret;
+mod stop;
+
+use std::{
+    error::Error as StdError,
+    fmt::{self, Write as _},
+};
+
+pub use anyhow::{Context, Error, Result, anyhow, bail, ensure};
+
+pub use self::{
+    secret::{Secret, redact},
+    stop::{Interrupted, Stop, TimeOver},
+};
+
+/// How a process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Done.
+    Done = 0,
+    /// The answer is no: a finding stands, a transfer failed.
+    No = 1,
+    /// It could not be tried: usage, environment, unusable input.
+    CouldNotTry = 2,
+    /// The user stopped it.
+    Interrupted = 130,
+}
+
+impl Exit {
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The exit that an error asks for; most errors mean that nothing could be tried.
+    pub fn of(error: &Error) -> Self {
+        if error.chain().any(<dyn StdError>::is::<Interrupted>) {
+            Self::Interrupted
+        } else if error.chain().any(<dyn StdError>::is::<No>) {
+            Self::No
+        } else {
+            Self::CouldNotTry
+        }
+    }
+}
+
+/// An answer rather than a failure: the work was done, and the result is no.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct No(pub String);
+
+/// Adds a hint to an error and leaves its message alone.
+pub trait Hint<T> {
+    fn hint(self, hint: impl Into<String>) -> Result<T>;
+}
+
+impl<T, E: Into<Error>> Hint<T> for Result<T, E> {
+    fn hint(self, hint: impl Into<String>) -> Result<T> {
+        self.map_err(|error| hinted(error, hint))
+    }
+}
+
+/// An error with a hint, for where there is no `Result` yet.
+pub fn hinted(error: impl Into<Error>, hint: impl Into<String>) -> Error {
+    let (error, hint) = (error.into(), hint.into());
+    Error::new(Hinted { error, hint })
+}
+
+/// `Exit::of` and `render` look through it by the error's chain, so it also hands on its inside.
+#[derive(Debug)]
+struct Hinted {
+    error: Error,
+    hint: String,
+}
+
+impl fmt::Display for Hinted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl StdError for Hinted {
+    /// The wrapped error itself, not its source, so that its type stays visible in the chain.
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(self.error.as_ref())
+    }
+}
+
+/// The error, its causes, then its hints.
+pub fn render(error: &Error) -> String {
+    let mut text = format!("error: {}\n", message(error));
+    for cause in causes(error) {
+        let _ = writeln!(text, "  caused by: {cause}");
+    }
+    for hint in hints(error) {
+        let _ = writeln!(text, "\nhint: {hint}");
+    }
+    redact(&text)
+}
+
+/// The outermost message alone.
+pub fn message(error: &Error) -> String {
+    redact(&error.to_string())
+}
+
+/// What lies behind the message, outermost first, each said once.
+pub fn causes(error: &Error) -> Vec<String> {
+    let mut causes: Vec<String> = Vec::new();
+    let mut wrapped = error
+        .chain()
+        .next()
+        .is_some_and(<dyn StdError>::is::<Hinted>);
+    for cause in error.chain().skip(1) {
+        // A hint's wrapper says what the error inside it says.
+        if !wrapped {
+            causes.push(redact(&cause.to_string()));
+        }
+        wrapped = cause.is::<Hinted>();
+    }
+    causes
+}
+
+/// What to do about it, outermost first.
+pub fn hints(error: &Error) -> Vec<String> {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<Hinted>())
+        .map(|hinted| redact(&hinted.hint))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failing() -> Result<()> {
+        let inner: Result<()> = Err(anyhow!("access denied")).hint("unset `AWS_PROFILE`");
+        inner
+            .context("list `s3://bucket/1-linux/`")
+            .context("fetch artifacts of run 1")
+    }
+
+    #[test]
+    fn an_error_shows_its_message_its_causes_and_then_its_hints() {
+        insta::assert_snapshot!(render(&failing().unwrap_err()), @r"
+        error: fetch artifacts of run 1
+          caused by: list `s3://bucket/1-linux/`
+          caused by: access denied
+
+        hint: unset `AWS_PROFILE`
+        ");
+    }
+
+    #[test]
+    fn two_hints_show_and_neither_is_a_cause() {
+        let error = failing().hint("or pass `--no-sign-request`").unwrap_err();
+        insta::assert_snapshot!(render(&error), @r"
+        error: fetch artifacts of run 1
+          caused by: list `s3://bucket/1-linux/`
+          caused by: access denied
+
+        hint: or pass `--no-sign-request`
+
+        hint: unset `AWS_PROFILE`
+        ");
+    }
+
+    #[test]
+    fn the_exit_code_survives_context_and_hints() {
+        let no: Result<()> = Err(No("2 findings".into()).into());
+        assert_eq!(
+            Exit::of(&no.hint("see above").context("check").unwrap_err()),
+            Exit::No
+        );
+        let stop: Result<()> = Err(Interrupted.into());
+        assert_eq!(
+            Exit::of(&stop.context("build").unwrap_err()),
+            Exit::Interrupted
+        );
+        assert_eq!(Exit::of(&anyhow!("no such directory")), Exit::CouldNotTry);
+    }
+}

@@ -1,0 +1,101 @@
+//! `Stop`: work that ends early, because the user asked or because its time is over.
+
+use std::{
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use crate::error::{Exit, Result};
+
+/// The user stopped the work; nothing is left under a final name.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted;
+
+/// Work that was given a time did not end in it.
+#[derive(Debug, thiserror::Error)]
+#[error("the time is over")]
+pub struct TimeOver;
+
+/// Whether the user asked to stop: set by a signal, looked at between two pieces of work.
+#[derive(Clone, Debug, Default)]
+pub struct Stop {
+    asked: Arc<AtomicBool>,
+    /// When to stop even if nobody asks.
+    until: Arc<RwLock<Option<Instant>>>,
+}
+
+impl Stop {
+    /// The flag itself, for whoever listens to signals.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.asked)
+    }
+
+    /// An error once the user has asked to stop, or once the time of `within` is over.
+    pub fn check(&self) -> Result<(), Interrupted> {
+        if self.asked.load(Ordering::Relaxed) || self.is_late() {
+            Err(Interrupted)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Stops work that looks at this after so much time, with `TimeOver`.
+    pub fn within<T>(&self, time: Duration, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.set_end(Instant::now().checked_add(time));
+        let done = work();
+        let late = self.is_late();
+        self.set_end(None);
+        match done {
+            Err(error) if late && self.check().is_ok() && Exit::of(&error) == Exit::Interrupted => {
+                Err(TimeOver.into())
+            }
+            done => done,
+        }
+    }
+
+    fn set_end(&self, end: Option<Instant>) {
+        *self.until.write().unwrap_or_else(PoisonError::into_inner) = end;
+    }
+
+    fn is_late(&self) -> bool {
+        let until = self.until.read().unwrap_or_else(PoisonError::into_inner);
+        until.is_some_and(|end| Instant::now() >= end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::bail;
+
+    #[test]
+    fn a_stop_shows_in_every_copy_of_it() {
+        let stop = Stop::default();
+        let seen_by_a_worker = stop.clone();
+        assert!(seen_by_a_worker.check().is_ok());
+        stop.flag().store(true, Ordering::Relaxed);
+        assert!(seen_by_a_worker.check().is_err());
+    }
+
+    #[test]
+    fn work_that_takes_too_long_stops_and_the_next_does_not() {
+        let stop = Stop::default();
+        let seen_by_a_worker = stop.clone();
+        let work = || Ok(seen_by_a_worker.check()?);
+        let error = stop.within(Duration::ZERO, work).unwrap_err();
+        assert!(error.is::<TimeOver>());
+        stop.within(Duration::from_hours(1), work).unwrap();
+        work().unwrap();
+        // What fails for another reason, or because the user asked, is that.
+        let broken = || -> Result<()> { bail!("the disk is full") };
+        let error = stop.within(Duration::ZERO, broken).unwrap_err();
+        assert_eq!(error.to_string(), "the disk is full");
+        stop.flag().store(true, Ordering::Relaxed);
+        let error = stop.within(Duration::ZERO, work).unwrap_err();
+        assert_eq!(Exit::of(&error), Exit::Interrupted);
+    }
+}
