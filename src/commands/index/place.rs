@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     commands::{World, args::AccessArgs},
-    error::{Context as _, Error, Result},
+    error::{Context as _, Error, Hint as _, Result, ensure},
     index::Urls,
     location::{InvalidLocation, Location},
     run::{ArtifactGroup, Buckets},
@@ -48,6 +48,15 @@ impl Site {
     pub fn open(place: &IndexPlace, access: &AccessArgs, world: &World) -> Result<Self> {
         match place {
             IndexPlace::Directory(path) => {
+                let check = || -> Result<()> {
+                    ensure!(
+                        !path.is_file(),
+                        "a file, not a directory: `{}`",
+                        path.display()
+                    );
+                    Ok(())
+                };
+                check().hint("pass the directory that `rocwheel build` wrote to")?;
                 Ok(Self::Directory(Directory(path.clone()), local_urls(path)?))
             }
             IndexPlace::Bucket(location) => {

@@ -34,6 +34,7 @@ fn packages_that_cannot_be_indexed_are_named() {
     fs_err::write(bench.path("set.json"), "{").unwrap();
     wheels(&bench.root);
     said.push(refused(&["index", &root], &bench));
+    said.push(refused(&["index", &bench.path("set.json")], &bench));
     insta::assert_snapshot!(said.concat(), @r#"
     error: failed to read directory `ROOT/nowhere/`: No such file or directory (os error 2)
 
@@ -60,6 +61,9 @@ fn packages_that_cannot_be_indexed_are_named() {
       caused by: EOF while parsing an object at line 1 column 1
 
     hint: remove it to have it written anew
+    error: a file, not a directory: `ROOT/set.json`
+
+    hint: pass the directory that `rocwheel build` wrote to
     "#);
     assert!(!bench.root.join("simple").exists());
 }
