@@ -142,6 +142,11 @@ impl Bundles {
         let start = self.at.saturating_sub(self.begin.len() as u64);
         let begins = |magic: &[u8]| self.begin.starts_with(magic.get(..4).unwrap_or_default());
         let is_bundle = begins(bundle::RAW) || begins(bundle::COMPRESSED);
+        if !is_bundle && self.section.is_none() {
+            // Most pages of most files: an error for each would take longer than looking at it.
+            self.begin.clear();
+            return self.go_on(self.at);
+        }
         let seen = if is_bundle {
             self.see(start)
         } else {
