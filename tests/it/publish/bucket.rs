@@ -322,6 +322,23 @@ fn of_two_writers_at_once_neither_loses_a_package() {
 }
 
 #[test]
+fn a_page_that_another_writer_has_just_added_is_not_left_over() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let store = stocked(&bench);
+    let busy = Busy {
+        others: Arc::new(AtomicU64::new(1)),
+        other: |store| put(store, "simple/late/index.html", b"late"),
+        ..Busy::new(store.clone())
+    };
+    index_in(&busy).unwrap();
+    assert_eq!(text(&store, "simple/late/index.html"), "late");
+    // Nothing came of it until the next time.
+    index_in(&Busy::new(store.clone())).unwrap();
+    assert!(!store.keys().iter().any(|key| key.contains("late")));
+}
+
+#[test]
 fn others_that_never_stop_are_told() {
     let bench = Bench::new();
     wheels(&bench.root);
