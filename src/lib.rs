@@ -15,6 +15,10 @@ pub mod relpath;
 pub mod target;
 pub mod version;
 
+// Tools, each of them once.
+pub mod parallel;
+pub mod retry;
+
 // Formats: bytes in, bytes out. Nothing here has heard of a run or a package.
 pub mod archive;
 pub mod elf;

@@ -11,6 +11,6 @@ pub use manifest::{ArtifactManifest, InvalidManifest, Submodule, TherockManifest
 pub use name::{ArchiveName, ArtifactName, Component, InvalidArchiveName, InvalidArtifactName};
 pub use tree::{
     Artifact, ArtifactTree, Collision, Content, FileAt, FileFacts, FileKind, Form, FormedFile,
-    LinkEnd, Merged, Mode, Owned, TreeFile, Unfold, in_parallel, merge, same_content, unfold,
+    LinkEnd, Merged, Mode, Owned, TreeFile, merge, same_content,
 };
 pub use unpack::{Clashes, Limits, Staged, Unpacked, stage, unpack};

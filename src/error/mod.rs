@@ -124,6 +124,31 @@ pub fn causes(error: &Error) -> Vec<String> {
     causes
 }
 
+/// The message and its causes on one line.
+pub fn one_line(error: &Error) -> String {
+    let mut line = message(error);
+    for cause in causes(error) {
+        line.push_str(": ");
+        line.push_str(&cause);
+    }
+    line
+}
+
+/// As much as a message of a server's is worth repeating.
+const LONGEST_CAUSE: usize = 300;
+
+/// The innermost cause, on one line of bounded length. The errors of HTTP libraries wrap it in
+/// layers that repeat the address.
+pub fn last_cause(error: &(dyn StdError + 'static)) -> String {
+    let mut last = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    let text = redact(&last.to_string());
+    let visible = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    visible.take(LONGEST_CAUSE).collect()
+}
+
 /// What to do about it, outermost first.
 pub fn hints(error: &Error) -> Vec<String> {
     error

@@ -13,13 +13,10 @@ use reqwest::{
     },
 };
 
-use super::{
-    failure::Kind,
-    model::RunArtifact,
-    transport::{GitHub, last_cause},
-};
+use super::{failure::Kind, model::RunArtifact, transport::GitHub};
 use crate::{
-    error::{Context as _, Error, Result},
+    error::{Context as _, Error, Result, last_cause},
+    retry::Failures,
     run::Repository,
 };
 
@@ -40,8 +37,8 @@ pub struct Blob<'a> {
     content: Content,
     etag: Option<String>,
     ready: Bytes,
-    /// Breaks since the last byte that came.
-    breaks: u32,
+    /// Since the last byte that came.
+    failures: Failures,
 }
 
 /// A reader's error shows its text and hides what it is; what lies behind this one shows.
@@ -74,7 +71,7 @@ impl GitHub<'_> {
             content: Content::File(artifact.name.clone()),
             etag: None,
             ready: Bytes::new(),
-            breaks: 0,
+            failures: Failures::default(),
         };
         let opened = blob.connect();
         opened.with_context(|| format!("open artifact `{}` of `{repository}`", artifact.name))?;
@@ -155,7 +152,7 @@ impl Blob<'_> {
             };
             let cause = match self.github.wait(answer.chunk())? {
                 Ok(Some(bytes)) => {
-                    self.breaks = 0;
+                    self.failures.forget();
                     self.span.start = self.span.start.saturating_add(bytes.len() as u64);
                     if self.span.start > self.span.end {
                         return Err(self.failed("more came than was asked for"));
@@ -175,12 +172,10 @@ impl Blob<'_> {
     }
 
     fn pause(&mut self, cause: String) -> Result<()> {
-        self.breaks += 1;
-        let patience = self.github.patience();
-        if self.breaks >= patience.attempts {
-            return Err(self.github.refused(Kind::Unavailable, &self.route, cause));
+        match self.failures.pause(&self.github.patience().backoff) {
+            Some(pause) => self.github.sleep(pause),
+            None => Err(self.github.refused(Kind::Unavailable, &self.route, cause)),
         }
-        self.github.sleep(patience.pause(self.breaks))
     }
 
     fn failed(&self, cause: &str) -> Error {

@@ -1,17 +1,14 @@
 //! How often to ask again, and how long to wait before.
 
-use std::{
-    hash::{BuildHasher as _, RandomState},
-    time::Duration,
-};
+use std::time::Duration;
+
+use crate::retry::Backoff;
 
 /// How much waiting is bearable.
 #[derive(Clone, Debug)]
 pub struct Patience {
     /// How often one thing is asked for.
-    pub attempts: u32,
-    /// The pause before the second attempt; later ones are longer.
-    pub pause: Duration,
+    pub backoff: Backoff,
     /// How long whoever keeps an artifact may send nothing, before it is asked anew.
     pub silence: Duration,
     /// The longest wait for a limit to be lifted; a longer one is an error at once.
@@ -21,8 +18,10 @@ pub struct Patience {
 impl Default for Patience {
     fn default() -> Self {
         Self {
-            attempts: 5,
-            pause: Duration::from_secs(1),
+            backoff: Backoff {
+                attempts: 5,
+                pause: Duration::from_secs(1),
+            },
             silence: Duration::from_secs(20),
             longest: Duration::from_mins(10),
         }
@@ -56,16 +55,6 @@ impl LimitFacts {
         let until = self.reset.filter(|_| spent);
         let wait = until.map(|reset| Duration::from_secs(reset.saturating_sub(now) + 1));
         Some(wait.unwrap_or(UNNAMED))
-    }
-}
-
-impl Patience {
-    /// Twice as long each time, and between half of that and all of it, so that many do not come
-    /// back at once.
-    pub(super) fn pause(&self, attempt: u32) -> Duration {
-        let doubled = self.pause.saturating_mul(1 << attempt.min(5));
-        let random = RandomState::new().hash_one(attempt) % 1024;
-        doubled / 2 + doubled / 2048 * u32::try_from(random).unwrap_or(0)
     }
 }
 
@@ -110,15 +99,6 @@ mod tests {
                 expected,
                 "{status} {message} {facts:?}"
             );
-        }
-    }
-
-    #[test]
-    fn pauses_grow_and_have_a_bound() {
-        let patience = Patience::default();
-        for attempt in 0..40 {
-            let longest = patience.pause * (1 << attempt.min(5));
-            assert!((longest / 2..=longest).contains(&patience.pause(attempt)));
         }
     }
 }

@@ -21,7 +21,10 @@ use super::{
     patience::{LimitFacts, Patience},
     route::{ApiUrl, next_page},
 };
-use crate::error::{Context as _, Result, Secret, Stop};
+use crate::{
+    error::{Context as _, Result, Secret, Stop, last_cause},
+    retry::{self, Failures},
+};
 
 const CONNECT: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_mins(1);
@@ -135,23 +138,20 @@ impl<'a> GitHub<'a> {
     }
 
     fn ask(&self, route: &str, is_good: impl Fn(u16) -> bool) -> Result<Answer> {
-        let mut attempt = 0;
+        let mut failures = Failures::default();
         loop {
-            attempt += 1;
             let (kind, said) = match self.once(route)? {
                 Ok(answer) if is_good(answer.status) => return Ok(answer),
                 Ok(answer) => (answer.judge(self.token()), answer.message()),
                 Err(error) => (Kind::Unavailable, last_cause(&error)),
             };
             let patience = &self.settings.patience;
-            let wait = match kind {
-                Kind::Limited(wait) if wait <= patience.longest => wait,
-                Kind::Unavailable => patience.pause(attempt),
+            let pause = failures.pause(&patience.backoff);
+            let wait = match (kind, pause) {
+                (Kind::Limited(wait), Some(_)) if wait <= patience.longest => wait,
+                (Kind::Unavailable, Some(pause)) => pause,
                 _ => return Err(self.refused(kind, route, said)),
             };
-            if attempt >= patience.attempts {
-                return Err(self.refused(kind, route, said));
-            }
             let why = match kind {
                 Kind::Limited(_) => "its rate limit is spent",
                 _ => "it does not answer",
@@ -201,8 +201,7 @@ impl<'a> GitHub<'a> {
 
     /// Does nothing for a while, or until the user asks to stop.
     pub fn sleep(&self, wait: Duration) -> Result<()> {
-        // Not before the runtime runs it: a timer needs one.
-        self.wait(async { tokio::time::sleep(wait).await })
+        Ok(retry::sleep(wait, &self.stop)?)
     }
 
     /// Waits for something, or until the user asks to stop.
@@ -298,15 +297,6 @@ impl Answer {
             .unwrap_or_default();
         line.chars().take(MOST_OF_A_MESSAGE).collect()
     }
-}
-
-/// What lies at the bottom; what lies above it repeats addresses.
-pub(super) fn last_cause(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut cause = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    cause.to_string()
 }
 
 impl fmt::Debug for GitHub<'_> {

@@ -18,16 +18,19 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::s3::Endpoint;
 use crate::{
-    error::{Interrupted, Stop},
+    error::{Interrupted, Stop, last_cause},
     location::{Key, percent_encode},
+    retry::{self, Backoff, Failures},
     store::{Body, Condition, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
 };
 
 const CONNECT: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_mins(1);
 const THREADS: usize = 2;
-const ATTEMPTS: u32 = 5;
-const PAUSE: Duration = Duration::from_millis(400);
+const BACKOFF: Backoff = Backoff {
+    attempts: 5,
+    pause: Duration::from_millis(400),
+};
 /// How soon a wish to stop is heard.
 const HEARING: Duration = Duration::from_millis(100);
 
@@ -84,7 +87,7 @@ impl Inner {
     /// Asks, and again where that may help.
     fn ask(&self, question: &Question<'_>) -> Result<Response, StoreError> {
         let url = self.url(question.key);
-        let mut attempt = 1;
+        let mut failures = Failures::default();
         loop {
             let error = match self.once(&url, question)? {
                 Ok(answer) if answer.status().is_success() => return Ok(answer),
@@ -94,11 +97,7 @@ impl Inner {
                     StoreError::new(Kind::Unavailable, &url).caused_by(cause)
                 }
             };
-            if attempt >= ATTEMPTS || error.kind() != Kind::Unavailable {
-                return Err(error);
-            }
-            self.sleep(&url, attempt)?;
-            attempt += 1;
+            self.pause(&url, error, &mut failures)?;
         }
     }
 
@@ -121,10 +120,20 @@ impl Inner {
         self.wait(url, async { request.send().await })
     }
 
-    fn sleep(&self, url: &str, attempt: u32) -> Result<(), StoreError> {
-        let pause = PAUSE.saturating_mul(1 << attempt.min(5));
-        // Not before the runtime runs it: a timer needs one.
-        self.wait(url, async { tokio::time::sleep(pause).await })
+    /// Waits before the next attempt, where another one may help.
+    fn pause(
+        &self,
+        url: &str,
+        error: StoreError,
+        failures: &mut Failures,
+    ) -> Result<(), StoreError> {
+        let pause = failures.pause(&BACKOFF);
+        let pause = pause.filter(|_| error.kind() == Kind::Unavailable);
+        let Some(pause) = pause else {
+            return Err(error);
+        };
+        retry::sleep(pause, &self.stop)
+            .map_err(|stopped| StoreError::new(Kind::Failed, url).caused_by(stopped))
     }
 
     /// Waits for something, or until the user asks to stop.
@@ -155,15 +164,6 @@ fn refusal(url: &str, status: StatusCode) -> StoreError {
         Kind::NotFound => error,
         _ => error.caused_by(format!("the server answers {status}")),
     }
-}
-
-/// What lies at the bottom; what lies above it repeats addresses.
-fn last_cause(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut cause = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    cause.to_string()
 }
 
 fn header<'a>(answer: &'a Response, name: &reqwest::header::HeaderName) -> Option<&'a str> {
@@ -236,7 +236,7 @@ impl Store for HttpStore {
             end,
             answer: None,
             ready: io::Cursor::default(),
-            breaks: 0,
+            failures: Failures::default(),
         };
         if start < end {
             reader.open()?;
@@ -272,8 +272,8 @@ struct Reader {
     end: u64,
     answer: Option<Response>,
     ready: io::Cursor<Vec<u8>>,
-    /// Breaks since the last byte that came.
-    breaks: u32,
+    /// Since the last byte that came.
+    failures: Failures,
 }
 
 impl Reader {
@@ -345,11 +345,8 @@ impl Reader {
                 Ok(bytes) => return Ok(bytes.unwrap_or_default()),
                 Err(error) => error,
             };
-            self.breaks += 1;
-            if self.breaks >= ATTEMPTS || error.kind() != Kind::Unavailable {
-                return Err(error);
-            }
-            self.store.sleep(&self.store.url(&self.key), self.breaks)?;
+            let url = self.store.url(&self.key);
+            self.store.pause(&url, error, &mut self.failures)?;
             self.open()?;
         }
     }
@@ -375,7 +372,7 @@ impl Read for Reader {
             count = self.ready.read(buffer)?;
         }
         self.at = self.at.saturating_add(count as u64);
-        self.breaks = 0;
+        self.failures.forget();
         Ok(count)
     }
 }

@@ -7,7 +7,6 @@ mod failure;
 pub mod http;
 pub mod local;
 pub mod s3;
-pub mod transfer;
 
 use std::{
     fmt,

@@ -106,7 +106,11 @@ fn a_house_with_allowed_paths_has_no_violations() {
         ),
         (
             "src/artifact/tree.rs",
-            "use fs_err as fs; use std::thread; fn f() { thread::scope(|s| ()) }",
+            "use fs_err as fs; fn f() { fs::read(x) }",
+        ),
+        (
+            "src/package/assemble/crew.rs",
+            "use std::thread; fn f() { thread::scope(|s| ()) }",
         ),
         ("src/store/local/listing.rs", "use fs_err::File;"),
         ("src/console/mod.rs", "#[cfg(test)] pub(crate) mod captured; fn f() { println!() }"),
@@ -365,13 +369,13 @@ fn few_start_threads_or_look_at_the_machine() {
         ("src/elf/a.rs", "use std::io::IsTerminal;\nfn f() { std::thread::sleep(x) }"),
     ]), @r"
     src/commands/build.rs:2: starts threads with `std::thread`
-        only these may: artifact/tree, package/assemble, store/transfer; take the value as an argument
+        only these may: parallel, package/assemble; take the value as an argument
     src/commands/build.rs:3: starts threads with `thread::spawn`
-        only these may: artifact/tree, package/assemble, store/transfer; take the value as an argument
+        only these may: parallel, package/assemble; take the value as an argument
     src/elf/a.rs:2: looks at the machine with `std::io::IsTerminal`
         only these may: console, commands; take the value as an argument
     src/package/plan.rs:2: starts threads with `rayon::prelude::*`
-        only these may: artifact/tree, package/assemble, store/transfer; take the value as an argument
+        only these may: parallel, package/assemble; take the value as an argument
     src/package/plan.rs:3: looks at the machine with `std::thread::available_parallelism`
         only these may: console, commands; take the value as an argument
     ");

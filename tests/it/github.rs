@@ -13,6 +13,7 @@ use std::{
 use rocwheel::{
     error::{Exit, Result, Secret, Stop, render},
     github::{GitHub, Patience, Run, Settings, State},
+    retry::Backoff,
     run::Origin,
 };
 use serde_json::{Value, json};
@@ -35,8 +36,10 @@ fn connect_until(
         api: fake.url().parse().unwrap(),
         token: token.map(Secret::new),
         patience: Patience {
-            attempts: 3,
-            pause: Duration::from_millis(1),
+            backoff: Backoff {
+                attempts: 3,
+                pause: Duration::from_millis(1),
+            },
             silence: Duration::from_secs(1),
             longest: Duration::from_secs(20),
         },

@@ -22,10 +22,10 @@ use rocwheel::{
     digest::Sha256,
     error::{Exit, Result, Stop, render},
     location::{Bucket, Key},
+    parallel,
     store::{
         Body, Condition, Depth, Kind, PutOptions, Span, Store, StoreError,
         s3::{S3Store, Signing},
-        transfer,
     },
 };
 
@@ -375,7 +375,7 @@ fn a_listing_has_all_pages_and_no_names_that_are_no_keys() {
         .collect();
     let many = NonZeroUsize::new(16).unwrap();
     let put = |name: &String| Ok(store.put(&key(name), &b"".as_slice(), &promise(b""))?);
-    transfer::each(&names, many, &Stop::default(), put, |_, ()| ()).unwrap();
+    parallel::try_each(&names, many, &Stop::default(), put, |_, ()| ()).unwrap();
     let foreign = server
         .client
         .put_object()

@@ -21,17 +21,13 @@ mod form;
 mod kind;
 mod list;
 mod merge;
-mod parallel;
 mod scan;
-mod unfold;
 mod walk;
 
 pub use file_at::FileAt;
 pub use form::{Form, FormedFile};
 pub use kind::FileKind;
 pub use merge::{Collision, Merged, Owned, merge, same_content};
-pub use parallel::in_parallel;
-pub use unfold::{Unfold, unfold};
 
 /// Every artifact of a directory, in the order of their names.
 #[derive(Clone, Debug)]

@@ -15,11 +15,11 @@ use crate::{
             Artifact, ArtifactTree, Content, FileFacts, LinkEnd, Skipped, TreeFile, below,
             facts::facts,
             list::{Listed, list},
-            parallel::in_parallel,
             walk::{Found, What, walk},
         },
     },
     error::{Context, Error, Hint, Result, Stop, anyhow},
+    parallel,
     relpath::RelPath,
 };
 
@@ -82,10 +82,10 @@ fn contents(listed: &[Listed], jobs: NonZeroUsize, stop: &Stop) -> Result<Vec<Co
             tops.map(|basedir| below(&artifact.directory, basedir))
         })
         .collect();
-    let walked = in_parallel(jobs, &tops, stop, |top| walk(top))?;
+    let walked = parallel::map(&tops, jobs, stop, |top| walk(top))?;
     let lens: Vec<usize> = walked.iter().map(Vec::len).collect();
     let found: Vec<Found> = walked.into_iter().flatten().collect();
-    let facts = in_parallel(jobs, &found, stop, facts_of)?;
+    let facts = parallel::map(&found, jobs, stop, facts_of)?;
     let mut all = found.into_iter().zip(facts);
     Ok(lens
         .into_iter()

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
-    artifact::{ArchiveName, ArtifactName, ArtifactTree, Limits, in_parallel, unpack},
+    artifact::{ArchiveName, ArtifactName, ArtifactTree, Limits, unpack},
     commands::{World, args::Jobs, fetch},
     console::{many, size},
     error::{Hint as _, Result, anyhow, bail},
+    parallel,
 };
 
 /// The facts about every artifact of a directory; its archives are unpacked to `unpacked`.
@@ -21,9 +22,9 @@ pub fn read(directory: &Path, unpacked: &Path, jobs: &Jobs, world: &World) -> Re
         waiting.push((fs_err::metadata(path)?.len(), path, name));
     }
     waiting.sort_by_key(|(bytes, _, _)| std::cmp::Reverse(*bytes));
-    in_parallel(
-        jobs.count(),
+    parallel::map(
         &waiting,
+        jobs.count(),
         &world.stop,
         |(bytes, path, name)| {
             let file = fs_err::File::open(path)?;

@@ -9,7 +9,7 @@ use clap::{Args as _, FromArgMatches as _};
 use fs_err as fs;
 
 use crate::{
-    artifact::{FileAt, in_parallel},
+    artifact::FileAt,
     audit::{Digests, Finding, Planned, SetFacts, differences},
     commands::{
         World,
@@ -19,6 +19,7 @@ use crate::{
     digest::Sha256,
     elf::{self, PatchedReader, Rpath},
     error::{Context as _, Hint as _, Result, bail},
+    parallel,
 };
 
 /// The directory that `build` puts archives of device code in before it packs them.
@@ -107,9 +108,9 @@ fn digests(plan: &Planned, artifacts: &Path, jobs: &Jobs, world: &World) -> Resu
     });
     let title = artifacts.display();
     let progress = world.console.progress("Comparing", title, None);
-    let found = in_parallel(
-        jobs.count(),
+    let found = parallel::map(
         &originals,
+        jobs.count(),
         &world.stop,
         |(artifact, file, rpath)| {
             let path = place(artifacts, artifact, file);

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     audit::{Listing, Promise, Published},
-    error::{Hint as _, Result, bail, causes, message},
+    error::{Hint as _, Result, bail, one_line},
     index::SetJson,
     version::Version,
     wheel::{DistName, SdistFilename, WheelFilename},
@@ -343,10 +343,8 @@ impl Promised {
     }
 
     fn bad(&mut self, place: &Shelf, page: &str, error: &crate::error::Error) {
-        let mut why = vec![message(error)];
-        why.extend(causes(error));
         self.bad_pages
-            .push((place.shown(page).to_owned(), why.join(": ")));
+            .push((place.shown(page).to_owned(), one_line(error)));
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     commands::World,
     digest::Sha256,
     error::{Result, Stop},
-    store::transfer,
+    parallel,
 };
 
 /// How a package is read.
@@ -77,7 +77,7 @@ pub(super) fn read(
     let mut portions: HashMap<usize, Vec<PortionFacts>> = HashMap::new();
     let mut digests: HashMap<usize, (Sha256, u64)> = HashMap::new();
     let work = |piece: &Piece<'_>| piece.work(&watch);
-    transfer::each(&pieces, jobs, &world.stop, work, |piece, done| match done {
+    parallel::try_each(&pieces, jobs, &world.stop, work, |piece, done| match done {
         Done::Portion(facts) => portions.entry(piece.index).or_default().push(facts),
         Done::Hash(digest) => _ = digests.insert(piece.index, digest),
         Done::Sdist(sdist) => set.sdists.push(Arc::new(*sdist)),
@@ -160,7 +160,7 @@ pub(super) fn outlines(
     let work = |(index, package): &(usize, &&Package)| -> Result<(usize, Outline)> {
         Ok((*index, Outline::read(package.name(), **package)))
     };
-    transfer::each(&indexed, jobs, &world.stop, work, |_, outline| {
+    parallel::try_each(&indexed, jobs, &world.stop, work, |_, outline| {
         found.push(outline);
     })?;
     for package in wheels {

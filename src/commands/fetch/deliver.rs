@@ -17,8 +17,8 @@ use super::{
 use crate::{
     commands::World,
     console::{many, size, took},
-    error::{Error, No, Result, causes, hinted, hints, message},
-    store::transfer,
+    error::{Error, No, Result, hinted, hints, one_line},
+    parallel,
 };
 
 /// What one archive came to, and how long it took.
@@ -77,7 +77,7 @@ fn read(
                 .status("Fetched", facts(parcel, &extents, time)),
             Err(error) => failures.push(error),
         };
-        transfer::each(due, at_once, &world.stop, work, done)?;
+        parallel::try_each(due, at_once, &world.stop, work, done)?;
     }
     if !failures.is_empty() {
         return Err(together(&failures, due.len()));
@@ -132,9 +132,7 @@ fn together(failures: &[Error], tried: usize) -> Error {
     let mut lines = BTreeSet::new();
     let mut advice = BTreeSet::new();
     for error in failures {
-        let causes = causes(error).into_iter();
-        let line: Vec<String> = [message(error)].into_iter().chain(causes).collect();
-        lines.insert(line.join(": "));
+        lines.insert(one_line(error));
         advice.extend(hints(error));
     }
     let lines: Vec<String> = lines.into_iter().collect();

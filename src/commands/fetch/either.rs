@@ -11,7 +11,7 @@ use super::{
     run_artifacts::RunArtifacts,
     source::{Pace, Parcel, Source, StoreSource},
 };
-use crate::error::{Error, Exit, Result, causes, hints, message};
+use crate::error::{Error, Exit, Result, hints, one_line};
 
 pub(super) struct Either<'a> {
     bucket: StoreSource,
@@ -73,11 +73,7 @@ impl Source for Either<'_> {
 }
 
 fn line(error: &Error) -> String {
-    let mut line = message(error);
-    for cause in causes(error) {
-        line.push_str(": ");
-        line.push_str(&cause);
-    }
+    let line = one_line(error);
     let hints = hints(error).join("; ");
     if hints.is_empty() {
         line

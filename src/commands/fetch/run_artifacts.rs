@@ -17,8 +17,8 @@ use crate::{
     artifact::ArchiveName,
     error::{Context as _, Error, No, Result, Stop, hinted},
     github::{Content, GitHub, Keeping, RunArtifact},
+    parallel,
     run::{Platform, Repository, RunId},
-    store::transfer,
 };
 
 /// As many artifacts as are looked into at once.
@@ -104,7 +104,7 @@ impl<'a> RunArtifacts<'a> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = |it: &&RunArtifact| !known.inside.contains_key(&it.id);
         let new: Vec<RunArtifact> = artifacts.iter().filter(is_new).cloned().collect();
-        transfer::each(
+        parallel::try_each(
             &new,
             LOOKS,
             &self.stop,

@@ -11,8 +11,9 @@ use crate::{
     digest::Sha256,
     error::{Context as _, Result, Stop, bail, ensure},
     location::Key,
+    parallel,
     relpath::RelPath,
-    store::{Depth, Kind, Span, Store, transfer},
+    store::{Depth, Kind, Span, Store},
 };
 
 /// A digest and the name of a file; a longer sidecar is none.
@@ -150,7 +151,7 @@ impl Source for StoreSource {
 
     fn parcels(&self, archives: &[Archive], pace: &Pace) -> Result<Vec<Parcel>> {
         let mut parcels = Vec::new();
-        transfer::each(
+        parallel::try_each(
             archives,
             pace.jobs,
             &pace.stop,

@@ -31,8 +31,8 @@ use crate::{
     console::{many, size},
     error::{Context as _, No, Result, bail},
     index::{Draft, Layout, Page, Rank, SetJson, drafts},
+    parallel,
     run::ArtifactGroup,
-    store::transfer,
 };
 
 use self::{
@@ -304,7 +304,7 @@ impl Attempt<'_> {
             self.writer.page(&page)?;
             Ok(None)
         };
-        let pages = transfer::all(&all, self.at_once, &self.world.stop, make)?;
+        let pages = parallel::try_map(&all, self.at_once, &self.world.stop, make)?;
         Ok(pages.into_iter().flatten().collect())
     }
 

@@ -16,7 +16,7 @@ use crate::{
     digest::Sha256,
     error::{Context as _, Hint as _, No, Result, Stop, bail, ensure},
     index::{Layout, PackageSet, Remembered, SIDECAR, SetFile, Sidecar, Stamp, UploadTime},
-    store::transfer,
+    parallel,
 };
 
 /// Who is told how far the reading is, and who may end it.
@@ -86,7 +86,7 @@ impl Reading<'_> {
                 .with_context(|| format!("read `{}`", self.shelf.shown(&path)))?;
             Ok((file, (path, facts), is_known))
         };
-        let read = transfer::all(&tasks, self.at_once, self.watch.stop, reading)?;
+        let read = parallel::try_map(&tasks, self.at_once, self.watch.stop, reading)?;
         for (file, facts, is_known) in read {
             files.push(file);
             remembered.extend([facts]);

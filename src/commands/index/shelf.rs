@@ -17,8 +17,9 @@ use crate::{
     error::{Context as _, Hint as _, Result, Stop},
     index::{Layout, Stamp},
     location::Key,
+    parallel,
     run::ArtifactGroup,
-    store::{Depth, Kind, Object, Span, Store, transfer},
+    store::{Depth, Kind, Object, Span, Store},
 };
 
 /// A file of this size is read at once: its digest and what it says come from the same bytes.
@@ -93,7 +94,7 @@ impl Shelf for Directory {
             let parsed = family.parse()?;
             list_directory(&packages.join(family), Some(&parsed), &mut found)?;
         }
-        let listed = transfer::all(&found, at_once, &Stop::default(), look)?;
+        let listed = parallel::try_map(&found, at_once, &Stop::default(), look)?;
         Ok(listed.into_iter().flatten().collect())
     }
 

@@ -14,8 +14,9 @@ use crate::{
     error::{Context as _, No, Result, Stop, bail, ensure},
     index::{Page, PageKind, SIDECAR, Stamp},
     location::Key,
+    parallel,
     run::ArtifactGroup,
-    store::{Condition, Depth, Kind, Object, PutOptions, Span, StoreError, transfer},
+    store::{Condition, Depth, Kind, Object, PutOptions, Span, StoreError},
 };
 
 /// Files are immutable: another file would have another name.
@@ -311,7 +312,7 @@ impl<'a> Writer<'a> {
             };
             look().with_context(|| format!("read back `{}`", shown(path)))
         };
-        transfer::each(&written, at_once, self.stop, look, |(path, ..), kept| {
+        parallel::try_each(&written, at_once, self.stop, look, |(path, ..), kept| {
             if !kept {
                 lost.push(path.clone());
             }

@@ -7,9 +7,7 @@ use std::{
 };
 
 use crate::{
-    artifact::{
-        Artifact, ArtifactName, Content, FileAt, FileFacts, FileKind, TreeFile, in_parallel,
-    },
+    artifact::{Artifact, ArtifactName, Content, FileAt, FileFacts, FileKind, TreeFile},
     commands::World,
     error::{Context as _, Hint as _, Result, bail},
     kpack::{
@@ -17,6 +15,7 @@ use crate::{
         host::{self, HostPlan, Look},
         split::{Archives, Binary, archive_path, home},
     },
+    parallel,
     relpath::RelPath,
     target::{Scope, Target},
 };
@@ -177,7 +176,7 @@ fn splitting<'a>(
     let seen = if artifact.name.scope == Scope::Generic {
         artifact.files.iter().map(|_| Seen::Plain).collect()
     } else {
-        in_parallel(jobs, &artifact.files, &world.stop, look)?
+        parallel::map(&artifact.files, jobs, &world.stop, look)?
     };
     let binaries = seen.iter().filter_map(|seen| match seen {
         Seen::Fat(_, binary) => Some(binary.clone()),
@@ -185,7 +184,7 @@ fn splitting<'a>(
     });
     let archives = Archives::new(&prefix(&artifact.name), &binaries.collect::<Vec<_>>());
     let looks: Vec<(&TreeFile, Seen)> = artifact.files.iter().zip(seen).collect();
-    let fates = in_parallel(jobs, &looks, &world.stop, |(file, seen)| {
+    let fates = parallel::map(&looks, jobs, &world.stop, |(file, seen)| {
         fate(file, seen, &archives)
     })?;
     for (file, seen) in &looks {

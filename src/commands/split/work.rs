@@ -16,7 +16,7 @@ use super::{
     tools::{Lent, Tools},
 };
 use crate::{
-    artifact::{FileAt, TreeFile, Unfold, unfold},
+    artifact::{FileAt, TreeFile},
     error::{Context as _, Result, Stop, ensure},
     kpack::{
         CodeTarget, Region,
@@ -24,6 +24,7 @@ use crate::{
         bundle::{self, Entry, Form},
         host::{HostPlan, SplitReader},
     },
+    parallel::{Divide, in_parts},
 };
 
 /// What decoded bundles, and code that waits to be written, take of memory at once: a bundle larger
@@ -70,7 +71,7 @@ pub(super) fn carry_out(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<()> {
     let tools = Tools::default();
-    unfold(
+    in_parts(
         &Labour {
             progress,
             tools: &tools,
@@ -211,7 +212,7 @@ struct Done {
     packed: Packed,
 }
 
-impl<'a> Unfold for Labour<'a> {
+impl<'a> Divide for Labour<'a> {
     type Item = Piece<'a>;
     type Opened = Option<Opened<'a>>;
     type Done = Option<Done>;

@@ -15,9 +15,10 @@ use crate::{
     commands::World,
     commands::destination::{Destination, TOP},
     digest::Sha256,
-    error::{Context as _, Error, No, Result, Stop, bail, causes, ensure, hinted, hints, message},
+    error::{Context as _, Error, No, Result, Stop, bail, ensure, hinted, hints, one_line},
     index::{Page, targets_of},
-    store::{self, Body, Condition, Depth, Kind, PutOptions, Span, StoreError, transfer},
+    parallel,
+    store::{self, Body, Condition, Depth, Kind, PutOptions, Span, StoreError},
 };
 
 /// Requests mostly wait. The store bounds the memory of all of them together.
@@ -44,7 +45,7 @@ pub fn look(destination: &Destination, items: &[Item], stop: &Stop) -> Result<Se
     let is_likely = |item: &&Item| is_listed(&item.path, &listed);
     let items: Vec<&Item> = items.iter().filter(is_likely).collect();
     let there = |item: &&Item| existing(destination, &item.path);
-    transfer::each(&items, AT_ONCE, stop, there, |item, there| {
+    parallel::try_each(&items, AT_ONCE, stop, there, |item, there| {
         seen.there
             .extend(there.map(|there| (item.path.clone(), there)));
     })?;
@@ -107,7 +108,7 @@ pub fn write(
             let mut phase: Vec<&(Item, Why)> = phase.iter().collect();
             phase.sort_by_key(|(item, _)| Reverse(item.size));
             let act = |action: &&(Item, Why)| act(action);
-            transfer::each(&phase, AT_ONCE, &world.stop, act, |(item, _), outcome| {
+            parallel::try_each(&phase, AT_ONCE, &world.stop, act, |(item, _), outcome| {
                 report(item, outcome);
             })?;
         }
@@ -165,11 +166,7 @@ fn failed(error: StoreError) -> Error {
     if !is_tried {
         return error;
     }
-    let text: Vec<String> = [message(&error)]
-        .into_iter()
-        .chain(causes(&error))
-        .collect();
-    let no = Error::new(No(text.join(": ")));
+    let no = Error::new(No(one_line(&error)));
     hints(&error).into_iter().rev().fold(no, hinted)
 }
 
@@ -185,7 +182,7 @@ pub fn verify(
     let look = |(item, _): &(Item, Why)| {
         there(item, to).with_context(|| format!("read back `{}`", item.path))
     };
-    transfer::each(&plan.actions, AT_ONCE, stop, look, |(item, _), is| {
+    parallel::try_each(&plan.actions, AT_ONCE, stop, look, |(item, _), is| {
         if is == Is::Lost {
             lost.push(item.path.clone());
         }

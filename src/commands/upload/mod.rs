@@ -15,7 +15,7 @@ pub use plan::{Bytes, Item, Others, Phase, Seen, There, UploadPlan, Why};
 use super::{World, check, destination::Destination, index::LocalSet, summary};
 use crate::{
     console::{many, size},
-    error::{Context as _, Error, Hint as _, Result, Stop, causes, message},
+    error::{Context as _, Error, Hint as _, Result, Stop, one_line},
     index::{Addresses, Identity, Layout, Page, SetJson, Urls, pages},
     store::{Kind, StoreError},
 };
@@ -165,11 +165,7 @@ fn look_if_allowed(destination: &Destination, items: &[Item], world: &World) -> 
         Err(error) if is_closed(&error) => error,
         seen => return seen,
     };
-    let why: Vec<String> = [message(&error)]
-        .into_iter()
-        .chain(causes(&error))
-        .collect();
-    let why = why.join(": ");
+    let why = one_line(&error);
     world.console.warn(format!(
         "everything counts as new, because what is there could not be seen: {why}"
     ));

@@ -329,8 +329,8 @@ fn stalls(limits: &Limits) -> StalledStreamProtectionConfig {
 /// With growing pauses of random length; every attempt is signed anew.
 fn retries(limits: &Limits) -> RetryConfig {
     RetryConfig::standard()
-        .with_max_attempts(limits.attempts)
-        .with_initial_backoff(limits.pause)
+        .with_max_attempts(limits.backoff.attempts)
+        .with_initial_backoff(limits.backoff.pause)
         .with_max_backoff(Duration::from_secs(20))
 }
 

@@ -14,8 +14,9 @@ use aws_config::{
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_s3::config::{self, ProvideCredentials as _, SharedCredentialsProvider};
 
-use super::{access::Access, failure::last_cause};
+use super::access::Access;
 use crate::{
+    error::last_cause,
     error::{anyhow, hinted},
     store::{Kind, StoreError},
 };

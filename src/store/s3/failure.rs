@@ -5,7 +5,7 @@ use std::error::Error;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 
 use crate::{
-    error::{anyhow, hinted},
+    error::{anyhow, hinted, last_cause},
     store::{Kind, StoreError},
 };
 
@@ -129,15 +129,6 @@ where
         _ => Kind::Unavailable,
     };
     StoreError::new(kind, place).caused_by(last_cause(error))
-}
-
-/// The innermost cause: what lies around it names the layers of the library.
-pub(super) fn last_cause(error: &(dyn Error + 'static)) -> String {
-    let mut last = error;
-    while let Some(cause) = last.source() {
-        last = cause;
-    }
-    one_line(&last.to_string())
 }
 
 fn one_line(text: &str) -> String {

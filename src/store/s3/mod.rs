@@ -41,6 +41,7 @@ use crate::{
     digest::Sha256,
     error::Stop,
     location::{Bucket, Key},
+    retry::Backoff,
     store::{Body, Condition, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
     wheel::decode_sha256,
 };
@@ -64,9 +65,7 @@ pub struct Limits {
     /// How many parts of one object are asked for while the one before them is read.
     pub ahead: usize,
     /// How often one request is tried, and how often in a row a broken answer is taken up again.
-    pub attempts: u32,
-    /// The pause before the second attempt; later ones are longer.
-    pub pause: Duration,
+    pub backoff: Backoff,
     /// How long nothing at all may come before an answer counts as broken.
     pub stall: Duration,
 }
@@ -78,8 +77,10 @@ impl Default for Limits {
             copy: 5 << 30,
             memory: 256 * MIB,
             ahead: 3,
-            attempts: 6,
-            pause: Duration::from_millis(500),
+            backoff: Backoff {
+                attempts: 6,
+                pause: Duration::from_millis(500),
+            },
             stall: Duration::from_secs(20),
         }
     }

@@ -1,11 +1,6 @@
 //! Consecutive bytes of one version of an object, taken up again where an answer breaks off.
 
-use std::{
-    hash::{BuildHasher as _, RandomState},
-    ops::Range,
-    sync::Arc,
-    time::Duration,
-};
+use std::{ops::Range, sync::Arc};
 
 use aws_sdk_s3::{
     error::SdkError,
@@ -14,12 +9,11 @@ use aws_sdk_s3::{
 };
 use bytes::Bytes;
 
-use super::{
-    Inner,
-    failure::{last_cause, status},
-};
+use super::{Inner, failure::status};
 use crate::{
+    error::last_cause,
     location::Key,
+    retry::Failures,
     store::{Kind, StoreError},
 };
 
@@ -34,8 +28,8 @@ pub(super) struct Piece {
     end: u64,
     /// None before it was asked for, and after a break.
     body: Option<ByteStream>,
-    /// Breaks since the last byte that came.
-    breaks: u32,
+    /// Since the last byte that came.
+    failures: Failures,
 }
 
 impl Piece {
@@ -52,7 +46,7 @@ impl Piece {
             at: range.start,
             end: range.end,
             body: None,
-            breaks: 0,
+            failures: Failures::default(),
         }
     }
 
@@ -76,7 +70,7 @@ impl Piece {
                     Ok(Some(bytes)) if bytes.is_empty() => continue,
                     Ok(Some(bytes)) => {
                         self.at = self.at.saturating_add(bytes.len() as u64);
-                        self.breaks = 0;
+                        self.failures.forget();
                         return Ok(bytes);
                     }
                     Ok(None) if self.at >= self.end => {
@@ -100,11 +94,10 @@ impl Piece {
         if self.at >= self.end {
             return Err(failure(Kind::Differs, broken));
         }
-        self.breaks += 1;
-        if self.breaks >= self.store.limits.attempts {
+        let Some(pause) = self.failures.pause(&self.store.limits.backoff) else {
             return Err(failure(Kind::Unavailable, broken));
-        }
-        tokio::time::sleep(pause(self.store.limits.pause, self.breaks)).await;
+        };
+        tokio::time::sleep(pause).await;
         Ok(())
     }
 
@@ -154,30 +147,4 @@ pub(super) async fn ask(
         }
     };
     store.connection.reading(&place, &request).await
-}
-
-/// Twice as long each time, and between half of that and all of it, so that many do not come back
-/// at once.
-fn pause(first: Duration, breaks: u32) -> Duration {
-    let doubled = first.saturating_mul(1 << breaks.min(5));
-    let random = RandomState::new().hash_one(breaks) % 1024;
-    doubled / 2 + doubled / 2048 * u32::try_from(random).unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_grow_and_have_a_bound() {
-        let first = Duration::from_millis(100);
-        for breaks in 1..40 {
-            let longest = first * (1 << breaks.min(5));
-            let pause = pause(first, breaks);
-            assert!(
-                (longest / 2..=longest).contains(&pause),
-                "{breaks}: {pause:?}"
-            );
-        }
-    }
 }

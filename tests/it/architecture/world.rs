@@ -135,7 +135,7 @@ const MAY: [May; 7] = [
         macros: &[],
         calls: &[],
         methods: &[],
-        who: &["artifact/tree", "package/assemble", "store/transfer"],
+        who: &["parallel", "package/assemble"],
         in_tests: Tests::MayToo,
     },
     May {

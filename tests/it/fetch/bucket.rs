@@ -14,7 +14,8 @@ use rocwheel::{
     digest::Sha256,
     error::Stop,
     location::Bucket,
-    store::{Condition, PutOptions, Store as _, transfer},
+    parallel,
+    store::{Condition, PutOptions, Store as _},
 };
 use tempfile::TempDir;
 
@@ -72,7 +73,7 @@ fn filled(with_sidecars: bool) -> Bucket {
         put(&bucket, name, bytes);
         Ok(())
     };
-    transfer::each(&files, many, &Stop::default(), work, |_, ()| ()).unwrap();
+    parallel::try_each(&files, many, &Stop::default(), work, |_, ()| ()).unwrap();
     bucket
 }
 

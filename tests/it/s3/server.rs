@@ -20,6 +20,7 @@ use aws_sdk_s3::{
 use rocwheel::{
     error::{Secret, Stop},
     location::Bucket,
+    retry::Backoff,
     store::s3::{Access, Endpoint, Keys, Limits, S3Store, Signing},
 };
 use tokio::runtime::Runtime;
@@ -183,8 +184,10 @@ pub(crate) fn limits() -> Limits {
         copy: 5 << 20,
         memory: 20 << 20,
         ahead: 2,
-        attempts: 4,
-        pause: Duration::from_millis(10),
+        backoff: Backoff {
+            attempts: 4,
+            pause: Duration::from_millis(10),
+        },
         stall: Duration::from_secs(1),
     }
 }

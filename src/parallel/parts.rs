@@ -1,20 +1,23 @@
-//! Things that open into parts, worked on at once: results in order, and few of them waiting.
+//! Items that divide into parts, with a bound on the memory of all that are open at once.
 
 use std::{
     collections::{BTreeMap, VecDeque},
     num::NonZeroUsize,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
 };
 
 use crate::error::{Error, Result, Stop};
 
-/// What is done with each thing, on any thread.
-pub trait Unfold: Sync {
+/// Work on items of which each opens into several parts, such as the code objects of a bundle.
+///
+/// Every function is called on any thread.
+pub trait Divide: Sync {
     type Item: Sync;
     type Opened: Send + Sync;
     type Done: Send;
 
-    /// What an opened item takes of the room until its last part was taken.
+    /// The memory that an item needs from when it is opened until its last part was taken.
     fn cost(&self, item: &Self::Item) -> u64;
     /// Opens an item, and says how many parts it has.
     fn open(&self, item: &Self::Item) -> Result<(Self::Opened, usize)>;
@@ -22,20 +25,20 @@ pub trait Unfold: Sync {
 }
 
 /// The number of an item, and of a part of it.
-type Place = (usize, usize);
+type At = (usize, usize);
 
-/// Opens items and works on their parts on `jobs` threads, and hands what is done to `take`, in
-/// order, on this one.
+/// Opens items and works on their parts on `jobs` threads, and calls `take` with each result, in
+/// order, on this thread.
 ///
-/// What is open at once costs at most `room`, or is one item alone. The error is that of the
-/// earliest part that has one, whatever the threads do.
-pub fn unfold<U: Unfold>(
-    how: &U,
-    items: &[U::Item],
+/// The open items cost at most `room` together; an item that costs more than that is open alone.
+/// The error is that of the earliest part that failed.
+pub fn in_parts<D: Divide>(
+    how: &D,
+    items: &[D::Item],
     jobs: NonZeroUsize,
     room: u64,
     stop: &Stop,
-    mut take: impl FnMut(usize, usize, U::Done) -> Result<()>,
+    mut take: impl FnMut(usize, usize, D::Done) -> Result<()>,
 ) -> Result<()> {
     let shared = Shared {
         how,
@@ -45,9 +48,9 @@ pub fn unfold<U: Unfold>(
         state: Mutex::new(State::default()),
         change: Condvar::new(),
     };
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for _ in 0..jobs.get() {
-            scope.spawn(|| shared.labour());
+            scope.spawn(|| shared.run_worker());
         }
         let _leave = Leave(&shared);
         while let Some((place, done)) = shared.next()? {
@@ -57,36 +60,36 @@ pub fn unfold<U: Unfold>(
     })
 }
 
-struct Shared<'a, U: Unfold> {
-    how: &'a U,
-    items: &'a [U::Item],
+struct Shared<'a, D: Divide> {
+    how: &'a D,
+    items: &'a [D::Item],
     room: u64,
     stop: &'a Stop,
-    state: Mutex<State<U>>,
+    state: Mutex<State<D>>,
     change: Condvar,
 }
 
-struct State<U: Unfold> {
-    /// The first item that nobody has opened.
+struct State<D: Divide> {
+    /// The first item that is not open yet.
     unopened: usize,
     /// What the open items cost.
     used: u64,
-    ready: VecDeque<(Place, Arc<U::Opened>)>,
-    done: BTreeMap<Place, U::Done>,
+    ready: VecDeque<(At, Arc<D::Opened>)>,
+    done: BTreeMap<At, D::Done>,
     /// How many parts each open item has.
     parts: BTreeMap<usize, usize>,
     /// What is taken next.
-    wanted: Place,
-    failure: Option<(Place, Error)>,
+    wanted: At,
+    failure: Option<(At, Error)>,
     closed: bool,
 }
 
 enum Task<O> {
     Open(usize),
-    Work(Place, Arc<O>),
+    Work(At, Arc<O>),
 }
 
-impl<U: Unfold> Default for State<U> {
+impl<D: Divide> Default for State<D> {
     fn default() -> Self {
         Self {
             unopened: 0,
@@ -101,30 +104,30 @@ impl<U: Unfold> Default for State<U> {
     }
 }
 
-impl<U: Unfold> State<U> {
-    /// Whether what stands there can still matter.
-    fn counts(&self, place: Place) -> bool {
+impl<D: Divide> State<D> {
+    /// Whether the result of this part can still be taken: no earlier part has failed.
+    fn counts(&self, place: At) -> bool {
         self.failure.as_ref().is_none_or(|(at, _)| place < *at)
     }
 
-    fn fail(&mut self, place: Place, error: Error) {
+    fn fail(&mut self, place: At, error: Error) {
         if self.counts(place) {
             self.failure = Some((place, error));
         }
     }
 }
 
-impl<U: Unfold> Shared<'_, U> {
-    fn lock(&self) -> MutexGuard<'_, State<U>> {
+impl<D: Divide> Shared<'_, D> {
+    fn lock(&self) -> MutexGuard<'_, State<D>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State<U>>) -> MutexGuard<'a, State<U>> {
+    fn wait<'a>(&self, state: MutexGuard<'a, State<D>>) -> MutexGuard<'a, State<D>> {
         let woken = self.change.wait(state);
         woken.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn labour(&self) {
+    fn run_worker(&self) {
         let _leave = Leave(self);
         while let Some(task) = self.task() {
             match task {
@@ -136,7 +139,7 @@ impl<U: Unfold> Shared<'_, U> {
     }
 
     /// What to do next; parts come before further items.
-    fn task(&self) -> Option<Task<U::Opened>> {
+    fn task(&self) -> Option<Task<D::Opened>> {
         let mut state = self.lock();
         loop {
             if state.closed {
@@ -178,7 +181,7 @@ impl<U: Unfold> Shared<'_, U> {
         }
     }
 
-    fn work(&self, place: Place, opened: &U::Opened) {
+    fn work(&self, place: At, opened: &D::Opened) {
         let Some(item) = self.items.get(place.0) else {
             return;
         };
@@ -192,7 +195,7 @@ impl<U: Unfold> Shared<'_, U> {
     }
 
     /// What is done and comes next; `None` behind the last.
-    fn next(&self) -> Result<Option<(Place, U::Done)>> {
+    fn next(&self) -> Result<Option<(At, D::Done)>> {
         let mut state = self.lock();
         loop {
             let place = state.wanted;
@@ -216,7 +219,7 @@ impl<U: Unfold> Shared<'_, U> {
                 state.wanted.1 += 1;
                 return Ok(Some((place, done)));
             }
-            // A thread that panicked is told of when it is joined.
+            // A worker panicked; joining it passes the panic on.
             if state.closed {
                 return Ok(None);
             }
@@ -225,10 +228,10 @@ impl<U: Unfold> Shared<'_, U> {
     }
 }
 
-/// Nobody waits for who has gone: the threads end when this one does, or when one panics.
-struct Leave<'a, 'b, U: Unfold>(&'a Shared<'b, U>);
+/// Dropping it ends all threads: when the caller leaves, and when one of the workers panics.
+struct Leave<'a, 'b, D: Divide>(&'a Shared<'b, D>);
 
-impl<U: Unfold> Drop for Leave<'_, '_, U> {
+impl<D: Divide> Drop for Leave<'_, '_, D> {
     fn drop(&mut self) {
         self.0.lock().closed = true;
         self.0.change.notify_all();
@@ -247,10 +250,10 @@ mod tests {
     struct Numbers {
         open: AtomicU64,
         most: AtomicU64,
-        fail: Vec<Place>,
+        fail: Vec<At>,
     }
 
-    impl Unfold for Numbers {
+    impl Divide for Numbers {
         type Item = usize;
         type Opened = usize;
         type Done = usize;
@@ -279,7 +282,7 @@ mod tests {
     fn run(how: &Numbers, items: &[usize], jobs: usize, room: u64) -> Result<Vec<usize>> {
         let mut taken = Vec::new();
         let jobs = NonZeroUsize::new(jobs).unwrap();
-        unfold(
+        in_parts(
             how,
             items,
             jobs,
@@ -331,11 +334,11 @@ mod tests {
         let jobs = NonZeroUsize::new(3).unwrap();
         let how = Numbers::default();
         let refuse = |_, _, _| Err(anyhow!("full"));
-        let error = unfold(&how, &[2, 3], jobs, 9, &Stop::default(), refuse).unwrap_err();
+        let error = in_parts(&how, &[2, 3], jobs, 9, &Stop::default(), refuse).unwrap_err();
         assert_eq!(error.to_string(), "full");
         let stop = Stop::default();
         stop.flag().store(true, Ordering::Relaxed);
-        let error = unfold(&how, &[2, 3], jobs, 9, &stop, |_, _, _| Ok(())).unwrap_err();
+        let error = in_parts(&how, &[2, 3], jobs, 9, &stop, |_, _, _| Ok(())).unwrap_err();
         assert_eq!(Exit::of(&error), Exit::Interrupted);
     }
 }

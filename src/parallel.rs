@@ -1,0 +1,181 @@
+//! Work on many things at once, on threads that end with the call and that honour a `Stop`.
+
+mod parts;
+
+use std::{
+    collections::BTreeSet,
+    num::NonZeroUsize,
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    thread,
+};
+
+pub use self::parts::{Divide, in_parts};
+use crate::error::{Error, Exit, No, Result, Stop, anyhow, hinted, hints, one_line};
+
+/// How many portions of the items each thread takes, so that none waits long for another, and how
+/// many items a portion has at most.
+const PORTIONS: usize = 64;
+const LONGEST_PORTION: usize = 64;
+
+/// `work` on each item, with the results in the order of the items.
+///
+/// The first failure ends the work. If several items fail, the error is that of the earliest one,
+/// so that the same input always gives the same error.
+pub fn map<I: Sync, T: Send>(
+    items: &[I],
+    jobs: NonZeroUsize,
+    stop: &Stop,
+    work: impl Fn(&I) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let end = AtomicUsize::new(items.len());
+    let work = |at: usize, item: &I| {
+        let result = work(item);
+        if result.is_err() {
+            end.fetch_min(at, Ordering::Relaxed);
+        }
+        result
+    };
+    let (done, failed) = collect(items, (jobs, stop), &end, work)?;
+    failed
+        .into_iter()
+        .next()
+        .map_or(Ok(done), |(_, it)| Err(it))
+}
+
+/// Like `map`, but a failure does not keep the other items from being tried.
+///
+/// A single failure is the error, with its causes and hints. Several are one error with a line for
+/// each and with the hints of all.
+pub fn try_map<I: Sync, T: Send>(
+    items: &[I],
+    jobs: NonZeroUsize,
+    stop: &Stop,
+    work: impl Fn(&I) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let end = AtomicUsize::new(items.len());
+    let (done, failed) = collect(items, (jobs, stop), &end, |_, item| work(item))?;
+    all_failures(failed, items.len())?;
+    Ok(done)
+}
+
+/// Like `try_map`, for work that takes long: each result is given to `done` as soon as it is there,
+/// on the thread of the caller.
+pub fn try_each<I: Sync, T: Send>(
+    items: &[I],
+    jobs: NonZeroUsize,
+    stop: &Stop,
+    work: impl Fn(&I) -> Result<T> + Sync,
+    mut done: impl FnMut(&I, T),
+) -> Result<()> {
+    let end = AtomicUsize::new(items.len());
+    let mut failed = Vec::new();
+    let work = |_: usize, item: &I| work(item);
+    run(items, 1, (jobs, stop), &end, work, |at, result| {
+        match (items.get(at), result) {
+            (Some(item), Ok(result)) => done(item, result),
+            (_, Err(error)) => failed.push((at, error)),
+            (None, _) => {}
+        }
+    });
+    stop.check()?;
+    failed.sort_by_key(|(at, _)| *at);
+    all_failures(failed, items.len())
+}
+
+type Failures = Vec<(usize, Error)>;
+
+/// The results and the failures, both in the order of the items.
+fn collect<I: Sync, T: Send>(
+    items: &[I],
+    (jobs, stop): (NonZeroUsize, &Stop),
+    end: &AtomicUsize,
+    work: impl Fn(usize, &I) -> Result<T> + Sync,
+) -> Result<(Vec<T>, Failures)> {
+    let portion = (items.len() / jobs.get() / PORTIONS).clamp(1, LONGEST_PORTION);
+    let mut all = Vec::with_capacity(items.len());
+    run(items, portion, (jobs, stop), end, work, |at, result| {
+        all.push((at, result));
+    });
+    // Work that was stopped fails in many ways; none of them is worth more than the stop itself.
+    stop.check()?;
+    all.sort_unstable_by_key(|(at, _)| *at);
+    let (mut done, mut failed) = (Vec::with_capacity(all.len()), Vec::new());
+    for (at, result) in all {
+        match result {
+            Ok(result) => done.push(result),
+            Err(error) => failed.push((at, error)),
+        }
+    }
+    Ok((done, failed))
+}
+
+/// The engine below all of these. Workers take the next portion of items until there are no more
+/// before `end`, or until `stop`.
+///
+/// The results of a portion are sent together: for items that take microseconds, waking the
+/// receiver for each of them would take longer than the work.
+fn run<I: Sync, T: Send>(
+    items: &[I],
+    portion: usize,
+    (jobs, stop): (NonZeroUsize, &Stop),
+    end: &AtomicUsize,
+    work: impl Fn(usize, &I) -> Result<T> + Sync,
+    mut done: impl FnMut(usize, Result<T>),
+) {
+    let next = AtomicUsize::new(0);
+    let (sender, results) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..jobs.get().min(items.len().div_ceil(portion)) {
+            let (sender, next, work) = (sender.clone(), &next, &work);
+            scope.spawn(move || {
+                loop {
+                    let from = next.fetch_add(portion, Ordering::Relaxed);
+                    let is_due =
+                        |at: usize| at < end.load(Ordering::Relaxed) && stop.check().is_ok();
+                    if !is_due(from) {
+                        return;
+                    }
+                    let items = items.iter().enumerate().skip(from).take(portion);
+                    let due = items.take_while(|(at, _)| is_due(*at));
+                    let results: Vec<_> = due.map(|(at, item)| (at, work(at, item))).collect();
+                    // The caller listens until the last worker has ended.
+                    let _ = sender.send(results);
+                }
+            });
+        }
+        drop(sender);
+        for (at, result) in results.into_iter().flatten() {
+            done(at, result);
+        }
+    });
+}
+
+fn all_failures(mut failed: Failures, tried: usize) -> Result<()> {
+    match failed.len() {
+        0 => Ok(()),
+        1 => failed.pop().map_or(Ok(()), |(_, error)| Err(error)),
+        _ => Err(together(&failed, tried)),
+    }
+}
+
+fn together(failed: &Failures, tried: usize) -> Error {
+    let mut text = format!("{} of {tried} failed", failed.len());
+    for (_, error) in failed {
+        text.push_str("\n  ");
+        text.push_str(&one_line(error));
+    }
+    let advice: BTreeSet<String> = failed.iter().flat_map(|(_, error)| hints(error)).collect();
+    let is_no = failed.iter().any(|(_, error)| Exit::of(error) == Exit::No);
+    let error = if is_no {
+        Error::new(No(text))
+    } else {
+        anyhow!(text)
+    };
+    advice.into_iter().fold(error, hinted)
+}
+
+#[cfg(test)]
+mod tests;

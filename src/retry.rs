@@ -1,0 +1,117 @@
+//! Trying again: how often, and with which pauses.
+
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    time::{Duration, Instant},
+};
+
+use crate::error::{Interrupted, Stop};
+
+/// How soon a sleeping thread notices that the user asked to stop.
+const NOTICE: Duration = Duration::from_millis(50);
+
+/// How often something is tried, and how long to wait in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// How often it is tried in all.
+    pub attempts: u32,
+    /// The pause after the first failure lasts between this and twice this; each further one twice
+    /// as long as the one before, up to 32 times this.
+    pub pause: Duration,
+}
+
+/// The failures of one request in a row.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use rocwheel::{error::{Stop, anyhow}, retry::{Backoff, Failures, sleep}};
+/// # let (backoff, stop) = (Backoff { attempts: 3, pause: Duration::ZERO }, Stop::default());
+/// # let request = || Err::<(), _>(anyhow!("no answer"));
+/// let mut failures = Failures::default();
+/// let answer = loop {
+///     let error = match request() {
+///         Ok(answer) => break Ok(answer),
+///         Err(error) => error,
+///     };
+///     match failures.pause(&backoff) {
+///         Some(pause) => sleep(pause, &stop)?,
+///         None => break Err(error),
+///     }
+/// };
+/// # assert!(answer.is_err());
+/// # Ok::<(), rocwheel::error::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Failures(u32);
+
+impl Failures {
+    /// Counts a failure. Says how long to wait before the next attempt, or `None` if it was the last.
+    pub fn pause(&mut self, backoff: &Backoff) -> Option<Duration> {
+        self.0 = self.0.saturating_add(1);
+        (self.0 < backoff.attempts).then(|| backoff.pause(self.0))
+    }
+
+    /// To be called when something went right: only failures in a row count.
+    pub fn forget(&mut self) {
+        self.0 = 0;
+    }
+}
+
+impl Backoff {
+    /// The pause after so many failures. It is random, because many clients of a server that failed
+    /// would otherwise all come back at the same moment and make it fail again.
+    fn pause(&self, failures: u32) -> Duration {
+        let longest = self.pause.saturating_mul(1 << failures.min(5));
+        let random = RandomState::new().hash_one(failures) % 1024;
+        longest / 2 + longest / 2048 * u32::try_from(random).unwrap_or(0)
+    }
+}
+
+/// Sleeps, but wakes up soon after the user asked to stop.
+pub fn sleep(time: Duration, stop: &Stop) -> Result<(), Interrupted> {
+    let start = Instant::now();
+    loop {
+        stop.check()?;
+        let left = time.saturating_sub(start.elapsed());
+        if left.is_zero() {
+            return Ok(());
+        }
+        std::thread::sleep(left.min(NOTICE));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_have_a_bound() {
+        let pause = Duration::from_millis(100);
+        let backoff = Backoff {
+            attempts: 40,
+            pause,
+        };
+        let mut failures = Failures::default();
+        for count in 1..40 {
+            let longest = pause * (1 << count.min(5));
+            let pause = failures.pause(&backoff).unwrap();
+            assert!(
+                (longest / 2..=longest).contains(&pause),
+                "{count}: {pause:?}"
+            );
+        }
+        assert_eq!(failures.pause(&backoff), None);
+        failures.forget();
+        assert!(failures.pause(&backoff).is_some());
+    }
+
+    #[test]
+    fn sleep_ends_when_the_user_stops() {
+        let stop = Stop::default();
+        assert!(sleep(Duration::ZERO, &stop).is_ok());
+        stop.flag().store(true, Ordering::Relaxed);
+        assert!(sleep(Duration::from_hours(1), &stop).is_err());
+    }
+}
