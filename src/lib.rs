@@ -16,6 +16,7 @@ pub mod target;
 pub mod version;
 
 // Tools, each of them once.
+pub mod atomic;
 pub mod parallel;
 pub mod retry;
 

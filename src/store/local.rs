@@ -3,19 +3,19 @@
 //! `a/`, the page of a directory, is `a/index.html`, or `a/index.json` for JSON. A type is told by
 //! the name, cache headers are dropped, and symbolic links are no objects.
 
-mod unfinished;
-
 use std::{
+    collections::BTreeSet,
     fmt,
     io::{self, Read, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use fs_err as fs;
 
-use self::unfinished::{UNFINISHED, Unfinished};
 use crate::{
+    atomic::{self, AtomicFile},
     digest::{Hasher, Sha256},
     location::Key,
     store::{Body, Condition, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
@@ -24,12 +24,17 @@ use crate::{
 #[derive(Debug)]
 pub struct LocalStore {
     root: PathBuf,
+    /// The directories that were cleared of what killed writers have left.
+    swept: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl LocalStore {
     /// The directory need not exist yet.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        Self {
+            root: root.into(),
+            swept: Mutex::default(),
+        }
     }
 
     pub fn root(&self) -> &Path {
@@ -70,6 +75,27 @@ impl LocalStore {
             }
         }
         Ok(path)
+    }
+
+    /// Creates the file that will have this path. Of many files few need a new directory, so one is
+    /// made only where it turns out to be missing.
+    fn create_beside(&self, path: &Path, key: &Key) -> Result<AtomicFile, StoreError> {
+        let directory = path.parent().unwrap_or(Path::new("."));
+        let is_first = {
+            let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+            swept.insert(directory.to_owned())
+        };
+        if is_first {
+            atomic::sweep(directory);
+        }
+        let failed = |error| StoreError::from_io(key, error);
+        match AtomicFile::beside(path) {
+            Err(error) if is_nothing(&error) => {
+                make_directory(directory, key)?;
+                AtomicFile::beside(path).map_err(failed)
+            }
+            file => file.map_err(failed),
+        }
     }
 
     /// Adds the objects of one directory and says which directories are in it.
@@ -149,30 +175,26 @@ impl Store for LocalStore {
         let text = key.as_str();
         let name = if text.ends_with('/') { page } else { "" };
         let path = self.place_in_directory(&format!("{text}{name}"))?;
-        // Where anything may be replaced, mostly nothing is there: nobody looks before the end.
-        if options.condition != Condition::Always {
-            refuse_link(&path, text)?;
-            allow(&options.condition, key, &path)?;
-        }
+        refuse_link(&path, text)?;
+        allow(&options.condition, key, &path)?;
         let failed = |error| StoreError::from_io(key, error);
-        let mut unfinished = Unfinished::beside(&path);
-        let file = open(&unfinished, &path, key)?;
+        let mut file = self.create_beside(&path, key)?;
         let hasher = options.sha256.map(|_| Hasher::default());
-        let written = fill(file, body, hasher).map_err(failed)?;
+        let written = fill(&mut file, body, hasher).map_err(failed)?;
         if written != (options.sha256, body.size()) {
             return Err(StoreError::new(Kind::Differs, key));
         }
-        match &options.condition {
-            Condition::Always => match unfinished.claim(&path) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    refuse_link(&path, text)?;
-                }
-                done => return done.map_err(failed),
-            },
-            Condition::IfAbsent => return unfinished.claim(&path).map_err(failed),
-            Condition::IfSame(_) => allow(&options.condition, key, &path)?,
-        }
-        unfinished.replace(&path).map_err(failed)
+        let named = match &options.condition {
+            Condition::Always => file.replace(&path),
+            Condition::IfAbsent => file.claim(&path),
+            Condition::IfSame(_) => {
+                // Writing took time. Another writer can still come between this check and the
+                // rename: a file system has no rename on condition.
+                allow(&options.condition, key, &path)?;
+                file.replace(&path)
+            }
+        };
+        named.map_err(failed)
     }
 
     fn copy(&self, from: &Key, to: &Key, condition: Condition) -> Result<(), StoreError> {
@@ -226,21 +248,9 @@ impl Body for Copied<'_> {
     }
 }
 
-/// Directories are made only where they are missing, because of many files few need one.
-fn open(unfinished: &Unfinished, path: &Path, key: &Key) -> Result<fs::File, StoreError> {
-    match unfinished.create() {
-        Err(error) if is_nothing(&error) => make_directory_of(path, key).and_then(|()| {
-            unfinished
-                .create()
-                .map_err(|error| StoreError::from_io(key, error))
-        }),
-        file => file.map_err(|error| StoreError::from_io(key, error)),
-    }
-}
-
 /// Writes a whole body, and says what it was as far as that is asked for.
 fn fill(
-    mut file: fs::File,
+    file: &mut AtomicFile,
     body: &dyn Body,
     mut hasher: Option<Hasher>,
 ) -> io::Result<(Option<Sha256>, u64)> {
@@ -328,11 +338,10 @@ fn is_plain(component: &str) -> bool {
     } else {
         &['\\', '\0']
     };
-    !(is_special || component.starts_with(UNFINISHED) || component.contains(separators))
+    !(is_special || component.starts_with(atomic::PREFIX) || component.contains(separators))
 }
 
-fn make_directory_of(path: &Path, key: &Key) -> Result<(), StoreError> {
-    let directory = path.parent().unwrap_or(Path::new("."));
+fn make_directory(directory: &Path, key: &Key) -> Result<(), StoreError> {
     fs::create_dir_all(directory).map_err(|error| match error.kind() {
         // A file stands where a directory would have to be.
         io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {

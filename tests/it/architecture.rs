@@ -285,19 +285,19 @@ fn few_touch_the_disk() {
         ("src/console/x.rs", "fn f() { OpenOptions::new(); path.symlink_metadata() }"),
     ]), @r"
     src/artifact/name.rs:2: touches the disk with `fs_err::read`
-        only these may: artifact/tree, artifact/unpack, package/assemble, store/local, github, commands; take the value as an argument
+        only these may: atomic, artifact/tree, artifact/unpack, package/assemble, store/local, github, commands; take the value as an argument
     src/console/x.rs:2: touches the disk with `OpenOptions::new`
-        only these may: artifact/tree, artifact/unpack, package/assemble, store/local, github, commands; take the value as an argument
+        only these may: atomic, artifact/tree, artifact/unpack, package/assemble, store/local, github, commands; take the value as an argument
     src/console/x.rs:2: touches the disk with `symlink_metadata`
-        only these may: artifact/tree, artifact/unpack, package/assemble, store/local, github, commands; take the value as an argument
+        only these may: atomic, artifact/tree, artifact/unpack, package/assemble, store/local, github, commands; take the value as an argument
     src/elf/a.rs:2: touches the disk with `fs_err`
-        only these may: artifact/tree, artifact/unpack, package/assemble, store/local, github, commands; take the value as an argument
+        only these may: atomic, artifact/tree, artifact/unpack, package/assemble, store/local, github, commands; take the value as an argument
     src/elf/a.rs:3: touches the disk with `std::fs`
-        only these may: artifact/tree, artifact/unpack, package/assemble, store/local, github, commands; take the value as an argument
+        only these may: atomic, artifact/tree, artifact/unpack, package/assemble, store/local, github, commands; take the value as an argument
     src/store/s3.rs:2: touches the disk with `std::fs::File`
-        only these may: artifact/tree, artifact/unpack, package/assemble, store/local, github, commands; take the value as an argument
+        only these may: atomic, artifact/tree, artifact/unpack, package/assemble, store/local, github, commands; take the value as an argument
     src/store/s3.rs:3: touches the disk with `File::open`
-        only these may: artifact/tree, artifact/unpack, package/assemble, store/local, github, commands; take the value as an argument
+        only these may: atomic, artifact/tree, artifact/unpack, package/assemble, store/local, github, commands; take the value as an argument
     ");
 }
 

@@ -2,6 +2,8 @@
 
 mod attack;
 mod bucket;
+#[cfg(target_os = "linux")]
+mod containers;
 mod faults;
 mod install;
 mod memory;

@@ -55,6 +55,7 @@ const MAY: [May; 7] = [
             "symlink_metadata",
         ],
         who: &[
+            "atomic",
             "artifact/tree",
             "artifact/unpack",
             "package/assemble",

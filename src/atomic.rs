@@ -1,0 +1,410 @@
+//! Files and directories that get their name only once they are whole.
+//!
+//! Both are written beside their target under a random name, and renamed at the end. What a killed
+//! process leaves behind has a name that `sweep` knows.
+
+use std::{
+    ffi::{OsStr, OsString},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use fs_err::{self as fs, File, OpenOptions};
+use tempfile::{NamedTempFile, TempDir};
+
+/// Names of unfinished files and directories begin so.
+pub const PREFIX: &str = ".rocwheel-";
+const SUFFIX: &str = ".part";
+
+/// How long nothing may have been written to an unfinished file before it can be a leftover.
+const QUIET: Duration = Duration::from_mins(10);
+/// The same where the file system has no locks, and only time tells a slow writer from a dead one.
+const QUIET_WITHOUT_LOCKS: Duration = Duration::from_hours(24);
+
+/// A file that is removed when this is dropped, unless it was given its name.
+#[derive(Debug)]
+pub struct AtomicFile(NamedTempFile<File>);
+
+impl AtomicFile {
+    /// Creates an empty file in the directory of `target`.
+    ///
+    /// The name is random and created exclusively. A process id would not do: two containers that
+    /// share a directory both run as process 1, and would write into one file.
+    pub fn beside(target: &Path) -> io::Result<Self> {
+        let create = |path: &Path| {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create_new(true).open(path)
+        };
+        let file = named().make_in(directory_of(target), create)?;
+        // A file system without locks is told apart by `sweep`.
+        let _ = file.as_file().try_lock();
+        Ok(Self(file))
+    }
+
+    pub fn file(&mut self) -> &mut File {
+        self.0.as_file_mut()
+    }
+
+    /// Takes a name, in place of the file that has it.
+    pub fn replace(self, target: &Path) -> io::Result<()> {
+        match self.0.persist(target) {
+            Ok(_) => Ok(()),
+            Err(failed) => Err(rename_failed(&failed.error, target)),
+        }
+    }
+
+    /// Takes a name that no file has, or fails with `AlreadyExists`: of two writers, one does.
+    pub fn claim(self, target: &Path) -> io::Result<()> {
+        let Err(failed) = self.0.persist_noclobber(target) else {
+            return Ok(());
+        };
+        // FAT and some network file systems have neither an exclusive rename nor hard links. There,
+        // and only there, two writers can both believe that they were first.
+        let is_unsupported = matches!(
+            failed.error.kind(),
+            io::ErrorKind::Unsupported
+                | io::ErrorKind::PermissionDenied
+                | io::ErrorKind::InvalidInput
+        );
+        if is_unsupported && !exists(target) {
+            return Self(failed.file).replace(target);
+        }
+        Err(rename_failed(&failed.error, target))
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file().flush()
+    }
+}
+
+/// Writes a whole file, in place of the one that is there.
+pub fn write(target: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+    let mut file = AtomicFile::beside(target)?;
+    file.write_all(bytes.as_ref())?;
+    file.replace(target)
+}
+
+/// A directory that is removed when this is dropped, unless it was given its name.
+#[derive(Debug)]
+pub struct StagedDir {
+    staging: TempDir,
+    target: PathBuf,
+    /// Tells `sweep` that the writer lives.
+    _lock: Option<File>,
+}
+
+impl StagedDir {
+    /// Creates an empty directory beside `target`, and the directories above it. What earlier,
+    /// killed writers left there is cleared up first.
+    pub fn beside(target: &Path) -> io::Result<Self> {
+        let directory = directory_of(target);
+        fs::create_dir_all(directory)?;
+        restore(target)?;
+        sweep(directory);
+        let mut name = named();
+        #[cfg(unix)]
+        {
+            use std::{fs::Permissions, os::unix::fs::PermissionsExt as _};
+            // As of any other directory; without this only its owner could read it.
+            name.permissions(Permissions::from_mode(0o777));
+        }
+        let staging = name.tempdir_in(directory)?;
+        // Elsewhere than on Unix a directory cannot be opened, and only its age protects it.
+        let lock = File::open(staging.path()).ok();
+        let lock = lock.filter(|directory| directory.try_lock().is_ok());
+        Ok(Self {
+            staging,
+            target: target.to_owned(),
+            _lock: lock,
+        })
+    }
+
+    pub fn path(&self) -> &Path {
+        self.staging.path()
+    }
+
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// Takes its name. What had the name before is removed only after that.
+    pub fn replace(self) -> io::Result<()> {
+        let (staging, target) = (self.staging, &self.target);
+        if exists(target) {
+            match exchange(staging.path(), target) {
+                // The old one has the name of the new one now, and goes with it.
+                Ok(()) => return staging.close(),
+                Err(error) if is_unknown(&error) => return swap(staging, target),
+                Err(error) => return Err(rename_failed(&error, target)),
+            }
+        }
+        fs::rename(staging.path(), target)?;
+        let _ = staging.keep();
+        Ok(())
+    }
+}
+
+/// Two renames where the file system cannot exchange two names in one. Between them the target is
+/// missing; if the process is killed there, `restore` puts the old one back.
+fn swap(staging: TempDir, target: &Path) -> io::Result<()> {
+    let old = old_name(target);
+    clear(&old)?;
+    fs::rename(target, &old)?;
+    if let Err(error) = fs::rename(staging.path(), target) {
+        fs::rename(&old, target)?;
+        return Err(error);
+    }
+    let _ = staging.keep();
+    clear(&old)
+}
+
+/// Finishes what a process left that was killed between the two renames of `swap`.
+pub fn restore(target: &Path) -> io::Result<()> {
+    let old = old_name(target);
+    match (exists(&old), exists(target)) {
+        (true, false) => fs::rename(&old, target),
+        (true, true) => clear(&old),
+        (false, _) => Ok(()),
+    }
+}
+
+/// Removes the unfinished files and directories that killed processes have left in a directory.
+///
+/// One that is still being written is locked by its writer. The lock alone is not trusted, because
+/// a network file system may not show it to other machines; so it must have been quiet for a while
+/// as well. Failures are ignored: a leftover does no harm, and has a name that no reader takes.
+pub fn sweep(directory: &Path) {
+    let Ok(entries) = fs::read_dir(directory) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        if is_unfinished(&entry.file_name()) {
+            let _ = remove_if_abandoned(&entry.path());
+        }
+    }
+}
+
+fn is_unfinished(name: &OsStr) -> bool {
+    let name = name.to_str();
+    name.is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(SUFFIX))
+}
+
+fn remove_if_abandoned(path: &Path) -> io::Result<()> {
+    let modified = fs::symlink_metadata(path)?.modified()?;
+    let quiet = SystemTime::now().duration_since(modified);
+    let quiet = quiet.unwrap_or_default();
+    if quiet < QUIET {
+        return Ok(());
+    }
+    // Kept open until the file is removed, so that of two that sweep one does it.
+    let file = File::open(path);
+    let is_abandoned = match file.as_ref().map(File::try_lock) {
+        Ok(Ok(())) => true,
+        Ok(Err(std::fs::TryLockError::WouldBlock)) => false,
+        Ok(Err(_)) | Err(_) => quiet >= QUIET_WITHOUT_LOCKS,
+    };
+    if is_abandoned { clear(path) } else { Ok(()) }
+}
+
+fn named() -> tempfile::Builder<'static, 'static> {
+    let mut name = tempfile::Builder::new();
+    name.prefix(PREFIX).suffix(SUFFIX).rand_bytes(12);
+    name
+}
+
+/// Where the old directory waits while the new one takes its name.
+fn old_name(target: &Path) -> PathBuf {
+    let mut name = OsString::from(PREFIX);
+    name.push(target.file_name().unwrap_or_default());
+    name.push(".old");
+    target.with_file_name(name)
+}
+
+fn directory_of(target: &Path) -> &Path {
+    let directory = target.parent();
+    let directory = directory.filter(|directory| !directory.as_os_str().is_empty());
+    directory.unwrap_or(Path::new("."))
+}
+
+/// Removes a file, a symlink or a whole directory, if it exists.
+pub fn clear(path: &Path) -> io::Result<()> {
+    let found = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found?,
+    };
+    if found.is_dir() {
+        fs::remove_dir_all(path)
+    } else {
+        fs::remove_file(path)
+    }
+}
+
+/// Whether the name is taken, if only by a dangling symlink.
+fn exists(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}
+
+fn rename_failed(error: &io::Error, target: &Path) -> io::Error {
+    let text = format!("failed to rename to `{}`: {error}", target.display());
+    io::Error::new(error.kind(), text)
+}
+
+#[cfg(target_os = "linux")]
+fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn exchange(_: &Path, _: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Whether a file system, or the system, does not know how to exchange names.
+fn is_unknown(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(target: &Path, text: &str) -> AtomicFile {
+        let mut file = AtomicFile::beside(target).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file
+    }
+
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = fs::read_dir(directory).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    }
+
+    fn age(path: &Path, by: Duration) {
+        let file = File::open(path).unwrap();
+        file.set_modified(SystemTime::now() - by).unwrap();
+    }
+
+    #[test]
+    fn a_name_is_claimed_once_and_replaced_at_will() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.txt");
+        file(&path, "first").claim(&path).unwrap();
+        let refused = file(&path, "second").claim(&path).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "first");
+        file(&path, "third").replace(&path).unwrap();
+        drop(file(&path, "fourth"));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "third");
+        assert_eq!(names(directory.path()), ["a.txt"]);
+    }
+
+    #[test]
+    fn a_directory_replaces_another_whole_and_goes_if_it_is_not_finished() {
+        let directory = tempfile::tempdir().unwrap();
+        let target = directory.path().join("a/dist");
+        let in_two = |staged: StagedDir| swap(staged.staging, &staged.target);
+        for number in 0..4 {
+            let staged = StagedDir::beside(&target).unwrap();
+            fs::write(staged.path().join(number.to_string()), "").unwrap();
+            if number % 2 == 0 {
+                staged.replace().unwrap();
+            } else {
+                in_two(staged).unwrap();
+            }
+            drop(StagedDir::beside(&target).unwrap());
+            assert_eq!(names(&target), [number.to_string()]);
+            assert_eq!(names(target.parent().unwrap()), ["dist"]);
+        }
+    }
+
+    #[test]
+    fn a_directory_that_was_taken_out_of_its_place_is_put_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let target = directory.path().join("dist");
+        fs::create_dir_all(old_name(&target).join("old")).unwrap();
+        drop(StagedDir::beside(&target).unwrap());
+        assert_eq!(names(&target), ["old"]);
+        assert_eq!(names(directory.path()), ["dist"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn others_may_read_what_was_written() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let (plain, ours) = (
+            directory.path().join("plain"),
+            directory.path().join("ours"),
+        );
+        fs::write(&plain, "").unwrap();
+        write(&ours, "").unwrap();
+        assert_eq!(mode(&ours), mode(&plain));
+        let (plain, ours) = (directory.path().join("d"), directory.path().join("e"));
+        fs::create_dir(&plain).unwrap();
+        StagedDir::beside(&ours).unwrap().replace().unwrap();
+        assert_eq!(mode(&ours), mode(&plain));
+    }
+
+    #[test]
+    fn only_what_is_old_and_has_no_writer_is_swept() {
+        const HOUR: Duration = Duration::from_hours(1);
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        for name in [
+            ".rocwheel-young.part",
+            ".rocwheel-old.part",
+            ".rocwheel-fetch.lock",
+        ] {
+            fs::write(at(name), "").unwrap();
+        }
+        fs::create_dir_all(at(".rocwheel-tree.part/a")).unwrap();
+        let (written, made) = (
+            file(&at("target"), "slow"),
+            StagedDir::beside(&at("slow")).unwrap(),
+        );
+        for name in [
+            ".rocwheel-old.part",
+            ".rocwheel-fetch.lock",
+            ".rocwheel-tree.part",
+        ] {
+            age(&at(name), HOUR);
+        }
+        age(written.0.path(), HOUR);
+        age(made.path(), HOUR);
+        sweep(directory.path());
+        assert!(written.0.path().exists() && made.path().exists());
+        drop((written, made));
+        assert_eq!(
+            names(directory.path()),
+            [".rocwheel-fetch.lock", ".rocwheel-young.part"]
+        );
+    }
+
+    /// Whether what two writers with one process id get ever has one name.
+    #[test]
+    fn a_name_does_not_depend_on_the_process() {
+        let directory = tempfile::tempdir().unwrap();
+        let target = directory.path().join("a");
+        let pid = std::process::id().to_string();
+        let name = AtomicFile::beside(&target).unwrap().0.path().to_owned();
+        let again = AtomicFile::beside(&target).unwrap().0.path().to_owned();
+        let random = name.file_name().unwrap().to_str().unwrap();
+        assert!(!random.contains(&format!("-{pid}-")), "{random}");
+        assert_ne!(name, again);
+    }
+}

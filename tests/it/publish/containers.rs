@@ -1,0 +1,109 @@
+//! Uploads from containers that share a directory, and are all process 1.
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, SystemTime},
+};
+
+use super::{Bench, Outcome, packages::wheels, tree};
+
+const STORE: &str = "out/42-linux/python/dist";
+
+/// An upload as the only process of a container, in which it has the first process id.
+fn upload_as_process_1(bench: &Bench, to: &Path) -> Command {
+    let ways: [&[&str]; 2] = [&["unshare"], &["unshare", "--map-root-user"]];
+    let way = ways.into_iter().find(|way| {
+        let mut command = Command::new(way[0]);
+        command.args(&way[1..]).args(["--pid", "--fork", "true"]);
+        command.output().is_ok_and(|output| output.status.success())
+    });
+    let way = way.expect("PID namespaces need root or user namespaces (`unshare --map-root-user`)");
+    let mut command = Command::new(way[0]);
+    command.args(&way[1..]).args(["--pid", "--fork"]);
+    command.arg(env!("CARGO_BIN_EXE_rocwheel")).env_clear();
+    command.args(["upload", "--no-check", "--multi-target", "--platform=linux"]);
+    command.args(["--run-id=42", "--packages-dir", &bench.path("built")]);
+    command.arg("--output-dir").arg(to);
+    command
+}
+
+fn built() -> Bench {
+    let bench = Bench::new();
+    wheels(&bench.root.join("built"));
+    bench
+}
+
+#[test]
+fn what_another_container_is_writing_is_left_alone() {
+    let bench = built();
+    let store = bench.root.join(STORE);
+    fs_err::create_dir_all(&store).unwrap();
+    // Whatever name follows from the process id and a count, another process 1 has it too.
+    let theirs = (1..=2).flat_map(|pid| (0..100).map(move |count| (pid, count)));
+    let theirs: Vec<_> = theirs
+        .map(|(pid, count)| store.join(format!(".rocwheel-{pid}-{count}")))
+        .collect();
+    for path in &theirs {
+        fs_err::write(path, "half of another wheel").unwrap();
+    }
+    Outcome::of(
+        upload_as_process_1(&bench, &bench.root.join("out"))
+            .output()
+            .unwrap(),
+    )
+    .ok();
+    for path in &theirs {
+        let text = fs_err::read_to_string(path).unwrap();
+        assert_eq!(text, "half of another wheel", "{}", path.display());
+    }
+}
+
+#[test]
+fn containers_that_upload_at_once_leave_whole_files() {
+    let benches = [built(), built(), built()];
+    let place = tempfile::tempdir().unwrap();
+    for round in 0..4 {
+        let shared = place.path().join(round.to_string());
+        let started = benches.each_ref().map(|bench| {
+            let mut command = upload_as_process_1(bench, &shared);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            command.spawn().unwrap()
+        });
+        for child in started {
+            Outcome::of(child.wait_with_output().unwrap()).ok();
+        }
+        for name in tree(&benches[0].root.join("built/dist")) {
+            let built = fs_err::read(benches[0].root.join("built/dist").join(&name)).unwrap();
+            let published = shared.join("42-linux/python/dist").join(&name);
+            assert!(fs_err::read(published).unwrap() == built, "{name}");
+        }
+        let left = tree(&shared);
+        assert!(
+            !left.iter().any(|path| path.contains(".rocwheel-")),
+            "{left:?}"
+        );
+    }
+}
+
+#[test]
+fn what_a_killed_upload_left_is_gone_after_the_next_one() {
+    let bench = built();
+    let store = bench.root.join(STORE);
+    fs_err::create_dir_all(&store).unwrap();
+    let write = |name: &str, age: Duration| {
+        let file = fs_err::File::create(store.join(name)).unwrap();
+        file.set_modified(SystemTime::now() - age).unwrap();
+    };
+    write(".rocwheel-abcdefghijkl.part", Duration::from_hours(1));
+    write(".rocwheel-of-somebody.part", Duration::ZERO);
+    Outcome::of(
+        upload_as_process_1(&bench, &bench.root.join("out"))
+            .output()
+            .unwrap(),
+    )
+    .ok();
+    let left = tree(&store);
+    let left = left.iter().filter(|name| name.starts_with(".rocwheel-"));
+    assert_eq!(left.collect::<Vec<_>>(), [".rocwheel-of-somebody.part"]);
+}
