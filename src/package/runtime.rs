@@ -164,7 +164,7 @@ impl Placing<'_> {
                         source,
                         facts,
                     };
-                    if self.is_run(facts) {
+                    if is_for_programs(path) && self.is_run(facts) {
                         return Ok(Fate::Launches {
                             place: place.clone(),
                             instead: self.member(path, found)?,
@@ -308,6 +308,27 @@ impl<'a> Found<'a> {
         }
     }
 }
+
+/// Whether a symlink at this path is there to be run: in `bin`, or below `libexec`.
+///
+/// Elsewhere a symlink to an executable file is mostly a module or a script library that happens to
+/// have an execute bit: `dist-packages/rsmiBindings.py` of rocm-smi leads to such a file. An ELF
+/// launcher in its place could not be imported. The same goes for names in `bin` that end like a
+/// module or like a script that shells source.
+fn is_for_programs(path: &RelPath) -> bool {
+    let directory = path.parent();
+    let is_there = directory.is_some_and(|directory| {
+        directory.file_name() == "bin" || directory.components().any(|step| step == "libexec")
+    });
+    let suffix = path.file_name().rsplit_once('.').map(|(_, suffix)| suffix);
+    is_there && !suffix.is_some_and(|suffix| NOT_RUN.contains(&suffix))
+}
+
+/// Suffixes of modules, script libraries and data.
+const NOT_RUN: [&str; 14] = [
+    "py", "pyc", "pm", "rb", "lua", "tcl", "sh", "bash", "csh", "fish", "zsh", "cmake", "json",
+    "txt",
+];
 
 pub(super) fn escaping_link(path: &RelPath, text: &str, owned: &Owned<'_>) -> Error {
     hinted(

@@ -106,6 +106,33 @@ fn links_to_what_runs_become_launchers_for_the_file_itself() {
 }
 
 #[test]
+fn a_symlink_to_a_module_is_a_copy_whatever_the_mode_of_the_module() {
+    let fixture = core()
+        .file("libexec/rocm_smi/rsmiBindings.py", script())
+        .link(
+            "lib/python3/dist-packages/rsmiBindings.py",
+            "../../../libexec/rocm_smi/rsmiBindings.py",
+        )
+        .link("libexec/rocm_smi/bindings", "rsmiBindings.py")
+        .file("lib/hip/hipvars.pm", script())
+        .link("bin/hipvars.pm", "../lib/hip/hipvars.pm")
+        .file("lib/hip/env", script())
+        .link("bin/env.sh", "../lib/hip/env")
+        .link("lib/env", "hip/env");
+    insta::assert_snapshot!(fixture.shows("rocm-sdk-core"), @"
+    copy   _rocm_sdk_core/.info/version < base_lib_generic
+    copy   _rocm_sdk_core/bin/env.sh* < core-hip_lib_generic
+    copy   _rocm_sdk_core/bin/hipvars.pm* < core-hip_lib_generic
+    copy   _rocm_sdk_core/lib/env* < core-hip_lib_generic
+    copy   _rocm_sdk_core/lib/hip/env* < core-hip_lib_generic
+    copy   _rocm_sdk_core/lib/hip/hipvars.pm* < core-hip_lib_generic
+    copy   _rocm_sdk_core/lib/python3/dist-packages/rsmiBindings.py* < core-hip_lib_generic
+    launch _rocm_sdk_core/libexec/rocm_smi/bindings* -> rsmiBindings.py
+    copy   _rocm_sdk_core/libexec/rocm_smi/rsmiBindings.py* < core-hip_lib_generic
+    ");
+}
+
+#[test]
 fn what_cannot_be_run_by_its_path_is_copied_behind_a_link() {
     let mut module = script();
     module.mode.executable = false;
