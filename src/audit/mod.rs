@@ -31,7 +31,7 @@ pub use facts::{SdistFile, SetFacts, WheelFile};
 pub use finding::Finding;
 pub use observe::{Outline, Portion, PortionFacts, Source, Watch, read_sdist, read_wheel};
 pub use planned::{Digests, Planned};
-pub use published::{Listing, Promise, Published, SidecarPromise};
+pub use published::{Listing, ListingPlace, Promise, Published, SidecarPromise};
 pub use rule::{RULES, Rule, Severity};
 pub use rules::{covers, differences, findings, findings_of_all, findings_of_part, sort};
 pub use selection::{Pattern, Selection};

@@ -8,6 +8,10 @@ use crate::digest::Sha256;
 #[derive(Clone, Debug, Default)]
 pub struct Published {
     pub promises: Vec<Promise>,
+    /// The listings that there are. One without a promise names no package.
+    pub listings: BTreeSet<ListingPlace>,
+    /// Pages of projects that name no package of their project, each with the project.
+    pub empty_pages: Vec<(String, String)>,
     /// Promised files that are not there, by name.
     pub gone: BTreeSet<String>,
     /// The bytes of the metadata beside each wheel that a page promises; `None` where there are none.
@@ -22,9 +26,9 @@ pub struct Published {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Promise {
     pub page: String,
-    /// Which of several listings the page belongs to; all of them name the same files.
-    pub listing: Listing,
-    /// The name of the file.
+    /// The listing that the page belongs to.
+    pub listing: ListingPlace,
+    /// The name of the file; below the directory of its family, if it lies in one.
     pub file: String,
     pub size: Option<u64>,
     pub sha256: Option<Sha256>,
@@ -41,6 +45,13 @@ pub enum Listing {
     Checksums,
 }
 
+/// A listing of the whole set, or of one family that has pages of its own.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ListingPlace {
+    pub family: Option<String>,
+    pub listing: Listing,
+}
+
 /// What a page says of the metadata beside a wheel (PEP 658).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SidecarPromise {
@@ -48,8 +59,25 @@ pub enum SidecarPromise {
     Digest(Sha256),
 }
 
+impl ListingPlace {
+    /// `simple/`, or `gfx94X-dcgpu/simple/`.
+    pub fn name(&self) -> String {
+        let family = self.family.as_ref();
+        let directory = family.map_or(String::new(), |family| format!("{family}/"));
+        directory + self.listing.name()
+    }
+
+    /// Whether the listing has to name a file. Pages of a family name what all families share and
+    /// what is of this one; `set.json` and SHA256SUMS name everything.
+    pub fn concerns(&self, file: &str) -> bool {
+        let is_of_all = matches!(self.listing, Listing::SetJson | Listing::Checksums);
+        let family = file.split_once('/').map(|(family, _)| family);
+        is_of_all || family.is_none() || family == self.family.as_deref()
+    }
+}
+
 impl Listing {
-    pub fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::SetJson => "set.json",
             Self::Simple => "simple/",
@@ -61,14 +89,10 @@ impl Listing {
 }
 
 impl Published {
-    /// The files that each listing names.
-    pub fn listings(&self) -> BTreeMap<Listing, BTreeSet<&str>> {
-        let mut listings: BTreeMap<Listing, BTreeSet<&str>> = BTreeMap::new();
-        for promise in &self.promises {
-            let files = listings.entry(promise.listing).or_default();
-            files.insert(&promise.file);
-        }
-        listings
+    /// The files that a listing names.
+    pub fn named(&self, place: &ListingPlace) -> BTreeSet<&str> {
+        let promises = self.promises.iter().filter(|it| it.listing == *place);
+        promises.map(|promise| promise.file.as_str()).collect()
     }
 
     /// The files that are not there, each with a size if a page tells it.

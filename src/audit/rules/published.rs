@@ -1,15 +1,16 @@
 //! Whether what the pages of a set promise is what is there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     audit::{
         facts::{SetFacts, WheelFile},
         finding::Finding,
-        published::{Promise, Published, SidecarPromise},
+        published::{ListingPlace, Promise, Published, SidecarPromise},
         rule,
     },
     digest::Sha256,
+    wheel::{SdistFilename, WheelFilename},
 };
 
 pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
@@ -25,7 +26,7 @@ pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
     let wheels: BTreeMap<&str, &WheelFile> = wheels.collect();
     for (file, promises) in by_file(published) {
         if published.gone.contains(file) {
-            let pages: Vec<&str> = promises.iter().map(|it| it.page.as_str()).collect();
+            let pages = promises.iter().map(|it| it.page.clone()).collect();
             let fact = format!("it is not there, and promised by {}", list(pages));
             findings.push(Finding::new(rule::PROMISED_FILE_MISSING, fact).in_file(file));
             continue;
@@ -112,26 +113,46 @@ fn sidecar(
 
 /// Every listing names every file that another one names.
 fn disagreements(published: &Published) -> Vec<Finding> {
-    let listings = published.listings();
-    let mut found = Vec::new();
-    for file in by_file(published).keys() {
-        let (has, lacks): (Vec<_>, Vec<_>) =
-            listings.iter().partition(|(_, files)| files.contains(file));
-        let names = |listings: Vec<(&crate::audit::published::Listing, _)>| {
-            let names: Vec<&str> = listings.into_iter().map(|(it, _)| it.name()).collect();
-            list(names)
+    let listings = published.listings.iter();
+    let listings: Vec<(&ListingPlace, BTreeSet<&str>)> =
+        listings.map(|it| (it, published.named(it))).collect();
+    let (empty, full): (Vec<_>, Vec<_>) = listings.iter().partition(|(_, it)| it.is_empty());
+    let finding = |page: &str, fact: &str| Finding::new(rule::PAGES_DISAGREE, fact).in_file(page);
+    // An installer that reads such a page finds nothing at all, which is one cause.
+    let mut found: Vec<Finding> = empty
+        .iter()
+        .map(|(it, _)| finding(&it.name(), "it names no package"))
+        .collect();
+    let files = by_file(published);
+    for file in files.keys() {
+        let concerned = full.iter().filter(|(it, _)| it.concerns(file));
+        let (has, lacks): (Vec<_>, Vec<_>) = concerned.partition(|(_, it)| it.contains(file));
+        let names = |listings: Vec<&&(&ListingPlace, _)>| {
+            list(listings.into_iter().map(|(it, _)| it.name()).collect())
         };
         if !lacks.is_empty() {
             let (lacks, has) = (names(lacks), names(has));
             let fact = format!("named by {has}, and not by {lacks}");
-            found.push(Finding::new(rule::PAGES_DISAGREE, fact).in_file(*file));
+            found.push(finding(file, &fact));
         }
     }
+    // Where another page names the project's files, the page is among those that lack them.
+    let projects: BTreeSet<String> = files.keys().filter_map(|file| project_of(file)).collect();
+    let empty = published.empty_pages.iter();
+    let empty = empty.filter(|(_, project)| !full.is_empty() && !projects.contains(project));
+    found.extend(empty.map(|(page, _)| finding(page, "it names no package of its project")));
     found
 }
 
+fn project_of(file: &str) -> Option<String> {
+    let name = file.rsplit('/').next()?;
+    let wheel = name.parse::<WheelFilename>().map(|it| it.name().clone());
+    let name = wheel.or_else(|_| name.parse::<SdistFilename>().map(|it| it.name().clone()));
+    Some(name.ok()?.normalized().to_owned())
+}
+
 /// `a`, `b`
-fn list(mut names: Vec<&str>) -> String {
+fn list(mut names: Vec<String>) -> String {
     names.sort_unstable();
     names.dedup();
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();

@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use super::{package::Package, published, read, shelf::Shelf};
+use super::{
+    package::{self, Package},
+    published, read,
+    shelf::Shelf,
+};
 use crate::{
     audit::{Inventory, Published, Source as _},
     commands::{
@@ -31,12 +35,12 @@ pub fn inventory(
         let wheels: Vec<&Package> = found.packages.iter().filter(|it| it.is_wheel()).collect();
         let outlines = read::outlines(&wheels, jobs.count(), world)?;
         for (package, outline) in wheels.iter().zip(&outlines) {
-            if let Some((project, _)) = published::identity(package.name()) {
+            if let Some((project, _)) = package::identity(package.name()) {
                 inventory.add_wheel(&project, Some(package.len()), outline);
             }
         }
         for package in found.packages.iter().filter(|it| !it.is_wheel()) {
-            if let Some((project, _)) = published::identity(package.name()) {
+            if let Some((project, _)) = package::identity(package.name()) {
                 inventory.add_package(&project, Some(package.len()));
             }
         }
@@ -45,7 +49,7 @@ pub fn inventory(
             .iter()
             .flat_map(Published::promised_and_gone)
         {
-            if let Some((project, _)) = published::identity(file) {
+            if let Some((project, _)) = package::identity(file) {
                 inventory.add_package(&project, size);
             }
         }

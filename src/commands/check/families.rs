@@ -129,7 +129,7 @@ impl Observed {
 /// Whether anything in a directory says what is in it.
 fn has_pages(place: &Path) -> bool {
     place.is_file()
-        || ["set.json", "simple", "SHA256SUMS"]
+        || ["set.json", "simple", "SHA256SUMS", "index.html"]
             .iter()
             .any(|name| place.join(name).exists())
 }

@@ -7,6 +7,7 @@ mod package;
 mod pages;
 mod parts;
 mod plan;
+mod promised;
 mod published;
 mod read;
 mod sarif;

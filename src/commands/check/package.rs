@@ -14,6 +14,8 @@ use crate::{
     error::{Context as _, Error, Result, anyhow},
     location::Key,
     store::{Span, Store},
+    version::Version,
+    wheel::{DistName, SdistFilename, WheelFilename},
 };
 
 /// One wheel or sdist.
@@ -138,4 +140,16 @@ pub(super) fn is_wheel(name: &str) -> bool {
 /// Whether a name is that of a wheel or an sdist; anything else may lie beside them.
 pub(super) fn is_package(name: &str) -> bool {
     !name.starts_with('.') && (is_wheel(name) || name.ends_with(SDIST))
+}
+
+/// The project and the version that a file name tells.
+pub(super) fn identity(file: &str) -> Option<(DistName, Version)> {
+    let file = file.rsplit('/').next()?;
+    if is_wheel(file) {
+        let name: WheelFilename = file.parse().ok()?;
+        Some((name.name().clone(), name.version().clone()))
+    } else {
+        let name: SdistFilename = file.parse().ok()?;
+        Some((name.name().clone(), name.version().clone()))
+    }
 }

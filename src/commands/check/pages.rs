@@ -26,6 +26,14 @@ pub(super) enum Leads {
     Elsewhere(String, String),
 }
 
+impl Leads {
+    pub(super) fn into_path(self) -> String {
+        match self {
+            Self::Within(path) | Self::Elsewhere(_, path) => path,
+        }
+    }
+}
+
 /// The links of an HTML page.
 pub(super) fn html_links(page: &str) -> Vec<Link> {
     let mut links = Vec::new();

@@ -87,6 +87,125 @@ fn pages_that_disagree_are_found() {
     ");
 }
 
+/// What is found when the pages below these paths name nothing.
+fn emptied(paths: &[&str]) -> String {
+    let links = Regex::new("(?s)<a .*</a>").unwrap();
+    published(|set| {
+        for path in paths {
+            let path = set.0.path().join(path);
+            let text = fs_err::read_to_string(&path).unwrap();
+            let text = match path.extension().and_then(|it| it.to_str()) {
+                Some("json") => r#"{"meta":{"api-version":"1.1"},"projects":[],"files":[]}"#.into(),
+                Some("html") => links.replace(&text, ""),
+                _ => "".into(),
+            };
+            fs_err::write(path, &*text).unwrap();
+        }
+    })
+}
+
+#[test]
+fn a_page_of_links_that_another_program_wrote_again_is_found() {
+    insta::assert_snapshot!(published(|set| {
+        let links = ["../index.html", "SHA256SUMS", "dist/index.html", "set.json", "simple/index.html"];
+        let links = links.map(|link| format!("<a href=\"{link}\">{link}</a>"));
+        fs_err::write(set.0.path().join("index.html"), links.concat()).unwrap();
+    }), @"
+    exit 1
+    index.html
+      error   RW704 pages-disagree: it names no package
+    ");
+    insta::assert_snapshot!(published(|set| {
+        fs_err::write(set.0.path().join("index.html"), "").unwrap();
+        fs_err::write(set.0.path().join("SHA256SUMS"), "").unwrap();
+    }), @"
+    exit 1
+    SHA256SUMS
+      error   RW704 pages-disagree: it names no package
+    index.html
+      error   RW704 pages-disagree: it names no package
+    ");
+}
+
+#[test]
+fn an_index_that_lists_nothing_is_found() {
+    let json = r#"{"schema":1,"files":[]}"#;
+    insta::assert_snapshot!(published(|set| {
+        for page in ["SHA256SUMS", "index.html", "simple/index.html"] {
+            fs_err::write(set.0.path().join(page), "").unwrap();
+        }
+        fs_err::remove_dir_all(set.0.path().join("simple/_json")).unwrap();
+        fs_err::write(set.0.path().join("set.json"), json).unwrap();
+    }), @"
+    exit 1
+    SHA256SUMS
+      error   RW704 pages-disagree: it names no package
+    index.html
+      error   RW704 pages-disagree: it names no package
+    set.json
+      error   RW704 pages-disagree: it names no package
+    simple/
+      error   RW704 pages-disagree: it names no package
+    ");
+    insta::assert_snapshot!(emptied(&["simple/index.html", "simple/_json/index.json"]), @"
+    exit 1
+    simple/
+      error   RW704 pages-disagree: it names no package
+    simple/_json/
+      error   RW704 pages-disagree: it names no package
+    ");
+    let projects = ["rocm", "rocm-profiler", "rocm-sdk-core", "rocm-sdk-devel"];
+    let more = ["device-gfx1100", "device-gfx942", "libraries"].map(|it| format!("rocm-sdk-{it}"));
+    let projects = projects.map(str::to_owned).into_iter().chain(more);
+    let pages: Vec<String> = projects
+        .map(|it| format!("simple/{it}/index.html"))
+        .collect();
+    let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
+    insta::assert_snapshot!(emptied(&pages), @"
+    exit 1
+    simple/
+      error   RW704 pages-disagree: it names no package
+    ");
+    insta::assert_snapshot!(emptied(&pages[..1]), @"
+    exit 1
+    rocm-0.0.1.dev0.tar.gz
+      error   RW704 pages-disagree: named by `SHA256SUMS`, `index.html`, `set.json`, `simple/_json/`, and not by `simple/`
+    ");
+}
+
+#[test]
+fn pages_that_are_gone_from_beside_set_json_are_found() {
+    insta::assert_snapshot!(published(|set| {
+        fs_err::remove_dir_all(set.0.path().join("simple")).unwrap();
+        fs_err::remove_file(set.0.path().join("index.html")).unwrap();
+    }), @"
+    exit 1
+    index.html
+      error   RW706 unreadable-page: `set.json` is there, and this page is not
+    simple/
+      error   RW706 unreadable-page: `set.json` is there, and this page is not
+    ");
+}
+
+#[test]
+fn the_only_page_of_a_project_names_its_files() {
+    insta::assert_snapshot!(published(|set| {
+        for page in ["SHA256SUMS", "index.html", "set.json"] {
+            fs_err::remove_file(set.0.path().join(page)).unwrap();
+        }
+        fs_err::remove_dir_all(set.0.path().join("simple/_json")).unwrap();
+        page(set, "simple/rocm-profiler/index.html", "rocm_profiler-0", "rocm_sdk_core-0");
+    }), @"
+    exit 1
+    rocm-0.0.1.dev0.tar.gz
+      error   RW201 unresolved-requirement: it requires `rocm-profiler`, which is not in the set
+    rocm_profiler.whl
+      warning RW705 unlisted-package: no page of the set leads to it
+    simple/rocm-profiler/
+      error   RW704 pages-disagree: it names no package of its project
+    ");
+}
+
 #[test]
 fn packages_that_no_page_names_are_found() {
     insta::assert_snapshot!(only("RW7", &published(|set| {

@@ -1,0 +1,379 @@
+//! What the pages of a place say, before anybody looks at the files that they name.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    iter,
+};
+
+use super::{
+    package::{identity, is_package},
+    pages::{self, Leads, Link},
+    shelf::{Address, Shelf, ShelfKind},
+};
+use crate::{
+    audit::{Listing, ListingPlace, Promise, Published},
+    error::{Result, one_line},
+    index::SetJson,
+    version::Version,
+};
+
+/// The promises of all pages of a place.
+#[derive(Debug, Default)]
+pub(super) struct Promised {
+    pub(super) promises: Vec<Promise>,
+    listings: BTreeSet<ListingPlace>,
+    empty_pages: Vec<(String, String)>,
+    /// Where each file is.
+    pub(super) addresses: BTreeMap<String, Address>,
+    bad_pages: Vec<(String, String)>,
+    pub(super) chosen: Option<Version>,
+    /// All names, of whatever version.
+    pub(super) names: BTreeSet<String>,
+}
+
+impl Promised {
+    /// Reads whatever pages there are.
+    pub(super) fn read(place: &Shelf) -> Result<Self> {
+        let mut this = Self::default();
+        this.set_json(place)?;
+        let page = place.path("index.html");
+        this.pages(place, None, place.page().unwrap_or(&page))?;
+        for family in this.families() {
+            let page = place.path(&format!("{family}/index.html"));
+            this.pages(place, Some(&family), &page)?;
+        }
+        this.checksums(place)?;
+        this.missing_pages(place);
+        this.choose();
+        Ok(this)
+    }
+
+    /// Whether there are pages of a set at all. Any web server has some page, and it need not be of
+    /// a set; beside packages it is.
+    pub(super) fn is_of_a_set(&self, has_packages: bool) -> bool {
+        let mut listings = self.listings.iter();
+        let has_index = listings.any(|it| it.listing != Listing::FindLinks);
+        let is_beside_packages = has_packages && !self.listings.is_empty();
+        has_index || is_beside_packages || !self.bad_pages.is_empty()
+    }
+
+    pub(super) fn into_published(self, unlisted: BTreeSet<String>) -> Published {
+        Published {
+            promises: self.promises,
+            listings: self.listings,
+            empty_pages: self.empty_pages,
+            bad_pages: self.bad_pages,
+            unlisted,
+            ..Published::default()
+        }
+    }
+
+    /// `upload` writes `set.json` last, and hands out the addresses of the pages that it describes.
+    fn missing_pages(&mut self, place: &Shelf) {
+        let has = |this: &Self, family: Option<&String>, listing| {
+            let family = family.cloned();
+            this.listings.contains(&ListingPlace { family, listing })
+        };
+        // `build` leaves `set.json` beside its packages, without any page.
+        let is_built = self.listings.len() == 1 && matches!(place.kind(), ShelfKind::Directory(_));
+        if is_built || !has(self, None, Listing::SetJson) {
+            return;
+        }
+        let families = self.families();
+        for family in iter::once(None).chain(families.iter().map(Some)) {
+            for listing in [Listing::Simple, Listing::FindLinks] {
+                if !has(self, family, listing) {
+                    let family = family.cloned();
+                    let page = ListingPlace { family, listing }.name();
+                    let why = "`set.json` is there, and this page is not".to_owned();
+                    self.bad_pages.push((page, why));
+                }
+            }
+        }
+    }
+
+    fn set_json(&mut self, place: &Shelf) -> Result<()> {
+        let path = place.path("set.json");
+        let Some(text) = place.text(&path)? else {
+            return Ok(());
+        };
+        match SetJson::parse(&text) {
+            Err(error) => self.bad(place, &path, &error),
+            Ok(set) => {
+                let listing = self.listing(None, Listing::SetJson);
+                for file in set.files() {
+                    let address = Address {
+                        origin: None,
+                        path: place.path(file.path()),
+                    };
+                    self.promise(place, (address, &path), &listing, |promise| {
+                        promise.size = Some(file.size);
+                        promise.sha256 = Some(file.sha256);
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The directories of families that there are.
+    fn families(&self) -> BTreeSet<String> {
+        let names = self.addresses.keys();
+        let families = names.filter_map(|name| name.split_once('/'));
+        families.map(|(family, _)| family.to_owned()).collect()
+    }
+
+    /// The pages of the whole, or those of a family, which are below its directory.
+    fn pages(&mut self, place: &Shelf, family: Option<&str>, find_links: &str) -> Result<()> {
+        let below = family.map_or(String::new(), |family| format!("{family}/"));
+        self.simple(place, family, &place.path(&format!("{below}simple/")))?;
+        self.simple_json(place, family, &place.path(&format!("{below}simple/_json/")))?;
+        self.find_links(place, family, find_links)
+    }
+
+    /// Notes that there is such a listing, whatever it names.
+    fn listing(&mut self, family: Option<&str>, listing: Listing) -> ListingPlace {
+        let family = family.map(str::to_owned);
+        let there = ListingPlace { family, listing };
+        self.listings.insert(there.clone());
+        there
+    }
+
+    fn simple(&mut self, place: &Shelf, family: Option<&str>, root: &str) -> Result<()> {
+        let Some(text) = page(place, root, "index.html")? else {
+            return Ok(());
+        };
+        let listing = self.listing(family, Listing::Simple);
+        let mut projects = BTreeSet::new();
+        for link in pages::html_links(&text) {
+            match pages::resolve(root, &link.href) {
+                Ok(Leads::Within(path)) => {
+                    let below = path.strip_prefix(root).unwrap_or_default();
+                    let is_project = below.trim_end_matches('/').split('/').count() == 1;
+                    if is_project && is_ours(below.trim_end_matches('/')) {
+                        projects.insert(format!("{}/", path.trim_end_matches('/')));
+                    }
+                }
+                Ok(Leads::Elsewhere(..)) => {}
+                Err(error) => self.bad(place, root, &error),
+            }
+        }
+        for project in projects {
+            match page(place, &project, "index.html")? {
+                None => self.missing(place, &project, root),
+                Some(text) => {
+                    let links = pages::html_links(&text);
+                    self.project_links(place, &project, &listing, links);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn simple_json(&mut self, place: &Shelf, family: Option<&str>, root: &str) -> Result<()> {
+        let Some(text) = page(place, root, "index.json")? else {
+            return Ok(());
+        };
+        let listing = self.listing(family, Listing::SimpleJson);
+        let projects = match pages::json_projects(&text) {
+            Ok(projects) => projects,
+            Err(error) => {
+                self.bad(place, root, &error);
+                return Ok(());
+            }
+        };
+        for project in projects.iter().filter(|name| is_ours(name)) {
+            let path = format!("{root}{project}/");
+            let Some(text) = page(place, &path, "index.json")? else {
+                self.missing(place, &path, root);
+                continue;
+            };
+            match pages::json_links(&text) {
+                Ok(links) => self.project_links(place, &path, &listing, links),
+                Err(error) => self.bad(place, &path, &error),
+            }
+        }
+        Ok(())
+    }
+
+    fn find_links(&mut self, place: &Shelf, family: Option<&str>, path: &str) -> Result<()> {
+        let mut text = place.text(path)?;
+        if text.is_none() && *place.kind() == ShelfKind::Web {
+            // A directory that a web server lists.
+            text = place.text(&place.path(""))?;
+        }
+        if let Some(text) = text {
+            let listing = self.listing(family, Listing::FindLinks);
+            self.links(place, path, &listing, pages::html_links(&text));
+        }
+        Ok(())
+    }
+
+    fn checksums(&mut self, place: &Shelf) -> Result<()> {
+        let path = place.path("SHA256SUMS");
+        let Some(text) = place.text(&path)? else {
+            return Ok(());
+        };
+        match pages::checksums(&text) {
+            Err(error) => self.bad(place, &path, &error),
+            Ok(lines) => {
+                let listing = self.listing(None, Listing::Checksums);
+                for (sha256, below) in lines {
+                    let origin = None;
+                    let address = Address {
+                        origin,
+                        path: place.path(&below),
+                    };
+                    self.promise(place, (address, &path), &listing, |promise| {
+                        promise.sha256 = Some(sha256);
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An installer passes over files of other projects than the page is for.
+    fn project_links(
+        &mut self,
+        place: &Shelf,
+        page: &str,
+        listing: &ListingPlace,
+        mut links: Vec<Link>,
+    ) {
+        let project = page.trim_end_matches('/').rsplit('/').next();
+        let project = project.unwrap_or_default().to_owned();
+        links.retain(|link| {
+            let file = pages::resolve(page, &link.href).map(Leads::into_path);
+            let named = file.ok().and_then(|file| identity(&file));
+            named.is_none_or(|(name, _)| name.normalized() == project)
+        });
+        if links.is_empty() {
+            let page = place.shown(page).to_owned();
+            self.empty_pages.push((page, project));
+        } else {
+            self.links(place, page, listing, links);
+        }
+    }
+
+    fn links(&mut self, place: &Shelf, page: &str, listing: &ListingPlace, links: Vec<Link>) {
+        for link in links {
+            let address = match pages::resolve(page, &link.href) {
+                Ok(Leads::Within(path)) => Address { origin: None, path },
+                Ok(Leads::Elsewhere(origin, path)) => Address {
+                    origin: Some(origin),
+                    path,
+                },
+                Err(error) => {
+                    // The listing of a web server has a link to the directory above it.
+                    let path = link.href.split(['#', '?']).next().unwrap_or_default();
+                    if is_package(path) {
+                        self.bad(place, page, &error);
+                    }
+                    continue;
+                }
+            };
+            self.promise(place, (address, page), listing, |promise| {
+                promise.sha256 = link.sha256;
+                promise.size = link.size;
+                promise.metadata = link.metadata;
+            });
+        }
+    }
+
+    /// Anything that is no package is passed over: pages link to other things as well.
+    fn promise(
+        &mut self,
+        place: &Shelf,
+        (address, page): (Address, &str),
+        listing: &ListingPlace,
+        facts: impl FnOnce(&mut Promise),
+    ) {
+        let file = name_of(place, &address);
+        if !is_package(&file) {
+            return;
+        }
+        self.names.insert(file.clone());
+        if identity(&file).is_some_and(|(name, _)| !is_ours(name.normalized())) {
+            return;
+        }
+        let mut promise = Promise {
+            page: place.shown(page).to_owned(),
+            listing: listing.clone(),
+            file: file.clone(),
+            size: None,
+            sha256: None,
+            metadata: None,
+        };
+        facts(&mut promise);
+        self.promises.push(promise);
+        self.addresses.entry(file).or_insert(address);
+    }
+
+    /// An index keeps many versions; a set is one of them, here the newest.
+    fn choose(&mut self) {
+        let versions = |name: &str| identity(name).map(|(_, version)| version);
+        let all: BTreeSet<Version> = self
+            .addresses
+            .keys()
+            .filter_map(|it| versions(it))
+            .collect();
+        let Some(newest) = all.last().filter(|_| all.len() > 1) else {
+            return;
+        };
+        // What a set.json names belongs together, whatever its versions.
+        if self
+            .promises
+            .iter()
+            .any(|it| it.listing.listing == Listing::SetJson)
+        {
+            return;
+        }
+        let is_it = |name: &str| versions(name).is_none_or(|version| version == *newest);
+        self.promises.retain(|promise| is_it(&promise.file));
+        self.addresses.retain(|name, _| is_it(name));
+        self.chosen = Some(newest.clone());
+    }
+
+    fn missing(&mut self, place: &Shelf, page: &str, root: &str) {
+        let (page, root) = (place.shown(page), place.shown(root));
+        let why = format!("`{root}` names it, and it is not there");
+        self.bad_pages.push((page.to_owned(), why));
+    }
+
+    fn bad(&mut self, place: &Shelf, page: &str, error: &crate::error::Error) {
+        self.bad_pages
+            .push((place.shown(page).to_owned(), one_line(error)));
+    }
+}
+
+/// The page of a directory, under either of its names.
+fn page(shelf: &Shelf, path: &str, file: &str) -> Result<Option<String>> {
+    match shelf.text(path)? {
+        // Some servers hold an empty object where a directory is, and others list what is in it.
+        Some(text) if !text.is_empty() && text.starts_with('<') == file.ends_with("html") => {
+            Ok(Some(text))
+        }
+        text => {
+            let text = text.filter(|text| !text.is_empty());
+            Ok(shelf.text(&format!("{path}{file}"))?.or(text))
+        }
+    }
+}
+
+/// What a file is called among the others: in the directory of a family, with that.
+fn name_of(place: &Shelf, address: &Address) -> String {
+    let (directory, name) = address.path.rsplit_once('/').unwrap_or(("", &address.path));
+    let dist = place.path("dist/");
+    let family = directory.strip_prefix(&dist);
+    let family = family.filter(|it| address.origin.is_none() && !it.contains('/'));
+    match family {
+        Some(family) => format!("{family}/{name}"),
+        None => name.to_owned(),
+    }
+}
+
+/// An index may hold what ROCm packages depend on as well.
+fn is_ours(project: &str) -> bool {
+    project == "rocm" || project.starts_with("rocm-") || project.starts_with("rocm_")
+}
