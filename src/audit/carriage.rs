@@ -65,10 +65,11 @@ pub(super) fn promised(wheel: &WheelFile) -> Vec<Target> {
     targets.unwrap_or_default()
 }
 
-/// Whether any of the code runs on a target, with some feature or other.
+/// Whether any of the code runs on a target with XNACK off.
 pub(super) fn serves(carried: &Carried, target: &Target) -> bool {
     let accepted = accepted(target);
-    carried.targets().any(|it| accepted.contains(&it.base()))
+    let mut targets = carried.targets();
+    targets.any(|it| it.runs_with_xnack_off() && accepted.contains(&it.base()))
 }
 
 /// What code in a library may be for to run on a target, without features.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     audit::{
         carriage,
-        facts::{Carried, Code, Content, Member, SetFacts, WheelFile},
+        facts::{Code, Content, Member, SetFacts, WheelFile},
         finding::one_line,
         mention,
         sparse::Sparse,
@@ -30,6 +30,9 @@ pub struct Coverage {
     /// The package that each library was found in first.
     #[serde(skip)]
     places: BTreeMap<String, String>,
+    /// Libraries and targets with code that needs XNACK only, each with its package.
+    #[serde(skip)]
+    only_with_xnack: BTreeMap<(String, String), String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,36 +53,55 @@ impl Coverage {
         let targets = carriage::targets(set);
         coverage.targets = targets.iter().map(ToString::to_string).collect();
         let devices = set.device_wheels();
+        let mut with_xnack = Vec::new();
+        let mut take = |part: Part, target: &Target, wheel: &WheelFile| {
+            if part.needs_xnack {
+                with_xnack.push((part, target.to_string(), wheel.file.clone()));
+            } else {
+                coverage.add(&part, target.as_str(), &wheel.file);
+            }
+        };
         for (target, wheel) in &devices {
             for member in wheel.members.iter().filter(|it| is_device_file(&it.path)) {
-                for (library, part) in parts(member, target) {
-                    coverage.add(&library, target, part, wheel);
+                for part in parts(member, target) {
+                    take(part, target, wheel);
                 }
             }
         }
         for fat in carriage::fat(set) {
-            let path = &fat.member.path;
-            let name = printable(path.rsplit('/').next().unwrap_or(path));
             for target in &targets {
-                if let Some(cell) = carried(fat.carried, target) {
-                    coverage.add(&name, target, cell, fat.wheel);
+                for part in carried(&fat, target) {
+                    take(part, target, fat.wheel);
                 }
             }
         }
         if devices.is_empty() {
             for (wheel, member, target) in beside(set, &targets) {
-                let (library, cell) = as_file(member);
-                coverage.add(&library, target, cell, wheel);
+                take(as_file(member), target, wheel);
             }
         }
+        coverage.add_variants(with_xnack);
         coverage
     }
 
-    fn add(&mut self, library: &str, target: &Target, cell: Cell, wheel: &WheelFile) {
-        let row = self.libraries.entry(library.to_owned()).or_default();
-        row.entry(target.to_string()).or_default().add(cell);
-        let place = self.places.entry(library.to_owned());
-        place.or_insert_with(|| wheel.file.clone());
+    fn add(&mut self, part: &Part, target: &str, file: &str) {
+        let row = self.libraries.entry(part.library.clone()).or_default();
+        row.entry(target.to_owned()).or_default().add(part.cell);
+        let place = self.places.entry(part.library.clone());
+        place.or_insert_with(|| file.to_owned());
+    }
+
+    /// Code that needs XNACK adds to what a library has for a target, and is nothing by itself.
+    fn add_variants(&mut self, parts: Vec<(Part, String, String)>) {
+        for (part, target, file) in parts {
+            let row = self.libraries.entry(part.library.clone()).or_default();
+            match row.get_mut(&target) {
+                Some(cell) => cell.add(part.cell),
+                None => {
+                    self.only_with_xnack.insert((part.library, target), file);
+                }
+            }
+        }
     }
 
     /// The package that a library was found in.
@@ -126,10 +148,21 @@ impl Coverage {
 
     /// The libraries that have code for other targets, but none for this one; with those others.
     pub fn gaps(&self, target: &Target) -> Vec<(&str, Vec<&str>)> {
+        let has_some = |library: &str| {
+            let key = (library.to_owned(), target.to_string());
+            self.only_with_xnack.contains_key(&key)
+        };
         let rows = self.libraries.iter();
         rows.filter(|(_, row)| !row.contains_key(target.as_str()))
+            .filter(|(library, _)| !has_some(library))
             .map(|(library, row)| (library.as_str(), row.keys().map(String::as_str).collect()))
             .collect()
+    }
+
+    /// Libraries, each with a target that it has code for with XNACK on only, and the package.
+    pub fn only_with_xnack(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        let rows = self.only_with_xnack.iter();
+        rows.map(|((library, target), file)| (&**library, &**target, &**file))
     }
 }
 
@@ -145,8 +178,15 @@ impl Cell {
 const LONGEST_NAME: usize = 80;
 const UNNAMED: &str = "(unnamed)";
 
+/// What a library has for a target in one place.
+struct Part {
+    library: String,
+    cell: Cell,
+    needs_xnack: bool,
+}
+
 /// What a file has for a target, by library; an archive that cannot be read has nothing.
-fn parts(member: &Member, target: &Target) -> Vec<(String, Cell)> {
+fn parts(member: &Member, target: &Target) -> Vec<Part> {
     let content = member.content.as_ref().ok();
     if let Some(Code::Archive(sparse)) = content.and_then(|content| content.code.as_ref())
         && let Ok(archive) = Archive::open(sparse.as_ref())
@@ -160,13 +200,22 @@ fn parts(member: &Member, target: &Target) -> Vec<(String, Cell)> {
 }
 
 /// A file beside a library.
-fn as_file(member: &Member) -> (String, Cell) {
-    let cell = Cell {
-        files: 1,
-        code_objects: 0,
-        bytes: member.content.as_ref().map_or(0, |content| content.len),
-    };
-    (mention::library(&member.path), cell)
+fn as_file(member: &Member) -> Part {
+    let content = member.content.as_ref().ok();
+    Part {
+        library: mention::library(&member.path),
+        cell: Cell {
+            files: 1,
+            code_objects: 0,
+            bytes: content.map_or(0, |content| content.len),
+        },
+        needs_xnack: match content.and_then(|content| content.code.as_ref()) {
+            Some(Code::Objects(targets)) if !targets.is_empty() => {
+                targets.iter().all(|it| !it.runs_with_xnack_off())
+            }
+            _ => member.path.contains("xnack+"),
+        },
+    }
 }
 
 /// The files of packages that everybody installs which are for one of the targets by their names.
@@ -176,7 +225,8 @@ fn beside<'a>(
 ) -> Vec<(&'a WheelFile, &'a Member, &'a Target)> {
     let mut found = Vec::new();
     for wheel in &set.wheels {
-        for member in wheel.members.iter().filter(|it| is_device_file(&it.path)) {
+        let members = wheel.members.iter().filter(|it| is_device_file(&it.path));
+        for member in members.filter(|it| !mention::has_extension(&it.path, "py")) {
             let is_host = member.content.as_ref().ok().and_then(Content::host_code);
             if is_host.is_none() {
                 // The directory of all of them may be called for the family.
@@ -191,20 +241,21 @@ fn beside<'a>(
 }
 
 /// What of the code in a library runs on a target.
-fn carried(carried: &Carried, target: &Target) -> Option<Cell> {
+fn carried(fat: &carriage::Fat<'_>, target: &Target) -> Vec<Part> {
     let accepted = carriage::accepted(target);
-    let mut cell = Cell::default();
-    let own = carried
-        .amounts()
-        .filter(|it| accepted.contains(&it.0.base()));
-    for (_, code_objects, bytes) in own {
-        cell.add(Cell {
+    let path = &fat.member.path;
+    let amounts = fat.carried.amounts();
+    let own = amounts.filter(|it| accepted.contains(&it.0.base()));
+    own.map(|(code, code_objects, bytes)| Part {
+        library: printable(path.rsplit('/').next().unwrap_or(path)),
+        cell: Cell {
             files: 0,
             code_objects,
             bytes,
-        });
-    }
-    (cell.code_objects > 0).then_some(cell)
+        },
+        needs_xnack: !code.runs_with_xnack_off(),
+    })
+    .collect()
 }
 
 /// A name that comes from a package, as it can be shown.
@@ -213,7 +264,7 @@ fn printable(name: &str) -> String {
 }
 
 /// Only code that runs there counts.
-fn in_archive(archive: &Archive<&Sparse>, target: &Target) -> Vec<(String, Cell)> {
+fn in_archive(archive: &Archive<&Sparse>, target: &Target) -> Vec<Part> {
     let accepted = carriage::found_for(target);
     let codes = archive.codes().iter();
     let codes = codes.filter(|code| accepted.contains(&code.target.base()));
@@ -228,17 +279,21 @@ fn in_archive(archive: &Archive<&Sparse>, target: &Target) -> Vec<(String, Cell)
                 bytes: archive.packed(code),
             };
             let name = if name.is_empty() { UNNAMED } else { &name };
-            (name.to_owned(), cell)
+            Part {
+                library: name.to_owned(),
+                cell,
+                needs_xnack: !code.target.runs_with_xnack_off(),
+            }
         })
         .collect()
 }
 
-/// Neither `.dist-info` nor the list of links.
+/// Whether a device wheel brings this file for the libraries: not its `.dist-info`, nor the list of
+/// links, nor the `__init__.py` at the top that device wheels of other builders share.
 pub(super) fn is_device_file(path: &str) -> bool {
-    let mut parts = path.split('/');
-    let top = parts.next().unwrap_or_default();
-    let below = parts.next().unwrap_or_default();
-    !top.ends_with(".dist-info") && below != ".devel_links" && !mention::has_extension(path, "py")
+    let (top, inside) = path.split_once('/').unwrap_or((path, ""));
+    let is_list = inside.starts_with(".devel_links/");
+    !top.ends_with(".dist-info") && !is_list && inside != "__init__.py"
 }
 
 /// A table with a row for each library.
@@ -295,6 +350,7 @@ mod tests {
         let coverage = Coverage {
             targets: vec!["gfx1100".to_owned(), "gfx942".to_owned()],
             places: BTreeMap::new(),
+            only_with_xnack: BTreeMap::new(),
             libraries: BTreeMap::from([
                 (
                     "blas".to_owned(),

@@ -45,8 +45,12 @@ pub(super) struct Library<'a> {
 /// What a library finds for a target and its variants.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Finds {
-    /// Whether there is any code for the target.
+    /// Whether there is any code for the target that runs with XNACK off.
     pub(super) any: bool,
+    /// Whether there is code for any variant of the target.
+    pub(super) any_variant: bool,
+    /// The keys that are found for any variant.
+    keys: BTreeSet<String>,
     /// Keys that the archives for a device lack: the runtime gives up the whole library.
     pub(super) lacking: BTreeSet<(CodeTarget, String)>,
     /// The same, for a runtime that asks the first archive for a device only.
@@ -104,6 +108,21 @@ impl<'a> Reach<'a> {
     }
 }
 
+impl Reach<'_> {
+    /// Whether a library would ask for a key and does not find it for the target. A library that
+    /// finds nothing at all is a finding of its own.
+    pub(super) fn lacks(&self, target: &Target, wanted: &str) -> bool {
+        let libraries = self.libraries.iter();
+        let libraries = libraries.filter(|it| it.finds.values().any(|finds| finds.any_variant));
+        let mut asking = libraries.filter(|it| it.references.iter().any(|it| key_of(it) == wanted));
+        asking.any(|it| {
+            it.finds
+                .get(target)
+                .is_none_or(|finds| !finds.keys.contains(wanted))
+        })
+    }
+}
+
 impl Finds {
     fn add(
         &mut self,
@@ -112,11 +131,15 @@ impl Finds {
         device: &CodeTarget,
         [every, first]: [&mut Loader<'_>; 2],
     ) {
-        let key = || (device.clone(), name(reference));
+        let key = || (device.clone(), key_of(reference));
         // Archives were opened when they were read, so there is no error that is not known.
         let whole = every.find(path, reference, device);
         let is_found = matches!(whole, Ok(Place::In(..)));
-        self.any |= is_found;
+        self.any |= is_found && device.runs_with_xnack_off();
+        self.any_variant |= is_found;
+        if is_found {
+            self.keys.insert(key_of(reference));
+        }
         if matches!(whole, Ok(Place::Lacking)) {
             self.lacking.insert(key());
         } else if is_found && !matches!(first.find(path, reference, device), Ok(Place::In(..))) {
@@ -134,7 +157,7 @@ impl Library<'_> {
 }
 
 /// What a wrapper asks archives for.
-fn name(reference: &Reference) -> String {
+fn key_of(reference: &Reference) -> String {
     let index = usize::try_from(reference.index).unwrap_or(usize::MAX);
     key(&reference.marker.kernel_name, index)
 }
@@ -148,7 +171,7 @@ fn asked(
 ) -> impl Iterator<Item = (RelPath, String)> {
     let places = candidates(path, reference, &wanted(device)).into_iter();
     let places = places.filter(|it| all.contains(it.as_str()));
-    places.map(|it| (it, name(reference)))
+    places.map(|it| (it, key_of(reference)))
 }
 
 /// The target as such, and with the features that any of the archives knows it with.

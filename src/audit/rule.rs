@@ -118,6 +118,10 @@ rules! {
         "name the archive as its libraries do, or leave it out: the runtime never opens it";
     BEYOND_PROVIDER = Warning "RW313" "beyond-provider":
         "build what the library needs for the same targets, or the library for fewer";
+    ONLY_WITH_XNACK = Error "RW314" "only-with-xnack":
+        "build the library for the target itself, which devices with XNACK off look for";
+    LOST_DEVICE_CODE = Error "RW315" "lost-device-code":
+        "take the generic artifact and those of all targets from one run of the split";
 
     MISSING_LIBRARY = Error "RW401" "missing-library":
         "ship the library, or add its directory to the run path of what needs it";

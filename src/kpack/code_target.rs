@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
-use crate::target::Target;
+use crate::target::{self, Target};
 
 /// A target with its features in LLVM's order (`gfx90a:sramecc+:xnack-`), a generic target
 /// (`gfx9-4-generic`), or code for a later compiler (`amdgcnspirv`).
@@ -31,6 +31,11 @@ impl CodeTarget {
     /// The target of that name, if it is one: `amdgcnspirv` and `gfx9-4-generic` are none.
     pub fn target(&self) -> Option<Target> {
         self.0.parse().ok()
+    }
+
+    /// Whether its code runs with XNACK off, which is how devices are set up.
+    pub fn runs_with_xnack_off(&self) -> bool {
+        target::runs_with_xnack_off(&self.0)
     }
 
     /// Whether code for this runs on a device that wants `device`: the same processor, and no

@@ -59,6 +59,12 @@ impl Target {
         Self(self.base_str().into())
     }
 
+    /// Whether its code runs with XNACK off, which is how devices are set up. Code for
+    /// `gfx942:xnack+` does not, so it never counts as code for `gfx942`.
+    pub fn runs_with_xnack_off(&self) -> bool {
+        runs_with_xnack_off(&self.0)
+    }
+
     fn base_str(&self) -> &str {
         self.0.split(':').next().unwrap_or(&self.0)
     }
@@ -87,6 +93,11 @@ impl Scope {
             other => other.clone(),
         }
     }
+}
+
+/// The same for the text of any target with features, such as `gfx9-4-generic:xnack+`.
+pub fn runs_with_xnack_off(text: &str) -> bool {
+    !text.split(':').skip(1).any(|feature| feature == "xnack+")
 }
 
 /// The names in a list as CI writes it, separated by `;` or `,`; blanks do not count.

@@ -9,7 +9,7 @@ use crate::{
         facts::{Code, Content, HostCode, SetFacts, WheelFile},
         finding::Finding,
         mention,
-        reach::{Library, Reach},
+        reach::{Finds, Library, Reach},
         rule,
     },
     kpack::{CodeTarget, archive::Archive},
@@ -35,7 +35,7 @@ pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
         // What is broken may have asked for anything.
         let is_known = |it: &Finding| it.rule != rule::BROKEN_KPACK_REFERENCE;
         if unreadable.iter().all(is_known) {
-            findings.extend(unasked(wheel, &reach));
+            findings.extend(unasked(&target, wheel, &reach));
         }
     }
     findings.extend(still_fat(set));
@@ -77,8 +77,7 @@ fn unreadable(set: &SetFacts) -> Vec<Finding> {
 
 fn one_library(library: &Library<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
-    let is_lost =
-        |(_, finds): (&Target, &crate::audit::reach::Finds)| !finds.any && finds.lacking.is_empty();
+    let is_lost = |(_, finds): (&Target, &Finds)| !finds.any_variant && finds.lacking.is_empty();
     if !library.finds.is_empty() && library.finds.iter().all(is_lost) {
         let patterns: Vec<&str> = library.patterns.iter().map(String::as_str).collect();
         let fact = format!("no package has `{}` for any target", patterns.join("`, `"));
@@ -150,7 +149,7 @@ fn foreign_code(target: &Target, wheel: &WheelFile) -> Vec<Finding> {
 }
 
 /// An archive that no library leads to is downloaded for nothing, or its library cannot find it.
-fn unasked(wheel: &WheelFile, reach: &Reach<'_>) -> Vec<Finding> {
+fn unasked(target: &Target, wheel: &WheelFile, reach: &Reach<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for member in &wheel.members {
         let code = member.content.as_ref().ok().and_then(|it| it.code.as_ref());
@@ -161,14 +160,26 @@ fn unasked(wheel: &WheelFile, reach: &Reach<'_>) -> Vec<Finding> {
             continue;
         };
         let mut codes = archive.codes().iter();
-        let is_asked = codes.any(|it| reach.asked.contains(&(path.clone(), it.key.clone())));
-        if !is_asked {
-            let fact = match archive.codes().first() {
-                Some(first) => format!("no library asks it for `{}` or anything else", first.key),
-                None => "it holds nothing".to_owned(),
-            };
-            found.push(Finding::new(rule::UNASKED_ARCHIVE, fact).at(&member.path));
+        if codes.any(|it| reach.asked.contains(&(path.clone(), it.key.clone()))) {
+            continue;
         }
+        let keys = archive.codes().iter().map(|code| code.key.as_str());
+        let lost: Vec<&str> = keys.filter(|key| reach.lacks(target, key)).collect();
+        let (rule, fact) = match (archive.codes().first(), lost.is_empty()) {
+            (Some(_), false) => {
+                let fact = format!(
+                    "no library asks it for {}, and no other has it",
+                    some(&lost)
+                );
+                (rule::LOST_DEVICE_CODE, fact)
+            }
+            (Some(first), true) => {
+                let fact = format!("no library asks it for `{}` or anything else", first.key);
+                (rule::UNASKED_ARCHIVE, fact)
+            }
+            (None, _) => (rule::UNASKED_ARCHIVE, "it holds nothing".to_owned()),
+        };
+        found.push(Finding::new(rule, fact).at(&member.path));
     }
     found
         .into_iter()

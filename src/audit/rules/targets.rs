@@ -39,6 +39,7 @@ pub(super) fn find(set: &SetFacts, demands: &Demands, coverage: &Coverage) -> Ve
         findings.extend(found.into_iter().map(|it| it.in_file(&wheel.file)));
     }
     findings.extend(unknown_promises(set));
+    findings.extend(only_with_xnack(coverage));
     findings.extend(gaps(set, coverage));
     if set.device_wheels().is_empty() {
         findings.extend(fat_gaps(set, coverage));
@@ -101,22 +102,26 @@ fn devel_links(target: &Target, wheel: &WheelFile) -> Vec<Finding> {
     for member in wheel.members.iter().filter(|it| is_device_file(&it.path)) {
         files.insert(&member.path, false);
     }
+    let mut names = BTreeSet::new();
     for link in &list.links {
-        let file = format!("{top}/{}", link.relpath);
+        if !names.insert(&link.relpath) {
+            found.push(finding(format!("`{}` is listed twice", link.relpath)));
+            continue;
+        }
+        let own = format!("{top}/{}", link.relpath);
         // Seen from the path itself, as if it were a directory: that is how it is resolved.
         let climb = "../".repeat(link.relpath.split('/').count());
-        if link.target != format!("{climb}{file}") {
-            found.push(finding(format!(
+        let target = link.target.strip_prefix(&climb).unwrap_or_default();
+        let is_own = files.get_mut(own.as_str()).map(|listed| *listed = true);
+        match (is_own, target == own) {
+            (Some(()), true) => {}
+            // A library has one file and several names.
+            (None, false) if files.contains_key(target) => {}
+            (None, true) => found.push(finding(format!("`{}` is not in the wheel", link.relpath))),
+            (Some(()) | None, false) => found.push(finding(format!(
                 "`{}` leads to `{}`",
                 link.relpath, link.target
-            )));
-        }
-        match files.get_mut(file.as_str()) {
-            None => found.push(finding(format!("`{}` is not in the wheel", link.relpath))),
-            Some(listed) if *listed => {
-                found.push(finding(format!("`{}` is listed twice", link.relpath)));
-            }
-            Some(listed) => *listed = true,
+            ))),
         }
     }
     let unlisted = files.iter().filter(|(_, listed)| !**listed);
@@ -209,6 +214,16 @@ fn fat_gaps(set: &SetFacts, coverage: &Coverage) -> Vec<Finding> {
         found.push(Finding::new(rule::UNCOVERED_LIBRARY, fact).in_file(place));
     }
     found
+}
+
+/// Code for `gfx942:xnack+` alone runs on no device as it is set up.
+fn only_with_xnack(coverage: &Coverage) -> Vec<Finding> {
+    let finding = |(library, target, file): (&str, &str, &str)| {
+        let fact =
+            format!("`{library}` has code for `{target}:xnack+`, and none for `{target}` itself");
+        Finding::new(rule::ONLY_WITH_XNACK, fact).in_file(file)
+    };
+    coverage.only_with_xnack().map(finding).collect()
 }
 
 fn gap(library: &str, others: &[&str], targets: &str) -> String {

@@ -71,6 +71,43 @@ fn a_list_of_links_that_says_something_else_is_found() {
     ");
 }
 
+/// Adds rows to the list of links: names, each with the file that it leads to.
+fn link(members: &mut Members, rows: &[(&str, &str)]) {
+    let list = member(members, "gfx942.json");
+    let mut json: serde_json::Value = serde_json::from_slice(&list.2).unwrap();
+    let links = json["links"].as_array_mut().unwrap();
+    for (name, file) in rows {
+        let climb = "../".repeat(name.split('/').count());
+        let target = format!("{climb}_rocm_sdk_libraries/{file}");
+        links.push(serde_json::json!({ "relpath": name, "target": target }));
+    }
+    list.2 = serde_json::to_vec(&json).unwrap();
+}
+
+#[test]
+fn a_device_library_has_several_names_and_python_files_are_files() {
+    let kernels = "lib/hipdnn_plugins/libkernels_gfx942.so.1";
+    let with_library = |rows: &[(&str, &str)]| {
+        edited(GFX942, |members| {
+            let bytes = library("libkernels_gfx942.so.1").build();
+            add(members, &format!("_rocm_sdk_libraries/{kernels}"), bytes);
+            let python = "lib/rocblas/library/tune_gfx942.py";
+            add(members, &format!("_rocm_sdk_libraries/{python}"), "");
+            add(members, "_rocm_sdk_libraries/__init__.py", "");
+            link(members, rows);
+            link(members, &[(python, python)]);
+        })
+    };
+    let alias = "lib/hipdnn_plugins/libkernels_gfx942.so";
+    let found = with_library(&[(kernels, kernels), (alias, kernels)]);
+    assert!(!found.contains("RW302"), "{found}");
+    insta::assert_snapshot!(only("RW302", &with_library(&[(kernels, kernels), (alias, "lib/none.so")])), @"error   RW302 devel-links-disagree: `_rocm_sdk_libraries/.devel_links/gfx942.json`: `lib/hipdnn_plugins/libkernels_gfx942.so` leads to `../../../_rocm_sdk_libraries/lib/none.so`");
+    insta::assert_snapshot!(only("RW302", &with_library(&[(alias, kernels), (alias, kernels)])), @"
+    error   RW302 devel-links-disagree: `_rocm_sdk_libraries/.devel_links/gfx942.json`: `_rocm_sdk_libraries/lib/hipdnn_plugins/libkernels_gfx942.so.1` is not listed
+    error   RW302 devel-links-disagree: `_rocm_sdk_libraries/.devel_links/gfx942.json`: `lib/hipdnn_plugins/libkernels_gfx942.so` is listed twice
+    ");
+}
+
 #[test]
 fn a_gap_in_the_coverage_is_found() {
     insta::assert_snapshot!(edited("rocm_sdk_device_gfx1100", |members| {

@@ -166,6 +166,8 @@ fn code_that_an_archive_lacks_is_found() {
         *archive = rebuilt(archive, |key| !key.contains("hipblaslt"), "gfx942");
     })]), @"
     exit 1
+    rocm_sdk_device_gfx942.whl
+      error   RW314 only-with-xnack: `libhipblaslt.so.1.0` has code for `gfx942:xnack+`, and none for `gfx942` itself
     rocm_sdk_libraries.whl
       error   RW310 missing-kernels: `_rocm_sdk_libraries/lib/libhipblaslt.so.1`: the archives for `gfx942` lack `math-libs/BLAS/rocBLAS/stage/lib/libhipblaslt.so.1.0#0`
     ");
@@ -229,6 +231,48 @@ fn an_archive_that_nobody_asks_is_found() {
     exit 0
     rocm_sdk_device_gfx942.whl
       warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/blas_lib_gfx942-xnack+.kpack`: no library asks it for `math-libs/BLAS/rocBLAS/stage/lib/libhipblaslt.so.1.0#0` or anything else
+    ");
+}
+
+#[test]
+fn code_under_a_name_that_its_library_does_not_ask_for_is_lost() {
+    insta::assert_snapshot!(edited(&[(GFX1100, &|members| {
+        let end = ".kpack/blas_lib_gfx1100.kpack";
+        let bytes = member(members, end).2.clone();
+        drop_file(members, end);
+        add_file(members, ".kpack/blas_lib_1_gfx1100.kpack", bytes);
+    })]), @"
+    exit 1
+    rocm_sdk_device_gfx1100.whl
+      error   RW315 lost-device-code: `_rocm_sdk_libraries/.kpack/blas_lib_1_gfx1100.kpack`: no library asks it for `math-libs/BLAS/rocBLAS/stage/lib/libhipblaslt.so.1.0#0`, `math-libs/BLAS/rocBLAS/stage/lib/librocblas.so.5.1#0` and 1 more, and no other has it
+    ");
+}
+
+#[test]
+fn code_that_needs_xnack_is_no_code_for_the_target_itself() {
+    insta::assert_snapshot!(edited(&[(GFX942, &|members| {
+        for end in [".kpack/blas_lib_gfx942.kpack", "_gfx942.co", "_gfx942.dat", "-gfx942.hsaco"] {
+            drop_file(members, end);
+        }
+    })]), @"
+    exit 1
+    rocm_sdk_device_gfx942.whl
+      error   RW314 only-with-xnack: `libhipblaslt.so.1.0` has code for `gfx942:xnack+`, and none for `gfx942` itself
+      error   RW314 only-with-xnack: `librocblas.so.5.1` has code for `gfx942:xnack+`, and none for `gfx942` itself
+      error   RW314 only-with-xnack: `rocblas` has code for `gfx942:xnack+`, and none for `gfx942` itself
+    ");
+    // Beside the code of another target a library has a gap, and that is told once.
+    insta::assert_snapshot!(edited(&[(GFX942, &|members| {
+        drop_file(members, ".kpack/blas_lib_gfx942.kpack");
+        let archive = &mut member(members, "blas_lib_gfx942:xnack+.kpack").2;
+        *archive = rebuilt(archive, |key| key.contains("rocblas"), "gfx942:xnack+");
+    })]), @"
+    exit 1
+    rocm_sdk_device_gfx942.whl
+      warning RW303 uncovered-library: `libhipblaslt.so.1.0` has code for gfx1100, and none for gfx942
+      error   RW314 only-with-xnack: `librocblas.so.5.1` has code for `gfx942:xnack+`, and none for `gfx942` itself
+    rocm_sdk_libraries.whl
+      error   RW310 missing-kernels: `_rocm_sdk_libraries/lib/libhipblaslt.so.1`: the archives for `gfx942:xnack+` lack `math-libs/BLAS/rocBLAS/stage/lib/libhipblaslt.so.1.0#0`
     ");
 }
 

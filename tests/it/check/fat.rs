@@ -122,20 +122,22 @@ fn a_library_that_leaves_out_a_target_of_its_family_is_found() {
       warning RW303 uncovered-library: `libsolver.so.1` has code for gfx1100, gfx1101, and none for gfx1102
       warning RW303 uncovered-library: `rocblas` has code for gfx1100, gfx1102, and none for gfx1101
       warning RW303 uncovered-library: no library has code for gfx1103, which is of its family
+      error   RW314 only-with-xnack: `libblas.so.1` has code for `gfx1102:xnack+`, and none for `gfx1102` itself
       warning RW313 beyond-provider: `_rocm_sdk_libraries_gfx110X_all/lib/librccl.so.1`: it has code for gfx1102, and `libsolver.so.1`, which it needs, has none
 
     ways out
       RW303: build the library for the target, or tell users that it does not run there
       RW304: build the target, or take it out of `--require-targets`
       RW313: build what the library needs for the same targets, or the library for fewer
+      RW314: build the library for the target itself, which devices with XNACK off look for
 
     library            gfx1100     gfx1101     gfx1102     gfx1103
-    libblas.so.1         4 KiB       4 KiB       4 KiB           -
+    libblas.so.1         4 KiB       4 KiB           -           -
     librccl.so.1         4 KiB       4 KiB       4 KiB           -
     libsolver.so.1       4 KiB       4 KiB           -           -
     rocblas                4 B           -         4 B           -
 
-    1 error, 4 warnings in 5 packages
+    2 errors, 4 warnings in 5 packages
     ");
 }
 
