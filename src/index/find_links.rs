@@ -9,6 +9,7 @@ use crate::{
     index::{
         Layout, Page, PageKind, Rank, SetFile, View,
         html::{count_text, frame, whole_list},
+        install,
     },
     run::ArtifactGroup,
 };
@@ -44,10 +45,11 @@ pub(super) fn page<'a>(
         1 => "<p>1 yanked file is in the index alone.</p>\n".to_owned(),
         count => format!("<p>{count} yanked files are in the index alone.</p>\n"),
     };
+    let look = "--no-index --find-links <this address>";
     let lead = format!(
-        "<p>{}. Install with the address of this page:</p>\n\
-         <pre>pip install --find-links &lt;this address&gt; &lt;project&gt;</pre>\n{left_out}",
+        "<p>{}. Install with the address of this page:</p>\n{}{left_out}",
         count_text(listed.len(), "file", size),
+        install::of_page(view, look, look),
     );
     Page {
         path: format!("{}index.html", view.top()),
@@ -75,7 +77,8 @@ mod tests {
         insta::assert_snapshot!(main_of(&page_of(&samples::set(), Layout::Dist)), @r#"
         <h1>Python packages</h1>
         <p>2 files, 2.4 MiB. Install with the address of this page:</p>
-        <pre>pip install --find-links &lt;this address&gt; &lt;project&gt;</pre>
+        <pre>pip install --no-index --find-links &lt;this address&gt; &quot;rocm==7.13.0.dev0+ab&quot;
+        uv pip install --no-index --find-links &lt;this address&gt; &quot;rocm==7.13.0.dev0+ab&quot;</pre>
         <p>1 yanked file is in the index alone.</p>
         </header>
         <main>
@@ -95,7 +98,6 @@ mod tests {
         insta::assert_snapshot!(main_of(&page_of(&empty, Layout::Flat)), @"
         <h1>Python packages</h1>
         <p>0 files, 0 B. Install with the address of this page:</p>
-        <pre>pip install --find-links &lt;this address&gt; &lt;project&gt;</pre>
         </header>
         <main>
         <ul>

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use crate::index::{
     Layout, Page, PageKind, Rank, SetFile, View,
     html::{count_text, escape, frame, versions_list},
+    install,
 };
 
 /// `simple/{project}/index.html`.
@@ -41,9 +42,13 @@ pub(super) fn root_page(view: &View) -> Page {
         None => "Python package index".to_owned(),
     };
     let lead = format!(
-        "<p>{}. Install with the address of this page:</p>\n\
-         <pre>pip install --index-url &lt;this address&gt; &lt;project&gt;</pre>\n",
+        "<p>{}. Install with the address of this page up to <code>simple/</code>:</p>\n{}",
         count_text(count, "project", view.size()),
+        install::of_page(
+            view,
+            "--index-url <address up to simple/>",
+            "--default-index <address up to simple/>"
+        ),
     );
     Page {
         path: format!("{}simple/index.html", view.top()),
@@ -104,8 +109,9 @@ mod tests {
     fn a_root_page_lists_projects() {
         insta::assert_snapshot!(main_of(&root_page(&samples::set().views()[0])), @r#"
         <h1>Python package index</h1>
-        <p>2 projects, 2.4 MiB. Install with the address of this page:</p>
-        <pre>pip install --index-url &lt;this address&gt; &lt;project&gt;</pre>
+        <p>2 projects, 2.4 MiB. Install with the address of this page up to <code>simple/</code>:</p>
+        <pre>pip install --index-url &lt;address up to simple/&gt; &quot;rocm==7.13.0.dev0+ab&quot;
+        uv pip install --default-index &lt;address up to simple/&gt; &quot;rocm==7.13.0.dev0+ab&quot;</pre>
         </header>
         <main>
         <ul class="short">

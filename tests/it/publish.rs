@@ -12,6 +12,7 @@ mod parse;
 mod readers;
 mod repeat;
 mod server;
+mod stranger;
 
 use std::{
     path::{Path, PathBuf},

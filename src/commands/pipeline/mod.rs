@@ -16,14 +16,14 @@ use super::{
     fetch::Purpose,
     index::LocalSet,
     lock::{Lock, Work},
-    summary::{self, Page, Report, Whereabouts, install::Places},
+    summary::{self, Page, Report, Whereabouts},
     upload::{Others, Published, Upload},
 };
 use crate::{
     artifact::ArtifactTree,
     console::{many, size},
     error::{Context as _, Result},
-    index::{Addresses, SetJson, Urls},
+    index::{Addresses, Places, SetJson, Urls, Way, install},
     package::assemble::Existing,
     run::{ArtifactGroup, RunId, RunLocation},
 };
@@ -184,12 +184,11 @@ impl<'a> Answer<'a> {
     fn new(published: &'a Published, base: Option<&Urls>) -> Self {
         let (set, urls) = (&published.set, &published.urls);
         let places = Places { set: urls, base };
-        let install = summary::install::Way::ALL.into_iter().filter_map(|way| {
-            let choices = summary::install::choices(set);
-            let command = summary::install::line(set, places, way, choices.last()?);
+        let choices = install::choices(set);
+        let install = Way::ALL.into_iter().filter_map(|way| {
             Some(Install {
                 with: way.title(),
-                command,
+                command: install::line(set, places, way, choices.first()?),
             })
         });
         Self {
@@ -213,12 +212,12 @@ impl fmt::Display for Answer<'_> {
             size(total).to_string(),
             many(self.set.files().len(), "package")
         )?;
-        if let [others @ .., shown] = summary::install::choices(self.set).as_slice()
+        if let [shown, others @ ..] = install::choices(self.set).as_slice()
             && !others.is_empty()
         {
             let others: Vec<String> = others.iter().map(ToString::to_string).collect();
             let others = others.join(", ");
-            writeln!(f, "\nThese lines are for {shown}; there is also {others}.")?;
+            writeln!(f, "\nThese lines are for {shown}. Also built: {others}.")?;
         }
         for install in &self.install {
             write!(f, "\n{}:\n\n    {}\n", install.with, install.command)?;

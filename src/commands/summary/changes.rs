@@ -83,7 +83,7 @@ pub fn percent(before: u64, after: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::summary::samples;
+    use crate::index::set_json::samples;
 
     #[test]
     fn packages_are_compared_whatever_their_version_is() {

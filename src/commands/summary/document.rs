@@ -4,11 +4,8 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::{
-    install,
-    markdown::{self, Page},
-};
-use crate::index::{Addresses, SetJson};
+use super::markdown::{self, Page};
+use crate::index::{Addresses, SetJson, install};
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -6,12 +6,11 @@ use super::{
     artifact::WorkflowArtifact,
     cell::{code, linked, plain},
     changes::Changes,
-    install::{self, Choice, Places, Way},
     report::Report,
     sections,
 };
 use crate::{
-    index::{Identity, SetJson},
+    index::{Choice, Identity, Places, SetJson, Way, install},
     run::Platform,
     target::TargetTable,
 };
@@ -24,6 +23,10 @@ const MOST_TARGETS: usize = 64;
 
 /// What installation takes in a page at most; beyond, names and versions were not written by a build.
 const LONGEST_INSTALLATION: usize = LIMIT / 4;
+
+/// Of packages such as `torch`, which need some that no set of ROCm has.
+const NO_BASE: &str = "These lines ask no other index. For packages that this set needs and does not \
+    have, `rocwheel summary --base-index URL` names the index to take them from.\n\n";
 
 /// Where the packages that a page is about are.
 #[derive(Clone, Copy, Debug)]
@@ -159,6 +162,9 @@ impl<'a> Page<'a> {
     fn published(&self, places: Places<'_>) -> String {
         let set = self.set;
         let mut text = self.for_each_choice();
+        if !set.has("rocm") && places.base.is_none() {
+            text.push_str(NO_BASE);
+        }
         let project = install::project(set, places);
         let _ = writeln!(
             text,
@@ -195,7 +201,8 @@ impl<'a> Page<'a> {
                 .map(|way| (way.title(), install::line(set, places, way, choice)))
                 .to_vec(),
             Whereabouts::Kept(artifact) => {
-                let line = |installer| install::downloaded(set, artifact, installer, choice);
+                let directory = artifact.name.as_str();
+                let line = |installer| install::downloaded(set, directory, installer, choice);
                 vec![("pip", line("pip")), ("uv", line("uv pip"))]
             }
         }

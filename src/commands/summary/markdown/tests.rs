@@ -1,7 +1,7 @@
 //! Pages, whole and cut.
 
 use super::*;
-use crate::{commands::summary::samples, index::Urls};
+use crate::index::{Urls, set_json::samples};
 
 const SERVER: &str = "https://github.com";
 
@@ -122,6 +122,9 @@ fn a_summary_says_what_it_is_how_to_install_it_and_what_is_in_it() {
     [project]
     dependencies = ["rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab"]
 
+    [tool.uv.sources]
+    rocm = { index = "rocm-run" }
+
     [[tool.uv.index]]
     name = "rocm-run"
     url = "https://bucket.s3.amazonaws.com/1-linux/python/simple/"
@@ -230,7 +233,9 @@ fn packages_that_are_kept_with_a_run_are_downloaded_from_it() {
 fn names_beyond_all_measure_leave_the_packages_their_room() {
     let long = format!("7.13.0+{}", "a".repeat(LIMIT));
     let mut set = samples::set();
-    set.identity.version = Some(long.parse().unwrap());
+    for file in set.files_mut() {
+        file.version = long.parse().unwrap();
+    }
     let urls = samples::urls();
     let text = page(&set, &urls).render(LIMIT);
     assert!(text.len() < 20_000, "{}", text.len());
@@ -319,6 +324,9 @@ fn findings_coverage_and_changes_have_their_tables() {
     ```toml
     [project]
     dependencies = ["rocm==7.13.0.dev0+ab"]
+
+    [tool.uv.sources]
+    rocm = { index = "rocm-run" }
 
     [[tool.uv.index]]
     name = "rocm-run"

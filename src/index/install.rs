@@ -1,10 +1,12 @@
 //! The lines that install a set.
+//!
+//! Each pins the version and asks no index but those that it names. A build of CI has a pre-release
+//! version, and an installer that may choose takes the final release of a stranger over it.
 
 use std::fmt;
 
-use super::artifact::WorkflowArtifact;
 use crate::{
-    index::{SetJson, Urls},
+    index::{SetJson, Urls, View, html::escape},
     run::{ArtifactGroup, Platform},
     target::Target,
     version::Version,
@@ -64,7 +66,7 @@ impl Way {
     }
 }
 
-/// All that a set can be installed for.
+/// All that a set can be installed for, in order; where only one is shown, it is the first.
 pub fn choices(set: &SetJson) -> Vec<Choice> {
     let targets = set.device_targets();
     let mut targets: Vec<Option<Target>> = targets.into_iter().map(Some).collect();
@@ -87,10 +89,9 @@ pub fn choices(set: &SetJson) -> Vec<Choice> {
 
 /// The line of one way for one choice.
 ///
-/// A set of ROCm packages needs nothing else, not even to build `rocm`, so without a base index no
-/// other index is asked and none can stand in for a package that is missing. Other packages, such as
-/// `torch`, need a base index, and get the one of the user where none is known. uv takes a package
-/// from the first index that has it; pip takes the highest version of all, so versions are pinned.
+/// A set of ROCm packages needs nothing else, not even to build `rocm`. Other packages, such as
+/// `torch`, need a base index, which the user names. uv takes a package from the first index that has
+/// it; pip takes the highest version of all, so the pinned versions matter most there.
 ///
 /// A set with a directory for each family has `rocm` in the indexes of the families alone.
 pub fn line(set: &SetJson, places: Places<'_>, way: Way, choice: &Choice) -> String {
@@ -99,22 +100,15 @@ pub fn line(set: &SetJson, places: Places<'_>, way: Way, choice: &Choice) -> Str
         set: own.as_ref().unwrap_or(places.set),
         base: places.base,
     };
-    command(set.has("rocm"), places, way) + &quoted_requirements(set, choice)
+    command(places, way) + &quoted_requirements(set, choice)
 }
 
-/// The line of an installer for packages that were downloaded as an artifact of a workflow.
-pub fn downloaded(
-    set: &SetJson,
-    artifact: &WorkflowArtifact,
-    installer: &str,
-    choice: &Choice,
-) -> String {
-    let no_index = if set.has("rocm") { " --no-index" } else { "" };
-    let directory = artifact.name.as_str();
+/// The line of an installer for packages in a directory.
+pub fn downloaded(set: &SetJson, directory: &str, installer: &str, choice: &Choice) -> String {
     let family = choice.family.as_ref();
     let family = family.map(|it| format!(" --find-links {directory}/{it}"));
     format!(
-        "{installer} install{no_index} --find-links {directory}{}{}",
+        "{installer} install --no-index --find-links {directory}{}{}",
         family.unwrap_or_default(),
         quoted_requirements(set, choice)
     )
@@ -122,14 +116,13 @@ pub fn downloaded(
 
 fn quoted_requirements(set: &SetJson, choice: &Choice) -> String {
     let quote = quote(set);
-    let requirements = requirements(set, choice);
+    let requirements = of_set(set, choice);
     let quoted = requirements.iter().map(|it| format!(" {quote}{it}{quote}"));
     quoted.collect()
 }
 
-fn command(is_whole: bool, places: Places<'_>, way: Way) -> String {
+fn command(places: Places<'_>, way: Way) -> String {
     let (index, page) = (places.set.index(), places.set.find_links());
-    let no_index = if is_whole { "--no-index " } else { "" };
     match (way, places.base) {
         (Way::Pip, Some(base)) => {
             format!("pip install --index-url {base} --extra-index-url {index}")
@@ -137,22 +130,23 @@ fn command(is_whole: bool, places: Places<'_>, way: Way) -> String {
         (Way::Uv, Some(base)) => {
             format!("uv pip install --default-index {base} --index {index}")
         }
-        (Way::Pip, None) if is_whole => format!("pip install --index-url {index}"),
-        (Way::Pip, None) => format!("pip install --extra-index-url {index}"),
-        (Way::Uv, None) if is_whole => format!("uv pip install --default-index {index}"),
-        (Way::Uv, None) => format!("uv pip install --index {index}"),
-        (Way::PipPage, _) => format!("pip install {no_index}--find-links {page}"),
-        (Way::UvPage, _) => format!("uv pip install {no_index}--find-links {page}"),
+        (Way::Pip, None) => format!("pip install --index-url {index}"),
+        (Way::Uv, None) => format!("uv pip install --default-index {index}"),
+        (Way::PipPage, _) => format!("pip install --no-index --find-links {page}"),
+        (Way::UvPage, _) => format!("uv pip install --no-index --find-links {page}"),
     }
 }
 
-/// What a project of uv says. A package that the first index has comes from there alone; the index of
-/// a set has nothing else.
+/// What a project of uv says.
+///
+/// The default index stays, which a project needs for its other packages; uv asks it only for what no
+/// index before it has. An index that a variable or a user's configuration names comes before those
+/// of the project, so a source ties the package to the set.
 pub fn project(set: &SetJson, places: Places<'_>) -> String {
     let choice = choices(set).into_iter().next().unwrap_or_default();
-    let requirements = requirements(set, &choice);
-    let shown = requirements.first().map(|one| format!("\"{one}\""));
-    let shown = shown.unwrap_or_default();
+    let requirements = of_set(set, &choice);
+    let shown = requirements.first().map_or("", String::as_str);
+    let name = shown.split(['[', '=']).next().unwrap_or_default();
     let index =
         |name: &str, url: &str| format!("[[tool.uv.index]]\nname = \"{name}\"\nurl = \"{url}\"\n");
     let base = places.base.map(|base| {
@@ -162,52 +156,94 @@ pub fn project(set: &SetJson, places: Places<'_>) -> String {
     let family = choice.family.map(|it| places.set.of_family(&it));
     let own = family.as_ref().unwrap_or(places.set);
     format!(
-        "[project]\ndependencies = [{shown}]\n\n{}{}",
+        "[project]\ndependencies = [\"{shown}\"]\n\n\
+         [tool.uv.sources]\n{name} = {{ index = \"rocm-run\" }}\n\n{}{}",
         index("rocm-run", &own.index()),
         base.unwrap_or_default()
     )
 }
 
-/// `rocm[libraries,devel,device-gfx942]==7.13.0`; of a set without `rocm`, all its projects.
-fn requirements(set: &SetJson, choice: &Choice) -> Vec<String> {
-    let version = set.identity.version.as_ref().filter(|_| set.has("rocm"));
-    let Some(version) = version else {
-        return other_requirements(set);
+/// The lines of a page, in HTML. A page does not know its own address, for which `place` stands in
+/// the options of each installer. Empty where there is nothing to install.
+pub(super) fn of_page(view: &View<'_>, pip: &str, uv: &str) -> String {
+    let files = view.files.iter().filter(|file| file.yanked.is_none());
+    let files: Vec<Pinned<'_>> = files
+        .map(|file| (file.project.normalized(), &file.version))
+        .collect();
+    if files.is_empty() {
+        return String::new();
+    }
+    let targets = device_targets(files.iter().map(|(project, _)| *project));
+    let requirement = match requirements(&files, targets.first()).as_slice() {
+        [only] => only.clone(),
+        _ => "<project>==<version>".to_owned(),
     };
-    let mut files = set.files().iter();
+    // Double quotes, because a page is read on Windows too, where `cmd` knows no others.
+    let lines =
+        format!("pip install {pip} \"{requirement}\"\nuv pip install {uv} \"{requirement}\"");
+    let lines = lines.lines().map(escape).collect::<Vec<_>>().join("\n");
+    let others: Vec<&str> = targets.iter().skip(1).map(Target::as_str).collect();
+    let others = match targets.first().filter(|_| !others.is_empty()) {
+        Some(first) => format!(
+            "<p>In place of <code>device-{first}</code>, for other GPUs: {}.</p>\n",
+            others.join(", ")
+        ),
+        None => String::new(),
+    };
+    format!("<pre>{lines}</pre>\n{others}")
+}
+
+/// A project, by its normal form, and one of its versions.
+type Pinned<'a> = (&'a str, &'a Version);
+
+fn of_set(set: &SetJson, choice: &Choice) -> Vec<String> {
+    let files = set.files().iter().filter(|file| file.yanked.is_none());
+    let files: Vec<Pinned<'_>> = files
+        .map(|file| (file.project.normalized(), &file.version))
+        .collect();
+    requirements(&files, choice.target.as_ref())
+}
+
+/// `rocm[libraries,devel,device-gfx942]==7.13.0` in its newest version; without `rocm`, all projects,
+/// which are frameworks that were built against it.
+fn requirements(files: &[Pinned<'_>], target: Option<&Target>) -> Vec<String> {
+    let rocm = files.iter().filter(|(project, _)| *project == "rocm");
+    let Some(version) = rocm.map(|(_, version)| *version).max() else {
+        let mut all: Vec<String> = files
+            .iter()
+            .map(|(project, version)| format!("{project}=={version}"))
+            .collect();
+        all.dedup();
+        all.truncate(MOST_PROJECTS);
+        return all;
+    };
+    let has = |start: &str| {
+        let mut files = files.iter().filter(|(_, other)| *other == version);
+        files.any(|(project, _)| project.starts_with(start))
+    };
     let mut extras = Vec::new();
-    if files.any(|file| file.project.normalized().starts_with("rocm-sdk-libraries")) {
+    if has("rocm-sdk-libraries") {
         extras.push("libraries".to_owned());
     }
-    if set.has("rocm-sdk-devel") {
+    if has("rocm-sdk-devel") {
         extras.push("devel".to_owned());
     }
-    let target = choice.target.as_ref();
     extras.extend(target.map(|target| format!("device-{target}")));
-    vec![requirement(&extras, version)]
-}
-
-/// Projects of a set that has no `rocm`: frameworks that were built against it.
-fn other_requirements(set: &SetJson) -> Vec<String> {
-    let mut all = Vec::new();
-    for file in set.files() {
-        let one = format!("{}=={}", file.project.normalized(), file.version);
-        if all.last() != Some(&one) {
-            all.push(one);
-        }
-        if all.len() == MOST_PROJECTS {
-            break;
-        }
-    }
-    all
-}
-
-fn requirement(extras: &[String], version: &Version) -> String {
-    if extras.is_empty() {
-        format!("rocm=={version}")
+    let extras = if extras.is_empty() {
+        String::new()
     } else {
-        format!("rocm[{}]=={version}", extras.join(","))
-    }
+        format!("[{}]", extras.join(","))
+    };
+    vec![format!("rocm{extras}=={version}")]
+}
+
+/// The targets whose device code comes in packages of their own, in order.
+pub(super) fn device_targets<'a>(projects: impl Iterator<Item = &'a str>) -> Vec<Target> {
+    let targets = projects.filter_map(|name| name.strip_prefix("rocm-sdk-device-"));
+    let mut targets: Vec<Target> = targets.filter_map(|name| name.parse().ok()).collect();
+    targets.sort();
+    targets.dedup();
+    targets
 }
 
 /// Brackets are patterns to zsh, and `cmd` knows no single quotes.
@@ -221,7 +257,7 @@ fn quote(set: &SetJson) -> char {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::summary::samples;
+    use crate::index::set_json::samples;
 
     fn all(set: &SetJson) -> String {
         with_base(set, None)
@@ -262,6 +298,9 @@ mod tests {
         insta::assert_snapshot!(project(&set, places), @r#"
         [project]
         dependencies = ["rocm==7.13.0.dev0+ab"]
+
+        [tool.uv.sources]
+        rocm = { index = "rocm-run" }
 
         [[tool.uv.index]]
         name = "rocm-run"
@@ -304,10 +343,6 @@ mod tests {
 
     #[test]
     fn what_was_downloaded_is_found_in_its_directory() {
-        let artifact = WorkflowArtifact {
-            name: "packages".parse().unwrap(),
-            run: None,
-        };
         let sets = [
             samples::set(),
             samples::set_of_families(&["gfx110X-all", "gfx94X-dcgpu"]),
@@ -315,14 +350,14 @@ mod tests {
         ];
         let lines = sets.iter().flat_map(|set| {
             let choices = choices(set).into_iter();
-            choices.map(|choice| downloaded(set, &artifact, "uv pip", &choice))
+            choices.map(|choice| downloaded(set, "packages", "uv pip", &choice))
         });
         insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @"
         uv pip install --no-index --find-links packages 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
         uv pip install --no-index --find-links packages 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
         uv pip install --no-index --find-links packages --find-links packages/gfx110X-all 'rocm==7.13.0.dev0+ab'
         uv pip install --no-index --find-links packages --find-links packages/gfx94X-dcgpu 'rocm==7.13.0.dev0+ab'
-        uv pip install --find-links packages 'torch==7.13.0.dev0+ab'
+        uv pip install --no-index --find-links packages 'torch==7.13.0.dev0+ab'
         ");
     }
 
@@ -361,10 +396,10 @@ mod tests {
     fn a_set_without_rocm_names_its_projects() {
         let set = samples::set_of(&["torch", "torchvision"]);
         insta::assert_snapshot!(all(&set), @"
-        pip install --extra-index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'torch==7.13.0.dev0+ab' 'torchvision==7.13.0.dev0+ab'
-        uv pip install --index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'torch==7.13.0.dev0+ab' 'torchvision==7.13.0.dev0+ab'
-        pip install --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'torch==7.13.0.dev0+ab' 'torchvision==7.13.0.dev0+ab'
-        uv pip install --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'torch==7.13.0.dev0+ab' 'torchvision==7.13.0.dev0+ab'
+        pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'torch==7.13.0.dev0+ab' 'torchvision==7.13.0.dev0+ab'
+        uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'torch==7.13.0.dev0+ab' 'torchvision==7.13.0.dev0+ab'
+        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'torch==7.13.0.dev0+ab' 'torchvision==7.13.0.dev0+ab'
+        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'torch==7.13.0.dev0+ab' 'torchvision==7.13.0.dev0+ab'
         ");
     }
 }

@@ -1,0 +1,209 @@
+//! Every install line that is printed, run as it is printed, on a machine whose default index is a
+//! stranger's: it has a `rocm` of a final version, which an installer prefers to a pre-release.
+
+use std::{path::Path, process::Command};
+
+use super::{
+    Bench, Outcome, judge,
+    packages::{VERSION, wheel, whole_set},
+    rocwheel,
+    server::{Server, Site},
+};
+use crate::judges::tool;
+
+/// A machine that takes packages from a stranger unless a line says otherwise.
+struct Machine {
+    bench: Bench,
+    stranger: Server,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let bench = Bench::new();
+        let root = bench.root.join("stranger");
+        wheel(&root.join("rocm"), "rocm", "0.1.0", "");
+        let link = "<a href=\"rocm-0.1.0-py3-none-any.whl\">rocm-0.1.0-py3-none-any.whl</a>";
+        fs_err::write(root.join("rocm/index.html"), link).unwrap();
+        let stranger = Server::start(Site::Directory(root));
+        let url = &stranger.url;
+        let pip = format!("[global]\nindex-url = {url}\n");
+        fs_err::write(bench.path("pip.conf"), pip).unwrap();
+        let uv = format!("[[index]]\nurl = \"{url}\"\ndefault = true\n");
+        fs_err::create_dir_all(bench.path("config/uv")).unwrap();
+        fs_err::write(bench.path("config/uv/uv.toml"), uv).unwrap();
+        Self { bench, stranger }
+    }
+
+    /// Runs a line of shell; the names of the distributions that it installed.
+    fn run(&self, line: &str, from: &Path) -> (Outcome, Vec<String>) {
+        let environment = self.bench.root.join("environment");
+        let python = environment.join("bin/python");
+        judge(
+            "uv",
+            &["venv", "--clear", "--quiet", environment.to_str().unwrap()],
+        )
+        .ok();
+        let target = self.bench.root.join("target");
+        let (url, programs) = (&self.stranger.url, tool("uv"));
+        let path = std::env::var("PATH").unwrap();
+        let path = format!("{}:{path}", programs.parent().unwrap().display());
+        let mut command = Command::new("sh");
+        command.args(["-c", line]).current_dir(from).env_clear();
+        command.env("PATH", path).env("HOME", &self.bench.root);
+        command.env("PIP_INDEX_URL", url).env("PIP_TARGET", &target);
+        command.env("PIP_CONFIG_FILE", self.bench.path("pip.conf"));
+        command.env("PIP_NO_CACHE_DIR", "1").env("UV_NO_CACHE", "1");
+        command
+            .env("UV_INDEX_URL", url)
+            .env("UV_DEFAULT_INDEX", url);
+        command.env("XDG_CONFIG_HOME", self.bench.path("config"));
+        command.env("VIRTUAL_ENV", &environment);
+        let outcome = Outcome::of(command.output().unwrap());
+        let site = Command::new(python)
+            .args([
+                "-c",
+                "import sysconfig; print(sysconfig.get_path('purelib'))",
+            ])
+            .output();
+        let site = Outcome::of(site.unwrap()).ok();
+        let mut found = distributions(Path::new(site.trim()));
+        if target.exists() {
+            found.extend(distributions(&target));
+            fs_err::remove_dir_all(target).unwrap();
+        }
+        (outcome, found)
+    }
+
+    /// The line installs the set, and the stranger is not asked for anything.
+    fn installs(&self, line: &str, version: &str) {
+        self.installs_from(line, version, &self.bench.root);
+    }
+
+    fn installs_from(&self, line: &str, version: &str, from: &Path) {
+        let before = self.stranger.requests();
+        let (ran, found) = self.run(line, from);
+        assert_eq!(ran.code, 0, "{line}\n{}{}", ran.stdout, ran.stderr);
+        for project in ["rocm", "rocm_sdk_core", "rocm_sdk_libraries"] {
+            let expected = format!("{project}-{version}.dist-info");
+            assert!(found.contains(&expected), "{line}\n{found:?}");
+        }
+        assert_eq!(self.stranger.requests(), before, "{line}");
+    }
+}
+
+fn distributions(directory: &Path) -> Vec<String> {
+    let entries = fs_err::read_dir(directory).unwrap();
+    let names = entries.map(|it| it.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.ends_with(".dist-info")).collect()
+}
+
+fn install_lines(text: &str) -> Vec<&str> {
+    let lines = text.lines().map(str::trim);
+    let is_install = |line: &&str| line.starts_with("pip install") || line.starts_with("uv pip");
+    lines.filter(is_install).collect()
+}
+
+/// What a reader of the page at `address` makes of its lines.
+fn lines_of_page(html: &str, address: &str) -> Vec<String> {
+    let block = html.split("<pre>").nth(1).unwrap();
+    let block = block.split("</pre>").next().unwrap();
+    let text = block
+        .replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&quot;", "\"");
+    let simple = address
+        .find("simple/")
+        .map(|at| &address[..at + "simple/".len()]);
+    let text = text
+        .replace("<this address>", address)
+        .replace("<address up to simple/>", simple.unwrap_or_default());
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_line_that_names_no_index_would_take_the_strangers() {
+    let machine = Machine::new();
+    for line in ["pip install rocm", "uv pip install rocm"] {
+        let (ran, found) = machine.run(line, &machine.bench.root);
+        assert_eq!(
+            (ran.code, found),
+            (0, vec!["rocm-0.1.0.dist-info".to_owned()])
+        );
+    }
+    assert!(!machine.stranger.requests().is_empty());
+}
+
+#[test]
+fn the_lines_of_a_page_ask_no_stranger_however_the_page_was_opened() {
+    let machine = Machine::new();
+    let root = machine.bench.root.join("set");
+    whole_set(&root);
+    rocwheel(&["index", root.to_str().unwrap()]).ok();
+    let server = Server::start(Site::Directory(root.clone()));
+    for opened in ["", "index.html", "simple/", "simple/index.html"] {
+        let file = opened.trim_end_matches("index.html");
+        let html = fs_err::read_to_string(root.join(file).join("index.html")).unwrap();
+        let lines = lines_of_page(&html, &format!("{}{opened}", server.url));
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        for line in lines {
+            assert!(
+                line.contains("rocm[libraries,devel,device-gfx942]=="),
+                "{line}"
+            );
+            machine.installs(&line, VERSION);
+        }
+    }
+}
+
+#[test]
+fn the_lines_of_a_summary_ask_no_stranger() {
+    let machine = Machine::new();
+    let root = machine.bench.root.join("set");
+    whole_set(&root);
+    let at = root.to_str().unwrap();
+    rocwheel(&["index", at]).ok();
+    let server = Server::start(Site::Directory(root.clone()));
+    let index = format!("{}simple/", server.url);
+    let summary = rocwheel(&["summary", at, "--index-url", &index]).ok();
+    let lines = install_lines(&summary);
+    assert_eq!(lines.len(), 4, "{summary}");
+    for line in lines {
+        machine.installs(line, VERSION);
+    }
+    let project = summary
+        .split("```toml\n")
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
+    let about = "[project]\nname = \"x\"\nversion = \"1\"\nrequires-python = \">=3.10\"\n";
+    let project = project.replace("[project]\n", about);
+    let place = machine.bench.root.join("project");
+    fs_err::create_dir(&place).unwrap();
+    fs_err::write(place.join("pyproject.toml"), project).unwrap();
+    machine.installs_from("uv sync --active", VERSION, &place);
+    let kept = rocwheel(&["summary", at, "--workflow-artifact", "dist"]).ok();
+    let lines = install_lines(&kept);
+    assert_eq!(lines.len(), 2, "{kept}");
+    for line in lines {
+        machine.installs_from(line, VERSION, &root);
+    }
+}
+
+#[test]
+fn the_last_lines_of_a_pipeline_ask_no_stranger() {
+    let machine = Machine::new();
+    let said = rocwheel(&[
+        "pipeline",
+        "--sample",
+        "--output-dir",
+        &machine.bench.path("out"),
+    ]);
+    let said = said.ok();
+    let lines = install_lines(&said);
+    assert_eq!(lines.len(), 4, "{said}");
+    for line in lines {
+        machine.installs(line, "0.0.1.dev0");
+    }
+}
