@@ -3,12 +3,19 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::Command,
 };
 
-use rocwheel::{artifact::sample, digest::Sha256};
+use rocwheel::digest::Sha256;
 
-use crate::judges::tool;
+use crate::{
+    judges::tool,
+    support::{
+        place,
+        program::{ROCWHEEL, succeed},
+        sample::write_archives,
+    },
+};
 
 mod parts;
 mod plan;
@@ -17,35 +24,19 @@ mod windows;
 
 /// The sample as archives, below a directory of this test's own.
 fn place(name: &str) -> PathBuf {
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join("build")
-        .join(name);
-    if place.exists() {
-        fs_err::remove_dir_all(&place).unwrap();
-    }
-    fs_err::create_dir_all(place.join("in")).unwrap();
-    for archive in sample::archives() {
-        let file = place.join("in").join(archive.file_name());
-        fs_err::write(file, archive.bytes().unwrap()).unwrap();
-    }
+    let place = place::empty(&format!("build/{name}"));
+    write_archives(&place.join("in"));
     place
 }
 
 fn build(place: &Path, dest: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
+    let mut command = Command::new(ROCWHEEL);
     command
         .args(["--quiet", "build", "--artifact-dir"])
         .arg(place.join("in"))
         .arg("--dest-dir")
         .arg(place.join(dest));
     command
-}
-
-fn succeed(command: &mut Command) -> Output {
-    let output = command.output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}\n{stderr}");
-    output
 }
 
 fn refusal(command: &mut Command, code: i32) -> String {

@@ -2,9 +2,8 @@
 
 use std::{
     io::{Cursor, Read as _, Write as _},
-    path::{Path, PathBuf},
-    process::{Command, Output},
-    sync::OnceLock,
+    path::PathBuf,
+    process::Output,
 };
 
 use rocwheel::{
@@ -12,6 +11,8 @@ use rocwheel::{
     elf::{launcher, write::SharedObject},
     wheel::Record,
 };
+
+use crate::support::{place::copy_files, program::command as rocwheel, sample::published};
 
 mod asserted;
 mod broken;
@@ -25,27 +26,9 @@ mod sarif;
 mod server;
 mod windows;
 
-/// The sample's packages, built once.
-fn sample() -> &'static Path {
-    static PLACE: OnceLock<PathBuf> = OnceLock::new();
-    PLACE.get_or_init(|| {
-        let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("check");
-        if place.exists() {
-            fs_err::remove_dir_all(&place).unwrap();
-        }
-        let mut command = rocwheel();
-        command.args(["pipeline", "--sample", "--output-dir"]);
-        let output = command.arg(&place).output().unwrap();
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{stderr}");
-        place.join("packages/dist")
-    })
-}
-
-fn rocwheel() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
-    command.env_clear();
-    command
+/// The sample's packages, to read.
+fn sample() -> PathBuf {
+    published().dist()
 }
 
 /// A copy of the sample, to break.
@@ -57,10 +40,7 @@ type Members = Vec<(String, u32, Vec<u8>)>;
 impl Set {
     fn new() -> Self {
         let place = tempfile::tempdir().unwrap();
-        for entry in fs_err::read_dir(sample()).unwrap() {
-            let path = entry.unwrap().path();
-            fs_err::copy(&path, place.path().join(path.file_name().unwrap())).unwrap();
-        }
+        copy_files(&published().dist(), place.path());
         Self(place)
     }
 

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use crate::support::program::ROCWHEEL;
 use regex::Regex;
 
 /// What a run of the binary came to.
@@ -13,7 +14,7 @@ struct Outcome {
 
 /// The binary in an environment that holds only `variables`: `NO_COLOR=1 CI=true`.
 fn command(variables: &str, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
+    let mut command = Command::new(ROCWHEEL);
     command.env_clear().args(arguments);
     for pair in variables.split_whitespace() {
         let (name, value) = pair.split_once('=').unwrap();

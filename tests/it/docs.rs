@@ -6,20 +6,14 @@ use std::{
     process::Command,
 };
 
-use rocwheel::artifact::sample;
+use crate::support::program::ROCWHEEL;
+use crate::support::sample::write_archives;
 
 /// What a command of the pages may find where it runs: `artifacts`, as `fetch` would leave them.
 fn scratch() -> tempfile::TempDir {
     let place = tempfile::tempdir().unwrap();
     let artifacts = place.path().join("artifacts");
-    fs_err::create_dir(&artifacts).unwrap();
-    for archive in sample::archives() {
-        fs_err::write(
-            artifacts.join(archive.file_name()),
-            archive.bytes().unwrap(),
-        )
-        .unwrap();
-    }
+    write_archives(&artifacts);
     place
 }
 
@@ -38,7 +32,7 @@ fn every_command_of_the_readme_runs_and_runs_again() {
             ["cargo", "test"] => continue,
             _ => panic!("an example that no test knows how to run: {command}"),
         };
-        let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+        let output = Command::new(ROCWHEEL)
             .args(arguments)
             .current_dir(place.path())
             .env("AWS_EC2_METADATA_DISABLED", "true")
@@ -100,7 +94,7 @@ fn every_command_line_of_the_pages_has_flags_that_exist() {
             "FAMILY" | "GROUP" => "gfx94X-dcgpu".to_owned(),
             word => word.replace("BUCKET", "bucket").replace('…', "bucket/key"),
         };
-        let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+        let output = Command::new(ROCWHEEL)
             .env_clear()
             .args(words.map(value))
             .arg("--help")

@@ -14,6 +14,7 @@ use std::{
     process::Command,
 };
 
+use crate::support::program::ROCWHEEL;
 use fs_err as fs;
 use rocwheel::{artifact::sample, digest::Sha256};
 use tempfile::TempDir;
@@ -66,7 +67,7 @@ impl Fixture {
 
     /// From the bucket, to where the arguments are still to say.
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
+        let mut command = Command::new(ROCWHEEL);
         command
             .env_clear()
             .args(["fetch", "--platform", "linux", "--input-dir"])
@@ -81,7 +82,7 @@ impl Fixture {
 
     /// From wherever the arguments say.
     fn run_binary(&self, arguments: &str) -> Said {
-        let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+        let output = Command::new(ROCWHEEL)
             .env_clear()
             .args(["fetch", "--platform", "linux"])
             .arg("--output-dir")

@@ -23,3 +23,4 @@ mod python;
 mod s3;
 mod store;
 mod summary;
+mod support;

@@ -5,12 +5,16 @@ use std::{
     io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
-    sync::OnceLock,
 };
 
-use rocwheel::artifact::sample;
-
-use crate::judges::tool;
+use crate::{
+    judges::tool,
+    support::{
+        place::{self, text},
+        program::{self, command},
+        sample,
+    },
+};
 
 mod from_run;
 mod refused;
@@ -81,7 +85,7 @@ fn pip_installs_the_sample_from_a_directory() {
 
 #[test]
 fn pip_installs_the_sample_over_http() {
-    let server = Server::start(published());
+    let server = Server::start(&published());
     let python = environment("pip-http");
     succeed(
         Command::new(&python)
@@ -120,7 +124,7 @@ fn uv_installs_the_sample_from_a_directory() {
 
 #[test]
 fn uv_installs_the_sample_over_http() {
-    let server = Server::start(published());
+    let server = Server::start(&published());
     uv("uv-http", &server.url("simple/"));
 }
 
@@ -170,11 +174,9 @@ fn the_strictest_reader_takes_every_wheel() {
 fn the_same_artifacts_give_the_same_bytes() {
     let (first, second) = (place("same/one"), place("same/another place"));
     pipeline(&["--sample", "--jobs", "1", "--output-dir", text(&first)]);
-    // The other way round, from archives on disk, into directories that exist in another order.
+    // From archives on disk, and with another number of workers.
     let archives = place("same/archives");
-    for archive in sample::archives().iter().rev() {
-        fs_err::write(archives.join(archive.file_name()), archive.bytes().unwrap()).unwrap();
-    }
+    sample::write_archives(&archives);
     let arguments = [
         "--artifact-dir",
         text(&archives),
@@ -204,14 +206,9 @@ fn a_second_run_into_the_same_directory_changes_nothing() {
     assert!(before == contents(&out));
 }
 
-/// The published sample, made once for all tests that only read it.
-fn published() -> &'static Path {
-    static PUBLISHED: OnceLock<PathBuf> = OnceLock::new();
-    PUBLISHED.get_or_init(|| {
-        let out = place("published");
-        pipeline(&["--sample", "--output-dir", text(&out)]);
-        out.join("local-linux/python")
-    })
+/// The published sample.
+fn published() -> PathBuf {
+    sample::published().place()
 }
 
 fn pipeline(arguments: &[&str]) -> Output {
@@ -225,17 +222,7 @@ fn pipeline(arguments: &[&str]) -> Output {
 }
 
 fn try_pipeline(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
-    // What this machine is, is no part of the test.
-    for variable in [
-        "GITHUB_ACTIONS",
-        "GITHUB_OUTPUT",
-        "GITHUB_RUN_ID",
-        "GITHUB_STEP_SUMMARY",
-        "SOURCE_DATE_EPOCH",
-    ] {
-        command.env_remove(variable);
-    }
+    let mut command = command();
     command.arg("pipeline").args(arguments).output().unwrap()
 }
 
@@ -302,14 +289,7 @@ fn succeed(command: &mut Command) -> Output {
     ] {
         command.env_remove(variable);
     }
-    let output = command.env("PIP_NO_CACHE_DIR", "1").output().unwrap();
-    assert!(
-        output.status.success(),
-        "{command:?}\n{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    output
+    program::succeed(command.env("PIP_NO_CACHE_DIR", "1"))
 }
 
 /// A plain web server of a directory, on this machine only.
@@ -389,16 +369,5 @@ fn contents(root: &Path) -> BTreeMap<String, Vec<u8>> {
 
 /// An empty directory for one test.
 fn place(name: &str) -> PathBuf {
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join("pipeline")
-        .join(name);
-    if place.exists() {
-        fs_err::remove_dir_all(&place).unwrap();
-    }
-    fs_err::create_dir_all(&place).unwrap();
-    place
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
+    place::empty(&format!("pipeline/{name}"))
 }

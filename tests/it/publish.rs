@@ -16,51 +16,23 @@ mod stranger;
 
 use std::{
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::Command,
 };
 
-use crate::judges::tool;
-
-/// What a run of a program came to.
-pub(crate) struct Outcome {
-    pub(crate) code: i32,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-impl Outcome {
-    pub(crate) fn of(output: Output) -> Self {
-        Self {
-            code: output.status.code().unwrap(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-
-    /// What it said, provided that it succeeded.
-    pub(crate) fn ok(self) -> String {
-        let Self {
-            code,
-            stdout,
-            stderr,
-        } = self;
-        assert_eq!(code, 0, "{stdout}{stderr}");
-        stdout
-    }
-}
-
-/// The binary, in an environment without variables.
-pub(crate) fn rocwheel(arguments: &[&str]) -> Outcome {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
-    Outcome::of(command.env_clear().args(arguments).output().unwrap())
-}
+use crate::{
+    judges::tool,
+    support::{
+        place::TEMPORARY,
+        program::{Outcome, rocwheel},
+    },
+};
 
 /// A judge that asks nobody but those it is told to, and remembers nothing.
 pub(crate) fn judge(name: &str, arguments: &[&str]) -> Outcome {
     let mut command = Command::new(tool(name));
     command.env_clear().args(arguments);
     command.env("PATH", std::env::var_os("PATH").unwrap());
-    command.env("HOME", env!("CARGO_TARGET_TMPDIR"));
+    command.env("HOME", TEMPORARY);
     // Where the packages of this world come from is the machine's affair.
     for name in [
         "PIP_INDEX_URL",

@@ -14,6 +14,7 @@ use rocwheel::package::{
 };
 
 use crate::judges::tool;
+use crate::support::program::ROCWHEEL;
 
 const SOURCES: &str = "src/package/python";
 const TESTS: &str = "tests/python";
@@ -107,7 +108,7 @@ fn the_python_passes_its_tests_on_every_python_here() {
 fn publish(name: &str, source: &[&str]) -> PathBuf {
     let place = place(name);
     succeed(
-        Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+        Command::new(ROCWHEEL)
             .arg("pipeline")
             .args(source)
             .args(["--version", "10.1.0", "--output-dir"])

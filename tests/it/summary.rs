@@ -1,53 +1,29 @@
 //! `summary`: from each place that a set can be in, with what was found and what changed.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-    sync::OnceLock,
+use std::path::Path;
+
+use crate::support::{
+    place::copy_files,
+    program::{Outcome, rocwheel},
+    sample,
 };
-
-use crate::publish::Outcome;
-
-/// The sample as `pipeline` leaves it, made once.
-fn sample() -> &'static Path {
-    static PLACE: OnceLock<PathBuf> = OnceLock::new();
-    PLACE.get_or_init(|| {
-        let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("summary");
-        if place.exists() {
-            fs_err::remove_dir_all(&place).unwrap();
-        }
-        let page = place.join("page.md");
-        fs_err::create_dir(&place).unwrap();
-        let arguments = ["pipeline", "--sample", "--output-dir"];
-        let arguments = arguments.map(str::to_owned).into_iter();
-        let more = [text(&place), "--summary".to_owned(), text(&page)];
-        rocwheel(arguments.chain(more)).ok();
-        place
-    })
-}
 
 fn text(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-fn rocwheel(arguments: impl Iterator<Item = String>) -> Outcome {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
-    command.env_clear().args(arguments);
-    Outcome::of(command.output().unwrap())
-}
-
 fn summary(arguments: &[&str]) -> Outcome {
-    let arguments = [&["summary"], arguments].concat();
-    rocwheel(arguments.into_iter().map(str::to_owned))
+    rocwheel(&[&["summary"], arguments].concat())
 }
 
 fn published() -> String {
-    text(&sample().join("local-linux/python"))
+    text(&sample::published().place())
 }
 
 #[test]
 fn programs_get_one_document() {
-    let file = sample().join("beside-json.md");
+    let out = tempfile::tempdir().unwrap();
+    let file = out.path().join("beside-json.md");
     let place = published();
     let page = summary(&[
         &place,
@@ -83,7 +59,7 @@ fn programs_get_one_document() {
 
 #[test]
 fn a_pipeline_tells_what_was_found_and_which_library_has_which_code() {
-    let page = fs_err::read_to_string(sample().join("page.md")).unwrap();
+    let page = sample::published().summary();
     let checked = page.lines().find(|line| line.contains("check:")).unwrap();
     insta::assert_snapshot!(checked, @"✅ **check: nothing found**");
     let start = page.find("### Device code").unwrap();
@@ -109,7 +85,7 @@ fn a_set_is_the_same_wherever_it_is_named() {
     let at = published();
     let named = say(&[&at]);
     assert_eq!(say(&["--packages-dir", &at]), named);
-    let root = text(sample());
+    let root = text(sample::published().root());
     let run = [
         "--run-id",
         "local",
@@ -129,11 +105,7 @@ fn a_set_is_the_same_wherever_it_is_named() {
 #[test]
 fn what_check_finds_is_run_or_read() {
     let at = published();
-    let found = rocwheel(
-        ["check", &at, "--format", "json"]
-            .iter()
-            .map(|it| (*it).to_owned()),
-    );
+    let found = rocwheel(&["check", &at, "--format", "json"]);
     let file = tempfile::NamedTempFile::new().unwrap();
     fs_err::write(file.path(), found.ok()).unwrap();
     let read = summary(&[&at, "--findings", &text(file.path())]).ok();
@@ -184,7 +156,7 @@ fn a_set_with_errors_has_a_summary_that_says_so() {
         "--step-summary",
         &page,
     ];
-    let refused = rocwheel(arguments.iter().map(|it| (*it).to_owned()));
+    let refused = rocwheel(&arguments);
     assert_eq!(refused.code, 1);
     let page = fs_err::read_to_string(page).unwrap();
     let head: Vec<&str> = page.lines().take(3).collect();
@@ -204,10 +176,7 @@ fn packages_that_stay_with_a_run_need_no_index_and_have_no_address() {
     let place = tempfile::tempdir().unwrap();
     let dist = place.path().join("dist");
     fs_err::create_dir(&dist).unwrap();
-    for entry in fs_err::read_dir(Path::new(&published()).join("dist")).unwrap() {
-        let entry = entry.unwrap();
-        fs_err::copy(entry.path(), dist.join(entry.file_name())).unwrap();
-    }
+    copy_files(&Path::new(&published()).join("dist"), &dist);
     let (at, outputs) = (text(place.path()), text(&place.path().join("outputs")));
     let run = ["--run-id", "42", "--repository", "ROCm/TheRock"];
     let named = ["--workflow-artifact", "kept", "--github-output", &outputs];

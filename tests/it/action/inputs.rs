@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, env, fmt::Write as _, path::Path, process::Comm
 use serde_json::Value;
 
 use super::runner::read;
+use crate::support::program::ROCWHEEL;
 
 /// Flags that are no inputs, and why.
 const APART: [(&str, &str); 6] = [
@@ -109,7 +110,7 @@ fn what_is_no_input_is_a_flag_all_the_same() {
 fn the_program_leaves_the_actions_own_inputs_to_it() {
     let inputs = OWN.map(|name| format!("\"{name}\": \"man\"")).join(",");
     let inputs = format!("{{{inputs}}}").replace("\"command\": \"man\"", "\"command\": \"index\"");
-    let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+    let output = Command::new(ROCWHEEL)
         .arg("action")
         .env("ROCWHEEL_INPUTS", inputs)
         .env_remove("GITHUB_ACTIONS")
@@ -150,7 +151,7 @@ fn holds(file: &str, begin: &str, end: &str, expected: &str) {
 }
 
 fn flags() -> BTreeMap<String, Value> {
-    let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+    let output = Command::new(ROCWHEEL)
         .arg("action")
         .env_remove("ROCWHEEL_INPUTS")
         .env_remove("GITHUB_ACTIONS")

@@ -8,6 +8,7 @@ use crate::github::{
     fake::{Fake, Reply},
     run,
 };
+use crate::support::program::ROCWHEEL;
 
 /// What it answers to a run of `ROCm/TheRock`, for an event.
 fn place(event: &Value, arguments: &str) -> (Value, String) {
@@ -17,7 +18,7 @@ fn place(event: &Value, arguments: &str) -> (Value, String) {
         directory.path().join("outputs"),
     );
     fs_err::write(&payload, event.to_string()).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+    let output = Command::new(ROCWHEEL)
         .env_clear()
         .env("GITHUB_REPOSITORY", "ROCm/TheRock")
         .env("GITHUB_RUN_ID", "7")
@@ -106,7 +107,7 @@ fn what_is_asked_for_decides_the_place() {
 
 /// What the binary says of run 8, with nothing but an API to ask.
 fn of_another_run(fake: &Fake, arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+    let output = Command::new(ROCWHEEL)
         .env_clear()
         .env("GITHUB_API_URL", fake.url())
         .args(arguments)

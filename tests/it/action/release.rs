@@ -10,6 +10,7 @@ use super::{
     runner::{Repository, ours, read},
     workflows::{KEEP, keep},
 };
+use crate::support::program::ROCWHEEL;
 
 const TAKE: &str = "actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c";
 const ATTEST: &str = "actions/attest-build-provenance@0f67c3f4856b2e3261c31976d6725780e5e4c373";
@@ -93,9 +94,7 @@ fn repository() -> Repository {
     let tools = place.join("tools");
     fs::create_dir(&tools).unwrap();
     for (name, script) in TOOLS {
-        let script = script
-            .replace("PLACE", &shown)
-            .replace("BINARY", env!("CARGO_BIN_EXE_rocwheel"));
+        let script = script.replace("PLACE", &shown).replace("BINARY", ROCWHEEL);
         let tool = tools.join(name);
         fs::write(&tool, format!("#!/bin/bash\nset -e\n{script}\n")).unwrap();
         fs::set_permissions(tool, PermissionsExt::from_mode(0o755)).unwrap();

@@ -12,6 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::judges::tool;
+use crate::support::program::ROCWHEEL;
 
 /// What the workflows for users call this action: a release, or what stands for one until then.
 pub(super) fn ours() -> &'static str {
@@ -53,10 +54,7 @@ impl Repository {
             arguments: Vec::new(),
             tools: None,
         };
-        let binary = format!(
-            "  binary:\n    default: {}\n",
-            env!("CARGO_BIN_EXE_rocwheel")
-        );
+        let binary = format!("  binary:\n    default: {}\n", ROCWHEEL);
         let action = read("action.yml").replacen("  binary:\n", &binary, 1);
         let obtain = ".github/binary/obtain.sh";
         let tree = repository.action(ours(), &action);

@@ -12,6 +12,7 @@ use rocwheel::{
 use serde_json::json;
 
 use super::runner::{Repository, Run, ours, read};
+use crate::support::program::ROCWHEEL;
 use crate::{
     judges::tool,
     python::legacy,
@@ -168,7 +169,7 @@ pub(super) fn dispatch(inputs: &serde_json::Value) -> serde_json::Value {
 /// The sample, made on this machine.
 pub(super) fn made(place: &Path) -> PathBuf {
     let out = place.join("out");
-    let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+    let output = Command::new(ROCWHEEL)
         .args(["pipeline", "--sample", "--output-dir"])
         .arg(&out)
         .env_remove("GITHUB_ACTIONS")

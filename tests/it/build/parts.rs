@@ -7,6 +7,7 @@ use std::{
 
 use super::{files, refusal, succeed};
 use crate::fetch::Fixture;
+use crate::support::program::ROCWHEEL;
 
 /// As packages-spread.yml has them, and each package alone.
 const PARTS: [&str; 8] = [
@@ -46,7 +47,7 @@ impl Run {
     }
 
     fn build(&self, artifacts: &Path, dest: &str) -> Command {
-        let mut build = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
+        let mut build = Command::new(ROCWHEEL);
         build.args(["--quiet", "build", "--artifact-dir"]);
         build.arg(artifacts).arg("--dest-dir");
         build.arg(self.place.join(dest));
@@ -215,7 +216,7 @@ fn artifacts_that_are_not_those_of_the_part_are_refused() {
             ");
         }
     }
-    let mut pipeline = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
+    let mut pipeline = Command::new(ROCWHEEL);
     pipeline
         .args(["--quiet", "pipeline", "--artifact-dir"])
         .arg(&host);

@@ -5,26 +5,24 @@ use std::{
     sync::OnceLock,
 };
 
-use super::{Set, add, member, rocwheel, sample};
+use super::{Set, add, member, rocwheel};
+use crate::support::{place::TEMPORARY, program::succeed, sample::published};
 
 /// The plan of the sample, in a file.
 fn plan() -> &'static Path {
     static PLACE: OnceLock<PathBuf> = OnceLock::new();
     PLACE.get_or_init(|| {
-        let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("check-plan.json");
+        let place = Path::new(TEMPORARY).join("check-plan.json");
         let mut command = rocwheel();
         command.args(["build", "--plan", "--format", "json", "--artifact-dir"]);
         command.arg(artifacts()).arg("--dest-dir").arg(&place);
-        let output = command.output().unwrap();
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{stderr}");
-        fs_err::write(&place, output.stdout).unwrap();
+        fs_err::write(&place, succeed(&mut command).stdout).unwrap();
         place
     })
 }
 
 fn artifacts() -> PathBuf {
-    sample().join("../../artifacts")
+    published().root().join("artifacts")
 }
 
 fn found(set: &Set, with_artifacts: bool) -> String {

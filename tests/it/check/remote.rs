@@ -5,16 +5,17 @@ use std::path::PathBuf;
 use aws_sdk_s3::primitives::ByteStream;
 
 use super::{
-    Set, rocwheel, sample,
+    Set, rocwheel,
     server::{Manner, Server},
 };
-use crate::s3::server::{ID, SECRET, Server as S3};
+use crate::{
+    s3::server::{ID, SECRET, Server as S3},
+    support::sample,
+};
 
 /// The sample as `pipeline` published it.
 fn published() -> PathBuf {
-    let place = sample().join("../../local-linux/python");
-    assert!(place.join("set.json").exists(), "{}", place.display());
-    fs_err::canonicalize(place).unwrap()
+    sample::published().place()
 }
 
 /// Exit code, findings and talk of a check of some place.

@@ -27,6 +27,7 @@ use crate::s3::{
     fault::{Fault, Proxy},
     server::{ID, SECRET, Server},
 };
+use crate::support::program::ROCWHEEL;
 
 /// A bucket with the sample as run 7, behind a proxy, and a directory to fetch to.
 struct Remote {
@@ -101,7 +102,7 @@ impl Remote {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
+        let mut command = Command::new(ROCWHEEL);
         command
             .env_clear()
             .env("AWS_EC2_METADATA_DISABLED", "true")

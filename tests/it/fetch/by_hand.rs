@@ -9,6 +9,7 @@ use super::{
     Fixture,
     tree::{difference, seen},
 };
+use crate::support::program::ROCWHEEL;
 
 /// Makes every archive of the run anew from what the fixture has fetched.
 fn by_hand(fixture: &Fixture) {
@@ -45,7 +46,7 @@ fn archives_made_by_hand_are_fetched_and_built_from() {
     assert_eq!(said.code, 0, "{}", said.stderr);
     assert_eq!(difference(&seen(&out), &whole), [""; 0]);
 
-    let mut build = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
+    let mut build = Command::new(ROCWHEEL);
     build.env_clear().args(["build", "--artifact-dir"]);
     build
         .arg(fixture.run())

@@ -8,6 +8,7 @@ use std::{
 use fs_err as fs;
 
 use super::Fixture;
+use crate::support::program::ROCWHEEL;
 
 /// How to mount something that nobody else sees, and that goes by itself.
 pub(crate) static HOW: LazyLock<&[&str]> = LazyLock::new(|| {
@@ -34,7 +35,7 @@ fn in_a_small_place(fixture: &Fixture, size: &str, script: &str) -> Output {
     let script = format!("mount -t tmpfs -o size={size} tmpfs \"$OUT\" && {script}");
     let fetch = format!(
         "{} fetch --platform linux --input-dir {} --output-dir {} --run-id 7",
-        env!("CARGO_BIN_EXE_rocwheel"),
+        ROCWHEEL,
         fixture.bucket().display(),
         fixture.out().display()
     );

@@ -13,6 +13,7 @@ use crate::github::{
     fake::{Fake, Reply},
     run,
 };
+use crate::support::program::ROCWHEEL;
 
 const ZIP: &str = "application/zip";
 
@@ -419,7 +420,7 @@ fn the_login_of_gh_will_do() {
     .unwrap();
     fs::set_permissions(&gh, PermissionsExt::from_mode(0o755)).unwrap();
     let url = hosted.api.url();
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+    let output = std::process::Command::new(ROCWHEEL)
         .env_clear()
         .env("PATH", fixture.directory.path())
         .env("HOST", url.strip_prefix("http://").unwrap())

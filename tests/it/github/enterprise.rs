@@ -9,11 +9,12 @@ use super::{
     fake::{Fake, Reply},
     run, runs,
 };
+use crate::support::program::ROCWHEEL;
 
 const RUNS: &str = "/repos/amd/rocm/actions/workflows/ci.yml/runs";
 
 fn fetch(hosted: &Hosted, directory: &tempfile::TempDir, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+    Command::new(ROCWHEEL)
         .env_clear()
         .env("GITHUB_API_URL", hosted.api.url())
         .env("GITHUB_TOKEN", "hush")

@@ -5,10 +5,11 @@ use std::{io::Cursor, path::Path, process::Command};
 use rocwheel::kpack::archive::{ArchiveWriter, Packed, Scheme, key};
 
 use super::binaries::{code_object, library};
+use crate::support::program::ROCWHEEL;
 
 /// Exit code, stdout and stderr of the binary, run in a directory.
 pub(super) fn run(directory: &Path, arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+    let output = Command::new(ROCWHEEL)
         .env_clear()
         .current_dir(directory)
         .args(arguments)

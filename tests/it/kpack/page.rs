@@ -7,6 +7,7 @@ use super::{
     wheels::{copy, place, rocblas},
 };
 use crate::docs::commands;
+use crate::support::program::ROCWHEEL;
 
 #[test]
 fn every_command_of_the_page_runs() {
@@ -24,7 +25,7 @@ fn every_command_of_the_page_runs() {
         let ["rocwheel", arguments @ ..] = words.as_slice() else {
             panic!("an example that no test knows how to run: {command}");
         };
-        let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+        let output = Command::new(ROCWHEEL)
             .env_clear()
             .args(arguments)
             .current_dir(&place)

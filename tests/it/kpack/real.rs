@@ -14,6 +14,7 @@ use super::{
     splitting::{STAGE, flattened, put, split},
 };
 use crate::judges::tool;
+use crate::support::program::ROCWHEEL;
 
 /// The smallest there is: three binaries, four bundles (`CCOB` 3), each for 27 targets.
 const WHEEL: &str = "jax_rocm7_plugin-0.12.0-cp312-cp312-manylinux_2_27_x86_64.whl";
@@ -96,7 +97,7 @@ fn apart_and_together(wheel: &Path) -> (usize, usize) {
         .map(|(path, bytes)| compare(bytes, &root, path))
         .sum();
     fs_err::remove_dir_all(root).unwrap();
-    let recombined = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+    let recombined = Command::new(ROCWHEEL)
         .env_clear()
         .current_dir(place.path())
         .args(["kpack", "recombine", "--family", "gfx9-all"])

@@ -11,9 +11,10 @@ use super::{
     binaries::library,
     splitting::{STAGE, artifacts, files, flattened, split},
 };
+use crate::support::program::ROCWHEEL;
 
 fn recombine(place: &Path, input: &str, output: &str) -> String {
-    let run = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+    let run = Command::new(ROCWHEEL)
         .env_clear()
         .current_dir(place)
         .args(["kpack", "recombine", "--family", "gfx90X-dcgpu"])

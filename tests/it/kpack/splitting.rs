@@ -13,6 +13,7 @@ use super::{
     binaries::{code_object, concatenated, library},
     runtime::compare,
 };
+use crate::support::program::ROCWHEEL;
 
 pub(super) const STAGE: &str = "math-libs/stage";
 
@@ -55,7 +56,7 @@ pub(super) fn artifacts(root: &Path) -> PathBuf {
 }
 
 pub(super) fn split(input: &Path, output: &Path, jobs: &str) -> String {
-    let run = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+    let run = Command::new(ROCWHEEL)
         .env_clear()
         .args(["split", "--jobs", jobs, "--artifact-dir"])
         .arg(input)

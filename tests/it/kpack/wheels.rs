@@ -18,6 +18,7 @@ use super::{
     splitting::{files, put, split},
 };
 use crate::judges::tool;
+use crate::support::program::ROCWHEEL;
 
 const FAT: &str = "blas_lib_gfx94X-dcgpu";
 const STAGE: &str = "math-libs/BLAS/rocBLAS/stage";
@@ -86,7 +87,7 @@ pub(super) fn copy(from: &Path, to: &Path) {
 }
 
 fn run(arguments: &[&str], place: &Path) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+    let output = Command::new(ROCWHEEL)
         .env_clear()
         .current_dir(place)
         .args(arguments)

@@ -18,7 +18,7 @@ fn a_run_gives_the_packages_that_its_artifacts_give() {
     let arguments = ["--run-id", "7", "--input-dir", text(&bucket)];
     let output = pipeline(&[&arguments[..], &["--output-dir", text(&out)]].concat());
     let dist = |root: &Path| -> BTreeMap<String, Vec<u8>> { contents(&root.join("dist")) };
-    assert!(dist(&out.join("local-linux/python")) == dist(published()));
+    assert!(dist(&out.join("local-linux/python")) == dist(&published()));
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("pip install --index-url"), "{said}");
 }

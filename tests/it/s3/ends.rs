@@ -17,7 +17,7 @@ use super::{
     server::{ID, SECRET, Server},
     upload::{Desk, KEYS, metadata_service},
 };
-use crate::publish::{Outcome, packages::wheel};
+use crate::{publish::packages::wheel, support::program::Outcome};
 
 #[test]
 fn a_set_with_errors_is_not_published() {

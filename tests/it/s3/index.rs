@@ -4,7 +4,10 @@ use super::{
     server::Server,
     upload::{Desk, KEYS},
 };
-use crate::publish::{Outcome, judge, packages::wheel, tree};
+use crate::{
+    publish::{judge, packages::wheel, tree},
+    support::program::Outcome,
+};
 
 fn index(desk: &Desk, variables: &[(&str, &str)], more: &[&str]) -> Outcome {
     let place = format!("s3://{}/42-linux/python", desk.bucket);

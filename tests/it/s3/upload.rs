@@ -20,7 +20,11 @@ use super::{
     key,
     server::{ID, SECRET, Server},
 };
-use crate::publish::{Bench, Outcome, judge, packages::wheels, tree};
+use crate::support::program::ROCWHEEL;
+use crate::{
+    publish::{Bench, judge, packages::wheels, tree},
+    support::program::Outcome,
+};
 
 pub(super) const KEYS: [(&str, &str); 2] =
     [("AWS_ACCESS_KEY_ID", ID), ("AWS_SECRET_ACCESS_KEY", SECRET)];
@@ -48,7 +52,7 @@ impl Desk {
 
     /// The binary, in an environment with nothing but the way to this server.
     pub(super) fn command(&self, variables: &[(&str, &str)]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
+        let mut command = Command::new(ROCWHEEL);
         let endpoint = format!("http://127.0.0.1:{}", self.port);
         command
             .env_clear()
@@ -82,7 +86,7 @@ impl Desk {
     }
 
     fn summary(&self, arguments: &[&str]) -> Outcome {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rocwheel"));
+        let mut command = Command::new(ROCWHEEL);
         command
             .env_clear()
             .env("HOME", self.bench.path("home"))

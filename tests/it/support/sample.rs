@@ -1,0 +1,90 @@
+//! The sample: its archives, and what `pipeline` makes of it.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::OnceLock,
+    time::UNIX_EPOCH,
+};
+
+use rocwheel::artifact::sample;
+
+use super::{
+    place::{TEMPORARY, text},
+    program::{ROCWHEEL, command, succeed},
+};
+
+/// A directory that `pipeline` wrote. Tests only read it: what they change, they copy first.
+pub(crate) struct Published {
+    root: PathBuf,
+}
+
+impl Published {
+    /// The value of `--output-dir`.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The packages as `build` leaves them.
+    pub(crate) fn dist(&self) -> PathBuf {
+        self.root.join("packages/dist")
+    }
+
+    /// The packages with their pages, as `upload` leaves them.
+    pub(crate) fn place(&self) -> PathBuf {
+        self.root.join("local-linux/python")
+    }
+
+    /// The job summary.
+    pub(crate) fn summary(&self) -> String {
+        fs_err::read_to_string(self.root.join("page.md")).unwrap()
+    }
+}
+
+/// The sample, published once for all tests, in whatever process each of them runs.
+pub(crate) fn published() -> &'static Published {
+    static SAMPLE: OnceLock<Published> = OnceLock::new();
+    SAMPLE.get_or_init(|| publish_once("sample", |_| vec!["--sample".to_owned()]))
+}
+
+/// Publishes a set, unless this binary has done so: tests may run in a process each.
+///
+/// `source` gets a directory for artifacts, and returns arguments for `pipeline`.
+fn publish_once(name: &str, source: impl FnOnce(&Path) -> Vec<String>) -> Published {
+    let place = Path::new(TEMPORARY).join("published");
+    fs_err::create_dir_all(&place).unwrap();
+    let lock = fs_err::File::create(place.join(format!("{name}.lock"))).unwrap();
+    lock.file().lock().unwrap();
+    let root = place.join(name);
+    let stamp = root.join("made-by");
+    let wanted = binary();
+    if fs_err::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
+        return Published { root };
+    }
+    if root.exists() {
+        fs_err::remove_dir_all(&root).unwrap();
+    }
+    fs_err::create_dir_all(&root).unwrap();
+    let arguments = source(&root.join("input"));
+    let mut pipeline = command();
+    pipeline.arg("pipeline").args(arguments);
+    pipeline.args(["--summary", text(&root.join("page.md"))]);
+    succeed(pipeline.args(["--output-dir", text(&root)]));
+    fs_err::write(stamp, wanted).unwrap();
+    Published { root }
+}
+
+/// What tells one build of the binary from another.
+fn binary() -> String {
+    let binary = fs_err::metadata(ROCWHEEL).unwrap();
+    let written = binary.modified().unwrap().duration_since(UNIX_EPOCH);
+    format!("{} bytes, {:?}", binary.len(), written.unwrap())
+}
+
+/// Writes the archives of the sample into a directory, which is made if it is not there.
+pub(crate) fn write_archives(directory: &Path) {
+    fs_err::create_dir_all(directory).unwrap();
+    for archive in sample::archives() {
+        let file = directory.join(archive.file_name());
+        fs_err::write(file, archive.bytes().unwrap()).unwrap();
+    }
+}
