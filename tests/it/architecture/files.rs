@@ -6,7 +6,6 @@ use super::{
 };
 
 pub(super) const MAX_LINES: usize = 500;
-const MAX_PURPOSE: usize = 4;
 
 /// Names that say what a file is for others, not what it knows.
 const ROLES: [&str; 12] = [
@@ -32,10 +31,6 @@ pub(super) fn short_and_purposeful(house: &House) -> Vec<Violation> {
             let what = format!("{lines} lines are more than {MAX_LINES}");
             found.push(Violation::new(file, lines, what, "split it by subject"));
         }
-        let purpose = text
-            .lines()
-            .take_while(|line| line.starts_with("//!"))
-            .count();
         if !text.starts_with("//! ") {
             let advice = "open with one `//!` line that says what the file is";
             found.push(Violation::new(
@@ -44,9 +39,6 @@ pub(super) fn short_and_purposeful(house: &House) -> Vec<Violation> {
                 "does not say what it is for",
                 advice,
             ));
-        } else if purpose > MAX_PURPOSE && file != "src/lib.rs" {
-            let what = format!("{purpose} opening lines are more than {MAX_PURPOSE}");
-            found.push(Violation::new(file, purpose, what, "say it in fewer words"));
         }
     }
     found
