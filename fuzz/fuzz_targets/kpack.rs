@@ -10,16 +10,19 @@ use std::{
 };
 
 use libfuzzer_sys::fuzz_target;
-use rocwheel::{
-    elf::write::{DeviceRelocations, Executable, SharedObject},
-    kpack::{
-        Fat, Marker,
-        archive::{ArchiveWriter, Packed, Scheme},
-        bundle::{self, Method},
-        contents,
-        host::{self, Look, SplitReader},
-    },
+use rocwheel::kpack::{
+    Fat, Marker,
+    archive::{ArchiveWriter, Packed, Scheme},
+    bundle::{self, Method},
+    contents,
+    host::{self, Look, SplitReader},
 };
+
+#[allow(dead_code, unused_imports)]
+#[path = "../../tests/it/support/linker/mod.rs"]
+mod linker;
+
+use linker::{DeviceRelocations, Executable, SharedObject};
 
 static SEEDS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let raw = bundle::raw(&[("gfx942", vec![1; 9000]), ("gfx90a:xnack+", vec![2; 100])]);

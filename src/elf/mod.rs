@@ -15,7 +15,11 @@ mod source;
 mod strings;
 mod versions;
 mod view;
-pub mod write;
+/// Writes ELF files for tests, without a compiler.
+#[cfg(test)]
+#[expect(dead_code, reason = "the integration tests use all of it")]
+#[path = "../../tests/it/support/linker/mod.rs"]
+pub(crate) mod write;
 
 pub use check::{broken_rules, faults};
 pub use edit::{EditPlan, Strategy, Untouchable, Warning};

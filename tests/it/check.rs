@@ -6,13 +6,11 @@ use std::{
     process::Output,
 };
 
-use rocwheel::{
-    digest::Sha256,
-    elf::{launcher, write::SharedObject},
-    wheel::Record,
-};
+use rocwheel::{digest::Sha256, elf::launcher, wheel::Record};
 
-use crate::support::{place::copy_files, program::command as rocwheel, sample::published};
+use crate::support::{
+    linker::SharedObject, place::copy_files, program::command as rocwheel, published,
+};
 
 mod asserted;
 mod broken;
@@ -28,7 +26,7 @@ mod windows;
 
 /// The sample's packages, to read.
 fn sample() -> PathBuf {
-    published().dist()
+    published::sample().dist()
 }
 
 /// A copy of the sample, to break.
@@ -40,7 +38,7 @@ type Members = Vec<(String, u32, Vec<u8>)>;
 impl Set {
     fn new() -> Self {
         let place = tempfile::tempdir().unwrap();
-        copy_files(&published().dist(), place.path());
+        copy_files(&sample(), place.path());
         Self(place)
     }
 

@@ -37,9 +37,9 @@ impl Fixture {
             directory: tempfile::tempdir().unwrap(),
         };
         fs::create_dir_all(fixture.run()).unwrap();
-        for archive in sample::archives() {
-            let (name, bytes) = (archive.file_name(), archive.bytes().unwrap());
-            let sidecar = format!("{}  {name}\n", Sha256::of(&bytes));
+        for archive in sample::archives().unwrap() {
+            let (name, bytes) = (archive.file_name(), archive.bytes());
+            let sidecar = format!("{}  {name}\n", Sha256::of(bytes));
             fs::write(fixture.run().join(format!("{name}.sha256sum")), sidecar).unwrap();
             fs::write(fixture.run().join(name), bytes).unwrap();
         }
@@ -118,6 +118,7 @@ impl Fixture {
 
 fn stems() -> Vec<String> {
     let mut stems: Vec<String> = sample::archives()
+        .unwrap()
         .iter()
         .map(|it| it.stem().to_owned())
         .collect();
@@ -216,9 +217,9 @@ fn archives_are_kept_when_they_are_not_to_be_unpacked() {
     let fixture = Fixture::new();
     let said = fixture.fetch("--run-id 7 --no-extract");
     assert_eq!(said.code, 0, "{}", said.stderr);
-    for archive in sample::archives() {
+    for archive in sample::archives().unwrap() {
         let path = fixture.out().join(archive.file_name());
-        assert_eq!(fs::read(path).unwrap(), archive.bytes().unwrap());
+        assert_eq!(fs::read(path).unwrap(), archive.bytes());
     }
     assert_eq!(
         verbs(&fixture.fetch("--run-id 7 --no-extract").stdout),

@@ -12,7 +12,7 @@ use crate::{
     support::{
         place::{self, text},
         program::{self, command},
-        sample,
+        published, sample,
     },
 };
 
@@ -208,7 +208,7 @@ fn a_second_run_into_the_same_directory_changes_nothing() {
 
 /// The published sample.
 fn published() -> PathBuf {
-    sample::published().place()
+    published::sample().place()
 }
 
 fn pipeline(arguments: &[&str]) -> Output {

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::support::{
     place::copy_files,
     program::{Outcome, rocwheel},
-    sample,
+    published,
 };
 
 fn text(path: &Path) -> String {
@@ -17,7 +17,7 @@ fn summary(arguments: &[&str]) -> Outcome {
 }
 
 fn published() -> String {
-    text(&sample::published().place())
+    text(&published::sample().place())
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn programs_get_one_document() {
 
 #[test]
 fn a_pipeline_tells_what_was_found_and_which_library_has_which_code() {
-    let page = sample::published().summary();
+    let page = published::sample().summary();
     let checked = page.lines().find(|line| line.contains("check:")).unwrap();
     insta::assert_snapshot!(checked, @"✅ **check: nothing found**");
     let start = page.find("### Device code").unwrap();
@@ -85,7 +85,7 @@ fn a_set_is_the_same_wherever_it_is_named() {
     let at = published();
     let named = say(&[&at]);
     assert_eq!(say(&["--packages-dir", &at]), named);
-    let root = text(sample::published().root());
+    let root = text(published::sample().root());
     let run = [
         "--run-id",
         "local",

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{ArgGroup, ArgMatches, Command, FromArgMatches};
 
 use crate::{
-    artifact::{ArchiveName, ArtifactTree, sample, sample::SampleArchive},
+    artifact::{ArchiveName, ArtifactTree, sample},
     commands::{
         World,
         build::{What, input},
@@ -98,7 +98,10 @@ impl Origin<'_> {
     pub(super) fn names(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         match self {
-            Self::Sample => names.extend(sample::archives().iter().map(SampleArchive::file_name)),
+            Self::Sample => {
+                let archives = sample::archives()?;
+                names.extend(archives.iter().map(|it| it.file_name().to_owned()));
+            }
             Self::Run(errand) => names.extend(errand.artifacts().iter().map(ToString::to_string)),
             Self::Directory(directory) => names = input::names(directory)?,
         }
@@ -109,10 +112,10 @@ impl Origin<'_> {
 
 fn unpack_sample(unpacked: &Path, world: &World) -> Result<Vec<ArchiveName>> {
     let mut names = Vec::new();
-    for archive in sample::archives() {
-        let (name, bytes): (ArchiveName, _) = (archive.file_name().parse()?, archive.bytes()?);
-        let size = bytes.len() as u64;
-        input::unpack_one(bytes.as_slice(), size, &name, unpacked, world)?;
+    for archive in sample::archives()? {
+        let name: ArchiveName = archive.file_name().parse()?;
+        let size = archive.bytes().len() as u64;
+        input::unpack_one(archive.bytes(), size, &name, unpacked, world)?;
         names.push(name);
     }
     Ok(names)

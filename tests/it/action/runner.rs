@@ -54,7 +54,7 @@ impl Repository {
             arguments: Vec::new(),
             tools: None,
         };
-        let binary = format!("  binary:\n    default: {}\n", ROCWHEEL);
+        let binary = format!("  binary:\n    default: {ROCWHEEL}\n");
         let action = read("action.yml").replacen("  binary:\n", &binary, 1);
         let obtain = ".github/binary/obtain.sh";
         let tree = repository.action(ours(), &action);

@@ -149,8 +149,8 @@ fn remove(bucket: &Bucket, prefix: &str) {
 
 fn store_sample(bucket: &Bucket, prefix: &str) {
     let store = Server::shared().store(bucket);
-    for archive in sample::archives() {
-        let bytes = archive.bytes().unwrap();
+    for archive in sample::archives().unwrap() {
+        let bytes = archive.bytes();
         let key = format!("{prefix}{}", archive.file_name()).parse().unwrap();
         let options = PutOptions {
             content_type: "application/zstd".to_owned(),
@@ -158,7 +158,7 @@ fn store_sample(bucket: &Bucket, prefix: &str) {
             condition: Condition::Always,
             sha256: None,
         };
-        store.put(&key, &bytes.as_slice(), &options).unwrap();
+        store.put(&key, &bytes, &options).unwrap();
     }
 }
 

@@ -1,6 +1,6 @@
 //! One broken set for each rule: the sample with one thing changed.
 
-use rocwheel::elf::write::SharedObject;
+use crate::support::linker::SharedObject;
 
 mod baseline;
 mod causes;

@@ -2,17 +2,15 @@
 
 use std::io::{Cursor, Read as _};
 
-use rocwheel::{
-    elf::write::{DeviceRelocations, SharedObject},
-    kpack::{
-        CodeTarget, Marker,
-        archive::{Archive, ArchiveWriter, Packed, Scheme, key},
-        bundle,
-        host::{self, Look, SplitReader},
-    },
+use rocwheel::kpack::{
+    CodeTarget, Marker,
+    archive::{Archive, ArchiveWriter, Packed, Scheme, key},
+    bundle,
+    host::{self, Look, SplitReader},
 };
 
 use super::{Members, Set, add, member};
+use crate::support::linker::{DeviceRelocations, SharedObject};
 
 const LIBRARIES: &str = "rocm_sdk_libraries";
 const GFX1100: &str = "rocm_sdk_device_gfx1100";

@@ -1,11 +1,9 @@
 //! Sets without device wheels: the code is in the libraries, and packages are called for families.
 
-use rocwheel::{
-    elf::write::{DeviceRelocations, SharedObject},
-    kpack::bundle,
-};
+use rocwheel::kpack::bundle;
 
 use super::{Members, Set, add, record, unzip, zipped};
+use crate::support::linker::{DeviceRelocations, SharedObject};
 
 const TOP: &str = "_rocm_sdk_libraries_gfx110X_all";
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{Set, add, member, rocwheel};
-use crate::support::{place::TEMPORARY, program::succeed, sample::published};
+use crate::support::{place::TEMPORARY, program::succeed, published};
 
 /// The plan of the sample, in a file.
 fn plan() -> &'static Path {
@@ -22,7 +22,7 @@ fn plan() -> &'static Path {
 }
 
 fn artifacts() -> PathBuf {
-    published().root().join("artifacts")
+    published::sample().root().join("artifacts")
 }
 
 fn found(set: &Set, with_artifacts: bool) -> String {

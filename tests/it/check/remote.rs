@@ -10,12 +10,12 @@ use super::{
 };
 use crate::{
     s3::server::{ID, SECRET, Server as S3},
-    support::sample,
+    support::published,
 };
 
 /// The sample as `pipeline` published it.
 fn published() -> PathBuf {
-    sample::published().place()
+    published::sample().place()
 }
 
 /// Exit code, findings and talk of a check of some place.

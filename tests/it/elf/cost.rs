@@ -2,9 +2,10 @@
 
 use std::{cell::Cell, io, os::unix::fs::FileExt as _, path::Path, process::Command};
 
-use rocwheel::elf::{self, PatchedReader, ReadAt, plan_rpath, write::SharedObject};
+use rocwheel::elf::{self, PatchedReader, ReadAt, plan_rpath};
 
 use crate::elf::load::{Place, linked};
+use crate::support::linker::SharedObject;
 
 const GOAL: &str = "$ORIGIN/../dep";
 /// Beyond what 32 bits hold.

@@ -3,12 +3,10 @@
 use std::fmt::Write as _;
 
 use goblin::elf::{Elf, ProgramHeader, program_header::PT_LOAD};
-use rocwheel::elf::{
-    Strategy, Untouchable,
-    write::{Executable, HashStyle, SharedObject, TableAt},
-};
+use rocwheel::elf::{Strategy, Untouchable};
 
 use crate::elf::load::{Place, linked, run, with_rpath};
+use crate::support::linker::{Executable, HashStyle, SharedObject, TableAt};
 
 const GOAL: &str = "$ORIGIN/../somewhere/else:$ORIGIN/../dep";
 

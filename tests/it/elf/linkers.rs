@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use rocwheel::elf::write::SharedObject;
+use crate::support::linker::SharedObject;
 
 use crate::{
     elf::{

@@ -8,7 +8,8 @@ use std::{
     time::Duration,
 };
 
-use rocwheel::elf::{EditPlan, ElfError, PatchedReader, plan_rpath, write::Executable};
+use crate::support::linker::Executable;
+use rocwheel::elf::{EditPlan, ElfError, PatchedReader, plan_rpath};
 use tempfile::TempDir;
 
 /// A directory of libraries and programs.

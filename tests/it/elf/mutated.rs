@@ -1,12 +1,10 @@
 //! Damaged headers: an answer or an error, never a panic, and never a file that is worse.
 
 use goblin::elf::{Elf, section_header::SHT_DYNSYM};
-use rocwheel::elf::{
-    self,
-    write::{Executable, SharedObject, TableAt},
-};
+use rocwheel::elf;
 
 use crate::elf::load::with_rpath;
+use crate::support::linker::{Executable, SharedObject, TableAt};
 
 /// How many files are tried in a normal run; `ROCWHEEL_MUTATIONS` asks for more.
 const ROUNDS: u64 = 20_000;

@@ -1,11 +1,9 @@
 //! The fixture writer: glibc and the kernel take what it writes.
 
-use rocwheel::elf::{
-    Kind, Machine,
-    write::{Executable, HashStyle, SharedObject, TableAt},
-};
+use rocwheel::elf::{Kind, Machine};
 
 use crate::elf::load::{Place, call, run};
+use crate::support::linker::{Executable, HashStyle, SharedObject, TableAt};
 
 fn answer() -> Vec<u8> {
     SharedObject::new("liby.so.2")

@@ -29,10 +29,10 @@ fn zip(members: &[(String, Vec<u8>)], method: CompressionMethod) -> Vec<u8> {
 }
 
 fn sample() -> Vec<(String, Vec<u8>)> {
-    let archives = sample::archives();
+    let archives = sample::archives().unwrap();
     archives
         .iter()
-        .map(|it| (it.file_name(), it.bytes().unwrap()))
+        .map(|it| (it.file_name().to_owned(), it.bytes().to_vec()))
         .collect()
 }
 

@@ -30,14 +30,14 @@ fn fetch(hosted: &Hosted, directory: &tempfile::TempDir, arguments: &[&str]) -> 
 /// The sample as an upload of run 7, as an answer of the API of `amd/rocm`.
 fn hosted() -> Hosted {
     let mut hosted = Hosted::of(Fake::enterprise());
-    let archives = sample::archives();
+    let archives = sample::archives().unwrap();
     let archive = archives.iter().find(|it| it.stem() == "base_lib_generic");
     let archive = archive.unwrap();
-    let (name, bytes) = (archive.file_name(), archive.bytes().unwrap());
+    let (name, bytes) = (archive.file_name(), archive.bytes());
     let told = format!("attachment; filename=\"{name}\"");
-    let kept = Reply::bytes("application/zstd", &bytes).header("Content-Disposition", &told);
+    let kept = Reply::bytes("application/zstd", bytes).header("Content-Disposition", &told);
     hosted.repository = "amd/rocm";
-    hosted.upload_as(5, "base", &bytes, kept.in_parts());
+    hosted.upload_as(5, "base", bytes, kept.in_parts());
     hosted
 }
 

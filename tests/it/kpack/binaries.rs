@@ -1,9 +1,7 @@
 //! Fat binaries without a compiler.
 
-use rocwheel::{
-    elf::write::{DeviceRelocations, SharedObject},
-    kpack::bundle,
-};
+use crate::support::linker::{DeviceRelocations, SharedObject};
+use rocwheel::kpack::bundle;
 
 /// A code object with kernels of these names, and some bytes of its own.
 pub(super) fn code_object(kernels: &[&str], payload: usize) -> Vec<u8> {

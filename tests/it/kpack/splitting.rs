@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use rocwheel::elf::write::{DeviceRelocations, SharedObject};
+use crate::support::linker::{DeviceRelocations, SharedObject};
 use rocwheel::kpack::bundle;
 
 use super::{

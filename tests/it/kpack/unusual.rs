@@ -2,16 +2,14 @@
 
 use std::path::Path;
 
-use rocwheel::{
-    elf::write::{DeviceRelocations, SharedObject},
-    kpack::bundle,
-};
+use rocwheel::kpack::bundle;
 
 use super::{
     binaries::{code_object, concatenated},
     runtime::compare,
     splitting::{STAGE, files, flattened, put, split},
 };
+use crate::support::linker::{DeviceRelocations, SharedObject};
 
 fn library(targets: &[&[&str]]) -> Vec<u8> {
     let bundles = targets.iter().map(|targets| {

@@ -6,11 +6,7 @@ use std::{
     process::Command,
 };
 
-use rocwheel::{
-    artifact::sample,
-    elf::write::{DeviceRelocations, SharedObject},
-    kpack::bundle,
-};
+use rocwheel::{artifact::sample, kpack::bundle};
 
 use super::{
     binaries::{code_object, concatenated},
@@ -18,6 +14,7 @@ use super::{
     splitting::{files, put, split},
 };
 use crate::judges::tool;
+use crate::support::linker::{DeviceRelocations, SharedObject};
 use crate::support::program::ROCWHEEL;
 
 const FAT: &str = "blas_lib_gfx94X-dcgpu";
@@ -52,12 +49,12 @@ pub(super) fn place(name: &str) -> PathBuf {
     if place.exists() {
         fs_err::remove_dir_all(&place).unwrap();
     }
-    for archive in sample::archives() {
+    for archive in sample::archives().unwrap() {
         if !archive.stem().starts_with("blas_lib") {
             put(
                 &place,
                 &format!("in/{}", archive.file_name()),
-                &archive.bytes().unwrap(),
+                archive.bytes(),
             );
         }
     }

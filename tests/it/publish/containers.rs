@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::{Bench, Outcome, packages::wheels, tree};
+use crate::support::program::ROCWHEEL;
 
 const STORE: &str = "out/42-linux/python/dist";
 
@@ -21,7 +22,7 @@ fn upload_as_process_1(bench: &Bench, to: &Path) -> Command {
     let way = way.expect("PID namespaces need root or user namespaces (`unshare --map-root-user`)");
     let mut command = Command::new(way[0]);
     command.args(&way[1..]).args(["--pid", "--fork"]);
-    command.arg(env!("CARGO_BIN_EXE_rocwheel")).env_clear();
+    command.arg(ROCWHEEL).env_clear();
     command.args(["upload", "--no-check", "--multi-target", "--platform=linux"]);
     command.args(["--run-id=42", "--packages-dir", &bench.path("built")]);
     command.arg("--output-dir").arg(to);

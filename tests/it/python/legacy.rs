@@ -13,14 +13,21 @@ const WHOLE: &str = "\"KPACK_SPLIT_ARTIFACTS\": false";
 /// Device code lies beside the libraries, in artifacts of families: for each, what stands in for
 /// the code of which target.
 pub(crate) fn write_run(place: &Path, families: &[(&str, &str)]) {
-    for archive in sample::archives() {
-        let Some(name) = legacy_name(&archive.file_name(), families) else {
+    for archive in sample::archives().unwrap() {
+        let Some(name) = legacy_name(archive.file_name(), families) else {
             continue;
         };
-        let bytes = archive.bytes().unwrap();
         let name = name.parse().unwrap();
         let limits = Limits::default();
-        unpack(&bytes[..], &name, place, &limits, &Stop::default(), &|_| {}).unwrap();
+        unpack(
+            archive.bytes(),
+            &name,
+            place,
+            &limits,
+            &Stop::default(),
+            &|_| {},
+        )
+        .unwrap();
     }
     let mut manifests = 0;
     for path in files(place) {

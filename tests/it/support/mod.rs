@@ -4,8 +4,12 @@
 //! |---|---|
 //! | `program` | the `rocwheel` binary, and what a run of it came to |
 //! | `place` | directories to work in, and copies of them |
-//! | `sample` | the sample: its archives, and its packages, built once for all tests |
+//! | `linker` | writes ELF files that load and run, without a compiler |
+//! | `sample` | makes the artifacts of the built-in sample |
+//! | `published` | the packages of the sample, built once for all tests |
 
+pub(crate) mod linker;
 pub(crate) mod place;
 pub(crate) mod program;
+pub(crate) mod published;
 pub(crate) mod sample;

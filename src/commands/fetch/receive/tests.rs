@@ -55,9 +55,9 @@ impl std::fmt::Display for Spoiled {
 }
 
 fn archive_bytes() -> Vec<u8> {
-    let archives = sample::archives();
+    let archives = sample::archives().unwrap();
     let archive = archives.iter().find(|it| it.file_name() == NAME).unwrap();
-    archive.bytes().unwrap()
+    archive.bytes().to_vec()
 }
 
 impl Stage {

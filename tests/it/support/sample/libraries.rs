@@ -1,6 +1,6 @@
 //! The artifacts of the sample that the libraries and the device packages are made of.
 
-use crate::artifact::sample::{
+use super::{
     device::{Kernels, bundled, object},
     sketch::Sketch,
 };

@@ -1,6 +1,6 @@
 //! The artifacts of the sample that only the profiler and the devel package take.
 
-use crate::artifact::sample::sketch::Sketch;
+use super::sketch::Sketch;
 
 pub(super) fn sketches() -> Vec<Sketch> {
     vec![

@@ -15,7 +15,7 @@ use goblin::elf::{
     },
 };
 
-use crate::elf::write::{
+use super::{
     code::Code,
     device,
     layout::{self, Layout},

@@ -3,8 +3,7 @@
 
 use std::io::{Cursor, Read as _};
 
-use crate::{
-    elf::write::{DeviceRelocations, SharedObject},
+use rocwheel::{
     error::{Context as _, Result, bail},
     kpack::{
         Marker,
@@ -14,9 +13,11 @@ use crate::{
     },
 };
 
+use crate::support::linker::{DeviceRelocations, SharedObject};
+
 /// The device code of a library.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kernels {
+pub(crate) struct Kernels {
     /// `blas_lib` for `.kpack/blas_lib_gfx942.kpack`.
     pub(super) archive: &'static str,
     /// What its keys begin with: the path of the library in the build tree.
@@ -146,12 +147,13 @@ impl Kernels {
 mod tests {
     use std::sync::Arc;
 
-    use super::*;
-    use crate::{
+    use rocwheel::{
         elf::ReadAt,
         kpack::loader::{Answer, Generation, Loader},
         relpath::RelPath,
     };
+
+    use super::*;
 
     const KERNELS: Kernels = Kernels {
         archive: "demo_lib",

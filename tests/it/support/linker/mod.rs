@@ -14,6 +14,6 @@ mod shape;
 mod symbols;
 mod tables;
 
-pub use object::{Executable, Object, Program, Shared, SharedObject};
-pub use plan::{DeviceRelocations, HashStyle};
-pub use shape::TableAt;
+pub(crate) use object::{Executable, SharedObject};
+pub(crate) use plan::{DeviceRelocations, HashStyle};
+pub(crate) use shape::TableAt;

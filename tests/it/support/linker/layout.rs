@@ -7,7 +7,7 @@ use goblin::elf::{
     section_header::{SHT_DYNAMIC, SHT_NOTE, SHT_STRTAB},
 };
 
-use crate::elf::write::{
+use super::{
     cursor::Cursor,
     shape::{Section, Segment, Shape, TableAt},
     tables::Strings,

@@ -1,12 +1,10 @@
-//! The sample: its archives, and what `pipeline` makes of it.
+//! The packages and pages that `pipeline` makes, once for all tests.
 
 use std::{
     path::{Path, PathBuf},
     sync::OnceLock,
     time::UNIX_EPOCH,
 };
-
-use rocwheel::artifact::sample;
 
 use super::{
     place::{TEMPORARY, text},
@@ -41,7 +39,7 @@ impl Published {
 }
 
 /// The sample, published once for all tests, in whatever process each of them runs.
-pub(crate) fn published() -> &'static Published {
+pub(crate) fn sample() -> &'static Published {
     static SAMPLE: OnceLock<Published> = OnceLock::new();
     SAMPLE.get_or_init(|| publish_once("sample", |_| vec!["--sample".to_owned()]))
 }
@@ -78,13 +76,4 @@ fn binary() -> String {
     let binary = fs_err::metadata(ROCWHEEL).unwrap();
     let written = binary.modified().unwrap().duration_since(UNIX_EPOCH);
     format!("{} bytes, {:?}", binary.len(), written.unwrap())
-}
-
-/// Writes the archives of the sample into a directory, which is made if it is not there.
-pub(crate) fn write_archives(directory: &Path) {
-    fs_err::create_dir_all(directory).unwrap();
-    for archive in sample::archives() {
-        let file = directory.join(archive.file_name());
-        fs_err::write(file, archive.bytes().unwrap()).unwrap();
-    }
 }

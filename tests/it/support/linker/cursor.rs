@@ -2,7 +2,7 @@
 
 use goblin::elf::program_header::{PF_R, PT_LOAD};
 
-use crate::elf::write::shape::{Section, Segment, Shape, TableAt};
+use super::shape::{Section, Segment, Shape, TableAt};
 
 /// Walks through the file, opening a segment whenever the permissions change.
 pub(super) struct Cursor {

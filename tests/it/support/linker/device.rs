@@ -5,7 +5,7 @@ use goblin::elf::{
     section_header::{SHF_ALLOC, SHF_WRITE, SHT_PROGBITS},
 };
 
-use crate::elf::write::{
+use super::{
     layout::Layout,
     plan::{DeviceRelocations, Plan},
     shape::{Section, allocated},

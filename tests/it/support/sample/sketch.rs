@@ -2,18 +2,19 @@
 
 use std::io::Cursor;
 
-use crate::{
+use rocwheel::{
     archive::{Format, TarEntry, TarKind, TarPlan, compress},
-    artifact::sample::device::{self, Kernels},
-    elf::write::{Executable, SharedObject},
     error::{Context as _, Result},
     relpath::RelPath,
 };
 
+use super::device::{self, Kernels};
+use crate::support::linker::{Executable, SharedObject};
+
 /// Every member's time: 2020-01-01.
 const TIME: u64 = 1_577_836_800;
 
-pub(super) struct Sketch {
+pub(crate) struct Sketch {
     name: &'static str,
     format: Format,
     stages: Vec<&'static str>,
@@ -29,11 +30,11 @@ enum Content {
 }
 
 impl Sketch {
-    pub(super) fn zst(name: &'static str) -> Self {
+    pub(crate) fn zst(name: &'static str) -> Self {
         Self::new(name, Format::TarZst)
     }
 
-    pub(super) fn xz(name: &'static str) -> Self {
+    pub(crate) fn xz(name: &'static str) -> Self {
         Self::new(name, Format::TarXz)
     }
 
@@ -46,57 +47,54 @@ impl Sketch {
         }
     }
 
-    pub(super) fn name(&self) -> &'static str {
-        self.name
-    }
-
-    pub(super) fn format(&self) -> Format {
-        self.format
+    /// `blas_lib_generic.tar.zst`.
+    pub(crate) fn file_name(&self) -> String {
+        format!("{}{}", self.name, self.format.extension())
     }
 
     /// What follows lies in this directory of the build tree.
-    pub(super) fn stage(mut self, stage: &'static str) -> Self {
+    pub(crate) fn stage(mut self, stage: &'static str) -> Self {
         self.stages.push(stage);
         self
     }
 
-    pub(super) fn directory(self, path: &str) -> Self {
+    pub(crate) fn directory(self, path: &str) -> Self {
         self.with(path, Content::Directory)
     }
 
-    pub(super) fn text(self, path: &str, text: &str) -> Self {
+    pub(crate) fn text(self, path: &str, text: &str) -> Self {
         self.with(path, Content::Bytes(text.as_bytes().to_vec()))
     }
 
-    pub(super) fn bytes(self, path: &str, bytes: Vec<u8>) -> Self {
+    pub(crate) fn bytes(self, path: &str, bytes: Vec<u8>) -> Self {
         self.with(path, Content::Bytes(bytes))
     }
 
-    pub(super) fn script(self, path: &str, text: &str) -> Self {
+    pub(crate) fn script(self, path: &str, text: &str) -> Self {
         self.with(path, Content::Program(text.as_bytes().to_vec()))
     }
 
     /// An executable that prints a text.
-    pub(super) fn tool(self, path: &str, says: &str) -> Self {
+    pub(crate) fn tool(self, path: &str, says: &str) -> Self {
         let program = Executable::new().prints(says).build();
         self.with(path, Content::Program(program))
     }
 
-    pub(super) fn program(self, path: &str, program: Vec<u8>) -> Self {
+    pub(crate) fn program(self, path: &str, program: Vec<u8>) -> Self {
         self.with(path, Content::Program(program))
     }
 
-    pub(super) fn link(self, path: &str, text: &str) -> Self {
+    pub(crate) fn link(self, path: &str, text: &str) -> Self {
         self.with(path, Content::Link(text.to_owned()))
     }
 
-    pub(super) fn hard_link(self, path: &str, to: &str) -> Self {
+    pub(crate) fn hard_link(self, path: &str, to: &str) -> Self {
         let to = self.staged(to);
         self.with(path, Content::HardLink(to))
     }
 
     /// A library whose device code was taken out of it: `Kernels` says what that was.
-    pub(super) fn split_library(
+    pub(crate) fn split_library(
         self,
         directory: &str,
         soname: &str,
@@ -109,7 +107,7 @@ impl Sketch {
     }
 
     /// The archive with the device code of some libraries for a target.
-    pub(super) fn archive(self, libraries: &[Kernels], target: &str) -> Self {
+    pub(crate) fn archive(self, libraries: &[Kernels], target: &str) -> Self {
         let path = format!(".kpack/{}_{target}.kpack", device::group(libraries));
         self.bytes(&path, device::archive(libraries, target))
     }
@@ -118,7 +116,7 @@ impl Sketch {
     ///
     /// `library("lib", "librocblas.so.5", ".1", …)` gives `librocblas.so.5.1`, which calls itself
     /// `librocblas.so.5`, and the links `librocblas.so.5` and `librocblas.so`.
-    pub(super) fn library(
+    pub(crate) fn library(
         self,
         directory: &str,
         soname: &str,
@@ -148,7 +146,7 @@ impl Sketch {
         format!("{}/{path}", self.stages.last().copied().unwrap_or("stage"))
     }
 
-    pub(super) fn pack(&self) -> Result<Vec<u8>> {
+    pub(crate) fn pack(&self) -> Result<Vec<u8>> {
         let manifest = self.stages.join("\n") + "\n";
         let mut entries = vec![file(
             "artifact_manifest.txt".parse()?,

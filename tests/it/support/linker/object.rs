@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::elf::write::{
+use super::{
     code::Code,
     plan::{At, Device, DeviceRelocations, Form, HashStyle, Plan},
     sections,
@@ -12,39 +12,39 @@ use crate::elf::write::{
 
 /// A file to be written; start with `SharedObject::new` or `Executable::new`.
 #[derive(Clone, Debug)]
-pub struct Object<K> {
+pub(crate) struct Object<K> {
     pub(super) plan: Plan,
     kind: PhantomData<K>,
 }
 
 /// A shared object with an soname.
-pub type SharedObject = Object<Shared>;
+pub(crate) type SharedObject = Object<Shared>;
 
 /// A program: static until it needs or calls something, and position independent from then on.
-pub type Executable = Object<Program>;
+pub(crate) type Executable = Object<Program>;
 
 #[derive(Clone, Debug)]
-pub enum Shared {}
+pub(crate) enum Shared {}
 
 #[derive(Clone, Debug)]
-pub enum Program {}
+pub(crate) enum Program {}
 
 impl Object<Shared> {
-    pub fn new(soname: &str) -> Self {
+    pub(crate) fn new(soname: &str) -> Self {
         Self::of(Form::Shared {
             soname: Some(soname.to_owned()),
         })
     }
 
     #[must_use]
-    pub fn without_soname(mut self) -> Self {
+    pub(crate) fn without_soname(mut self) -> Self {
         self.plan.form = Form::Shared { soname: None };
         self
     }
 
     /// Exports a function that returns a number.
     #[must_use]
-    pub fn function(mut self, name: &str, value: i32) -> Self {
+    pub(crate) fn function(mut self, name: &str, value: i32) -> Self {
         self.plan
             .exports
             .push((name.to_owned(), Code::returning(value)));
@@ -53,7 +53,7 @@ impl Object<Shared> {
 
     /// Exports a function that returns what a function of another library returns.
     #[must_use]
-    pub fn calls(mut self, name: &str, import: &str) -> Self {
+    pub(crate) fn calls(mut self, name: &str, import: &str) -> Self {
         let slot = self.plan.import(import);
         self.plan
             .exports
@@ -63,18 +63,14 @@ impl Object<Shared> {
 
     /// Leaves out `PT_PHDR`, as GNU ld does in a shared object.
     #[must_use]
-    pub fn without_phdr(mut self) -> Self {
+    pub(crate) fn without_phdr(mut self) -> Self {
         self.plan.phdr = false;
         self
     }
 }
 
 impl Object<Program> {
-    #[expect(
-        clippy::new_without_default,
-        reason = "`Executable::new()` is the beginning of a sentence"
-    )]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::of(Form::Program {
             text: String::new(),
             status: 0,
@@ -85,7 +81,7 @@ impl Object<Program> {
 
     /// Prints a text, to the letter, before it ends.
     #[must_use]
-    pub fn prints(mut self, wanted: &str) -> Self {
+    pub(crate) fn prints(mut self, wanted: &str) -> Self {
         if let Form::Program { text, .. } = &mut self.plan.form {
             wanted.clone_into(text);
         }
@@ -93,7 +89,7 @@ impl Object<Program> {
     }
 
     #[must_use]
-    pub fn exits(mut self, wanted: u8) -> Self {
+    pub(crate) fn exits(mut self, wanted: u8) -> Self {
         if let Form::Program { status, .. } = &mut self.plan.form {
             *status = wanted;
         }
@@ -102,7 +98,7 @@ impl Object<Program> {
 
     /// Exits with what a function of a library returns.
     #[must_use]
-    pub fn calls(mut self, import: &str) -> Self {
+    pub(crate) fn calls(mut self, import: &str) -> Self {
         let slot = self.plan.import(import);
         if let Form::Program { call, .. } = &mut self.plan.form {
             *call = Some(slot);
@@ -112,7 +108,7 @@ impl Object<Program> {
 
     /// Stands at a fixed address even when it is dynamic (`ET_EXEC`).
     #[must_use]
-    pub fn at_fixed_address(mut self) -> Self {
+    pub(crate) fn at_fixed_address(mut self) -> Self {
         if let Form::Program { at, .. } = &mut self.plan.form {
             *at = At::Fixed;
         }
@@ -121,7 +117,7 @@ impl Object<Program> {
 
     /// Position independent even when it is static (static-PIE).
     #[must_use]
-    pub fn at_any_address(mut self) -> Self {
+    pub(crate) fn at_any_address(mut self) -> Self {
         if let Form::Program { at, .. } = &mut self.plan.form {
             *at = At::Anywhere;
         }
@@ -160,14 +156,14 @@ impl<K> Object<K> {
 
     /// Adds a `DT_NEEDED`.
     #[must_use]
-    pub fn needs(mut self, soname: &str) -> Self {
+    pub(crate) fn needs(mut self, soname: &str) -> Self {
         self.plan.needed.push(soname.to_owned());
         self
     }
 
     /// Adds a `DT_NEEDED`, unless it is there, and a GNU symbol version that it must have.
     #[must_use]
-    pub fn needs_version(mut self, soname: &str, version: &str) -> Self {
+    pub(crate) fn needs_version(mut self, soname: &str, version: &str) -> Self {
         let plan = &mut self.plan;
         if !plan.needed.iter().any(|known| known == soname) {
             plan.needed.push(soname.to_owned());
@@ -187,61 +183,61 @@ impl<K> Object<K> {
 
     /// Sets `DT_RPATH`.
     #[must_use]
-    pub fn rpath(mut self, path: &str) -> Self {
+    pub(crate) fn rpath(mut self, path: &str) -> Self {
         self.plan.rpath = Some(path.to_owned());
         self
     }
 
     /// Sets `DT_RUNPATH`.
     #[must_use]
-    pub fn runpath(mut self, path: &str) -> Self {
+    pub(crate) fn runpath(mut self, path: &str) -> Self {
         self.plan.runpath = Some(path.to_owned());
         self
     }
 
     #[must_use]
-    pub fn build_id(mut self, id: &[u8]) -> Self {
+    pub(crate) fn build_id(mut self, id: &[u8]) -> Self {
         self.plan.build_id = Some(id.to_vec());
         self
     }
 
     #[must_use]
-    pub fn hash_style(mut self, style: HashStyle) -> Self {
+    pub(crate) fn hash_style(mut self, style: HashStyle) -> Self {
         self.plan.hash = style;
         self
     }
 
     /// Spare entries at the end of the dynamic table, as GNU ld leaves them and lld does not.
     #[must_use]
-    pub fn spare_dynamic_entries(mut self, count: usize) -> Self {
+    pub(crate) fn spare_dynamic_entries(mut self, count: usize) -> Self {
         self.plan.spare_dynamic = count;
         self
     }
 
     /// A section that is loaded, such as `.rocm_kpack_ref`.
     #[must_use]
-    pub fn section(mut self, name: &str, bytes: &[u8]) -> Self {
+    pub(crate) fn section(mut self, name: &str, bytes: &[u8]) -> Self {
         self.plan.constants.push((name.to_owned(), bytes.to_vec()));
         self
     }
 
     /// A section that is only in the file, such as `.comment`.
     #[must_use]
-    pub fn unloaded_section(mut self, name: &str, bytes: &[u8]) -> Self {
+    pub(crate) fn unloaded_section(mut self, name: &str, bytes: &[u8]) -> Self {
         self.plan.unloaded.push((name.to_owned(), bytes.to_vec()));
         self
     }
 
     /// Bytes in `.rodata` that do not compress, so that the file has a size.
     #[must_use]
-    pub fn payload(self, len: usize) -> Self {
+    pub(crate) fn payload(self, len: usize) -> Self {
         self.section(".rodata", &noise(len))
     }
 
     /// A section that takes memory but no bytes of the file, as the kpack split leaves
     /// `.hip_fatbin`.
     #[must_use]
-    pub fn hollow_section(mut self, name: &str, len: u64) -> Self {
+    pub(crate) fn hollow_section(mut self, name: &str, len: u64) -> Self {
         self.plan.hole = Some((name.to_owned(), len));
         self
     }
@@ -249,7 +245,7 @@ impl<K> Object<K> {
     /// Device code: `.hip_fatbin` with the bytes, and a wrapper in `.hipFatBinSegment` for each
     /// offset of a bundle in them. At a fixed address nothing is relocated.
     #[must_use]
-    pub fn device_code(
+    pub(crate) fn device_code(
         mut self,
         bytes: &[u8],
         wrappers: &[u64],
@@ -265,38 +261,38 @@ impl<K> Object<K> {
 
     /// Zeroes in memory after the data.
     #[must_use]
-    pub fn bss(mut self, len: u64) -> Self {
+    pub(crate) fn bss(mut self, len: u64) -> Self {
         self.plan.bss = len;
         self
     }
 
     /// Puts the code directly behind the program headers, where nothing can make room for them.
     #[must_use]
-    pub fn code_first(mut self) -> Self {
+    pub(crate) fn code_first(mut self) -> Self {
         self.plan.code_first = true;
         self
     }
 
     #[must_use]
-    pub fn program_headers(mut self, place: TableAt) -> Self {
+    pub(crate) fn program_headers(mut self, place: TableAt) -> Self {
         self.plan.table = place;
         self
     }
 
     #[must_use]
-    pub fn without_section_headers(mut self) -> Self {
+    pub(crate) fn without_section_headers(mut self) -> Self {
         self.plan.section_headers = false;
         self
     }
 
     /// What segments are aligned to: a power of two, 4096 if nothing is said.
     #[must_use]
-    pub fn page_size(mut self, size: u64) -> Self {
+    pub(crate) fn page_size(mut self, size: u64) -> Self {
         self.plan.page = size;
         self
     }
 
-    pub fn build(&self) -> Vec<u8> {
+    pub(crate) fn build(&self) -> Vec<u8> {
         sections::build(&self.plan)
     }
 }

@@ -1,0 +1,80 @@
+//! Makes the artifacts of the built-in sample: a small run as CI would leave it, with every kind of
+//! package, link and name that a real one has. Nothing in it was compiled, and everything in it
+//! runs.
+//!
+//! The crate embeds the result, `src/artifact/sample.tar`; the test below makes it again and
+//! compares the bytes. After a change here, or in what the kpack split writes, run
+//! `ROCWHEEL_BLESS=1 cargo test --test it support::sample`, and commit the new file.
+
+mod core;
+mod device;
+mod libraries;
+mod rest;
+pub(crate) mod sketch;
+
+use std::path::Path;
+
+use rocwheel::artifact::sample;
+
+use sketch::Sketch;
+
+/// The version of the sample, which no real release has.
+const VERSION: &str = "0.0.1.dev0";
+/// The commit that the sample says it was built from.
+const COMMIT: &str = "5a6d91e000000000000000000000000000000000";
+/// The targets that the sample has device code for; `gfx942` also has a variant with xnack.
+const TARGETS: [&str; 2] = ["gfx1100", "gfx942"];
+
+const EMBEDDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/artifact/sample.tar");
+
+/// Every archive of the sample, in both compressions.
+fn sketches() -> Vec<Sketch> {
+    let rooms = [core::sketches(), libraries::sketches(), rest::sketches()];
+    rooms.into_iter().flatten().collect()
+}
+
+/// The archives as members of one tar file.
+fn embedded() -> Vec<u8> {
+    let mut tar = tar::Builder::new(Vec::new());
+    for sketch in sketches() {
+        let bytes = sketch.pack().unwrap();
+        let mut header = tar::Header::new_ustar();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        tar.append_data(&mut header, sketch.file_name(), bytes.as_slice())
+            .unwrap();
+    }
+    tar.into_inner().unwrap()
+}
+
+#[test]
+fn the_embedded_sample_is_what_these_sources_make() {
+    let made = embedded();
+    if std::env::var_os("ROCWHEEL_BLESS").is_some() {
+        fs_err::write(EMBEDDED, &made).unwrap();
+        return;
+    }
+    let kept = fs_err::read(EMBEDDED).unwrap();
+    assert!(
+        made == kept,
+        "run `ROCWHEEL_BLESS=1 cargo test --test it support::sample`, and build again"
+    );
+}
+
+#[test]
+fn both_compressions_are_in_the_sample() {
+    let archives = sample::archives().unwrap();
+    for ending in [".tar.zst", ".tar.xz"] {
+        let is_it = |archive: &sample::SampleArchive| archive.file_name().ends_with(ending);
+        assert!(archives.iter().any(is_it), "{ending}");
+    }
+    assert_eq!(archives.len(), sketches().len());
+}
+
+/// Writes the archives of the sample into a directory, which is made if it does not exist.
+pub(crate) fn write_archives(directory: &Path) {
+    fs_err::create_dir_all(directory).unwrap();
+    for archive in sample::archives().unwrap() {
+        fs_err::write(directory.join(archive.file_name()), archive.bytes()).unwrap();
+    }
+}
