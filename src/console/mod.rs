@@ -29,7 +29,7 @@ use serde::Serialize;
 
 pub use self::{
     progress::Progress,
-    quantity::{many, size, took},
+    quantity::{few, many, size, took},
     settings::{ColorChoice, Format, Options, ProgressChoice, Settings, Terminals},
     workflow::{Annotation, Level},
 };

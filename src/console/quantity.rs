@@ -32,6 +32,20 @@ pub fn took(time: Duration) -> String {
     }
 }
 
+/// As many names as a line may have before it says how many more there are.
+const MOST_NAMES: usize = 6;
+
+/// The first names, and how many more there are.
+pub fn few(names: impl Iterator<Item = String>) -> String {
+    let mut names: Vec<String> = names.collect();
+    let more = names.len().saturating_sub(MOST_NAMES);
+    if more > 1 {
+        names.truncate(MOST_NAMES);
+        names.push(format!("and {more} more"));
+    }
+    names.join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,13 +7,13 @@ use super::{
     deliver::deliver,
     find::Wait,
     inventory::Archive,
-    ledger::Enough,
     leftovers,
+    output::{OutputDir, OutputForm},
     place::PlaceArgs,
     plan::FetchPlan,
     select::{Selection, Wish, select},
-    shelf::{Kept, Shelf},
     source::{Pace, Source},
+    state::Sufficiency,
 };
 use crate::{
     artifact::ArtifactName,
@@ -62,9 +62,9 @@ pub struct ChoiceArgs {
 #[derive(Debug)]
 pub struct Errand<'a> {
     pub plan: FetchPlan,
-    enough: Enough,
+    enough: Sufficiency,
     source: Box<dyn Source + 'a>,
-    shelf: Shelf,
+    output: OutputDir,
     at_once: NonZeroUsize,
     time: Option<Duration>,
     /// Until what was fetched has been used.
@@ -90,7 +90,7 @@ impl ChoiceArgs {
     pub fn errand<'a>(
         &'a self,
         wish: Wish,
-        (to, kept): (&Path, Kept),
+        (to, kept): (&Path, OutputForm),
         purpose: Purpose,
         world: &'a World,
     ) -> Result<Errand<'a>> {
@@ -106,7 +106,7 @@ impl ChoiceArgs {
             Purpose::Tell => None,
             Purpose::Do => Some(Lock::take(to, Work::Fetch)?),
         };
-        let output = Shelf::open(to, kept)?;
+        let output = OutputDir::open(to, kept)?;
         if lock.as_ref().is_some_and(Lock::is_held) {
             leftovers::clear(output.work())?;
         }
@@ -120,7 +120,7 @@ impl ChoiceArgs {
             plan,
             enough: wish.enough(),
             source,
-            shelf: output,
+            output,
             at_once: self.downloads,
             time: self.download_timeout.map(|it| it.0),
             lock,
@@ -191,18 +191,10 @@ impl Errand<'_> {
         {
             lock.ensure_writable()?;
         }
-        let work = || deliver(&*self.source, &self.plan, &self.shelf, self.at_once, world);
-        self.shelf.ledger.begin(&self.enough)?;
+        let to = (&self.output, &self.enough);
+        let work = || deliver(&*self.source, &self.plan, to, self.at_once, world);
         self.in_time(work, world)?;
-        self.shelf.ledger.end(&self.enough)?;
-        let is_ours = self.lock.as_ref().is_some_and(Lock::is_held);
-        if is_ours && !world.console.is_in_workflow() {
-            let _shown = world
-                .console
-                .progress("Settling", "what was fetched on the disk", None);
-            self.shelf.settle()?;
-        }
-        Ok(())
+        self.output.state.end(&self.enough)
     }
 
     fn in_time(&self, work: impl FnOnce() -> Result<()>, world: &World) -> Result<()> {
@@ -220,7 +212,7 @@ impl Errand<'_> {
 
     /// A warning, where there is something from elsewhere too.
     pub fn others(&self) -> Option<String> {
-        leftovers::of_others(&self.shelf, &self.plan)
+        leftovers::of_others(&self.output, &self.plan)
     }
 
     /// The artifacts that are there afterwards, among others perhaps.

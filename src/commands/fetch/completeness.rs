@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     artifact::{ArtifactName, Component, TherockManifest},
+    console::few,
     error::{Error, No, Result, hinted, message},
     package::{
         Subset,
@@ -17,9 +18,6 @@ use crate::{
     run::Platform,
     target::Scope,
 };
-
-/// As many names as a line may have before it says how many more there are.
-const MOST_NAMES: usize = 6;
 
 /// How a selection compares with what packages are made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -236,17 +234,6 @@ fn manifest(artifacts: &[&ArtifactName], found: &mut Completeness) {
 
 fn names(archives: &[Archive]) -> impl Iterator<Item = &ArtifactName> {
     archives.iter().map(Archive::artifact)
-}
-
-/// The first names, and how many more there are.
-pub(super) fn few(names: impl Iterator<Item = String>) -> String {
-    let mut names: Vec<String> = names.collect();
-    let more = names.len().saturating_sub(MOST_NAMES);
-    if more > 1 {
-        names.truncate(MOST_NAMES);
-        names.push(format!("and {more} more"));
-    }
-    names.join(", ")
 }
 
 #[cfg(test)]

@@ -7,12 +7,12 @@ use std::{
 };
 
 use super::{
-    ledger::Extent,
+    output::OutputDir,
     plan::FetchPlan,
-    receive::{Ground, receive},
-    shelf::{Kept, Shelf},
+    receive::{Ground, Received, receive},
     source::{Parcel, Source},
     space,
+    state::Sufficiency,
 };
 use crate::{
     commands::World,
@@ -21,31 +21,32 @@ use crate::{
     parallel,
 };
 
-/// What one archive came to, and how long it took.
-type Received = (Result<Vec<Extent>>, Duration);
-
 /// Does what a plan says, and at the end merges what is to be one tree.
 pub(super) fn deliver(
     source: &dyn Source,
     plan: &FetchPlan,
-    shelf: &Shelf,
+    (output, enough): (&OutputDir, &Sufficiency),
     at_once: NonZeroUsize,
     world: &World,
 ) -> Result<()> {
     let mut due = plan.due();
     if !due.is_empty() {
-        space::check(&shelf.root, shelf.kept, plan.size(), world)?;
+        space::check(&output.root, output.form, plan.size(), world)?;
+    }
+    let (wanted, names) = (plan.wanted(), plan.due_names());
+    output.state.begin(&plan.from, wanted, &names, enough)?;
+    if !due.is_empty() {
         // The longest first, so that none of them is left over at the end.
         due.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| a.id.cmp(&b.id)));
-        read(source, &due, shelf, at_once, world)?;
+        read(source, &due, output, at_once, world)?;
     }
-    merge(plan, shelf, at_once, world)
+    merge(plan, output, at_once, world)
 }
 
 fn read(
     source: &dyn Source,
     due: &[&Parcel],
-    shelf: &Shelf,
+    output: &OutputDir,
     at_once: NonZeroUsize,
     world: &World,
 ) -> Result<()> {
@@ -59,9 +60,8 @@ fn read(
             let console = &world.console;
             let part = console.progress_of_part("Fetching", &parcel.id, parcel.size);
             let ground = Ground {
-                directory: shelf.work(),
-                kept: shelf.kept,
-                ledger: &shelf.ledger,
+                directory: output.work(),
+                kept: output.form,
                 stop: &world.stop,
                 progress: &|bytes| {
                     part.inc(bytes);
@@ -71,11 +71,17 @@ fn read(
             let received = receive(source, parcel, &ground);
             Ok((received, start.elapsed()))
         };
-        let done = |parcel: &&Parcel, (received, time): Received| match received {
-            Ok(extents) => world
-                .console
-                .status("Fetched", facts(parcel, &extents, time)),
-            Err(error) => failures.push(error),
+        // Recorded here, on one thread: the state waits for the disk, and the downloads go on.
+        let done = |parcel: &&Parcel, (received, time): (Result<Received>, Duration)| {
+            let recorded = received.and_then(|received| {
+                let facts = facts(parcel, &received, time);
+                output.state.record(received)?;
+                Ok(facts)
+            });
+            match recorded {
+                Ok(facts) => world.console.status("Fetched", facts),
+                Err(error) => failures.push(error),
+            }
         };
         parallel::try_each(due, at_once, &world.stop, work, done)?;
     }
@@ -89,28 +95,27 @@ fn read(
     Ok(())
 }
 
-fn merge(plan: &FetchPlan, shelf: &Shelf, jobs: NonZeroUsize, world: &World) -> Result<()> {
-    let Some(flat) = &shelf.flat else {
+fn merge(plan: &FetchPlan, output: &OutputDir, jobs: NonZeroUsize, world: &World) -> Result<()> {
+    let Some(merged) = &output.merged else {
         return Ok(());
     };
-    let mut names = Vec::new();
-    for archive in plan.archives() {
-        let name = Kept::Merged.name(archive);
-        if shelf.ledger.whole(&name)?.is_some() || flat.whole(&name)?.is_none() {
-            names.push(name);
-        }
+    let mut waiting = Vec::new();
+    for name in plan.wanted() {
+        let fetched = output.state.get(&name).filter(|it| it.extent.is_some());
+        waiting.extend(fetched.map(|it| (name, it)));
     }
-    if !names.is_empty() {
-        let moved = flat.merge(&names, &shelf.ledger, jobs, &world.stop)?;
-        let (count, files) = (many(names.len(), "artifact"), many(moved, "file"));
-        let facts = format!("{count}, {files} into {}", shelf.root.display());
+    if !waiting.is_empty() {
+        let moved = merged.merge(&waiting, &output.state, jobs, &world.stop)?;
+        let (count, files) = (many(waiting.len(), "artifact"), many(moved, "file"));
+        let facts = format!("{count}, {files} into {}", output.root.display());
         world.console.status("Merged", facts);
     }
-    flat.tidy(&shelf.ledger)
+    merged.tidy(&output.state)
 }
 
-fn facts(parcel: &Parcel, extents: &[Extent], time: Duration) -> String {
-    let files: u64 = extents.iter().map(|extent| extent.files).sum();
+fn facts(parcel: &Parcel, received: &Received, time: Duration) -> String {
+    let extents = received.iter().filter_map(|(_, it)| it.extent);
+    let files: u64 = extents.map(|extent| extent.files).sum();
     let files = many(usize::try_from(files).unwrap_or(usize::MAX), "file");
     let (size, took, rate) = (size(parcel.size), took(time), rate(parcel.size, time));
     format!("{}: {size}, {files} in {took}{rate}", parcel.id)

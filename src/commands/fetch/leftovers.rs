@@ -4,10 +4,10 @@ use std::{collections::BTreeSet, io, path::Path};
 
 use fs_err as fs;
 
-use super::{completeness::few, plan::FetchPlan, shelf::Shelf};
+use super::{output::OutputDir, plan::FetchPlan};
 use crate::{
     artifact::{ArchiveName, ArtifactName},
-    console::many,
+    console::{few, many},
 };
 
 /// Removes what was being written when a fetch was killed.
@@ -44,9 +44,9 @@ fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// A line about what is there besides what a plan is about, if that is from elsewhere.
-pub(super) fn of_others(shelf: &Shelf, plan: &FetchPlan) -> Option<String> {
-    let own: BTreeSet<String> = plan.archives().map(|it| shelf.kept.name(it)).collect();
-    let mut others = shelf.others_than(&plan.from);
+pub(super) fn of_others(output: &OutputDir, plan: &FetchPlan) -> Option<String> {
+    let own: BTreeSet<String> = plan.archives().map(|it| output.form.name(it)).collect();
+    let mut others = output.others_than(&plan.from);
     others.retain(|(name, _)| !own.contains(name));
     if others.is_empty() {
         return None;
@@ -57,7 +57,7 @@ pub(super) fn of_others(shelf: &Shelf, plan: &FetchPlan) -> Option<String> {
     let places: Vec<String> = places.into_iter().collect();
     Some(format!(
         "`{}` also has {} from {}: {}; remove what does not belong together, or choose another `--output-dir`",
-        shelf.root.display(),
+        output.root.display(),
         many(others.len(), "artifact"),
         places.join(" and "),
         few(names)

@@ -1,38 +1,31 @@
 //! `fetch`: the artifacts of a run, each in one stream from where it is kept to a directory.
 
-mod boot;
 mod choice;
 pub mod completeness;
 mod deliver;
 mod either;
 mod find;
-mod flat;
 pub mod inventory;
-mod ledger;
 mod leftovers;
-mod listing;
+mod merge;
+mod output;
 mod place;
 pub mod plan;
 mod receive;
 mod run_artifacts;
 pub mod select;
-mod shelf;
 pub mod source;
 mod space;
+mod state;
 mod zip_directory;
 
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, path::PathBuf};
 
+use self::select::{Pattern, Wish};
 pub use self::{
     choice::{ChoiceArgs, Errand, Purpose},
-    shelf::Kept,
-};
-use self::{
-    ledger::Ledger,
-    select::{Pattern, Wish},
+    output::OutputForm,
+    state::fetched_for,
 };
 use super::World;
 use crate::{artifact::Component, error::Result};
@@ -86,11 +79,6 @@ pub struct Args {
     choice: ChoiceArgs,
 }
 
-/// The packages that artifacts in a directory were fetched for, if not for all.
-pub fn fetched_for(directory: &Path) -> Result<Vec<String>> {
-    Ok(Ledger::read(directory)?.only())
-}
-
 pub fn run(args: &Args, world: &World) -> Result<()> {
     let to = (args.output_dir.as_path(), args.kept());
     let purpose = Purpose::of_dry_run(args.dry_run);
@@ -115,13 +103,13 @@ impl Args {
         }
     }
 
-    fn kept(&self) -> Kept {
+    fn kept(&self) -> OutputForm {
         if self.no_extract {
-            Kept::Packed
+            OutputForm::Packed
         } else if self.flatten {
-            Kept::Merged
+            OutputForm::Merged
         } else {
-            Kept::Unpacked
+            OutputForm::Unpacked
         }
     }
 }

@@ -1,14 +1,14 @@
 //! What a fetch will do: the parcels to read, and the artifacts that are there already.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
 
 use super::{
     inventory::Archive,
-    ledger::Entry,
-    shelf::{Kept, Shelf},
+    output::{OutputDir, OutputForm},
     source::{Member, Parcel, Source},
+    state::Fetched,
 };
 use crate::{
     console::{many, size},
@@ -31,7 +31,7 @@ pub enum Why {
 pub struct FetchPlan {
     pub from: String,
     pub to: String,
-    pub kept: Kept,
+    pub kept: OutputForm,
     pub steps: Vec<Step>,
 }
 
@@ -42,13 +42,13 @@ pub struct Step {
 }
 
 impl FetchPlan {
-    pub fn new(source: &dyn Source, shelf: &Shelf, parcels: Vec<Parcel>) -> Result<Self> {
+    pub fn new(source: &dyn Source, output: &OutputDir, parcels: Vec<Parcel>) -> Result<Self> {
         let from = source.to_string();
         let step = |parcel: Parcel| {
             let mut why = Why::Same;
             for Member { archive, .. } in &parcel.members {
-                if !is_same(&parcel, &from, shelf.whole(archive)?.as_ref()) {
-                    why = if shelf.has(archive) {
+                if !is_same(&parcel, &from, output.whole(archive)?.as_ref()) {
+                    why = if output.has(&output.form.name(archive)) {
                         Why::Changed
                     } else {
                         Why::New
@@ -60,8 +60,8 @@ impl FetchPlan {
         };
         Ok(Self {
             steps: parcels.into_iter().map(step).collect::<Result<_>>()?,
-            to: shelf.root.display().to_string(),
-            kept: shelf.kept,
+            to: output.root.display().to_string(),
+            kept: output.form,
             from,
         })
     }
@@ -70,6 +70,17 @@ impl FetchPlan {
     pub fn due(&self) -> Vec<&Parcel> {
         let due = self.steps.iter().filter(|step| step.why != Why::Same);
         due.map(|step| &step.parcel).collect()
+    }
+
+    /// The names of all that is wanted, in the output directory.
+    pub fn wanted(&self) -> BTreeSet<String> {
+        self.archives().map(|it| self.kept.name(it)).collect()
+    }
+
+    /// The names of what will be written.
+    pub fn due_names(&self) -> BTreeSet<String> {
+        let due = self.rows().filter(|(step, _)| step.why != Why::Same);
+        due.map(|(_, it)| self.kept.name(it)).collect()
     }
 
     /// The bytes that have to be read.
@@ -98,7 +109,7 @@ impl FetchPlan {
 
 /// Whether an entry is of these bytes; without anybody's word, of this size and from this place,
 /// where nothing was changed since.
-fn is_same(parcel: &Parcel, from: &str, entry: Option<&Entry>) -> bool {
+fn is_same(parcel: &Parcel, from: &str, entry: Option<&Fetched>) -> bool {
     entry.is_some_and(|entry| {
         let told = !parcel.sha256.is_empty();
         let same = |sha256: &Sha256| entry.sha256 == *sha256;
@@ -171,7 +182,7 @@ impl FetchPlan {
             component: artifact.component.as_str(),
             scope: artifact.scope.to_string(),
             path: match self.kept {
-                Kept::Merged => ".".to_owned(),
+                OutputForm::Merged => ".".to_owned(),
                 kept => kept.name(archive),
             },
             size: archive.size,

@@ -9,9 +9,9 @@ use flate2::read::DeflateDecoder;
 use fs_err as fs;
 
 use super::{
-    ledger::{Entry, Extent, Ledger},
-    shelf::Kept,
+    output::OutputForm,
     source::{Deflated, Member, Packing, Parcel, Source, ZipSpan},
+    state::{Extent, Fetched},
 };
 use crate::{
     artifact::{Limits, Staged, stage},
@@ -24,8 +24,7 @@ const BUFFER: usize = 1 << 20;
 /// Where parcels go, and what watches over it.
 pub(super) struct Ground<'a> {
     pub directory: &'a Path,
-    pub kept: Kept,
-    pub ledger: &'a Ledger,
+    pub kept: OutputForm,
     pub stop: &'a Stop,
     /// Told the bytes of the parcels as they come.
     pub progress: &'a (dyn Fn(u64) + Sync),
@@ -54,13 +53,12 @@ struct Stream<'a, R> {
     ground: &'a Ground<'a>,
 }
 
+/// Artifacts that were fetched, by their names in the output directory.
+pub(super) type Received = Vec<(String, Fetched)>;
+
 /// Reads a parcel, and says what it came to.
-pub(super) fn receive(
-    source: &dyn Source,
-    parcel: &Parcel,
-    ground: &Ground,
-) -> Result<Vec<Extent>> {
-    let attempt = || -> Result<Vec<Extent>> {
+pub(super) fn receive(source: &dyn Source, parcel: &Parcel, ground: &Ground) -> Result<Received> {
+    let attempt = || -> Result<Received> {
         let mut stream = Stream {
             source: source.open(parcel)?,
             hasher: Hasher::default(),
@@ -155,13 +153,13 @@ fn unzip<R: Read>(
 impl Ground<'_> {
     fn take(&self, member: &Member, content: &mut impl Read) -> Result<Waiting> {
         match self.kept {
-            Kept::Unpacked | Kept::Merged => {
+            OutputForm::Unpacked | OutputForm::Merged => {
                 let limits = Limits::default();
                 let name = &member.archive.name;
                 let staged = stage(content, name, self.directory, &limits, self.stop, &|_| ())?;
                 Ok(Waiting::Directory(Box::new(staged)))
             }
-            Kept::Packed => {
+            OutputForm::Packed => {
                 let mut file =
                     PartFile::beside(&self.directory.join(member.archive.name.file_name()))?;
                 file.fill(content)?;
@@ -177,26 +175,24 @@ impl Ground<'_> {
         member: &Member,
         waiting: Waiting,
         sha256: Sha256,
-    ) -> Result<Extent> {
+    ) -> Result<(String, Fetched)> {
         let name = self.kept.name(&member.archive);
-        // Until it is recorded anew, nothing is known of what lies there.
-        self.ledger.forget(&name)?;
         match waiting {
             Waiting::Directory(staged) => drop(staged.commit()?),
             Waiting::File(file) => file.commit()?,
         }
         let extent = Extent::of(&self.directory.join(&name))?;
-        let extent = extent.with_context(|| format!("`{name}` was removed meanwhile"))?;
-        let entry = Entry {
+        if extent.is_none() {
+            return Err(anyhow!("`{name}` was removed during the fetch"));
+        }
+        let fetched = Fetched {
             from: source.to_string(),
             size: parcel.size,
             sha256,
             etag: parcel.etag.clone(),
             extent,
-            unsettled: None,
         };
-        self.ledger.record(&name, entry)?;
-        Ok(extent)
+        Ok((name, fetched))
     }
 }
 

@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::{
     inventory::{Archive, Inventory},
-    ledger::Enough,
+    state::Sufficiency,
 };
 use crate::{
     artifact::Component,
@@ -130,11 +130,11 @@ pub fn select(inventory: &Inventory, wish: &Wish) -> Result<Selection> {
 
 impl Wish {
     /// What packages can be made of it.
-    pub fn enough(&self) -> Enough {
+    pub fn enough(&self) -> Sufficiency {
         match (self.part(), self.only.is_empty()) {
-            (Part::Some, _) => Enough::Unknown,
-            (Part::All, true) => Enough::ForAll,
-            (Part::All, false) => Enough::For(self.only.clone()),
+            (Part::Some, _) => Sufficiency::Unknown,
+            (Part::All, true) => Sufficiency::All,
+            (Part::All, false) => Sufficiency::Only(self.only.clone()),
         }
     }
 

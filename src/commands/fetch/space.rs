@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::shelf::Kept;
+use super::output::OutputForm;
 use crate::{
     commands::{World, space::free},
     console::size,
@@ -15,13 +15,13 @@ const USUALLY: u64 = 4;
 /// What the comparison comes to.
 #[derive(Debug, PartialEq, Eq)]
 enum Room {
-    Enough,
+    Sufficiency,
     Doubtful,
     Lacking,
 }
 
 /// An error where not even the archives would fit; how large they are unpacked nobody knows.
-pub(super) fn check(directory: &Path, kept: Kept, needed: u64, world: &World) -> Result<()> {
+pub(super) fn check(directory: &Path, kept: OutputForm, needed: u64, world: &World) -> Result<()> {
     // Where the system does not say, the attempt will.
     let Some(free) = free(directory) else {
         return Ok(());
@@ -29,15 +29,17 @@ pub(super) fn check(directory: &Path, kept: Kept, needed: u64, world: &World) ->
     let place = directory.display();
     let (needs, has) = (size(needed), size(free));
     match room(kept, needed, free) {
-        Room::Enough => Ok(()),
+        Room::Sufficiency => Ok(()),
         Room::Doubtful => {
             world.console.warn(format!("`{place}` may be too small: needs {needs} for the archives as they are and several times that unpacked, has {has}"));
             Ok(())
         }
         Room::Lacking => {
             let more = match kept {
-                Kept::Packed => "",
-                Kept::Unpacked | Kept::Merged => " for the archives as they are and more unpacked",
+                OutputForm::Packed => "",
+                OutputForm::Unpacked | OutputForm::Merged => {
+                    " for the archives as they are and more unpacked"
+                }
             };
             let error = anyhow!("not enough space for `{place}`: needs {needs}{more}, has {has}");
             Err(hinted(
@@ -48,17 +50,17 @@ pub(super) fn check(directory: &Path, kept: Kept, needed: u64, world: &World) ->
     }
 }
 
-fn room(kept: Kept, needed: u64, free: u64) -> Room {
+fn room(kept: OutputForm, needed: u64, free: u64) -> Room {
     let likely = match kept {
-        Kept::Packed => needed,
-        Kept::Unpacked | Kept::Merged => needed.saturating_mul(USUALLY),
+        OutputForm::Packed => needed,
+        OutputForm::Unpacked | OutputForm::Merged => needed.saturating_mul(USUALLY),
     };
     if needed > free {
         Room::Lacking
     } else if likely > free {
         Room::Doubtful
     } else {
-        Room::Enough
+        Room::Sufficiency
     }
 }
 
@@ -68,12 +70,17 @@ mod tests {
 
     #[test]
     fn archives_must_fit_and_what_is_in_them_should() {
-        let rooms = [99, 100, 399, 400].map(|free| room(Kept::Unpacked, 100, free));
+        let rooms = [99, 100, 399, 400].map(|free| room(OutputForm::Unpacked, 100, free));
         assert_eq!(
             rooms,
-            [Room::Lacking, Room::Doubtful, Room::Doubtful, Room::Enough]
+            [
+                Room::Lacking,
+                Room::Doubtful,
+                Room::Doubtful,
+                Room::Sufficiency
+            ]
         );
-        assert_eq!(room(Kept::Packed, 100, 100), Room::Enough);
-        assert_eq!(room(Kept::Merged, 0, 0), Room::Enough);
+        assert_eq!(room(OutputForm::Packed, 100, 100), Room::Sufficiency);
+        assert_eq!(room(OutputForm::Merged, 0, 0), Room::Sufficiency);
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     commands::{
         World,
         build::{What, input},
-        fetch::{ChoiceArgs, Errand, Kept, Purpose, select::Wish},
+        fetch::{ChoiceArgs, Errand, OutputForm, Purpose, select::Wish},
     },
     error::{Result, anyhow, hinted},
 };
@@ -59,13 +59,16 @@ impl OriginArgs {
                 "leave out the run, or `--artifact-dir` and `--sample`",
             )),
             _ if self.sample => Ok(Origin::Sample),
-            Some(directory) => Ok(Origin::Directory(directory)),
+            Some(directory) => {
+                input::ensure_all(directory)?;
+                Ok(Origin::Directory(directory))
+            }
             None if !run.knows_a_run() => Err(hinted(
                 anyhow!("nothing to take artifacts from"),
                 "pass `--run-id`, `--commit`, `--pr`, `--branch`, `--latest`, `--artifact-dir` or `--sample`",
             )),
             None => {
-                let to = (unpacked, Kept::Unpacked);
+                let to = (unpacked, OutputForm::Unpacked);
                 let errand = run.errand(Wish::default(), to, purpose, world)?;
                 Ok(Origin::Run(Box::new(errand)))
             }
@@ -83,10 +86,7 @@ impl Origin<'_> {
                 let names: Vec<_> = names.iter().map(|name| &name.artifact).collect();
                 input::scan_only(unpacked, &names, &what.jobs, world)
             }
-            Self::Directory(directory) => {
-                input::ensure_all(directory)?;
-                input::read(directory, unpacked, &what.jobs, world)
-            }
+            Self::Directory(directory) => input::read(directory, unpacked, &what.jobs, world),
             Self::Run(errand) => {
                 errand.carry_out(world)?;
                 input::scan_only(unpacked, &errand.artifacts(), &what.jobs, world)

@@ -18,6 +18,7 @@ pub use self::staging::Staging;
 use super::{
     World,
     args::Jobs,
+    fetch,
     lock::{Lock, Work},
 };
 use crate::{
@@ -59,6 +60,7 @@ struct Written {
 }
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
+    fetch::fetched_for(&args.artifact_dir)?;
     let tree = ArtifactTree::scan(&args.artifact_dir, args.jobs.count(), &world.stop)?;
     let splittings = observe::all(&tree.artifacts, args.jobs.count(), world)?;
     for splitting in &splittings {

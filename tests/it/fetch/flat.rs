@@ -141,10 +141,10 @@ fn two_artifacts_that_differ_about_a_path_are_named_and_nothing_is_merged() {
     ]);
     insta::assert_snapshot!(refused(&fixture), @"
     4 collisions, so nothing was merged
+      `lib/c` differs between `c_lib_generic/stage` and `c_lib_generic/other/stage`
       `lib/d` differs between `a_lib_generic/stage` and `b_lib_generic/stage`
       `lib/x` differs between `a_lib_generic/stage` and `b_lib_generic/stage`
       `lib/y` differs between `a_lib_generic/stage` and `b_lib_generic/stage`
-      `lib/c` differs between `c_lib_generic/stage` and `c_lib_generic/other/stage`
 
     hint: leave one of them out with `--exclude`, or fetch without `--flatten`
     ");
@@ -205,7 +205,7 @@ fn what_no_artifact_has_is_not_overwritten() {
     fs::write(fixture.out().join("lib/y"), "1").unwrap();
     insta::assert_snapshot!(refused(&fixture), @"
     1 collision, so nothing was merged
-      `lib/x` of `a_lib_generic/stage` is there already, and no artifact has it
+      `lib/x` of `a_lib_generic/stage` exists already and belongs to no artifact
 
     hint: leave one of them out with `--exclude`, or fetch without `--flatten`
     ");
@@ -220,7 +220,7 @@ fn a_link_that_would_lead_out_of_the_tree_is_refused() {
     )]);
     insta::assert_snapshot!(refused(&fixture), @"
     1 collision, so nothing was merged
-      link `lib/out` of `a_lib_generic/stage` leads out of the tree: `../../other/stage/lib/x`
+      symlink `lib/out` of `a_lib_generic/stage` leads out of the tree: `../../other/stage/lib/x`
 
     hint: leave one of them out with `--exclude`, or fetch without `--flatten`
     ");
@@ -234,7 +234,7 @@ fn a_later_artifact_joins_a_tree_that_is_there() {
     put(&fixture, "b_lib_generic", &["lib/x=2"]);
     insta::assert_snapshot!(refused(&fixture), @"
     1 collision, so nothing was merged
-      `lib/x` differs between `a_lib_generic` and `b_lib_generic/stage`
+      `lib/x` differs between `a_lib_generic/stage` and `b_lib_generic/stage`
 
     hint: leave one of them out with `--exclude`, or fetch without `--flatten`
     ");

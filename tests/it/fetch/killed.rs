@@ -105,47 +105,84 @@ fn an_artifact_that_was_to_be_replaced_is_never_lost_for_good() {
     assert_eq!(difference(&tree(&out), &whole), [""; 0]);
 }
 
-#[test]
-fn what_was_not_known_to_be_on_the_disk_is_fetched_again_after_the_next_boot() {
-    let fixture = Fixture::new();
-    let record = fixture.out().join(".rocwheel-fetch.json");
-    let unsettled = || {
-        fs::read_to_string(&record)
-            .unwrap()
-            .matches("unsettled")
-            .count()
+/// What `build` and `pipeline` say to a directory of artifacts.
+fn is_taken(artifacts: &Path) -> [bool; 2] {
+    let made = artifacts.with_extension("made");
+    let run = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
+            .env_clear()
+            .args(arguments)
+            .arg("--artifact-dir")
+            .arg(artifacts)
+            .args(["--platform", "linux"])
+            .env("ROCWHEEL_DEST_DIR", &made)
+            .env("ROCWHEEL_OUTPUT_DIR", &made)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            output.status.success()
+                || said.contains("did not end")
+                || said.contains("no artifacts in")
+                || said.contains("failed to read directory"),
+            "{said}"
+        );
+        output.status.success()
     };
-    assert_eq!(fixture.fetch("--run-id 7 blas rand").code, 0);
-    assert_eq!(unsettled(), 0);
-    fs::remove_dir_all(fixture.out()).unwrap();
+    [run(&["build", "--plan"]), run(&["pipeline", "--dry-run"])]
+}
 
-    // A workflow does not wait for the disk.
-    let mut command = fixture.command();
-    command.env("GITHUB_ACTIONS", "true");
-    command
-        .args(["--run-id", "7", "--output-dir"])
-        .arg(fixture.out());
-    let output = command.args(["blas_lib_gfx", "rand"]).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    assert_eq!(unsettled(), 4);
-    let kept = fixture.fetch("--run-id 7 --dry-run blas_lib_gfx rand");
-    assert_eq!(kept.stdout.matches("keep ").count(), 4, "{}", kept.stdout);
+#[test]
+fn an_interrupted_fetch_is_never_taken_for_the_whole_run() {
+    let fixture = Fixture::new();
+    for (way, seeds) in [("", 16), ("--no-extract", 8)] {
+        let command = |out: &Path| {
+            let mut command = fixture.command();
+            command.args(["--run-id", "7", "--downloads", "2", "--output-dir"]);
+            command.arg(out).args(way.split_whitespace());
+            command
+        };
+        let whole = fixture.directory.path().join(format!("all{way}"));
+        let begun = Instant::now();
+        assert!(command(&whole).output().unwrap().status.success());
+        let time = begun.elapsed();
+        assert_eq!(is_taken(&whole), [true, true]);
+        let whole = tree(&whole);
+        for seed in 0..seeds {
+            let out = fixture.directory.path().join(format!("{seed}{way}"));
+            let mut child = command(&out)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            thread::sleep(time * seed / seeds);
+            let _ = child.kill();
+            child.wait().unwrap();
+            let is_whole = difference(&tree(&out), &whole).is_empty();
+            assert_eq!(is_taken(&out), [is_whole; 2], "seed {seed}");
+        }
+    }
+}
 
-    // As if the machine had been started anew; one archive is on the disk for certain.
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+#[test]
+fn an_artifact_that_was_not_recorded_is_missing_whatever_is_there() {
+    let fixture = Fixture::new();
+    let out = fixture.out();
+    assert_eq!(fixture.fetch("--run-id 7").code, 0);
+    let record = out.join(".rocwheel-fetch.json");
     let text = fs::read_to_string(&record).unwrap();
-    let mut text = text.replace(boot.trim(), "another");
-    let at = text.rfind(",\n      \"unsettled\": \"another\"").unwrap();
-    text.replace_range(at..at + ",\n      \"unsettled\": \"another\"".len(), "");
-    fs::write(&record, text).unwrap();
-    let again = fixture.fetch("--run-id 7 blas_lib_gfx rand");
-    assert_eq!(again.code, 0, "{}", again.stderr);
-    let count = |verb: &str| again.stdout.matches(verb).count();
+    let mut state: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let fetched = state["fetched"].as_object_mut().unwrap();
+    // As if it had been killed after the new name, and before the record of it.
+    fetched.remove("rpp_lib_generic").unwrap();
+    fs::write(&record, state.to_string()).unwrap();
+    assert_eq!(is_taken(&out), [false, false]);
+    let again = fixture.fetch("--run-id 7");
     assert_eq!(
-        (count("renew "), count("keep ")),
-        (3, 1),
+        again.stderr.matches("Fetched").count(),
+        1,
         "{}",
-        again.stdout
+        again.stderr
     );
-    assert_eq!(unsettled(), 0);
+    assert_eq!(is_taken(&out), [true, true]);
 }

@@ -85,16 +85,20 @@ impl Stage {
     }
 
     /// What fetching came to, and what is left on disk.
-    fn fetch(&self, kept: Kept, change: fn(Vec<u8>) -> Vec<u8>) -> (Result<Vec<Extent>>, String) {
+    fn fetch(
+        &self,
+        kept: OutputForm,
+        change: fn(Vec<u8>) -> Vec<u8>,
+    ) -> (Result<Received>, String) {
         self.fetch_until(kept, change, &Stop::default())
     }
 
     fn fetch_until(
         &self,
-        kept: Kept,
+        kept: OutputForm,
         change: fn(Vec<u8>) -> Vec<u8>,
         stop: &Stop,
-    ) -> (Result<Vec<Extent>>, String) {
+    ) -> (Result<Received>, String) {
         let store = Box::new(LocalStore::new(self.from.path()));
         let source = Spoiled {
             inner: StoreSource::new(store, None),
@@ -106,11 +110,9 @@ impl Stage {
         };
         let archives = source.inventory().unwrap().archives().to_vec();
         let parcels = source.parcels(&archives, &pace).unwrap();
-        let ledger = Ledger::read(self.to.path()).unwrap();
         let ground = Ground {
             directory: self.to.path(),
             kept,
-            ledger: &ledger,
             stop,
             progress: &|_| (),
         };
@@ -126,7 +128,7 @@ impl Stage {
     fn refused(&self, change: fn(Vec<u8>) -> Vec<u8>) -> String {
         let numbers = regex::Regex::new("[0-9a-f]{64}|[0-9]{3,}").unwrap();
         let mut said = Vec::new();
-        for kept in [Kept::Unpacked, Kept::Packed] {
+        for kept in [OutputForm::Unpacked, OutputForm::Packed] {
             let (result, names) = self.fetch(kept, change);
             assert_eq!(names, "", "nothing may be left");
             let text = render(&result.unwrap_err());
@@ -148,37 +150,17 @@ fn good() -> String {
 }
 
 #[test]
-fn what_could_not_be_replaced_is_not_recorded_any_more() {
-    let stage = Stage::new(None);
-    let in_the_way = stage.to.path().join(NAME);
-    fs::create_dir_all(in_the_way.join("x")).unwrap();
-    let entry = Entry {
-        from: String::new(),
-        size: 0,
-        sha256: Sha256::of(b""),
-        etag: None,
-        extent: Extent::of(&in_the_way).unwrap().unwrap(),
-        unsettled: None,
-    };
-    let ledger = || Ledger::read(stage.to.path()).unwrap();
-    ledger().record(NAME, entry).unwrap();
-    assert!(ledger().whole(NAME).unwrap().is_some());
-    stage.fetch(Kept::Packed, |bytes| bytes).0.unwrap_err();
-    assert_eq!(ledger().whole(NAME).unwrap(), None);
-}
-
-#[test]
-fn a_good_archive_is_unpacked_or_kept_and_recorded() {
+fn a_good_archive_is_unpacked_or_kept() {
     let stage = Stage::new(Some(&good()));
-    let (extents, names) = stage.fetch(Kept::Unpacked, |bytes| bytes);
-    assert!(extents.unwrap()[0].files > 1);
-    assert_eq!(names, ".rocwheel-fetch.json blas_lib_gfx942");
-    let (extents, names) = stage.fetch(Kept::Packed, |bytes| bytes);
-    assert_eq!(extents.unwrap()[0].bytes, archive_bytes().len() as u64);
+    let (extents, names) = stage.fetch(OutputForm::Unpacked, |bytes| bytes);
+    assert!(extents.unwrap()[0].1.extent.unwrap().files > 1);
+    assert_eq!(names, "blas_lib_gfx942");
+    let (extents, names) = stage.fetch(OutputForm::Packed, |bytes| bytes);
     assert_eq!(
-        names,
-        ".rocwheel-fetch.json blas_lib_gfx942 blas_lib_gfx942.tar.zst"
+        extents.unwrap()[0].1.extent.unwrap().bytes,
+        archive_bytes().len() as u64
     );
+    assert_eq!(names, "blas_lib_gfx942 blas_lib_gfx942.tar.zst");
     assert_eq!(
         fs::read(stage.to.path().join(NAME)).unwrap(),
         archive_bytes()
@@ -256,12 +238,12 @@ fn a_page_in_place_of_an_archive_is_refused() {
 #[test]
 fn what_was_there_stays_when_its_successor_is_bad() {
     let stage = Stage::new(None);
-    stage.fetch(Kept::Unpacked, |bytes| bytes).0.unwrap();
+    stage.fetch(OutputForm::Unpacked, |bytes| bytes).0.unwrap();
     let at = stage.to.path().join("blas_lib_gfx942");
     let before = Extent::of(&at).unwrap();
-    let (result, names) = stage.fetch(Kept::Unpacked, |bytes| bytes[..200].to_vec());
+    let (result, names) = stage.fetch(OutputForm::Unpacked, |bytes| bytes[..200].to_vec());
     result.unwrap_err();
-    assert_eq!(names, ".rocwheel-fetch.json blas_lib_gfx942");
+    assert_eq!(names, "blas_lib_gfx942");
     assert_eq!(Extent::of(&at).unwrap(), before);
 }
 
@@ -271,7 +253,7 @@ fn a_stop_leaves_nothing() {
     let stop = Stop::default();
     stop.flag()
         .store(true, std::sync::atomic::Ordering::Relaxed);
-    let (result, names) = stage.fetch_until(Kept::Unpacked, |bytes| bytes, &stop);
+    let (result, names) = stage.fetch_until(OutputForm::Unpacked, |bytes| bytes, &stop);
     assert!(result.unwrap_err().is::<crate::error::Interrupted>());
     assert_eq!(names, "");
 }
@@ -287,11 +269,9 @@ fn progress_is_told_of_every_byte() {
     };
     let archives = source.inventory().unwrap().archives().to_vec();
     let parcels = source.parcels(&archives, &pace).unwrap();
-    let ledger = Ledger::read(stage.to.path()).unwrap();
     let ground = Ground {
         directory: stage.to.path(),
-        kept: Kept::Unpacked,
-        ledger: &ledger,
+        kept: OutputForm::Unpacked,
         stop: &pace.stop,
         progress: &|bytes| *told.lock().unwrap() += bytes,
     };
@@ -374,11 +354,9 @@ mod zipped {
 
     fn take(bytes: &[u8], parcel: &Parcel) -> Result<Vec<u8>> {
         let to = tempfile::tempdir().unwrap();
-        let ledger = Ledger::read(to.path()).unwrap();
         let ground = Ground {
             directory: to.path(),
-            kept: Kept::Packed,
-            ledger: &ledger,
+            kept: OutputForm::Packed,
             stop: &Stop::default(),
             progress: &|_| (),
         };

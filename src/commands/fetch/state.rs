@@ -1,0 +1,391 @@
+//! What a fetch directory is to hold, and what of it has been fetched: `.rocwheel-fetch.json`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use fs_err as fs;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    console::{few, many},
+    digest::Sha256,
+    error::{Context as _, No, Result, hinted},
+};
+
+const FILE_NAME: &str = ".rocwheel-fetch.json";
+const SCHEMA: &str = "rocwheel-fetch-state-v1";
+
+/// The state of a fetch directory, kept up to date on disk.
+///
+/// What is wanted is written before the first byte is fetched, and a name is entered as fetched once
+/// all of it is on the disk. So a fetch that was killed, at any moment, can be told from a whole one.
+#[derive(Debug)]
+pub struct FetchState {
+    directory: PathBuf,
+    document: Mutex<Document>,
+}
+
+/// What packages can be made of the artifacts that a fetch selects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sufficiency {
+    /// All packages of the run.
+    All,
+    /// The packages of these names.
+    Only(Vec<String>),
+    /// The user selected by patterns or components, and knows what for.
+    Unknown,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Document {
+    schema: String,
+    /// Where the wanted artifacts come from.
+    from: String,
+    /// The names of all artifacts that were asked for.
+    wanted: BTreeSet<String>,
+    /// The packages that the artifacts suffice for, unless they are all of the run's.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    only: BTreeSet<String>,
+    fetched: BTreeMap<String, Fetched>,
+}
+
+/// An artifact that was fetched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fetched {
+    pub from: String,
+    /// Of the archive, or of the zip file that it came in.
+    pub size: u64,
+    pub sha256: Sha256,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etag: Option<String>,
+    /// What it came to on disk. None once its files are part of a merged tree.
+    pub extent: Option<Extent>,
+}
+
+/// How much there is at a path; symlinks are not followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extent {
+    pub files: u64,
+    pub links: u64,
+    pub bytes: u64,
+}
+
+impl FetchState {
+    /// The state of a directory. Without a readable state, everything is fetched again.
+    pub fn read(directory: &Path) -> Result<Self> {
+        let document = read(directory)?.and_then(Result::ok).unwrap_or_default();
+        Ok(Self {
+            directory: directory.to_owned(),
+            document: Mutex::new(document),
+        })
+    }
+
+    /// Writes down what is wanted, before anything is fetched. What is due is no longer fetched:
+    /// otherwise an old artifact could pass for the new one if this fetch is killed.
+    pub fn begin(
+        &self,
+        from: &str,
+        wanted: BTreeSet<String>,
+        due: &BTreeSet<String>,
+        enough: &Sufficiency,
+    ) -> Result<()> {
+        self.change(|document| {
+            if let Sufficiency::Only(names) = enough
+                && (document.wanted.is_empty() || !document.only.is_empty())
+            {
+                document.only.extend(names.iter().cloned());
+            }
+            if document.from != from {
+                from.clone_into(&mut document.from);
+                document.wanted.clear();
+            }
+            document.wanted.extend(wanted);
+            document.fetched.retain(|name, _| !due.contains(name));
+        })
+    }
+
+    /// Enters what is whole.
+    pub fn record(&self, fetched: Vec<(String, Fetched)>) -> Result<()> {
+        self.change(|document| document.fetched.extend(fetched))
+    }
+
+    pub fn forget(&self, name: &str) -> Result<()> {
+        self.change(|document| drop(document.fetched.remove(name)))
+    }
+
+    /// Everything that was wanted has been fetched.
+    pub fn end(&self, enough: &Sufficiency) -> Result<()> {
+        if *enough != Sufficiency::All || self.lock().only.is_empty() {
+            return Ok(());
+        }
+        self.change(|document| document.only.clear())
+    }
+
+    pub fn get(&self, name: &str) -> Option<Fetched> {
+        self.lock().fetched.get(name).cloned()
+    }
+
+    /// The names of what came from elsewhere, each with where from.
+    pub fn others_than(&self, from: &str) -> Vec<(String, String)> {
+        let document = self.lock();
+        let others = document.fetched.iter().filter(|(_, it)| it.from != from);
+        others
+            .map(|(name, it)| (name.clone(), it.from.clone()))
+            .collect()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Document> {
+        self.document.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Document)) -> Result<()> {
+        let mut document = self.lock();
+        let before = document.clone();
+        change(&mut document);
+        SCHEMA.clone_into(&mut document.schema);
+        if *document == before {
+            return Ok(());
+        }
+        let mut text = serde_json::to_string_pretty(&*document)?;
+        text.push('\n');
+        let path = self.directory.join(FILE_NAME);
+        let part = self.directory.join(format!("{FILE_NAME}.part"));
+        fs::create_dir_all(&self.directory)?;
+        // Without the sync, a machine that crashes may come back with a state that names files whose
+        // bytes never reached the disk: some file systems then show their length, and zeros. One
+        // sync of the file system takes far less time than one for each file.
+        fs::write(&part, text)
+            .and_then(|()| sync_file_system(&self.directory))
+            .and_then(|()| fs::rename(&part, &path))
+            .inspect_err(|_| {
+                // There is an error to report already.
+                let _ = fs::remove_file(&part);
+            })
+            .context("failed to record what was fetched")
+    }
+}
+
+/// The packages that the artifacts in a directory were fetched for, if not for all.
+///
+/// It is an error if a fetch into the directory did not end. A directory without a state was not
+/// fetched by us, and nothing is known about it.
+pub fn fetched_for(directory: &Path) -> Result<Vec<String>> {
+    let Some(document) = read(directory)? else {
+        return Ok(Vec::new());
+    };
+    let document = document.map_err(|error| {
+        let path = directory.join(FILE_NAME);
+        let text = format!("failed to read `{}`: {error}", path.display());
+        hinted(No(text), "run the same `rocwheel fetch` again")
+    })?;
+    let missing = |name: &&String| !document.fetched.contains_key(*name);
+    let missing: Vec<_> = document.wanted.iter().filter(missing).collect();
+    if missing.is_empty() {
+        return Ok(document.only.into_iter().collect());
+    }
+    let text = format!(
+        "the fetch into `{}` did not end: {} of {} missing: {}",
+        directory.display(),
+        missing.len(),
+        many(document.wanted.len(), "artifact"),
+        few(missing.into_iter().map(|name| format!("`{name}`")))
+    );
+    let hint = "run the same `rocwheel fetch` again: it fetches only what is missing";
+    Err(hinted(No(text), hint))
+}
+
+/// None if there is no state; an error inside if it is damaged or of another version.
+fn read(directory: &Path) -> Result<Option<Result<Document>>> {
+    let text = match fs::read_to_string(directory.join(FILE_NAME)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        text => text?,
+    };
+    let parse = || -> Result<Document> {
+        let document: Document = serde_json::from_str(&text)?;
+        crate::error::ensure!(document.schema == SCHEMA, "expected schema `{SCHEMA}`");
+        Ok(document)
+    };
+    Ok(Some(parse()))
+}
+
+#[cfg(target_os = "linux")]
+fn sync_file_system(directory: &Path) -> io::Result<()> {
+    let directory = fs::File::open(directory)?;
+    match rustix::fs::syncfs(&directory).map_err(io::Error::from) {
+        // Sandboxes and older systems may not know the call, or not allow it.
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::Unsupported
+                    | io::ErrorKind::PermissionDenied
+                    | io::ErrorKind::InvalidInput
+            ) =>
+        {
+            Ok(())
+        }
+        done => done,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn sync_file_system(_directory: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+impl Extent {
+    /// None if nothing is at the path.
+    pub fn of(path: &Path) -> Result<Option<Self>> {
+        let mut extent = Self::default();
+        let mut paths = vec![path.to_owned()];
+        while let Some(path) = paths.pop() {
+            let found = match fs::symlink_metadata(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                found => found?,
+            };
+            if found.is_dir() {
+                for entry in fs::read_dir(&path)? {
+                    paths.push(entry?.path());
+                }
+            } else if found.is_symlink() {
+                extent.links += 1;
+            } else {
+                extent.files += 1;
+                extent.bytes += found.len();
+            }
+        }
+        Ok(Some(extent))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::render;
+
+    fn names(names: &str) -> BTreeSet<String> {
+        names.split_whitespace().map(str::to_owned).collect()
+    }
+
+    fn fetched(from: &str) -> Fetched {
+        Fetched {
+            from: from.to_owned(),
+            size: 3,
+            sha256: Sha256::of(b"abc"),
+            etag: Some("\"1\"".to_owned()),
+            extent: Some(Extent::default()),
+        }
+    }
+
+    /// Wants some artifacts of a run, and fetches others.
+    fn fetch(at: &Path, from: &str, wanted: &str, done: &str) {
+        let state = FetchState::read(at).unwrap();
+        let due = names(wanted);
+        state
+            .begin(from, names(wanted), &due, &Sufficiency::All)
+            .unwrap();
+        let done = names(done).into_iter().map(|name| (name, fetched(from)));
+        state.record(done.collect()).unwrap();
+    }
+
+    fn verdict(at: &Path) -> String {
+        match fetched_for(at) {
+            Ok(only) => format!("whole {only:?}"),
+            Err(error) => render(&error).replace(at.to_str().unwrap(), "OUT"),
+        }
+    }
+
+    #[test]
+    fn a_fetch_is_whole_once_all_that_was_wanted_is_recorded() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path();
+        assert_eq!(verdict(at), "whole []", "it was not fetched");
+        fetch(at, "run 1", "a b c", "");
+        insta::assert_snapshot!(verdict(at), @"
+        error: the fetch into `OUT` did not end: 3 of 3 artifacts missing: `a`, `b`, `c`
+
+        hint: run the same `rocwheel fetch` again: it fetches only what is missing
+        ");
+        fetch(at, "run 1", "a b", "a b");
+        assert!(verdict(at).contains("1 of 3 artifacts missing: `c`"));
+        fetch(at, "run 1", "c", "c");
+        assert_eq!(verdict(at), "whole []");
+        // What is due again is not there, although an older one is.
+        fetch(at, "run 1", "a", "");
+        assert!(verdict(at).contains("1 of 3 artifacts missing: `a`"));
+        // Another run is another whole.
+        fetch(at, "run 2", "a d", "a d");
+        assert_eq!(verdict(at), "whole []");
+    }
+
+    #[test]
+    fn a_state_that_cannot_be_read_is_not_a_whole_fetch() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path();
+        for text in ["", "{", "[]", r#"{"schema": "other", "fetched": {}}"#] {
+            fs::write(at.join(FILE_NAME), text).unwrap();
+            assert!(verdict(at).contains("failed to read"), "{text}");
+            assert_eq!(FetchState::read(at).unwrap().get("a"), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_enough_for_some_packages_is_known_until_all_is_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path();
+        let fetch = |enough: Sufficiency| {
+            let state = FetchState::read(at).unwrap();
+            state
+                .begin("run 1", names("a"), &names("a"), &enough)
+                .unwrap();
+            state
+                .record(vec![("a".to_owned(), fetched("run 1"))])
+                .unwrap();
+            let interrupted = fetched_for(at).unwrap().join(" ");
+            state.end(&enough).unwrap();
+            (interrupted, fetched_for(at).unwrap().join(" "))
+        };
+        let some =
+            |names: &[&str]| Sufficiency::Only(names.iter().map(ToString::to_string).collect());
+        let both = |text: &str| (text.to_owned(), text.to_owned());
+        assert_eq!(fetch(some(&["core"])), both("core"));
+        assert_eq!(fetch(some(&["devel", "core"])), both("core devel"));
+        assert_eq!(fetch(Sufficiency::Unknown), both("core devel"));
+        assert_eq!(
+            fetch(Sufficiency::All),
+            ("core devel".into(), String::new())
+        );
+        assert_eq!(fetch(some(&["core"])), both(""), "all was there before");
+    }
+
+    #[test]
+    fn a_state_that_cannot_be_written_leaves_no_part_of_itself() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path();
+        let state = FetchState::read(at).unwrap();
+        fs::create_dir(at.join(FILE_NAME)).unwrap();
+        state.forget("a").unwrap_err();
+        assert_eq!(fs::read_dir(at).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn an_extent_changes_with_what_is_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path();
+        fs::create_dir_all(at.join("a/sub")).unwrap();
+        fs::write(at.join("a/sub/x"), "abc").unwrap();
+        let of = || Extent::of(&at.join("a")).unwrap();
+        let before = of();
+        fs::write(at.join("a/sub/x"), "ab").unwrap();
+        assert_ne!(of(), before, "a shorter file");
+        fs::write(at.join("a/sub/x"), "abc").unwrap();
+        assert_eq!(of(), before);
+        fs::write(at.join("a/y"), "").unwrap();
+        assert_ne!(of(), before, "one file more");
+        fs::remove_dir_all(at.join("a")).unwrap();
+        assert_eq!(of(), None);
+    }
+}
