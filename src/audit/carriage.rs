@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// How the name of a package begins that is for a family; the family follows.
-const LIBRARIES: &str = "rocm-sdk-libraries-";
+pub(super) const LIBRARIES: &str = "rocm-sdk-libraries-";
 /// Code that is compiled for a device when it is loaded.
 const LATER: &str = "amdgcnspirv";
 
@@ -50,6 +50,16 @@ pub(super) fn targets(set: &SetFacts) -> BTreeSet<Target> {
         found.extend(bases.filter_map(|it| it.target()));
     }
     found
+}
+
+/// Whether it is a set from before the split: no device wheels, and libraries for families.
+pub(super) fn is_legacy(set: &SetFacts) -> bool {
+    let is_of_family = |wheel: &WheelFile| {
+        let name = wheel.name.as_ref().map(|name| name.name().normalized());
+        name.is_ok_and(|name| name.starts_with(LIBRARIES))
+    };
+    let mut wheels = set.wheels.iter();
+    set.device_wheels().is_empty() && wheels.any(|it| is_of_family(it))
 }
 
 /// The targets of the family that a package is called for.

@@ -12,7 +12,7 @@ use crate::{
     elf,
     kpack::{CodeTarget, host::Reference},
     target::Target,
-    wheel::{Metadata, SdistFilename, WheelFilename},
+    wheel::{DistName, Metadata, SdistFilename, WheelFilename},
 };
 
 /// The packages of a directory, each by its file name.
@@ -213,7 +213,17 @@ pub struct SdistFile {
     pub digest: Option<(Sha256, u64)>,
 }
 
+impl SdistFile {
+    pub fn is_ours(&self) -> bool {
+        self.name.as_ref().is_ok_and(|it| is_ours(it.name())) || self.name.is_err()
+    }
+}
+
 impl WheelFile {
+    pub fn is_ours(&self) -> bool {
+        self.name.as_ref().is_ok_and(|it| is_ours(it.name())) || self.name.is_err()
+    }
+
     /// Whether all members are known.
     pub fn is_readable(&self) -> bool {
         let mut faults = self.faults.iter();
@@ -250,10 +260,38 @@ impl WheelFile {
     }
 }
 
+/// Whether a project is ours. A set may also hold packages of others, such as torch, and an index
+/// what all of them depend on.
+pub fn is_ours(project: &DistName) -> bool {
+    let name = project.normalized();
+    name == "rocm" || name.starts_with("rocm-")
+}
+
 /// How the name of a device package begins; its target follows.
 pub const DEVICE: &str = "rocm-sdk-device-";
 
 impl SetFacts {
+    /// The set without the wheels and sdists of other projects. What has no readable name stays.
+    #[must_use]
+    pub fn ours(&self) -> Self {
+        let wheels = self.wheels.iter().filter(|it| it.is_ours());
+        let sdists = self.sdists.iter().filter(|it| it.is_ours());
+        Self {
+            wheels: wheels.cloned().collect(),
+            sdists: sdists.cloned().collect(),
+            published: self.published.clone(),
+            siblings: self.siblings.clone(),
+        }
+    }
+
+    /// The files of other projects.
+    pub fn foreign(&self) -> impl Iterator<Item = &str> {
+        let wheels = self.wheels.iter().filter(|it| !it.is_ours());
+        let sdists = self.sdists.iter().filter(|it| !it.is_ours());
+        let wheels = wheels.map(|it| it.file.as_str());
+        wheels.chain(sdists.map(|it| it.file.as_str()))
+    }
+
     /// The device wheels of targets that are targets.
     pub fn device_wheels(&self) -> BTreeMap<Target, &WheelFile> {
         let wheels = self.wheels.iter().map(Arc::as_ref);

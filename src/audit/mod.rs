@@ -27,7 +27,7 @@ pub mod sparse;
 pub use baseline::{Comparison, Inventory};
 pub use coverage::Coverage;
 pub use demands::{Demands, Dotted};
-pub use facts::{SdistFile, SetFacts, WheelFile};
+pub use facts::{SdistFile, SetFacts, WheelFile, is_ours};
 pub use finding::Finding;
 pub use observe::{Outline, Portion, PortionFacts, Source, Watch, read_sdist, read_wheel};
 pub use planned::{Digests, Planned};

@@ -16,6 +16,8 @@ pub struct Published {
     pub gone: BTreeSet<String>,
     /// The bytes of the metadata beside each wheel that a page promises; `None` where there are none.
     pub sidecars: BTreeMap<String, Option<Vec<u8>>>,
+    /// Files of other projects that the pages name. They are not read.
+    pub foreign: BTreeSet<String>,
     /// Packages beside those that are promised, where the place can be listed.
     pub unlisted: BTreeSet<String>,
     /// Pages that are missing or cannot be understood, and why.

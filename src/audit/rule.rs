@@ -6,6 +6,8 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
+    /// Nothing is wrong: it says what the check leaves out, or what others made.
+    Note,
     /// It works for most, or is a matter of policy.
     Warning,
     /// Somebody who installs the set is let down.
@@ -91,6 +93,10 @@ rules! {
         "build both sets from one commit with one list of targets: an index has one `rocm`";
     FOREIGN_REQUIREMENT = Warning "RW209" "foreign-requirement":
         "stop requiring it, or say with `--allow-requirements` that the base index has it";
+    FOREIGN_PACKAGE = Note "RW210" "foreign-package":
+        "nothing has to be done: only its archive is checked, and the project itself tests the rest";
+    LEGACY_PROMISE = Note "RW211" "legacy-promise":
+        "nothing has to be done: install the libraries of the family, which have its device code";
 
     FOREIGN_DEVICE_FILE = Error "RW301" "foreign-device-file":
         "move the file to the device package of its target";
@@ -152,6 +158,8 @@ rules! {
         "ship what the link leads to in the package that it names, or drop the link";
     DANGLING_TREE_LINK = Warning "RW505" "dangling-tree-link":
         "drop the link from the artifact: it leads nowhere in the SDK tree";
+    NO_DEVEL_MANIFEST = Note "RW506" "no-devel-manifest":
+        "nothing has to be done: build with rocwheel to have the unpacked tree compared";
 
     ABSOLUTE_RUN_PATH = Warning "RW601" "absolute-run-path":
         "build with relative run paths: this one is a directory of the build machine";
@@ -212,6 +220,7 @@ impl fmt::Display for Rule {
 impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
+            Self::Note => "note",
             Self::Warning => "warning",
             Self::Error => "error",
         })

@@ -18,6 +18,7 @@ mod device;
 mod fat;
 mod forms;
 mod mutation;
+mod others;
 mod planned;
 mod remote;
 mod sarif;

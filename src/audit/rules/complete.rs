@@ -7,8 +7,9 @@ use std::{
 
 use crate::{
     audit::{
+        carriage::{self, LIBRARIES},
         demands::Demands,
-        facts::{DEVICE, SdistFile, SetFacts, WheelFile},
+        facts::{DEVICE, SdistFile, SetFacts, WheelFile, is_ours},
         finding::Finding,
         requirement::Requirement,
         rule,
@@ -18,8 +19,6 @@ use crate::{
     wheel::{DistName, Metadata, SdistFilename, WheelFilename},
 };
 
-/// How the names of all packages begin that a set has to hold itself.
-const OURS: &str = "rocm";
 /// How the fact ends that others may follow from.
 pub(super) const NOT_THERE: &str = "which is not in the set";
 
@@ -77,16 +76,16 @@ fn requirements(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
         there.entry(name).or_default().push(version);
     }
     let gone = gone(set);
+    let is_legacy = carriage::is_legacy(set);
     let mut found = Vec::new();
     for (file, metadata) in set.metadata() {
         let mut seen = BTreeSet::new();
         for requirement in requirements_of(&metadata, &set.platforms()) {
             let name = requirement.name.normalized();
-            let is_ours = name == OURS || name.starts_with("rocm-");
             if !seen.insert((name.to_owned(), requirement.pin.clone())) {
                 continue;
             }
-            if !is_ours {
+            if !is_ours(&requirement.name) {
                 let fact = format!("it requires `{name}`, which is no package of ours");
                 let is_allowed = demands.base.contains(&requirement.name);
                 let finding = || Finding::new(rule::FOREIGN_REQUIREMENT, fact).in_file(file);
@@ -96,6 +95,10 @@ fn requirements(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
             let finding = match (there.get(&requirement.name), &requirement.pin) {
                 // That it is promised and gone is told already.
                 (None, _) if gone.contains(name) => continue,
+                (None, _) if is_legacy && is_in_libraries(set, &requirement.name) => Finding::new(
+                    rule::LEGACY_PROMISE,
+                    format!("it promises `{name}`, and the code is in the libraries of the family"),
+                ),
                 (None, _) if device(&requirement.name).is_some() => Finding::new(
                     rule::MISSING_DEVICE_WHEEL,
                     format!("it promises `{name}`, {NOT_THERE}"),
@@ -115,6 +118,17 @@ fn requirements(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// Whether the libraries of a family stand for a package. The `rocm` sdist of a legacy build by
+/// TheRock names packages for device code and for single targets, and none of them is built.
+fn is_in_libraries(set: &SetFacts, name: &DistName) -> bool {
+    let target = name.normalized().strip_prefix(LIBRARIES);
+    let Some(target) = target.and_then(|it| it.parse::<Target>().ok()) else {
+        return device(name).is_some();
+    };
+    let mut wheels = set.wheels.iter();
+    wheels.any(|it| carriage::promised(it).contains(&target))
 }
 
 /// The projects of files that pages promise and that are not there.

@@ -43,7 +43,9 @@ fn manifest(wheel: &WheelFile, tree: &DevelTree) -> Option<Finding> {
     let finding = |fact: &str| Finding::new(rule::DEVEL_MANIFEST_DISAGREES, fact);
     let path = devel_manifest::PATH;
     let Some(bytes) = wheel.text(path) else {
-        return Some(finding(&format!("no `{path}`")));
+        // Only our builds have it.
+        let fact = format!("no `{path}`");
+        return Some(Finding::new(rule::NO_DEVEL_MANIFEST, fact));
     };
     let Ok(found) = serde_json::from_slice::<serde_json::Value>(bytes) else {
         return Some(finding("not JSON").at(path));

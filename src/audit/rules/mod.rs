@@ -18,7 +18,7 @@ pub use targets::covers;
 
 use crate::audit::{
     baseline::Comparison, coverage::Coverage, demands::Demands, facts::SetFacts, finding::Finding,
-    site::Site,
+    rule, site::Site,
 };
 
 /// All that is wrong, by package and path.
@@ -55,9 +55,16 @@ pub fn findings_of_all(
     findings
 }
 
+/// Of packages of other projects only the archives are checked: what they promise and need is
+/// theirs.
 fn within(set: &SetFacts, demands: &Demands, coverage: &Coverage) -> Vec<Finding> {
-    let site = Site::of(set);
     let mut findings = valid::find(set, demands);
+    findings.extend(set.foreign().map(|file| {
+        let fact = "a package of another project";
+        Finding::new(rule::FOREIGN_PACKAGE, fact).in_file(file)
+    }));
+    let set = &set.ours();
+    let site = Site::of(set);
     findings.extend(complete::find(set, demands));
     findings.extend(targets::find(set, demands, coverage));
     findings.extend(kpack::find(set));

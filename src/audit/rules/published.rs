@@ -39,6 +39,10 @@ pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
         findings.extend(sidecar(wheel, published, file, &promises));
     }
     findings.extend(disagreements(published));
+    for file in &published.foreign {
+        let fact = "a package of another project";
+        findings.push(Finding::new(rule::FOREIGN_PACKAGE, fact).in_file(file));
+    }
     for file in &published.unlisted {
         let fact = "no page of the set leads to it";
         findings.push(Finding::new(rule::UNLISTED_PACKAGE, fact).in_file(file));

@@ -230,7 +230,7 @@ fn wheel_text(wheel: &WheelFile) -> Vec<Finding> {
             "its tag is `{inside}`, and the file name's `{outside}`"
         )));
     }
-    if !facts.root_is_purelib {
+    if !facts.root_is_purelib && wheel.is_ours() {
         let fact = "`Root-Is-Purelib` is false, which parts it from the packages beside it";
         found.push(finding(fact.to_owned()));
     }

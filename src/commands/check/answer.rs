@@ -22,6 +22,7 @@ pub(super) struct Answer {
     packages: usize,
     errors: usize,
     warnings: usize,
+    notes: usize,
     findings: Vec<Finding>,
     coverage: Coverage,
 }
@@ -38,6 +39,7 @@ impl Answer {
             packages,
             errors: count(Severity::Error),
             warnings: count(Severity::Warning),
+            notes: count(Severity::Note),
             findings,
             coverage,
         }
@@ -58,15 +60,19 @@ impl Answer {
         grave.count()
     }
 
-    /// `1 error, 2 warnings`
+    /// `1 error, 2 warnings, 1 note`
     pub(super) fn counts(&self) -> String {
-        let (errors, warnings) = (many(self.errors, "error"), many(self.warnings, "warning"));
-        match (self.errors, self.warnings) {
-            (0, 0) => "nothing found".to_owned(),
-            (_, 0) => errors,
-            (0, _) => warnings,
-            _ => format!("{errors}, {warnings}"),
+        let counts = [
+            (self.errors, "error"),
+            (self.warnings, "warning"),
+            (self.notes, "note"),
+        ];
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        let counts: Vec<String> = counts.map(|(count, noun)| many(count, noun)).collect();
+        if counts.is_empty() {
+            return "nothing found".to_owned();
         }
+        counts.join(", ")
     }
 
     /// One for each rule, the gravest and most frequent first, as many as GitHub shows.
@@ -126,6 +132,7 @@ fn level(rule: &Rule) -> Level {
     match rule.severity {
         Severity::Error => Level::Error,
         Severity::Warning => Level::Warning,
+        Severity::Note => Level::Notice,
     }
 }
 

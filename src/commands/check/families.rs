@@ -103,7 +103,7 @@ impl Observed {
         let since = inventory.map(|old| Comparison::new(old, &Inventory::of(&self.set)));
         let parts = parts::of(&self.set);
         if let [_] = parts.as_slice() {
-            let coverage = Coverage::of(&self.set);
+            let coverage = Coverage::of(&self.set.ours());
             let findings = audit::findings(&self.set, demands, &coverage, since.as_ref());
             return (findings, coverage);
         }
@@ -115,7 +115,7 @@ impl Observed {
         let mut coverage = Coverage::default();
         let mut all = Vec::new();
         for part in &parts {
-            let own = Coverage::of(&part.set);
+            let own = Coverage::of(&part.set.ours());
             all.push(audit::findings_of_part(&part.set, &demands, &own));
             coverage.extend(own, |library| part.name(library));
         }

@@ -297,8 +297,8 @@ impl Policy {
             return Ok(());
         }
         let noun = match least {
-            Severity::Warning => "finding",
             Severity::Error => "error",
+            _ => "finding",
         };
         let no = No(format!("check: {} in the package set", many(count, noun)));
         Err(no).hint("docs/checks.md explains each; `--ignore` passes over a rule")

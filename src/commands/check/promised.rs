@@ -11,7 +11,7 @@ use super::{
     shelf::{Address, Shelf, ShelfKind},
 };
 use crate::{
-    audit::{Listing, ListingPlace, Promise, Published},
+    audit::{Listing, ListingPlace, Promise, Published, is_ours},
     error::{Result, one_line},
     index::SetJson,
     version::Version,
@@ -23,6 +23,7 @@ pub(super) struct Promised {
     pub(super) promises: Vec<Promise>,
     listings: BTreeSet<ListingPlace>,
     empty_pages: Vec<(String, String)>,
+    foreign: BTreeSet<String>,
     /// Where each file is.
     pub(super) addresses: BTreeMap<String, Address>,
     bad_pages: Vec<(String, String)>,
@@ -64,6 +65,7 @@ impl Promised {
             empty_pages: self.empty_pages,
             bad_pages: self.bad_pages,
             unlisted,
+            foreign: self.foreign,
             ..Published::default()
         }
     }
@@ -150,7 +152,7 @@ impl Promised {
                 Ok(Leads::Within(path)) => {
                     let below = path.strip_prefix(root).unwrap_or_default();
                     let is_project = below.trim_end_matches('/').split('/').count() == 1;
-                    if is_project && is_ours(below.trim_end_matches('/')) {
+                    if is_project && is_our_project(below.trim_end_matches('/')) {
                         projects.insert(format!("{}/", path.trim_end_matches('/')));
                     }
                 }
@@ -182,7 +184,7 @@ impl Promised {
                 return Ok(());
             }
         };
-        for project in projects.iter().filter(|name| is_ours(name)) {
+        for project in projects.iter().filter(|name| is_our_project(name)) {
             let path = format!("{root}{project}/");
             let Some(text) = page(place, &path, "index.json")? else {
                 self.missing(place, &path, root);
@@ -294,7 +296,8 @@ impl Promised {
             return;
         }
         self.names.insert(file.clone());
-        if identity(&file).is_some_and(|(name, _)| !is_ours(name.normalized())) {
+        if identity(&file).is_some_and(|(name, _)| !is_ours(&name)) {
+            self.foreign.insert(file);
             return;
         }
         let mut promise = Promise {
@@ -373,7 +376,7 @@ fn name_of(place: &Shelf, address: &Address) -> String {
     }
 }
 
-/// An index may hold what ROCm packages depend on as well.
-fn is_ours(project: &str) -> bool {
-    project == "rocm" || project.starts_with("rocm-") || project.starts_with("rocm_")
+/// Of a page that names something else than projects, nothing is followed.
+fn is_our_project(project: &str) -> bool {
+    project.parse().is_ok_and(|name| is_ours(&name))
 }

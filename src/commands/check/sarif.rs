@@ -66,6 +66,7 @@ fn result(finding: &Finding) -> Value {
 fn level(severity: Severity) -> &'static str {
     match severity {
         Severity::Error => "error",
+        Severity::Note => "note",
         Severity::Warning => "warning",
     }
 }

@@ -40,6 +40,7 @@ pub struct Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
+    Note,
     Warning,
     Error,
 }

@@ -147,6 +147,7 @@ fn rule(rows: &[&Row]) -> String {
     let (mark, open, noun) = match first.severity {
         Severity::Error => ("❌", " open", "error"),
         Severity::Warning => ("⚠️", "", "warning"),
+        Severity::Note => ("ℹ️", "", "note"),
     };
     let (id, name, count) = (plain(&first.id), plain(&first.name), many(rows.len(), noun));
     let mut text = format!(

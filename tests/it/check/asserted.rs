@@ -11,7 +11,8 @@ use rocwheel::audit::RULES;
 
 /// The findings in the snapshots of a file: `error RW101 unreadable-package`.
 fn asserted(text: &str) -> BTreeSet<String> {
-    let finding = Regex::new(r#"(?m)(?:^|")\s*(error|warning)\s+(RW\d{3} [a-z-]+): "#).unwrap();
+    let finding =
+        Regex::new(r#"(?m)(?:^|")\s*(error|warning|note)\s+(RW\d{3} [a-z-]+): "#).unwrap();
     let stream: TokenStream = text.parse().unwrap();
     let mut found = BTreeSet::new();
     for body in tests(stream) {

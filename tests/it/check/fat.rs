@@ -57,6 +57,11 @@ fn family(libraries: &[(&str, &str, &[&str])], edit: impl FnOnce(&mut Members)) 
     set
 }
 
+/// A set for `gfx110X-all` with one library.
+pub(super) fn of_one_family() -> Set {
+    family(&[("libblas.so.1", "", ALL)], |_| ())
+}
+
 const ALL: &[&str] = &["gfx1100", "gfx1101", "gfx1102", "gfx1103"];
 
 /// All that `check` says of device code.
