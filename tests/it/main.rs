@@ -17,6 +17,7 @@ mod github;
 mod judges;
 mod kpack;
 mod launcher;
+mod odd;
 mod pipeline;
 mod publish;
 mod python;

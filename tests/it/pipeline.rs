@@ -267,7 +267,7 @@ fn check(python: &Path) {
 }
 
 /// The Python of a new environment that has pip and no setuptools to help it.
-fn environment(name: &str) -> PathBuf {
+pub(crate) fn environment(name: &str) -> PathBuf {
     let place = place(name);
     succeed(
         Command::new(tool("uv"))
@@ -279,7 +279,7 @@ fn environment(name: &str) -> PathBuf {
     place.join("bin/python")
 }
 
-fn succeed(command: &mut Command) -> Output {
+pub(crate) fn succeed(command: &mut Command) -> Output {
     // Neither the user's index nor a cache may help.
     for variable in [
         "PIP_INDEX_URL",

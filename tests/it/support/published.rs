@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::{
+    odd,
     place::{TEMPORARY, text},
     program::{ROCWHEEL, command, succeed},
 };
@@ -44,9 +45,21 @@ pub(crate) fn sample() -> &'static Published {
     SAMPLE.get_or_init(|| publish_once("sample", |_| vec!["--sample".to_owned()]))
 }
 
+/// The odd set, published once for all tests.
+pub(crate) fn odd() -> &'static Published {
+    static ODD: OnceLock<Published> = OnceLock::new();
+    ODD.get_or_init(|| {
+        publish_once("odd", |root| {
+            let input = root.join("input");
+            odd::write_archives(&input);
+            vec!["--artifact-dir".to_owned(), text(&input).to_owned()]
+        })
+    })
+}
+
 /// Publishes a set, unless this binary has done so: tests may run in a process each.
 ///
-/// `source` gets a directory for artifacts, and returns arguments for `pipeline`.
+/// `source` gets the directory, and returns arguments for `pipeline`.
 fn publish_once(name: &str, source: impl FnOnce(&Path) -> Vec<String>) -> Published {
     let place = Path::new(TEMPORARY).join("published");
     fs_err::create_dir_all(&place).unwrap();
@@ -62,7 +75,7 @@ fn publish_once(name: &str, source: impl FnOnce(&Path) -> Vec<String>) -> Publis
         fs_err::remove_dir_all(&root).unwrap();
     }
     fs_err::create_dir_all(&root).unwrap();
-    let arguments = source(&root.join("input"));
+    let arguments = source(&root);
     let mut pipeline = command();
     pipeline.arg("pipeline").args(arguments);
     pipeline.args(["--summary", text(&root.join("page.md"))]);

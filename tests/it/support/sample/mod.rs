@@ -28,7 +28,7 @@ const TARGETS: [&str; 2] = ["gfx1100", "gfx942"];
 const EMBEDDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/artifact/sample.tar");
 
 /// Every archive of the sample, in both compressions.
-fn sketches() -> Vec<Sketch> {
+pub(crate) fn sketches() -> Vec<Sketch> {
     let rooms = [core::sketches(), libraries::sketches(), rest::sketches()];
     rooms.into_iter().flatten().collect()
 }

@@ -47,6 +47,10 @@ impl Sketch {
         }
     }
 
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// `blas_lib_generic.tar.zst`.
     pub(crate) fn file_name(&self) -> String {
         format!("{}{}", self.name, self.format.extension())

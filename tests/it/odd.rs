@@ -1,0 +1,133 @@
+//! The odd set, which is legal and unlike the sample, through every verb that takes the sample.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{
+    judges::tool,
+    pipeline::{environment, succeed},
+    support::{
+        odd::{NAMES, write_foreign_wheels},
+        place::{copy_files, text},
+        program::rocwheel,
+        published,
+    },
+};
+
+#[test]
+fn the_odd_set_has_no_finding() {
+    let odd = published::odd();
+    for place in [odd.dist(), odd.place()] {
+        let checked = rocwheel(&["check", text(&place), "--fail-on", "warning"]);
+        assert_eq!(checked.code, 0, "{}{}", checked.stdout, checked.stderr);
+    }
+}
+
+#[test]
+fn the_odd_set_is_what_was_planned() {
+    let odd = published::odd();
+    let artifacts = odd.root().join("artifacts");
+    let plan = rocwheel(&[
+        "build",
+        "--plan",
+        "--format",
+        "json",
+        "--artifact-dir",
+        text(&artifacts),
+        "--dest-dir",
+        text(odd.root()),
+    ]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs_err::write(file.path(), plan.ok()).unwrap();
+    let checked = rocwheel(&[
+        "check",
+        text(&odd.dist()),
+        "--plan",
+        text(file.path()),
+        "--artifact-dir",
+        text(&artifacts),
+    ]);
+    assert_eq!(checked.code, 0, "{}{}", checked.stdout, checked.stderr);
+}
+
+#[test]
+fn what_others_put_beside_the_odd_set_is_listed_and_not_judged() {
+    let place = tempfile::tempdir().unwrap();
+    let dist = place.path().join("dist");
+    fs_err::create_dir(&dist).unwrap();
+    copy_files(&published::odd().dist(), &dist);
+    write_foreign_wheels(&dist);
+    rocwheel(&["index", text(place.path())]).ok();
+    for name in ["torch", "rocshmem4py", "rocm"] {
+        assert!(place.path().join("simple").join(name).exists(), "{name}");
+    }
+    let checked = rocwheel(&["check", text(place.path()), "--fail-on", "warning"]);
+    assert_eq!(checked.code, 0, "{}{}", checked.stdout, checked.stderr);
+}
+
+#[test]
+fn the_odd_set_is_installed_by_pip_and_uv_and_passes_its_own_tests() {
+    let page = published::odd().place().join("index.html");
+    let simple = format!("file://{}/simple/", published::odd().place().display());
+    let ways: [(&str, &[&str]); 2] = [
+        (
+            "pip",
+            &[
+                "-m",
+                "pip",
+                "install",
+                "--no-index",
+                "--find-links",
+                text(&page),
+            ],
+        ),
+        ("uv", &["--default-index", &simple]),
+    ];
+    for (name, arguments) in ways {
+        let python = environment(&format!("odd-{name}"));
+        let mut command = if name == "pip" {
+            Command::new(&python)
+        } else {
+            let mut uv = Command::new(tool("uv"));
+            uv.args(["pip", "install", "--no-cache", "--python"])
+                .arg(&python);
+            uv
+        };
+        succeed(command.args(arguments).args(["--quiet", REQUIREMENT]));
+        works(&python);
+    }
+}
+
+const REQUIREMENT: &str = "rocm[libraries,devel,profiler,device-gfx942]==0.0.1.dev0";
+
+fn works(python: &Path) {
+    let sdk = python.with_file_name("rocm-sdk");
+    let tested = succeed(Command::new(&sdk).arg("test"));
+    let said = [tested.stdout, tested.stderr].concat();
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.contains(" passed, 0 failed, "), "{said}");
+    let root = succeed(Command::new(&sdk).args(["path", "--root"]));
+    let root = PathBuf::from(String::from_utf8(root.stdout).unwrap().trim_end());
+    for artifact in ["base_run_generic", "blas_lib_generic", "prim_dev_generic"] {
+        for folder in [
+            format!("share/odd {artifact}"),
+            format!("share/odd {artifact} (symlink)"),
+        ] {
+            for name in NAMES.iter().chain(&["hard link.txt", "symlink, 2.txt"]) {
+                let file = root.join(&folder).join(name);
+                assert!(file.is_file(), "{}", file.display());
+            }
+        }
+    }
+    let bindings = root.join("lib/python3/dist-packages");
+    let import = format!(
+        "import sys; sys.path[:0] = [{:?}]; import rsmiBindings as it; assert it.ANSWER == 42",
+        text(&bindings)
+    );
+    succeed(Command::new(python).args(["-c", &import]));
+    let load = "import ctypes, sys; [ctypes.CDLL(it) for it in sys.argv[1:]]";
+    let libraries = ["lib/libamd_smi.so.26"].map(|it| root.join(it));
+    succeed(Command::new(python).args(["-c", load]).args(libraries));
+}

@@ -1,0 +1,185 @@
+//! Makes the artifacts of the odd set: legal, and unlike the sample wherever real runs are.
+//!
+//! It is the sample with additions, so that it is as complete. What is odd was met in runs of
+//! TheRock or in packages of distributions; each addition says what it is.
+
+use std::{
+    io::{Cursor, Write as _},
+    path::Path,
+};
+
+use zip::{ZipWriter, write::SimpleFileOptions};
+
+use super::{
+    linker::SharedObject,
+    sample::{self, sketch::Sketch},
+};
+
+/// Names that a careless program splits, quotes, escapes or matches as a pattern.
+pub(crate) const NAMES: [&str; 9] = [
+    "with space.txt",
+    "[brackets] {braces}.txt",
+    "comma, semicolon; and 'quote'.txt",
+    "\"double quotes\".txt",
+    "ünï-日本語-😀.txt",
+    "percent%20plus+hash#question.txt",
+    "-dash",
+    "star*.txt",
+    "dollar$ORIGIN.txt",
+];
+
+/// The archives of the odd set, in a directory that is made if it does not exist.
+pub(crate) fn write_archives(directory: &Path) {
+    fs_err::create_dir_all(directory).unwrap();
+    for sketch in sample::sketches() {
+        let sketch = match sketch.name() {
+            "base_run_generic" => names(smi_bindings(sketch)),
+            "core-amdsmi_lib_generic" => amd_smi(),
+            "sysdeps_lib_generic" => drm(sketch),
+            "amd-llvm_run_generic" => compiler(sketch),
+            "blas_lib_generic" => names(sketch),
+            "blas_lib_gfx942" => device_files(sketch, "gfx942"),
+            "blas_lib_gfx1100" => device_files(sketch, "gfx1100"),
+            "prim_dev_generic" => names(headers(sketch)),
+            _ => sketch,
+        };
+        fs_err::write(directory.join(sketch.file_name()), sketch.pack().unwrap()).unwrap();
+    }
+}
+
+/// rocm-smi of Debian: a Python module that is executable, reached through a symlink.
+fn smi_bindings(sketch: Sketch) -> Sketch {
+    sketch
+        .stage("odd/rocm_smi/stage")
+        .script(
+            "libexec/rocm_smi/rsmiBindings.py",
+            "#!/usr/bin/env python3\nANSWER = 42\n",
+        )
+        .link(
+            "lib/python3/dist-packages/rsmiBindings.py",
+            "../../../libexec/rocm_smi/rsmiBindings.py",
+        )
+}
+
+/// Files with odd names, an empty file, empty directories, a hard link, and symlinks to a file,
+/// to a directory and to another symlink.
+fn names(sketch: Sketch) -> Sketch {
+    let folder = format!("share/odd {}", sketch.name());
+    let beside = format!("{folder} (symlink)");
+    let target = format!("odd {}", sketch.name());
+    let mut sketch = sketch.stage("odd/names/stage");
+    for name in NAMES {
+        sketch = sketch.text(&format!("{folder}/{name}"), &format!("{name}\n"));
+    }
+    sketch
+        .text(&format!("{folder}/empty"), "")
+        .directory(&format!("{folder}/an empty directory/and, another"))
+        .hard_link(
+            &format!("{folder}/hard link.txt"),
+            &format!("{folder}/with space.txt"),
+        )
+        .link(&format!("{folder}/symlink, 1.txt"), "with space.txt")
+        .link(&format!("{folder}/symlink, 2.txt"), "symlink, 1.txt")
+        .link(&beside, &target)
+}
+
+/// A library that the devel tree reaches from a second directory, from which its `$ORIGIN` does
+/// not lead to what it needs.
+fn amd_smi() -> Sketch {
+    Sketch::zst("core-amdsmi_lib_generic")
+        .stage("core/amdsmi/stage")
+        .library("lib", "libamd_smi.so.26", ".0", |library| {
+            library
+                .needs("librocm_sysdeps_drm.so.2")
+                .function("amdsmi_init", 0)
+                .runpath("$ORIGIN:$ORIGIN/rocm_sysdeps/lib")
+        })
+        .script(
+            "libexec/amdsmi_cli/amdsmi_cli.py",
+            "#!/bin/sh\necho 'AMD-SMI (odd)'\n",
+        )
+        .link("bin/amd-smi", "../libexec/amdsmi_cli/amdsmi_cli.py")
+}
+
+fn drm(sketch: Sketch) -> Sketch {
+    sketch.stage("odd/drm/stage").library(
+        "lib/rocm_sysdeps/lib",
+        "librocm_sysdeps_drm.so.2",
+        ".4.0",
+        |library| library.function("drm_answer", 2).runpath("$ORIGIN"),
+    )
+}
+
+/// One program under two names by a hard link, a script library that nothing runs, a program
+/// without an extension in a directory of data, and a plugin without a SONAME.
+fn compiler(sketch: Sketch) -> Sketch {
+    let plugin = SharedObject::new("unused")
+        .without_soname()
+        .function("plugin", 1);
+    sketch
+        .stage("odd/compiler/stage")
+        .tool("lib/llvm/bin/clang-tool", "OVERVIEW: a tool (odd)\n")
+        .hard_link("lib/llvm/bin/clang-linker", "lib/llvm/bin/clang-tool")
+        .script("share/odd tool/lib.sh", "# sourced by others\n")
+        .link("share/odd tool/also.sh", "lib.sh")
+        .program("lib/llvm/lib/odd plugin, v1.so", plugin.build())
+}
+
+/// Files for a target that are no kernels: Python, and a table.
+fn device_files(sketch: Sketch, target: &str) -> Sketch {
+    sketch
+        .stage("odd/device/stage")
+        .text(
+            &format!("lib/hipblaslt/library/{target}/tune.py"),
+            "BEST = 7\n",
+        )
+        .text(
+            &format!("lib/hipblaslt/library/{target}/a, b [c] ü.dat"),
+            "odd\n",
+        )
+}
+
+/// Headers whose names differ by case alone, and a header behind a symlinked directory.
+fn headers(sketch: Sketch) -> Sketch {
+    sketch
+        .stage("odd/headers/stage")
+        .text("include/odd/Header.h", "#pragma once\n")
+        .text("include/odd/header.h", "#pragma once\n")
+        .link("include/odd-compat", "odd")
+}
+
+/// Wheels of other projects: compiled ones, of one Python and of the stable ABI.
+pub(crate) fn write_foreign_wheels(directory: &Path) {
+    let library = SharedObject::new("libtorch_hip.so")
+        .needs("libamdhip64.so.7")
+        .calls("torch_answer", "hip_answer")
+        .runpath("$ORIGIN")
+        .build();
+    let wheels = [
+        ("torch", "2.9.0+rocm0.0.1.dev0", "cp312-cp312-linux_x86_64"),
+        ("rocshmem4py", "0.1.0", "cp310-abi3-manylinux_2_28_x86_64"),
+    ];
+    fs_err::create_dir_all(directory).unwrap();
+    for (name, version, tag) in wheels {
+        let info = format!("{name}-{version}.dist-info");
+        let metadata = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n");
+        let about =
+            format!("Wheel-Version: 1.0\nGenerator: odd\nRoot-Is-Purelib: false\nTag: {tag}\n");
+        let members: [(String, &[u8]); 5] = [
+            (format!("{name}/__init__.py"), b"x = 1\n"),
+            (format!("{name}/lib/libtorch_hip.so"), &library),
+            (format!("{info}/METADATA"), metadata.as_bytes()),
+            (format!("{info}/WHEEL"), about.as_bytes()),
+            (format!("{info}/RECORD"), b""),
+        ];
+        let mut wheel = ZipWriter::new(Cursor::new(Vec::new()));
+        for (path, bytes) in members {
+            wheel
+                .start_file(path, SimpleFileOptions::default())
+                .unwrap();
+            wheel.write_all(bytes).unwrap();
+        }
+        let path = directory.join(format!("{name}-{version}-{tag}.whl"));
+        fs_err::write(path, wheel.finish().unwrap().into_inner()).unwrap();
+    }
+}
