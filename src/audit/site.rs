@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     archive::TarKind,
     audit::facts::{Elf, ElfFile, SetFacts},
+    elf,
 };
 
 /// Links are followed so often, and then taken for a circle, as Linux does.
@@ -60,13 +61,17 @@ impl<'a> Site<'a> {
                 site.add_file(&member.path, file);
             }
         }
+        let mut symlinks = Vec::new();
         for wheel in &set.wheels {
             let entries = wheel.devel.iter().flat_map(|tree| &tree.entries);
             for devel in entries {
                 let path = devel.entry.path.as_str();
                 match &devel.entry.kind {
                     TarKind::Directory => site.add_directory(path),
-                    TarKind::Symlink(text) => site.add_link(path, text, &wheel.file),
+                    TarKind::Symlink(text) => {
+                        site.add_link(path, text, &wheel.file);
+                        symlinks.push((path, wheel.file.as_str()));
+                    }
                     TarKind::Hardlink(_) => {}
                     TarKind::File { .. } => {
                         let file = SiteFile {
@@ -78,6 +83,9 @@ impl<'a> Site<'a> {
                     }
                 }
             }
+        }
+        for (path, wheel) in symlinks {
+            site.add_library_behind_symlink(path, wheel);
         }
         site
     }
@@ -137,9 +145,29 @@ impl<'a> Site<'a> {
         self.directories.insert(path.to_owned());
     }
 
+    /// A symlink within the unpacked tree is one more path that a library is opened by, with an
+    /// `$ORIGIN` of its own. The `$ORIGIN` of a program is where its file is.
+    fn add_library_behind_symlink(&mut self, path: &str, wheel: &'a str) {
+        let file = self.real(path).and_then(|file| self.files.get(&file));
+        let is_library = |file: &&SiteFile<'a>| {
+            let elf = file.elf();
+            elf.is_some_and(|elf| elf.facts.kind == elf::Kind::SharedObject)
+        };
+        if let Some(file) = file.filter(is_library) {
+            let file = SiteFile {
+                wheel,
+                is_second_name: true,
+                ..*file
+            };
+            self.add_file(path, file);
+        }
+    }
+
     /// Unpacking makes a second name of a link to a file of a package, and leaves others links.
     fn add_link(&mut self, path: &str, text: &'a str, wheel: &'a str) {
         let place = join(path, text);
+        let is_inside = |place: &String| place.split('/').next() == path.split('/').next();
+        let place = place.filter(|place| !is_inside(place));
         let file = place.and_then(|place| self.files.get(&place).copied());
         match file {
             Some(file) => self.add_file(

@@ -60,6 +60,15 @@ impl Claim {
         }
     }
 
+    /// Whether a devel tree of this scope links to its files.
+    fn is_seen(&self, scope: Option<&Scope>) -> bool {
+        let is_for = match (scope, &self.scope) {
+            (Some(tree), Some(package)) => tree == package,
+            _ => true,
+        };
+        is_for && self.kind == Kind::Runtime
+    }
+
     /// Makes the directory a Python package: an empty `__init__.py`, unless a file of that name is
     /// among the artifacts.
     pub fn add_empty_module(&mut self) -> Result<()> {
@@ -93,6 +102,10 @@ impl Claims {
 
     pub fn iter(&self) -> impl Iterator<Item = &Claim> {
         self.0.iter()
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Claim> {
+        self.0.iter_mut()
     }
 
     pub fn into_vec(self) -> Vec<Claim> {
@@ -141,18 +154,18 @@ impl Claims {
         owners
     }
 
+    /// The number, in the order of `iter`, of the package that ships a path, for a devel tree of this
+    /// scope.
+    pub fn owner_index(&self, path: &RelPath, scope: Option<&Scope>) -> Option<usize> {
+        let is_owner = |claim: &Claim| claim.is_seen(scope) && claim.members.contains(path);
+        self.0.iter().position(is_owner)
+    }
+
     fn owner(&self, path: &RelPath, scope: Option<&Scope>) -> Option<&Claim> {
-        self.eligible(scope)
-            .find(|claim| claim.members.contains(path))
+        self.0.get(self.owner_index(path, scope)?)
     }
 
     fn eligible(&self, scope: Option<&Scope>) -> impl Iterator<Item = &Claim> {
-        self.0.iter().filter(move |claim| {
-            let seen = match (scope, &claim.scope) {
-                (Some(tree), Some(package)) => tree == package,
-                _ => true,
-            };
-            seen && claim.kind == Kind::Runtime
-        })
+        self.0.iter().filter(move |claim| claim.is_seen(scope))
     }
 }

@@ -138,6 +138,10 @@ impl Members {
         self.0.iter()
     }
 
+    pub(super) fn source_mut(&mut self, path: &RelPath) -> Option<&mut Source> {
+        self.0.get_mut(path).map(|member| &mut member.source)
+    }
+
     pub fn contains(&self, path: &RelPath) -> bool {
         self.0.contains_key(path)
     }

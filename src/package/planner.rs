@@ -5,6 +5,7 @@ mod check;
 mod fixture;
 mod overlay;
 mod platform;
+mod reached;
 
 use std::collections::BTreeSet;
 
@@ -155,9 +156,16 @@ impl<'a> Planner<'a> {
             Ok(self.is_made(|subset| subset.has(package)))
         };
         let (has_devel, has_selector) = (is_made(Kind::Devel)?, is_made(Kind::Selector)?);
-        let devel = has_devel.then(|| self.devel(&claims, None)).transpose()?;
+        // Its symlinks decide about run paths in other packages, so that it is planned even where
+        // the development files themselves are not built.
+        let notes = self.plan.notes.len();
+        let mut devels = vec![(None, self.devel(&claims, None)?)];
+        if !has_devel {
+            self.plan.notes.truncate(notes);
+        }
+        reached::extend(self.tree, &mut claims, &mut devels)?;
         self.add_wheels(&describer, claims)?;
-        if let Some(devel) = devel {
+        for (_, devel) in devels.into_iter().filter(|_| has_devel) {
             self.add_devel(&describer, devel, Share::default())?;
         }
         if has_selector {
@@ -204,11 +212,13 @@ impl<'a> Planner<'a> {
             families.push(None);
         }
         let mut devels = Vec::new();
-        for family in &families {
-            devels.push(self.devel(&claims, family.as_ref())?);
+        for family in families {
+            let devel = self.devel(&claims, family.as_ref())?;
+            devels.push((family, devel));
         }
+        reached::extend(self.tree, &mut claims, &mut devels)?;
         self.add_wheels(&describer, claims)?;
-        for (family, devel) in families.iter().zip(devels) {
+        for (family, devel) in devels {
             let share = Share {
                 family: family.as_ref(),
                 directory: family.as_ref().filter(|_| several).map(Scope::as_str),

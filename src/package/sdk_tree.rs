@@ -4,6 +4,9 @@ use std::{collections::BTreeMap, fmt};
 
 use crate::{elf::Rpath, package::origin::Origin, relpath::RelPath, wheel};
 
+/// So many symlinks are followed before they are taken for a circle, as Linux does.
+const MOST_LINKS: usize = 40;
+
 /// The tree, with paths below its top directory.
 #[derive(Clone, Debug)]
 pub struct SdkTree {
@@ -55,6 +58,55 @@ impl SdkTree {
                 .find(not_a_directory)
                 .map(|above| (above, path))
         })
+    }
+
+    /// Every symlink that leads to a file of this tree or of another package: its path and the file's.
+    pub(super) fn symlinks_to_files(&self) -> impl Iterator<Item = (RelPath, RelPath)> + '_ {
+        self.entries.iter().filter_map(|(path, entry)| {
+            let SdkEntry::Link(_) = entry else {
+                return None;
+            };
+            let end = self.real(path)?;
+            let is_file = matches!(
+                self.entries.get(&end),
+                Some(SdkEntry::File { .. } | SdkEntry::Shipped(_))
+            );
+            is_file.then(|| (path.clone(), end))
+        })
+    }
+
+    /// The run path of a file of the tree itself, and where the file comes from.
+    pub(super) fn run_path_mut(&mut self, path: &RelPath) -> Option<(&Origin, &mut Rpath)> {
+        match self.entries.get_mut(path)? {
+            SdkEntry::File {
+                origin,
+                rpath: Some(rpath),
+                ..
+            } => Some((origin, rpath)),
+            _ => None,
+        }
+    }
+
+    /// A path without symlinks in it; `None` when it leaves the tree or goes in a circle.
+    fn real(&self, path: &RelPath) -> Option<RelPath> {
+        let mut at = path.clone();
+        for _ in 0..MOST_LINKS {
+            let parts: Vec<RelPath> = at.ancestors().chain([at.clone()]).collect();
+            let link = parts
+                .into_iter()
+                .find_map(|part| match self.entries.get(&part)? {
+                    SdkEntry::Link(text) => Some((part.resolve_link(text), part)),
+                    _ => None,
+                });
+            let Some((end, part)) = link else {
+                return Some(at);
+            };
+            at = match at.strip_prefix(&part) {
+                Some(rest) => end?.join(&rest),
+                None => end?,
+            };
+        }
+        None
     }
 
     /// The entries in the order of the archive.

@@ -45,6 +45,35 @@ pub(super) fn own(path: &RelPath, facts: &Facts) -> Result<Rpath> {
         .with_context(|| format!("read the run path of `{path}`"))
 }
 
+/// The entries of the run path of `file` that begin with `$ORIGIN`, as they read for a loader that
+/// opens it by the path `name` of the same tree.
+pub(super) fn seen_from(rpath: &Rpath, file: &RelPath, name: &RelPath) -> Result<Rpath> {
+    let entries = rpath.entries().iter();
+    let entries = entries.filter_map(|entry| {
+        let rest = entry.strip_prefix("$ORIGIN");
+        let rest = rest.or_else(|| entry.strip_prefix("${ORIGIN}"))?;
+        if !rest.is_empty() && !rest.starts_with('/') {
+            return None;
+        }
+        let mut place: Vec<&str> = file.components().collect();
+        place.pop();
+        let mut up = name.depth().saturating_sub(1);
+        for component in rest.split('/') {
+            match component {
+                "" | "." => {}
+                // Entries for other packages lead out of the tree.
+                ".." => up += usize::from(place.pop().is_none()),
+                name => place.push(name),
+            }
+        }
+        let way = std::iter::repeat_n("..", up).chain(place);
+        let parts: Vec<&str> = ["$ORIGIN"].into_iter().chain(way).collect();
+        Some(parts.join("/"))
+    });
+    let entries: Vec<String> = entries.collect();
+    Ok(entries.join(":").parse()?)
+}
+
 /// Whether a run path means anything in a file: whether a loader will ever look at it.
 pub(super) fn is_searched(facts: &Facts) -> bool {
     facts.machine == Machine::X86_64
@@ -95,6 +124,19 @@ mod tests {
             way("lib/libx.so.1", &library),
             @"$ORIGIN/../../_rocm_sdk_core/lib:/b:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib"
         );
+    }
+
+    #[test]
+    fn a_run_path_reads_otherwise_from_another_directory() {
+        let seen = |rpath: &str, name: &str| {
+            let (file, name) = ("lib/sub/libx.so".parse().unwrap(), name.parse().unwrap());
+            seen_from(&rpath.parse().unwrap(), &file, &name).unwrap()
+        };
+        insta::assert_snapshot!(
+            seen("$ORIGIN:${ORIGIN}/../b:/opt:$ORIGINAL:$ORIGIN/../../../core/./lib", "share/x/y/libx.so"),
+            @"$ORIGIN/../../../lib/sub:$ORIGIN/../../../lib/b:$ORIGIN/../../../../core/lib"
+        );
+        insta::assert_snapshot!(seen("$ORIGIN/../..:$ORIGIN/..", "libx.so"), @"$ORIGIN:$ORIGIN/lib");
     }
 
     #[test]

@@ -55,6 +55,46 @@ fn the_tree_links_to_what_other_packages_ship_and_has_the_rest_itself() {
 }
 
 #[test]
+fn a_library_has_the_run_path_of_every_directory_that_a_symlink_reaches_it_from() {
+    let fixture = Fixture::new()
+        .artifact("core-amdsmi_lib_generic")
+        .file("lib/libamd_smi.so.26.0", library("libamd_smi.so.26"))
+        .link("lib/libamd_smi.so.26", "libamd_smi.so.26.0")
+        .link(
+            "share/amd_smi/amdsmi/libamd_smi.so",
+            "../../../lib/libamd_smi.so.26",
+        )
+        .file("bin/amd-smi", program())
+        .artifact("core-amdsmi_dev_generic")
+        .file("opt/own/libown.so", library("libown.so"))
+        .link("share/own.so", "../opt/own/libown.so")
+        .link("smi", "share/amd_smi/amdsmi")
+        .link("libexec/libx.so", "../smi/libamd_smi.so")
+        .link("share/smi", "../bin/amd-smi");
+    insta::assert_snapshot!(fixture.shows("rocm-sdk-core"), @"
+    copy   _rocm_sdk_core/.info/version < base_lib_generic
+    relink _rocm_sdk_core/bin/amd-smi* < core-amdsmi_lib_generic [$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib]
+    relink _rocm_sdk_core/lib/libamd_smi.so.26 < core-amdsmi_lib_generic [$ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib:$ORIGIN/../lib:$ORIGIN/../../../lib:$ORIGIN/../../../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../../../_rocm_sdk_core/lib/rocm_sysdeps/lib]
+    ");
+    let devel = fixture.shows("rocm-sdk-devel");
+    let relinked = devel.lines().find(|line| line.contains("libown.so <"));
+    insta::assert_snapshot!(relinked.unwrap().trim(), @"relink opt/own/libown.so < core-amdsmi_dev_generic [$ORIGIN:$ORIGIN/../opt/own]");
+}
+
+#[test]
+fn a_device_library_has_the_run_path_of_every_directory_that_it_is_linked_from() {
+    let fixture = Fixture::new()
+        .artifact("blas_lib_generic")
+        .file("lib/librocblas.so.5", library("librocblas.so.5"))
+        .artifact("blas_lib_gfx942")
+        .file("lib/libcode.so.1", library("libcode.so.1"))
+        .link("lib/rocblas/libcode.so", "../libcode.so.1");
+    insta::assert_snapshot!(fixture.shows("rocm-sdk-device-gfx942"), @"
+      relink _rocm_sdk_libraries/lib/libcode.so.1 < blas_lib_gfx942 [$ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib:$ORIGIN/../../lib:$ORIGIN/../../../_rocm_sdk_core/lib:$ORIGIN/../../../_rocm_sdk_core/lib/rocm_sysdeps/lib]
+    ");
+}
+
+#[test]
 fn files_of_the_tree_itself_keep_their_run_path_and_no_link_of_its_own_is_changed() {
     let no_path = with(library("liby.so"), |elf| elf.runpath = None);
     let fixture = Fixture::new()

@@ -62,7 +62,7 @@ fn a_library_for_a_device_ships_once_and_all_its_names_are_linked() {
         .link("bin/tool", "../lib/tool");
     insta::assert_snapshot!(fixture.shows("rocm-sdk-device-gfx942"), @"
     launch _rocm_sdk_libraries/bin/tool* -> ../lib/tool
-    relink _rocm_sdk_libraries/lib/sub/libr.so.1 < rccl_lib_gfx942 [$ORIGIN:$ORIGIN/../../../_rocm_sdk_core/lib:$ORIGIN/../../../_rocm_sdk_core/lib/rocm_sysdeps/lib]
+    relink _rocm_sdk_libraries/lib/sub/libr.so.1 < rccl_lib_gfx942 [$ORIGIN:$ORIGIN/../../../_rocm_sdk_core/lib:$ORIGIN/../../../_rocm_sdk_core/lib/rocm_sysdeps/lib:$ORIGIN/../lib/sub:$ORIGIN/../../_rocm_sdk_core/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib]
     relink _rocm_sdk_libraries/lib/tool* < rccl_lib_gfx942 [$ORIGIN/../../_rocm_sdk_core/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib]
     ");
     insta::assert_snapshot!(links(&fixture.plan()), @r#"

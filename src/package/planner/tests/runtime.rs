@@ -68,7 +68,7 @@ fn the_name_of_a_library_in_another_directory_leads_to_where_it_is() {
         .link("lib/libx.so", "sub/libx.so.1");
     insta::assert_snapshot!(fixture.shows("rocm-sdk-core"), @"
     copy   _rocm_sdk_core/.info/version < base_lib_generic
-    relink _rocm_sdk_core/lib/sub/libx.so.1 < core-hip_lib_generic [$ORIGIN:$ORIGIN/../../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../../_rocm_sdk_core/lib/rocm_sysdeps/lib]
+    relink _rocm_sdk_core/lib/sub/libx.so.1 < core-hip_lib_generic [$ORIGIN:$ORIGIN/../../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../../_rocm_sdk_core/lib/rocm_sysdeps/lib:$ORIGIN/../lib/sub:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib]
     ");
     insta::assert_snapshot!(fixture.shows("rocm-sdk-devel"), @"
     pack   rocm_sdk_devel/_devel.tar

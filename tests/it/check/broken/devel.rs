@@ -60,6 +60,20 @@ fn links_of_the_development_files_that_lead_nowhere_are_found() {
 }
 
 #[test]
+fn a_library_that_loads_from_one_directory_and_not_through_a_symlink_in_another_is_found() {
+    insta::assert_snapshot!(devel(|entries| {
+        entries.push(link("_rocm_sdk_devel/lib/aaa/libamdhip64.so", "../libamdhip64.so.7"));
+        entries.push(link("_rocm_sdk_devel/aaa/rocminfo", "../bin/rocminfo"));
+    }), @"
+    exit 1
+    rocm_sdk_devel.whl
+      error   RW401 missing-library: `_rocm_sdk_devel/lib/aaa/libamdhip64.so`: needs `libamd_comgr.so.3`, which is not on its run path: $ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib
+      error   RW401 missing-library: `_rocm_sdk_devel/lib/aaa/libamdhip64.so`: needs `libhsa-runtime64.so.1`, which is not on its run path: $ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib
+      error   RW502 devel-manifest-disagrees: `rocm_sdk_devel/_devel_manifest.json`: `links` is 137, and 139 in the archive
+    ");
+}
+
+#[test]
 fn development_files_in_an_order_that_deletes_some_are_found() {
     insta::assert_snapshot!(devel(|entries| {
         let is_parent = |entry: &(TarEntry, Vec<u8>)| entry.0.path.as_str() == "_rocm_sdk_devel/lib";

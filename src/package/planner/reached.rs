@@ -1,0 +1,103 @@
+//! Run paths of libraries that the installed tree reaches under several directories.
+//!
+//! The dynamic loader takes `$ORIGIN` from the path that a library is opened by, and follows no
+//! symlink in it: a library opened as `share/x/libx.so -> ../../lib/libx.so.1` has the `$ORIGIN`
+//! `share/x`, where the entries made for `lib` lead elsewhere. So the library gets every entry once
+//! more for each directory in which a symlink names it. Programs need no such thing: their `$ORIGIN`
+//! comes from `/proc/self/exe`, which the kernel has resolved. See `$ORIGIN` in ld.so(8).
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+use crate::{
+    artifact::{ArtifactTree, Content, FileKind},
+    elf::Rpath,
+    error::Result,
+    package::{claims::Claims, describe::Devel, plan::Source, search},
+    relpath::RelPath,
+    target::Scope,
+};
+
+/// Symlinks to files, by the file: only those in another directory than the file.
+type Names = BTreeMap<RelPath, BTreeSet<RelPath>>;
+
+/// Extends the run paths of all libraries that `devels`, the development trees and the family that
+/// each is for, or the names in `claims` reach from other directories than their own.
+pub(super) fn extend(
+    artifacts: &ArtifactTree,
+    claims: &mut Claims,
+    devels: &mut [(Option<Scope>, Devel)],
+) -> Result<()> {
+    let mut of_claims: Vec<Names> = claims.iter().map(|claim| aliases(&claim.aliases)).collect();
+    let mut of_trees = Vec::new();
+    for (scope, devel) in &*devels {
+        let mut own = Names::new();
+        for (name, file) in devel.tree.symlinks_to_files() {
+            let owner = claims.owner_index(&file, scope.as_ref());
+            let owner = owner.and_then(|index| of_claims.get_mut(index));
+            add(owner.unwrap_or(&mut own), name, file);
+        }
+        of_trees.push(own);
+    }
+    let names = of_claims.iter().chain(&of_trees);
+    if names.into_iter().all(BTreeMap::is_empty) {
+        return Ok(());
+    }
+    let libraries = libraries(artifacts);
+    for (claim, names) in claims.iter_mut().zip(of_claims) {
+        for (path, names) in names {
+            if let Some(Source::Relink(origin, rpath)) = claim.members.source_mut(&path)
+                && libraries.contains(origin.path.as_path())
+            {
+                *rpath = from_all(rpath, &path, &names)?;
+            }
+        }
+    }
+    for ((_, devel), names) in devels.iter_mut().zip(of_trees) {
+        for (path, names) in names {
+            if let Some((origin, rpath)) = devel.tree.run_path_mut(&path)
+                && libraries.contains(origin.path.as_path())
+            {
+                *rpath = from_all(rpath, &path, &names)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn aliases(aliases: &BTreeMap<RelPath, RelPath>) -> Names {
+    let mut names = Names::new();
+    for (name, file) in aliases {
+        add(&mut names, name.clone(), file.clone());
+    }
+    names
+}
+
+fn add(names: &mut Names, name: RelPath, file: RelPath) {
+    if name.parent() != file.parent() {
+        names.entry(file).or_default().insert(name);
+    }
+}
+
+/// Where the bytes of all shared objects are on disk.
+fn libraries(artifacts: &ArtifactTree) -> BTreeSet<&Path> {
+    let files = artifacts.artifacts.iter().flat_map(|one| &one.files);
+    files
+        .filter(|file| match &file.content {
+            Content::File(facts) => facts.kind == FileKind::SharedObject,
+            _ => false,
+        })
+        .map(|file| file.source.as_path())
+        .collect()
+}
+
+/// The run path, then its entries as they read from each of the names.
+fn from_all(rpath: &Rpath, file: &RelPath, names: &BTreeSet<RelPath>) -> Result<Rpath> {
+    let mut all = rpath.clone();
+    for name in names {
+        all = all.join(&search::seen_from(rpath, file, name)?);
+    }
+    Ok(all)
+}
