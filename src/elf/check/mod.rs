@@ -8,10 +8,12 @@ mod sameness;
 
 use crate::elf::{ElfError, ReadAt, check::raw::Raw, view::View};
 
-/// An error when the file could not be loaded even without a change.
+/// An error when the file could not be loaded even without a change, or loads by luck alone.
 pub(super) fn loadable(source: &(impl ReadAt + ?Sized)) -> Result<(), ElfError> {
     let raw = Raw::read(source)?;
-    match rules::loading(&raw).into_iter().next() {
+    let mut broken = rules::loading(&raw);
+    broken.extend(rules::string_offsets(&raw, source)?);
+    match broken.into_iter().next() {
         Some(broken) => Err(ElfError::Damaged(broken)),
         None => Ok(()),
     }

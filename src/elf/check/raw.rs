@@ -249,12 +249,12 @@ fn bytes<const N: usize>(source: &(impl ReadAt + ?Sized), offset: u64) -> io::Re
     Ok(bytes)
 }
 
-fn half(bytes: &[u8], at: usize) -> u16 {
+pub(super) fn half(bytes: &[u8], at: usize) -> u16 {
     let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk);
     u16::from_le_bytes(bytes.copied().unwrap_or_default())
 }
 
-fn word(bytes: &[u8], at: usize) -> u32 {
+pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
     let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk);
     u32::from_le_bytes(bytes.copied().unwrap_or_default())
 }

@@ -3,10 +3,11 @@
 use crate::elf::{
     ElfError, ReadAt,
     check::raw::{
-        ALLOC, DYNAMIC, EH_FRAME, INTERP, LOAD, NOTE, PHDR, PROPERTY, Raw, STRTAB, Segment, TLS,
-        text,
+        ALLOC, DYNAMIC, EH_FRAME, INTERP, LOAD, NOBITS, NOTE, PHDR, PROPERTY, Raw, STRTAB, Segment,
+        TLS, half, text, word,
     },
     edit::EditPlan,
+    source::read_exact_at,
 };
 
 const PAGE: u64 = 0x1000;
@@ -17,6 +18,24 @@ const RPATH: u64 = 15;
 const RUNPATH: u64 = 29;
 const FLAGS_1: u64 = 0x6fff_fffb;
 const PIE: u64 = 0x0800_0000;
+const VERDEF: u64 = 0x6fff_fffc;
+const VERNEED: u64 = 0x6fff_fffe;
+/// More versions than any file has.
+const MAX_VERSIONS: u64 = 1 << 14;
+const THREAD_LOCAL: u64 = 0x400;
+/// `DT_NEEDED`, `DT_SONAME`, `DT_RPATH`, `DT_RUNPATH`, `DT_CONFIG`, `DT_DEPAUDIT`, `DT_AUDIT`,
+/// `DT_AUXILIARY` and `DT_FILTER`.
+const STRING_TAGS: [u64; 9] = [
+    1,
+    14,
+    RPATH,
+    RUNPATH,
+    0x6fff_fefa,
+    0x6fff_fefb,
+    0x6fff_fefc,
+    0x7fff_fffd,
+    0x7fff_ffff,
+];
 
 /// What the loader cannot do without.
 pub(super) fn loading(raw: &Raw) -> Vec<String> {
@@ -59,6 +78,7 @@ pub(super) fn all(raw: &Raw, source: &(impl ReadAt + ?Sized)) -> Result<Vec<Stri
     broken.extend(strings(raw, source)?);
     broken.extend(inside_segments(raw));
     broken.extend(sections(raw));
+    broken.extend(memory_of_sections(raw));
     Ok(broken)
 }
 
@@ -247,4 +267,95 @@ fn sections(raw: &Raw) -> Vec<String> {
         }
     }
     broken
+}
+
+/// Sections that take memory take it within one segment. That of thread-local zeros (`.tbss`) exists in
+/// the threads alone.
+fn memory_of_sections(raw: &Raw) -> Vec<String> {
+    let sections = raw.sections.iter().enumerate();
+    let in_memory = sections.filter(|(_, section)| {
+        let is_tbss = section.kind == NOBITS && section.flags & THREAD_LOCAL != 0;
+        section.flags & ALLOC != 0 && section.size > 0 && !is_tbss
+    });
+    let outside = in_memory.filter(|(_, section)| {
+        let end = section.address.saturating_add(section.size);
+        let mut loads = raw.loads();
+        !loads.any(|load| load.address <= section.address && end <= load.end())
+    });
+    outside
+        .map(|(index, _)| format!("section {index} ends outside of its segment"))
+        .collect()
+}
+
+/// Offsets into the dynamic strings lie within them.
+///
+/// The loader does not look at `DT_STRSZ`, so that such a file may load by luck: the bytes behind the
+/// strings happen to be text. A change of the run path moves the strings and not what follows them.
+pub(super) fn string_offsets(
+    raw: &Raw,
+    source: &(impl ReadAt + ?Sized),
+) -> Result<Vec<String>, ElfError> {
+    let Some(size) = raw.value(STRING_SIZE) else {
+        return Ok(Vec::new());
+    };
+    let entries = raw.dynamic.as_deref().unwrap_or_default().iter();
+    let tags = entries.filter(|(tag, value)| STRING_TAGS.contains(tag) && *value >= size);
+    let mut broken: Vec<String> = tags
+        .map(|(tag, value)| format!("the string of dynamic entry {tag:#x} is outside: {value:#x}"))
+        .collect();
+    for offset in version_names(raw, source)? {
+        if offset >= size {
+            broken.push(format!(
+                "a version name is outside of the dynamic strings: {offset:#x}"
+            ));
+        }
+    }
+    Ok(broken)
+}
+
+/// Where the names of all needed and defined versions begin (`DT_VERNEED`, `DT_VERDEF`).
+fn version_names(raw: &Raw, source: &(impl ReadAt + ?Sized)) -> Result<Vec<u64>, ElfError> {
+    let mut names = Vec::new();
+    // The size of a record, and where in it are: its own name, the number of the records below it,
+    // the distance to the first of them, and to the next record. Of those below: size, name, next.
+    let needed = ((VERNEED, VERNEED + 1), (16, Some(4), 2, 8, 12), (16, 8, 12));
+    let defined = ((VERDEF, VERDEF + 1), (20, None, 6, 12, 16), (8, 0, 4));
+    for ((table, count), (size, name, below, first, next), (inner_size, inner_name, inner_next)) in
+        [needed, defined]
+    {
+        let count = raw.value(count).unwrap_or(0).min(MAX_VERSIONS);
+        let mut address = raw.value(table).filter(|_| count > 0);
+        for _ in 0..count {
+            let Some(at) = address else { break };
+            let record = record(raw, source, at, size)?;
+            names.extend(name.map(|name| u64::from(word(&record, name))));
+            let mut inner = at.saturating_add(u64::from(word(&record, first)));
+            for _ in 0..half(&record, below) {
+                let version = self::record(raw, source, inner, inner_size)?;
+                names.push(u64::from(word(&version, inner_name)));
+                let step = u64::from(word(&version, inner_next));
+                inner = inner.saturating_add(step);
+                if step == 0 || names.len() as u64 > MAX_VERSIONS {
+                    break;
+                }
+            }
+            let step = u64::from(word(&record, next));
+            address = (step > 0).then(|| at.saturating_add(step));
+        }
+    }
+    Ok(names)
+}
+
+fn record(
+    raw: &Raw,
+    source: &(impl ReadAt + ?Sized),
+    address: u64,
+    size: u64,
+) -> Result<[u8; 20], ElfError> {
+    let place = raw.place(address, size);
+    let place = place.ok_or_else(|| ElfError::damaged("a version is in no segment"))?;
+    let mut record = [0; 20];
+    let size = usize::try_from(size).unwrap_or(0);
+    read_exact_at(source, place, record.get_mut(..size).unwrap_or_default())?;
+    Ok(record)
 }

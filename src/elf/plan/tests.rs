@@ -212,3 +212,36 @@ fn where_strings_were_there_are_zeros_unless_it_is_not_known_what_else_is_there(
         2
     );
 }
+
+/// Where an address of the dynamic table leads in the file.
+fn at_tag(file: &[u8], tag: u64) -> usize {
+    let elf = goblin::elf::Elf::parse(file).unwrap();
+    let dynamic = elf.dynamic.as_ref().unwrap();
+    let entry = dynamic.dyns.iter().find(|it| it.d_tag == tag).unwrap();
+    let loads = elf.program_headers.iter();
+    let mut loads = loads.filter(|it| it.vm_range().contains(&(entry.d_val as usize)));
+    let load = loads.next().unwrap();
+    (entry.d_val - load.p_vaddr + load.p_offset) as usize
+}
+
+#[test]
+fn a_string_outside_of_the_dynamic_strings_is_refused() {
+    let goal = "$ORIGIN/../lib".parse().unwrap();
+    let refusal = |file: &Vec<u8>| plan_rpath(file, &goal).unwrap_err().to_string();
+    let mut auxiliary = library().build();
+    let elf = goblin::elf::Elf::parse(&auxiliary).unwrap();
+    let table = elf
+        .program_headers
+        .iter()
+        .find(|it| it.p_type == 2)
+        .unwrap();
+    let used = elf.dynamic.as_ref().unwrap().dyns.len() - 1;
+    let at = table.p_offset as usize + used * 16;
+    auxiliary[at..at + 8].copy_from_slice(&0x7fff_fffd_u64.to_le_bytes());
+    auxiliary[at + 8..at + 16].copy_from_slice(&0x4321_u64.to_le_bytes());
+    insta::assert_snapshot!(refusal(&auxiliary), @"a damaged ELF file: the string of dynamic entry 0x7ffffffd is outside: 0x4321");
+    let mut version = library().needs_version("liby.so.2", "Y_1.0").build();
+    let record = at_tag(&version, 0x6fff_fffe);
+    version[record + 16 + 8..record + 16 + 12].copy_from_slice(&0x4321_u32.to_le_bytes());
+    insta::assert_snapshot!(refusal(&version), @"a damaged ELF file: a version name is outside of the dynamic strings: 0x4321");
+}
