@@ -11,6 +11,8 @@ use crate::{
 /// Targets number in the dozens.
 const MAX_ENTRIES: u64 = 4096;
 const MAX_ID: u64 = 4096;
+/// The offload kinds of HIP: <https://clang.llvm.org/docs/ClangOffloadBundler.html>.
+const KINDS: [&str; 2] = ["hip", "hipv4"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -138,7 +140,8 @@ fn owner(id: &str) -> Result<Owner> {
     if id.starts_with("host") {
         return Ok(Owner::Host);
     }
-    let triple = id.split_once('-').map(|(_, triple)| triple);
+    let parts = id.split_once('-');
+    let triple = parts.and_then(|(kind, triple)| KINDS.contains(&kind).then_some(triple));
     // Old compilers left out the fourth part of the triple, which is always empty.
     let target = triple.and_then(|triple| {
         triple

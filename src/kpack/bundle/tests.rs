@@ -110,6 +110,10 @@ fn old_and_unusual_names_are_read_and_none_is_passed_over() {
         targets,
         ["gfx906", "gfx908", "amdgcnspirv", "gfx9-4-generic:xnack+"]
     );
+    let mut unknown = raw(&[("gfx942", b"e")]);
+    let kind = unknown.windows(5).position(|it| it == b"hipv4").unwrap();
+    unknown[kind + 2] = b'x';
+    insta::assert_snapshot!(refusal(&unknown), @"read bundle 0 at 0x0: an entry for an unknown kind of device: `hixv4-amdgcn-amd-amdhsa--gfx942`");
     insta::assert_snapshot!(refusal(&raw(&[("hip-nvptx64-nvidia-cuda--sm_90", b"e")])), @"read bundle 0 at 0x0: an entry for an unknown kind of device: `hip-nvptx64-nvidia-cuda--sm_90`");
     insta::assert_snapshot!(refusal(&raw(&[("hip-amdgcn-amd-amdhsa--../x", b"e")])), @r#"read bundle 0 at 0x0: read the target of the entry `hip-amdgcn-amd-amdhsa--../x`: not a processor such as `gfx942` or `gfx9-4-generic`: "../x""#);
 }
