@@ -12,6 +12,7 @@ use crate::{
             layout::Layout,
             pieces::{HostPlan, Piece, Replacement},
             relocations::How,
+            symbols,
             wrapper::{SPLIT, WRAPPER},
         },
     },
@@ -86,6 +87,7 @@ fn draft<R: ReadAt + ?Sized>(
         let address = layout.markers.saturating_add(marker);
         replacements.extend(lead(wrapper, SPLIT, address, wrapper.bundle as u64));
     }
+    replacements.extend(symbols::moved(image, layout)?);
     let (end, tail, table) = sections(image, placed, layout)?;
     replacements.push(header(image, layout, table)?);
     HostPlan::new(
@@ -178,16 +180,23 @@ fn sections<R: ReadAt + ?Sized>(
     Ok((end, tail, table))
 }
 
-/// What is left of the section: memory alone, if anything left the file.
+/// What is left of the section is memory that reads as zeros, hence `SHT_NOBITS`, as upstream's tools
+/// demand of every split binary.
+///
+/// It ends where the hole ends: zeros behind that, up to the next multiple of the alignment, belong to
+/// another segment, and tools take a section that is in two segments for damaged. Where nothing leaves
+/// the file, the zeros are in the file too. Linters allow that of a section without bytes.
 fn code_section(sections: &mut [Section], layout: &Layout) {
     let code = sections.iter_mut().find(|s| s.name == layout.code.name);
     if let Some(code) = code {
-        code.address = layout.hole;
-        code.offset = layout.offset(layout.hole);
-        code.size = layout.code.memory().end.saturating_sub(layout.hole);
-        if layout.removed > 0 {
-            code.kind = NOBITS;
-        } else if let Some(align) = code.rest.get_mut(8..16) {
+        let memory = layout.code_left();
+        code.kind = NOBITS;
+        code.address = memory.start;
+        code.offset = layout.offset(memory.start);
+        code.size = memory.end.saturating_sub(memory.start);
+        if layout.removed == 0
+            && let Some(align) = code.rest.get_mut(8..16)
+        {
             align.copy_from_slice(&8_u64.to_le_bytes());
         }
     }

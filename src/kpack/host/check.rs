@@ -12,6 +12,7 @@ use crate::{
             image::{Image, LOAD, PHDR, Seen, Segment},
             pieces::{HostPlan, SplitReader},
             references::references,
+            symbols,
         },
     },
 };
@@ -40,6 +41,7 @@ pub(super) fn accept<R: ReadAt + ?Sized>(
     other_segments(old, &new, plan)?;
     sections(old, &new, plan)?;
     no_twins(&new)?;
+    symbols::ensure_inside(&new)?;
     wrappers(&view, fat, markers)
 }
 

@@ -3,6 +3,8 @@
 //! The first page of the old code holds what is new: the program headers and the markers. The pages
 //! behind it leave the file and stay in memory, as zeros. `docs/kpack.md` tells why.
 
+use std::ops::Range;
+
 use crate::{
     elf::ReadAt,
     error::{Result, bail, ensure},
@@ -51,6 +53,16 @@ impl Layout {
             Some(layout) => layout,
             None => whole(image, code, markers)?,
         })
+    }
+
+    /// The addresses of the code section that read as zeros now, and hold nothing else.
+    pub(super) fn code_left(&self) -> Range<u64> {
+        let end = if self.removed > 0 {
+            self.hole.saturating_add(self.removed)
+        } else {
+            self.code.memory().end
+        };
+        self.hole..end
     }
 
     /// The offset of an address of the old code in the new file, as far as it is still there.

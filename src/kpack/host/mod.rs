@@ -12,6 +12,7 @@ mod pieces;
 mod references;
 mod relocations;
 mod restore;
+mod symbols;
 #[cfg(test)]
 mod tests;
 mod wrapper;

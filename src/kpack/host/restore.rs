@@ -153,8 +153,7 @@ fn in_place<R: ReadAt + ?Sized>(image: &Image<'_, R>, len: u64) -> Option<Place>
     let markers = image.section(MARKERS)?;
     let code = image.section(CODE)?;
     let room = code.memory().end.checked_sub(markers.address)?;
-    let is_there = code.kind != NOBITS
-        && markers.address.is_multiple_of(8)
+    let is_there = markers.address.is_multiple_of(8)
         && image.locate(markers.address, room) == Some(markers.offset);
     (is_there && len <= room).then_some(Place {
         offset: markers.offset,

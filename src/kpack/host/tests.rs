@@ -148,6 +148,36 @@ fn where_nothing_can_leave_the_code_is_zeroed() {
 }
 
 #[test]
+fn symbols_of_the_code_lie_in_what_is_left_of_its_section() {
+    let section = |file: &Vec<u8>| match image::Image::see(file).unwrap() {
+        image::Seen::Host(image) => {
+            let code = image.sections.iter().position(|it| it.name == CODE);
+            let symbols = image.sections.iter().position(|it| it.name == ".dynsym");
+            let [code, symbols] = [code, symbols].map(Option::unwrap);
+            let [own, table] = [code, symbols].map(|at| image.sections[at].clone());
+            (code, own, usize::try_from(table.offset).unwrap() + 24)
+        }
+        _ => panic!("not a host binary"),
+    };
+    for page in [0x1000, 0x20_0000] {
+        let mut file = library().page_size(page).build();
+        let (number, before, symbol) = section(&file);
+        let number = u16::try_from(number).unwrap().to_le_bytes();
+        file[symbol + 6..symbol + 8].copy_from_slice(&number);
+        file[symbol + 8..symbol + 16].copy_from_slice(&before.address.to_le_bytes());
+        file[symbol + 16..symbol + 24].copy_from_slice(&before.size.to_le_bytes());
+        let split = split(&file);
+        let (_, after, symbol) = section(&split);
+        assert_eq!(after.kind, image::NOBITS, "{page:#x}");
+        assert!(after.address > before.address, "{page:#x}");
+        let value = after.address.to_le_bytes();
+        assert_eq!(split[symbol + 8..symbol + 16], value, "{page:#x}");
+        assert_eq!(split[symbol + 16..symbol + 24], [0; 8], "{page:#x}");
+        assert!(elf::broken_rules(&split).unwrap().is_empty(), "{page:#x}");
+    }
+}
+
+#[test]
 fn wrappers_may_share_a_bundle() {
     let (bytes, wrappers) = code();
     let twice = [wrappers[1], wrappers[0], wrappers[1]];

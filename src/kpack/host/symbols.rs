@@ -1,0 +1,93 @@
+//! Symbols of the code section, `__hip_fatbin` and the like, once the section has shrunk.
+//!
+//! Nothing reads device code through them any more, but each says which section it is in (`st_shndx`),
+//! and must lie within that section: linters report the others, and tools that move sections would
+//! compute wrong addresses from them. See the symbol table in the gABI.
+
+use crate::{
+    elf::ReadAt,
+    error::{Result, bail},
+    kpack::host::{
+        CODE,
+        image::{Image, number},
+        layout::Layout,
+        pieces::{Piece, Replacement},
+    },
+};
+
+/// `SHT_SYMTAB` and `SHT_DYNSYM`.
+const TABLES: [u32; 2] = [2, 11];
+const SYMBOL: u64 = 24;
+/// Symbols that are read at once.
+const AT_ONCE: u64 = SYMBOL << 12;
+
+/// New values for the symbols that would point outside of what is left of the code section.
+pub(super) fn moved<R: ReadAt + ?Sized>(
+    image: &Image<'_, R>,
+    layout: &Layout,
+) -> Result<Vec<Replacement>> {
+    let left = layout.code_left();
+    let mut replacements = Vec::new();
+    each(image, |place, value, size| {
+        if !is_outside((left.start, left.end), value, size) {
+            return;
+        }
+        // What begins in the section keeps its place; others go to the nearer end of it.
+        let value = value.clamp(left.start, left.end);
+        let bytes = [value.to_le_bytes(), 0_u64.to_le_bytes()].concat();
+        replacements.push(Replacement {
+            old: place..place.saturating_add(bytes.len() as u64),
+            new: vec![Piece::Bytes(bytes)],
+        });
+    })?;
+    Ok(replacements)
+}
+
+/// An error if a symbol of the code section lies outside of it.
+pub(super) fn ensure_inside<R: ReadAt + ?Sized>(image: &Image<'_, R>) -> Result<()> {
+    let Some(code) = image.section(CODE) else {
+        bail!("no `{CODE}`");
+    };
+    let memory = code.memory();
+    let mut outside = None;
+    each(image, |_, value, size| {
+        if is_outside((memory.start, memory.end), value, size) {
+            outside = Some(value);
+        }
+    })?;
+    match outside {
+        Some(value) => bail!("a symbol of `{CODE}` lies outside of it: {value:#x}"),
+        None => Ok(()),
+    }
+}
+
+fn is_outside((start, end): (u64, u64), value: u64, size: u64) -> bool {
+    value < start || value > end || value.saturating_add(size) > end
+}
+
+/// Calls `found` for every symbol of the code section, with the place of its value in the file, the
+/// value and the size, which follows the value.
+fn each<R: ReadAt + ?Sized>(
+    image: &Image<'_, R>,
+    mut found: impl FnMut(u64, u64, u64),
+) -> Result<()> {
+    let Some(code) = image.sections.iter().position(|it| it.name == CODE) else {
+        return Ok(());
+    };
+    for section in image.sections.iter().filter(|it| TABLES.contains(&it.kind)) {
+        let mut at = section.offset;
+        let end = section.file().end;
+        while at < end {
+            let step = end.saturating_sub(at).min(AT_ONCE);
+            let bytes = image.file.bytes("symbol table", at, step)?;
+            for (index, symbol) in bytes.chunks_exact(24).enumerate() {
+                if number(symbol, 6, 2) == code as u64 {
+                    let place = at.saturating_add(index as u64 * SYMBOL).saturating_add(8);
+                    found(place, number(symbol, 8, 8), number(symbol, 16, 8));
+                }
+            }
+            at = at.saturating_add(step);
+        }
+    }
+    Ok(())
+}
