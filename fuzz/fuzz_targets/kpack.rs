@@ -57,7 +57,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(Look::Fat(fat)) = host::look(&file) else {
         return;
     };
-    let markers = vec![Marker::new(1, "x", "lib/x"); fat.bundles.len()];
+    let markers = vec![Marker::new(1, &["x"], "lib/x"); fat.bundles.len()];
     let Ok(plan) = host::plan(&file, &fat, &markers) else {
         return;
     };

@@ -2,6 +2,7 @@
 
 mod manifest;
 mod name;
+mod parts;
 mod resolve;
 pub mod sample;
 pub mod tree;
@@ -9,6 +10,7 @@ mod unpack;
 
 pub use manifest::{ArtifactManifest, InvalidManifest, Submodule, TherockManifest, dist_targets};
 pub use name::{ArchiveName, ArtifactName, Component, InvalidArchiveName, InvalidArtifactName};
+pub use parts::{ensure_fit, is_archive};
 pub use tree::{
     Artifact, ArtifactTree, Collision, Content, FileAt, FileFacts, FileKind, Form, FormedFile,
     LinkEnd, Merged, Mode, Owned, TreeFile, merge, same_content,

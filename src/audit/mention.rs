@@ -96,7 +96,12 @@ pub(super) fn library(path: &str) -> String {
     if let Some(name) = inside.strip_prefix(".kpack/") {
         let stem = name.strip_suffix(".kpack").unwrap_or(name);
         let stem = stem.rsplit_once('_').map_or(stem, |(stem, _)| stem);
-        return stem.strip_suffix("_lib").unwrap_or(stem).to_owned();
+        // What follows the component tells archives of one artifact apart.
+        let name = stem.split_once("_lib_").map(|(name, _)| name);
+        return name
+            .or(stem.strip_suffix("_lib"))
+            .unwrap_or(stem)
+            .to_owned();
     }
     let mut parts = inside.split('/');
     let first = parts.next().unwrap_or_default();
@@ -161,6 +166,7 @@ mod tests {
             library("_rocm_sdk_libraries/.kpack/blas_lib_gfx942-xnack+.kpack"),
             "blas"
         );
+        assert_eq!(library("l/.kpack/blas_lib_3f2a9c1d_7_gfx942.kpack"), "blas");
         assert_eq!(
             library("_rocm_sdk_libraries/lib/rocblas/library/a.dat"),
             "rocblas"

@@ -109,12 +109,14 @@ impl<'a> Reach<'a> {
 }
 
 impl Reach<'_> {
-    /// Whether a library would ask for a key and does not find it for the target. A library that
-    /// finds nothing at all is a finding of its own.
+    /// Whether a key is for code of a library that does not find it for the target, or has no wrapper
+    /// that asks for it. A library that finds nothing at all is a finding of its own.
     pub(super) fn lacks(&self, target: &Target, wanted: &str) -> bool {
         let libraries = self.libraries.iter();
         let libraries = libraries.filter(|it| it.finds.values().any(|finds| finds.any_variant));
-        let mut asking = libraries.filter(|it| it.references.iter().any(|it| key_of(it) == wanted));
+        let name = wanted.rsplit_once('#').map_or(wanted, |(name, _)| name);
+        let is_its = |it: &Reference| it.marker.kernel_name == name;
+        let mut asking = libraries.filter(|it| it.references.iter().any(is_its));
         asking.any(|it| {
             it.finds
                 .get(target)

@@ -212,7 +212,7 @@ mod tests {
             })
         };
         let reference = Reference {
-            marker: Arc::new(Marker::new(1, "p", "k")),
+            marker: Arc::new(Marker::new(1, &["p"], "k")),
             index: bundle,
         };
         let path = "a/lib/libx.so".parse().unwrap();

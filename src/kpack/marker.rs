@@ -1,6 +1,6 @@
 //! The marker that a split binary carries instead of its code: where the archives are.
 
-use std::io::Cursor;
+use std::{fmt, io::Cursor};
 
 use serde::{Deserialize, Serialize};
 
@@ -25,11 +25,14 @@ pub struct Marker {
 }
 
 impl Marker {
-    /// The marker of a binary that lies so many directories below the one with `.kpack`.
-    pub fn new(depth: usize, archive: &str, kernel_name: &str) -> Self {
+    /// The marker of a binary that lies so many directories below the one with `.kpack`, with the
+    /// names of archives in the order in which the runtime looks for them.
+    pub fn new(depth: usize, archives: &[impl fmt::Display], kernel_name: &str) -> Self {
         let up = "../".repeat(depth);
+        let archives = archives.iter();
+        let paths = archives.map(|name| format!("{up}.kpack/{name}_{PLACEHOLDER}.kpack"));
         Self {
-            kpack_search_paths: vec![format!("{up}.kpack/{archive}_{PLACEHOLDER}.kpack")],
+            kpack_search_paths: paths.collect(),
             kernel_name: kernel_name.to_owned(),
         }
     }
@@ -69,7 +72,7 @@ mod tests {
     #[test]
     fn a_marker_has_the_bytes_of_the_reference() {
         let name = "math-libs/demo/stage/lib/libtest_kernel_multi.so";
-        let marker = Marker::new(1, "demo_lib", name);
+        let marker = Marker::new(1, &["demo_lib"], name);
         let expected: &[&[u8]] = &[
             b"\x82\xb2kpack_search_paths\x91\xd9\x22../.kpack/demo_lib_@GFXARCH@.kpack",
             b"\xabkernel_name\xd9\x30math-libs/demo/stage/lib/libtest_kernel_multi.so",
@@ -83,22 +86,22 @@ mod tests {
 
     #[test]
     fn a_binary_at_the_root_has_its_archives_beside_it() {
-        let marker = Marker::new(0, "x", "x");
+        let marker = Marker::new(0, &["x"], "x");
         assert_eq!(marker.kpack_search_paths, [".kpack/x_@GFXARCH@.kpack"]);
     }
 
     #[test]
     fn what_the_runtime_could_not_read_is_refused() {
-        let long = Marker::new(0, "x", &"y".repeat(MAX_LEN));
+        let long = Marker::new(0, &["x"], &"y".repeat(MAX_LEN));
         insta::assert_snapshot!(long.render().unwrap_err(), @"a marker of 65599 bytes");
-        let mut many = Marker::new(0, "x", "x");
+        let mut many = Marker::new(0, &["x"], "x");
         many.kpack_search_paths = vec!["y".to_owned(); 65];
         let refused = [
             &b"\x82\xb2kpack_search_paths\x90\xabkernel_name\xa1x"[..],
             b"\x81\xb2kpack_search_paths\x91\xa1x",
             b"\x82\xb2kpack_search",
             b"",
-            &Marker::new(0, "x", &"y".repeat(4097)).render().unwrap(),
+            &Marker::new(0, &["x"], &"y".repeat(4097)).render().unwrap(),
             &many.render().unwrap(),
         ]
         .map(|bytes| format!("{:#}", Marker::parse(bytes).unwrap_err()));

@@ -1,8 +1,9 @@
-//! Decides which archive the code of each bundle of an artifact goes to.
+//! Which archive the code of each bundle of an artifact goes to, and how a bundle names it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
+    digest::Sha256,
     error::Result,
     kpack::{CodeTarget, Marker, code_target::is_generic},
     relpath::RelPath,
@@ -12,77 +13,118 @@ use crate::{
 /// What a bundle has code for.
 pub type TargetSet = BTreeSet<CodeTarget>;
 
-/// The archives of an artifact, by the targets of the bundles that they are for.
+/// How the archives of an artifact such as `blas_lib` are called.
 ///
-/// Bundles for the same set of targets share archives, and others never do: so an archive holds
-/// code for everything that is looked for in it, and a device that a bundle has nothing for finds
-/// no archive, which the runtime passes over. There is one archive for each target without
-/// features; variants such as `gfx90a:xnack+` lie in it beside each other.
+/// The runtime gives a binary up when an archive for the device exists and lacks the code of one of
+/// its bundles, and passes the device over when there is no archive. So an archive may only be shared
+/// by bundles that all have code for its target, in the same variants. For each target on its own:
+///
+/// 1. when that is so of every bundle of the artifact, there is one archive, `blas_lib_gfx942`;
+/// 2. else binaries of which it is so have one archive each, `blas_lib_3f2a9c1d_gfx942`, with the
+///    begin of the SHA-256 of what the keys of the binary begin with;
+/// 3. and every other bundle has its own, `blas_lib_3f2a9c1d_7_gfx942`, with its number.
+///
+/// The marker of a bundle names all three, whatever targets there are. So the generic part of an
+/// artifact is the same for every family, and finds the code of families that were split without it.
+/// Variants such as `gfx90a:xnack+` lie beside each other in the archive of `gfx90a`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Archives {
-    names: BTreeMap<TargetSet, String>,
+pub struct ArchiveNames {
+    artifact: String,
+    /// Targets, without features, that the first rule holds for.
+    everywhere: TargetSet,
 }
 
 /// A binary with device code, as it lies in an artifact.
 #[derive(Clone, Debug)]
-pub struct Binary {
+pub struct FatBinary {
     /// The directory of the artifact that is installed: `math-libs/BLAS/rocBLAS/stage`.
     pub prefix: RelPath,
     /// Its place below that.
     pub path: RelPath,
     /// What each bundle has code for.
     pub bundles: Vec<TargetSet>,
+    /// Targets, without features, that the second rule of `ArchiveNames` holds for.
+    everywhere: TargetSet,
+    /// What the names of its own archives contain.
+    hash: String,
 }
 
-impl Archives {
-    /// Names the archives of an artifact such as `blas_lib`: the set of targets that most bundles
-    /// have gets the plain name, others a number.
-    pub fn new(artifact: &str, binaries: &[Binary]) -> Self {
-        let mut counts: BTreeMap<&TargetSet, usize> = BTreeMap::new();
-        for set in binaries.iter().flat_map(|binary| &binary.bundles) {
-            *counts.entry(set).or_default() += 1;
-        }
-        let mut sets: Vec<(&TargetSet, usize)> = counts.into_iter().collect();
-        // The order is stable: sets of the same number stay in their own order.
-        sets.sort_by_key(|(set, count)| (set.is_empty(), std::cmp::Reverse(*count)));
-        let names = sets.iter().enumerate().map(|(number, (set, _))| {
-            let name = match number {
-                0 => artifact.to_owned(),
-                _ => format!("{artifact}_{number}"),
-            };
-            ((*set).clone(), name)
-        });
+impl ArchiveNames {
+    pub fn new(artifact: &str, binaries: &[FatBinary]) -> Self {
+        let bundles = binaries.iter().flat_map(|binary| &binary.bundles);
         Self {
-            names: names.collect(),
+            artifact: artifact.to_owned(),
+            everywhere: shared(bundles),
         }
     }
 
-    /// The name of the archives for a bundle, without the target.
-    pub fn name(&self, set: &TargetSet) -> &str {
-        self.names.get(set).map_or("", String::as_str)
+    /// The name of the archive with the code of a bundle for a target without features, which the
+    /// name leaves out.
+    pub fn name(&self, binary: &FatBinary, bundle: usize, base: &CodeTarget) -> String {
+        let [of_all, of_binary, own] = self.candidates(binary, bundle);
+        if self.everywhere.contains(base) {
+            of_all
+        } else if binary.everywhere.contains(base) {
+            of_binary
+        } else {
+            own
+        }
     }
 
-    /// How many kinds of bundles there are.
-    pub fn count(&self) -> usize {
-        self.names.len()
+    /// The marker of each bundle of a binary.
+    pub fn markers(&self, binary: &FatBinary) -> Vec<Marker> {
+        let depth = binary.path.depth().saturating_sub(1);
+        let name = binary.kernel_name();
+        let bundles = 0..binary.bundles.len();
+        bundles
+            .map(|bundle| Marker::new(depth, &self.candidates(binary, bundle), &name))
+            .collect()
+    }
+
+    fn candidates(&self, binary: &FatBinary, bundle: usize) -> [String; 3] {
+        let of_binary = format!("{}_{}", self.artifact, binary.hash);
+        let own = format!("{of_binary}_{bundle}");
+        [self.artifact.clone(), of_binary, own]
     }
 }
 
-impl Binary {
+impl FatBinary {
+    pub fn new(prefix: RelPath, path: RelPath, bundles: Vec<TargetSet>) -> Self {
+        let everywhere = shared(&bundles);
+        let mut binary = Self {
+            prefix,
+            path,
+            bundles,
+            everywhere,
+            hash: String::new(),
+        };
+        let hash = Sha256::of(binary.kernel_name().as_bytes()).to_string();
+        binary.hash = hash.chars().take(8).collect();
+        binary
+    }
+
     /// What the keys of its code begin with.
     pub fn kernel_name(&self) -> String {
         self.prefix.join(&self.path).to_string()
     }
+}
 
-    /// The marker of each bundle.
-    pub fn markers(&self, archives: &Archives) -> Vec<Marker> {
-        let depth = self.path.depth().saturating_sub(1);
-        let name = self.kernel_name();
-        let bundles = self.bundles.iter();
-        bundles
-            .map(|set| Marker::new(depth, archives.name(set), &name))
-            .collect()
+/// The targets, without features, that all of some bundles have code for in the same variants.
+fn shared<'a>(bundles: impl IntoIterator<Item = &'a TargetSet>) -> TargetSet {
+    let variants = |set: &'a TargetSet| {
+        let mut variants: BTreeMap<CodeTarget, BTreeSet<&CodeTarget>> = BTreeMap::new();
+        for target in set {
+            variants.entry(target.base()).or_default().insert(target);
+        }
+        variants
+    };
+    let mut bundles = bundles.into_iter();
+    let mut shared = bundles.next().map(variants).unwrap_or_default();
+    for set in bundles {
+        let other = variants(set);
+        shared.retain(|base, known| other.get(base) == Some(known));
     }
+    shared.into_keys().collect()
 }
 
 /// Whose artifact code for a target goes to; `None` for code that the runtime looks for in no
@@ -111,46 +153,76 @@ mod tests {
         targets.iter().map(|text| text.parse().unwrap()).collect()
     }
 
-    fn binary(path: &str, bundles: &[&[&str]]) -> Binary {
-        Binary {
-            prefix: "math-libs/stage".parse().unwrap(),
-            path: path.parse().unwrap(),
-            bundles: bundles.iter().map(|targets| set(targets)).collect(),
+    fn binary(path: &str, bundles: &[&[&str]]) -> FatBinary {
+        let bundles = bundles.iter().map(|targets| set(targets)).collect();
+        let prefix = "math-libs/stage".parse().unwrap();
+        FatBinary::new(prefix, path.parse().unwrap(), bundles)
+    }
+
+    /// The archive of each bundle for each target, and the marker of the last bundle.
+    fn shown(binaries: &[FatBinary]) -> String {
+        let names = ArchiveNames::new("blas_lib", binaries);
+        let mut lines = Vec::new();
+        for binary in binaries {
+            for (at, targets) in binary.bundles.iter().enumerate() {
+                for target in targets {
+                    let path = archive_path(&names.name(binary, at, &target.base()), target);
+                    let path = path.unwrap();
+                    lines.push(format!("{}#{at} {target}: {path}", binary.path));
+                }
+            }
         }
+        let last = names.markers(binaries.last().unwrap()).pop().unwrap();
+        lines.extend(last.kpack_search_paths);
+        lines.join("\n")
     }
 
     #[test]
-    fn bundles_for_the_same_targets_share_archives_and_others_do_not() {
+    fn an_archive_is_shared_by_what_has_all_of_its_code() {
         let binaries = [
-            binary("lib/a/libx.so", &[&["gfx90a"], &["gfx1100", "gfx90a"]]),
+            binary(
+                "lib/a/libx.so",
+                &[&["gfx90a", "gfx942"], &["gfx1100", "gfx90a", "gfx942"]],
+            ),
             binary(
                 "bin/tool",
                 &[
-                    &["gfx90a", "gfx1100"],
-                    &["gfx90a:xnack+", "gfx90a:xnack-"],
-                    &[],
+                    &["gfx90a:xnack+", "gfx90a:xnack-", "gfx942", "gfx1101"],
+                    &["gfx90a:xnack+", "gfx90a:xnack-", "gfx942"],
                 ],
             ),
         ];
-        let archives = Archives::new("blas_lib", &binaries);
-        let paths = binaries.iter().flat_map(|binary| binary.markers(&archives));
-        let paths: Vec<String> = paths
-            .map(|marker| marker.kpack_search_paths.concat())
-            .collect();
-        insta::assert_snapshot!(paths.join("\n"), @"
-        ../../.kpack/blas_lib_1_@GFXARCH@.kpack
-        ../../.kpack/blas_lib_@GFXARCH@.kpack
+        insta::assert_snapshot!(shown(&binaries), @"
+        lib/a/libx.so#0 gfx90a: .kpack/blas_lib_272b99a7_gfx90a.kpack
+        lib/a/libx.so#0 gfx942: .kpack/blas_lib_gfx942.kpack
+        lib/a/libx.so#1 gfx1100: .kpack/blas_lib_272b99a7_1_gfx1100.kpack
+        lib/a/libx.so#1 gfx90a: .kpack/blas_lib_272b99a7_gfx90a.kpack
+        lib/a/libx.so#1 gfx942: .kpack/blas_lib_gfx942.kpack
+        bin/tool#0 gfx1101: .kpack/blas_lib_d936e1d4_0_gfx1101.kpack
+        bin/tool#0 gfx90a:xnack+: .kpack/blas_lib_d936e1d4_gfx90a.kpack
+        bin/tool#0 gfx90a:xnack-: .kpack/blas_lib_d936e1d4_gfx90a.kpack
+        bin/tool#0 gfx942: .kpack/blas_lib_gfx942.kpack
+        bin/tool#1 gfx90a:xnack+: .kpack/blas_lib_d936e1d4_gfx90a.kpack
+        bin/tool#1 gfx90a:xnack-: .kpack/blas_lib_d936e1d4_gfx90a.kpack
+        bin/tool#1 gfx942: .kpack/blas_lib_gfx942.kpack
         ../.kpack/blas_lib_@GFXARCH@.kpack
-        ../.kpack/blas_lib_2_@GFXARCH@.kpack
-        ../.kpack/blas_lib_3_@GFXARCH@.kpack
+        ../.kpack/blas_lib_d936e1d4_@GFXARCH@.kpack
+        ../.kpack/blas_lib_d936e1d4_1_@GFXARCH@.kpack
         ");
-        assert_eq!(archives.count(), 4);
-        assert_eq!(binaries[1].kernel_name(), "math-libs/stage/bin/tool");
-        assert_eq!(
-            archive_path("blas_lib", &"gfx90a:xnack+".parse().unwrap())
-                .unwrap()
-                .as_str(),
-            ".kpack/blas_lib_gfx90a.kpack"
-        );
+        let with_empty = [binary("libx.so", &[&["gfx942"], &[]])];
+        let archive =
+            ArchiveNames::new("x", &with_empty).name(&with_empty[0], 0, &"gfx942".parse().unwrap());
+        assert!(archive.ends_with("_0"), "{archive}");
+    }
+
+    #[test]
+    fn the_markers_are_the_same_for_every_family() {
+        let markers = |bundles: &[&[&str]]| {
+            let binary = binary("lib/libx.so", bundles);
+            ArchiveNames::new("blas_lib", std::slice::from_ref(&binary)).markers(&binary)
+        };
+        let one = markers(&[&["gfx942"], &["gfx942"]]);
+        assert_eq!(one, markers(&[&["gfx1100", "gfx1101"], &["gfx1100"]]));
+        assert_ne!(one[0], one[1]);
     }
 }

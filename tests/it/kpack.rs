@@ -1,6 +1,7 @@
 //! Device code against the machine's linkers and its loader, and what the commands say about it.
 
 mod binaries;
+mod families;
 mod linked;
 mod looking;
 mod page;

@@ -148,7 +148,8 @@ fn foreign_code(target: &Target, wheel: &WheelFile) -> Vec<Finding> {
         .collect()
 }
 
-/// An archive that no library leads to is downloaded for nothing, or its library cannot find it.
+/// Code of a library of the set that the library does not ask for, which is lost; and archives that no
+/// library leads to, which are downloaded for nothing.
 fn unasked(target: &Target, wheel: &WheelFile, reach: &Reach<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for member in &wheel.members {
@@ -159,12 +160,17 @@ fn unasked(target: &Target, wheel: &WheelFile, reach: &Reach<'_>) -> Vec<Finding
         let Ok(archive) = Archive::open(sparse.as_ref()) else {
             continue;
         };
-        let mut codes = archive.codes().iter();
-        if codes.any(|it| reach.asked.contains(&(path.clone(), it.key.clone()))) {
+        let is_asked = |key: &&str| reach.asked.contains(&(path.clone(), (*key).to_owned()));
+        let keys = archive.codes().iter().map(|code| code.key.as_str());
+        let (asked, unasked): (BTreeSet<&str>, BTreeSet<&str>) = keys.partition(is_asked);
+        let lost = unasked
+            .iter()
+            .copied()
+            .filter(|key| reach.lacks(target, key));
+        let lost: Vec<&str> = lost.collect();
+        if !asked.is_empty() && lost.is_empty() {
             continue;
         }
-        let keys = archive.codes().iter().map(|code| code.key.as_str());
-        let lost: Vec<&str> = keys.filter(|key| reach.lacks(target, key)).collect();
         let (rule, fact) = match (archive.codes().first(), lost.is_empty()) {
             (Some(_), false) => {
                 let fact = format!(

@@ -13,7 +13,7 @@ pub use kpack::Apart;
 
 use super::{World, index::LocalSet};
 use crate::{
-    artifact::{ArtifactTree, same_content},
+    artifact::{ArtifactTree, ensure_fit, same_content},
     console::{Progress, many, size, took},
     error::{Context as _, Result},
     index::{Identity, Layout, SetJson},
@@ -68,6 +68,9 @@ fn plan(
         subset,
         ..what.request(tree)?
     };
+    if request.mode == Mode::Split {
+        ensure_fit(&tree.artifacts, what.jobs.count(), &world.stop)?;
+    }
     let plan = planner::plan(&what.catalog()?, tree, &request, &same_content)?;
     for note in &plan.notes {
         world.console.note(note);

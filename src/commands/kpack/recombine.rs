@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::{
     artifact::{
         Artifact, ArtifactManifest, ArtifactName, ArtifactTree, Component, Content, FileAt,
-        TreeFile,
+        TreeFile, ensure_fit, is_archive,
     },
     commands::{
         World,
@@ -117,6 +117,7 @@ fn recombine(name: &ArtifactName, parts: &[&Artifact], args: &Args, world: &Worl
         let refuse = || -> Result<_> { bail!("already there: `{}`", place.display()) };
         return refuse().hint("remove it, or pass another `--output-dir`");
     }
+    ensure_fit(parts.iter().copied(), args.jobs.count(), &world.stop)?;
     let staging = Staging::new(args.output_dir.join(format!("{name}.part")))?;
     let files = merged(parts)?;
     let archives = archives(&files)?;
@@ -129,7 +130,7 @@ fn recombine(name: &ArtifactName, parts: &[&Artifact], args: &Args, world: &Worl
     };
     for file in files.values() {
         world.stop.check()?;
-        if is_apart(file) {
+        if is_archive(&file.path) {
             continue;
         }
         let to = staging.path().join(file.basedir.join(&file.path).as_str());
@@ -194,19 +195,10 @@ fn is_split(file: &Path) -> Result<bool> {
     Ok(matches!(look, Look::Split))
 }
 
-fn is_archive(file: &TreeFile) -> bool {
-    is_apart(file) && file.path.depth() > 1 && matches!(file.content, Content::File(_))
-}
-
-/// The archives, and the directory that they are in.
-fn is_apart(file: &TreeFile) -> bool {
-    let (mut steps, name) = (file.path.components(), file.path.file_name());
-    let ending = name.rsplit_once('.').map(|(_, ending)| ending);
-    steps.next() == Some(".kpack") && ending == Some("kpack")
-}
-
 fn archives(files: &BTreeMap<(&RelPath, &RelPath), &TreeFile>) -> Result<Vec<Archive<FileAt>>> {
-    let archives = files.values().filter(|file| is_archive(file));
+    let archives = files
+        .values()
+        .filter(|file| is_archive(&file.path) && matches!(file.content, Content::File(_)));
     let archives = archives.map(|file| {
         let shown = || format!("read `{}`", file.source.display());
         Archive::open(FileAt::open(&file.source)?).with_context(shown)

@@ -13,7 +13,7 @@ use crate::{
     kpack::{
         CodeTarget, Fat, bundle, databases,
         host::{self, HostPlan, Look},
-        split::{Archives, Binary, archive_path, home},
+        split::{ArchiveNames, FatBinary, archive_path, home},
     },
     parallel,
     relpath::RelPath,
@@ -26,7 +26,7 @@ pub struct Splitting<'a> {
     pub artifact: &'a Artifact,
     /// What happens to each file, in their order.
     pub files: Vec<(&'a TreeFile, Fate)>,
-    pub archives: Archives,
+    pub archives: ArchiveNames,
 }
 
 pub enum Fate {
@@ -41,7 +41,7 @@ pub enum Fate {
 /// A binary, and how it is without its code.
 pub struct Loss {
     pub fat: Fat,
-    pub binary: Binary,
+    pub binary: FatBinary,
     pub plan: Arc<HostPlan>,
 }
 
@@ -62,7 +62,7 @@ enum Seen {
     Database(Target),
     /// It has code that must stay, and why.
     Stuck(String),
-    Fat(Fat, Binary),
+    Fat(Fat, FatBinary),
 }
 
 impl<'a> Splitting<'a> {
@@ -107,15 +107,15 @@ impl<'a> Splitting<'a> {
     pub fn places(&self) -> Result<BTreeMap<ArchiveId, ArchivePlace>> {
         let mut places = BTreeMap::new();
         for (_, loss) in self.losses() {
-            for set in &loss.binary.bundles {
+            for (bundle, set) in loss.binary.bundles.iter().enumerate() {
                 for target in set {
-                    let name = self.archives.name(set);
+                    let name = self.archives.name(&loss.binary, bundle, &target.base());
                     let place = ArchivePlace {
                         scope: home(target).context("code that no archive is for")?,
                         basedir: loss.binary.prefix.clone(),
-                        path: archive_path(name, target)?,
+                        path: archive_path(&name, target)?,
                     };
-                    let id = (name.to_owned(), target.base());
+                    let id = (name, target.base());
                     places.entry(id).or_insert(place);
                 }
             }
@@ -182,7 +182,7 @@ fn splitting<'a>(
         Seen::Fat(_, binary) => Some(binary.clone()),
         _ => None,
     });
-    let archives = Archives::new(&prefix(&artifact.name), &binaries.collect::<Vec<_>>());
+    let archives = ArchiveNames::new(&prefix(&artifact.name), &binaries.collect::<Vec<_>>());
     let looks: Vec<(&TreeFile, Seen)> = artifact.files.iter().zip(seen).collect();
     let fates = parallel::map(&looks, jobs, &world.stop, |(file, seen)| {
         fate(file, seen, &archives)
@@ -244,21 +244,17 @@ fn look_into(file: &TreeFile, source: &FileAt) -> Result<Seen> {
             "no runtime looks into an archive for `{target}`"
         )));
     }
-    let binary = Binary {
-        prefix: (*file.basedir).clone(),
-        path: file.path.clone(),
-        bundles,
-    };
+    let binary = FatBinary::new((*file.basedir).clone(), file.path.clone(), bundles);
     Ok(Seen::Fat(fat, binary))
 }
 
-fn fate(file: &TreeFile, seen: &Seen, archives: &Archives) -> Result<Fate> {
+fn fate(file: &TreeFile, seen: &Seen, archives: &ArchiveNames) -> Result<Fate> {
     Ok(match seen {
         Seen::Plain | Seen::Stuck(_) => Fate::Stays,
         Seen::Database(target) => Fate::Moves(target.clone()),
         Seen::Fat(fat, binary) => {
             let source = FileAt::open(&file.source)?;
-            let plan = host::plan(&source, fat, &binary.markers(archives));
+            let plan = host::plan(&source, fat, &archives.markers(binary));
             let plan =
                 plan.with_context(|| format!("take the code out of `{}`", file.source.display()))?;
             Fate::Loses(Box::new(Loss {
@@ -285,7 +281,7 @@ mod tests {
             source: artifact.name.clone(),
             artifact: &artifact,
             files: Vec::new(),
-            archives: Archives::default(),
+            archives: ArchiveNames::default(),
         };
         assert_eq!(splitting.names().unwrap(), ["blas_lib_generic"]);
         assert_eq!(splitting.staging(), "blas_lib.part");

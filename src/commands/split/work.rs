@@ -164,15 +164,13 @@ impl<'a> Writing<'a> {
     fn add(&mut self, code: &Code<'_>, done: Option<Done>) -> Result<()> {
         let Done { target, id, packed } = done.context("a code object without bytes")?;
         let binary = &code.loss.binary;
-        let set = binary
-            .bundles
-            .get(code.ordinal)
-            .context("a bundle came up")?;
         let origin = CodeOrigin {
             target: id,
             source_prefix: binary.prefix.to_string(),
         };
-        let archive = (self.splitting.archives.name(set).to_owned(), target.base());
+        let base = target.base();
+        let name = self.splitting.archives.name(binary, code.ordinal, &base);
+        let archive = (name, base);
         let archive = self.open.get_mut(&archive).context("no archive")?;
         let key = key(&binary.kernel_name(), code.ordinal);
         archive.add(&key, &target, &packed, Some(origin))

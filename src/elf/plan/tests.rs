@@ -216,12 +216,13 @@ fn where_strings_were_there_are_zeros_unless_it_is_not_known_what_else_is_there(
 /// Where an address of the dynamic table leads in the file.
 fn at_tag(file: &[u8], tag: u64) -> usize {
     let elf = goblin::elf::Elf::parse(file).unwrap();
-    let dynamic = elf.dynamic.as_ref().unwrap();
-    let entry = dynamic.dyns.iter().find(|it| it.d_tag == tag).unwrap();
-    let loads = elf.program_headers.iter();
-    let mut loads = loads.filter(|it| it.vm_range().contains(&(entry.d_val as usize)));
-    let load = loads.next().unwrap();
-    (entry.d_val - load.p_vaddr + load.p_offset) as usize
+    let mut entries = elf.dynamic.as_ref().unwrap().dyns.iter();
+    let address = entries.find(|it| it.d_tag == tag).unwrap().d_val;
+    let inside = elf.program_headers.iter().filter_map(|load| {
+        let inside = address.checked_sub(load.p_vaddr)?;
+        (load.p_type == 1 && inside < load.p_filesz).then_some(load.p_offset + inside)
+    });
+    usize::try_from(inside.min().unwrap()).unwrap()
 }
 
 #[test]
@@ -236,7 +237,7 @@ fn a_string_outside_of_the_dynamic_strings_is_refused() {
         .find(|it| it.p_type == 2)
         .unwrap();
     let used = elf.dynamic.as_ref().unwrap().dyns.len() - 1;
-    let at = table.p_offset as usize + used * 16;
+    let at = usize::try_from(table.p_offset).unwrap() + used * 16;
     auxiliary[at..at + 8].copy_from_slice(&0x7fff_fffd_u64.to_le_bytes());
     auxiliary[at + 8..at + 16].copy_from_slice(&0x4321_u64.to_le_bytes());
     insta::assert_snapshot!(refusal(&auxiliary), @"a damaged ELF file: the string of dynamic entry 0x7ffffffd is outside: 0x4321");

@@ -207,7 +207,7 @@ mod tests {
     }
 
     fn split(wrappers: &[u8], relocated: &[u32]) -> Vec<u8> {
-        let marker = Marker::new(1, "blas_lib", "bin/rocblas.dll")
+        let marker = Marker::new(1, &["blas_lib"], "bin/rocblas.dll")
             .render()
             .unwrap();
         let parts: [Part<'_>; 3] = [

@@ -7,7 +7,7 @@ use crate::{
         CODE, MARKERS,
         change::{lead, put},
         fat::{Wrapper, pointers, wrappers},
-        image::{Image, LOAD, NOBITS, PHDR, PROGBITS, SEGMENT, Section, Seen, Segment, number},
+        image::{Image, LOAD, PHDR, PROGBITS, SEGMENT, Section, Seen, Segment, number},
         pieces::{HostPlan, Piece, Replacement},
         wrapper::FAT,
     },

@@ -48,7 +48,7 @@ fn stuck(file: &Vec<u8>) -> String {
 
 fn markers(fat: &Fat) -> Vec<Marker> {
     let names = ["demo_lib", "demo_lib_1"].iter().cycle();
-    let markers = names.map(|name| Marker::new(1, name, "stage/lib/libfat.so.1"));
+    let markers = names.map(|name| Marker::new(1, &[name], "stage/lib/libfat.so.1"));
     markers.take(fat.bundles.len()).collect()
 }
 

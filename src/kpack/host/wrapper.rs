@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_marker_is_read_once_and_all_of_them_are_not_too_long() {
-        let one = Marker::new(1, "blas_lib", &"x".repeat(4000));
+        let one = Marker::new(1, &["blas_lib"], &"x".repeat(4000));
         let bytes = one.render().unwrap();
         let mut markers = Markers::default();
         let first = markers.at(0, || Ok(bytes.clone())).unwrap();

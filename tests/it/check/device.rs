@@ -90,7 +90,7 @@ fn split_library(needed: &str) -> Vec<u8> {
     let Look::Fat(seen) = host::look(&fat).unwrap() else {
         panic!("no device code");
     };
-    let plan = host::plan(&fat, &seen, &[Marker::new(1, "fft_lib", "libfft")]).unwrap();
+    let plan = host::plan(&fat, &seen, &[Marker::new(1, &["fft_lib"], "libfft")]).unwrap();
     let mut bytes = Vec::new();
     let mut reader = SplitReader::new(&fat, plan);
     reader.read_to_end(&mut bytes).unwrap();
@@ -243,6 +243,29 @@ fn code_under_a_name_that_its_library_does_not_ask_for_is_lost() {
     exit 1
     rocm_sdk_device_gfx1100.whl
       error   RW315 lost-device-code: `_rocm_sdk_libraries/.kpack/blas_lib_1_gfx1100.kpack`: no library asks it for `math-libs/BLAS/rocBLAS/stage/lib/libhipblaslt.so.1.0#0`, `math-libs/BLAS/rocBLAS/stage/lib/librocblas.so.5.1#0` and 1 more, and no other has it
+    ");
+}
+
+#[test]
+fn code_of_a_unit_that_its_library_does_not_have_is_lost() {
+    insta::assert_snapshot!(edited(&[(GFX1100, &|members| {
+        let archive = &mut member(members, "blas_lib_gfx1100.kpack").2;
+        let source = Archive::open(archive.as_slice()).unwrap();
+        let out = Cursor::new(Vec::new());
+        let mut writer = ArchiveWriter::new(out, "blas_lib", "gfx1100", Scheme::Zstd).unwrap();
+        for code in source.codes() {
+            let packed = Packed::new(&source.read(code).unwrap(), Scheme::Zstd).unwrap();
+            writer.add(&code.key, &code.target, &packed, None).unwrap();
+            let one_more = code.key.replace("#1", "#7");
+            if one_more != code.key {
+                writer.add(&one_more, &code.target, &packed, None).unwrap();
+            }
+        }
+        *archive = writer.finish().unwrap().0.into_inner();
+    })]), @"
+    exit 1
+    rocm_sdk_device_gfx1100.whl
+      error   RW315 lost-device-code: `_rocm_sdk_libraries/.kpack/blas_lib_gfx1100.kpack`: no library asks it for `math-libs/BLAS/rocBLAS/stage/lib/librocblas.so.5.1#7`, and no other has it
     ");
 }
 

@@ -70,7 +70,9 @@ fn wrapper(magic: u32, address: u64) -> Vec<u8> {
 
 /// A library without its code, which is looked for in an archive.
 fn split(archive: &str) -> Vec<u8> {
-    let marker = Marker::new(1, archive, "bin/rocblas.dll").render().unwrap();
+    let marker = Marker::new(1, &[archive], "bin/rocblas.dll")
+        .render()
+        .unwrap();
     let wrappers = wrapper(0x4b50_4948, 0x3000);
     dll(
         &[

@@ -16,6 +16,21 @@ use rocwheel::{
 /// Checks that each device gets for each wrapper of a split binary what it got from the fat one,
 /// from both generations of the runtime. Returns how many code objects were compared.
 pub(super) fn compare(fat: &[u8], root: &Path, path: &str) -> usize {
+    compare_devices(fat, root, path, devices)
+}
+
+/// The same for these targets alone, as they are installed: the split binary may be another family's.
+pub(super) fn compare_for(targets: &[&str], fat: &[u8], root: &Path, path: &str) -> usize {
+    let targets: BTreeSet<CodeTarget> = targets.iter().map(|one| one.parse().unwrap()).collect();
+    compare_devices(fat, root, path, |_| targets)
+}
+
+fn compare_devices(
+    fat: &[u8],
+    root: &Path,
+    path: &str,
+    devices: impl FnOnce(BTreeSet<CodeTarget>) -> BTreeSet<CodeTarget>,
+) -> usize {
     let path: RelPath = path.parse().unwrap();
     let fat = fat.to_vec();
     let Look::Fat(found) = host::look(&fat).unwrap() else {

@@ -117,8 +117,8 @@ fn artifacts_are_split_by_target() {
     exit 0
     blas_lib_generic: 5 files, 21.75 KiB
     blas_lib_gfx1100: 2 files, 10.60 KiB
-    blas_lib_gfx90a: 3 files, 29.33 KiB
-           Split blas_lib_gfx90X-dcgpu: 3 artifacts, 61.67 KiB
+    blas_lib_gfx90a: 4 files, 29.54 KiB
+           Split blas_lib_gfx90X-dcgpu: 3 artifacts, 61.88 KiB
     ");
     let names: Vec<String> = files(&out).into_keys().collect();
     insta::assert_snapshot!(names.join("\n"), @"
@@ -129,11 +129,12 @@ fn artifacts_are_split_by_target() {
     blas_lib_generic/math-libs/stage/lib/rocblas/library/fallback.dat
     blas_lib_generic/math-libs/stage/share/doc/readme.txt
     blas_lib_gfx1100/artifact_manifest.txt
-    blas_lib_gfx1100/math-libs/stage/.kpack/blas_lib_1_gfx1100.kpack
+    blas_lib_gfx1100/math-libs/stage/.kpack/blas_lib_803b6eb0_0_gfx1100.kpack
     blas_lib_gfx1100/math-libs/stage/lib/rocblas/library/gfx1100/Manifest.txt
     blas_lib_gfx90a/artifact_manifest.txt
-    blas_lib_gfx90a/math-libs/stage/.kpack/blas_lib_1_gfx90a.kpack
-    blas_lib_gfx90a/math-libs/stage/.kpack/blas_lib_gfx90a.kpack
+    blas_lib_gfx90a/math-libs/stage/.kpack/blas_lib_803b6eb0_0_gfx90a.kpack
+    blas_lib_gfx90a/math-libs/stage/.kpack/blas_lib_803b6eb0_1_gfx90a.kpack
+    blas_lib_gfx90a/math-libs/stage/.kpack/blas_lib_8c034c5f_gfx90a.kpack
     blas_lib_gfx90a/math-libs/stage/lib/rocblas/library/Kernels_gfx90a-xnack-.hsaco
     ");
     insta::assert_snapshot!(split(&fat, &out, "2").replace(out.to_str().unwrap(), "OUT"), @"

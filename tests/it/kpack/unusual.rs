@@ -48,11 +48,11 @@ fn code_for_a_generic_target_goes_to_everybody() {
     rand_lib_generic: 4 files, 29.29 KiB
     rand_lib_gfx942: 1 file, 4.67 KiB
            Split rand_lib_gfx94X-dcgpu: 2 artifacts, 33.95 KiB
-    rand_lib_generic/math-libs/stage/.kpack/rand_lib_1_gfx9-4-generic.kpack
-    rand_lib_generic/math-libs/stage/.kpack/rand_lib_gfx11-generic.kpack
-    rand_lib_generic/math-libs/stage/.kpack/rand_lib_gfx9-4-generic.kpack
+    rand_lib_generic/math-libs/stage/.kpack/rand_lib_4c707775_0_gfx11-generic.kpack
+    rand_lib_generic/math-libs/stage/.kpack/rand_lib_4c707775_0_gfx9-4-generic.kpack
+    rand_lib_generic/math-libs/stage/.kpack/rand_lib_4c707775_1_gfx9-4-generic.kpack
     rand_lib_generic/math-libs/stage/lib/libx.so.1
-    rand_lib_gfx942/math-libs/stage/.kpack/rand_lib_gfx942.kpack
+    rand_lib_gfx942/math-libs/stage/.kpack/rand_lib_4c707775_0_gfx942.kpack
     ");
     let root = place.path().join("root");
     flattened(&place.path().join("split"), &root);
@@ -70,9 +70,9 @@ fn code_for_a_generic_target_goes_to_everybody() {
     flattened(&alone, &root);
     let archives: Vec<String> = files(&root.join(".kpack")).into_keys().collect();
     insta::assert_snapshot!(archives.join("\n"), @"
-    rand_lib_1_gfx9-4-generic.kpack
-    rand_lib_gfx11-generic.kpack
-    rand_lib_gfx9-4-generic.kpack
+    rand_lib_4c707775_0_gfx11-generic.kpack
+    rand_lib_4c707775_0_gfx9-4-generic.kpack
+    rand_lib_4c707775_1_gfx9-4-generic.kpack
     ");
 }
 

@@ -52,7 +52,7 @@ fn try_split(library: SharedObject, kernels: &Kernels) -> Result<Vec<u8>> {
     let Look::Fat(seen) = host::look(&fat)? else {
         bail!("no device code in the library");
     };
-    let marker = Marker::new(1, kernels.archive, kernels.name);
+    let marker = Marker::new(1, &[kernels.archive], kernels.name);
     let plan = host::plan(&fat, &seen, &vec![marker; kernels.units.len()])?;
     let mut bytes = Vec::new();
     SplitReader::new(&fat, plan)

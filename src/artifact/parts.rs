@@ -1,0 +1,91 @@
+//! The parts of split artifacts: whether those that lie beside each other belong together.
+
+use std::{collections::BTreeMap, num::NonZeroUsize, sync::Arc};
+
+use crate::{
+    artifact::{Artifact, Component, Content, FileAt, Form, TreeFile},
+    elf::ReadAt,
+    error::{Context as _, Hint as _, Result, Stop, anyhow},
+    kpack::{
+        archive::Archive,
+        fit::{SplitBinary, lost_code},
+        host::{self, Look},
+    },
+    parallel,
+    relpath::RelPath,
+};
+
+/// Refuses artifacts whose binaries would not find the code in the archives beside them.
+///
+/// What is only about to be split is not looked at: it fits by the way it is split.
+pub fn ensure_fit<'a>(
+    artifacts: impl IntoIterator<Item = &'a Artifact>,
+    jobs: NonZeroUsize,
+    stop: &Stop,
+) -> Result<()> {
+    let mut parts: BTreeMap<(&str, Component), Vec<&TreeFile>> = BTreeMap::new();
+    for artifact in artifacts {
+        let key = (artifact.name.name.as_str(), artifact.name.component);
+        parts.entry(key).or_default().extend(&artifact.files);
+    }
+    for ((name, component), files) in parts {
+        let archives = archives(&files)?;
+        if archives.is_empty() {
+            continue;
+        }
+        let binaries = parallel::map(&files, jobs, stop, |file| split_binary(file))?;
+        let binaries: Vec<SplitBinary> = binaries.into_iter().flatten().collect();
+        let lost = lost_code(&binaries, &archives)?;
+        if let Some(first) = lost.first() {
+            let component = component.as_str();
+            return Err(anyhow!(
+                "the parts of artifact `{name}_{component}` do not fit together: {first}"
+            ))
+            .hint(
+                "take all parts from one build, or split the fat artifacts of each family again \
+                 with `rocwheel split`",
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The archives that are on the disk, by their paths in the install tree.
+fn archives(files: &[&TreeFile]) -> Result<BTreeMap<RelPath, Arc<dyn ReadAt>>> {
+    let mut archives: BTreeMap<RelPath, Arc<dyn ReadAt>> = BTreeMap::new();
+    for file in files {
+        if let Content::File(facts) = &file.content
+            && facts.form == Form::Whole
+            && is_archive(&file.path)
+        {
+            let archive: Arc<dyn ReadAt> = Arc::new(FileAt::open(&file.source)?);
+            // The runtime passes over what it cannot read, and `check` reports it.
+            if Archive::open(Arc::clone(&archive)).is_ok() {
+                archives.insert(file.path.clone(), archive);
+            }
+        }
+    }
+    Ok(archives)
+}
+
+/// Whether a path of an install tree is that of an archive of device code.
+pub fn is_archive(path: &RelPath) -> bool {
+    let in_directory = path.components().next() == Some(".kpack") && path.depth() > 1;
+    let ending = path.file_name().rsplit_once('.').map(|(_, it)| it);
+    in_directory && ending == Some("kpack")
+}
+
+fn split_binary(file: &TreeFile) -> Result<Option<SplitBinary>> {
+    match &file.content {
+        Content::File(facts) if facts.elf.is_some() && facts.form == Form::Whole => {}
+        _ => return Ok(None),
+    }
+    let source = FileAt::open(&file.source)?;
+    let look = || -> Result<_> {
+        Ok(match host::look(&source)? {
+            Look::Split => Some((file.path.clone(), host::references(&source)?)),
+            _ => None,
+        })
+    };
+    look().with_context(|| format!("failed to read `{}`", file.source.display()))
+}

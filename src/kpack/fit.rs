@@ -1,0 +1,128 @@
+//! Whether split binaries and archives belong together, as the runtime will see them.
+//!
+//! The parts of an artifact may have been split apart from each other, by several programs: a generic
+//! part of one family with device parts of another. They fit when the binaries have the same bundles
+//! and every archive is called as the markers say. Where they do not, the code of a target is lost, and
+//! nothing tells before a program runs on that device.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
+
+use crate::{
+    elf::ReadAt,
+    error::{Context as _, Result},
+    kpack::{
+        CodeTarget,
+        archive::{Archive, key},
+        host::Reference,
+        loader::{Generation, Loader, Place, candidates, wanted},
+    },
+    relpath::RelPath,
+};
+
+/// A split binary: its path in the tree that is installed, and what its wrappers ask for.
+pub type SplitBinary = (RelPath, Vec<Reference>);
+
+/// Code that is in an archive, and that the runtime gives to no binary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostCode {
+    pub binary: RelPath,
+    pub target: CodeTarget,
+    pub key: String,
+    /// The archive with the code; `None` when the code was found, and the runtime gives the binary up
+    /// all the same, because there is none for another bundle.
+    pub archive: Option<RelPath>,
+}
+
+/// The first code of each binary and target that is lost, when the archives, by their paths, are
+/// installed beside the binaries. Code for binaries that are not among these is no loss.
+pub fn lost_code(
+    binaries: &[SplitBinary],
+    archives: &BTreeMap<RelPath, Arc<dyn ReadAt>>,
+) -> Result<Vec<LostCode>> {
+    let names = binaries.iter().flat_map(|(path, references)| {
+        let names = references.iter().map(|one| &*one.marker.kernel_name);
+        names.map(move |name| (name, path))
+    });
+    let names: BTreeMap<&str, &RelPath> = names.collect();
+    let mut held: BTreeMap<(RelPath, String, CodeTarget), &RelPath> = BTreeMap::new();
+    for (path, bytes) in archives {
+        let archive = Archive::open(Arc::clone(bytes));
+        let archive = archive.with_context(|| format!("failed to read `{path}`"))?;
+        for code in archive.codes() {
+            let name = code.key.rsplit_once('#').map(|(name, _)| name);
+            if let Some(binary) = name.and_then(|name| names.get(name)) {
+                let code = (path.clone(), code.key.clone(), code.target.clone());
+                held.insert(code, binary);
+            }
+        }
+    }
+    let targets: BTreeSet<CodeTarget> = held.keys().map(|(_, _, it)| it.clone()).collect();
+    let mut lost = Vec::new();
+    let open = |path: &RelPath| Ok(archives.get(path).cloned());
+    let mut loader = Loader::new(Generation::EveryArchive, &open);
+    for (path, references) in binaries {
+        for target in &targets {
+            let accepted = wanted(target);
+            let (mut has_any, mut lacking) = (false, None);
+            for reference in references {
+                let key = key(
+                    &reference.marker.kernel_name,
+                    usize::try_from(reference.index)?,
+                );
+                for archive in candidates(path, reference, &accepted) {
+                    held.remove(&(archive, key.clone(), target.clone()));
+                }
+                match loader.find(path, reference, target)? {
+                    Place::In(..) => has_any = true,
+                    Place::Lacking => lacking = Some(key),
+                    Place::PassedOver => {}
+                }
+            }
+            if let Some(key) = lacking.filter(|_| has_any) {
+                lost.push(LostCode {
+                    binary: path.clone(),
+                    target: target.clone(),
+                    key,
+                    archive: None,
+                });
+            }
+        }
+    }
+    let unreached = held.into_iter();
+    lost.extend(unreached.map(|((archive, key, target), binary)| LostCode {
+        binary: binary.clone(),
+        target,
+        key,
+        archive: Some(archive),
+    }));
+    lost.sort_by(|a, b| {
+        (&a.binary, &a.target, &a.archive).cmp(&(&b.binary, &b.target, &b.archive))
+    });
+    lost.dedup_by(|a, b| (&a.binary, &a.target) == (&b.binary, &b.target));
+    Ok(lost)
+}
+
+impl fmt::Display for LostCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            binary,
+            target,
+            key,
+            archive,
+        } = self;
+        match archive {
+            Some(archive) => write!(
+                f,
+                "`{binary}` would not find its code for `{target}`: it does not ask `{archive}` for `{key}`"
+            ),
+            None => write!(
+                f,
+                "`{binary}` would be refused by the runtime for `{target}`: no archive has `{key}`"
+            ),
+        }
+    }
+}

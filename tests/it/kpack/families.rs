@@ -1,0 +1,177 @@
+//! Families that are split one by one, and then share one generic part.
+
+use std::{path::Path, process::Command};
+
+use rocwheel::kpack::bundle;
+
+use crate::support::{
+    linker::{DeviceRelocations, SharedObject},
+    program::ROCWHEEL,
+};
+
+use super::{
+    binaries::{code_object, concatenated},
+    runtime::compare_for,
+    splitting::{STAGE, files, flattened, put, split},
+};
+
+const LIBRARY: &str = "lib/libfam.so.1";
+const FIRST: [&[&str]; 2] = [&["gfx942"], &["gfx942"]];
+const SECOND: [&[&str]; 2] = [&["gfx1100", "gfx1101"], &["gfx1100"]];
+
+fn library(units: &[&[&str]]) -> Vec<u8> {
+    let bundles = units.iter().enumerate().map(|(unit, targets)| {
+        let code = targets.iter().enumerate();
+        let code = code.map(|(at, target)| {
+            let kernel = format!("unit{unit}");
+            (*target, code_object(&[&kernel], 4000 + at * 100))
+        });
+        bundle::raw(&code.collect::<Vec<_>>())
+    });
+    let (code, starts) = concatenated(&bundles.collect::<Vec<_>>());
+    SharedObject::new("libfam.so.1")
+        .needs("libc.so.6")
+        .device_code(&code, &starts, DeviceRelocations::Rela)
+        .build()
+}
+
+/// Splits a family on its own, to `root/{family}`.
+fn split_family(root: &Path, family: &str, units: &[&[&str]]) {
+    let fat = root.join(format!("fat-{family}"));
+    let artifact = fat.join(format!("fam_lib_{family}"));
+    put(&artifact, "artifact_manifest.txt", STAGE.as_bytes());
+    put(&artifact, &format!("{STAGE}/{LIBRARY}"), &library(units));
+    let said = split(&fat, &root.join(family), "2");
+    assert!(said.starts_with("exit 0"), "{said}");
+}
+
+/// The generic part of the first family, and the parts for targets of both.
+fn mixed(root: &Path, first: &[&[&str]], second: &[&[&str]]) -> std::path::PathBuf {
+    let mix = root.join("mix");
+    fs_err::create_dir_all(&mix).unwrap();
+    split_family(root, "gfx94X-dcgpu", first);
+    split_family(root, "gfx110X-all", second);
+    fs_err::remove_dir_all(root.join("gfx110X-all/fam_lib_generic")).unwrap();
+    for family in ["gfx94X-dcgpu", "gfx110X-all"] {
+        for child in fs_err::read_dir(root.join(family)).unwrap() {
+            let child = child.unwrap();
+            if child.file_type().unwrap().is_dir() {
+                fs_err::rename(child.path(), mix.join(child.file_name())).unwrap();
+            }
+        }
+    }
+    mix
+}
+
+/// What a command of the program says of artifacts.
+fn said(arguments: &[&str], artifacts: &Path, place: &Path) -> String {
+    let run = Command::new(ROCWHEEL)
+        .env_clear()
+        .args(arguments)
+        .arg("--artifact-dir")
+        .arg(artifacts)
+        .current_dir(place)
+        .output()
+        .unwrap();
+    let err = String::from_utf8(run.stderr).unwrap();
+    let lines = err.lines().filter(|line| !line.starts_with("     "));
+    let err = lines.collect::<Vec<_>>().join("\n");
+    format!("exit {}\n{err}", run.status.code().unwrap())
+}
+
+#[test]
+fn the_generic_part_of_one_family_finds_the_code_of_another() {
+    let place = tempfile::tempdir().unwrap();
+    let mix = mixed(place.path(), &FIRST, &SECOND);
+    let archives: Vec<String> = files(&mix).into_keys().collect();
+    let archives = archives.iter().filter(|name| name.ends_with(".kpack"));
+    insta::assert_snapshot!(archives.cloned().collect::<Vec<_>>().join("\n"), @"
+    fam_lib_gfx1100/math-libs/stage/.kpack/fam_lib_gfx1100.kpack
+    fam_lib_gfx1101/math-libs/stage/.kpack/fam_lib_45b9f427_0_gfx1101.kpack
+    fam_lib_gfx942/math-libs/stage/.kpack/fam_lib_gfx942.kpack
+    ");
+    let root = place.path().join("root");
+    flattened(&mix, &root);
+    assert!(compare_for(&["gfx942"], &library(&FIRST), &root, LIBRARY) > 0);
+    let others = ["gfx1100", "gfx1101"];
+    assert!(compare_for(&others, &library(&SECOND), &root, LIBRARY) > 0);
+    let arguments = [
+        "kpack",
+        "recombine",
+        "--output-dir",
+        "again",
+        "--family",
+        "gfx9-all",
+    ];
+    let recombined = said(&arguments, &mix, place.path());
+    assert!(recombined.starts_with("exit 0"), "{recombined}");
+}
+
+#[test]
+fn parts_that_do_not_fit_together_are_refused() {
+    let place = tempfile::tempdir().unwrap();
+    // One translation unit more in the family that the generic part is not of.
+    let mix = mixed(
+        place.path(),
+        &FIRST,
+        &[&["gfx1100"], &["gfx1100"], &["gfx1100"]],
+    );
+    let arguments = [
+        "kpack",
+        "recombine",
+        "--output-dir",
+        "again",
+        "--family",
+        "gfx9-all",
+    ];
+    insta::assert_snapshot!(said(&arguments, &mix, place.path()), @"
+    exit 2
+    error: recombine `fam_lib_gfx9-all`
+      caused by: the parts of artifact `fam_lib` do not fit together: `lib/libfam.so.1` would not find its code for `gfx1100`: it does not ask `.kpack/fam_lib_gfx1100.kpack` for `math-libs/stage/lib/libfam.so.1#2`
+
+    hint: take all parts from one build, or split the fat artifacts of each family again with `rocwheel split`
+    ");
+    assert!(!place.path().join("again/fam_lib_gfx9-all").exists());
+    // One less: a unit finds nothing in an archive that has the rest.
+    let place = tempfile::tempdir().unwrap();
+    let mix = mixed(
+        place.path(),
+        &[&["gfx942"], &["gfx942"], &["gfx942"]],
+        &[&["gfx1100"], &["gfx1100"]],
+    );
+    insta::assert_snapshot!(said(&arguments, &mix, place.path()), @"
+    exit 2
+    error: recombine `fam_lib_gfx9-all`
+      caused by: the parts of artifact `fam_lib` do not fit together: `lib/libfam.so.1` would be refused by the runtime for `gfx1100`: no archive has `math-libs/stage/lib/libfam.so.1#2`
+
+    hint: take all parts from one build, or split the fat artifacts of each family again with `rocwheel split`
+    ");
+    // Archives that are called as no marker says.
+    let place = tempfile::tempdir().unwrap();
+    let mix = mixed(place.path(), &FIRST, &[&["gfx1100"], &["gfx1100"]]);
+    let archive = format!("fam_lib_gfx1100/{STAGE}/.kpack/fam_lib");
+    let [from, to] = ["", "_1"].map(|number| mix.join(format!("{archive}{number}_gfx1100.kpack")));
+    fs_err::rename(from, to).unwrap();
+    insta::assert_snapshot!(said(&arguments, &mix, place.path()), @"
+    exit 2
+    error: recombine `fam_lib_gfx9-all`
+      caused by: the parts of artifact `fam_lib` do not fit together: `lib/libfam.so.1` would not find its code for `gfx1100`: it does not ask `.kpack/fam_lib_1_gfx1100.kpack` for `math-libs/stage/lib/libfam.so.1#0`
+
+    hint: take all parts from one build, or split the fat artifacts of each family again with `rocwheel split`
+    ");
+    put(&mix, "base_lib_generic/artifact_manifest.txt", b"stage\n");
+    let manifest = br#"{"flags": {"KPACK_SPLIT_ARTIFACTS": true}}"#;
+    put(
+        &mix,
+        "base_lib_generic/stage/share/therock/therock_manifest.json",
+        manifest,
+    );
+    let arguments = ["build", "--dest-dir", "packages", "--version", "7.13"];
+    insta::assert_snapshot!(said(&arguments, &mix, place.path()), @"
+    exit 2
+    error: the parts of artifact `fam_lib` do not fit together: `lib/libfam.so.1` would not find its code for `gfx1100`: it does not ask `.kpack/fam_lib_1_gfx1100.kpack` for `math-libs/stage/lib/libfam.so.1#0`
+
+    hint: take all parts from one build, or split the fat artifacts of each family again with `rocwheel split`
+    ");
+    assert!(!place.path().join("packages/dist").exists());
+}
