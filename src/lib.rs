@@ -45,5 +45,8 @@ pub mod console;
 pub mod github;
 pub mod store;
 
+// A package set at a place: read, indexed.
+pub mod set;
+
 // The verbs, one file each.
 pub mod commands;

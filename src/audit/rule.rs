@@ -205,6 +205,32 @@ rules! {
 }
 
 impl Rule {
+    /// Whether a part of a set can break it only because the other parts are elsewhere.
+    ///
+    /// A part is what one of several jobs builds and uploads. What it requires, links to or has
+    /// code for may be in the other parts, so only the whole can be judged by these.
+    pub fn needs_whole_set(&self) -> bool {
+        const OF_THE_WHOLE: [&Rule; 16] = [
+            UNRESOLVED_REQUIREMENT,
+            MISSING_DEVICE_WHEEL,
+            UNADVERTISED_DEVICE_WHEEL,
+            MISSING_SELECTOR,
+            DEVEL_LINKS_DISAGREE,
+            UNCOVERED_LIBRARY,
+            REQUIRED_TARGET,
+            UNRESOLVED_KPACK,
+            MISSING_KERNELS,
+            UNASKED_ARCHIVE,
+            BEYOND_PROVIDER,
+            MISSING_LIBRARY,
+            LUCKY_LIBRARY,
+            SONAME_WITHOUT_FILE,
+            DANGLING_LAUNCHER,
+            DANGLING_DEVEL_LINK,
+        ];
+        OF_THE_WHOLE.contains(&self)
+    }
+
     /// Whether it is about what pages promise.
     pub fn is_about_pages(&self) -> bool {
         self.id.starts_with("RW7")

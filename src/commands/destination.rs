@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use crate::{
-    commands::index::local_urls,
     error::{Context as _, Result, Stop},
     index::Urls,
     location::{Key, Location},
+    set::local_urls,
     store::{
         Store,
         local::LocalStore,

@@ -32,17 +32,11 @@ use signal_hook::{
 };
 
 use self::args::GlobalArgs;
+pub use crate::console::World;
 use crate::{
     console::{Console, Format},
     error::{Context, Error, Exit, Hint, Result, Stop, anyhow, bail, ensure},
 };
-
-/// What a verb may reach outside its arguments.
-pub struct World {
-    pub console: Console,
-    /// Set when the user asks to stop: hand it to whatever takes long.
-    pub stop: Stop,
-}
 
 /// Takes a ROCm CI run to `pip install`
 #[derive(Debug, Parser)]

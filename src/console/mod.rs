@@ -17,10 +17,12 @@ use std::{
     borrow::Cow,
     fmt::Display,
     io::{self, ErrorKind, Write},
+    num::NonZeroUsize,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    thread::available_parallelism,
 };
 
 use anstream::{AutoStream, adapter::strip_str};
@@ -37,7 +39,21 @@ use self::{
     settings::{Reader, Show, Verbosity},
     talk::Talk,
 };
-use crate::error::{self, Context, Error, Exit, Result};
+use crate::error::{self, Context, Error, Exit, Result, Stop};
+
+/// What work may reach besides its input: the console, and the user's wish to stop.
+pub struct World {
+    pub console: Console,
+    /// Set when the user asks to stop: hand it to whatever takes long.
+    pub stop: Stop,
+}
+
+impl World {
+    /// How many threads may work at once where no flag says so: one for each processor.
+    pub fn jobs(&self) -> NonZeroUsize {
+        available_parallelism().unwrap_or(NonZeroUsize::MIN)
+    }
+}
 
 /// Both streams of a process, and the manners to use them.
 pub struct Console {

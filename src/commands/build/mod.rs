@@ -11,7 +11,7 @@ use std::{io, path::Path, sync::Mutex, time::Instant};
 pub use args::{Args, What};
 pub use kpack::Apart;
 
-use super::{World, index::LocalSet};
+use super::World;
 use crate::{
     artifact::{ArtifactTree, ensure_fit, same_content},
     console::{Progress, many, size, took},
@@ -22,6 +22,7 @@ use crate::{
         assemble::{self, Existing, Made, Watch},
         planner,
     },
+    set::LocalSet,
 };
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
@@ -157,7 +158,7 @@ fn describe(
         let path = format!("{}{}", Layout::Dist.files(), made.path);
         (path, (made.size, made.sha256))
     });
-    let set = LocalSet::made(dest, made.collect(), &world.stop).context("read the finished set")?;
+    let set = LocalSet::made(dest, made.collect(), world).context("read the finished set")?;
     // Without times: the same set is described by the same bytes.
     fs_err::write(
         &part,

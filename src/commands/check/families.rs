@@ -48,6 +48,8 @@ impl Observed {
                 packages: directory(place)?,
                 ..published::Found::default()
             }
+        } else if look == Look::Packages {
+            published::unpublished(&shelf, published::lying(&shelf)?)?
         } else {
             published::find(&shelf)?
         };

@@ -137,6 +137,9 @@ pub struct Policy {
     /// For commands that have a flag for it.
     #[arg(skip)]
     jobs: Jobs,
+    /// Whether only a part of a set is here, which cannot be judged as a whole.
+    #[arg(skip)]
+    is_part: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -183,12 +186,14 @@ fn inventory_of(place: &Path, args: &Args, world: &World) -> Result<Inventory> {
 pub fn report(directory: &Path, world: &World) -> Result<String> {
     let command = Policy::augment_args(clap::Command::new("check"));
     let policy = Policy::from_arg_matches(&command.try_get_matches_from(["check"])?)?;
-    policy.look(directory, world)?.json()
+    policy
+        .look(directory, &AccessArgs::default(), world)?
+        .json()
 }
 
 /// The same for a step of something larger, which has another answer: findings are talk.
-pub fn gate(directory: &Path, policy: &Policy, world: &World) -> Result<()> {
-    gate_and_tell(directory, policy, world, |_, _| Ok(()))
+pub fn gate(place: &Path, access: &AccessArgs, policy: &Policy, world: &World) -> Result<()> {
+    policy.pass(&policy.look(place, access, world)?, world)
 }
 
 /// The same; what was found is told in JSON, with whether it is good enough.
@@ -198,16 +203,9 @@ pub fn gate_and_tell(
     world: &World,
     tell: impl FnOnce(&str, bool) -> Result<()>,
 ) -> Result<()> {
-    let answer = policy.look(directory, world)?;
-    let verdict = policy.verdict(&answer);
-    tell(&answer.json()?, verdict.is_ok())?;
-    let found = answer.count_from(Severity::Warning) > 0;
-    if found && world.console.format() != Format::Github {
-        for line in answer.to_string().lines() {
-            world.console.status("", line);
-        }
-    }
-    verdict
+    let answer = policy.look(directory, &AccessArgs::default(), world)?;
+    tell(&answer.json()?, policy.verdict(&answer).is_ok())?;
+    policy.pass(&answer, world)
 }
 
 /// What is looked at of a place.
@@ -240,10 +238,18 @@ impl Policy {
         }
     }
 
+    /// The same for one of several parts of a set.
+    #[must_use]
+    pub fn of_part(&self, is_part: bool) -> Self {
+        Self {
+            is_part,
+            ..self.clone()
+        }
+    }
+
     /// Looks at packages alone, with nothing to compare them with.
-    fn look(&self, directory: &Path, world: &World) -> Result<Answer> {
-        let access = AccessArgs::default();
-        let observed = Observed::of(directory, Look::Packages, &access, &self.jobs, world)?;
+    fn look(&self, place: &Path, access: &AccessArgs, world: &World) -> Result<Answer> {
+        let observed = Observed::of(place, Look::Packages, access, &self.jobs, world)?;
         self.judge(&observed, None, &Since::default(), Vec::new(), world)
     }
 
@@ -274,6 +280,9 @@ impl Policy {
             audit::sort(&mut findings);
         }
         findings.retain(|finding| selection.has(finding.rule));
+        if self.is_part {
+            findings.retain(|finding| !finding.rule.needs_whole_set());
+        }
         let answer = Answer::new(observed.len(), findings, coverage);
         world.console.status(
             "Checked",
@@ -285,6 +294,17 @@ impl Policy {
             }
         }
         Ok(answer)
+    }
+
+    /// The verdict, after the findings were told apart from the answer.
+    fn pass(&self, answer: &Answer, world: &World) -> Result<()> {
+        let found = answer.count_from(Severity::Warning) > 0;
+        if found && world.console.format() != Format::Github {
+            for line in answer.to_string().lines() {
+                world.console.status("", line);
+            }
+        }
+        self.verdict(answer)
     }
 
     fn verdict(&self, answer: &Answer) -> Result<()> {

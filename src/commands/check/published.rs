@@ -10,6 +10,7 @@ use super::{
 use crate::{
     audit::Published,
     error::{Hint as _, Result, bail},
+    store::Depth,
     version::Version,
 };
 
@@ -71,7 +72,7 @@ pub(super) fn find(shelf: &Shelf) -> Result<Found> {
 }
 
 /// The packages of a directory without pages.
-fn unpublished(shelf: &Shelf, packages: Vec<Package>) -> Result<Found> {
+pub(super) fn unpublished(shelf: &Shelf, packages: Vec<Package>) -> Result<Found> {
     if !packages.is_empty() {
         return Ok(Found {
             packages,
@@ -89,16 +90,23 @@ fn unpublished(shelf: &Shelf, packages: Vec<Package>) -> Result<Found> {
     )
 }
 
-/// The packages in `dist`, or else in the place itself, where it can be listed.
-fn lying(shelf: &Shelf) -> Result<Vec<Package>> {
+/// The packages in `dist` and in the families' directories in it, or else in the place itself, where
+/// it can be listed.
+pub(super) fn lying(shelf: &Shelf) -> Result<Vec<Package>> {
     let mut found = Vec::new();
-    for below in ["dist/", ""] {
-        for path in shelf.list(below)?.unwrap_or_default() {
-            let name = path.rsplit('/').next().unwrap_or_default();
-            if is_package(name) {
-                let origin = None;
-                found.extend(shelf.package(&Address { origin, path })?);
+    for (below, depth) in [("dist/", Depth::All), ("", Depth::Children)] {
+        let directory = shelf.path(below);
+        for path in shelf.list(below, depth)?.unwrap_or_default() {
+            let file = path.strip_prefix(&directory).unwrap_or(&path).to_owned();
+            let (family, name) = file.rsplit_once('/').unwrap_or(("", &file));
+            if !is_package(name) || family.contains('/') {
+                continue;
             }
+            let package = shelf.package(&Address { origin: None, path })?;
+            found.extend(package.map(|package| match family {
+                "" => package,
+                family => package.in_directory(family),
+            }));
         }
         if !found.is_empty() {
             break;
@@ -111,7 +119,7 @@ fn lying(shelf: &Shelf) -> Result<Vec<Package>> {
 fn unlisted(shelf: &Shelf, names: &BTreeSet<String>) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     for below in ["dist/", ""] {
-        for path in shelf.list(below)?.unwrap_or_default() {
+        for path in shelf.list(below, Depth::Children)?.unwrap_or_default() {
             let name = path.rsplit('/').next().unwrap_or_default();
             if is_package(name) && !names.contains(name) {
                 found.insert(name.to_owned());

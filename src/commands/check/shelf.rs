@@ -219,7 +219,7 @@ impl Shelf {
     }
 
     /// The paths of the files in a directory, where they can be listed.
-    pub(super) fn list(&self, below: &str) -> Result<Option<Vec<String>>> {
+    pub(super) fn list(&self, below: &str, depth: Depth) -> Result<Option<Vec<String>>> {
         if self.kind == ShelfKind::Web {
             return Ok(None);
         }
@@ -230,7 +230,7 @@ impl Shelf {
             .transpose();
         let objects = self
             .store
-            .list(directory?.as_ref(), Depth::Children)
+            .list(directory?.as_ref(), depth)
             .with_context(|| format!("list `{path}` of `{}`", self.store))?;
         let paths = objects.into_iter().map(|object| object.key.to_string());
         Ok(Some(paths.collect()))

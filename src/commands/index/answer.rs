@@ -4,13 +4,10 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{
-    Indexed, Site,
-    write::{Act, Change},
-};
 use crate::{
     console::many,
     index::{Addresses, size_text},
+    set::{Act, Change, Indexed, Site},
 };
 
 /// Where the index is.
@@ -31,7 +28,7 @@ impl Answer {
             schema: "rocwheel-index-v1",
             addresses: Addresses::new(site.urls(), &indexed.families),
             files: indexed.files,
-            changed: indexed.changes(),
+            changed: indexed.changes.len(),
         }
     }
 }

@@ -1,59 +1,29 @@
 //! `index`: the pages that let pip and uv install from a directory of packages, here or in a bucket.
 
-mod address;
 mod answer;
-mod directory;
-mod facts;
-mod known;
-mod place;
-mod ranged;
-mod read;
-mod shelf;
-mod stale;
-mod write;
-mod yank;
 
-use std::{num::NonZeroUsize, path::PathBuf};
+use std::path::PathBuf;
 
 use fs_err as fs;
 
-pub use address::local_urls;
-pub use directory::LocalSet;
-pub use place::{IndexPlace, Site};
-pub use shelf::{Directory, Prefix};
-pub use write::{ASK_FIRST, FOREVER};
-
+use self::answer::{Answer, Plan};
 use super::{
     World,
     args::{AccessArgs, Jobs},
+    check,
 };
 use crate::{
-    console::{many, size},
-    error::{Context as _, No, Result, bail},
-    index::{Draft, Layout, Page, Rank, SetJson, drafts},
-    parallel,
-    run::ArtifactGroup,
+    error::{Context as _, Result},
+    index::Layout,
+    run::Buckets,
+    set::{Act, IndexOptions, IndexPlace, Mode, Site, YankList, index},
 };
-
-use self::{
-    answer::{Answer, Plan},
-    directory::layout_of,
-    known::Known,
-    read::{Found, Metadata, Reading, Watch},
-    write::{Act, Change, Mode, Overtaken, Serving, Writer},
-    yank::YankList,
-};
-
-/// How often another writer may come first.
-const ATTEMPTS: u32 = 5;
-/// Requests mostly wait.
-const REQUESTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 
 /// Write the index of a directory of packages, here or in a bucket
 ///
-/// In DIR, or for the packages in DIR/dist: `simple/` for `--index-url`, `index.html` for
-/// `--find-links`, a `.metadata` file beside each wheel, SHA256SUMS and set.json. Pages of projects
-/// that are gone are removed. What set.json remembers of a file is not found out again as long as
+/// The packages are checked first, and with errors nothing is written. In DIR, or for the packages in
+/// DIR/dist: `simple/` for `--index-url`, `index.html` for `--find-links`, a `.metadata` file beside
+/// each wheel, SHA256SUMS and set.json. Pages of projects that are gone are removed. What set.json remembers of a file is not found out again as long as
 /// its size, its time and, in a bucket, its mark are the same.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -80,6 +50,11 @@ pub struct Args {
     dry_run: bool,
     #[command(flatten)]
     jobs: Jobs,
+    /// Write the index without looking for what is wrong with the packages
+    #[arg(long, env = "ROCWHEEL_NO_CHECK", help_heading = "Check options")]
+    no_check: bool,
+    #[command(flatten, next_help_heading = "Check options")]
+    policy: check::Policy,
     #[command(flatten)]
     access: AccessArgs,
 }
@@ -94,8 +69,12 @@ enum LayoutChoice {
 }
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
-    let site = Site::open(&args.place, &args.access, world)?;
-    let indexed = index(&site, &args.wish()?, world)?;
+    let site = args.site(world)?;
+    if !args.no_check {
+        let policy = args.policy.on(&args.jobs);
+        check::gate(&args.place.to_path(), &args.access, &policy, world)?;
+    }
+    let indexed = index(&site, &args.options()?, world)?;
     if args.dry_run {
         return world.console.answer(&Plan::new(&site, indexed.changes));
     }
@@ -109,12 +88,25 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
 }
 
 impl Args {
-    fn wish(&self) -> Result<Wish> {
+    fn site(&self, world: &World) -> Result<Site> {
+        match &self.place {
+            IndexPlace::Directory(path) => Site::directory(path),
+            IndexPlace::Bucket(location) => {
+                let facts = Buckets::builtin().find(location.bucket());
+                let access = self
+                    .access
+                    .access(facts.map(|facts| facts.region.as_str()))?;
+                Site::bucket(location, &access, &world.stop)
+            }
+        }
+    }
+
+    fn options(&self) -> Result<IndexOptions> {
         let yank = self.yank.as_ref().map(|file| {
             let list = YankList::parse(&fs::read_to_string(file)?);
             list.with_context(|| format!("read `{}`", file.display()))
         });
-        Ok(Wish {
+        Ok(IndexOptions {
             layout: match self.layout {
                 LayoutChoice::Auto => None,
                 LayoutChoice::Flat => Some(Layout::Flat),
@@ -125,235 +117,4 @@ impl Args {
             jobs: self.jobs.count(),
         })
     }
-}
-
-/// What is wanted of an index.
-#[derive(Debug)]
-pub struct Wish {
-    layout: Option<Layout>,
-    yank: Option<YankList>,
-    mode: Mode,
-    jobs: NonZeroUsize,
-}
-
-impl Default for Wish {
-    fn default() -> Self {
-        Self {
-            layout: None,
-            yank: None,
-            mode: Mode::Make,
-            jobs: NonZeroUsize::MIN,
-        }
-    }
-}
-
-/// An index that was written, or would be.
-#[derive(Debug)]
-pub struct Indexed {
-    changes: Vec<Change>,
-    families: Vec<ArtifactGroup>,
-    files: usize,
-    /// For people.
-    facts: String,
-}
-
-impl Indexed {
-    /// How many objects were written or removed.
-    pub fn changes(&self) -> usize {
-        self.changes.len()
-    }
-}
-
-/// Brings an index up to date with its packages; again from the start where another writer comes
-/// first.
-pub fn index(site: &Site, wish: &Wish, world: &World) -> Result<Indexed> {
-    for _ in 0..ATTEMPTS {
-        match once(site, wish, world)? {
-            Ok(indexed) => return Ok(indexed),
-            Err(overtaken) => world.console.note(format!("{overtaken}: looking again")),
-        }
-    }
-    bail!(No(format!(
-        "others kept changing the index in {ATTEMPTS} attempts: `{site}`"
-    )));
-}
-
-/// One attempt.
-fn once(site: &Site, wish: &Wish, world: &World) -> Result<Result<Indexed, Overtaken>> {
-    let known = Known::read(site.shelf())?;
-    let to = site.prefix();
-    let writer = Writer::new(
-        &to,
-        site.serving(),
-        wish.mode,
-        &world.stop,
-        &known.families(),
-    )?;
-    let attempt = Attempt {
-        site,
-        wish,
-        world,
-        known: &known,
-        writer: &writer,
-        at_once: match site.serving() {
-            Serving::Files => wish.jobs,
-            Serving::Keys => REQUESTS,
-        },
-    };
-    match (attempt.run(), writer.is_overtaken()) {
-        (Err(_), Some(overtaken)) => Ok(Err(overtaken)),
-        (done, _) => done.map(|(files, families, facts)| {
-            Ok(Indexed {
-                changes: writer.into_changes(),
-                families,
-                files,
-                facts,
-            })
-        }),
-    }
-}
-
-struct Attempt<'a> {
-    site: &'a Site,
-    wish: &'a Wish,
-    world: &'a World,
-    known: &'a Known,
-    writer: &'a Writer<'a>,
-    at_once: NonZeroUsize,
-}
-
-impl Attempt<'_> {
-    /// What a reader finds points only at what is there: sidecars, pages, `set.json`, and then what
-    /// nothing leads to any more goes.
-    fn run(&self) -> Result<(usize, Vec<ArtifactGroup>, String)> {
-        let layout = match self.wish.layout {
-            Some(layout) => layout,
-            None => layout_of(self.site.shelf())?,
-        };
-        let mut found = self.read(layout)?;
-        let document = document(self.known, &mut found, layout);
-        let mut lost = Vec::new();
-        for page in self.projects(&found, &document, layout)? {
-            self.world.stop.check()?;
-            if page.rank < Rank::Whole {
-                self.writer.page(&page)?;
-                continue;
-            }
-            lost.extend(self.writer.verify(self.at_once)?);
-            if found.untouched == found.set.files().len() {
-                self.writer.page(&page)?;
-            } else {
-                self.writer.anew(&page)?;
-            }
-            lost.extend(self.writer.verify(self.at_once)?);
-        }
-        self.tell(&lost)?;
-        self.clean(&mut found)?;
-        let families = found.set.families().into_iter().cloned().collect();
-        Ok((found.set.files().len(), families, facts(&found)))
-    }
-
-    /// Reads the packages, and writes their sidecars.
-    fn read(&self, layout: Layout) -> Result<Found> {
-        let progress = self.world.console.progress("Reading", self.site, None);
-        let reading = Reading {
-            shelf: self.site.shelf(),
-            layout,
-            known: self.known,
-            metadata: Metadata::Remembered,
-            at_once: self.at_once,
-            watch: Watch {
-                stop: &self.world.stop,
-                progress: &|bytes| progress.inc(bytes),
-            },
-            keep: &|file, listed, bytes| {
-                let path = file.sidecar_path(layout);
-                self.writer.sidecar(&path, listed, &bytes)?;
-                match self.wish.mode {
-                    Mode::Make => self.site.shelf().stamp(&path),
-                    Mode::Tell => Ok(listed.cloned()),
-                }
-            },
-        };
-        let mut found = reading.run()?;
-        if let Some(list) = &self.wish.yank {
-            found.set = list.apply(found.set)?;
-        }
-        if self.wish.mode == Mode::Make {
-            self.writer.verify(self.at_once)?;
-            reading.remember_sidecars(&mut found)?;
-        }
-        Ok(found)
-    }
-
-    /// Writes the pages of projects, and meanwhile makes those that come after them: each has a
-    /// line for every file, so that one after the other they would take as long.
-    fn projects(&self, found: &Found, document: &SetJson, layout: Layout) -> Result<Vec<Page>> {
-        let views = found.set.views();
-        let mut all = drafts(&found.set, &views, layout);
-        all.push(Draft::of_set(document));
-        let (mut all, projects): (Vec<_>, Vec<_>) = all
-            .into_iter()
-            .partition(|draft| draft.rank() > Rank::Project);
-        all.extend(projects);
-        let make = |draft: &Draft| {
-            let page = draft.page();
-            if draft.rank() > Rank::Project {
-                return Ok(Some(page));
-            }
-            self.writer.page(&page)?;
-            Ok(None)
-        };
-        let pages = parallel::try_map(&all, self.at_once, &self.world.stop, make)?;
-        Ok(pages.into_iter().flatten().collect())
-    }
-
-    fn tell(&self, lost: &[String]) -> Result<()> {
-        if let Some(path) = lost.first() {
-            let (key, url) = (self.site.prefix().key(path)?, self.site.urls().find_links());
-            self.world.console.warn(format!(
-                "this server drops the pages of directories, such as `{key}`: install with `--find-links {url}`"
-            ));
-        }
-        Ok(())
-    }
-
-    fn clean(&self, found: &mut Found) -> Result<()> {
-        let families = self.known.families();
-        let mut stale = self.writer.stale(&families);
-        stale.append(&mut found.orphans);
-        if !stale.is_empty() {
-            self.writer.remove(stale)?;
-            self.site.tidy(&families);
-        }
-        Ok(())
-    }
-}
-
-/// What the set is, with what need not be found out again.
-fn document(known: &Known, found: &mut Found, layout: Layout) -> SetJson {
-    let mut document = SetJson::new(known.identity.clone(), &found.set, layout);
-    for file in document.files_mut() {
-        file.remembered = found.remembered.remove(file.path());
-    }
-    document
-}
-
-fn facts(found: &Found) -> String {
-    let files = found.set.files().len();
-    let yanked = found
-        .set
-        .files()
-        .iter()
-        .filter(|file| file.yanked.is_some());
-    let yanked = match yanked.count() {
-        0 => String::new(),
-        count => format!(", {count} of them yanked"),
-    };
-    format!(
-        "{}{yanked}, {}, of {}",
-        many(files, "file"),
-        size(found.set.size()),
-        many(found.set.projects().count(), "project")
-    )
 }

@@ -14,7 +14,6 @@ use super::{
     check,
     destination::Destination,
     fetch::Purpose,
-    index::LocalSet,
     lock::{Lock, Work},
     summary::{self, Page, Report, Whereabouts},
     upload::{Others, Published, Upload},
@@ -26,6 +25,7 @@ use crate::{
     index::{Addresses, Places, SetJson, Urls, Way, install},
     package::assemble::Existing,
     run::{ArtifactGroup, RunId, RunLocation},
+    set::LocalSet,
 };
 
 /// Take the artifacts of a run to packages that pip and uv install
@@ -99,7 +99,7 @@ impl Args {
             Existing::Replace,
             world,
         )?;
-        LocalSet::read_aloud(&packages, world)
+        LocalSet::read(&packages, world)
     }
 
     fn publish(&self, set: &LocalSet, world: &World) -> Result<Published> {

@@ -9,10 +9,11 @@ use std::{
 use fs_err as fs;
 
 use crate::{
-    commands::{World, args::AccessArgs, destination::Destination, index::LocalSet},
+    commands::{World, args::AccessArgs, destination::Destination},
     error::{Context as _, Hint as _, Result, bail, ensure},
     index::{SetJson, Urls},
     location::Location,
+    set::LocalSet,
     store::Span,
 };
 
@@ -53,7 +54,7 @@ pub(super) fn read(
             Ok((fetch(&destination)?, urls))
         }
         SetPlace::Directory(directory) => {
-            let local = LocalSet::read_aloud(directory, world)?;
+            let local = LocalSet::read(directory, world)?;
             let urls = match given {
                 Some(urls) => urls,
                 None => urls_of_indexed(&local)?,
@@ -66,7 +67,7 @@ pub(super) fn read(
 /// The set of a directory, which needs no index.
 pub(super) fn unpublished(place: &SetPlace, world: &World) -> Result<SetJson> {
     match place {
-        SetPlace::Directory(directory) => Ok(described(&LocalSet::read_aloud(directory, world)?)),
+        SetPlace::Directory(directory) => Ok(described(&LocalSet::read(directory, world)?)),
         SetPlace::Bucket(location, _) => {
             let published = || -> Result<_> { bail!("the set is published: `{location}`") };
             published().hint("`--workflow-artifact` is for packages in a directory")
@@ -96,7 +97,7 @@ pub(super) fn local_document(path: &Path, world: &World) -> Result<SetJson> {
         path.to_owned()
     };
     if path.is_dir() && !file.exists() {
-        return Ok(LocalSet::read_aloud(path, world)?.document);
+        return Ok(LocalSet::read(path, world)?.document);
     }
     let reading = || format!("read `{}`", file.display());
     SetJson::parse(&fs::read_to_string(&file)?).with_context(reading)

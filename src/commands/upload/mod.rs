@@ -12,11 +12,12 @@ pub use args::{About, Args};
 pub use execute::{Outcome, look, verify, write};
 pub use plan::{Bytes, Item, Others, Phase, Seen, There, UploadPlan, Why};
 
-use super::{World, check, destination::Destination, index::LocalSet, summary};
+use super::{World, args::AccessArgs, check, destination::Destination, summary};
 use crate::{
     console::{many, size},
     error::{Context as _, Error, Hint as _, Result, Stop, one_line},
     index::{Addresses, Identity, Layout, Page, SetJson, Urls, pages},
+    set::LocalSet,
     store::{Kind, StoreError},
 };
 
@@ -24,11 +25,15 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
     let about = args.about(world)?;
     let destination = args.destination(&about, &world.stop)?;
     let extent = args.extent();
-    // Only the whole can be judged.
-    if !args.no_check && extent == Extent::Whole {
-        check::gate(&args.packages_dir, &args.policy, world)?;
+    if !args.no_check {
+        let policy = args.policy.of_part(extent == Extent::Part);
+        let access = AccessArgs::default();
+        check::gate(&args.packages_dir, &access, &policy, world)?;
     }
-    let set = LocalSet::read_aloud(&args.packages_dir, world)?;
+    let set = LocalSet::read(&args.packages_dir, world)?;
+    if !args.no_check {
+        set.ensure_as_described()?;
+    }
     let identity = args.identity(&set.document.identity, &about)?;
     if args.dry_run {
         let look = |destination: &_, items: &_| look_if_allowed(destination, items, world);

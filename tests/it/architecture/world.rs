@@ -64,6 +64,7 @@ const MAY: [May; 7] = [
             "fetch",
             "store/local",
             "github",
+            "set",
             "commands",
         ],
         in_tests: Tests::MayToo,

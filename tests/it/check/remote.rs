@@ -1,6 +1,6 @@
 //! Sets that are published: on a web server, in a bucket, in a directory laid out like one.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, process::Command};
 
 use aws_sdk_s3::primitives::ByteStream;
 
@@ -173,6 +173,18 @@ fn a_place_that_cannot_be_read_is_no_finding() {
     "#);
 }
 
+/// A command with keys for the server.
+fn keyed(verb: &str, endpoint: &str) -> Command {
+    let mut command = rocwheel();
+    command
+        .env("AWS_ENDPOINT_URL", endpoint)
+        .env("AWS_ACCESS_KEY_ID", ID)
+        .env("AWS_SECRET_ACCESS_KEY", SECRET)
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        .arg(verb);
+    command
+}
+
 #[test]
 fn a_bucket_is_read_as_it_was_uploaded() {
     let server = S3::shared();
@@ -195,12 +207,8 @@ fn a_bucket_is_read_as_it_was_uploaded() {
     }
     let endpoint = format!("http://127.0.0.1:{}", server.port);
     let check = |more: &[&str]| {
-        let output = rocwheel()
-            .env("AWS_ENDPOINT_URL", &endpoint)
-            .env("AWS_ACCESS_KEY_ID", ID)
-            .env("AWS_SECRET_ACCESS_KEY", SECRET)
-            .env("AWS_EC2_METADATA_DISABLED", "true")
-            .args(["check", "--no-progress", "--fail-on", "warning"])
+        let output = keyed("check", &endpoint)
+            .args(["--no-progress", "--fail-on", "warning"])
             .arg(format!("s3://{bucket}/1-linux/python"))
             .args(more)
             .output()
@@ -224,4 +232,26 @@ fn a_bucket_is_read_as_it_was_uploaded() {
         stdout.contains("RW705 unlisted-package: no page of the set leads to it"),
         "{stdout}"
     );
+
+    // `index` checks what lies there, whatever the pages of an earlier one say.
+    for (name, code) in [
+        ("rocm_profiler-1", None),
+        ("rocm_sdk_device_gfx942", Some(1)),
+    ] {
+        let listed = server.client.list_objects_v2().bucket(bucket.as_str());
+        let listed = listed.prefix(format!("1-linux/python/dist/{name}"));
+        let listed = server.runtime.block_on(listed.send()).unwrap();
+        for object in listed.contents() {
+            let delete = server.client.delete_object().bucket(bucket.as_str());
+            let delete = delete.key(object.key().unwrap());
+            server.runtime.block_on(delete.send()).unwrap();
+        }
+        let output = keyed("index", &endpoint)
+            .arg(format!("s3://{bucket}/1-linux/python"))
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), code.or(Some(0)), "{text}");
+        assert_eq!(text.contains("RW202"), code.is_some(), "{text}");
+    }
 }

@@ -17,8 +17,11 @@ fn refused(arguments: &[&str], bench: &Bench) -> String {
 fn packages_that_cannot_be_indexed_are_named() {
     let bench = Bench::new();
     let root = bench.path("");
-    let mut said = vec![refused(&["index", &bench.path("nowhere")], &bench)];
-    said.push(refused(&["index", &root], &bench));
+    let mut said = vec![refused(
+        &["index", "--no-check", &bench.path("nowhere")],
+        &bench,
+    )];
+    said.push(refused(&["index", "--no-check", &root], &bench));
     let names = [
         "not-a-wheel.whl",
         "a-1.0-py3-none-any.whl",
@@ -28,13 +31,16 @@ fn packages_that_cannot_be_indexed_are_named() {
     for name in names {
         let path = bench.path(name);
         fs_err::write(&path, "damaged").unwrap();
-        said.push(refused(&["index", &root], &bench));
+        said.push(refused(&["index", "--no-check", &root], &bench));
         fs_err::remove_file(path).unwrap();
     }
     fs_err::write(bench.path("set.json"), "{").unwrap();
     wheels(&bench.root);
-    said.push(refused(&["index", &root], &bench));
-    said.push(refused(&["index", &bench.path("set.json")], &bench));
+    said.push(refused(&["index", "--no-check", &root], &bench));
+    said.push(refused(
+        &["index", "--no-check", &bench.path("set.json")],
+        &bench,
+    ));
     insta::assert_snapshot!(said.concat(), @r#"
     error: failed to read directory `ROOT/nowhere/`: No such file or directory (os error 2)
 

@@ -6,13 +6,13 @@ use rocwheel::{
     commands::{
         World,
         destination::Destination,
-        index::LocalSet,
         upload::{Item, Others, Seen, UploadPlan, verify, write},
     },
     console::{Console, Options},
     error::{Exit, Stop, render},
     index::{Layout, pages},
     location::Key,
+    set::LocalSet,
     store::{Body, Condition, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
 };
 
@@ -166,7 +166,7 @@ fn a_page_that_leads_to_nothing_is_found_when_it_is_read_back() {
             .parse()
             .unwrap(),
     };
-    let set = LocalSet::read_aloud(&bench.root, &world).unwrap();
+    let set = LocalSet::read(&bench.root, &world).unwrap();
     let pages = pages(&set.set, Layout::Dist);
     let items = pages.iter().flat_map(Item::page).collect();
     let plan = UploadPlan::new(to.shown(), items, &Seen::default(), Others::Refuse);

@@ -12,7 +12,7 @@ use crate::{
 fn index(desk: &Desk, variables: &[(&str, &str)], more: &[&str]) -> Outcome {
     let place = format!("s3://{}/42-linux/python", desk.bucket);
     let mut command = desk.command(variables);
-    desk.run(command.args(["index", &place]).args(more))
+    desk.run(command.args(["index", "--no-check", &place]).args(more))
 }
 
 #[test]
@@ -116,7 +116,10 @@ fn an_index_that_may_not_be_written_is_told() {
     hint: no AWS credentials were found: set `AWS_PROFILE` or `AWS_ACCESS_KEY_ID`; a fork's pull request has none, and keeps its packages with `--output-dir`
     ");
     assert_eq!(desk.there().len(), 1);
-    let nowhere = desk.run(desk.command(&KEYS).args(["index", "s3://bucket"]));
+    let nowhere = desk.run(
+        desk.command(&KEYS)
+            .args(["index", "--no-check", "s3://bucket"]),
+    );
     insta::assert_snapshot!(nowhere.stderr, @r#"
     error: invalid value 's3://bucket' for '<DIR>': not a location such as `s3://bucket/key`: "s3://bucket"
 

@@ -1,7 +1,7 @@
 //! What an earlier run wrote into `set.json`, and when it may be believed.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     time::Duration,
 };
 
@@ -65,6 +65,14 @@ impl Known {
             made,
             ..Self::default()
         }
+    }
+
+    /// The digest of every file, by path.
+    pub(super) fn digests(&self) -> BTreeMap<String, Sha256> {
+        let files = self.files.iter();
+        files
+            .map(|(path, file)| (path.clone(), file.sha256))
+            .collect()
     }
 
     /// The families whose pages may be there.

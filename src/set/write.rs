@@ -26,7 +26,7 @@ pub const ASK_FIRST: &str = "no-cache";
 
 /// What is done with a path, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Act {
+pub enum Act {
     New,
     Replace,
     Remove,
@@ -34,16 +34,16 @@ pub(super) enum Act {
 
 /// One change to an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Change {
-    pub(super) act: Act,
+pub struct Change {
+    pub act: Act,
     /// Below the directory of the set.
-    pub(super) path: String,
-    pub(super) size: u64,
+    pub path: String,
+    pub size: u64,
 }
 
 /// Whether changes are made, or only told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub enum Mode {
     Make,
     Tell,
 }

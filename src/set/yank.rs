@@ -12,7 +12,7 @@ use crate::{
 
 /// A list of files or releases, one on a line, each with a reason behind it if there is one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct YankList(Vec<Line>);
+pub struct YankList(Vec<Line>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Line {
@@ -39,7 +39,7 @@ impl What {
 
 impl YankList {
     /// Blank lines and lines that begin with `#` say nothing.
-    pub(super) fn parse(text: &str) -> Result<Self> {
+    pub fn parse(text: &str) -> Result<Self> {
         let mut lines: Vec<Line> = Vec::new();
         let numbered = text.trim_start_matches('\u{feff}').lines().zip(1..);
         for (line, number) in numbered {

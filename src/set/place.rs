@@ -1,6 +1,11 @@
 //! Where an index is: a directory on this machine, or a prefix in a bucket.
 
-use std::{fmt, iter, path::PathBuf, str::FromStr, sync::Arc};
+use std::{
+    fmt, iter,
+    path::{Path, PathBuf},
+    str::FromStr,
+    sync::Arc,
+};
 
 use fs_err as fs;
 
@@ -10,12 +15,14 @@ use super::{
     write::Serving,
 };
 use crate::{
-    commands::{World, args::AccessArgs},
-    error::{Context as _, Error, Hint as _, Result, ensure},
+    error::{Context as _, Hint as _, Result, Stop, ensure},
     index::Urls,
     location::{InvalidLocation, Location},
-    run::{ArtifactGroup, Buckets},
-    store::{local::LocalStore, s3::S3Store},
+    run::ArtifactGroup,
+    store::{
+        local::LocalStore,
+        s3::{Access, S3Store},
+    },
 };
 
 /// What a user names.
@@ -23,6 +30,16 @@ use crate::{
 pub enum IndexPlace {
     Directory(PathBuf),
     Bucket(Location),
+}
+
+impl IndexPlace {
+    /// As `check` takes it.
+    pub fn to_path(&self) -> PathBuf {
+        match self {
+            Self::Directory(path) => path.clone(),
+            Self::Bucket(location) => location.to_string().into(),
+        }
+    }
 }
 
 impl FromStr for IndexPlace {
@@ -45,37 +62,30 @@ pub enum Site {
 }
 
 impl Site {
-    pub fn open(place: &IndexPlace, access: &AccessArgs, world: &World) -> Result<Self> {
-        match place {
-            IndexPlace::Directory(path) => {
-                let check = || -> Result<()> {
-                    ensure!(
-                        !path.is_file(),
-                        "a file, not a directory: `{}`",
-                        path.display()
-                    );
-                    Ok(())
-                };
-                check().hint("pass the directory that `rocwheel build` wrote to")?;
-                Ok(Self::Directory(Directory(path.clone()), local_urls(path)?))
-            }
-            IndexPlace::Bucket(location) => {
-                let facts = Buckets::builtin().find(location.bucket());
-                let access = access.access(facts.map(|facts| facts.region.as_str()))?;
-                let bucket = location.bucket().clone();
-                let store = S3Store::connect(bucket, &access, world.stop.clone())
-                    .with_context(|| format!("reach `{location}`"))?;
-                let prefix = Prefix {
-                    store: Arc::new(store),
-                    directory: Some(location.key().directory()),
-                };
-                let urls = access
-                    .url(&location.directory())
-                    .parse()
-                    .map_err(Error::from)?;
-                Ok(Self::Bucket(prefix, urls))
-            }
-        }
+    pub fn directory(path: &Path) -> Result<Self> {
+        let check = || -> Result<()> {
+            ensure!(
+                !path.is_file(),
+                "a file, not a directory: `{}`",
+                path.display()
+            );
+            Ok(())
+        };
+        check().hint("pass the directory that `rocwheel build` wrote to")?;
+        let urls = local_urls(path)?;
+        Ok(Self::Directory(Directory(path.to_owned()), urls))
+    }
+
+    pub fn bucket(location: &Location, access: &Access, stop: &Stop) -> Result<Self> {
+        let bucket = location.bucket().clone();
+        let store = S3Store::connect(bucket, access, stop.clone())
+            .with_context(|| format!("reach `{location}`"))?;
+        let prefix = Prefix {
+            store: Arc::new(store),
+            directory: Some(location.key().directory()),
+        };
+        let urls = access.url(&location.directory()).parse()?;
+        Ok(Self::Bucket(prefix, urls))
     }
 
     pub(super) fn shelf(&self) -> &dyn Shelf {
@@ -102,7 +112,7 @@ impl Site {
         }
     }
 
-    pub(super) fn urls(&self) -> &Urls {
+    pub fn urls(&self) -> &Urls {
         match self {
             Self::Directory(_, urls) | Self::Bucket(_, urls) => urls,
         }

@@ -1,0 +1,140 @@
+//! A directory of packages, read: what an upload and a summary are made from.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::{Path, PathBuf},
+};
+
+use super::{
+    address::local_urls,
+    known::Known,
+    read::{Kept, Metadata, Reading, Watch},
+    shelf::{Directory, Shelf},
+};
+use crate::{
+    console::World,
+    digest::Sha256,
+    error::{Error, Hint as _, No, Result},
+    index::{Layout, PackageSet, SetFile, SetJson, Urls},
+};
+
+/// The packages of a directory, with what its `set.json` knows about them.
+#[derive(Debug)]
+pub struct LocalSet {
+    /// Where `simple/`, `set.json` and the packages, or `dist/`, are.
+    pub root: PathBuf,
+    pub layout: Layout,
+    pub set: PackageSet,
+    pub document: SetJson,
+    /// What goes into sidecars, by their paths in this directory.
+    metadata: HashMap<String, Vec<u8>>,
+    /// The digests that the directory's own `set.json` has, by path.
+    described: BTreeMap<String, Sha256>,
+}
+
+impl LocalSet {
+    /// Reads and hashes every package. They are in `dist` if it exists.
+    pub fn read(root: &Path, world: &World) -> Result<Self> {
+        let shelf = Directory(root.to_owned());
+        let layout = layout_of(&shelf)?;
+        let known = Known::read(&shelf)?;
+        let progress = world.console.progress("Reading", root.display(), None);
+        Self::read_known(shelf, layout, known, world, &|bytes| progress.inc(bytes))
+    }
+
+    /// The packages below `dist` that were just made, with their sizes and digests by path.
+    pub fn made(root: &Path, made: HashMap<String, (u64, Sha256)>, world: &World) -> Result<Self> {
+        let shelf = Directory(root.to_owned());
+        Self::read_known(shelf, Layout::Dist, Known::made(made), world, &|_| {})
+    }
+
+    fn read_known(
+        shelf: Directory,
+        layout: Layout,
+        known: Known,
+        world: &World,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<Self> {
+        let kept = Kept::default();
+        let reading = Reading {
+            shelf: &shelf,
+            layout,
+            known: &known,
+            metadata: Metadata::Wanted,
+            at_once: world.jobs(),
+            watch: Watch {
+                stop: &world.stop,
+                progress,
+            },
+            keep: &|file, _, bytes| {
+                kept.keep(file.sidecar_path(layout), bytes);
+                Ok(None)
+            },
+        };
+        let set = reading.run()?.set;
+        Ok(Self {
+            root: shelf.0,
+            layout,
+            described: known.digests(),
+            document: SetJson::new(known.identity, &set, layout),
+            set,
+            metadata: kept.into_inner(),
+        })
+    }
+
+    /// An error if `set.json`, which `build` wrote, describes other files than there are: a wheel
+    /// of the same name and version from another build looks right and does not fit the others.
+    pub fn ensure_as_described(&self) -> Result<()> {
+        let files = self.set.files().iter();
+        let files = files.map(|file| (file.path(self.layout), file.sha256));
+        let files: BTreeMap<String, Sha256> = files.collect();
+        let mut differences = Vec::new();
+        for (path, built) in &self.described {
+            match files.get(path) {
+                None => differences.push(format!("`{path}` is missing")),
+                Some(sha256) if sha256 != built => differences.push(format!(
+                    "`{path}` has the sha256 {sha256}, and `set.json` says {built}"
+                )),
+                Some(_) => {}
+            }
+        }
+        let Some(innermost) = differences.pop() else {
+            return Ok(());
+        };
+        let innermost = Error::new(No(innermost));
+        let cause = differences
+            .into_iter()
+            .rev()
+            .fold(innermost, Error::context);
+        let place = self.root.display();
+        Err(cause.context(format!(
+            "`{place}` does not hold the set that `build` described there"
+        )))
+        .hint("build again, or run `rocwheel index` on it if the files were replaced on purpose")
+    }
+
+    /// Where a package is.
+    pub fn path(&self, file: &SetFile) -> PathBuf {
+        self.root.join(file.path(self.layout))
+    }
+
+    /// What a wheel's sidecar says.
+    pub fn metadata(&self, file: &SetFile) -> Option<&[u8]> {
+        let bytes = self.metadata.get(&file.sidecar_path(self.layout))?;
+        Some(bytes)
+    }
+
+    /// The addresses on this machine.
+    pub fn urls(&self) -> Result<Urls> {
+        local_urls(&self.root)
+    }
+}
+
+/// Where the packages of a shelf are.
+pub(super) fn layout_of(shelf: &dyn Shelf) -> Result<Layout> {
+    Ok(if shelf.has_dist()? {
+        Layout::Dist
+    } else {
+        Layout::Flat
+    })
+}

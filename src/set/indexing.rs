@@ -1,0 +1,251 @@
+//! Writes the index of a place, again from the start where another writer comes first.
+
+use std::num::NonZeroUsize;
+
+use super::{
+    directory::layout_of,
+    known::Known,
+    place::Site,
+    read::{Found, Metadata, Reading, Watch},
+    write::{Change, Mode, Overtaken, Serving, Writer},
+    yank::YankList,
+};
+use crate::{
+    console::{World, many, size},
+    error::{No, Result, bail},
+    index::{Draft, Layout, Page, Rank, SetJson, drafts},
+    parallel,
+    run::ArtifactGroup,
+};
+
+/// How often another writer may come first.
+const ATTEMPTS: u32 = 5;
+/// Requests mostly wait.
+const REQUESTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
+
+/// What is wanted of an index.
+#[derive(Debug)]
+pub struct IndexOptions {
+    /// By default `dist` is where the packages are if it exists.
+    pub layout: Option<Layout>,
+    /// What is withdrawn; without it, what was withdrawn stays so.
+    pub yank: Option<YankList>,
+    pub mode: Mode,
+    pub jobs: NonZeroUsize,
+}
+
+impl Default for IndexOptions {
+    fn default() -> Self {
+        Self {
+            layout: None,
+            yank: None,
+            mode: Mode::Make,
+            jobs: NonZeroUsize::MIN,
+        }
+    }
+}
+
+/// An index that was written, or would be.
+#[derive(Debug)]
+pub struct Indexed {
+    /// The objects that were written or removed, in order.
+    pub changes: Vec<Change>,
+    pub families: Vec<ArtifactGroup>,
+    pub files: usize,
+    /// For people.
+    pub facts: String,
+}
+
+/// Brings an index up to date with its packages; again from the start where another writer comes
+/// first.
+pub fn index(site: &Site, options: &IndexOptions, world: &World) -> Result<Indexed> {
+    for _ in 0..ATTEMPTS {
+        match once(site, options, world)? {
+            Ok(indexed) => return Ok(indexed),
+            Err(overtaken) => world.console.note(format!("{overtaken}: looking again")),
+        }
+    }
+    bail!(No(format!(
+        "others kept changing the index in {ATTEMPTS} attempts: `{site}`"
+    )));
+}
+
+/// One attempt.
+fn once(site: &Site, options: &IndexOptions, world: &World) -> Result<Result<Indexed, Overtaken>> {
+    let known = Known::read(site.shelf())?;
+    let to = site.prefix();
+    let writer = Writer::new(
+        &to,
+        site.serving(),
+        options.mode,
+        &world.stop,
+        &known.families(),
+    )?;
+    let attempt = Attempt {
+        site,
+        options,
+        world,
+        known: &known,
+        writer: &writer,
+        at_once: match site.serving() {
+            Serving::Files => options.jobs,
+            Serving::Keys => REQUESTS,
+        },
+    };
+    match (attempt.run(), writer.is_overtaken()) {
+        (Err(_), Some(overtaken)) => Ok(Err(overtaken)),
+        (done, _) => done.map(|(files, families, facts)| {
+            Ok(Indexed {
+                changes: writer.into_changes(),
+                families,
+                files,
+                facts,
+            })
+        }),
+    }
+}
+
+struct Attempt<'a> {
+    site: &'a Site,
+    options: &'a IndexOptions,
+    world: &'a World,
+    known: &'a Known,
+    writer: &'a Writer<'a>,
+    at_once: NonZeroUsize,
+}
+
+impl Attempt<'_> {
+    /// What a reader finds points only at what is there: sidecars, pages, `set.json`, and then what
+    /// nothing leads to any more goes.
+    fn run(&self) -> Result<(usize, Vec<ArtifactGroup>, String)> {
+        let layout = match self.options.layout {
+            Some(layout) => layout,
+            None => layout_of(self.site.shelf())?,
+        };
+        let mut found = self.read(layout)?;
+        let document = document(self.known, &mut found, layout);
+        let mut lost = Vec::new();
+        for page in self.projects(&found, &document, layout)? {
+            self.world.stop.check()?;
+            if page.rank < Rank::Whole {
+                self.writer.page(&page)?;
+                continue;
+            }
+            lost.extend(self.writer.verify(self.at_once)?);
+            if found.untouched == found.set.files().len() {
+                self.writer.page(&page)?;
+            } else {
+                self.writer.anew(&page)?;
+            }
+            lost.extend(self.writer.verify(self.at_once)?);
+        }
+        self.tell(&lost)?;
+        self.clean(&mut found)?;
+        let families = found.set.families().into_iter().cloned().collect();
+        Ok((found.set.files().len(), families, facts(&found)))
+    }
+
+    /// Reads the packages, and writes their sidecars.
+    fn read(&self, layout: Layout) -> Result<Found> {
+        let progress = self.world.console.progress("Reading", self.site, None);
+        let reading = Reading {
+            shelf: self.site.shelf(),
+            layout,
+            known: self.known,
+            metadata: Metadata::Remembered,
+            at_once: self.at_once,
+            watch: Watch {
+                stop: &self.world.stop,
+                progress: &|bytes| progress.inc(bytes),
+            },
+            keep: &|file, listed, bytes| {
+                let path = file.sidecar_path(layout);
+                self.writer.sidecar(&path, listed, &bytes)?;
+                match self.options.mode {
+                    Mode::Make => self.site.shelf().stamp(&path),
+                    Mode::Tell => Ok(listed.cloned()),
+                }
+            },
+        };
+        let mut found = reading.run()?;
+        if let Some(list) = &self.options.yank {
+            found.set = list.apply(found.set)?;
+        }
+        if self.options.mode == Mode::Make {
+            self.writer.verify(self.at_once)?;
+            reading.remember_sidecars(&mut found)?;
+        }
+        Ok(found)
+    }
+
+    /// Writes the pages of projects, and meanwhile makes those that come after them: each has a
+    /// line for every file, so that one after the other they would take as long.
+    fn projects(&self, found: &Found, document: &SetJson, layout: Layout) -> Result<Vec<Page>> {
+        let views = found.set.views();
+        let mut all = drafts(&found.set, &views, layout);
+        all.push(Draft::of_set(document));
+        let (mut all, projects): (Vec<_>, Vec<_>) = all
+            .into_iter()
+            .partition(|draft| draft.rank() > Rank::Project);
+        all.extend(projects);
+        let make = |draft: &Draft| {
+            let page = draft.page();
+            if draft.rank() > Rank::Project {
+                return Ok(Some(page));
+            }
+            self.writer.page(&page)?;
+            Ok(None)
+        };
+        let pages = parallel::try_map(&all, self.at_once, &self.world.stop, make)?;
+        Ok(pages.into_iter().flatten().collect())
+    }
+
+    fn tell(&self, lost: &[String]) -> Result<()> {
+        if let Some(path) = lost.first() {
+            let (key, url) = (self.site.prefix().key(path)?, self.site.urls().find_links());
+            self.world.console.warn(format!(
+                "this server drops the pages of directories, such as `{key}`: install with `--find-links {url}`"
+            ));
+        }
+        Ok(())
+    }
+
+    fn clean(&self, found: &mut Found) -> Result<()> {
+        let families = self.known.families();
+        let mut stale = self.writer.stale(&families);
+        stale.append(&mut found.orphans);
+        if !stale.is_empty() {
+            self.writer.remove(stale)?;
+            self.site.tidy(&families);
+        }
+        Ok(())
+    }
+}
+
+/// What the set is, with what need not be found out again.
+fn document(known: &Known, found: &mut Found, layout: Layout) -> SetJson {
+    let mut document = SetJson::new(known.identity.clone(), &found.set, layout);
+    for file in document.files_mut() {
+        file.remembered = found.remembered.remove(file.path());
+    }
+    document
+}
+
+fn facts(found: &Found) -> String {
+    let files = found.set.files().len();
+    let yanked = found
+        .set
+        .files()
+        .iter()
+        .filter(|file| file.yanked.is_some());
+    let yanked = match yanked.count() {
+        0 => String::new(),
+        count => format!(", {count} of them yanked"),
+    };
+    format!(
+        "{}{yanked}, {}, of {}",
+        many(files, "file"),
+        size(found.set.size()),
+        many(found.set.projects().count(), "project")
+    )
+}

@@ -1,0 +1,146 @@
+//! Nothing is published that was not checked: not in parts, not by `index`, not under another's name.
+
+use std::{path::Path, process::Output};
+
+use super::{Set, add, rocwheel, sample};
+
+/// A copy of the sample as `build` left it: `dist` with the `set.json` that describes it.
+struct Built(Set, tempfile::TempDir);
+
+impl Built {
+    fn new() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let mut dist = tempfile::Builder::new();
+        let dist = dist.prefix("dist").rand_bytes(0).tempdir_in(&place);
+        let set = Set(dist.unwrap());
+        for entry in fs_err::read_dir(sample()).unwrap() {
+            let path = entry.unwrap().path();
+            fs_err::copy(&path, set.0.path().join(path.file_name().unwrap())).unwrap();
+        }
+        let page = sample().with_file_name("set.json");
+        fs_err::copy(page, place.path().join("set.json")).unwrap();
+        Self(set, place)
+    }
+
+    fn upload(&self, more: &[&str]) -> (i32, String) {
+        let from = self.1.path();
+        said(&upload(from, &from.join("out"), more))
+    }
+
+    fn published(&self) -> bool {
+        self.1.path().join("out").exists()
+    }
+}
+
+fn upload(from: &Path, to: &Path, more: &[&str]) -> Output {
+    let mut command = rocwheel();
+    command.args(["upload", "--platform", "linux", "--multi-target"]);
+    command.arg("--packages-dir").arg(from);
+    command.arg("--output-dir").arg(to).args(more);
+    command.output().unwrap()
+}
+
+fn said(output: &Output) -> (i32, String) {
+    let text = String::from_utf8(output.stderr.clone()).unwrap();
+    (output.status.code().unwrap(), text)
+}
+
+#[test]
+fn every_part_of_a_good_set_may_be_uploaded() {
+    let files = fs_err::read_dir(sample()).unwrap();
+    for file in files.map(|entry| entry.unwrap().path()) {
+        let place = tempfile::tempdir().unwrap();
+        let part = place.path().join("part/dist");
+        fs_err::create_dir_all(&part).unwrap();
+        fs_err::copy(&file, part.join(file.file_name().unwrap())).unwrap();
+        let to = place.path().join("out");
+        let (code, text) = said(&upload(part.parent().unwrap(), &to, &["--part"]));
+        assert_eq!(code, 0, "{}: {text}", file.display());
+    }
+}
+
+#[test]
+fn a_part_that_is_broken_is_refused() {
+    let set = Set::new();
+    for package in ["rocm-", "rocm_sdk_core", "rocm_sdk_devel", "rocm_profiler"] {
+        set.remove(package);
+    }
+    set.tamper("rocm_sdk_device_gfx942", |members| {
+        add(members, "stray.py", "x = 1\n");
+    });
+    let to = set.0.path().join("out");
+    let (code, text) = said(&upload(set.0.path(), &to, &["--part"]));
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("RW109 unrecorded-member"), "{text}");
+    assert!(
+        !text.contains("RW201"),
+        "what is in other parts is not missing: {text}"
+    );
+    assert!(!to.exists());
+    let (code, text) = said(&upload(set.0.path(), &to, &["--part", "--no-check"]));
+    assert_eq!(code, 0, "{text}");
+}
+
+#[test]
+fn half_a_set_gets_no_index() {
+    let set = Set::new();
+    set.remove("rocm_sdk_device_gfx942");
+    let index = |more: &[&str]| {
+        let mut command = rocwheel();
+        said(
+            &command
+                .arg("index")
+                .arg(set.0.path())
+                .args(more)
+                .output()
+                .unwrap(),
+        )
+    };
+    for more in [&[][..], &["--dry-run"]] {
+        let (code, text) = index(more);
+        assert_eq!(code, 1, "{text}");
+        assert!(text.contains("RW202 missing-device-wheel"), "{text}");
+        assert!(!set.0.path().join("simple").exists());
+    }
+    let (code, text) = index(&["--ignore", "RW202"]);
+    assert_eq!(code, 0, "{text}");
+    // Pages of an earlier index are about to be written again, so they do not count.
+    fs_err::write(set.0.path().join("index.html"), "<html></html>").unwrap();
+    let (code, text) = index(&["--no-check"]);
+    assert_eq!(code, 0, "{text}");
+}
+
+#[test]
+fn a_wheel_of_another_build_is_refused() {
+    let built = Built::new();
+    let (code, text) = built.upload(&["--dry-run"]);
+    assert_eq!(code, 0, "{text}");
+    // Sound by itself, of the same name and version, and not what was built with the others.
+    built.0.edit("rocm_sdk_core", |members| {
+        add(members, "extra.py", "x = 1\n");
+    });
+    for more in [&[][..], &["--part"], &["--dry-run"]] {
+        let (code, text) = built.upload(more);
+        assert_eq!(code, 1, "{more:?}: {text}");
+        let named = "`dist/rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl` has the sha256";
+        assert!(text.contains(named), "{text}");
+        assert!(!built.published());
+    }
+    let (code, text) = built.upload(&["--no-check"]);
+    assert_eq!(code, 0, "{text}");
+}
+
+#[test]
+fn a_package_that_was_built_and_is_gone_is_missed() {
+    let built = Built::new();
+    built.0.remove("rocm_profiler");
+    let (code, text) = built.upload(&["--part"]);
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("is missing"), "{text}");
+    // An index of what is left, made on purpose, describes the set again.
+    let index = ["index", "--no-check"];
+    let index = rocwheel().args(index).arg(built.1.path()).output().unwrap();
+    assert_eq!(said(&index).0, 0);
+    let (code, text) = built.upload(&["--part"]);
+    assert_eq!(code, 0, "{text}");
+}
