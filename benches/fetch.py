@@ -4,7 +4,7 @@
 # ///
 """How fast a run is fetched and unpacked, beside the two usual ways, from the same local server.
 
-    uv run benches/fetch.py --rocwheel target/release/rocwheel --place DIR
+    uv run benches/fetch.py --rocwheel target/dist/rocwheel --place DIR
 
 Makes archives, starts SeaweedFS, and takes turns: `rocwheel fetch`; `s5cmd cp`, then `zstd -d | tar x`;
 boto3 and pyzstd with as many threads as the script of TheRock has. Needs `zstd` and 12 GB at DIR.

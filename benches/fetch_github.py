@@ -4,7 +4,7 @@
 # ///
 """How fast what GitHub keeps of a run is fetched and unpacked, beside the usual way, on one machine.
 
-    uv run benches/fetch_github.py --rocwheel target/release/rocwheel --place DIR
+    uv run benches/fetch_github.py --rocwheel target/dist/rocwheel --place DIR
 
 Serves a run's uploads as GitHub does: an API that leads to another address for each, where parts can be asked
 for. The large archives were uploaded as they are, the small ones in zip files, deflated as

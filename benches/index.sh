@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Times `rocwheel index` beside piprepo and dumb-pypi, whole processes on the same small wheels.
 #
-#     cargo build --release && benches/index.sh [PROJECTS VERSIONS]
+#     cargo build --profile dist && benches/index.sh [PROJECTS VERSIONS]
 #
 # Needs Python with venv, access to PyPI, and GNU time.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-rocwheel=${ROCWHEEL:-$here/../target/release/rocwheel}
+rocwheel=${ROCWHEEL:-$here/../target/dist/rocwheel}
 projects=${1:-1000} versions=${2:-10}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -4,7 +4,7 @@
 # ///
 """How fast device code leaves fat binaries, beside what decoding and compressing it takes alone.
 
-    cargo build --release && uv run benches/kpack.py --place DIR [FILE…]
+    cargo build --profile dist && uv run benches/kpack.py --place DIR [FILE…]
 
 Each FILE is a wheel or a binary; without one, wheels of PyPI are fetched to DIR. Of each, `rocwheel
 split` is measured as a whole process, from files in memory to files. The floor has the same bundles in
@@ -218,7 +218,7 @@ def row(name: str, fat: dict[str, bytes], arguments: argparse.Namespace) -> None
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rocwheel", default="target/release/rocwheel")
+    parser.add_argument("--rocwheel", default="target/dist/rocwheel")
     parser.add_argument("--place", type=pathlib.Path, required=True)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("files", nargs="*", type=pathlib.Path)

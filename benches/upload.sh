@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Times `rocwheel upload` beside s5cmd and the AWS command line: the same wheels, to the same server.
 #
-#     cargo build --release && benches/upload.sh [LARGE SMALL]
+#     cargo build --profile dist && benches/upload.sh [LARGE SMALL]
 #
 # LARGE wheels of 128 MiB and SMALL ones of 100 KiB, and their index. Needs Python with venv, access to
 # PyPI, GNU time, and four times the space.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-rocwheel=${ROCWHEEL:-$here/../target/release/rocwheel}
+rocwheel=${ROCWHEEL:-$here/../target/dist/rocwheel}
 large=${1:-6} small=${2:-40}
 work=$(mktemp -d)
 tools=${TOOLS:-$work/tools}

