@@ -6,6 +6,7 @@
 )]
 
 mod action;
+mod all_pythons;
 mod architecture;
 mod build;
 mod check;

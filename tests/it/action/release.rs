@@ -10,6 +10,7 @@ use super::{
     runner::{Repository, ours, read},
     workflows::{KEEP, keep},
 };
+use crate::support::long;
 use crate::support::program::ROCWHEEL;
 
 const TAKE: &str = "actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c";
@@ -59,10 +60,10 @@ const TOOLS: [(&str, &str); 6] = [
 echo "cargo $*"
 while [ "$1" != --target ]; do shift; done
 target=${2%.2.28}
-mkdir -p "target/$target/release"
+mkdir -p "target/$target/dist"
 case $target in
-  *windows*) cp BINARY "target/$target/release/rocwheel.exe"; echo windows >>"target/$target/release/rocwheel.exe" ;;
-  *) cp BINARY "target/$target/release/rocwheel" ;;
+  *windows*) cp BINARY "target/$target/dist/rocwheel.exe"; echo windows >>"target/$target/dist/rocwheel.exe" ;;
+  *) cp BINARY "target/$target/dist/rocwheel" ;;
 esac
 "#,
     ),
@@ -127,6 +128,9 @@ fn released(place: &Path, tag: &str) -> Vec<String> {
 
 #[test]
 fn what_is_released_is_what_the_action_takes() {
+    if long::is_left_out() {
+        return;
+    }
     let tag = concat!("v", env!("CARGO_PKG_VERSION"));
     let mut repository = repository();
     tagged(&mut repository, tag);

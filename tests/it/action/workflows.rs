@@ -12,6 +12,7 @@ use rocwheel::{
 use serde_json::json;
 
 use super::runner::{Repository, Run, ours, read};
+use crate::support::long;
 use crate::support::program::ROCWHEEL;
 use crate::{
     judges::tool,
@@ -232,6 +233,9 @@ fn packages_are_built_checked_published_and_described() {
 
 #[test]
 fn a_forks_packages_are_built_and_checked_and_stay_where_they_are() {
+    if long::is_left_out() {
+        return;
+    }
     let theirs = json!({"full_name": "somebody/TheRock", "fork": true});
     let home = json!({"full_name": "ROCm/TheRock", "fork": false});
     let pull = json!({"number": 7, "head": {"repo": theirs}, "base": {"repo": home}});
@@ -277,6 +281,9 @@ fn a_forks_packages_are_built_and_checked_and_stay_where_they_are() {
 
 #[test]
 fn packages_that_are_not_what_was_asked_for_are_not_published() {
+    if long::is_left_out() {
+        return;
+    }
     let inputs = json!({"platforms": "[\"linux\"]", "release-type": "ci", "linux-amdgpu-families": "gfx1201"});
     let mut stage = Stage::new("therock-ci-artifacts", "1-linux/", &dispatch(&inputs));
     stage.repository.action(CREDENTIALS, &role("nobody"));
@@ -330,6 +337,9 @@ jobs:
 
 #[test]
 fn of_a_set_for_several_families_that_of_one_is_tested() {
+    if long::is_left_out() {
+        return;
+    }
     let mut repository = Repository::new();
     let (artifacts, published) = (
         repository.path().join("artifacts"),
@@ -358,6 +368,9 @@ fn of_a_set_for_several_families_that_of_one_is_tested() {
 
 #[test]
 fn a_published_set_is_installed_and_tests_itself() {
+    if long::is_left_out() {
+        return;
+    }
     let mut repository = Repository::new();
     let out = made(repository.path());
     let index = format!("file://{}/local-linux/python/simple/", out.display());

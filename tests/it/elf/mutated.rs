@@ -4,16 +4,21 @@ use goblin::elf::{Elf, section_header::SHT_DYNSYM};
 use rocwheel::elf;
 
 use crate::elf::load::with_rpath;
-use crate::support::linker::{Executable, SharedObject, TableAt};
+use crate::support::{
+    linker::{Executable, SharedObject, TableAt},
+    long,
+};
 
-/// How many files are tried in a normal run; `ROCWHEEL_MUTATIONS` asks for more.
-const ROUNDS: u64 = 20_000;
+/// How many files are tried, in short and in long; `ROCWHEEL_MUTATIONS` asks for more.
+const ROUNDS: [u64; 2] = [2_000, 20_000];
 const GOAL: &str = "$ORIGIN/../lib:/opt/rocm/lib";
 
 #[test]
 fn damaged_headers_give_an_answer_or_an_error() {
     let rounds = std::env::var("ROCWHEEL_MUTATIONS").ok();
-    let rounds = rounds.map_or(ROUNDS, |text| text.parse().unwrap());
+    let rounds = rounds.map_or(long::rounds(ROUNDS[0], ROUNDS[1]), |text| {
+        text.parse().unwrap()
+    });
     let seeds = seeds();
     let (mut changed, mut refused) = (0, 0);
     for round in 0..rounds {

@@ -13,10 +13,12 @@ use super::{
     Fixture,
     tree::{Tree, difference, tree},
 };
+use crate::support::long;
 
 const WAYS: [&str; 3] = ["", "--flatten", "--no-extract"];
 const WANTED: [&str; 3] = ["blas", "rand", "rocgdb"];
-const SEEDS: u32 = 50;
+/// In short and in long.
+const SEEDS: [u32; 2] = [9, 51];
 
 fn command(fixture: &Fixture, out: &Path, way: &str) -> Command {
     let mut command = fixture.command();
@@ -31,6 +33,7 @@ fn command(fixture: &Fixture, out: &Path, way: &str) -> Command {
 #[test]
 fn a_fetch_that_was_killed_is_made_whole_by_the_next() {
     let fixture = Fixture::new();
+    let seeds = long::rounds(SEEDS[0], SEEDS[1]);
     let begun = Instant::now();
     let whole = WAYS.map(|way| {
         let out = fixture.directory.path().join(format!("whole{way}"));
@@ -39,7 +42,7 @@ fn a_fetch_that_was_killed_is_made_whole_by_the_next() {
         tree(&out)
     });
     let time = begun.elapsed() / 3;
-    for seed in 0..SEEDS {
+    for seed in 0..seeds {
         let way = seed as usize % WAYS.len();
         let out = fixture.directory.path().join(seed.to_string());
         let mut child = command(&fixture, &out, WAYS[way])
@@ -48,7 +51,7 @@ fn a_fetch_that_was_killed_is_made_whole_by_the_next() {
             .spawn()
             .unwrap();
         // Moments all over the time that it takes, in no order.
-        thread::sleep(time * (seed * 37 % SEEDS) / SEEDS);
+        thread::sleep(time * (seed * 37 % seeds) / seeds);
         // Every other one by Ctrl-C, which leaves time to clear away.
         let interrupted = seed % 2 == 1;
         let signal = if interrupted { "-INT" } else { "-KILL" };
@@ -135,7 +138,10 @@ fn is_taken(artifacts: &Path) -> [bool; 2] {
 #[test]
 fn an_interrupted_fetch_is_never_taken_for_the_whole_run() {
     let fixture = Fixture::new();
-    for (way, seeds) in [("", 16), ("--no-extract", 8)] {
+    for (way, seeds) in [
+        ("", long::rounds(4, 16)),
+        ("--no-extract", long::rounds(2, 8)),
+    ] {
         let command = |out: &Path| {
             let mut command = fixture.command();
             command.args(["--run-id", "7", "--downloads", "2", "--output-dir"]);

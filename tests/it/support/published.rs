@@ -39,28 +39,37 @@ impl Published {
     }
 }
 
-/// The sample, published once for all tests, in whatever process each of them runs.
+/// The sample, published once for all tests.
 pub(crate) fn sample() -> &'static Published {
     static SAMPLE: OnceLock<Published> = OnceLock::new();
-    SAMPLE.get_or_init(|| publish_once("sample", |_| vec!["--sample".to_owned()]))
+    SAMPLE.get_or_init(|| Published {
+        root: once("sample", |root| publish(root, &["--sample"])),
+    })
 }
 
 /// The odd set, published once for all tests.
 pub(crate) fn odd() -> &'static Published {
     static ODD: OnceLock<Published> = OnceLock::new();
-    ODD.get_or_init(|| {
-        publish_once("odd", |root| {
+    ODD.get_or_init(|| Published {
+        root: once("odd", |root| {
             let input = root.join("input");
             odd::write_archives(&input);
-            vec!["--artifact-dir".to_owned(), text(&input).to_owned()]
-        })
+            publish(root, &["--artifact-dir", text(&input)]);
+        }),
     })
 }
 
-/// Publishes a set, unless this binary has done so: tests may run in a process each.
-///
-/// `source` gets the directory, and returns arguments for `pipeline`.
-fn publish_once(name: &str, source: impl FnOnce(&Path) -> Vec<String>) -> Published {
+/// Runs `pipeline` with its results, and the summary, in a directory.
+pub(crate) fn publish(root: &Path, source: &[&str]) {
+    let mut pipeline = command();
+    pipeline.arg("pipeline").args(source);
+    pipeline.args(["--summary", text(&root.join("page.md"))]);
+    succeed(pipeline.args(["--output-dir", text(root)]));
+}
+
+/// Makes a directory below `target/`, unless it has been made with this very build of the binary:
+/// a runner may start a process for each test, and all of them shall share it.
+pub(crate) fn once(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
     let place = Path::new(TEMPORARY).join("published");
     fs_err::create_dir_all(&place).unwrap();
     let lock = fs_err::File::create(place.join(format!("{name}.lock"))).unwrap();
@@ -69,19 +78,15 @@ fn publish_once(name: &str, source: impl FnOnce(&Path) -> Vec<String>) -> Publis
     let stamp = root.join("made-by");
     let wanted = binary();
     if fs_err::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
-        return Published { root };
+        return root;
     }
     if root.exists() {
         fs_err::remove_dir_all(&root).unwrap();
     }
     fs_err::create_dir_all(&root).unwrap();
-    let arguments = source(&root);
-    let mut pipeline = command();
-    pipeline.arg("pipeline").args(arguments);
-    pipeline.args(["--summary", text(&root.join("page.md"))]);
-    succeed(pipeline.args(["--output-dir", text(&root)]));
+    make(&root);
     fs_err::write(stamp, wanted).unwrap();
-    Published { root }
+    root
 }
 
 /// What tells one build of the binary from another.
