@@ -199,6 +199,8 @@ pub struct DevelTree {
 pub struct DevelEntry {
     pub entry: TarEntry,
     pub elf: Option<Elf>,
+    /// Of a file.
+    pub sha256: Option<Sha256>,
 }
 
 #[derive(Debug)]
@@ -211,6 +213,17 @@ pub struct SdistFile {
     pub copies_agree: bool,
     /// Of the file itself, with its length.
     pub digest: Option<(Sha256, u64)>,
+    /// By their paths below the directory at the top.
+    pub files: BTreeMap<String, SdistMember>,
+}
+
+/// A file of an sdist.
+#[derive(Debug)]
+pub struct SdistMember {
+    pub len: u64,
+    pub sha256: Sha256,
+    /// The bytes, of a file that rules read.
+    pub text: Option<Vec<u8>>,
 }
 
 impl SdistFile {

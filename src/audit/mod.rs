@@ -14,6 +14,7 @@ pub mod observe;
 pub mod planned;
 mod provider;
 pub mod published;
+mod python;
 mod reach;
 mod reasons;
 mod requirement;

@@ -74,6 +74,18 @@ rules! {
         "rename one of them: Windows and macOS know one file where Linux knows two";
     LONG_PATH = Error "RW116" "long-path":
         "shorten the path, or tell users to install elsewhere: Windows opens 259 characters";
+    BROKEN_PYTHON = Error "RW117" "broken-python":
+        "build the package again: this Python cannot be imported";
+    BROKEN_IMPORT = Error "RW118" "broken-import":
+        "ship the module with the function, or stop calling it";
+    BROKEN_SDIST = Error "RW119" "broken-sdist":
+        "build the sdist again: installers cannot make a wheel of this one";
+    FOREIGN_FILE = Error "RW120" "foreign-file":
+        "leave the file out: packages of ours have their own directories and nothing else";
+    NOT_EXECUTABLE = Error "RW121" "not-executable":
+        "pack the program with its execute bits";
+    REQUIRES_PYTHON = Error "RW122" "requires-python":
+        "write a `Requires-Python` such as `>=3.10`";
 
     UNRESOLVED_REQUIREMENT = Error "RW201" "unresolved-requirement":
         "build the missing package, or stop requiring it";
@@ -97,6 +109,8 @@ rules! {
         "nothing has to be done: only its archive is checked, and the project itself tests the rest";
     LEGACY_PROMISE = Note "RW211" "legacy-promise":
         "nothing has to be done: install the libraries of the family, which have its device code";
+    LOOSE_REQUIREMENT = Error "RW212" "loose-requirement":
+        "require packages of ours with `==` and the version of the set";
 
     FOREIGN_DEVICE_FILE = Error "RW301" "foreign-device-file":
         "move the file to the device package of its target";

@@ -103,13 +103,19 @@ fn walk(
         }
         held = held.saturating_add(ENTRY);
         ensure!(held <= most, "entries that take more than {most} bytes");
-        let elf = match entry.kind {
+        let (elf, sha256) = match entry.kind {
             TarKind::File { len, .. } => {
-                content::elf(&mut tar, len, &|| reopen(packing, again, index))?
+                let mut file = Hashed {
+                    inner: &mut tar,
+                    hasher: Hasher::default(),
+                };
+                let elf = content::elf(&mut file, len, &|| reopen(packing, again, index))?;
+                io::copy(&mut file, &mut io::sink())?;
+                (elf, Some(file.hasher.finish().0))
             }
-            _ => None,
+            _ => (None, None),
         };
-        entries.push(DevelEntry { entry, elf });
+        entries.push(DevelEntry { entry, elf, sha256 });
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use flate2::bufread::DeflateDecoder;
 use crate::{
     audit::{
         facts::{Content, DevelTree, Member},
+        mention::has_extension,
         observe::{
             Source, Watch,
             content::{self, Again, Keep},
@@ -233,7 +234,9 @@ fn keep(path: &str) -> Keep {
     let name = parts.next().unwrap_or_default();
     let parent = parts.next().unwrap_or_default();
     let is_list = name == "RECORD" || name == "_devel_manifest.json" || parent == ".devel_links";
-    match parent.ends_with(".dist-info") {
+    // The Python of a package lies flat in a directory; below `_rocm_sdk_core` is that of others.
+    let is_own = has_extension(name, "py") && !parent.starts_with('_') && parts.next().is_none();
+    match parent.ends_with(".dist-info") || is_own {
         _ if is_list => Keep::List,
         true => Keep::Text,
         false => Keep::Facts,

@@ -19,6 +19,8 @@ use crate::{
     wheel::{DistName, Metadata, SdistFilename, WheelFilename},
 };
 
+/// What device code is laid over.
+const OVERLAID: &str = "rocm-sdk-libraries";
 /// How the fact ends that others may follow from.
 pub(super) const NOT_THERE: &str = "which is not in the set";
 
@@ -28,6 +30,7 @@ pub(super) fn find(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
     findings.extend(duplicates(set));
     findings.extend(devices(set));
     findings.extend(siblings(set));
+    findings.extend(overlaid(set));
     if set.selector().is_none() {
         let fact = format!("no `rocm` sdist among {} packages", set.len());
         findings.push(Finding::new(rule::MISSING_SELECTOR, fact));
@@ -112,7 +115,11 @@ fn requirements(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
                     let fact = format!("it requires `{name}` {pin}, and the set has {there}");
                     Finding::new(rule::UNRESOLVED_REQUIREMENT, fact)
                 }
-                (Some(_), _) => continue,
+                (Some(_), None) => {
+                    let fact = format!("it requires `{name}`, and not one version of it");
+                    Finding::new(rule::LOOSE_REQUIREMENT, fact)
+                }
+                (Some(_), Some(_)) => continue,
             };
             found.push(finding.in_file(file));
         }
@@ -129,6 +136,21 @@ fn is_in_libraries(set: &SetFacts, name: &DistName) -> bool {
     };
     let mut wheels = set.wheels.iter();
     wheels.any(|it| carriage::promised(it).contains(&target))
+}
+
+/// A device wheel brings the libraries that its code is for.
+fn overlaid(set: &SetFacts) -> Vec<Finding> {
+    let lacks = |wheel: &WheelFile| {
+        let metadata = wheel.metadata()?;
+        let mut required = requirements_of(&metadata, &[]);
+        let is_there = required.any(|it| it.name.normalized() == OVERLAID);
+        let fact = format!("it does not require `{OVERLAID}`, which its code is for");
+        (!is_there).then(|| Finding::new(rule::LOOSE_REQUIREMENT, fact).in_file(&wheel.file))
+    };
+    set.device_wheels()
+        .into_values()
+        .filter_map(lacks)
+        .collect()
 }
 
 /// The projects of files that pages promise and that are not there.

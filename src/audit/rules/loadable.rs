@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
+    archive::TarKind,
     audit::{
         demands::{Demands, Dotted},
         facts::{Elf, ElfFile, SetFacts},
@@ -30,7 +31,43 @@ pub(super) fn find(set: &SetFacts, site: &Site<'_>, demands: &Demands) -> Vec<Fi
         findings.extend(found.into_iter().map(|it| it.in_file(wheel).at(path)));
     }
     findings.extend(libraries(site));
+    findings.extend(empty(set));
     findings
+}
+
+/// A library without a byte in it is what a disk that was full leaves.
+fn empty(set: &SetFacts) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for wheel in &set.wheels {
+        let members = wheel
+            .members
+            .iter()
+            .filter_map(|it| Some((&*it.path, it.content.as_ref().ok()?.len)));
+        let devel = wheel.devel.iter().flat_map(|tree| &tree.entries);
+        let devel = devel.filter_map(|it| match it.entry.kind {
+            TarKind::File { len, .. } => Some((it.entry.path.as_str(), len)),
+            _ => None,
+        });
+        for (path, _) in members
+            .chain(devel)
+            .filter(|(path, len)| *len == 0 && is_library(path))
+        {
+            let finding = Finding::new(rule::BROKEN_ELF, "it is empty");
+            found.push(finding.in_file(&wheel.file).at(path));
+        }
+    }
+    found
+}
+
+/// `libx.so`, `libx.so.1.2`, `x.dll`
+fn is_library(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let version = name.rsplit_once(".so").map(|(_, version)| version);
+    let is_version = |it: &str| {
+        it.is_empty()
+            || it.starts_with('.') && it.bytes().all(|it| it == b'.' || it.is_ascii_digit())
+    };
+    version.is_some_and(is_version) || has_extension(name, "dll")
 }
 
 /// Every ELF file with its wheel and its path, those of the development files included.

@@ -10,6 +10,8 @@ mod loadable;
 mod planned;
 mod providers;
 mod published;
+mod python;
+mod sdist;
 mod targets;
 mod valid;
 
@@ -71,6 +73,8 @@ fn within(set: &SetFacts, demands: &Demands, coverage: &Coverage) -> Vec<Finding
     findings.extend(loadable::find(set, &site, demands));
     findings.extend(devel::find(set, &site));
     findings.extend(clean::find(set));
+    findings.extend(python::find(set));
+    findings.extend(sdist::find(set));
     findings
 }
 

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     archive::TarKind,
     audit::{
-        facts::{Content, DevelEntry, DevelTree, Elf, Member, SetFacts, WheelFile},
+        facts::{Content, DevelEntry, DevelTree, Elf, Member, SdistFile, SetFacts, WheelFile},
         finding::Finding,
         planned::{self, Digests, Package, Planned, Source},
         rule,
     },
+    digest::Sha256,
 };
 
 /// What differs from a plan; bytes of artifacts count as far as their digests are known.
@@ -23,13 +24,18 @@ pub fn differences(set: &SetFacts, plan: &Planned, digests: &Digests) -> Vec<Fin
     let wheels = set.wheels.iter();
     let wheels: BTreeMap<&str, &WheelFile> =
         wheels.map(|it| (it.file.as_str(), it.as_ref())).collect();
-    let sdists = set.sdists.iter().map(|it| it.file.as_str());
-    let there: BTreeSet<&str> = wheels.keys().copied().chain(sdists).collect();
+    let sdists = set.sdists.iter();
+    let sdists: BTreeMap<&str, &SdistFile> =
+        sdists.map(|it| (it.file.as_str(), it.as_ref())).collect();
+    let there: BTreeSet<&str> = wheels.keys().chain(sdists.keys()).copied().collect();
     for (file, package) in &planned {
         if let Some(wheel) = wheels.get(file) {
             let changes = wheel_changes(wheel, package, digests).into_iter();
             found.extend(changes.map(|it| it.in_file(&wheel.file)));
-        } else if !there.contains(file) {
+        } else if let Some(sdist) = sdists.get(file) {
+            let changes = sdist_changes(sdist, package).into_iter();
+            found.extend(changes.map(|it| it.in_file(&sdist.file)));
+        } else {
             let fact = "planned, and not in the set";
             found.push(Finding::new(rule::PLANNED_MISSING, fact).in_file(*file));
         }
@@ -43,6 +49,22 @@ pub fn differences(set: &SetFacts, plan: &Planned, digests: &Digests) -> Vec<Fin
 
 fn name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
+}
+
+fn sdist_changes(sdist: &SdistFile, package: &Package) -> Vec<Finding> {
+    let members = package.members.iter();
+    let planned = members.clone().map(|it| it.path.clone());
+    let mut found = outside(planned, sdist.files.keys().map(String::as_str));
+    for planned in members {
+        if let (Some(file), Source::Text { size, sha256 }) =
+            (sdist.files.get(&planned.path), &planned.source)
+            && (file.len != *size || sha256.is_some_and(|sha256| sha256 != file.sha256))
+        {
+            let fact = "another text than planned";
+            found.push(Finding::new(rule::NOT_AS_PLANNED, fact).at(&planned.path));
+        }
+    }
+    found
 }
 
 fn wheel_changes(wheel: &WheelFile, package: &Package, digests: &Digests) -> Vec<Finding> {
@@ -61,7 +83,7 @@ fn wheel_changes(wheel: &WheelFile, package: &Package, digests: &Digests) -> Vec
         };
         let differs = |fact| Finding::new(rule::NOT_AS_PLANNED, fact).at(&planned.path);
         if let (Source::Tree { top, members }, Some(tree)) = (&planned.source, &wheel.devel) {
-            found.extend(tree_changes(top, members, tree));
+            found.extend(tree_changes(top, members, tree, digests));
             continue;
         }
         found.extend(content_change(content, &planned.source, digests).map(differs));
@@ -111,10 +133,6 @@ fn content_change(content: &Content, source: &Source, digests: &Digests) -> Opti
         Source::Copy { size, .. } | Source::Text { size, .. } if content.len != *size => {
             return Some(format!("{} bytes, where {size} were planned", content.len));
         }
-        Source::Text {
-            sha256: Some(sha256),
-            ..
-        } if content.sha256 != *sha256 => return Some("another text than planned".to_owned()),
         Source::Launcher { target } => {
             let runs = elf.and_then(|elf| elf.launches.as_ref());
             let shown = runs.map_or("nothing".to_owned(), |runs| format!("`{runs}`"));
@@ -131,14 +149,29 @@ fn content_change(content: &Content, source: &Source, digests: &Digests) -> Opti
         }
         _ => {}
     }
-    let original = source.original()?;
-    let expected = digests.get(&original)?;
-    (content.sha256 != *expected)
-        .then(|| format!("other bytes than those of `{}` make", name(&original.1)))
+    bytes_change(content.sha256, source, digests)
 }
 
-/// How the development files differ. Their bytes are not compared, but their sizes are.
-fn tree_changes(top: &str, members: &[planned::Member], tree: &DevelTree) -> Vec<Finding> {
+fn bytes_change(sha256: Sha256, source: &Source, digests: &Digests) -> Option<String> {
+    if let Source::Text {
+        sha256: Some(expected),
+        ..
+    } = source
+    {
+        return (sha256 != *expected).then(|| "another text than planned".to_owned());
+    }
+    let original = source.original()?;
+    let expected = digests.get(&original)?;
+    (sha256 != *expected).then(|| format!("other bytes than those of `{}` make", name(&original.1)))
+}
+
+/// How the development files differ.
+fn tree_changes(
+    top: &str,
+    members: &[planned::Member],
+    tree: &DevelTree,
+    digests: &Digests,
+) -> Vec<Finding> {
     let entries = tree.entries.iter();
     let there: BTreeMap<&str, &DevelEntry> =
         entries.map(|it| (it.entry.path.as_str(), it)).collect();
@@ -149,7 +182,8 @@ fn tree_changes(top: &str, members: &[planned::Member], tree: &DevelTree) -> Vec
         let Some(entry) = there.get(path.as_str()) else {
             continue;
         };
-        if let Some(fact) = entry_change(entry, member) {
+        let change = || bytes_change(entry.sha256?, &member.source, digests);
+        if let Some(fact) = entry_change(entry, member).or_else(change) {
             found.push(Finding::new(rule::NOT_AS_PLANNED, fact).at(path));
         }
     }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use pep440_rs::VersionSpecifiers;
+
 use crate::{
     audit::{
         demands::Demands,
@@ -13,6 +15,9 @@ use crate::{
     relpath::RelPath,
     wheel::{DistName, Metadata, Record, WheelFilename, dist_info::WheelFacts},
 };
+
+/// The minor versions of Python 3 that a package may be for.
+const PYTHONS: (u64, u64) = (6, 40);
 
 pub(super) fn find(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -184,9 +189,27 @@ fn metadata(wheel: &WheelFile) -> Vec<Finding> {
         Ok(inside) => {
             let facts = disagreements(&inside, name.name(), &name.version().to_string());
             found.extend(facts.into_iter().map(|fact| finding(fact).at(path)));
+            found.extend(requires_python(&inside).map(|it| it.at(path)));
         }
     }
     found
+}
+
+/// Some Python can install it.
+fn requires_python(inside: &Metadata) -> Option<Finding> {
+    let text = inside.requires_python.as_ref()?.as_str();
+    let fact = match text.parse::<VersionSpecifiers>() {
+        Err(_) => format!("`{text}` is not understood"),
+        Ok(wanted) => {
+            let mut pythons = (PYTHONS.0..PYTHONS.1)
+                .flat_map(|minor| [0, 99].map(|patch| pep440_rs::Version::new([3, minor, patch])));
+            if pythons.any(|python| wanted.contains(&python)) {
+                return None;
+            }
+            format!("`{text}` is no Python 3")
+        }
+    };
+    Some(Finding::new(rule::REQUIRES_PYTHON, fact))
 }
 
 fn disagreements(inside: &Metadata, name: &DistName, version: &str) -> Vec<String> {
@@ -246,6 +269,7 @@ fn sdist_metadata(sdist: &SdistFile) -> Vec<Finding> {
             let facts = disagreements(inside, name.name(), &name.version().to_string());
             let finding = |fact| Finding::new(rule::METADATA_DISAGREES, fact).at("PKG-INFO");
             found.extend(facts.into_iter().map(finding));
+            found.extend(requires_python(inside).map(|it| it.at("PKG-INFO")));
         }
         (Err(_), Ok(_)) => {}
     }

@@ -5,6 +5,7 @@
 mod raw;
 mod rules;
 mod sameness;
+mod segments;
 
 use crate::elf::{ElfError, ReadAt, check::raw::Raw, view::View};
 
@@ -29,6 +30,7 @@ pub fn faults(source: &(impl ReadAt + ?Sized)) -> Result<Vec<String>, ElfError> 
     let raw = Raw::read(source)?;
     let mut broken = rules::loading(&raw);
     broken.extend(rules::headers(&raw));
+    broken.extend(segments::broken(&raw, source)?);
     Ok(broken)
 }
 

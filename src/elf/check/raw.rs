@@ -87,6 +87,11 @@ impl Section {
 }
 
 impl Raw {
+    /// Where a program begins.
+    pub(super) fn entry(&self) -> u64 {
+        long(&self.header, 24)
+    }
+
     pub(super) fn read(source: &(impl ReadAt + ?Sized)) -> Result<Self, ElfError> {
         let header: [u8; 64] = bytes(source, 0)?;
         let mut raw = Self {

@@ -184,7 +184,7 @@ pub(super) fn headers(raw: &Raw) -> Vec<String> {
     broken
 }
 
-fn dynamic_table(raw: &Raw) -> Vec<String> {
+pub(super) fn dynamic_table(raw: &Raw) -> Vec<String> {
     let Some(place) = raw.first(DYNAMIC) else {
         return vec!["no dynamic table".to_owned()];
     };

@@ -9,6 +9,7 @@ mod complete;
 mod devel;
 mod loadable;
 mod published;
+pub(super) mod python;
 mod valid;
 
 use super::{Members, Set, add, launches, library, member, replace};

@@ -116,6 +116,30 @@ fn with_the_artifacts_every_byte_counts() {
 }
 
 #[test]
+fn the_bytes_of_development_files_and_of_the_sdist_count_too() {
+    let set = Set::new();
+    set.edit("rocm_sdk_devel", |members| {
+        let tar = &mut member(members, "_devel.tar").2;
+        let text = b"rocprim";
+        let at = tar.windows(text.len()).rposition(|it| it == text);
+        tar[at.unwrap()] ^= 1;
+    });
+    super::broken::python::unpacked(&set, |files| {
+        let file = files
+            .iter_mut()
+            .find(|it| it.0.ends_with("rocm_sdk/_lock.py"));
+        file.unwrap().1.extend(b"\n# more\n");
+    });
+    insta::assert_snapshot!(found(&set, true), @"
+    exit 1
+    rocm-0.0.1.dev0.tar.gz
+      error   RW903 not-as-planned: `src/rocm_sdk/_lock.py`: another text than planned
+    rocm_sdk_devel.whl
+      error   RW903 not-as-planned: `_rocm_sdk_devel/lib/cmake/rocprim/rocprim-config.cmake`: other bytes than those of `rocprim-config.cmake` make
+    ");
+}
+
+#[test]
 fn what_is_no_plan_is_refused_in_words() {
     let set = Set::new();
     let output = set.check(&["--plan", "Cargo.toml"]);

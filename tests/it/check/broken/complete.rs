@@ -141,3 +141,21 @@ fn a_requirement_on_what_is_not_ours_is_found() {
     ];
     assert_eq!(set.found(&allowed), "exit 0\n");
 }
+
+#[test]
+fn a_requirement_that_any_version_meets_is_found() {
+    insta::assert_snapshot!(after(|set| {
+        set.edit("rocm_sdk_devel", |members| {
+            replace(members, "/METADATA", "rocm-sdk-core==0.0.1.dev0", "rocm-sdk-core>=0");
+        });
+        set.edit(GFX942, |members| {
+            replace(members, "/METADATA", "Requires-Dist: rocm-sdk-libraries==0.0.1.dev0\n", "");
+        });
+    }), @"
+    exit 1
+    rocm_sdk_devel.whl
+      error   RW212 loose-requirement: it requires `rocm-sdk-core`, and not one version of it
+    rocm_sdk_device_gfx942.whl
+      error   RW212 loose-requirement: it does not require `rocm-sdk-libraries`, which its code is for
+    ");
+}

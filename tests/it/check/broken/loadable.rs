@@ -81,6 +81,7 @@ fn symbols_that_hosts_do_not_have_are_found() {
 fn a_launcher_of_nothing_is_found() {
     insta::assert_snapshot!(edited(CORE, |members| {
         add(members, "_rocm_sdk_core/bin/gone", launches("../lib/llvm/bin/gone"));
+        members[0].1 = 0o100_755;
     }), @"
     exit 1
     rocm_sdk_core.whl
@@ -140,4 +141,30 @@ fn an_elf_file_with_tables_of_no_use_is_not_examined() {
     rocm_sdk_core.whl
       warning RW409 unexamined-elf: `_rocm_sdk_core/lib/liba.so.1`: its headers and tables are too far apart, or too large, to be examined
     ");
+}
+
+/// Changes the header of the first segment of a type.
+fn segment(bytes: &mut [u8], kind: u32, edit: impl Fn(&mut [u8])) {
+    let table = usize::try_from(u64::from_le_bytes(*bytes[32..].first_chunk().unwrap())).unwrap();
+    let mut headers = bytes[table..].chunks_exact_mut(56);
+    edit(headers.find(|it| it[..4] == kind.to_le_bytes()).unwrap());
+}
+
+#[test]
+fn segments_that_no_loader_can_use_are_found() {
+    let broken = |end: &str, edit: &dyn Fn(&mut Vec<u8>)| {
+        let found = edited(CORE, |members| edit(&mut member(members, end).2));
+        only("RW406", &found)
+    };
+    insta::assert_snapshot!(broken("lib/libamdhip64.so.7", &|bytes| segment(bytes, 2, |it| it[0] = 0)), @"error   RW406 broken-elf: `_rocm_sdk_core/lib/libamdhip64.so.7`: no dynamic table");
+    insta::assert_snapshot!(broken("llvm/bin/clang-22", &|bytes| segment(bytes, 0x6474_e551, |it| it[..4].copy_from_slice(&[3, 0, 0, 0]))), @"error   RW406 broken-elf: `_rocm_sdk_core/lib/llvm/bin/clang-22`: `PT_INTERP` is in no segment");
+    insta::assert_snapshot!(broken("llvm/bin/clang-22", &|bytes| {
+        let table = usize::from(bytes[32]);
+        for header in bytes[table..].chunks_exact_mut(56).take_while(|it| it[0] < 8) {
+            if header[..4] == 1_u32.to_le_bytes() {
+                header[4] &= !1;
+            }
+        }
+    }), @"error   RW406 broken-elf: `_rocm_sdk_core/lib/llvm/bin/clang-22`: it begins at 0x4000f0, where no code can run");
+    insta::assert_snapshot!(broken("lib/libamdhip64.so.7", &Vec::clear), @"error   RW406 broken-elf: `_rocm_sdk_core/lib/libamdhip64.so.7`: it is empty");
 }
