@@ -2,9 +2,11 @@
 
 use std::env;
 
+use clap::{Arg, ArgMatches, Command, FromArgMatches, parser::ValueSource};
+
 use crate::{
     error::{Hint as _, Result},
-    store::s3::{Access, Addressing, Endpoint, Region, Signing},
+    store::s3::{Access, Addressing, Endpoint, Profile, Region, Signing},
 };
 
 /// How to reach the bucket. Credentials come from where AWS tools look for them.
@@ -17,9 +19,8 @@ pub struct AccessArgs {
     /// Where the bucket is; of the usual buckets, and by Amazon's servers, that is known
     #[arg(long, value_name = "NAME", env = "AWS_REGION")]
     region: Option<Region>,
-    /// The section of the AWS configuration files to use
-    #[arg(long, value_name = "NAME", env = "AWS_PROFILE")]
-    profile: Option<String>,
+    #[command(flatten)]
+    profile: ProfileArg,
     /// Use no credentials; where none are found, that is so anyway
     #[arg(long, env = "ROCWHEEL_NO_SIGN_REQUEST",
           value_parser = clap::builder::FalseyValueParser::new())]
@@ -40,6 +41,40 @@ enum AddressingStyle {
     Auto,
     Path,
     Virtual,
+}
+
+/// `--profile`, which knows whether the flag or the variable named the profile.
+#[derive(Clone, Debug, Default)]
+struct ProfileArg(Option<Profile>);
+
+impl clap::Args for ProfileArg {
+    fn augment_args(command: Command) -> Command {
+        let profile = Arg::new("profile")
+            .long("profile")
+            .value_name("NAME")
+            .env("AWS_PROFILE")
+            .help("The section of the AWS configuration files to use; the flag beats keys in variables");
+        command.arg(profile)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for ProfileArg {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let name = matches.get_one::<String>("profile").cloned();
+        Ok(Self(name.map(|name| Profile {
+            name,
+            beats_keys: matches.value_source("profile") == Some(ValueSource::CommandLine),
+        })))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 impl AccessArgs {
@@ -67,7 +102,7 @@ impl AccessArgs {
                 Some(region) => Some(region.clone()),
                 None => known.map(str::parse).transpose()?,
             },
-            profile: self.profile.clone(),
+            profile: self.profile.0.clone(),
             signing: if self.no_sign_request {
                 Signing::Never
             } else {
@@ -117,7 +152,10 @@ mod tests {
         let expected = Access {
             endpoint: Some("http://127.0.0.1:8333".parse().unwrap()),
             region: Some("here".parse().unwrap()),
-            profile: Some("me".to_owned()),
+            profile: Some(Profile {
+                name: "me".to_owned(),
+                beats_keys: true,
+            }),
             signing: Signing::Never,
             addressing: Addressing::Virtual,
         };

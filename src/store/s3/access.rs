@@ -16,9 +16,17 @@ pub struct Access {
     /// Where the bucket is thought to be; the server's word counts for more.
     pub region: Option<Region>,
     /// Which section of the AWS configuration files to use.
-    pub profile: Option<String>,
+    pub profile: Option<Profile>,
     pub signing: Signing,
     pub addressing: Addressing,
+}
+
+/// A section of the AWS configuration files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    pub name: String,
+    /// As a flag it does; `AWS_PROFILE` does not, as with other AWS tools.
+    pub beats_keys: bool,
 }
 
 /// Whether requests are signed.

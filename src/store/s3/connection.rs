@@ -234,7 +234,7 @@ impl Clients {
             .stalled_stream_protection(stalls(limits))
             .no_credentials();
         if let Some(profile) = &access.profile {
-            loader = loader.profile_name(profile);
+            loader = loader.profile_name(&profile.name);
         }
         if let Some(endpoint) = &access.endpoint {
             loader = loader.endpoint_url(endpoint.as_str());

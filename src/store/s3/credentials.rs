@@ -14,7 +14,7 @@ use aws_config::{
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_s3::config::{self, ProvideCredentials as _, SharedCredentialsProvider};
 
-use super::access::Access;
+use super::access::{Access, Profile};
 use crate::{
     error::last_cause,
     error::{anyhow, hinted},
@@ -32,7 +32,7 @@ pub(super) async fn region(access: &Access) -> String {
         return region.as_str().to_owned();
     }
     let mut profile = ProfileFileRegionProvider::builder();
-    if let Some(name) = &access.profile {
+    if let Some(Profile { name, .. }) = &access.profile {
         profile = profile.profile_name(name);
     }
     let chain = RegionProviderChain::first_try(EnvironmentVariableRegionProvider::new())
@@ -49,18 +49,23 @@ pub(super) async fn credentials(
     let config = ProviderConfig::without_region();
     let config = config.with_region(Some(config::Region::new(region.to_owned())));
     let mut profile = ProfileFileCredentialsProvider::builder().configure(&config);
-    if let Some(name) = &access.profile {
+    if let Some(Profile { name, .. }) = &access.profile {
         profile = profile.profile_name(name);
     }
+    let profile = profile.build();
     let token = WebIdentityTokenCredentialsProvider::builder().configure(&config);
     let container = EcsCredentialsProvider::builder().configure(&config);
-    let chain = CredentialsProviderChain::first_try(
-        "Environment",
-        EnvironmentVariableCredentialsProvider::new(),
-    )
-    .or_else("Profile", profile.build())
-    .or_else("WebIdentityToken", token.build())
-    .or_else("EcsContainer", container.build());
+    let chain = if access.profile.as_ref().is_some_and(|it| it.beats_keys) {
+        // What the user names on the command line is meant, and nothing else will do: other
+        // credentials could write to another account.
+        CredentialsProviderChain::first_try("Profile", profile)
+    } else {
+        let variables = EnvironmentVariableCredentialsProvider::new();
+        CredentialsProviderChain::first_try("Environment", variables)
+            .or_else("Profile", profile)
+            .or_else("WebIdentityToken", token.build())
+            .or_else("EcsContainer", container.build())
+    };
     match chain.provide_credentials().await {
         Ok(_) => Ok(Some(SharedCredentialsProvider::new(chain))),
         Err(CredentialsError::CredentialsNotLoaded(_)) if access.profile.is_none() => {
@@ -68,8 +73,8 @@ pub(super) async fn credentials(
         }
         Err(error) => {
             let cause = match (&access.profile, error) {
-                (Some(name), CredentialsError::CredentialsNotLoaded(_)) => {
-                    anyhow!("no credentials in profile `{name}`")
+                (Some(Profile { name, .. }), CredentialsError::CredentialsNotLoaded(_)) => {
+                    anyhow!("the profile `{name}` does not exist or has no credentials")
                 }
                 (_, error) => anyhow!("find AWS credentials: {}", last_cause(&error)),
             };

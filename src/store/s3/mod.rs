@@ -33,7 +33,7 @@ use aws_sdk_s3::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use access::{
-    Access, Addressing, Endpoint, InvalidEndpoint, InvalidRegion, Keys, Region, Signing,
+    Access, Addressing, Endpoint, InvalidEndpoint, InvalidRegion, Keys, Profile, Region, Signing,
 };
 
 use self::{connection::Connection, spare::Spare};

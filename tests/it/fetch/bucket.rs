@@ -213,6 +213,29 @@ fn credentials_are_those_of_the_profile() {
         command.env("AWS_SHARED_CREDENTIALS_FILE", &file);
         remote.said(command.arg("base_lib").args(arguments))
     };
+    let beside_keys = |id: &str, secret: &str, variable: &str, arguments: &[&str]| {
+        let mut command = remote.command();
+        command.env("AWS_SHARED_CREDENTIALS_FILE", &file);
+        command.env("AWS_ACCESS_KEY_ID", id);
+        command.env("AWS_SECRET_ACCESS_KEY", secret);
+        command.env("AWS_PROFILE", variable);
+        remote.said(command.arg("hip_lib").arg("--dry-run").args(arguments))
+    };
+    // A flag beats variables, whatever they are; of two variables the keys come first.
+    let said = beside_keys("nobody", "nothing", "default", &["--profile", "ci"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let said = beside_keys("nobody", "nothing", "ci", &["--profile", "ci"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let said = beside_keys(ID, SECRET, "default", &[]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let said = beside_keys(ID, SECRET, "ci", &["--profile", "gone"]);
+    assert_eq!(said.code, 2);
+    insta::assert_snapshot!(said.stderr, @"
+    error: access denied: `s3://BUCKET`
+      caused by: the profile `gone` does not exist or has no credentials
+
+    hint: name another `--profile`, sign in again, or pass `--no-sign-request`
+    ");
     let said = with(&["--profile", "ci"]);
     assert_eq!(said.code, 0, "{}", said.stderr);
     let said = with(&[]);

@@ -385,7 +385,7 @@ fn a_profile_that_is_not_there_is_told() {
     insta::assert_snapshot!(refused.stderr, @"
     error: reach `s3://BUCKET/42-linux/python/`
       caused by: access denied: `s3://BUCKET`
-      caused by: no credentials in profile `nobody`
+      caused by: the profile `nobody` does not exist or has no credentials
 
     hint: name another `--profile`, sign in again, or pass `--no-sign-request`
     ");
