@@ -37,7 +37,7 @@ pub mod run;
 pub mod package;
 
 // Pages about a package set; findings about one.
-pub mod audit;
+pub mod check;
 pub mod index;
 
 // The world outside.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use serde::Serialize;
 
 use crate::{
-    audit::{Coverage, Finding, Rule, Severity},
+    check::{Coverage, Finding, Rule, Severity},
     console::{Annotation, Level, many},
     error::{Context as _, Result},
 };
@@ -166,7 +166,7 @@ impl fmt::Display for Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::RULES;
+    use crate::check::RULES;
 
     fn of(rules: usize) -> Vec<Annotation> {
         let findings = RULES.iter().take(rules);

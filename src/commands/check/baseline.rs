@@ -8,7 +8,7 @@ use super::{
     shelf::Shelf,
 };
 use crate::{
-    audit::{Inventory, Published, Source as _},
+    check::{Inventory, Published, Source as _},
     commands::{
         World,
         args::{AccessArgs, Jobs},

@@ -19,7 +19,7 @@ use super::{
     shelf::{Shelf, ShelfKind},
 };
 use crate::{
-    audit::{self, Comparison, Coverage, Demands, Finding, Inventory, SetFacts},
+    check::{self, Comparison, Coverage, Demands, Finding, Inventory, SetFacts},
     commands::{
         World,
         args::{AccessArgs, Jobs},
@@ -106,7 +106,7 @@ impl Observed {
         let parts = parts::of(&self.set);
         if let [_] = parts.as_slice() {
             let coverage = Coverage::of(&self.set.ours());
-            let findings = audit::findings(&self.set, demands, &coverage, since.as_ref());
+            let findings = check::findings(&self.set, demands, &coverage, since.as_ref());
             return (findings, coverage);
         }
         let demands = Demands {
@@ -118,12 +118,12 @@ impl Observed {
         let mut all = Vec::new();
         for part in &parts {
             let own = Coverage::of(&part.set.ours());
-            all.push(audit::findings_of_part(&part.set, &demands, &own));
+            all.push(check::findings_of_part(&part.set, &demands, &own));
             coverage.extend(own, |library| part.name(library));
         }
         let mut findings = parts::together(&parts, &all);
-        findings.extend(audit::findings_of_all(&self.set, &demands, since.as_ref()));
-        audit::sort(&mut findings);
+        findings.extend(check::findings_of_all(&self.set, &demands, since.as_ref()));
+        check::sort(&mut findings);
         (findings, coverage)
     }
 }

@@ -19,7 +19,7 @@ use clap::{Args as _, FromArgMatches as _};
 
 use super::World;
 use crate::{
-    audit::{self, Demands, Dotted, Finding, Inventory, Pattern, Selection, Severity},
+    check::{self, Demands, Dotted, Finding, Inventory, Pattern, Selection, Severity},
     commands::args::{AccessArgs, Jobs},
     console::{Format, many},
     error::{Hint as _, No, Result},
@@ -277,7 +277,7 @@ impl Policy {
         let (mut findings, coverage) = observed.findings(&demands, inventory);
         if !differences.is_empty() {
             findings.extend(differences);
-            audit::sort(&mut findings);
+            check::sort(&mut findings);
         }
         findings.retain(|finding| selection.has(finding.rule));
         if self.is_part {

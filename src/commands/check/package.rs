@@ -10,7 +10,7 @@ use std::{
 use fs_err as fs;
 
 use crate::{
-    audit::Source,
+    check::Source,
     error::{Context as _, Error, Result, anyhow},
     location::Key,
     store::{Span, Store},

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    audit::SidecarPromise,
+    check::SidecarPromise,
     digest::Sha256,
     error::{Context as _, Result, bail},
 };

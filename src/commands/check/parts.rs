@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
-    audit::{self, Finding, SetFacts, WheelFile},
+    check::{self, Finding, SetFacts, WheelFile},
     target::Target,
 };
 
@@ -138,7 +138,7 @@ fn platform_of(wheel: &WheelFile) -> Option<Platform> {
 pub(super) fn uncovered(parts: &[Part], targets: &[Target]) -> Vec<Target> {
     let targets = targets.iter().filter(|target| {
         let mut parts = parts.iter();
-        !parts.any(|part| audit::covers(&part.set, target))
+        !parts.any(|part| check::covers(&part.set, target))
     });
     targets.cloned().collect()
 }

@@ -10,7 +10,7 @@ use fs_err as fs;
 
 use crate::{
     artifact::FileAt,
-    audit::{Digests, Finding, Planned, SetFacts, differences},
+    check::{Digests, Finding, Planned, SetFacts, differences},
     commands::{
         World,
         args::Jobs,

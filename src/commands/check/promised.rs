@@ -11,7 +11,7 @@ use super::{
     shelf::{Address, Shelf, ShelfKind},
 };
 use crate::{
-    audit::{Listing, ListingPlace, Promise, Published, is_ours},
+    check::{Listing, ListingPlace, Promise, Published, is_ours},
     error::{Result, one_line},
     index::SetJson,
     version::Version,

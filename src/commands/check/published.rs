@@ -8,7 +8,7 @@ use super::{
     shelf::{Address, Shelf, ShelfKind},
 };
 use crate::{
-    audit::Published,
+    check::Published,
     error::{Hint as _, Result, bail},
     store::Depth,
     version::Version,

@@ -10,7 +10,7 @@ use std::{
 
 use super::package::Package;
 use crate::{
-    audit::{Outline, Portion, PortionFacts, SdistFile, SetFacts, Source as _, Watch, read_sdist},
+    check::{Outline, Portion, PortionFacts, SdistFile, SetFacts, Source as _, Watch, read_sdist},
     commands::World,
     digest::Sha256,
     error::{Result, Stop},

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::answer::Answer;
 use crate::{
-    audit::{Finding, RULES, Rule, Severity},
+    check::{Finding, RULES, Rule, Severity},
     digest::Sha256,
     location::percent_encode,
 };

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use serde::Deserialize;
 
 use crate::{
-    audit::Coverage,
+    check::Coverage,
     console::many,
     error::{Context as _, Hint as _, Result, ensure},
 };

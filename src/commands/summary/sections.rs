@@ -9,7 +9,7 @@ use super::{
     report::{Report, Row, Severity},
 };
 use crate::{
-    audit::coverage::{Cell, Coverage, short_size},
+    check::coverage::{Cell, Coverage, short_size},
     console::many,
     index::{SetJson, SetJsonFile, Urls, size_text},
 };

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, path::Path};
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use regex::Regex;
-use rocwheel::audit::RULES;
+use rocwheel::check::RULES;
 
 /// The findings in the snapshots of a file: `error RW101 unreadable-package`.
 fn asserted(text: &str) -> BTreeSet<String> {

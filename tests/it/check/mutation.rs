@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use rocwheel::{
-    audit::{self, Coverage, Demands, SetFacts, Watch},
+    check::{self, Coverage, Demands, SetFacts, Watch},
     error::Stop,
 };
 
@@ -68,7 +68,7 @@ fn demands() -> Demands {
 }
 
 fn is_found(set: &SetFacts) -> bool {
-    !audit::findings(set, &demands(), &Coverage::of(set), None).is_empty()
+    !check::findings(set, &demands(), &Coverage::of(set), None).is_empty()
 }
 
 #[test]
@@ -89,12 +89,12 @@ fn of_many_damaged_wheels_nearly_all_are_found() {
         if kind == Some("whl") {
             wheels.insert(name, bytes);
         } else if kind == Some("gz") {
-            let sdist = audit::read_sdist(&name, bytes.as_slice(), &watch).unwrap();
+            let sdist = check::read_sdist(&name, bytes.as_slice(), &watch).unwrap();
             set.sdists.push(Arc::new(sdist));
         }
     }
     let read =
-        |name: &str, bytes: &Vec<u8>| Arc::new(audit::read_wheel(name, bytes, &watch).unwrap());
+        |name: &str, bytes: &Vec<u8>| Arc::new(check::read_wheel(name, bytes, &watch).unwrap());
     set.wheels = wheels
         .iter()
         .map(|(name, bytes)| read(name, bytes))

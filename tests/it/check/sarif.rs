@@ -5,7 +5,7 @@ use std::{
     process::Command,
 };
 
-use rocwheel::{audit::RULES, digest::Sha256};
+use rocwheel::{check::RULES, digest::Sha256};
 use serde_json::Value;
 
 use super::{Set, add, rocwheel};

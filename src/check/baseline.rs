@@ -1,0 +1,291 @@
+//! `Inventory`: what a set holds, as far as it is known; `Comparison`: what changed between two.
+//!
+//! Packages are known by their project, and paths without the version in them, so that two nightlies
+//! compare. `check --baseline` makes findings of it, and `summary` a table.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::{
+    check::{
+        facts::{DEVICE, SetFacts},
+        mention,
+        observe::Outline,
+    },
+    wheel::DistName,
+};
+
+/// The packages of a set by their normalized names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inventory {
+    pub packages: BTreeMap<String, Stock>,
+}
+
+/// What is known of one package.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stock {
+    /// Of the files of the package, all told.
+    pub size: Option<u64>,
+    /// By path, the `.dist-info` directory aside; `None` when only the index was there to ask.
+    pub members: Option<BTreeMap<String, Piece>>,
+}
+
+/// One file in a package. Files with the same checksum and length are taken for the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    pub len: u64,
+    pub crc: u32,
+}
+
+/// What changed, by package; those that are the same are not there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Comparison {
+    pub packages: BTreeMap<String, Change>,
+    pub old_size: u64,
+    pub new_size: u64,
+}
+
+/// What changed in one package.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Change {
+    /// `None` for a package that was not there.
+    pub old_size: Option<u64>,
+    /// `None` for a package that is gone.
+    pub new_size: Option<u64>,
+    /// Paths; empty where the members of either side are not known.
+    pub added: Vec<String>,
+    pub removed: Vec<String>,
+    pub changed: Vec<String>,
+    /// Targets that paths speak of now and did not before.
+    pub new_targets: Vec<String>,
+}
+
+impl Inventory {
+    /// Of a set that was read.
+    pub fn of(set: &SetFacts) -> Self {
+        let mut this = Self::default();
+        for wheel in &set.wheels {
+            let Ok(name) = &wheel.name else { continue };
+            let members = wheel.members.iter().filter_map(|member| {
+                let piece = Piece {
+                    len: member.content.as_ref().ok()?.len,
+                    crc: member.crc,
+                };
+                Some((member.path.as_str(), piece))
+            });
+            this.add(name.name(), Some(wheel.size), Some(members));
+        }
+        for sdist in &set.sdists {
+            if let Ok(name) = &sdist.name {
+                this.add_package(name.name(), Some(sdist.size));
+            }
+        }
+        this
+    }
+
+    /// A package of which only the size is known, if that.
+    pub fn add_package(&mut self, project: &DistName, size: Option<u64>) {
+        self.add(project, size, None::<std::iter::Empty<(&str, Piece)>>);
+    }
+
+    /// A wheel whose directory was read.
+    pub fn add_wheel(&mut self, project: &DistName, size: Option<u64>, outline: &Outline) {
+        let members = outline
+            .members()
+            .map(|(path, len, crc)| (path, Piece { len, crc }));
+        self.add(project, size, Some(members));
+    }
+
+    fn add<'a>(
+        &mut self,
+        project: &DistName,
+        size: Option<u64>,
+        members: Option<impl Iterator<Item = (&'a str, Piece)>>,
+    ) {
+        let stock = self
+            .packages
+            .entry(project.normalized().to_owned())
+            .or_default();
+        // Wheels for several platforms are one package.
+        if let Some(size) = size {
+            stock.size = Some(stock.size.unwrap_or(0).saturating_add(size));
+        }
+        if let Some(members) = members {
+            let own = members.filter(|(path, _)| !is_metadata(path));
+            let known = stock.members.get_or_insert_default();
+            known.extend(own.map(|(path, piece)| (path.to_owned(), piece)));
+        }
+    }
+
+    /// The targets that have a package.
+    pub fn targets(&self) -> BTreeSet<&str> {
+        let names = self.packages.keys();
+        names.filter_map(|name| name.strip_prefix(DEVICE)).collect()
+    }
+}
+
+/// Its name has the version in it, and its content the hashes of everything.
+fn is_metadata(path: &str) -> bool {
+    let top = path.split('/').next().unwrap_or_default();
+    top.ends_with(".dist-info")
+}
+
+impl Comparison {
+    pub fn new(old: &Inventory, new: &Inventory) -> Self {
+        let mut this = Self::default();
+        let names: BTreeSet<&String> = old.packages.keys().chain(new.packages.keys()).collect();
+        for name in names {
+            let (before, after) = (old.packages.get(name), new.packages.get(name));
+            let size = |stock: Option<&Stock>| stock.and_then(|stock| stock.size);
+            this.old_size = this.old_size.saturating_add(size(before).unwrap_or(0));
+            this.new_size = this.new_size.saturating_add(size(after).unwrap_or(0));
+            if before != after {
+                this.packages
+                    .insert(name.clone(), Change::new(before, after));
+            }
+        }
+        this
+    }
+}
+
+impl Change {
+    fn new(before: Option<&Stock>, after: Option<&Stock>) -> Self {
+        let size = |stock: &Stock| stock.size.unwrap_or(0);
+        let mut this = Self {
+            old_size: before.map(size),
+            new_size: after.map(size),
+            ..Self::default()
+        };
+        let members = |stock: Option<&'_ Stock>| stock.and_then(|stock| stock.members.clone());
+        let (Some(before), Some(after)) = (members(before), members(after)) else {
+            return this;
+        };
+        for (path, piece) in &after {
+            match before.get(path) {
+                None => this.added.push(path.clone()),
+                Some(old) if old != piece => this.changed.push(path.clone()),
+                Some(_) => {}
+            }
+        }
+        let gone = before.keys().filter(|path| !after.contains_key(*path));
+        this.removed = gone.cloned().collect();
+        let spoken = |paths: &mut dyn Iterator<Item = &String>| -> BTreeSet<String> {
+            paths
+                .flat_map(|path| mention::targets(path))
+                .map(|target| target.to_string())
+                .collect()
+        };
+        let known = spoken(&mut before.keys());
+        let added = spoken(&mut this.added.iter());
+        this.new_targets = added.difference(&known).cloned().collect();
+        this
+    }
+
+    /// By how many hundredths the package grew; `None` if it was not there or is gone.
+    pub fn growth(&self) -> Option<u64> {
+        let (old, new) = (self.old_size?, self.new_size?);
+        let more = u128::from(new.checked_sub(old)?);
+        let percent = more.saturating_mul(100).checked_div(old.into())?;
+        u64::try_from(percent).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Name, size, and the paths and lengths of its members.
+    type Sample<'a> = (&'a str, u64, &'a [(&'a str, u64)]);
+
+    fn inventory(packages: &[Sample<'_>]) -> Inventory {
+        let mut this = Inventory::default();
+        for (name, size, members) in packages {
+            let members = members
+                .iter()
+                .map(|(path, len)| (*path, Piece { len: *len, crc: 0 }));
+            this.add(&name.parse().unwrap(), Some(*size), Some(members));
+        }
+        this
+    }
+
+    #[test]
+    fn what_changed_is_told_by_package_without_versions() {
+        let old = inventory(&[
+            (
+                "rocm_sdk_core",
+                100,
+                &[
+                    ("c-1.dist-info/RECORD", 1),
+                    ("c/a", 1),
+                    ("c/b", 1),
+                    ("c/k_gfx942.co", 1),
+                ],
+            ),
+            ("rocm-sdk-device-gfx90a", 10, &[]),
+            ("rocm-profiler", 5, &[("p/a", 1)]),
+        ]);
+        let new = inventory(&[
+            (
+                "rocm-sdk-core",
+                131,
+                &[
+                    ("c-2.dist-info/RECORD", 9),
+                    ("c/a", 2),
+                    ("c/k_gfx942.co", 1),
+                    ("c/l_gfx1100.co", 1),
+                ],
+            ),
+            ("rocm-profiler", 5, &[("p/a", 1)]),
+        ]);
+        let comparison = Comparison::new(&old, &new);
+        insta::assert_snapshot!(serde_json::to_string_pretty(&comparison).unwrap(), @r#"
+        {
+          "packages": {
+            "rocm-sdk-core": {
+              "old-size": 100,
+              "new-size": 131,
+              "added": [
+                "c/l_gfx1100.co"
+              ],
+              "removed": [
+                "c/b"
+              ],
+              "changed": [
+                "c/a"
+              ],
+              "new-targets": [
+                "gfx1100"
+              ]
+            },
+            "rocm-sdk-device-gfx90a": {
+              "old-size": 10,
+              "new-size": null,
+              "added": [],
+              "removed": [],
+              "changed": [],
+              "new-targets": []
+            }
+          },
+          "old-size": 115,
+          "new-size": 136
+        }
+        "#);
+        assert_eq!(comparison.packages["rocm-sdk-core"].growth(), Some(31));
+        assert_eq!(comparison.packages["rocm-sdk-device-gfx90a"].growth(), None);
+        let targets: Vec<&str> = old.targets().into_iter().collect();
+        assert_eq!(targets, ["gfx90a"]);
+    }
+
+    #[test]
+    fn an_index_alone_tells_sizes_and_no_files() {
+        let mut old = Inventory::default();
+        old.add_package(&"rocm-sdk-core".parse().unwrap(), Some(50));
+        let new = inventory(&[("rocm-sdk-core", 75, &[("c/a", 1)])]);
+        let change = &Comparison::new(&old, &new).packages["rocm-sdk-core"];
+        assert_eq!((change.growth(), change.added.len()), (Some(50), 0));
+        assert!(Comparison::new(&old, &old).packages.is_empty());
+    }
+}

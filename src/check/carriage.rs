@@ -1,0 +1,100 @@
+//! The targets of a set, wherever its device code is: in device wheels, or still in its libraries.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    check::facts::{Carried, Content, HostCode, Member, SetFacts, WheelFile},
+    kpack::{CodeTarget, loader::wanted},
+    target::{Target, TargetTable},
+};
+
+/// How the name of a package begins that is for a family; the family follows.
+pub(super) const LIBRARIES: &str = "rocm-sdk-libraries-";
+/// Code that is compiled for a device when it is loaded.
+const LATER: &str = "amdgcnspirv";
+
+/// A library with its device code in it.
+pub(super) struct Fat<'a> {
+    pub(super) wheel: &'a WheelFile,
+    pub(super) member: &'a Member,
+    pub(super) carried: &'a Carried,
+}
+
+/// The libraries of packages that everybody installs which still have their device code in them.
+pub(super) fn fat(set: &SetFacts) -> Vec<Fat<'_>> {
+    let mut found = Vec::new();
+    for wheel in set.wheels.iter().filter(|it| it.device_target().is_none()) {
+        for member in &wheel.members {
+            let code = member.content.as_ref().ok().and_then(Content::host_code);
+            if let Some(HostCode::Fat(carried)) = code {
+                found.push(Fat {
+                    wheel,
+                    member,
+                    carried,
+                });
+            }
+        }
+    }
+    found
+}
+
+/// What device wheels are for; where there are none, what packages are called for, or have in them.
+pub(super) fn targets(set: &SetFacts) -> BTreeSet<Target> {
+    let devices = set.device_wheels();
+    if !devices.is_empty() {
+        return devices.into_keys().collect();
+    }
+    let mut found: BTreeSet<Target> = set.wheels.iter().flat_map(|it| promised(it)).collect();
+    for fat in fat(set) {
+        let bases = fat.carried.targets().map(CodeTarget::base);
+        found.extend(bases.filter_map(|it| it.target()));
+    }
+    found
+}
+
+/// Whether it is a set from before the split: no device wheels, and libraries for families.
+pub(super) fn is_legacy(set: &SetFacts) -> bool {
+    let is_of_family = |wheel: &WheelFile| {
+        let name = wheel.name.as_ref().map(|name| name.name().normalized());
+        name.is_ok_and(|name| name.starts_with(LIBRARIES))
+    };
+    let mut wheels = set.wheels.iter();
+    set.device_wheels().is_empty() && wheels.any(|it| is_of_family(it))
+}
+
+/// The targets of the family that a package is called for.
+pub(super) fn promised(wheel: &WheelFile) -> Vec<Target> {
+    let table = TargetTable::builtin();
+    let name = wheel.name.as_ref().map(|name| name.name().normalized());
+    let family = name.ok().and_then(|name| name.strip_prefix(LIBRARIES));
+    let family = family.and_then(|own| {
+        let mut families = table.families();
+        families.find(|it| it.as_str().eq_ignore_ascii_case(own))
+    });
+    let targets = family.map(|family| table.targets(family).cloned().collect());
+    targets.unwrap_or_default()
+}
+
+/// Whether any of the code runs on a target with XNACK off.
+pub(super) fn serves(carried: &Carried, target: &Target) -> bool {
+    let accepted = accepted(target);
+    let mut targets = carried.targets();
+    targets.any(|it| it.runs_with_xnack_off() && accepted.contains(&it.base()))
+}
+
+/// What code in a library may be for to run on a target, without features.
+pub(super) fn accepted(target: &Target) -> BTreeSet<CodeTarget> {
+    found_for(target).into_iter().chain(LATER.parse()).collect()
+}
+
+/// What code in an archive may be for.
+pub(super) fn found_for(target: &Target) -> BTreeSet<CodeTarget> {
+    let device = target.base().as_str().parse::<CodeTarget>();
+    let device = device.map(|device| wanted(&device)).unwrap_or_default();
+    device.into_iter().collect()
+}
+
+/// Whether a user of a target finds any code in a set.
+pub(super) fn covers(set: &SetFacts, target: &Target) -> bool {
+    set.device_wheels().contains_key(target) || fat(set).iter().any(|it| serves(it.carried, target))
+}

@@ -1,0 +1,357 @@
+//! What is known of a package set after reading it once: all that the rules look at.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use crate::{
+    archive::TarEntry,
+    check::{published::Published, sparse::Sparse},
+    digest::Sha256,
+    elf,
+    kpack::{CodeTarget, host::Reference},
+    target::Target,
+    wheel::{DistName, Metadata, SdistFilename, WheelFilename},
+};
+
+/// The packages of a directory, each by its file name.
+#[derive(Debug, Default)]
+pub struct SetFacts {
+    pub wheels: Vec<Arc<WheelFile>>,
+    pub sdists: Vec<Arc<SdistFile>>,
+    /// What pages say about the packages, if they are published.
+    pub published: Option<Arc<Published>>,
+    /// The sdists of a set for another platform, if there is one to compare with.
+    pub siblings: Option<BTreeMap<String, Sha256>>,
+}
+
+#[derive(Debug)]
+pub struct WheelFile {
+    /// The name of the file.
+    pub file: String,
+    pub size: u64,
+    pub name: Result<WheelFilename, String>,
+    /// What is wrong with the archive as such.
+    pub faults: Vec<ArchiveFault>,
+    pub members: Vec<Member>,
+    pub devel: Option<DevelTree>,
+    /// Of the file itself, with its length, if that was asked for.
+    pub digest: Option<(Sha256, u64)>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum ArchiveFault {
+    /// Nothing could be read.
+    Unreadable(String),
+    /// So many bytes stand before the archive or behind its end.
+    Around(u64),
+    /// The lists of members contradict each other.
+    Inconsistent(String),
+}
+
+#[derive(Debug)]
+pub struct Member {
+    pub path: String,
+    pub kind: MemberKind,
+    /// The permission bits, with setuid, setgid and sticky.
+    pub mode: u32,
+    /// The checksum that the directory of the archive has.
+    pub crc: u32,
+    pub content: Result<Content, String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberKind {
+    File,
+    Directory,
+    Symlink,
+    /// A device, a pipe, a socket.
+    Special,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Content {
+    pub len: u64,
+    pub sha256: Sha256,
+    /// The bytes, of a file that rules read.
+    pub kept: Option<Vec<u8>>,
+    pub elf: Option<Elf>,
+    pub code: Option<Code>,
+    pub windows: Option<WindowsFile>,
+}
+
+impl Content {
+    /// A binary for the host, of whatever kind.
+    pub fn binary(&self) -> Option<Binary<'_>> {
+        match &self.elf {
+            Some(Elf::Read(elf)) => Some(Binary::Elf(elf)),
+            _ => self.windows.as_ref().map(Binary::Windows),
+        }
+    }
+
+    /// The device code of a binary for the host.
+    pub fn host_code(&self) -> Option<&HostCode> {
+        Some(self.binary()?.code())
+    }
+}
+
+/// A binary for the host that could be read.
+#[derive(Clone, Copy, Debug)]
+pub enum Binary<'a> {
+    Elf(&'a ElfFile),
+    Windows(&'a WindowsFile),
+}
+
+impl<'a> Binary<'a> {
+    pub fn code(self) -> &'a HostCode {
+        match self {
+            Self::Elf(file) => &file.code,
+            Self::Windows(file) => &file.code,
+        }
+    }
+}
+
+/// The device code of a file, as its headers tell it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Code {
+    /// A code object, or a bundle of some: what they are for, as far as that is known.
+    Objects(BTreeSet<CodeTarget>),
+    /// An archive that can be read; kept without the code in it.
+    Archive(Arc<Sparse>),
+    /// It begins as one of these, and cannot be understood.
+    Unreadable(String),
+}
+
+/// The device code of a binary for the host.
+#[derive(Debug, PartialEq, Eq)]
+pub enum HostCode {
+    None,
+    /// Taken out: where each wrapper leads.
+    Split(Vec<Reference>),
+    /// Still in it.
+    Fat(Carried),
+    /// What leads to it cannot be followed.
+    Damaged(String),
+}
+
+/// How many code objects there are for each target, and how many bytes once they are unpacked.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Carried(BTreeMap<CodeTarget, (u64, u64)>);
+
+impl Carried {
+    pub fn add(&mut self, target: CodeTarget, bytes: u64) {
+        let (objects, sum) = self.0.entry(target).or_default();
+        *objects = objects.saturating_add(1);
+        *sum = sum.saturating_add(bytes);
+    }
+
+    pub fn targets(&self) -> impl Iterator<Item = &CodeTarget> {
+        self.0.keys()
+    }
+
+    /// Code objects and bytes by target.
+    pub fn amounts(&self) -> impl Iterator<Item = (&CodeTarget, u64, u64)> {
+        self.0
+            .iter()
+            .map(|(target, (objects, bytes))| (target, *objects, *bytes))
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Elf {
+    Read(Box<ElfFile>),
+    /// It begins like one, and cannot be understood.
+    Damaged(String),
+    /// What says something about it is more than is held in memory.
+    TooLarge,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct ElfFile {
+    pub facts: elf::Facts,
+    /// What a loader refuses.
+    pub faults: Vec<String>,
+    /// What a launcher runs, seen from its own directory.
+    pub launches: Option<String>,
+    pub code: HostCode,
+}
+
+/// A program or a library for Windows.
+#[derive(Debug, PartialEq, Eq)]
+pub struct WindowsFile {
+    pub code: HostCode,
+    /// What one with device code is linked with, by file names; or why that cannot be told.
+    pub needed: Result<BTreeSet<String>, String>,
+}
+
+/// `_devel.tar`, which becomes a directory beside the other packages.
+#[derive(Debug)]
+pub struct DevelTree {
+    /// The path of the archive in its wheel.
+    pub member: String,
+    pub entries: Vec<DevelEntry>,
+    /// Why it could not be read to its end.
+    pub fault: Option<String>,
+}
+
+#[derive(Debug)]
+pub struct DevelEntry {
+    pub entry: TarEntry,
+    pub elf: Option<Elf>,
+    /// Of a file.
+    pub sha256: Option<Sha256>,
+}
+
+#[derive(Debug)]
+pub struct SdistFile {
+    pub file: String,
+    pub size: u64,
+    pub name: Result<SdistFilename, String>,
+    pub metadata: Result<Metadata, String>,
+    /// Whether the PKG-INFO in `*.egg-info`, if any, is the same.
+    pub copies_agree: bool,
+    /// Of the file itself, with its length.
+    pub digest: Option<(Sha256, u64)>,
+    /// By their paths below the directory at the top.
+    pub files: BTreeMap<String, SdistMember>,
+}
+
+/// A file of an sdist.
+#[derive(Debug)]
+pub struct SdistMember {
+    pub len: u64,
+    pub sha256: Sha256,
+    /// The bytes, of a file that rules read.
+    pub text: Option<Vec<u8>>,
+}
+
+impl SdistFile {
+    pub fn is_ours(&self) -> bool {
+        self.name.as_ref().is_ok_and(|it| is_ours(it.name())) || self.name.is_err()
+    }
+}
+
+impl WheelFile {
+    pub fn is_ours(&self) -> bool {
+        self.name.as_ref().is_ok_and(|it| is_ours(it.name())) || self.name.is_err()
+    }
+
+    /// Whether all members are known.
+    pub fn is_readable(&self) -> bool {
+        let mut faults = self.faults.iter();
+        !faults.any(|fault| matches!(fault, ArchiveFault::Unreadable(_)))
+    }
+
+    /// A member whose bytes were kept.
+    pub fn text(&self, path: &str) -> Option<&[u8]> {
+        let member = self.members.iter().find(|member| member.path == path)?;
+        member.content.as_ref().ok()?.kept.as_deref()
+    }
+
+    /// The members of the `.dist-info` directory, by file name.
+    pub fn dist_info(&self, name: &str) -> Option<(&str, &[u8])> {
+        let member = self.members.iter().find(|member| {
+            member
+                .path
+                .split_once('/')
+                .is_some_and(|(top, rest)| rest == name && top.ends_with(".dist-info"))
+        })?;
+        let bytes = member.content.as_ref().ok()?.kept.as_deref()?;
+        Some((&member.path, bytes))
+    }
+
+    pub fn metadata(&self) -> Option<Metadata> {
+        Metadata::parse(self.dist_info("METADATA")?.1).ok()
+    }
+
+    /// The target of a device wheel, as its name says it.
+    pub fn device_target(&self) -> Option<Result<Target, String>> {
+        let name = self.name.as_ref().ok()?.name().normalized().to_owned();
+        let target = name.strip_prefix(DEVICE)?;
+        Some(target.parse().map_err(|_| target.to_owned()))
+    }
+}
+
+/// Whether a project is ours. A set may also hold packages of others, such as torch, and an index
+/// what all of them depend on.
+pub fn is_ours(project: &DistName) -> bool {
+    let name = project.normalized();
+    name == "rocm" || name.starts_with("rocm-")
+}
+
+/// How the name of a device package begins; its target follows.
+pub const DEVICE: &str = "rocm-sdk-device-";
+
+impl SetFacts {
+    /// The set without the wheels and sdists of other projects. What has no readable name stays.
+    #[must_use]
+    pub fn ours(&self) -> Self {
+        let wheels = self.wheels.iter().filter(|it| it.is_ours());
+        let sdists = self.sdists.iter().filter(|it| it.is_ours());
+        Self {
+            wheels: wheels.cloned().collect(),
+            sdists: sdists.cloned().collect(),
+            published: self.published.clone(),
+            siblings: self.siblings.clone(),
+        }
+    }
+
+    /// The files of other projects.
+    pub fn foreign(&self) -> impl Iterator<Item = &str> {
+        let wheels = self.wheels.iter().filter(|it| !it.is_ours());
+        let sdists = self.sdists.iter().filter(|it| !it.is_ours());
+        let wheels = wheels.map(|it| it.file.as_str());
+        wheels.chain(sdists.map(|it| it.file.as_str()))
+    }
+
+    /// The device wheels of targets that are targets.
+    pub fn device_wheels(&self) -> BTreeMap<Target, &WheelFile> {
+        let wheels = self.wheels.iter().map(Arc::as_ref);
+        wheels
+            .filter_map(|wheel: &WheelFile| Some((wheel.device_target()?.ok()?, wheel)))
+            .collect()
+    }
+
+    /// The package that selects the others.
+    pub fn selector(&self) -> Option<&SdistFile> {
+        let mut sdists = self.sdists.iter().map(Arc::as_ref);
+        sdists.find(|sdist| {
+            let name = sdist.name.as_ref().map(|name| name.name().normalized());
+            name == Ok("rocm")
+        })
+    }
+
+    /// How many packages there are.
+    pub fn len(&self) -> usize {
+        self.wheels.len().saturating_add(self.sdists.len())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What each package that can be read says about itself.
+    pub fn metadata(&self) -> impl Iterator<Item = (&str, Metadata)> {
+        let wheels = self.wheels.iter();
+        let wheels = wheels.filter_map(|wheel| Some((&*wheel.file, wheel.metadata()?)));
+        let sdists = self.sdists.iter();
+        wheels.chain(
+            sdists.filter_map(|sdist| Some((&*sdist.file, sdist.metadata.as_ref().ok()?.clone()))),
+        )
+    }
+
+    /// Where the wheels are for, as `sys_platform` calls it.
+    pub fn platforms(&self) -> Vec<&'static str> {
+        let is_for = |mark: &str| {
+            let mut names = self
+                .wheels
+                .iter()
+                .filter_map(|wheel| wheel.name.as_ref().ok());
+            names.any(|name| name.tag().platform().contains(mark))
+        };
+        let known = [("linux", "linux"), ("win", "win32")];
+        let found = known.into_iter().filter(|(mark, _)| is_for(mark));
+        found.map(|(_, platform)| platform).collect()
+    }
+}

@@ -1,0 +1,207 @@
+//! What the device code in a file is for, told by its own headers and not by its name.
+
+use std::sync::Arc;
+
+use crate::{
+    check::{facts::Code, sparse::Sift},
+    elf::ReadAt,
+    error::Error,
+    kpack::{
+        CodeTarget, Region,
+        archive::{self, Archive},
+        bundle,
+    },
+};
+
+/// A compressed bundle says what it holds in its first bytes, once these are decoded.
+const BEGIN: u64 = 4 << 20;
+/// As much of what a bundle begins with as tells it from other files.
+const BUNDLE: &[u8] = b"__CL";
+const EM_AMDGPU: u16 = 224;
+
+/// A file of device code while it passes.
+pub(super) struct Sifting {
+    sift: Sift,
+    is_archive: bool,
+}
+
+impl Sifting {
+    /// `None` for a file that begins like anything but device code.
+    pub(super) fn of(begin: &[u8]) -> Option<Self> {
+        let is_archive = begin.starts_with(archive::MAGIC);
+        let is_bundle = begin.starts_with(bundle::COMPRESSED) || begin.starts_with(BUNDLE);
+        if !is_archive && !is_bundle {
+            return None;
+        }
+        let sift = if is_archive {
+            Sift::archive()
+        } else {
+            Sift::begin(BEGIN)
+        };
+        Some(Self { sift, is_archive })
+    }
+
+    pub(super) fn take(&mut self, chunk: &[u8]) {
+        self.sift.take(chunk);
+    }
+
+    pub(super) fn finish(self) -> Code {
+        let sparse = self.sift.finish();
+        let unreadable = |error: Error| Code::Unreadable(format!("{error:#}"));
+        if self.is_archive {
+            return match Archive::open(&sparse) {
+                Ok(_) => Code::Archive(Arc::new(sparse)),
+                Err(error) => unreadable(error),
+            };
+        }
+        let region = Region::whole(&sparse);
+        let found = bundle::bundle_at(&region, 0);
+        let targets = found.and_then(|found| bundle::targets(&region, &found));
+        targets.map_or_else(unreadable, Code::Objects)
+    }
+}
+
+/// The same for an ELF file that is a code object itself.
+pub(super) fn of_elf(source: &(impl ReadAt + ?Sized)) -> Option<Code> {
+    let header = Region::whole(source).bytes("header", 0, 64).ok()?;
+    let machine = header.get(18..20)?.try_into().ok()?;
+    if u16::from_le_bytes(machine) != EM_AMDGPU {
+        return None;
+    }
+    let flags = u32::from_le_bytes(header.get(48..52)?.try_into().ok()?);
+    // What is not known yet counts as nothing rather than as wrong.
+    let target = target(flags, header.get(8).copied()?);
+    Some(Code::Objects(target.into_iter().collect()))
+}
+
+/// What `e_flags` says, from code object version 3 on.
+fn target(flags: u32, version: u8) -> Option<CodeTarget> {
+    let known = PROCESSORS
+        .iter()
+        .find(|(number, _)| flags & 0xff == *number);
+    let mut text = known?.1.to_owned();
+    // Versions before the fourth (ABI version 2) spell features otherwise.
+    if version >= 2 {
+        for (shift, name) in [(10, "sramecc"), (8, "xnack")] {
+            match flags >> shift & 3 {
+                2 => text.extend([":", name, "-"]),
+                3 => text.extend([":", name, "+"]),
+                _ => {}
+            }
+        }
+    }
+    text.parse().ok()
+}
+
+/// `EF_AMDGPU_MACH` of "User Guide for AMDGPU Backend", from gfx900 on.
+const PROCESSORS: &[(u32, &str)] = &[
+    (0x2c, "gfx900"),
+    (0x2d, "gfx902"),
+    (0x2e, "gfx904"),
+    (0x2f, "gfx906"),
+    (0x30, "gfx908"),
+    (0x31, "gfx909"),
+    (0x32, "gfx90c"),
+    (0x33, "gfx1010"),
+    (0x34, "gfx1011"),
+    (0x35, "gfx1012"),
+    (0x36, "gfx1030"),
+    (0x37, "gfx1031"),
+    (0x38, "gfx1032"),
+    (0x39, "gfx1033"),
+    (0x3d, "gfx1035"),
+    (0x3e, "gfx1034"),
+    (0x3f, "gfx90a"),
+    (0x40, "gfx940"),
+    (0x41, "gfx1100"),
+    (0x42, "gfx1013"),
+    (0x43, "gfx1150"),
+    (0x44, "gfx1103"),
+    (0x45, "gfx1036"),
+    (0x46, "gfx1101"),
+    (0x47, "gfx1102"),
+    (0x48, "gfx1200"),
+    (0x49, "gfx1250"),
+    (0x4a, "gfx1151"),
+    (0x4b, "gfx941"),
+    (0x4c, "gfx942"),
+    (0x4e, "gfx1201"),
+    (0x4f, "gfx950"),
+    (0x51, "gfx9-generic"),
+    (0x52, "gfx10-1-generic"),
+    (0x53, "gfx10-3-generic"),
+    (0x54, "gfx11-generic"),
+    (0x55, "gfx1152"),
+    (0x58, "gfx1153"),
+    (0x59, "gfx12-generic"),
+    (0x5a, "gfx1251"),
+    (0x5b, "gfx12-5-generic"),
+    (0x5f, "gfx9-4-generic"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{kpack::bundle::Method, target::TargetTable};
+
+    fn object(flags: u32, version: u8) -> Vec<u8> {
+        let mut bytes = vec![0; 64];
+        bytes[8] = version;
+        bytes[18..20].copy_from_slice(&EM_AMDGPU.to_le_bytes());
+        bytes[48..52].copy_from_slice(&flags.to_le_bytes());
+        bytes
+    }
+
+    fn shown(code: Option<Code>) -> String {
+        match code {
+            None => "none".to_owned(),
+            Some(Code::Objects(targets)) => {
+                let targets: Vec<&str> = targets.iter().map(CodeTarget::as_str).collect();
+                targets.join(" ")
+            }
+            Some(Code::Archive(_)) => "archive".to_owned(),
+            Some(Code::Unreadable(why)) => why,
+        }
+    }
+
+    #[test]
+    fn a_code_object_says_what_it_is_for() {
+        let said = |flags, version| shown(of_elf(&object(flags, version)));
+        assert_eq!(said(0x4c, 3), "gfx942");
+        assert_eq!(said(0x13f, 3), "gfx90a");
+        assert_eq!(said(0xe3f, 2), "gfx90a:sramecc+:xnack-");
+        assert_eq!(said(0xe3f, 1), "gfx90a");
+        assert_eq!(said(0x5f, 4), "gfx9-4-generic");
+        assert_eq!(said(0x21, 3), "");
+        assert_eq!(shown(of_elf(&b"\x7fELF"[..])), "none");
+    }
+
+    #[test]
+    fn every_target_that_is_known_can_be_told() {
+        for target in TargetTable::builtin().known() {
+            let mut names = PROCESSORS.iter().map(|(_, name)| *name);
+            assert!(names.any(|name| name == target.as_str()), "{target}");
+        }
+        assert!(PROCESSORS.is_sorted());
+    }
+
+    fn looked(bytes: &[u8]) -> Option<Code> {
+        let mut sifting = Sifting::of(bytes)?;
+        sifting.take(bytes);
+        Some(sifting.finish())
+    }
+
+    #[test]
+    fn a_bundle_says_what_it_holds_whatever_its_form() {
+        let raw = bundle::raw(&[("gfx90a:xnack+", vec![1; 9000]), ("gfx942", vec![2; 9000])]);
+        let compressed = bundle::compress(&raw, 2, Method::Zstd).unwrap();
+        for bytes in [raw, compressed] {
+            assert_eq!(shown(looked(&bytes)), "gfx90a:xnack+ gfx942");
+            let cut = bytes.get(..34).unwrap();
+            assert!(matches!(looked(cut), Some(Code::Unreadable(_))));
+        }
+        assert_eq!(shown(looked(b"text")), "none");
+        assert_eq!(shown(looked(b"__C")), "none");
+        insta::assert_snapshot!(shown(looked(b"KPAK")), @"the header lies outside of what holds it: 4 bytes at 4 of 4");
+    }
+}

@@ -1,0 +1,176 @@
+//! The archive of the development files, walked through while it passes.
+
+use std::io::{self, Read, Write as _};
+
+use crate::{
+    archive::{Decompressor, Format, TarKind, TarReader},
+    check::{
+        facts::{Content, DevelEntry, DevelTree},
+        observe::content::{self, Again},
+    },
+    digest::Hasher,
+    error::{Result, ensure},
+};
+
+/// What the entries may take of memory, beyond what is in their files: an SDK has 100,000. In a wheel
+/// an entry takes a few bytes, whatever it is called.
+const MOST_HELD: u64 = 1 << 30;
+/// What each takes besides its texts.
+const ENTRY: u64 = size_of::<DevelEntry>() as u64;
+
+/// How the archive is packed.
+#[derive(Clone, Copy)]
+pub(super) enum Packing {
+    Plain,
+    Compressed(Format),
+}
+
+impl Packing {
+    /// The packing of the archive of the development files, if this is its path.
+    pub(super) fn of(path: &str) -> Option<Self> {
+        let (_, name) = path.split_once('/')?;
+        match name {
+            "_devel.tar" => Some(Self::Plain),
+            "_devel.tar.xz" => Some(Self::Compressed(Format::TarXz)),
+            _ => None,
+        }
+    }
+
+    fn open<'a>(self, source: impl Read + 'a) -> Result<TarReader<Box<dyn Read + 'a>>> {
+        let plain: Box<dyn Read + 'a> = match self {
+            Self::Plain => Box::new(source),
+            Self::Compressed(format) => Box::new(Decompressor::new(format, source)?),
+        };
+        Ok(TarReader::new(plain, u64::MAX))
+    }
+}
+
+/// Walks through the archive while it is hashed. The bytes count as read whatever is in them.
+pub(super) fn read(
+    member: &str,
+    packing: Packing,
+    source: impl Read,
+    len: u64,
+    again: Again<'_>,
+) -> io::Result<(DevelTree, Content)> {
+    let mut tree = DevelTree {
+        member: member.to_owned(),
+        entries: Vec::new(),
+        fault: None,
+    };
+    let mut source = Hashed {
+        inner: source.take(len.saturating_add(1)),
+        hasher: Hasher::default(),
+    };
+    let walked = walk(packing, &mut source, &mut tree.entries, MOST_HELD, again);
+    tree.fault = walked.err().map(|error| format!("{error:#}"));
+    io::copy(&mut source, &mut io::sink())?;
+    let (sha256, found) = source.hasher.finish();
+    if found != len {
+        return Err(io::Error::other(format!(
+            "it has {found} bytes, and {len} in the directory of the archive"
+        )));
+    }
+    let content = Content {
+        len,
+        sha256,
+        kept: None,
+        elf: None,
+        code: None,
+        windows: None,
+    };
+    Ok((tree, content))
+}
+
+fn walk(
+    packing: Packing,
+    source: impl Read,
+    entries: &mut Vec<DevelEntry>,
+    most: u64,
+    again: Again<'_>,
+) -> Result<()> {
+    let mut tar = packing.open(source)?;
+    let mut held = 0_u64;
+    while let Some(entry) = tar.next_entry()? {
+        let index = entries.len();
+        let target = match &entry.kind {
+            TarKind::Symlink(text) => text.as_str(),
+            TarKind::Hardlink(path) => path.as_str(),
+            TarKind::Directory | TarKind::File { .. } => "",
+        };
+        for len in [entry.path.as_str().len(), target.len()] {
+            held = held.saturating_add(len as u64);
+        }
+        held = held.saturating_add(ENTRY);
+        ensure!(held <= most, "entries that take more than {most} bytes");
+        let (elf, sha256) = match entry.kind {
+            TarKind::File { len, .. } => {
+                let mut file = Hashed {
+                    inner: &mut tar,
+                    hasher: Hasher::default(),
+                };
+                let elf = content::elf(&mut file, len, &|| reopen(packing, again, index))?;
+                io::copy(&mut file, &mut io::sink())?;
+                (elf, Some(file.hasher.finish().0))
+            }
+            _ => (None, None),
+        };
+        entries.push(DevelEntry { entry, elf, sha256 });
+    }
+    Ok(())
+}
+
+/// The bytes of a file in the archive, once more.
+fn reopen<'a>(packing: Packing, again: Again<'a>, index: usize) -> io::Result<Box<dyn Read + 'a>> {
+    let open = || -> Result<TarReader<Box<dyn Read + 'a>>> {
+        let mut tar = packing.open(again()?)?;
+        for _ in 0..=index {
+            ensure!(
+                tar.next_entry()?.is_some(),
+                "the archive changed while it was read"
+            );
+        }
+        Ok(tar)
+    };
+    Ok(Box::new(open().map_err(io::Error::other)?))
+}
+
+struct Hashed<R> {
+    inner: R,
+    hasher: Hasher,
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.hasher
+            .write_all(buffer.get(..count).unwrap_or_default())?;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::archive::{TarEntry, TarPlan};
+
+    #[test]
+    fn entries_take_no_more_memory_than_those_of_any_sdk() {
+        let entry = |index: usize| TarEntry {
+            path: index.to_string().parse().unwrap(),
+            kind: TarKind::Symlink("x".to_owned()),
+        };
+        let plan = TarPlan::new((0..9).map(entry).collect(), 0).unwrap();
+        let walked = |most| {
+            let tar = plan.stream(|_| Ok(io::empty()));
+            let again = || -> io::Result<Box<dyn Read + '_>> { panic!("read again") };
+            let mut entries = Vec::new();
+            let walked = walk(Packing::Plain, tar, &mut entries, most, &again);
+            (walked.map_err(|error| error.to_string()), entries.len())
+        };
+        let nine = 9 * (ENTRY + 2);
+        assert_eq!(walked(nine), (Ok(()), 9));
+        let refused = format!("entries that take more than {} bytes", nine - 1);
+        assert_eq!(walked(nine - 1), (Err(refused), 8));
+    }
+}

@@ -1,0 +1,388 @@
+//! The directory at the end of a zip archive, with all that libraries hide: modes with every bit,
+//! names as they were written, fields that contradict each other.
+
+use std::collections::HashSet;
+
+use crate::{
+    check::{
+        facts::{ArchiveFault, MemberKind},
+        observe::source::{Source, bytes},
+    },
+    error::{Context as _, Result, bail, ensure},
+};
+
+/// What an archive's end record is without a comment.
+const END: usize = 22;
+const END_MAGIC: &[u8] = b"PK\x05\x06";
+const END64: usize = 56;
+const END64_MAGIC: &[u8] = b"PK\x06\x06";
+const LOCATOR: usize = 20;
+const LOCATOR_MAGIC: &[u8] = b"PK\x06\x07";
+const ENTRY: usize = 46;
+const ENTRY_MAGIC: &[u8] = b"PK\x01\x02";
+/// A comment of 64 KiB, and junk behind it.
+const LONGEST_END: u64 = 256 << 10;
+/// A million members with long names.
+const LONGEST_DIRECTORY: u64 = 256 << 20;
+/// So many contradictions are told of one archive.
+const MOST_TOLD: usize = 3;
+
+#[derive(Debug, Default)]
+pub(super) struct Directory {
+    /// By their place in the archive.
+    pub(super) entries: Vec<Entry>,
+    pub(super) faults: Vec<ArchiveFault>,
+    /// Where the archive begins in the file.
+    pub(super) begin: u64,
+    /// Where the members end and the directory begins.
+    pub(super) start: u64,
+}
+
+/// What the directory says of one member.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// As it was written.
+    pub(super) name: Vec<u8>,
+    pub(super) path: String,
+    pub(super) flags: u16,
+    pub(super) method: u16,
+    /// Time and date, as they are written.
+    pub(super) time: u32,
+    pub(super) crc: u32,
+    pub(super) packed: u64,
+    pub(super) len: u64,
+    /// Where its local header is in the file.
+    pub(super) at: u64,
+    pub(super) mode: u32,
+    pub(super) kind: MemberKind,
+}
+
+/// What the end of an archive says.
+struct End {
+    /// Where the end begins in the file, and so the directory ends.
+    at: u64,
+    count: u64,
+    len: u64,
+    offset: u64,
+}
+
+impl Directory {
+    pub(super) fn read(source: &(impl Source + ?Sized)) -> Result<Self> {
+        let mut this = Self::default();
+        let mut told = Vec::new();
+        let end = this.end(source, &mut told)?;
+        let start = end.at.checked_sub(end.len);
+        let before = start.and_then(|start| start.checked_sub(end.offset));
+        let (Some(start), Some(before)) = (start, before) else {
+            bail!(
+                "its end record says that the directory has {} bytes at {}, before byte {}",
+                end.len,
+                end.offset,
+                end.at
+            );
+        };
+        if before > 0 {
+            this.faults.push(ArchiveFault::Around(before));
+        }
+        ensure!(
+            end.len <= LONGEST_DIRECTORY,
+            "a directory of {} bytes",
+            end.len
+        );
+        (this.begin, this.start) = (before, start);
+        let directory = bytes(source, start..end.at)?;
+        this.read_entries(&directory, before, &mut told)?;
+        if this.entries.len() as u64 != end.count {
+            told.push(format!(
+                "{} members in the directory, and {} in the end record",
+                this.entries.len(),
+                end.count
+            ));
+        }
+        let mut names = HashSet::new();
+        for entry in &this.entries {
+            if !names.insert(entry.path.as_str()) {
+                told.push(format!("`{}` is there twice", entry.path));
+            }
+        }
+        this.faults.extend(inconsistent(told));
+        this.entries.sort_by_key(|entry| entry.at);
+        Ok(this)
+    }
+
+    /// Looks for the end record where it must be, which is at the very end.
+    fn end(&mut self, source: &(impl Source + ?Sized), told: &mut Vec<String>) -> Result<End> {
+        let len = source.len();
+        let tail_at = len.saturating_sub(LONGEST_END);
+        let tail = bytes(source, tail_at..len)?;
+        // The last one decides: that is how most readers see it.
+        let found = tail
+            .windows(END_MAGIC.len())
+            .rposition(|window| window == END_MAGIC);
+        let place = found.context("no end record: not a zip archive, or one that is cut off")?;
+        let record = tail.get(place..).unwrap_or_default();
+        ensure!(record.len() >= END, "its end record is cut off");
+        let after = record.len().saturating_sub(END) as u64;
+        if after > 0 {
+            self.faults.push(ArchiveFault::Around(after));
+        }
+        ensure!(
+            half(record, 4) == half(record, 6) && half(record, 8) == half(record, 10),
+            "an archive of several parts"
+        );
+        let plain = End {
+            at: tail_at.saturating_add(place as u64),
+            count: half(record, 10).into(),
+            len: word(record, 12).into(),
+            offset: word(record, 16).into(),
+        };
+        let large = plain.count == 0xffff || plain.len == SATURATED || plain.offset == SATURATED;
+        let locator = place.checked_sub(LOCATOR).and_then(|at| tail.get(at..));
+        let Some(locator) = locator.filter(|bytes| bytes.starts_with(LOCATOR_MAGIC)) else {
+            ensure!(
+                !large,
+                "its end record points to a ZIP64 record, and there is none"
+            );
+            return Ok(plain);
+        };
+        let plain_values = (plain.count, plain.len, plain.offset);
+        let end = large_end(source, plain.at, long(locator, 8))?;
+        let agree = |plain: u64, large: u64, most: u64| plain == large || plain == most;
+        if !agree(plain_values.0, end.count, 0xffff)
+            || !agree(plain_values.1, end.len, SATURATED)
+            || !agree(plain_values.2, end.offset, SATURATED)
+        {
+            told.push("its two end records disagree".to_owned());
+        }
+        Ok(end)
+    }
+
+    fn read_entries(
+        &mut self,
+        mut directory: &[u8],
+        before: u64,
+        told: &mut Vec<String>,
+    ) -> Result<()> {
+        while !directory.is_empty() {
+            let whole = directory.len() >= ENTRY && directory.starts_with(ENTRY_MAGIC);
+            ensure!(
+                whole,
+                "its directory is damaged after {} members",
+                self.entries.len()
+            );
+            let len = |at| usize::from(half(directory, at));
+            let (name, extra, comment) = (len(28), len(30), len(32));
+            let extra_at = ENTRY.saturating_add(name);
+            let end = extra_at.saturating_add(extra).saturating_add(comment);
+            let fields = (
+                directory.get(ENTRY..extra_at),
+                directory.get(extra_at..extra_at.saturating_add(extra)),
+                directory.get(end..),
+            );
+            let (Some(name), Some(extra), Some(rest)) = fields else {
+                bail!(
+                    "its directory is cut off after {} members",
+                    self.entries.len()
+                );
+            };
+            let entry = Entry::new(directory, name, extra, before, told);
+            self.entries.push(entry);
+            directory = rest;
+        }
+        Ok(())
+    }
+}
+
+/// The end record of large archives, which a locator right before the plain one points to.
+fn large_end(source: &(impl Source + ?Sized), plain: u64, offset: u64) -> Result<End> {
+    let locator = plain.saturating_sub(LOCATOR as u64);
+    // With bytes before the archive, the offset is that much too low.
+    let at = locator.saturating_sub(END64 as u64);
+    ensure!(
+        offset <= at,
+        "its ZIP64 record lies outside: {offset} of {at}"
+    );
+    let record = bytes(source, at..locator)?;
+    ensure!(
+        record.starts_with(END64_MAGIC) && long(&record, 4) == END64 as u64 - 12,
+        "its ZIP64 record is not before its locator"
+    );
+    Ok(End {
+        at,
+        count: long(&record, 32),
+        len: long(&record, 40),
+        offset: long(&record, 48),
+    })
+}
+
+impl Entry {
+    fn new(header: &[u8], name: &[u8], extra: &[u8], before: u64, told: &mut Vec<String>) -> Self {
+        const UTF8: u16 = 1 << 11;
+        let path = String::from_utf8_lossy(name).into_owned();
+        let flags = half(header, 8);
+        if std::str::from_utf8(name).is_err() || (flags & UTF8 == 0 && !name.is_ascii()) {
+            told.push(format!(
+                "a name that readers decode in different ways: {path:?}"
+            ));
+        }
+        let plain = [20, 24, 42].map(|at| u64::from(word(header, at)));
+        // The number of the disk may stand there too, and is no 64-bit field.
+        let [len, packed, at] = match large_fields(extra, [plain[1], plain[0], plain[2]]) {
+            Ok(fields) => fields,
+            Err(why) => {
+                told.push(format!("`{path}`: {why}"));
+                [plain[1], plain[0], plain[2]]
+            }
+        };
+        let attributes = word(header, 38);
+        let is_unix = half(header, 4) >> 8 == 3;
+        let mode = if is_unix { attributes >> 16 } else { 0 };
+        let kind = match mode & 0o170_000 {
+            0o120_000 => MemberKind::Symlink,
+            _ if path.ends_with('/') => MemberKind::Directory,
+            0 | 0o100_000 => MemberKind::File,
+            _ => MemberKind::Special,
+        };
+        Self {
+            name: name.to_vec(),
+            path,
+            flags,
+            method: half(header, 10),
+            time: word(header, 12),
+            crc: word(header, 16),
+            packed,
+            len,
+            at: at.saturating_add(before),
+            mode: mode & 0o7777,
+            kind,
+        }
+    }
+}
+
+const SATURATED: u64 = 0xffff_ffff;
+
+/// Puts the values of the ZIP64 field in the place of those that are saturated.
+///
+/// Where none is, there must be no such field: readers differ in whom they believe.
+pub(super) fn large_fields<const N: usize>(
+    extra: &[u8],
+    mut fields: [u64; N],
+) -> Result<[u64; N], &'static str> {
+    const ZIP64: u16 = 1;
+    /// Another name for the member, which some readers prefer.
+    const NAME: u16 = 0x7075;
+    let mut rest = extra;
+    let mut large: Option<&[u8]> = None;
+    while !rest.is_empty() {
+        let (id, len) = (half(rest, 0), usize::from(half(rest, 2)));
+        let end = len.saturating_add(4);
+        let (Some(field), Some(after)) = (rest.get(4..end), rest.get(end..)) else {
+            return Err("an extra field that runs over");
+        };
+        match id {
+            ZIP64 if large.is_some() => return Err("two ZIP64 fields"),
+            ZIP64 => large = Some(field),
+            NAME => return Err("a second name in an extra field"),
+            _ => {}
+        }
+        rest = after;
+    }
+    let saturated = fields.iter_mut().filter(|field| **field == SATURATED);
+    let Some(mut large) = large else {
+        return if saturated.count() == 0 {
+            Ok(fields)
+        } else {
+            Err("a size that needs a ZIP64 field, and there is none")
+        };
+    };
+    let mut replaced = 0_usize;
+    for field in saturated {
+        let Some((value, rest)) = large.split_first_chunk() else {
+            return Err("a ZIP64 field that is too short");
+        };
+        *field = u64::from_le_bytes(*value);
+        large = rest;
+        replaced = replaced.saturating_add(1);
+    }
+    match (replaced, large) {
+        (0, _) => Err("a ZIP64 field, although no size needs one"),
+        (_, []) => Ok(fields),
+        _ => Err("a ZIP64 field that is too long"),
+    }
+}
+
+/// The first of many contradictions, which often have one cause.
+pub(super) fn inconsistent(told: Vec<String>) -> impl Iterator<Item = ArchiveFault> {
+    let rest = told.len().saturating_sub(MOST_TOLD);
+    let more = (rest > 0).then(|| format!("and {rest} more contradictions"));
+    let first = told.into_iter().take(MOST_TOLD);
+    first.chain(more).map(ArchiveFault::Inconsistent)
+}
+
+pub(super) fn half(bytes: &[u8], at: usize) -> u16 {
+    let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk);
+    u16::from_le_bytes(bytes.copied().unwrap_or_default())
+}
+
+pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
+    let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk);
+    u32::from_le_bytes(bytes.copied().unwrap_or_default())
+}
+
+fn long(bytes: &[u8], at: usize) -> u64 {
+    let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk);
+    u64::from_le_bytes(bytes.copied().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_64_bits_stand_in_for_those_that_are_saturated() {
+        let field = |values: &[u64]| {
+            let bytes: Vec<u8> = values
+                .iter()
+                .flat_map(|value| value.to_le_bytes())
+                .collect();
+            let len = u16::try_from(bytes.len()).unwrap().to_le_bytes();
+            [&[9, 0, 1, 0, 7, 1, 0][..], &len, &bytes].concat()
+        };
+        assert_eq!(
+            large_fields(&field(&[5 << 32]), [7, SATURATED]),
+            Ok([7, 5 << 32])
+        );
+        assert_eq!(large_fields(&[], [1, 2]), Ok([1, 2]));
+        let refused = [
+            large_fields(&[], [SATURATED]),
+            large_fields(&field(&[]), [SATURATED]),
+            large_fields(&field(&[1, 2]), [SATURATED]),
+            large_fields(&field(&[1]), [1]),
+            large_fields(&[field(&[1]), field(&[1])].concat(), [SATURATED]),
+            large_fields(&[1, 0, 9, 0, 0], [1]),
+            large_fields(&[0x75, 0x70, 1, 0, b'a'], [1]),
+        ];
+        let messages = refused.map(|refused| refused.unwrap_err());
+        insta::assert_snapshot!(messages.join("\n"), @"
+        a size that needs a ZIP64 field, and there is none
+        a ZIP64 field that is too short
+        a ZIP64 field that is too long
+        a ZIP64 field, although no size needs one
+        two ZIP64 fields
+        an extra field that runs over
+        a second name in an extra field
+        ");
+    }
+
+    #[test]
+    fn many_contradictions_are_told_by_the_first() {
+        let told = inconsistent((0..7).map(|index| index.to_string()).collect());
+        let told: Vec<String> = told
+            .map(|fault| match fault {
+                ArchiveFault::Inconsistent(why) => why,
+                other => format!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(told, ["0", "1", "2", "and 4 more contradictions"]);
+    }
+}

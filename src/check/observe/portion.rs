@@ -1,0 +1,244 @@
+//! Members of a wheel that lie one behind the other, read in one stream.
+
+use std::io::{self, BufRead, Read};
+
+use flate2::bufread::DeflateDecoder;
+
+use crate::{
+    check::{
+        facts::{Content, DevelTree, Member},
+        mention::has_extension,
+        observe::{
+            Source, Watch,
+            content::{self, Again, Keep},
+            devel::{self, Packing},
+            directory::{Entry, half, large_fields, word},
+            source::Walk,
+        },
+    },
+    error::{Result, ensure},
+};
+
+const LOCAL: usize = 30;
+const LOCAL_MAGIC: &[u8] = b"PK\x03\x04";
+const STORED: u16 = 0;
+const DEFLATED: u16 = 8;
+const ENCRYPTED: u16 = 1;
+/// The sizes stand behind the data, and not in the local header.
+const DESCRIPTOR: u16 = 1 << 3;
+
+/// What reading some members brought to light.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) members: Vec<Member>,
+    pub(super) devel: Option<DevelTree>,
+    /// Where the local headers contradict the directory.
+    pub(super) told: Vec<String>,
+}
+
+impl Found {
+    /// Reads members up to `end`, where the next thing begins.
+    pub(super) fn read(
+        source: &dyn Source,
+        walk: &mut Walk<'_>,
+        entries: &[Entry],
+        end: u64,
+        watch: &Watch<'_>,
+    ) -> Self {
+        let mut found = Self::default();
+        // Nobody knows where a damaged member ends.
+        let mut at = Some(walk.at());
+        for entry in entries {
+            found.gap(at, entry.at, || format!("`{}`", entry.path));
+            let content = found.content(source, walk, entry, watch);
+            at = content.is_ok().then(|| walk.at());
+            found.members.push(Member {
+                path: entry.path.clone(),
+                kind: entry.kind,
+                mode: entry.mode,
+                crc: entry.crc,
+                content: content.map_err(|error| format!("{error:#}")),
+            });
+        }
+        found.gap(at, end, || "what follows".to_owned());
+        found
+    }
+
+    /// What lies between members is read by some, and by others not.
+    fn gap(&mut self, at: Option<u64>, next: u64, place: impl Fn() -> String) {
+        let len = next.saturating_sub(at.unwrap_or(next));
+        if len > 0 {
+            let place = place();
+            self.told.push(format!(
+                "{len} bytes before {place} that belong to no member"
+            ));
+        }
+    }
+
+    fn content(
+        &mut self,
+        source: &dyn Source,
+        walk: &mut Walk<'_>,
+        entry: &Entry,
+        watch: &Watch<'_>,
+    ) -> Result<Content> {
+        ensure!(walk.at() <= entry.at, "it overlaps the member before it");
+        walk.skip_to(entry.at)?;
+        let header = exactly(walk, LOCAL)?;
+        ensure!(
+            header.starts_with(LOCAL_MAGIC),
+            "no local header where it should begin"
+        );
+        let name = exactly(walk, usize::from(half(&header, 26)))?;
+        let extra = exactly(walk, usize::from(half(&header, 28)))?;
+        let facts = contradictions(entry, &header, &name, &extra);
+        self.told.extend(
+            facts
+                .into_iter()
+                .map(|fact| format!("`{}`: {fact}", entry.path)),
+        );
+        ensure!(entry.flags & ENCRYPTED == 0, "it is encrypted");
+        let data_at = walk.at();
+        let silent = Watch {
+            stop: watch.stop,
+            progress: &|_| (),
+        };
+        let open = || -> io::Result<Box<dyn Read + '_>> {
+            let end = data_at.saturating_add(entry.packed);
+            let stream = Walk::new(source.stream(data_at..end)?, data_at, &silent);
+            unpacked(stream.take(entry.packed), entry)
+        };
+        let mut packed = Read::take(&mut *walk, entry.packed);
+        let (content, devel, crc) = {
+            let mut data = Checked::new(unpacked(&mut packed, entry)?);
+            let (content, devel) = read(&mut data, entry, &open)?;
+            (content, devel, data.crc.finalize())
+        };
+        let rest = packed.limit();
+        ensure!(rest == 0, "{rest} bytes behind the end of its data");
+        ensure!(
+            crc == entry.crc,
+            "its checksum is {crc:08x}, and {:08x} in the directory of the archive",
+            entry.crc
+        );
+        if entry.flags & DESCRIPTOR != 0 {
+            descriptor(walk)?;
+        }
+        self.devel = self.devel.take().or(devel);
+        Ok(content)
+    }
+}
+
+/// Learns from the bytes of a member what its path asks for.
+fn read(
+    data: &mut impl Read,
+    entry: &Entry,
+    again: Again<'_>,
+) -> Result<(Content, Option<DevelTree>)> {
+    if let Some(packing) = Packing::of(&entry.path) {
+        let (tree, content) = devel::read(&entry.path, packing, data, entry.len, again)?;
+        return Ok((content, Some(tree)));
+    }
+    // A byte more than there should be is one too many.
+    let data = data.take(entry.len.saturating_add(1));
+    let content = content::read(data, entry.len, keep(&entry.path), again)?;
+    Ok((content, None))
+}
+
+fn exactly(source: &mut impl Read, len: usize) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(len as u64).read_to_end(&mut bytes)?;
+    ensure!(bytes.len() == len, "the archive is cut off");
+    Ok(bytes)
+}
+
+/// Both lists of members say the same of one.
+fn contradictions(entry: &Entry, header: &[u8], name: &[u8], extra: &[u8]) -> Vec<String> {
+    let mut facts = Vec::new();
+    if name != entry.name {
+        let name = String::from_utf8_lossy(name);
+        facts.push(format!("its local header names it {name:?}"));
+    }
+    if half(header, 8) != entry.method {
+        facts.push("another compression in its local header".to_owned());
+    }
+    if word(header, 10) != entry.time {
+        facts.push("another time in its local header".to_owned());
+    }
+    if half(header, 6) != entry.flags {
+        facts.push("other flags in its local header".to_owned());
+    }
+    let sizes = [22, 18].map(|at| u64::from(word(header, at)));
+    match large_fields(extra, sizes) {
+        Err(why) => facts.push(why.to_owned()),
+        Ok([len, packed]) if entry.flags & DESCRIPTOR == 0 => {
+            if (len, packed, word(header, 14)) != (entry.len, entry.packed, entry.crc) {
+                facts.push("other sizes or another checksum in its local header".to_owned());
+            }
+        }
+        Ok(_) => {}
+    }
+    facts
+}
+
+fn unpacked<'a>(packed: impl BufRead + 'a, entry: &Entry) -> io::Result<Box<dyn Read + 'a>> {
+    match entry.method {
+        STORED => Ok(Box::new(packed)),
+        DEFLATED => Ok(Box::new(DeflateDecoder::new(packed))),
+        other => Err(io::Error::other(format!(
+            "it is compressed by method {other}, which installers need not know"
+        ))),
+    }
+}
+
+/// The sizes behind the data, with or without a mark, of 32 bits or 64.
+fn descriptor(walk: &mut Walk<'_>) -> Result<()> {
+    const MARK: &[u8] = b"PK\x07\x08";
+    let ready = walk.fill_buf()?;
+    let mark = if ready.starts_with(MARK) { 4 } else { 0 };
+    // What follows is the next member or the directory, or else the descriptor is a long one.
+    let is_next = |at: usize| ready.get(at..).is_some_and(|rest| rest.starts_with(b"PK"));
+    let len = if is_next(mark + 20) && !is_next(mark + 12) {
+        20
+    } else {
+        12
+    };
+    exactly(walk, mark + len)?;
+    Ok(())
+}
+
+/// Takes the checksum of what passes.
+struct Checked<R> {
+    inner: R,
+    crc: crc32fast::Hasher,
+}
+
+impl<R: Read> Checked<R> {
+    fn new(inner: R) -> Self {
+        let crc = crc32fast::Hasher::new();
+        Self { inner, crc }
+    }
+}
+
+impl<R: Read> Read for Checked<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.crc.update(buffer.get(..count).unwrap_or_default());
+        Ok(count)
+    }
+}
+
+/// What the rules read themselves.
+fn keep(path: &str) -> Keep {
+    let mut parts = path.rsplit('/');
+    let name = parts.next().unwrap_or_default();
+    let parent = parts.next().unwrap_or_default();
+    let is_list = name == "RECORD" || name == "_devel_manifest.json" || parent == ".devel_links";
+    // The Python of a package lies flat in a directory; below `_rocm_sdk_core` is that of others.
+    let is_own = has_extension(name, "py") && !parent.starts_with('_') && parts.next().is_none();
+    match parent.ends_with(".dist-info") || is_own {
+        _ if is_list => Keep::List,
+        true => Keep::Text,
+        false => Keep::Facts,
+    }
+}

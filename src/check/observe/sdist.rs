@@ -1,0 +1,96 @@
+//! The facts of a source distribution.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Read, Write as _},
+};
+
+use flate2::read::GzDecoder;
+
+use crate::{
+    archive::{TarKind, TarReader},
+    check::{
+        facts::{SdistFile, SdistMember},
+        observe::{Watch, source::Walk, wheel::base_name},
+        reasons::reasons,
+    },
+    digest::Hasher,
+    error::{Interrupted, Result, bail, ensure},
+    wheel::{Metadata, filename::InvalidFilename},
+};
+
+/// An sdist of ours has 40 files of text; this much is no longer one.
+const LONGEST: u64 = 256 << 20;
+/// What rules read: Python, and what describes the package.
+const LONGEST_TEXT: u64 = 16 << 20;
+const TEXTS: [&str; 4] = [".py", ".toml", ".txt", "PKG-INFO"];
+/// What the texts may take of memory.
+const MOST_HELD: u64 = 64 << 20;
+
+/// Reads an sdist. What is wrong with it is in the facts.
+pub fn read_sdist(
+    file: &str,
+    source: impl Read,
+    watch: &Watch<'_>,
+) -> Result<SdistFile, Interrupted> {
+    let mut walk = Walk::new(Box::new(source), 0, watch).hashing();
+    let mut sdist = SdistFile {
+        file: file.to_owned(),
+        name: base_name(file)
+            .parse()
+            .map_err(|error: InvalidFilename| reasons(&error)),
+        metadata: Err(String::new()),
+        copies_agree: true,
+        size: 0,
+        digest: None,
+        files: BTreeMap::new(),
+    };
+    let top = sdist.name.as_ref().map_or("", |name| name.top()).to_owned();
+    let read = files(&mut walk, &top, watch);
+    sdist.digest = walk.finish().ok().flatten();
+    sdist.size = sdist.digest.map_or(0, |(_, len)| len);
+    watch.stop.check()?;
+    let metadata = read.and_then(|files| {
+        sdist.files = files;
+        let Some(main) = sdist.files.get("PKG-INFO") else {
+            bail!("no `{top}/PKG-INFO`");
+        };
+        let copies = sdist.files.iter().filter(|it| it.0.ends_with("/PKG-INFO"));
+        let mut copies = copies.map(|(_, copy)| copy.sha256);
+        sdist.copies_agree = copies.all(|copy| copy == main.sha256);
+        Ok(Metadata::parse(main.text.as_deref().unwrap_or_default())?)
+    });
+    sdist.metadata = metadata.map_err(|error| format!("{error:#}"));
+    Ok(sdist)
+}
+
+/// Every file, by its path below the directory that an sdist has at its top.
+fn files(source: impl Read, top: &str, watch: &Watch<'_>) -> Result<BTreeMap<String, SdistMember>> {
+    let mut tar = TarReader::new(GzDecoder::new(source), LONGEST);
+    let (mut found, mut held) = (BTreeMap::new(), 0_u64);
+    while let Some(entry) = tar.next_entry()? {
+        watch.stop.check()?;
+        let TarKind::File { len, .. } = entry.kind else {
+            continue;
+        };
+        let path = entry.path.as_str();
+        let inside = path.strip_prefix(top).and_then(|it| it.strip_prefix('/'));
+        let path = inside.unwrap_or(path).to_owned();
+        let mut hasher = Hasher::default();
+        let mut text = None;
+        if TEXTS.iter().any(|end| path.ends_with(end)) {
+            ensure!(len <= LONGEST_TEXT, "`{path}` has {len} bytes");
+            held = held.saturating_add(len);
+            ensure!(held <= MOST_HELD, "texts of more than {MOST_HELD} bytes");
+            let mut bytes = Vec::new();
+            tar.read_to_end(&mut bytes)?;
+            hasher.write_all(&bytes)?;
+            text = Some(bytes);
+        } else {
+            io::copy(&mut tar, &mut hasher)?;
+        }
+        let (sha256, len) = hasher.finish();
+        found.insert(path, SdistMember { len, sha256, text });
+    }
+    Ok(found)
+}

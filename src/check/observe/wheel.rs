@@ -1,0 +1,205 @@
+//! The facts of a wheel, read as a whole or in portions by several threads.
+
+use std::ops::Range;
+
+use crate::{
+    check::{
+        facts::{ArchiveFault, WheelFile},
+        observe::{
+            Source, Watch,
+            directory::{Directory, inconsistent},
+            portion::Found,
+            source::Walk,
+        },
+        reasons::reasons,
+    },
+    digest::Sha256,
+    error::{Interrupted, Result},
+    wheel::filename::InvalidFilename,
+};
+
+/// So many bytes of an archive are worth a portion; a member is never cut.
+const PORTION: u64 = 16 << 20;
+
+/// What the end of a wheel says about all of it.
+#[derive(Debug)]
+pub struct Outline {
+    file: String,
+    size: u64,
+    directory: Directory,
+    unreadable: Option<String>,
+}
+
+/// Members that lie one behind the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Portion {
+    members: Range<usize>,
+    bytes: Range<u64>,
+    hash: Hash,
+}
+
+/// Whether the bytes of the archive are hashed, besides those of its members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hash {
+    Members,
+    Archive,
+}
+
+/// What a portion holds.
+#[derive(Debug)]
+pub struct PortionFacts {
+    first: usize,
+    found: Found,
+    digest: Option<(Sha256, u64)>,
+    error: Option<String>,
+}
+
+impl Portion {
+    /// How many bytes are to be read.
+    pub fn weight(&self) -> u64 {
+        self.bytes.end.saturating_sub(self.bytes.start)
+    }
+}
+
+impl Outline {
+    pub fn read(file: &str, source: &dyn Source) -> Self {
+        let (directory, unreadable) = match Directory::read(source) {
+            Ok(directory) => (directory, None),
+            Err(error) => (Directory::default(), Some(format!("{error:#}"))),
+        };
+        Self {
+            file: file.to_owned(),
+            size: source.len(),
+            directory,
+            unreadable,
+        }
+    }
+
+    /// Path, length and checksum of each member, as the directory has them.
+    pub fn members(&self) -> impl Iterator<Item = (&str, u64, u32)> {
+        let entries = self.directory.entries.iter();
+        entries.map(|entry| (entry.path.as_str(), entry.len, entry.crc))
+    }
+
+    /// Everything in one portion, for what is read from afar and hashed on the way.
+    pub fn whole(&self, source: &dyn Source) -> Portion {
+        Portion {
+            members: 0..self.directory.entries.len(),
+            bytes: 0..source.len(),
+            hash: Hash::Archive,
+        }
+    }
+
+    /// All members, in portions that may be read at the same time.
+    pub fn portions(&self) -> Vec<Portion> {
+        let entries = &self.directory.entries;
+        let mut portions = Vec::new();
+        let mut first = 0;
+        for index in 0..entries.len() {
+            let at = |index: usize| match entries.get(index) {
+                Some(_) if index == 0 => self.directory.begin,
+                Some(entry) => entry.at,
+                None => self.directory.start,
+            };
+            let next = index.saturating_add(1);
+            let bytes = at(first)..at(next).max(at(first));
+            let len = bytes.end.saturating_sub(bytes.start);
+            if len >= PORTION || next == entries.len() {
+                portions.push(Portion {
+                    members: first..next,
+                    bytes,
+                    hash: Hash::Members,
+                });
+                first = next;
+            }
+        }
+        portions
+    }
+
+    pub fn read_portion(
+        &self,
+        source: &dyn Source,
+        portion: &Portion,
+        watch: &Watch<'_>,
+    ) -> Result<PortionFacts, Interrupted> {
+        let mut facts = PortionFacts {
+            first: portion.members.start,
+            found: Found::default(),
+            digest: None,
+            error: None,
+        };
+        let read = || -> Result<(Found, Option<(Sha256, u64)>)> {
+            let stream = source.stream(portion.bytes.clone())?;
+            let mut walk = Walk::new(stream, portion.bytes.start, watch);
+            if portion.hash == Hash::Archive {
+                walk = walk.hashing();
+            }
+            let entries = &self.directory.entries;
+            let members = entries.get(portion.members.clone()).unwrap_or_default();
+            let next = entries.get(portion.members.end);
+            let end = next.map_or(self.directory.start, |entry| entry.at);
+            if portion.members.start == 0 {
+                // What lies before the archive was told already.
+                walk.skip_to(self.directory.begin)?;
+            }
+            let found = Found::read(source, &mut walk, members, end, watch);
+            Ok((found, walk.finish()?))
+        };
+        match read() {
+            Ok((found, digest)) => (facts.found, facts.digest) = (found, digest),
+            Err(error) => facts.error = Some(format!("{error:#}")),
+        }
+        watch.stop.check()?;
+        Ok(facts)
+    }
+
+    /// Puts the facts of all portions together.
+    pub fn finish(self, mut portions: Vec<PortionFacts>) -> WheelFile {
+        portions.sort_by_key(|portion| portion.first);
+        let mut wheel = WheelFile {
+            name: base_name(&self.file)
+                .parse()
+                .map_err(|error: InvalidFilename| reasons(&error)),
+            file: self.file,
+            size: self.size,
+            faults: self.directory.faults,
+            members: Vec::new(),
+            devel: None,
+            digest: None,
+        };
+        let mut told = Vec::new();
+        let mut unreadable = self.unreadable;
+        for portion in portions {
+            wheel.members.extend(portion.found.members);
+            wheel.devel = wheel.devel.or(portion.found.devel);
+            wheel.digest = wheel.digest.or(portion.digest);
+            told.extend(portion.found.told);
+            unreadable = unreadable.or(portion.error);
+        }
+        wheel.faults.extend(inconsistent(told));
+        wheel
+            .faults
+            .extend(unreadable.map(ArchiveFault::Unreadable));
+        wheel
+    }
+}
+
+/// A package may be named by the directory that it lies in as well.
+pub(super) fn base_name(file: &str) -> &str {
+    file.rsplit('/').next().unwrap_or(file)
+}
+
+/// Reads a wheel from its first byte to its last. What is wrong with it is in the facts.
+pub fn read_wheel(
+    file: &str,
+    source: &dyn Source,
+    watch: &Watch<'_>,
+) -> Result<WheelFile, Interrupted> {
+    let outline = Outline::read(file, source);
+    let portion = outline.whole(source);
+    let facts = outline.read_portion(source, &portion, watch)?;
+    Ok(outline.finish(vec![facts]))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,231 @@
+//! Wheels in one portion and in many, and archives that readers see in different ways.
+
+use std::io::{Cursor, Write as _};
+
+use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
+
+use super::*;
+use crate::{check::facts::MemberKind, error::Stop};
+
+const FILE: &str = "a-1-py3-none-any.whl";
+
+fn zipped(members: &[(&str, &[u8], CompressionMethod)]) -> Vec<u8> {
+    let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, bytes, method) in members {
+        let options = SimpleFileOptions::default().compression_method(*method);
+        writer.start_file(*name, options).unwrap();
+        writer.write_all(bytes).unwrap();
+    }
+    writer.finish().unwrap().into_inner()
+}
+
+fn sample() -> Vec<u8> {
+    let text = b"some text that is said again and again and again".repeat(9);
+    zipped(&[
+        ("a/one", &text, CompressionMethod::Deflated),
+        ("a/two", b"", CompressionMethod::Stored),
+        ("a/three", &text, CompressionMethod::Stored),
+    ])
+}
+
+fn whole(bytes: &[u8]) -> WheelFile {
+    let watch = Watch {
+        stop: &Stop::default(),
+        progress: &|_| (),
+    };
+    read_wheel(FILE, &bytes.to_vec(), &watch).unwrap()
+}
+
+/// What is wrong, one line each.
+fn faults(bytes: &[u8]) -> String {
+    let wheel = whole(bytes);
+    let members = wheel.members.iter().filter_map(|member| {
+        let why = member.content.as_ref().err()?;
+        Some(format!("{}: {why}", member.path))
+    });
+    let faults = wheel.faults.iter().map(|fault| format!("{fault:?}"));
+    faults.chain(members).collect::<Vec<_>>().join("\n")
+}
+
+fn find(bytes: &[u8], part: &[u8]) -> usize {
+    let mut windows = bytes.windows(part.len());
+    windows.position(|window| window == part).unwrap()
+}
+
+/// Where the entry of the directory is that has this name; its name is 46 bytes further.
+fn entry(bytes: &[u8], name: &str) -> usize {
+    let mut windows = bytes.windows(name.len());
+    windows
+        .rposition(|window| window == name.as_bytes())
+        .unwrap()
+        - 46
+}
+
+#[test]
+fn a_sound_archive_has_no_fault() {
+    let wheel = whole(&sample());
+    assert_eq!(wheel.faults, []);
+    assert_eq!(wheel.members.len(), 3);
+    assert_eq!(
+        wheel.digest.unwrap(),
+        (Sha256::of(&sample()), sample().len() as u64)
+    );
+    assert!(wheel.members.iter().all(|member| member.content.is_ok()));
+}
+
+#[test]
+fn portions_in_any_order_say_the_same_as_the_whole() {
+    let noise = (0..20_u32 << 20).map(|at| at.wrapping_mul(2_654_435_761).to_le_bytes()[3]);
+    let noise: Vec<u8> = noise.collect();
+    let bytes = zipped(&[
+        ("a/one", &noise, CompressionMethod::Stored),
+        ("a/two", b"2", CompressionMethod::Stored),
+        ("a/three", &noise, CompressionMethod::Deflated),
+        ("a/four", b"4", CompressionMethod::Deflated),
+    ]);
+    let stop = Stop::default();
+    let watch = Watch {
+        stop: &stop,
+        progress: &|_| (),
+    };
+    let outline = Outline::read(FILE, &bytes);
+    let portions = outline.portions();
+    assert_eq!(portions.len(), 2);
+    let read = |portion| outline.read_portion(&bytes, portion, &watch).unwrap();
+    let facts = portions.iter().rev().map(read).collect();
+    let wheel = outline.finish(facts);
+    let shown = |wheel: &WheelFile| format!("{:?} {:?}", wheel.faults, wheel.members);
+    assert_eq!(shown(&wheel), shown(&whole(&bytes)));
+}
+
+#[test]
+fn every_mode_bit_and_kind_is_seen() {
+    let mut bytes = sample();
+    for (name, mode) in [
+        ("a/one", 0o104_755_u16),
+        ("a/two", 0o120_777),
+        ("a/three", 0o010_644),
+    ] {
+        let at = entry(&bytes, name);
+        bytes[at + 40..at + 42].copy_from_slice(&mode.to_le_bytes());
+    }
+    let wheel = whole(&bytes);
+    let seen: Vec<_> = wheel.members.iter().map(|it| (it.mode, it.kind)).collect();
+    assert_eq!(
+        seen,
+        [
+            (0o4755, MemberKind::File),
+            (0o777, MemberKind::Symlink),
+            (0o644, MemberKind::Special)
+        ]
+    );
+}
+
+#[test]
+fn what_readers_see_in_different_ways_is_told() {
+    let broken = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = sample();
+        change(&mut bytes);
+        faults(&bytes)
+    };
+    let local = |bytes: &[u8], name: &str| find(bytes, name.as_bytes()) - 30;
+    let told = [
+        broken(&|bytes| bytes.extend(b"junk")),
+        broken(&|bytes| drop(bytes.splice(0..0, *b"junk"))),
+        broken(&|bytes| {
+            let at = local(bytes, "a/two");
+            bytes[at + 30] = b'b';
+        }),
+        broken(&|bytes| {
+            let at = local(bytes, "a/three");
+            bytes[at + 22] ^= 1;
+        }),
+        broken(&|bytes| {
+            let at = entry(bytes, "a/three");
+            bytes[at + 8] |= 1;
+        }),
+        broken(&|bytes| {
+            let at = entry(bytes, "a/two");
+            bytes[at + 46..at + 51].copy_from_slice(b"a/one");
+        }),
+        broken(&|bytes| {
+            let at = bytes.len() - 14;
+            bytes[at] = 2;
+            bytes[at + 2] = 2;
+        }),
+        broken(&|bytes| {
+            let at = entry(bytes, "a/two");
+            bytes[at + 42] = 0;
+        }),
+        broken(&|bytes| {
+            let at = entry(bytes, "a/one");
+            bytes[at + 16] ^= 1;
+        }),
+    ];
+    insta::assert_snapshot!(told.join("\n--\n"), @r#"
+    Around(4)
+    --
+    Around(4)
+    --
+    Inconsistent("`a/two`: its local header names it \"b/two\"")
+    --
+    Inconsistent("`a/three`: other sizes or another checksum in its local header")
+    --
+    Inconsistent("`a/three`: other flags in its local header")
+    a/three: it is encrypted
+    --
+    Inconsistent("`a/one` is there twice")
+    Inconsistent("`a/one`: its local header names it \"a/two\"")
+    --
+    Inconsistent("3 members in the directory, and 2 in the end record")
+    --
+    a/two: it overlaps the member before it
+    --
+    Inconsistent("`a/one`: other sizes or another checksum in its local header")
+    a/one: its checksum is bb1ea1ad, and bb1ea1ac in the directory of the archive
+    "#);
+}
+
+#[test]
+fn bytes_that_no_member_owns_are_told() {
+    let mut bytes = sample();
+    let at = find(&bytes, b"a/three") - 30;
+    // The directory moves, and so does the third member.
+    bytes.splice(at..at, *b"hidden");
+    let third = entry(&bytes, "a/three");
+    let moved = u32::try_from(at + 6).unwrap().to_le_bytes();
+    bytes[third + 42..third + 46].copy_from_slice(&moved);
+    let end = bytes.len() - 6;
+    let start = u32::from_le_bytes(*bytes[end..].first_chunk().unwrap()) + 6;
+    bytes[end..end + 4].copy_from_slice(&start.to_le_bytes());
+    insta::assert_snapshot!(faults(&bytes), @r#"Inconsistent("6 bytes before `a/three` that belong to no member")"#);
+}
+
+#[test]
+fn an_archive_that_is_cut_off_or_damaged_anywhere_is_no_panic() {
+    let bytes = sample();
+    for end in 0..bytes.len() {
+        assert!(!faults(&bytes[..end]).is_empty(), "{end}");
+    }
+    for at in 0..bytes.len() {
+        for mask in [1, 0x80, 0xff] {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= mask;
+            faults(&damaged);
+        }
+    }
+}
+
+#[test]
+fn sizes_behind_the_data_are_understood() {
+    // As a writer leaves them that cannot go back.
+    let text = b"streamed text, streamed text, streamed text";
+    let mut writer = ZipWriter::new_stream(Vec::new());
+    let options = SimpleFileOptions::default();
+    for name in ["a/one", "a/two"] {
+        writer.start_file(name, options).unwrap();
+        writer.write_all(text).unwrap();
+    }
+    let bytes = writer.finish().unwrap().into_inner();
+    assert_eq!(faults(&bytes), "");
+}

@@ -1,0 +1,80 @@
+//! `Selection`: which rules count.
+
+use std::str::FromStr;
+
+use crate::check::rule::{RULES, Rule};
+
+/// Rules by their id, the beginning of it, or their name: `RW202`, `RW2`, `missing-device-wheel`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern(String);
+
+/// Why a text names no rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no rule is called that: {0:?}")]
+pub struct UnknownRule(String);
+
+/// All rules, or only some; without others.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// If not empty, what is not among these does not count.
+    pub select: Vec<Pattern>,
+    pub ignore: Vec<Pattern>,
+}
+
+impl Selection {
+    pub fn has(&self, rule: &Rule) -> bool {
+        let named = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.fits(rule));
+        (self.select.is_empty() || named(&self.select)) && !named(&self.ignore)
+    }
+}
+
+impl Pattern {
+    fn fits(&self, rule: &Rule) -> bool {
+        rule.id.starts_with(&self.0) || rule.name == self.0
+    }
+}
+
+impl FromStr for Pattern {
+    type Err = UnknownRule;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let pattern = Self(text.to_owned());
+        // `R` and the empty text fit every id, and are slips.
+        let is_known = text.len() > 2 && RULES.iter().any(|rule| pattern.fits(rule));
+        is_known
+            .then_some(pattern)
+            .ok_or_else(|| UnknownRule(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::rule;
+
+    fn selection(select: &[&str], ignore: &[&str]) -> Selection {
+        let parse = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+        Selection {
+            select: parse(select),
+            ignore: parse(ignore),
+        }
+    }
+
+    #[test]
+    fn rules_are_chosen_by_id_by_subject_and_by_name() {
+        assert!(selection(&[], &[]).has(rule::RUNPATH));
+        assert!(selection(&["RW4"], &[]).has(rule::RUNPATH));
+        assert!(!selection(&["RW2"], &[]).has(rule::RUNPATH));
+        assert!(!selection(&["RW4"], &["runpath"]).has(rule::RUNPATH));
+        assert!(!selection(&[], &["RW403"]).has(rule::RUNPATH));
+    }
+
+    #[test]
+    fn a_name_of_no_rule_is_refused_in_words() {
+        for text in ["", "R", "RW", "RW999", "rw101", "runpat"] {
+            assert!(text.parse::<Pattern>().is_err(), "{text}");
+        }
+        let error = "RW999".parse::<Pattern>().unwrap_err();
+        insta::assert_snapshot!(error, @r#"no rule is called that: "RW999""#);
+    }
+}
