@@ -1,95 +1,10 @@
-//! Builds the launcher that the crate embeds, and notes the commit that the crate is built from.
+//! Notes the commit that the crate is built from.
 #![expect(clippy::disallowed_methods, reason = "a build script has no fs_err")]
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
-
-const LAUNCHER_TARGET: &str = "x86_64-unknown-linux-gnu";
-const PROGRAM: &str = "src/elf/launcher/program.rs";
-const LAYOUT: &str = "src/elf/launcher/program.ld";
-const COPY: &str = "src/elf/launcher/program.elf";
+use std::{env, fs, path::Path, process::Command};
 
 fn main() {
-    let out = PathBuf::from(variable("OUT_DIR")).join("launcher");
-    for path in [PROGRAM, LAYOUT, COPY] {
-        println!("cargo:rerun-if-changed={path}");
-    }
-    let origin = match build_launcher(&out) {
-        Ok(version) => format!("built by {version}"),
-        Err(why) => {
-            copy_launcher(&out, &why);
-            format!("copied: {}", why.lines().next().unwrap_or_default())
-        }
-    };
-    println!("cargo:rustc-env=ROCWHEEL_LAUNCHER={origin}");
     println!("cargo:rustc-env=ROCWHEEL_COMMIT={}", commit());
-}
-
-/// The compiler's version once it has built the launcher, with nothing of the host's but `rustc`.
-fn build_launcher(out: &Path) -> Result<String, String> {
-    let rustc = variable("RUSTC");
-    let library = said_by(
-        &rustc,
-        &["--print=target-libdir", "--target", LAUNCHER_TARGET],
-    )?;
-    if !Path::new(&library).is_dir() {
-        return Err(format!("no standard library for {LAUNCHER_TARGET}"));
-    }
-    let linker = Path::new(&said_by(&rustc, &["--print=sysroot"])?)
-        .join("lib/rustlib")
-        .join(variable("HOST"))
-        .join("bin/rust-lld")
-        .with_extension(env::consts::EXE_EXTENSION);
-    if !linker.is_file() {
-        return Err(format!("no linker at {}", linker.display()));
-    }
-    let root = variable("CARGO_MANIFEST_DIR");
-    let linker = linker.display();
-    let layout = Path::new(&root).join(LAYOUT);
-    let out = out.display();
-    said_by(
-        &rustc,
-        &[
-            "--crate-name=launcher",
-            "--crate-type=bin",
-            "--edition=2024",
-            "--cap-lints=warn",
-            &format!("--target={LAUNCHER_TARGET}"),
-            &format!("--remap-path-prefix={root}=."),
-            "-Copt-level=z",
-            "-Cpanic=abort",
-            "-Ccodegen-units=1",
-            "-Cforce-unwind-tables=no",
-            "-Crelocation-model=static",
-            "-Ctarget-feature=+crt-static",
-            "-Crelro-level=off",
-            "-Cstrip=symbols",
-            "-Clinker-flavor=ld.lld",
-            &format!("-Clinker={linker}"),
-            &format!("-Clink-arg=-T{}", layout.display()),
-            "-Clink-arg=--orphan-handling=error",
-            &format!("-o{out}"),
-            PROGRAM,
-        ],
-    )?;
-    said_by(&rustc, &["--version"])
-}
-
-fn copy_launcher(out: &Path, why: &str) {
-    // Elsewhere the copy is the way it is meant to be.
-    if variable("HOST") == LAUNCHER_TARGET {
-        println!("cargo:warning=embedding the checked-in launcher ({COPY}), because:");
-        for line in why.lines() {
-            println!("cargo:warning={line}");
-        }
-    }
-    // Not `fs::copy`: sources may be read-only, and the next build writes here again.
-    if let Err(error) = fs::read(COPY).and_then(|copy| fs::write(out, copy)) {
-        println!("cargo:error=copy `{COPY}` to `{}`: {error}", out.display());
-    }
 }
 
 /// The short commit, empty when it is not known: of the package that cargo unpacked, of the
@@ -113,7 +28,7 @@ fn packaged_commit() -> Option<String> {
 }
 
 fn checked_out_commit() -> Option<String> {
-    let git = |arguments: &[&str]| said_by("git", arguments).ok();
+    let git = |arguments: &[&str]| said_by("git", arguments);
     // Sources that lie somewhere inside another repository are not that repository's commit.
     if !git(&["rev-parse", "--show-prefix"])?.is_empty() {
         return None;
@@ -123,7 +38,7 @@ fn checked_out_commit() -> Option<String> {
         .into_iter()
         .chain(branch.as_deref())
     {
-        // In a worktree these lie in different places, and cargo never rests over a missing file.
+        // In a worktree these lie in different places, and cargo runs this again and again for a missing file.
         let path = git(&["rev-parse", "--git-path", watched])?;
         if Path::new(&path).exists() {
             println!("cargo:rerun-if-changed={path}");
@@ -139,24 +54,10 @@ fn workflow_commit() -> Option<String> {
     env::var("GITHUB_SHA").ok()
 }
 
-/// What a command prints; or, if it fails, what it complains of.
-fn said_by(program: &str, arguments: &[&str]) -> Result<String, String> {
-    let output = Command::new(program)
-        .args(arguments)
-        .output()
-        .map_err(|error| format!("`{program}`: {error}"))?;
-    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
-    if output.status.success() {
-        Ok(said(&output.stdout))
-    } else {
-        let complaint = said(&output.stderr);
-        Err(format!(
-            "`{program}` fails ({})\n{complaint}",
-            output.status
-        ))
-    }
-}
-
-fn variable(name: &str) -> String {
-    env::var(name).unwrap_or_default()
+/// What a command prints, unless it fails.
+fn said_by(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).output().ok()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let succeeds = output.status.success();
+    succeeds.then(|| said.trim_end().to_owned())
 }

@@ -1,4 +1,4 @@
-//! Launchers as processes. Each test runs the launcher of this build, and the copy if it differs.
+//! Launchers as processes.
 
 use std::{
     ffi::OsStr,
@@ -13,24 +13,18 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::launcher::{BUILT, COPY};
-
-/// A directory to run launchers in, and which launcher to run there.
+/// A directory to run launchers in.
 pub(super) struct Stage {
-    pub(super) folder: TempDir,
-    pub(super) template: &'static [u8],
-}
-
-pub(super) fn each(test: impl Fn(&Stage)) {
-    let copy = Some(COPY.as_slice()).filter(|copy| *copy != BUILT);
-    for template in [BUILT].into_iter().chain(copy) {
-        // Not the system's directory for temporary files, where nothing may be executable.
-        let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        insta::allow_duplicates! { test(&Stage { folder, template }) };
-    }
+    folder: TempDir,
 }
 
 impl Stage {
+    pub(super) fn new() -> Self {
+        // Not the system's directory for temporary files, where nothing may be executable.
+        let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        Self { folder }
+    }
+
     pub(super) fn root(&self) -> PathBuf {
         self.folder.path().canonicalize().unwrap()
     }
@@ -40,19 +34,7 @@ impl Stage {
     }
 
     pub(super) fn launcher(&self, path: impl AsRef<OsStr>, target: impl AsRef<[u8]>) -> PathBuf {
-        self.program(path, &self.launcher_bytes(target.as_ref()))
-    }
-
-    fn launcher_bytes(&self, target: &[u8]) -> Vec<u8> {
-        if self.template == BUILT {
-            return rocwheel::elf::launcher(target).unwrap();
-        }
-        let mark = b"rocwheel launcher runs: ";
-        let found = self.template.windows(mark.len());
-        let slot = found.into_iter().position(|bytes| bytes == mark).unwrap() + mark.len();
-        let mut bytes = self.template.to_vec();
-        bytes[slot..slot + target.len()].copy_from_slice(target);
-        bytes
+        self.program(path, &rocwheel::elf::launcher(target.as_ref()).unwrap())
     }
 
     /// A launcher of the shell, which can tell what it was started with.
@@ -127,256 +109,240 @@ pub(super) fn ran(output: &Output, name: &str) {
 
 #[test]
 fn arguments_and_exit_code_pass_through_a_chain() {
-    each(|stage| {
-        let first = stage.launcher("bin/clang++", "clang");
-        stage.launcher("bin/clang", "../lib/llvm/bin/clang-22");
-        stage.shell("lib/llvm/bin/clang-22");
-        let arguments: [&[u8]; 8] = [
-            b"-c",
-            b"cat /proc/$$/cmdline; exit 7",
-            b"two words",
-            b"",
-            b"\xff\xfe",
-            b"line\nline",
-            b"$HOME * \"'\\",
-            "ü".as_bytes(),
-        ];
-        let output = Command::new(first)
-            .arg0("any name/at all")
-            .args(arguments.map(OsStr::from_bytes))
-            .output()
-            .unwrap();
-        let seen: Vec<_> = output.stdout.split(|byte| *byte == 0).collect();
-        let passed = [&[&b"any name/at all"[..]], &arguments[..], &[b""]].concat();
-        assert_eq!(seen, passed, "{}", text(&output.stderr));
-        assert_eq!(output.status.code(), Some(7));
-    });
+    let stage = &Stage::new();
+    let first = stage.launcher("bin/clang++", "clang");
+    stage.launcher("bin/clang", "../lib/llvm/bin/clang-22");
+    stage.shell("lib/llvm/bin/clang-22");
+    let arguments: [&[u8]; 8] = [
+        b"-c",
+        b"cat /proc/$$/cmdline; exit 7",
+        b"two words",
+        b"",
+        b"\xff\xfe",
+        b"line\nline",
+        b"$HOME * \"'\\",
+        "ü".as_bytes(),
+    ];
+    let output = Command::new(first)
+        .arg0("any name/at all")
+        .args(arguments.map(OsStr::from_bytes))
+        .output()
+        .unwrap();
+    let seen: Vec<_> = output.stdout.split(|byte| *byte == 0).collect();
+    let passed = [&[&b"any name/at all"[..]], &arguments[..], &[b""]].concat();
+    assert_eq!(seen, passed, "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(7));
 }
 
 #[test]
 fn the_environment_passes_untouched() {
-    each(|stage| {
-        let variables: [(&[u8], &[u8]); 4] = [
-            (b"EMPTY", b""),
-            (b"LD_LIBRARY_PATH", b"/nowhere"),
-            (b"ODD \xff", b"\xfe = \n"),
-            (b"PATH", b"/usr/bin:/bin"),
-        ];
-        let output = Command::new(stage.shell("bin/sh"))
-            .args(["-c", "cat /proc/$$/environ; exit 7"])
-            .env_clear()
-            .envs(
-                variables.map(|(name, value)| (OsStr::from_bytes(name), OsStr::from_bytes(value))),
-            )
-            .output()
-            .unwrap();
-        let passed = variables.map(|(name, value)| [name, b"=", value, b"\0"].concat());
-        assert_eq!(text(&output.stdout), text(&passed.concat()));
-        assert_eq!(output.stdout, passed.concat());
-    });
+    let stage = &Stage::new();
+    let variables: [(&[u8], &[u8]); 4] = [
+        (b"EMPTY", b""),
+        (b"LD_LIBRARY_PATH", b"/nowhere"),
+        (b"ODD \xff", b"\xfe = \n"),
+        (b"PATH", b"/usr/bin:/bin"),
+    ];
+    let output = Command::new(stage.shell("bin/sh"))
+        .args(["-c", "cat /proc/$$/environ; exit 7"])
+        .env_clear()
+        .envs(variables.map(|(name, value)| (OsStr::from_bytes(name), OsStr::from_bytes(value))))
+        .output()
+        .unwrap();
+    let passed = variables.map(|(name, value)| [name, b"=", value, b"\0"].concat());
+    assert_eq!(text(&output.stdout), text(&passed.concat()));
+    assert_eq!(output.stdout, passed.concat());
 }
 
 #[test]
 fn the_target_gets_no_open_file_of_the_launcher() {
-    each(|stage| {
-        let open_files = |shell: &Path| {
-            let mut command = Command::new(shell);
-            let output = command.args(["-c", "ls /proc/$$/fd; exit 7"]).output();
-            text(&output.unwrap().stdout)
-        };
-        let without = open_files(Path::new("/bin/sh"));
-        assert_eq!(open_files(&stage.shell("bin/sh")), without);
-        assert!(without.starts_with("0\n1\n"), "{without}");
-    });
+    let stage = &Stage::new();
+    let open_files = |shell: &Path| {
+        let mut command = Command::new(shell);
+        let output = command.args(["-c", "ls /proc/$$/fd; exit 7"]).output();
+        text(&output.unwrap().stdout)
+    };
+    let without = open_files(Path::new("/bin/sh"));
+    assert_eq!(open_files(&stage.shell("bin/sh")), without);
+    assert!(without.starts_with("0\n1\n"), "{without}");
 }
 
 #[test]
 fn a_launcher_found_by_its_name_alone_runs_its_target() {
-    each(|stage| {
-        stage.launcher("bin/rocm-clang", "../lib/clang-22");
-        stage.program("lib/clang-22", &static_program());
-        let mut command = Command::new("rocm-clang");
-        ran(
-            &command.env("PATH", stage.path("bin")).output().unwrap(),
-            "rocm-clang",
-        );
-    });
+    let stage = &Stage::new();
+    stage.launcher("bin/rocm-clang", "../lib/clang-22");
+    stage.program("lib/clang-22", &static_program());
+    let mut command = Command::new("rocm-clang");
+    ran(
+        &command.env("PATH", stage.path("bin")).output().unwrap(),
+        "rocm-clang",
+    );
 }
 
 #[test]
 fn a_relative_call_runs_the_target_beside_the_launcher() {
-    each(|stage| {
-        stage.launcher("bin/clang", "clang-22");
-        stage.program("bin/clang-22", &static_program());
-        let mut command = Command::new("./clang");
-        ran(
-            &command.current_dir(stage.path("bin")).output().unwrap(),
-            "./clang",
-        );
-    });
+    let stage = &Stage::new();
+    stage.launcher("bin/clang", "clang-22");
+    stage.program("bin/clang-22", &static_program());
+    let mut command = Command::new("./clang");
+    ran(
+        &command.current_dir(stage.path("bin")).output().unwrap(),
+        "./clang",
+    );
 }
 
 #[test]
 fn a_link_to_a_launcher_runs_the_target_beside_the_launcher() {
-    each(|stage| {
-        stage.launcher("real/bin/clang", "clang-22");
-        stage.program("real/bin/clang-22", &static_program());
-        stage.link("directory", "real/bin");
-        stage.link("a/first", "second");
-        stage.link("a/second", "../directory/clang");
-        for link in ["a/first", "directory/clang"].map(|link| stage.path(link)) {
-            ran(
-                &Command::new(&link).output().unwrap(),
-                link.to_str().unwrap(),
-            );
-        }
-    });
+    let stage = &Stage::new();
+    stage.launcher("real/bin/clang", "clang-22");
+    stage.program("real/bin/clang-22", &static_program());
+    stage.link("directory", "real/bin");
+    stage.link("a/first", "second");
+    stage.link("a/second", "../directory/clang");
+    for link in ["a/first", "directory/clang"].map(|link| stage.path(link)) {
+        ran(
+            &Command::new(&link).output().unwrap(),
+            link.to_str().unwrap(),
+        );
+    }
 }
 
 #[test]
 fn the_target_is_run_by_its_real_path() {
-    each(|stage| {
-        let script = stage.program("lib/deep/script", b"#!/bin/sh\nprintf %s \"$0\"; exit 7\n");
-        stage.link("lib/linked", "deep");
-        stage.link("lib/alias", "linked/script");
-        let launcher = stage.launcher("bin/tool", "../lib/./linked/../alias");
-        ran(
-            &Command::new(launcher).output().unwrap(),
-            script.to_str().unwrap(),
-        );
-    });
+    let stage = &Stage::new();
+    let script = stage.program("lib/deep/script", b"#!/bin/sh\nprintf %s \"$0\"; exit 7\n");
+    stage.link("lib/linked", "deep");
+    stage.link("lib/alias", "linked/script");
+    let launcher = stage.launcher("bin/tool", "../lib/./linked/../alias");
+    ran(
+        &Command::new(launcher).output().unwrap(),
+        script.to_str().unwrap(),
+    );
 }
 
 #[test]
 fn any_bytes_may_stand_in_a_path() {
-    each(|stage| {
-        let directory = OsStr::from_bytes(b"a b\n\"c'$d\\e\xff");
-        let program = Path::new(directory).join("new\nline");
-        stage.program(&program, &static_program());
-        let target = [directory.as_bytes(), b"/new\nline"].concat();
-        let inside = stage.launcher(Path::new(directory).join("tool"), "new\nline");
-        let outside = stage.launcher("tool", target);
-        for launcher in [inside, outside] {
-            ran(
-                &Command::new(launcher).arg0("tool").output().unwrap(),
-                "tool",
-            );
-        }
-    });
+    let stage = &Stage::new();
+    let directory = OsStr::from_bytes(b"a b\n\"c'$d\\e\xff");
+    let program = Path::new(directory).join("new\nline");
+    stage.program(&program, &static_program());
+    let target = [directory.as_bytes(), b"/new\nline"].concat();
+    let inside = stage.launcher(Path::new(directory).join("tool"), "new\nline");
+    let outside = stage.launcher("tool", target);
+    for launcher in [inside, outside] {
+        ran(
+            &Command::new(launcher).arg0("tool").output().unwrap(),
+            "tool",
+        );
+    }
 }
 
 #[test]
 fn a_target_that_cannot_run_is_named_with_the_reason() {
-    each(|stage| {
-        stage.program("lib/script", b"no interpreter");
-        stage.program("lib/for another machine", b"\x7fELF");
-        fs_err::write(stage.path("lib/text"), "#!/bin/sh\n").unwrap();
-        let launcher = stage.launcher("bin/clang", "../lib/clang-22");
-        insta::assert_snapshot!(
-            stage.failure(&mut Command::new(launcher)),
-            @"exit status: 1 could not exec …/bin/../lib/clang-22: No such file or directory"
-        );
-        let launcher = stage.launcher("bin/clang", "../lib/text");
-        insta::assert_snapshot!(
-            stage.failure(&mut Command::new(launcher)),
-            @"exit status: 1 could not exec …/lib/text: Permission denied"
-        );
-        let launcher = stage.launcher("bin/clang", "../lib");
-        insta::assert_snapshot!(
-            stage.failure(&mut Command::new(launcher)),
-            @"exit status: 1 could not exec …/lib: Permission denied"
-        );
-        let launcher = stage.launcher("bin/clang", "../lib/script");
-        insta::assert_snapshot!(
-            stage.failure(&mut Command::new(launcher)),
-            @"exit status: 1 could not exec …/lib/script: Exec format error"
-        );
-        let launcher = stage.launcher("bin/clang", "../lib/text/clang");
-        insta::assert_snapshot!(
-            stage.failure(&mut Command::new(launcher)),
-            @"exit status: 1 could not exec …/bin/../lib/text/clang: Not a directory"
-        );
-        stage.link("bin/circle", "circle");
-        let launcher = stage.launcher("bin/clang", "circle");
-        insta::assert_snapshot!(
-            stage.failure(&mut Command::new(launcher)),
-            @"exit status: 1 could not exec …/bin/circle: Too many levels of symbolic links"
-        );
-    });
+    let stage = &Stage::new();
+    stage.program("lib/script", b"no interpreter");
+    stage.program("lib/for another machine", b"\x7fELF");
+    fs_err::write(stage.path("lib/text"), "#!/bin/sh\n").unwrap();
+    let launcher = stage.launcher("bin/clang", "../lib/clang-22");
+    insta::assert_snapshot!(
+        stage.failure(&mut Command::new(launcher)),
+        @"exit status: 1 could not exec …/bin/../lib/clang-22: No such file or directory"
+    );
+    let launcher = stage.launcher("bin/clang", "../lib/text");
+    insta::assert_snapshot!(
+        stage.failure(&mut Command::new(launcher)),
+        @"exit status: 1 could not exec …/lib/text: Permission denied"
+    );
+    let launcher = stage.launcher("bin/clang", "../lib");
+    insta::assert_snapshot!(
+        stage.failure(&mut Command::new(launcher)),
+        @"exit status: 1 could not exec …/lib: Permission denied"
+    );
+    let launcher = stage.launcher("bin/clang", "../lib/script");
+    insta::assert_snapshot!(
+        stage.failure(&mut Command::new(launcher)),
+        @"exit status: 1 could not exec …/lib/script: Exec format error"
+    );
+    let launcher = stage.launcher("bin/clang", "../lib/text/clang");
+    insta::assert_snapshot!(
+        stage.failure(&mut Command::new(launcher)),
+        @"exit status: 1 could not exec …/bin/../lib/text/clang: Not a directory"
+    );
+    stage.link("bin/circle", "circle");
+    let launcher = stage.launcher("bin/clang", "circle");
+    insta::assert_snapshot!(
+        stage.failure(&mut Command::new(launcher)),
+        @"exit status: 1 could not exec …/bin/circle: Too many levels of symbolic links"
+    );
 }
 
 #[test]
 fn a_launcher_does_not_run_itself() {
-    each(|stage| {
-        stage.link("bin/alias", "../bin/clang");
-        for target in ["clang", "./clang", "../bin/clang", "alias"] {
-            let launcher = stage.launcher("bin/clang", target);
-            insta::assert_snapshot!(
-                stage.failure(&mut Command::new(launcher)),
-                @"exit status: 1 could not exec …/bin/clang: the launcher would run itself"
-            );
-        }
-    });
+    let stage = &Stage::new();
+    stage.link("bin/alias", "../bin/clang");
+    for target in ["clang", "./clang", "../bin/clang", "alias"] {
+        let launcher = stage.launcher("bin/clang", target);
+        let said = stage.failure(&mut Command::new(launcher));
+        let expected = "exit status: 1 could not exec …/bin/clang: the launcher would run itself";
+        assert_eq!(said, expected);
+    }
 }
 
 #[test]
 fn a_launcher_deleted_while_it_starts_still_runs_its_target() {
-    each(|stage| {
-        let launcher = stage.launcher("bin/clang", "clang-22");
-        stage.program("bin/clang-22", &static_program());
-        let opened = fs_err::File::open(&launcher).unwrap();
-        fs_err::remove_file(&launcher).unwrap();
-        let mut command = Command::new(format!("/proc/self/fd/{}", opened.as_raw_fd()));
-        ran(&command.arg0("clang").output().unwrap(), "clang");
-    });
+    let stage = &Stage::new();
+    let launcher = stage.launcher("bin/clang", "clang-22");
+    stage.program("bin/clang-22", &static_program());
+    let opened = fs_err::File::open(&launcher).unwrap();
+    fs_err::remove_file(&launcher).unwrap();
+    let mut command = Command::new(format!("/proc/self/fd/{}", opened.as_raw_fd()));
+    ran(&command.arg0("clang").output().unwrap(), "clang");
 }
 
 /// The kernel takes paths of up to 4095 bytes.
 #[test]
 fn paths_may_be_as_long_as_the_kernel_takes_them() {
-    each(|stage| {
-        let mut directory = stage.root();
-        while directory.as_os_str().len() < 3800 {
-            directory.push("d".repeat(200));
-        }
-        directory.push("e".repeat(4093 - directory.as_os_str().len() - 1));
-        stage.program(directory.join("t"), &static_program());
-        let launcher = stage.launcher(directory.join("l"), "t");
-        assert_eq!(launcher.as_os_str().len(), 4095);
-        ran(&Command::new(&launcher).arg0("l").output().unwrap(), "l");
+    let stage = &Stage::new();
+    let mut directory = stage.root();
+    while directory.as_os_str().len() < 3800 {
+        directory.push("d".repeat(200));
+    }
+    directory.push("e".repeat(4093 - directory.as_os_str().len() - 1));
+    stage.program(directory.join("t"), &static_program());
+    let launcher = stage.launcher(directory.join("l"), "t");
+    assert_eq!(launcher.as_os_str().len(), 4095);
+    ran(&Command::new(&launcher).arg0("l").output().unwrap(), "l");
 
-        let launcher = stage.launcher(directory.join("l"), "tt");
-        let failure = stage.failure(&mut Command::new(&launcher));
-        assert!(
-            failure.starts_with("exit status: 1 could not exec …/ddd"),
-            "{failure}"
-        );
-        assert!(failure.ends_with("e/tt: File name too long"), "{failure}");
-    });
+    let launcher = stage.launcher(directory.join("l"), "tt");
+    let failure = stage.failure(&mut Command::new(&launcher));
+    assert!(
+        failure.starts_with("exit status: 1 could not exec …/ddd"),
+        "{failure}"
+    );
+    assert!(failure.ends_with("e/tt: File name too long"), "{failure}");
 }
 
 #[test]
 fn a_launcher_too_deep_for_the_kernel_to_name_runs_its_target() {
-    each(|stage| {
-        let launcher = stage.launcher("launcher", "clang-22");
-        let program = stage.program("program", &static_program());
-        let in_the_deep = |commands: &str| {
-            let down = r#"{ mkdir -p "$0" && cd -P "$0"; }"#;
-            let descend = [down; 22].join(" && ");
-            let mut command = Command::new("sh");
-            command.args(["-c", &format!("{descend} && {commands}"), &"d".repeat(200)]);
-            command
-                .args([&launcher, &program])
-                .current_dir(stage.root());
-            command
-        };
-        let mut complete = in_the_deep(r#"cp "$1" clang && cp "$2" clang-22 && exec ./clang"#);
-        ran(&complete.output().unwrap(), "./clang");
+    let stage = &Stage::new();
+    let launcher = stage.launcher("launcher", "clang-22");
+    let program = stage.program("program", &static_program());
+    let in_the_deep = |commands: &str| {
+        let down = r#"{ mkdir -p "$0" && cd -P "$0"; }"#;
+        let descend = [down; 22].join(" && ");
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{descend} && {commands}"), &"d".repeat(200)]);
+        command
+            .args([&launcher, &program])
+            .current_dir(stage.root());
+        command
+    };
+    let mut complete = in_the_deep(r#"cp "$1" clang && cp "$2" clang-22 && exec ./clang"#);
+    ran(&complete.output().unwrap(), "./clang");
 
-        let mut incomplete = in_the_deep("rm clang-22 && exec ./clang");
-        insta::assert_snapshot!(stage.failure(&mut incomplete), @"
+    let mut incomplete = in_the_deep("rm clang-22 && exec ./clang");
+    insta::assert_snapshot!(stage.failure(&mut incomplete), @"
         exit status: 1 could not exec ./clang-22: No such file or directory
         hint: cannot read /proc/self/exe (File name too long)
         ");
-    });
 }

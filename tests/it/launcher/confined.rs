@@ -2,21 +2,13 @@
 
 use std::{path::Path, process::Command, sync::LazyLock};
 
-use tempfile::TempDir;
-
-use crate::launcher::{
-    BUILT,
-    at_work::{Stage, each, ran, static_program},
-};
+use crate::launcher::at_work::{Stage, ran, static_program};
 
 /// Runs a program with a stage as its whole world: nothing there but what the test has put.
 fn confined(stage: &Stage, program: &str) -> Command {
     static HOW: LazyLock<&[&str]> = LazyLock::new(|| {
         let ways: [&[&str]; 3] = [&[], &["unshare", "--map-root-user"], &["sudo", "-n"]];
-        let probe = Stage {
-            folder: TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap(),
-            template: BUILT,
-        };
+        let probe = Stage::new();
         probe.program("probe", &static_program());
         let works = |way: &&[&str]| {
             let output = confine(way, &probe.root(), "/probe").output();
@@ -48,98 +40,92 @@ fn confine(way: &[&str], root: &Path, program: &str) -> Command {
 
 #[test]
 fn without_proc_a_chain_runs_by_the_names_that_were_called() {
-    each(|stage| {
-        stage.launcher("bin/clang++", "clang");
-        stage.launcher("bin/clang", "../lib/clang-22");
-        stage.program("lib/clang-22", &static_program());
-        stage.link("usr/first", "second");
-        stage.link("usr/second", "/other/third");
-        stage.link("other/third", "../bin/clang++");
-        stage.link("linked", "bin");
-        for name in [
-            "/bin/clang++",
-            "bin/clang++",
-            "/usr/first",
-            "/linked/clang++",
-        ] {
-            ran(&confined(stage, name).output().unwrap(), name);
-        }
-    });
+    let stage = &Stage::new();
+    stage.launcher("bin/clang++", "clang");
+    stage.launcher("bin/clang", "../lib/clang-22");
+    stage.program("lib/clang-22", &static_program());
+    stage.link("usr/first", "second");
+    stage.link("usr/second", "/other/third");
+    stage.link("other/third", "../bin/clang++");
+    stage.link("linked", "bin");
+    for name in [
+        "/bin/clang++",
+        "bin/clang++",
+        "/usr/first",
+        "/linked/clang++",
+    ] {
+        ran(&confined(stage, name).output().unwrap(), name);
+    }
 }
 
 #[test]
 fn without_proc_as_many_links_are_followed_as_the_kernel_follows() {
-    each(|stage| {
-        stage.launcher("bin/clang", "clang-22");
-        stage.program("bin/clang-22", &static_program());
-        stage.link("link40", "bin/clang");
-        for link in 1..40 {
-            stage.link(&format!("link{link}"), &format!("link{}", link + 1));
-        }
-        ran(&confined(stage, "/link1").output().unwrap(), "/link1");
-    });
+    let stage = &Stage::new();
+    stage.launcher("bin/clang", "clang-22");
+    stage.program("bin/clang-22", &static_program());
+    stage.link("link40", "bin/clang");
+    for link in 1..40 {
+        stage.link(&format!("link{link}"), &format!("link{}", link + 1));
+    }
+    ran(&confined(stage, "/link1").output().unwrap(), "/link1");
 }
 
 #[test]
 fn without_proc_a_name_beyond_all_room_is_too_long() {
-    each(|stage| {
-        let directory = ("d".repeat(200) + "/").repeat(15);
-        let target = "./".repeat(1000) + "clang-22";
-        stage.launcher(directory.clone() + "clang", target);
-        let link = directory + "link";
-        stage.link(&link, &("./".repeat(2000) + "clang"));
-        let failure = stage.failure(&mut confined(stage, &format!("/{link}")));
-        assert!(failure.contains("/././: File name too long\n"), "{failure}");
-    });
+    let stage = &Stage::new();
+    let directory = ("d".repeat(200) + "/").repeat(15);
+    let target = "./".repeat(1000) + "clang-22";
+    stage.launcher(directory.clone() + "clang", target);
+    let link = directory + "link";
+    stage.link(&link, &("./".repeat(2000) + "clang"));
+    let failure = stage.failure(&mut confined(stage, &format!("/{link}")));
+    assert!(failure.contains("/././: File name too long\n"), "{failure}");
 }
 
 #[test]
 fn without_proc_a_failure_says_that_proc_is_missing() {
-    each(|stage| {
-        stage.launcher("clang++", "bin/clang-22");
-        insta::assert_snapshot!(stage.failure(&mut confined(stage, "/clang++")), @"
+    let stage = &Stage::new();
+    stage.launcher("clang++", "bin/clang-22");
+    insta::assert_snapshot!(stage.failure(&mut confined(stage, "/clang++")), @"
         exit status: 1 could not exec /bin/clang-22: No such file or directory
         hint: cannot read /proc/self/exe (No such file or directory); is /proc mounted?
         ");
-        insta::assert_snapshot!(stage.failure(&mut confined(stage, "clang++")), @"
+    insta::assert_snapshot!(stage.failure(&mut confined(stage, "clang++")), @"
         exit status: 1 could not find path component of main program: 'clang++'
         hint: cannot read /proc/self/exe (No such file or directory); is /proc mounted?
         ");
-    });
 }
 
 #[test]
 fn without_proc_a_launcher_does_not_run_itself_for_ever() {
-    each(|stage| {
-        stage.link("bin/alias", "clang");
-        for target in ["clang", "alias"] {
-            stage.launcher("bin/clang", target);
-            insta::assert_snapshot!(stage.failure(&mut confined(stage, "/bin/clang")), @"
-            exit status: 1 could not exec /bin/clang: the launcher would run itself
-            hint: cannot read /proc/self/exe (No such file or directory); is /proc mounted?
-            ");
-        }
-        stage.launcher("bin/clang", "../bin/alias");
-        let failure = stage.failure(&mut confined(stage, "/bin/clang"));
-        assert!(
-            failure.contains("/../bin/alias: File name too long\n"),
-            "{failure}"
-        );
-    });
+    let stage = &Stage::new();
+    stage.link("bin/alias", "clang");
+    for target in ["clang", "alias"] {
+        stage.launcher("bin/clang", target);
+        let said = stage.failure(&mut confined(stage, "/bin/clang"));
+        let expected = "exit status: 1 could not exec /bin/clang: the launcher would run itself\n\
+                        hint: cannot read /proc/self/exe (No such file or directory); is /proc mounted?";
+        assert_eq!(said, expected);
+    }
+    stage.launcher("bin/clang", "../bin/alias");
+    let failure = stage.failure(&mut confined(stage, "/bin/clang"));
+    assert!(
+        failure.contains("/../bin/alias: File name too long\n"),
+        "{failure}"
+    );
 }
 
 #[test]
 fn the_longest_target_that_the_kernel_takes_runs() {
-    each(|stage| {
-        stage.program("pp", &static_program());
-        stage.launcher("clang", "./".repeat(2046) + "pp");
-        ran(&confined(stage, "/clang").output().unwrap(), "/clang");
+    let stage = &Stage::new();
+    stage.program("pp", &static_program());
+    stage.launcher("clang", "./".repeat(2046) + "pp");
+    ran(&confined(stage, "/clang").output().unwrap(), "/clang");
 
-        stage.launcher("clang", "./".repeat(2046) + "ppp");
-        let failure = stage.failure(&mut confined(stage, "/clang"));
-        assert!(
-            failure.contains("/./ppp: File name too long\n"),
-            "{failure}"
-        );
-    });
+    stage.launcher("clang", "./".repeat(2046) + "ppp");
+    let failure = stage.failure(&mut confined(stage, "/clang"));
+    assert!(
+        failure.contains("/./ppp: File name too long\n"),
+        "{failure}"
+    );
 }
