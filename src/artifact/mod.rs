@@ -2,15 +2,20 @@
 
 mod manifest;
 mod name;
+mod output;
 mod parts;
+mod recombine;
 mod resolve;
 pub mod sample;
+pub mod split;
 pub mod tree;
 mod unpack;
 
 pub use manifest::{ArtifactManifest, InvalidManifest, Submodule, TherockManifest, dist_targets};
 pub use name::{ArchiveName, ArtifactName, Component, InvalidArchiveName, InvalidArtifactName};
+pub use output::ArtifactOutput;
 pub use parts::{ensure_fit, is_archive};
+pub use recombine::{RecombinedArtifact, parts_by_name, recombine};
 pub use tree::{
     Artifact, ArtifactTree, Collision, Content, FileAt, FileFacts, FileKind, Form, FormedFile,
     LinkEnd, Merged, Mode, Owned, TreeFile, merge, same_content,

@@ -66,8 +66,8 @@ enum Command {
     Upload(Box<upload::Args>),
     Summary(Box<summary::Args>),
     Place(place::Args),
-    Split(split::Args),
-    Kpack(kpack::Args),
+    Split(split::SplitArgs),
+    Kpack(kpack::KpackArgs),
     #[command(hide = true)]
     Action(action::Args),
     #[command(hide = true)]

@@ -11,16 +11,10 @@ use std::{
 use crate::{
     artifact::{
         Artifact, ArtifactTree, Content, FileFacts, FileKind, Form, LinkEnd, Mode, TreeFile,
+        split::{self, ArchivePlace, ArchiveSet, SplitAction, SplitPlan},
     },
-    commands::{
-        World,
-        args::Jobs,
-        split::{
-            Staging,
-            observe::{self, ArchivePlace, Fate, Splitting},
-            work::Writing,
-        },
-    },
+    atomic,
+    commands::{World, args::Jobs, split::warn_of_kept_code},
     console::{many, size},
     error::{Context as _, Hint as _, Result, bail},
     relpath::RelPath,
@@ -42,7 +36,7 @@ pub enum Kpack {
 /// Artifacts as if all device code were apart, and what that still takes.
 pub struct Apart<'a> {
     pub tree: Cow<'a, ArtifactTree>,
-    splittings: Vec<Splitting<'a>>,
+    splittings: Vec<SplitPlan<'a>>,
     staging: PathBuf,
 }
 
@@ -57,8 +51,11 @@ impl<'a> Apart<'a> {
     ) -> Result<Self> {
         // Sources of a tree are absolute.
         let staging = std::path::absolute(staging).context("name a directory")?;
-        let splittings = observe::all(candidates(tree, kpack)?, jobs.count(), world)?;
-        let fat = |one: &Splitting| {
+        let splittings = split::all(candidates(tree, kpack)?, jobs.count(), &world.stop)?;
+        for splitting in &splittings {
+            warn_of_kept_code(splitting, world);
+        }
+        let fat = |one: &SplitPlan| {
             let is_family = matches!(one.source.scope, Scope::Family(_));
             kpack == Kpack::Split || is_family || one.losses().next().is_some()
         };
@@ -92,11 +89,11 @@ impl<'a> Apart<'a> {
     }
 
     /// Writes the archives, which lie there until what this gives is dropped.
-    pub fn write(&self, jobs: &Jobs, world: &World) -> Result<Option<Staging>> {
+    pub fn write(&self, jobs: &Jobs, world: &World) -> Result<Option<BuildArchives>> {
         if self.splittings.is_empty() {
             return Ok(None);
         }
-        let staging = Staging::new(self.staging.clone())?;
+        let staging = BuildArchives::new(self.staging.clone())?;
         let (mut count, mut bytes) = (0, 0);
         for splitting in &self.splittings {
             let total = splitting
@@ -106,7 +103,7 @@ impl<'a> Apart<'a> {
                 world
                     .console
                     .progress("Splitting", &splitting.source, Some(total.sum()));
-            let mut writing = Writing::new(splitting, |_, at| {
+            let mut writing = ArchiveSet::new(splitting, |_, at| {
                 let place = place(splitting, at, &self.staging);
                 if let Some(parent) = place.parent() {
                     fs_err::create_dir_all(parent)?;
@@ -124,6 +121,28 @@ impl<'a> Apart<'a> {
         let facts = format!("{} of device code, {}", many(count, "archive"), size(bytes));
         world.console.status("Split", facts);
         Ok(Some(staging))
+    }
+}
+
+/// The directory with the archives of a build, which is removed at the end.
+///
+/// Its name is in the plan of the build, so that it cannot be a random one.
+#[derive(Debug)]
+pub struct BuildArchives(PathBuf);
+
+impl BuildArchives {
+    fn new(place: PathBuf) -> Result<Self> {
+        // What a killed build has left.
+        atomic::clear(&place)?;
+        fs_err::create_dir_all(&place)?;
+        Ok(Self(place))
+    }
+}
+
+impl Drop for BuildArchives {
+    fn drop(&mut self) {
+        // An error that ended the build is more important than one of this.
+        let _ = atomic::clear(&self.0);
     }
 }
 
@@ -159,13 +178,13 @@ fn candidates(tree: &ArtifactTree, kpack: Kpack) -> Result<Vec<&Artifact>> {
 }
 
 /// What a fat artifact becomes, as a scan would find it had it been split on disk.
-fn artifacts(splitting: &Splitting<'_>, staging: &Path) -> Result<Vec<Artifact>> {
+fn artifacts(splitting: &SplitPlan<'_>, staging: &Path) -> Result<Vec<Artifact>> {
     let mut parts: BTreeMap<Scope, Vec<TreeFile>> = BTreeMap::from([(Scope::Generic, Vec::new())]);
     let losing = losing(splitting);
     for (file, fate) in &splitting.files {
         let scope = match fate {
-            Fate::Stays | Fate::Loses(_) => Scope::Generic,
-            Fate::Moves(target) => Scope::Target(target.clone()),
+            SplitAction::Stays | SplitAction::Loses(_) => Scope::Generic,
+            SplitAction::Moves(target) => Scope::Target(target.clone()),
         };
         let content = content(file, &losing);
         let file = TreeFile {
@@ -201,11 +220,11 @@ fn artifacts(splitting: &Splitting<'_>, staging: &Path) -> Result<Vec<Artifact>>
 /// What becomes of the files that do not stay as they are, by base directory and path.
 type Losing<'a> = BTreeMap<(&'a RelPath, &'a RelPath), Option<FileFacts>>;
 
-fn losing<'a>(splitting: &'a Splitting<'a>) -> Losing<'a> {
+fn losing<'a>(splitting: &'a SplitPlan<'a>) -> Losing<'a> {
     let changed = splitting.files.iter().filter_map(|(file, fate)| {
         let facts = match (fate, &file.content) {
-            (Fate::Moves(_), _) => None,
-            (Fate::Loses(loss), Content::File(facts)) => Some(FileFacts {
+            (SplitAction::Moves(_), _) => None,
+            (SplitAction::Loses(loss), Content::File(facts)) => Some(FileFacts {
                 len: loss.plan.total_len(),
                 form: Form::WithoutCode(Arc::clone(&loss.plan)),
                 ..facts.clone()
@@ -257,7 +276,7 @@ fn to_come() -> FileFacts {
     }
 }
 
-fn place(splitting: &Splitting<'_>, at: &ArchivePlace, staging: &Path) -> PathBuf {
+fn place(splitting: &SplitPlan<'_>, at: &ArchivePlace, staging: &Path) -> PathBuf {
     let artifact = staging.join(splitting.name(&at.scope).to_string());
     artifact.join(at.basedir.join(&at.path).as_str())
 }

@@ -8,7 +8,7 @@ use std::{
 use fs_err as fs;
 use serde::Serialize;
 
-use super::{Selection, open, reading};
+use super::{TargetSelection, open, reading};
 use crate::{
     commands::World,
     console::{many, size},
@@ -22,7 +22,7 @@ use crate::{
 /// Each becomes `NAME.BUNDLE.TARGET.hsaco`, with `-` for every colon; what comes from an archive
 /// keeps the directories of its key.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct ExtractArgs {
     /// The binary, bundle or archive
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -30,23 +30,23 @@ pub(super) struct Args {
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
     output_dir: PathBuf,
     #[command(flatten)]
-    selection: Selection,
+    selection: TargetSelection,
 }
 
 #[derive(Debug, Serialize)]
-struct Answer {
+struct ExtractAnswer {
     schema: &'static str,
-    files: Vec<Written>,
+    files: Vec<ExtractedCode>,
 }
 
 #[derive(Debug, Serialize)]
-struct Written {
+struct ExtractedCode {
     path: String,
     target: String,
     size: u64,
 }
 
-pub(super) fn run(args: &Args, world: &World) -> Result<()> {
+pub(super) fn run(args: &ExtractArgs, world: &World) -> Result<()> {
     let source = open(&args.file)?;
     let mut files = Vec::new();
     let mut seen = 0_usize;
@@ -74,7 +74,7 @@ pub(super) fn run(args: &Args, world: &World) -> Result<()> {
         "Extracted",
         format!("{}, {}", many(files.len(), "code object"), size(total)),
     );
-    world.console.answer(&Answer {
+    world.console.answer(&ExtractAnswer {
         schema: "rocwheel-kpack-extract-v1",
         files,
     })
@@ -85,7 +85,7 @@ fn no_code(file: &Path) -> Result<()> {
     refuse().hint("extract the archives that `rocwheel kpack ls` names")
 }
 
-fn write(args: &Args, found: &Found, code: &[u8]) -> Result<Written> {
+fn write(args: &ExtractArgs, found: &Found, code: &[u8]) -> Result<ExtractedCode> {
     let name = if found.name.is_empty() {
         let name = args.file.file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()
@@ -102,14 +102,14 @@ fn write(args: &Args, found: &Found, code: &[u8]) -> Result<Written> {
         fs::create_dir_all(parent)?;
     }
     fs::write(&place, code)?;
-    Ok(Written {
+    Ok(ExtractedCode {
         path: place.display().to_string(),
         target: found.target.to_string(),
         size: found.size,
     })
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for ExtractAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.files
             .iter()

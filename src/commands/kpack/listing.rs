@@ -7,7 +7,7 @@ use std::{
 
 use serde::Serialize;
 
-use super::{Selection, open, reading};
+use super::{TargetSelection, open, reading};
 use crate::{
     commands::World,
     console::{many, size},
@@ -17,27 +17,27 @@ use crate::{
 
 /// List the code objects of a file: target, size, compression, kernels
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct ListArgs {
     /// The binary, bundle or archive
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
-    selection: Selection,
+    selection: TargetSelection,
 }
 
 #[derive(Debug, Serialize)]
-struct Answer {
+struct ListAnswer {
     schema: &'static str,
     file: String,
     kind: String,
-    code_objects: Vec<Row>,
+    code_objects: Vec<CodeRow>,
     /// Where a split binary says that its code is.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     references: Vec<Lead>,
 }
 
 #[derive(Debug, Serialize)]
-struct Row {
+struct CodeRow {
     #[serde(skip_serializing_if = "String::is_empty")]
     name: String,
     bundle: usize,
@@ -56,13 +56,13 @@ struct Lead {
     search_paths: Vec<String>,
 }
 
-pub(super) fn run(args: &Args, world: &World) -> Result<()> {
+pub(super) fn run(args: &ListArgs, world: &World) -> Result<()> {
     let source = open(&args.file)?;
     let mut rows = Vec::new();
     let kind = contents::each(&source, |found, read| {
         world.stop.check()?;
         if args.selection.has(&found.target) {
-            rows.push(Row {
+            rows.push(CodeRow {
                 name: found.name.clone(),
                 bundle: found.bundle,
                 target: found.target.to_string(),
@@ -75,7 +75,7 @@ pub(super) fn run(args: &Args, world: &World) -> Result<()> {
         Ok(())
     })
     .with_context(|| reading(&args.file))?;
-    world.console.answer(&Answer {
+    world.console.answer(&ListAnswer {
         schema: "rocwheel-kpack-v1",
         file: args.file.display().to_string(),
         kind: kind.to_string(),
@@ -96,7 +96,7 @@ fn leads(kind: Kind) -> Vec<Lead> {
     leads.collect()
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for ListAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let total = self.code_objects.iter().map(|row| row.size).sum();
         let many = many(self.code_objects.len(), "code object");
@@ -110,7 +110,7 @@ impl fmt::Display for Answer {
             "KERNELS",
         ];
         let mut table = vec![head.map(str::to_owned).to_vec()];
-        table.extend(self.code_objects.iter().map(Row::cells));
+        table.extend(self.code_objects.iter().map(CodeRow::cells));
         if table.len() > 1 {
             f.write_str(&aligned(&table))?;
         }
@@ -122,7 +122,7 @@ impl fmt::Display for Answer {
     }
 }
 
-impl Row {
+impl CodeRow {
     fn cells(&self) -> Vec<String> {
         let shown = self.kernels.iter().take(3).map(String::as_str);
         let mut kernels: Vec<&str> = shown.collect();

@@ -17,21 +17,21 @@ use crate::{
 ///
 /// FILE is a binary, a bundle as compilers write it, or a `.kpack` archive.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct KpackArgs {
     #[command(subcommand)]
     verb: Verb,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
-    Ls(listing::Args),
-    Extract(extract::Args),
-    Recombine(recombine::Args),
+    Ls(listing::ListArgs),
+    Extract(extract::ExtractArgs),
+    Recombine(recombine::RecombineArgs),
 }
 
 /// Which code objects are meant.
 #[derive(Debug, clap::Args)]
-struct Selection {
+struct TargetSelection {
     /// Only code for this target; without features, for all of its variants; may be repeated
     #[arg(
         long = "target",
@@ -42,7 +42,7 @@ struct Selection {
     targets: Vec<CodeTarget>,
 }
 
-pub fn run(args: &Args, world: &World) -> Result<()> {
+pub fn run(args: &KpackArgs, world: &World) -> Result<()> {
     match &args.verb {
         Verb::Ls(args) => listing::run(args, world),
         Verb::Extract(args) => extract::run(args, world),
@@ -50,7 +50,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
     }
 }
 
-impl Selection {
+impl TargetSelection {
     fn has(&self, target: &CodeTarget) -> bool {
         let mut wanted = self.targets.iter();
         self.targets.is_empty() || wanted.any(|wanted| wanted == target || *wanted == target.base())

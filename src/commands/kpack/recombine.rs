@@ -1,36 +1,19 @@
 //! `kpack recombine`: puts device code back into the binaries that it was taken out of.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    io::{self, Seek as _, SeekFrom, Write as _},
-    path::{Path, PathBuf},
-};
+use std::{fmt, path::PathBuf};
 
-use fs_err as fs;
 use serde::Serialize;
 
 use crate::{
-    artifact::{
-        Artifact, ArtifactManifest, ArtifactName, ArtifactTree, Component, Content, FileAt,
-        TreeFile, ensure_fit, is_archive,
-    },
+    artifact::{ArtifactOutput, ArtifactTree, RecombinedArtifact, parts_by_name, recombine},
     commands::{
         World,
         args::Jobs,
         lock::{Lock, Work},
-        split::{self, Staging},
     },
     console::{many, size},
-    error::{Context as _, Hint as _, Result, bail, ensure},
-    kpack::{
-        CodeTarget,
-        archive::{Archive, Code},
-        bundle,
-        host::{self, Look, SplitReader},
-    },
-    relpath::RelPath,
-    target::{Family, Scope},
+    error::{Context as _, Result},
+    target::Family,
 };
 
 /// Put split artifacts together again: the inverse of `split`
@@ -39,7 +22,7 @@ use crate::{
 /// Every code object comes back byte for byte, uncompressed; what else is in a binary stays where it
 /// is, and the code lies behind it.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct RecombineArgs {
     /// The directory with the artifacts that `split` wrote
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_ARTIFACT_DIR")]
     artifact_dir: PathBuf,
@@ -54,275 +37,35 @@ pub(super) struct Args {
 }
 
 #[derive(Debug, Serialize)]
-struct Answer {
+struct RecombineAnswer {
     schema: &'static str,
-    artifacts: Vec<Made>,
+    artifacts: Vec<RecombinedArtifact>,
 }
 
-#[derive(Debug, Serialize)]
-struct Made {
-    name: String,
-    binaries: usize,
-    code_objects: usize,
-    size: u64,
-}
-
-/// The parts of one artifact, the generic one first.
-type Parts<'a> = BTreeMap<(String, Component), Vec<&'a Artifact>>;
-
-pub(super) fn run(args: &Args, world: &World) -> Result<()> {
-    let tree = ArtifactTree::scan(&args.artifact_dir, args.jobs.count(), &world.stop)?;
-    let mut parts = Parts::new();
-    for artifact in &tree.artifacts {
-        let key = (artifact.name.name.clone(), artifact.name.component);
-        parts.entry(key).or_default().push(artifact);
-    }
+pub(super) fn run(args: &RecombineArgs, world: &World) -> Result<()> {
+    let jobs = args.jobs.count();
+    let tree = ArtifactTree::scan(&args.artifact_dir, jobs, &world.stop)?;
+    let parts = parts_by_name(&tree.artifacts, &args.family);
     let _lock = Lock::to_write(&args.output_dir, Work::Recombine)?;
+    let names = parts.iter().map(|(name, _)| name.to_string());
+    let output = ArtifactOutput::new(&args.output_dir, names.collect())?;
     let mut artifacts = Vec::new();
-    for parts in parts.values() {
-        let [first, rest @ ..] = parts.as_slice() else {
-            continue;
-        };
-        let scope = if rest.is_empty() && first.name.scope == Scope::Generic {
-            Scope::Generic
-        } else {
-            Scope::Family(args.family.clone())
-        };
-        let name = ArtifactName {
-            scope,
-            ..first.name.clone()
-        };
-        let made = recombine(&name, parts, args, world);
+    for (name, parts) in &parts {
+        let made = recombine(name, parts, &output, jobs, &world.stop);
         let made = made.with_context(|| format!("recombine `{name}`"))?;
-        let facts = format!(
-            "{name}: {}, {}",
-            many(made.code_objects, "code object"),
-            size(made.size)
-        );
+        let count = many(made.code_objects, "code object");
+        let facts = format!("{name}: {count}, {}", size(made.size));
         world.console.status("Recombined", facts);
         artifacts.push(made);
     }
-    world.console.answer(&Answer {
+    output.finish()?;
+    world.console.answer(&RecombineAnswer {
         schema: "rocwheel-kpack-recombine-v1",
         artifacts,
     })
 }
 
-/// The code of one binary: by the ordinal of the bundle, in the order of the names of entries.
-type Bundles<'a> = BTreeMap<usize, BTreeMap<String, (&'a Archive<FileAt>, &'a Code)>>;
-
-fn recombine(name: &ArtifactName, parts: &[&Artifact], args: &Args, world: &World) -> Result<Made> {
-    let place = args.output_dir.join(name.to_string());
-    if place.symlink_metadata().is_ok() {
-        let refuse = || -> Result<_> { bail!("already there: `{}`", place.display()) };
-        return refuse().hint("remove it, or pass another `--output-dir`");
-    }
-    ensure_fit(parts.iter().copied(), args.jobs.count(), &world.stop)?;
-    let staging = Staging::new(args.output_dir.join(format!("{name}.part")))?;
-    let files = merged(parts)?;
-    let archives = archives(&files)?;
-    let mut code = index(&archives)?;
-    let mut made = Made {
-        name: name.to_string(),
-        binaries: 0,
-        code_objects: 0,
-        size: 0,
-    };
-    for file in files.values() {
-        world.stop.check()?;
-        if is_archive(&file.path) {
-            continue;
-        }
-        let to = staging.path().join(file.basedir.join(&file.path).as_str());
-        if let Some(parent) = to.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        match &file.content {
-            Content::Directory => fs::create_dir_all(&to)?,
-            Content::Link { text, .. } => split::link(text, &to)?,
-            Content::File(facts) => {
-                if facts.elf.is_some() && is_split(&file.source)? {
-                    ensure!(
-                        !archives.is_empty(),
-                        "no archive, and a binary without its code: `{}`",
-                        file.path
-                    );
-                    let name = file.basedir.join(&file.path).to_string();
-                    let bundles = code.remove(&name).unwrap_or_default();
-                    let count = restore(&file.source, &bundles, &to)
-                        .with_context(|| format!("recombine `{}`", file.source.display()))?;
-                    made.code_objects += count;
-                    made.binaries += 1;
-                } else {
-                    fs::copy(&file.source, &to)?;
-                }
-                made.size += fs::metadata(&to)?.len();
-            }
-        }
-    }
-    if let Some(name) = code.keys().next() {
-        let refuse = || -> Result<_> { bail!("no binary takes its code back: `{name}`") };
-        return refuse().hint(
-            "have what `split` wrote in `--artifact-dir`, the generic part too; binaries for Windows take none",
-        );
-    }
-    let manifest = manifest(parts);
-    fs::write(staging.path().join(ArtifactManifest::FILE_NAME), manifest)?;
-    fs::rename(staging.path(), &place)?;
-    Ok(made)
-}
-
-/// Every file of every part, at its place.
-fn merged<'a>(
-    parts: &[&'a Artifact],
-) -> Result<BTreeMap<(&'a RelPath, &'a RelPath), &'a TreeFile>> {
-    let mut files: BTreeMap<(&RelPath, &RelPath), &TreeFile> = BTreeMap::new();
-    for part in parts {
-        for file in &part.files {
-            let before = files.insert((&*file.basedir, &file.path), file);
-            let both = before.is_some_and(|before| {
-                before.content != Content::Directory || file.content != Content::Directory
-            });
-            ensure!(!both, "two parts have `{}`", file.path);
-        }
-    }
-    Ok(files)
-}
-
-fn is_split(file: &Path) -> Result<bool> {
-    let look = host::look(&FileAt::open(file)?);
-    let look = look.with_context(|| format!("look into `{}`", file.display()))?;
-    Ok(matches!(look, Look::Split))
-}
-
-fn archives(files: &BTreeMap<(&RelPath, &RelPath), &TreeFile>) -> Result<Vec<Archive<FileAt>>> {
-    let archives = files
-        .values()
-        .filter(|file| is_archive(&file.path) && matches!(file.content, Content::File(_)));
-    let archives = archives.map(|file| {
-        let shown = || format!("read `{}`", file.source.display());
-        Archive::open(FileAt::open(&file.source)?).with_context(shown)
-    });
-    archives.collect()
-}
-
-/// What the archives hold, by the name of the binary.
-fn index(archives: &[Archive<FileAt>]) -> Result<BTreeMap<String, Bundles<'_>>> {
-    let mut index: BTreeMap<String, Bundles<'_>> = BTreeMap::new();
-    for archive in archives {
-        for code in archive.codes() {
-            let (name, ordinal) = code
-                .key
-                .rsplit_once('#')
-                .context("a key without a number")?;
-            let ordinal: usize = ordinal
-                .parse()
-                .with_context(|| format!("read the key `{}`", code.key))?;
-            ensure!(ordinal < bundle::MOST, "bundle {ordinal} of `{name}`");
-            let bundles = index.entry(name.to_owned()).or_default();
-            let before = bundles
-                .entry(ordinal)
-                .or_default()
-                .insert(entry_name(code), (archive, code));
-            ensure!(
-                before.is_none(),
-                "two archives have `{}` for `{}`",
-                code.key,
-                code.target
-            );
-        }
-    }
-    Ok(index)
-}
-
-/// As the compiler called it, if the archive says so.
-fn entry_name(code: &Code) -> String {
-    let said = code.origin.as_ref().map(|origin| origin.target.as_str());
-    let is_its = |said: &&str| said.ends_with(code.target.as_str());
-    let said = said.filter(is_its).map(str::to_owned);
-    said.unwrap_or_else(|| default_name(&code.target))
-}
-
-fn default_name(target: &CodeTarget) -> String {
-    format!("hipv4-amdgcn-amd-amdhsa--{target}")
-}
-
-/// Writes a binary with its code, and looks whether it is there. Returns how many code objects that
-/// are.
-fn restore(from: &Path, bundles: &Bundles<'_>, to: &Path) -> Result<usize> {
-    let source = FileAt::open(from)?;
-    let wanted: Vec<u64> = host::references(&source)?
-        .iter()
-        .map(|one| one.index)
-        .collect();
-    let led_to = wanted.iter().max().map_or(0, |last| last.saturating_add(1));
-    let led_to = usize::try_from(led_to)?;
-    ensure!(
-        led_to <= bundle::MOST,
-        "a wrapper that leads to bundle {}",
-        led_to.saturating_sub(1)
-    );
-    let held = bundles.keys().next_back().map_or(0, |last| last + 1);
-    let count = led_to.max(held);
-    let none = BTreeMap::new();
-    let bundles: Vec<_> = (0..count)
-        .map(|at| bundles.get(&at).unwrap_or(&none))
-        .collect();
-    let frames: Vec<bundle::Frame> = bundles
-        .iter()
-        .map(|codes| {
-            let sizes = codes.iter().map(|(name, (_, code))| (name, code.size));
-            bundle::frame(&sizes.collect::<Vec<_>>())
-        })
-        .collect();
-    let lens: Vec<u64> = frames.iter().map(|frame| frame.len).collect();
-    let restored = host::restore(&source, &lens)?;
-    let mut out = fs::File::create(to)?;
-    io::copy(&mut SplitReader::new(&source, restored.plan), &mut out)?;
-    let mut written = 0;
-    for ((codes, frame), start) in bundles.iter().zip(&frames).zip(&restored.starts) {
-        out.seek(SeekFrom::Start(*start))?;
-        out.write_all(&frame.header)?;
-        for ((archive, code), inside) in codes.values().zip(&frame.starts) {
-            out.seek(SeekFrom::Start(start.saturating_add(*inside)))?;
-            out.write_all(&archive.read(code)?)?;
-            written += 1;
-        }
-    }
-    fs::set_permissions(to, fs::metadata(from)?.permissions())?;
-    drop(out);
-    accept(&FileAt::open(to)?, &wanted, &lens)?;
-    Ok(written)
-}
-
-/// The binary is fat again, and its wrappers lead where they led.
-fn accept(file: &FileAt, wanted: &[u64], lens: &[u64]) -> Result<()> {
-    let Look::Fat(fat) = host::look(file)? else {
-        bail!("the code is there, and is not found");
-    };
-    let found: Vec<u64> = fat.wrappers.iter().map(|one| one.bundle as u64).collect();
-    ensure!(
-        found == wanted,
-        "a wrapper leads to another bundle than it did"
-    );
-    let found: Vec<u64> = fat.bundles.iter().map(|bundle| bundle.len).collect();
-    ensure!(found == lens, "the bundles are not those that were written");
-    Ok(())
-}
-
-/// The base directories of all parts, each once, in the order of their names.
-fn manifest(parts: &[&Artifact]) -> String {
-    let mut basedirs: Vec<String> = Vec::new();
-    for basedir in parts.iter().flat_map(|part| &part.basedirs) {
-        let line = format!("{basedir}\n");
-        if !basedirs.contains(&line) {
-            basedirs.push(line);
-        }
-    }
-    basedirs.concat()
-}
-
-impl fmt::Display for Answer {
+impl fmt::Display for RecombineAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.artifacts.iter().try_for_each(|made| {
             let (binaries, code) = (many(made.binaries, "binary"), made.code_objects);

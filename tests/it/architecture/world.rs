@@ -58,6 +58,9 @@ const MAY: [May; 7] = [
         ],
         who: &[
             "atomic",
+            "artifact/output",
+            "artifact/recombine",
+            "artifact/split",
             "artifact/tree",
             "artifact/unpack",
             "package/assemble",

@@ -182,6 +182,41 @@ fn what_is_split_stays_as_it_is_when_it_is_split_again() {
 }
 
 #[test]
+fn a_split_that_is_killed_is_made_again_whole() {
+    let place = tempfile::tempdir().unwrap();
+    let fat = artifacts(place.path());
+    let whole = place.path().join("whole");
+    split(&fat, &whole, "2");
+    for round in 0..10 {
+        let out = place.path().join("out");
+        let mut run = Command::new(ROCWHEEL)
+            .env_clear()
+            .args(["split", "--jobs", "2", "--artifact-dir"])
+            .arg(&fat)
+            .arg("--output-dir")
+            .arg(&out)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(round * 3));
+        run.kill().unwrap();
+        run.wait().unwrap();
+        // It may have finished before that, and is not made again then.
+        fs_err::create_dir_all(&out).unwrap();
+        if files(&out) != files(&whole) {
+            let again = split(&fat, &out, "2");
+            assert!(again.starts_with("exit 0"), "round {round}: {again}");
+        }
+        // A later run removes the staged files of the killed one, once they are old enough.
+        let mut made = files(&out);
+        made.retain(|name, _| !name.starts_with(".rocwheel-"));
+        assert!(made == files(&whole), "round {round}");
+        fs_err::remove_dir_all(out).unwrap();
+    }
+}
+
+#[test]
 fn a_damaged_binary_leaves_nothing() {
     let place = tempfile::tempdir().unwrap();
     let fat = artifacts(place.path());

@@ -17,18 +17,18 @@ const IDLE: usize = 128 << 20;
 const GRAIN: usize = 4 << 20;
 
 #[derive(Default)]
-pub(super) struct Tools {
+pub(super) struct MemoryPool {
     packers: Mutex<Vec<Packer>>,
     memory: Mutex<Vec<Vec<u8>>>,
 }
 
 /// Bytes in memory that is given back.
-pub(super) struct Lent<'a> {
-    tools: &'a Tools,
+pub(super) struct LentMemory<'a> {
+    tools: &'a MemoryPool,
     bytes: Vec<u8>,
 }
 
-impl Tools {
+impl MemoryPool {
     /// Does something with a compressor that nobody else has.
     pub(super) fn with_packer<T>(&self, work: impl FnOnce(&mut Packer) -> Result<T>) -> Result<T> {
         let packer = lock(&self.packers).pop();
@@ -59,12 +59,12 @@ impl Tools {
         Ok(fresh)
     }
 
-    pub(super) fn lend(&self, bytes: Vec<u8>) -> Lent<'_> {
-        Lent { tools: self, bytes }
+    pub(super) fn lend(&self, bytes: Vec<u8>) -> LentMemory<'_> {
+        LentMemory { tools: self, bytes }
     }
 }
 
-impl Deref for Lent<'_> {
+impl Deref for LentMemory<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -72,7 +72,7 @@ impl Deref for Lent<'_> {
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for LentMemory<'_> {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
         let mut idle = lock(&self.tools.memory);
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn memory_is_used_again_by_what_is_nearly_as_large() {
-        let tools = Tools::default();
+        let tools = MemoryPool::default();
         let first = tools.memory(30 << 20).unwrap();
         let place = first.as_ptr();
         drop(tools.lend(first));
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn little_never_holds_much_and_idle_memory_is_bounded() {
-        let tools = Tools::default();
+        let tools = MemoryPool::default();
         drop(tools.lend(tools.memory(100 << 20).unwrap()));
         assert!(tools.memory(10 << 20).unwrap().capacity() < 20 << 20);
         drop(tools.lend(tools.memory(40 << 20).unwrap()));
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn more_than_there_can_be_is_an_error() {
-        let error = Tools::default().memory(u64::MAX / 2).unwrap_err();
+        let error = MemoryPool::default().memory(u64::MAX / 2).unwrap_err();
         insta::assert_snapshot!(error, @"find memory for 9223372036854775807 bytes");
     }
 }

@@ -12,8 +12,8 @@ use std::{
 use fs_err as fs;
 
 use super::{
-    observe::{ArchiveId, Loss, Splitting},
-    tools::{Lent, Tools},
+    memory::{LentMemory, MemoryPool},
+    observe::{ArchiveId, CodeRemoval, SplitPlan},
 };
 use crate::{
     artifact::{FileAt, TreeFile},
@@ -35,7 +35,7 @@ const ROOM: u64 = 512 << 20;
 const AT_ONCE: usize = 1 << 20;
 
 /// Something to do; the code of a bundle is done by its code objects.
-pub(super) enum Piece<'a> {
+pub(super) enum SplitTask<'a> {
     Copy {
         from: &'a Path,
         to: PathBuf,
@@ -45,34 +45,34 @@ pub(super) enum Piece<'a> {
         plan: Arc<HostPlan>,
         to: PathBuf,
     },
-    Code(Code<'a>),
+    Code(BundleCode<'a>),
 }
 
 /// The code of one bundle.
-pub struct Code<'a> {
+pub struct BundleCode<'a> {
     file: &'a TreeFile,
-    loss: &'a Loss,
+    loss: &'a CodeRemoval,
     ordinal: usize,
 }
 
 /// The archives of one artifact while they are written.
-pub struct Writing<'a> {
-    splitting: &'a Splitting<'a>,
+pub struct ArchiveSet<'a> {
+    splitting: &'a SplitPlan<'a>,
     open: BTreeMap<ArchiveId, ArchiveWriter<io::BufWriter<fs::File>>>,
 }
 
 /// Does the pieces, in any order, but for the code, which reaches the archives in theirs.
 /// `progress` is told how many more bytes were done.
 pub(super) fn carry_out(
-    pieces: &[Piece<'_>],
-    archives: &mut Writing<'_>,
+    pieces: &[SplitTask<'_>],
+    archives: &mut ArchiveSet<'_>,
     jobs: NonZeroUsize,
     stop: &Stop,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<()> {
-    let tools = Tools::default();
+    let tools = MemoryPool::default();
     in_parts(
-        &Labour {
+        &SplitWork {
             progress,
             tools: &tools,
         },
@@ -81,22 +81,23 @@ pub(super) fn carry_out(
         ROOM,
         stop,
         |index, _, done| match pieces.get(index) {
-            Some(Piece::Code(code)) => archives.add(code, done),
+            Some(SplitTask::Code(code)) => archives.add(code, done),
             _ => Ok(()),
         },
     )
 }
 
-impl<'a> Splitting<'a> {
+impl<'a> SplitPlan<'a> {
     /// The code of every bundle that leaves a binary.
-    pub fn code(&'a self) -> impl Iterator<Item = Code<'a>> {
-        self.losses().flat_map(|(file, loss)| Code::of(file, loss))
+    pub fn code(&'a self) -> impl Iterator<Item = BundleCode<'a>> {
+        self.losses()
+            .flat_map(|(file, loss)| BundleCode::of(file, loss))
     }
 }
 
-impl<'a> Code<'a> {
+impl<'a> BundleCode<'a> {
     /// The code of every bundle of a binary.
-    pub(super) fn of(file: &'a TreeFile, loss: &'a Loss) -> impl Iterator<Item = Self> {
+    pub(super) fn of(file: &'a TreeFile, loss: &'a CodeRemoval) -> impl Iterator<Item = Self> {
         (0..loss.fat.bundles.len()).map(move |ordinal| Self {
             file,
             loss,
@@ -109,7 +110,7 @@ impl<'a> Code<'a> {
         bundle.context("a bundle came up")
     }
 
-    fn open<'t>(&self, tools: &'t Tools) -> Result<Opened<'t>> {
+    fn open<'t>(&self, tools: &'t MemoryPool) -> Result<OpenBundle<'t>> {
         let source = FileAt::open(&self.file.source)?;
         let section = self.loss.fat.section(&source)?;
         let bundle = self.bundle()?;
@@ -121,11 +122,11 @@ impl<'a> Code<'a> {
             .with_context(|| format!("open bundle {}", self.ordinal))?;
         let entries = opened.code();
         let entries = entries.map(|(target, entry)| (target.clone(), entry.clone()));
-        Ok(Opened {
+        Ok(OpenBundle {
             entries: entries.collect(),
             bytes: match opened.into_decoded() {
-                Some(bytes) => Bytes::Decoded(tools.lend(bytes)),
-                None => Bytes::There {
+                Some(bytes) => BundleBytes::Decoded(tools.lend(bytes)),
+                None => BundleBytes::There {
                     start: self.loss.fat.code.start.saturating_add(bundle.offset),
                     source,
                 },
@@ -134,10 +135,10 @@ impl<'a> Code<'a> {
     }
 }
 
-impl<'a> Writing<'a> {
+impl<'a> ArchiveSet<'a> {
     /// Makes an empty file for every archive, each where `place` says.
     pub fn new(
-        splitting: &'a Splitting<'a>,
+        splitting: &'a SplitPlan<'a>,
         mut place: impl FnMut(&ArchiveId, &super::observe::ArchivePlace) -> Result<PathBuf>,
     ) -> Result<Self> {
         let mut open = BTreeMap::new();
@@ -157,12 +158,12 @@ impl<'a> Writing<'a> {
         stop: &Stop,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<()> {
-        let pieces: Vec<Piece<'_>> = self.splitting.code().map(Piece::Code).collect();
+        let pieces: Vec<SplitTask<'_>> = self.splitting.code().map(SplitTask::Code).collect();
         carry_out(&pieces, self, jobs, stop, progress)
     }
 
-    fn add(&mut self, code: &Code<'_>, done: Option<Done>) -> Result<()> {
-        let Done { target, id, packed } = done.context("a code object without bytes")?;
+    fn add(&mut self, code: &BundleCode<'_>, done: Option<PackedCode>) -> Result<()> {
+        let PackedCode { target, id, packed } = done.context("a code object without bytes")?;
         let binary = &code.loss.binary;
         let origin = CodeOrigin {
             target: id,
@@ -188,35 +189,35 @@ impl<'a> Writing<'a> {
     }
 }
 
-struct Labour<'a> {
+struct SplitWork<'a> {
     progress: &'a (dyn Fn(u64) + Sync),
-    tools: &'a Tools,
+    tools: &'a MemoryPool,
 }
 
 /// A bundle whose code objects can be read.
-struct Opened<'a> {
+struct OpenBundle<'a> {
     entries: Vec<(CodeTarget, Entry)>,
-    bytes: Bytes<'a>,
+    bytes: BundleBytes<'a>,
 }
 
-enum Bytes<'a> {
+enum BundleBytes<'a> {
     There { source: FileAt, start: u64 },
-    Decoded(Lent<'a>),
+    Decoded(LentMemory<'a>),
 }
 
-struct Done {
+struct PackedCode {
     target: CodeTarget,
     id: String,
     packed: Packed,
 }
 
-impl<'a> Divide for Labour<'a> {
-    type Item = Piece<'a>;
-    type Opened = Option<Opened<'a>>;
-    type Done = Option<Done>;
+impl<'a> Divide for SplitWork<'a> {
+    type Item = SplitTask<'a>;
+    type Opened = Option<OpenBundle<'a>>;
+    type Done = Option<PackedCode>;
 
-    fn cost(&self, item: &Piece<'a>) -> u64 {
-        let Piece::Code(code) = item else {
+    fn cost(&self, item: &SplitTask<'a>) -> u64 {
+        let SplitTask::Code(code) = item else {
             return 0;
         };
         code.bundle().map_or(0, |bundle| match &bundle.form {
@@ -225,18 +226,18 @@ impl<'a> Divide for Labour<'a> {
         })
     }
 
-    fn open(&self, item: &Piece<'a>) -> Result<(Self::Opened, usize)> {
+    fn open(&self, item: &SplitTask<'a>) -> Result<(Self::Opened, usize)> {
         match item {
-            Piece::Copy { from, to } => {
+            SplitTask::Copy { from, to } => {
                 (self.progress)(fs::copy(from, to)?);
                 Ok((None, 0))
             }
-            Piece::Host { from, plan, to } => {
+            SplitTask::Host { from, plan, to } => {
                 host(from, plan, to).with_context(|| splitting(from))?;
                 (self.progress)(plan.total_len());
                 Ok((None, 0))
             }
-            Piece::Code(code) => {
+            SplitTask::Code(code) => {
                 let opened = code.open(self.tools);
                 let opened = opened.with_context(|| splitting(&code.file.source))?;
                 let count = opened.entries.len();
@@ -246,8 +247,13 @@ impl<'a> Divide for Labour<'a> {
         }
     }
 
-    fn work(&self, item: &Piece<'a>, opened: &Self::Opened, part: usize) -> Result<Option<Done>> {
-        let (Piece::Code(code), Some(opened)) = (item, opened) else {
+    fn work(
+        &self,
+        item: &SplitTask<'a>,
+        opened: &Self::Opened,
+        part: usize,
+    ) -> Result<Option<PackedCode>> {
+        let (SplitTask::Code(code), Some(opened)) = (item, opened) else {
             return Ok(None);
         };
         let done = opened.pack(part, self.tools);
@@ -255,15 +261,15 @@ impl<'a> Divide for Labour<'a> {
     }
 }
 
-impl Opened<'_> {
-    fn pack(&self, part: usize, tools: &Tools) -> Result<Done> {
+impl OpenBundle<'_> {
+    fn pack(&self, part: usize, tools: &MemoryPool) -> Result<PackedCode> {
         let (target, entry) = self.entries.get(part).context("a code object came up")?;
         let pack = |code: &[u8]| tools.with_packer(|packer| packer.pack(code, Scheme::Zstd));
         let packed = match &self.bytes {
-            Bytes::Decoded(bytes) => {
+            BundleBytes::Decoded(bytes) => {
                 pack(slice(bytes, entry).context("a code object outside of its bundle")?)?
             }
-            Bytes::There { source, start } => {
+            BundleBytes::There { source, start } => {
                 let start = start.saturating_add(entry.offset);
                 let size = usize::try_from(entry.size)?;
                 let mut memory = tools.memory(entry.size)?;
@@ -275,7 +281,7 @@ impl Opened<'_> {
                 pack(memory.get(..size).unwrap_or_default())?
             }
         };
-        Ok(Done {
+        Ok(PackedCode {
             target: target.clone(),
             id: entry.id.clone(),
             packed,

@@ -3,13 +3,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     num::NonZeroUsize,
+    path::Path,
     sync::Arc,
 };
 
 use crate::{
     artifact::{Artifact, ArtifactName, Content, FileAt, FileFacts, FileKind, TreeFile},
-    commands::World,
-    error::{Context as _, Hint as _, Result, bail},
+    error::{Context as _, Hint as _, Result, Stop, bail},
     kpack::{
         CodeTarget, Fat, bundle, databases,
         host::{self, HostPlan, Look},
@@ -21,32 +21,34 @@ use crate::{
 };
 
 /// What one artifact becomes.
-pub struct Splitting<'a> {
+pub struct SplitPlan<'a> {
     pub source: ArtifactName,
     pub artifact: &'a Artifact,
     /// What happens to each file, in their order.
-    pub files: Vec<(&'a TreeFile, Fate)>,
+    pub files: Vec<(&'a TreeFile, SplitAction)>,
     pub archives: ArchiveNames,
+    /// The binaries that keep their device code, and why.
+    pub kept: Vec<(&'a Path, String)>,
 }
 
-pub enum Fate {
+pub enum SplitAction {
     /// It stays in the generic artifact as it is.
     Stays,
     /// It moves to the artifact of a target.
     Moves(Target),
     /// It stays without its code.
-    Loses(Box<Loss>),
+    Loses(Box<CodeRemoval>),
 }
 
 /// A binary, and how it is without its code.
-pub struct Loss {
+pub struct CodeRemoval {
     pub fat: Fat,
     pub binary: FatBinary,
     pub plan: Arc<HostPlan>,
 }
 
 /// Which archive: its name without the target, and its target without features.
-pub type ArchiveId = (String, CodeTarget);
+pub(super) type ArchiveId = (String, CodeTarget);
 
 /// Where an archive goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +59,7 @@ pub struct ArchivePlace {
 }
 
 /// What a look at a file gave.
-enum Seen {
+enum CodeFound {
     Plain,
     Database(Target),
     /// It has code that must stay, and why.
@@ -65,12 +67,12 @@ enum Seen {
     Fat(Fat, FatBinary),
 }
 
-impl<'a> Splitting<'a> {
+impl<'a> SplitPlan<'a> {
     /// The artifacts that this one becomes.
     pub fn names(&self) -> Result<Vec<String>> {
         let mut scopes = BTreeSet::from([Scope::Generic]);
         scopes.extend(self.files.iter().filter_map(|(_, fate)| match fate {
-            Fate::Moves(target) => Some(Scope::Target(target.clone())),
+            SplitAction::Moves(target) => Some(Scope::Target(target.clone())),
             _ => None,
         }));
         scopes.extend(self.places()?.into_values().map(|place| place.scope));
@@ -90,15 +92,10 @@ impl<'a> Splitting<'a> {
         prefix(&self.source)
     }
 
-    /// The directory in which all of them are made. The name of the source may have a colon.
-    pub fn staging(&self) -> String {
-        format!("{}.part", self.prefix())
-    }
-
     /// The binaries that lose their code, in order.
-    pub fn losses(&self) -> impl Iterator<Item = (&'a TreeFile, &Loss)> {
+    pub fn losses(&self) -> impl Iterator<Item = (&'a TreeFile, &CodeRemoval)> {
         self.files.iter().filter_map(|(file, fate)| match fate {
-            Fate::Loses(loss) => Some((*file, &**loss)),
+            SplitAction::Loses(loss) => Some((*file, &**loss)),
             _ => None,
         })
     }
@@ -128,15 +125,15 @@ impl<'a> Splitting<'a> {
 pub fn all<'a>(
     artifacts: impl IntoIterator<Item = &'a Artifact>,
     jobs: NonZeroUsize,
-    world: &World,
-) -> Result<Vec<Splitting<'a>>> {
+    stop: &Stop,
+) -> Result<Vec<SplitPlan<'a>>> {
     let mut known = BTreeMap::new();
     let mut all = Vec::new();
     for artifact in artifacts {
         if let Some(before) = known.insert(prefix(&artifact.name), &artifact.name) {
             return two_of_a_kind(before, &artifact.name);
         }
-        let splitting = splitting(artifact, jobs, world);
+        let splitting = splitting(artifact, jobs, stop);
         all.push(splitting.with_context(|| format!("look into `{}`", artifact.name))?);
     }
     Ok(all)
@@ -168,50 +165,44 @@ fn prefix(name: &ArtifactName) -> String {
     format!("{}_{}", name.name, name.component.as_str())
 }
 
-fn splitting<'a>(
-    artifact: &'a Artifact,
-    jobs: NonZeroUsize,
-    world: &World,
-) -> Result<Splitting<'a>> {
+fn splitting<'a>(artifact: &'a Artifact, jobs: NonZeroUsize, stop: &Stop) -> Result<SplitPlan<'a>> {
     let seen = if artifact.name.scope == Scope::Generic {
-        artifact.files.iter().map(|_| Seen::Plain).collect()
+        artifact.files.iter().map(|_| CodeFound::Plain).collect()
     } else {
-        parallel::map(&artifact.files, jobs, &world.stop, look)?
+        parallel::map(&artifact.files, jobs, stop, look)?
     };
     let binaries = seen.iter().filter_map(|seen| match seen {
-        Seen::Fat(_, binary) => Some(binary.clone()),
+        CodeFound::Fat(_, binary) => Some(binary.clone()),
         _ => None,
     });
     let archives = ArchiveNames::new(&prefix(&artifact.name), &binaries.collect::<Vec<_>>());
-    let looks: Vec<(&TreeFile, Seen)> = artifact.files.iter().zip(seen).collect();
-    let fates = parallel::map(&looks, jobs, &world.stop, |(file, seen)| {
+    let looks: Vec<(&TreeFile, CodeFound)> = artifact.files.iter().zip(seen).collect();
+    let fates = parallel::map(&looks, jobs, stop, |(file, seen)| {
         fate(file, seen, &archives)
     })?;
-    for (file, seen) in &looks {
-        if let Seen::Stuck(why) = seen {
-            let shown = file.source.display();
-            world
-                .console
-                .warn(format!("`{shown}` keeps its device code: {why}"));
-        }
-    }
-    Ok(Splitting {
+    let kept = looks.iter().filter_map(|(file, seen)| match seen {
+        CodeFound::Stuck(why) => Some((file.source.as_path(), why.clone())),
+        _ => None,
+    });
+    let kept = kept.collect();
+    Ok(SplitPlan {
         source: artifact.name.clone(),
         artifact,
         files: artifact.files.iter().zip(fates).collect(),
         archives,
+        kept,
     })
 }
 
-fn look(file: &TreeFile) -> Result<Seen> {
+fn look(file: &TreeFile) -> Result<CodeFound> {
     let Content::File(facts) = &file.content else {
-        return Ok(Seen::Plain);
+        return Ok(CodeFound::Plain);
     };
     if let Some((_, target)) = databases::owner(&file.path) {
-        return Ok(Seen::Database(target));
+        return Ok(CodeFound::Database(target));
     }
     if !may_hold_code(file, facts) {
-        return Ok(Seen::Plain);
+        return Ok(CodeFound::Plain);
     }
     let source = FileAt::open(&file.source)?;
     look_into(file, &source).with_context(|| format!("look into `{}`", file.source.display()))
@@ -227,10 +218,10 @@ fn may_hold_code(file: &TreeFile, facts: &FileFacts) -> bool {
         || windows.iter().any(|end| name.ends_with(end))
 }
 
-fn look_into(file: &TreeFile, source: &FileAt) -> Result<Seen> {
+fn look_into(file: &TreeFile, source: &FileAt) -> Result<CodeFound> {
     let fat = match host::look(source)? {
-        Look::Plain | Look::Split => return Ok(Seen::Plain),
-        Look::Stuck { why, .. } => return Ok(Seen::Stuck(why)),
+        Look::Plain | Look::Split => return Ok(CodeFound::Plain),
+        Look::Stuck { why, .. } => return Ok(CodeFound::Stuck(why)),
         Look::Fat(fat) => fat,
     };
     let section = fat.section(source)?;
@@ -240,24 +231,24 @@ fn look_into(file: &TreeFile, source: &FileAt) -> Result<Seen> {
         bundles.push(set.with_context(|| format!("open bundle {ordinal}"))?);
     }
     if let Some(target) = bundles.iter().flatten().find(|one| home(one).is_none()) {
-        return Ok(Seen::Stuck(format!(
+        return Ok(CodeFound::Stuck(format!(
             "no runtime looks into an archive for `{target}`"
         )));
     }
     let binary = FatBinary::new((*file.basedir).clone(), file.path.clone(), bundles);
-    Ok(Seen::Fat(fat, binary))
+    Ok(CodeFound::Fat(fat, binary))
 }
 
-fn fate(file: &TreeFile, seen: &Seen, archives: &ArchiveNames) -> Result<Fate> {
+fn fate(file: &TreeFile, seen: &CodeFound, archives: &ArchiveNames) -> Result<SplitAction> {
     Ok(match seen {
-        Seen::Plain | Seen::Stuck(_) => Fate::Stays,
-        Seen::Database(target) => Fate::Moves(target.clone()),
-        Seen::Fat(fat, binary) => {
+        CodeFound::Plain | CodeFound::Stuck(_) => SplitAction::Stays,
+        CodeFound::Database(target) => SplitAction::Moves(target.clone()),
+        CodeFound::Fat(fat, binary) => {
             let source = FileAt::open(&file.source)?;
             let plan = host::plan(&source, fat, &archives.markers(binary));
             let plan =
                 plan.with_context(|| format!("take the code out of `{}`", file.source.display()))?;
-            Fate::Loses(Box::new(Loss {
+            SplitAction::Loses(Box::new(CodeRemoval {
                 fat: fat.clone(),
                 binary: binary.clone(),
                 plan: Arc::new(plan),
@@ -277,13 +268,13 @@ mod tests {
             basedirs: Vec::new(),
             files: Vec::new(),
         };
-        let splitting = Splitting {
+        let splitting = SplitPlan {
             source: artifact.name.clone(),
             artifact: &artifact,
             files: Vec::new(),
             archives: ArchiveNames::default(),
+            kept: Vec::new(),
         };
         assert_eq!(splitting.names().unwrap(), ["blas_lib_generic"]);
-        assert_eq!(splitting.staging(), "blas_lib.part");
     }
 }

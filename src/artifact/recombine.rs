@@ -1,0 +1,276 @@
+//! The inverse of the split: device code back into the binaries that it was taken out of.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Seek as _, SeekFrom, Write as _},
+    num::NonZeroUsize,
+    path::Path,
+};
+
+use fs_err as fs;
+use serde::Serialize;
+
+use crate::{
+    artifact::{
+        Artifact, ArtifactManifest, ArtifactName, ArtifactOutput, Component, Content, FileAt,
+        TreeFile, ensure_fit, is_archive, split::link,
+    },
+    error::{Context as _, Hint as _, Result, Stop, bail, ensure},
+    kpack::{
+        CodeTarget,
+        archive::{Archive, Code},
+        bundle,
+        host::{self, Look, SplitReader},
+    },
+    relpath::RelPath,
+    target::{Family, Scope},
+};
+
+/// An artifact that was put together, and what came back.
+#[derive(Clone, Debug, Serialize)]
+pub struct RecombinedArtifact {
+    pub name: String,
+    pub binaries: usize,
+    pub code_objects: usize,
+    pub size: u64,
+}
+
+/// The code of one binary: by the ordinal of the bundle, in the order of the names of entries.
+type Bundles<'a> = BTreeMap<usize, BTreeMap<String, (&'a Archive<FileAt>, &'a Code)>>;
+
+/// The parts of each artifact, and the name of what they become: fat for a family, or generic where
+/// there is no part for a target.
+pub fn parts_by_name<'a>(
+    artifacts: &'a [Artifact],
+    family: &Family,
+) -> Vec<(ArtifactName, Vec<&'a Artifact>)> {
+    let mut parts: BTreeMap<(&str, Component), Vec<&Artifact>> = BTreeMap::new();
+    for artifact in artifacts {
+        let key = (artifact.name.name.as_str(), artifact.name.component);
+        parts.entry(key).or_default().push(artifact);
+    }
+    let named = parts.into_values().map(|parts| {
+        let is_generic = parts.iter().all(|it| it.name.scope == Scope::Generic);
+        let scope = if is_generic {
+            Scope::Generic
+        } else {
+            Scope::Family(family.clone())
+        };
+        let first = parts.first()?.name.clone();
+        Some((ArtifactName { scope, ..first }, parts))
+    });
+    named.flatten().collect()
+}
+
+/// Puts the parts of an artifact together.
+pub fn recombine(
+    name: &ArtifactName,
+    parts: &[&Artifact],
+    output: &ArtifactOutput,
+    jobs: NonZeroUsize,
+    stop: &Stop,
+) -> Result<RecombinedArtifact> {
+    ensure_fit(parts.iter().copied(), jobs, stop)?;
+    let place = output.place(&name.to_string());
+    fs::create_dir_all(&place)?;
+    let files = merged(parts)?;
+    let archives = archives(&files)?;
+    let mut code = index(&archives)?;
+    let mut made = RecombinedArtifact {
+        name: name.to_string(),
+        binaries: 0,
+        code_objects: 0,
+        size: 0,
+    };
+    for file in files.values() {
+        stop.check()?;
+        if is_archive(&file.path) {
+            continue;
+        }
+        let to = place.join(file.basedir.join(&file.path).as_str());
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        match &file.content {
+            Content::Directory => fs::create_dir_all(&to)?,
+            Content::Link { text, .. } => link(text, &to)?,
+            Content::File(facts) => {
+                if facts.elf.is_some() && is_split(&file.source)? {
+                    ensure!(
+                        !archives.is_empty(),
+                        "no archive, and a binary without its code: `{}`",
+                        file.path
+                    );
+                    let name = file.basedir.join(&file.path).to_string();
+                    let bundles = code.remove(&name).unwrap_or_default();
+                    let count = restore(&file.source, &bundles, &to)
+                        .with_context(|| format!("recombine `{}`", file.source.display()))?;
+                    made.code_objects += count;
+                    made.binaries += 1;
+                } else {
+                    fs::copy(&file.source, &to)?;
+                }
+                made.size += fs::metadata(&to)?.len();
+            }
+        }
+    }
+    if let Some(name) = code.keys().next() {
+        let refuse = || -> Result<_> { bail!("no binary takes its code back: `{name}`") };
+        return refuse().hint(
+            "have what `split` wrote in `--artifact-dir`, the generic part too; binaries for Windows take none",
+        );
+    }
+    let manifest = manifest(parts);
+    fs::write(place.join(ArtifactManifest::FILE_NAME), manifest)?;
+    Ok(made)
+}
+
+/// Every file of every part, at its place.
+fn merged<'a>(
+    parts: &[&'a Artifact],
+) -> Result<BTreeMap<(&'a RelPath, &'a RelPath), &'a TreeFile>> {
+    let mut files: BTreeMap<(&RelPath, &RelPath), &TreeFile> = BTreeMap::new();
+    for part in parts {
+        for file in &part.files {
+            let before = files.insert((&*file.basedir, &file.path), file);
+            let both = before.is_some_and(|before| {
+                before.content != Content::Directory || file.content != Content::Directory
+            });
+            ensure!(!both, "two parts have `{}`", file.path);
+        }
+    }
+    Ok(files)
+}
+
+fn is_split(file: &Path) -> Result<bool> {
+    let look = host::look(&FileAt::open(file)?);
+    let look = look.with_context(|| format!("look into `{}`", file.display()))?;
+    Ok(matches!(look, Look::Split))
+}
+
+fn archives(files: &BTreeMap<(&RelPath, &RelPath), &TreeFile>) -> Result<Vec<Archive<FileAt>>> {
+    let archives = files
+        .values()
+        .filter(|file| is_archive(&file.path) && matches!(file.content, Content::File(_)));
+    let archives = archives.map(|file| {
+        let shown = || format!("read `{}`", file.source.display());
+        Archive::open(FileAt::open(&file.source)?).with_context(shown)
+    });
+    archives.collect()
+}
+
+/// What the archives hold, by the name of the binary.
+fn index(archives: &[Archive<FileAt>]) -> Result<BTreeMap<String, Bundles<'_>>> {
+    let mut index: BTreeMap<String, Bundles<'_>> = BTreeMap::new();
+    for archive in archives {
+        for code in archive.codes() {
+            let (name, ordinal) = code
+                .key
+                .rsplit_once('#')
+                .context("a key without a number")?;
+            let ordinal: usize = ordinal
+                .parse()
+                .with_context(|| format!("read the key `{}`", code.key))?;
+            ensure!(ordinal < bundle::MOST, "bundle {ordinal} of `{name}`");
+            let bundles = index.entry(name.to_owned()).or_default();
+            let before = bundles
+                .entry(ordinal)
+                .or_default()
+                .insert(entry_name(code), (archive, code));
+            ensure!(
+                before.is_none(),
+                "two archives have `{}` for `{}`",
+                code.key,
+                code.target
+            );
+        }
+    }
+    Ok(index)
+}
+
+/// As the compiler called it, if the archive says so.
+fn entry_name(code: &Code) -> String {
+    let said = code.origin.as_ref().map(|origin| origin.target.as_str());
+    let is_its = |said: &&str| said.ends_with(code.target.as_str());
+    let said = said.filter(is_its).map(str::to_owned);
+    said.unwrap_or_else(|| default_name(&code.target))
+}
+
+fn default_name(target: &CodeTarget) -> String {
+    format!("hipv4-amdgcn-amd-amdhsa--{target}")
+}
+
+/// Writes a binary with its code, and looks whether it is there. Returns how many code objects that
+/// are.
+fn restore(from: &Path, bundles: &Bundles<'_>, to: &Path) -> Result<usize> {
+    let source = FileAt::open(from)?;
+    let wanted: Vec<u64> = host::references(&source)?
+        .iter()
+        .map(|one| one.index)
+        .collect();
+    let led_to = wanted.iter().max().map_or(0, |last| last.saturating_add(1));
+    let led_to = usize::try_from(led_to)?;
+    ensure!(
+        led_to <= bundle::MOST,
+        "a wrapper that leads to bundle {}",
+        led_to.saturating_sub(1)
+    );
+    let held = bundles.keys().next_back().map_or(0, |last| last + 1);
+    let count = led_to.max(held);
+    let none = BTreeMap::new();
+    let bundles: Vec<_> = (0..count)
+        .map(|at| bundles.get(&at).unwrap_or(&none))
+        .collect();
+    let frames: Vec<bundle::Frame> = bundles
+        .iter()
+        .map(|codes| {
+            let sizes = codes.iter().map(|(name, (_, code))| (name, code.size));
+            bundle::frame(&sizes.collect::<Vec<_>>())
+        })
+        .collect();
+    let lens: Vec<u64> = frames.iter().map(|frame| frame.len).collect();
+    let restored = host::restore(&source, &lens)?;
+    let mut out = fs::File::create(to)?;
+    io::copy(&mut SplitReader::new(&source, restored.plan), &mut out)?;
+    let mut written = 0;
+    for ((codes, frame), start) in bundles.iter().zip(&frames).zip(&restored.starts) {
+        out.seek(SeekFrom::Start(*start))?;
+        out.write_all(&frame.header)?;
+        for ((archive, code), inside) in codes.values().zip(&frame.starts) {
+            out.seek(SeekFrom::Start(start.saturating_add(*inside)))?;
+            out.write_all(&archive.read(code)?)?;
+            written += 1;
+        }
+    }
+    fs::set_permissions(to, fs::metadata(from)?.permissions())?;
+    drop(out);
+    accept(&FileAt::open(to)?, &wanted, &lens)?;
+    Ok(written)
+}
+
+/// The binary is fat again, and its wrappers lead where they led.
+fn accept(file: &FileAt, wanted: &[u64], lens: &[u64]) -> Result<()> {
+    let Look::Fat(fat) = host::look(file)? else {
+        bail!("the code is there, and is not found");
+    };
+    let found: Vec<u64> = fat.wrappers.iter().map(|one| one.bundle as u64).collect();
+    ensure!(
+        found == wanted,
+        "a wrapper leads to another bundle than it did"
+    );
+    let found: Vec<u64> = fat.bundles.iter().map(|bundle| bundle.len).collect();
+    ensure!(found == lens, "the bundles are not those that were written");
+    Ok(())
+}
+
+/// The base directories of all parts, each once, in the order of their names.
+fn manifest(parts: &[&Artifact]) -> String {
+    let mut basedirs: Vec<String> = Vec::new();
+    for basedir in parts.iter().flat_map(|part| &part.basedirs) {
+        let line = format!("{basedir}\n");
+        if !basedirs.contains(&line) {
+            basedirs.push(line);
+        }
+    }
+    basedirs.concat()
+}

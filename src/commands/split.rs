@@ -1,0 +1,112 @@
+//! `split`: takes the device code out of artifacts, into one artifact for each target.
+
+use std::{fmt, path::PathBuf};
+
+use serde::Serialize;
+
+use super::{
+    World,
+    args::Jobs,
+    fetch,
+    lock::{Lock, Work},
+};
+use crate::{
+    artifact::{
+        ArtifactOutput, ArtifactTree, Content,
+        split::{self, SplitPlan, WrittenArtifact},
+    },
+    console::{many, size},
+    error::{Context as _, Result},
+};
+
+/// Split fat artifacts into a part for every host and one for each target
+///
+/// The device code in binaries goes into `.kpack` archives, kernel databases move, and everything
+/// else becomes the generic artifact. Generic artifacts are copied.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel split --artifact-dir fat --output-dir artifacts")]
+pub struct SplitArgs {
+    /// The directory with unpacked artifacts, such as `blas_lib_gfx94X-dcgpu`
+    #[arg(long, value_name = "DIR", env = "ROCWHEEL_ARTIFACT_DIR")]
+    artifact_dir: PathBuf,
+    /// Where the split artifacts go; none of them may be there yet
+    #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
+    output_dir: PathBuf,
+    #[command(flatten)]
+    jobs: Jobs,
+}
+
+#[derive(Debug, Serialize)]
+struct SplitAnswer {
+    schema: &'static str,
+    artifacts: Vec<WrittenArtifact>,
+}
+
+pub fn run(args: &SplitArgs, world: &World) -> Result<()> {
+    fetch::fetched_for(&args.artifact_dir)?;
+    let (jobs, stop) = (args.jobs.count(), &world.stop);
+    let tree = ArtifactTree::scan(&args.artifact_dir, jobs, stop)?;
+    let splittings = split::all(&tree.artifacts, jobs, stop)?;
+    let mut names = Vec::new();
+    for splitting in &splittings {
+        warn_of_kept_code(splitting, world);
+        names.extend(splitting.names()?);
+    }
+    let _lock = Lock::to_write(&args.output_dir, Work::Split)?;
+    let output = ArtifactOutput::new(&args.output_dir, names)?;
+    let mut artifacts = Vec::new();
+    for splitting in &splittings {
+        artifacts.extend(split_one(splitting, &output, args, world)?);
+    }
+    output.finish()?;
+    world.console.answer(&SplitAnswer {
+        schema: "rocwheel-split-v1",
+        artifacts,
+    })
+}
+
+pub(super) fn warn_of_kept_code(splitting: &SplitPlan<'_>, world: &World) {
+    for (file, why) in &splitting.kept {
+        let file = file.display();
+        world
+            .console
+            .warn(format!("`{file}` keeps its device code: {why}"));
+    }
+}
+
+fn split_one(
+    splitting: &SplitPlan<'_>,
+    output: &ArtifactOutput,
+    args: &SplitArgs,
+    world: &World,
+) -> Result<Vec<WrittenArtifact>> {
+    let files = splitting.files.iter();
+    let total: u64 = files
+        .map(|(file, _)| match &file.content {
+            Content::File(facts) => facts.len,
+            Content::Directory | Content::Link { .. } => 0,
+        })
+        .sum();
+    let source = &splitting.source;
+    let progress = world.console.progress("Splitting", source, total);
+    let inc = |bytes| progress.inc(bytes);
+    let written = split::write(splitting, output, args.jobs.count(), &world.stop, &inc);
+    let written = written.with_context(|| format!("split `{source}`"))?;
+    drop(progress);
+    let total = written.iter().map(|artifact| artifact.size).sum();
+    let count = many(written.len(), "artifact");
+    world
+        .console
+        .status("Split", format!("{source}: {count}, {}", size(total)));
+    Ok(written)
+}
+
+impl fmt::Display for SplitAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.artifacts.iter().try_for_each(|artifact| {
+            let files = many(artifact.files, "file");
+            writeln!(f, "{}: {files}, {}", artifact.name, size(artifact.size))
+        })
+    }
+}
