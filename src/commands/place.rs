@@ -59,23 +59,18 @@ struct Answer {
 
 impl Args {
     fn answer(&self, world: &World) -> Result<Answer> {
-        let run = self.run.run()?;
-        let mut context = self.run.context()?;
-        self.github.complete(&mut context, run, world)?;
-        let place = context.place(run)?;
-        let group = self.artifact_group.clone().unwrap_or_default();
-        let python = place.run(&run.id, self.run.platform()).python(&group);
-        let root = python.root();
-        let access = self.access.access(place.region.as_deref())?;
+        let run = self.run.resolve(&self.github, world)?;
+        let root = run.python(&self.artifact_group.clone().unwrap_or_default());
+        let access = self.access.access(run.region.as_deref())?;
         let urls: Urls = access.url(&root.directory()).parse()?;
         Ok(Answer {
             schema: "rocwheel-place-v1",
-            bucket: place.bucket.to_string(),
+            bucket: run.bucket.to_string(),
             set_url: root.to_string(),
             index_url: urls.index(),
             find_links_url: urls.find_links(),
-            region: place.region,
-            role: place.role.as_ref().map(Role::to_string),
+            region: run.region,
+            role: run.role.as_ref().map(Role::to_string),
         })
     }
 }

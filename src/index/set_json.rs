@@ -116,7 +116,7 @@ impl SetJsonFile {
     pub fn family(&self) -> Option<ArtifactGroup> {
         let below = self.path.strip_prefix(Layout::Dist.files());
         let (family, _) = below.unwrap_or(&self.path).split_once('/')?;
-        family.parse().ok()
+        ArtifactGroup::of_directory(family).ok()
     }
 }
 
@@ -255,8 +255,7 @@ impl SetJson {
 
 /// The directory of a family can stand before a file's name.
 fn is_family(text: &str) -> bool {
-    let family: Result<ArtifactGroup, _> = text.parse();
-    family.is_ok_and(|family| !family.is_empty())
+    ArtifactGroup::of_directory(text).is_ok_and(|family| !family.is_empty())
 }
 
 fn ensure_known(schema: u32) -> Result<()> {

@@ -3,16 +3,16 @@
 use std::{fmt, str::FromStr};
 
 mod buckets;
-mod layout;
+mod group;
 mod origin;
 mod reference;
 mod resolve;
 
 pub use buckets::{BucketFacts, Buckets, Channel, Product, Publication, Role};
-pub use layout::{NativePackage, PythonLocation, RunLocation};
+pub use group::{ArtifactGroup, InvalidArtifactGroup};
 pub use origin::{Event, InvalidUtcTime, Origin, RunFacts, UtcTime};
 pub use reference::{InvalidRunReference, RunReference};
-pub use resolve::{Choices, Environment, Place, RunContext};
+pub use resolve::{Choices, Environment, Run};
 
 /// What GitHub calls a run: decimal digits of any length, or `local` for no run at all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -172,81 +172,6 @@ impl fmt::Display for Repository {
     }
 }
 
-/// Which of a run's package sets: a family's (`gfx94X-dcgpu`), or the one for all targets when it
-/// is empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ArtifactGroup(Box<str>);
-
-/// Why a text is not an `ArtifactGroup`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}: {text:?}")]
-pub struct InvalidArtifactGroup {
-    text: String,
-    reason: &'static str,
-}
-
-impl ArtifactGroup {
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for ArtifactGroup {
-    type Err = InvalidArtifactGroup;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let reason = if text.is_empty() || is_segment(text) {
-            if !layout::is_reserved(text) {
-                return Ok(Self(text.into()));
-            }
-            "an artifact group with the name of a part of every package set"
-        } else {
-            "an artifact group has letters, digits, `-`, `_` and `.`, and begins with one of the first two"
-        };
-        Err(InvalidArtifactGroup {
-            text: text.to_owned(),
-            reason,
-        })
-    }
-}
-
-impl fmt::Display for ArtifactGroup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}
-
-/// A step of the build that runs as one job: `math-libs`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Stage(Box<str>);
-
-/// Why a text is not a `Stage`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a build stage such as `math-libs`: {0:?}")]
-pub struct InvalidStage(String);
-
-impl FromStr for Stage {
-    type Err = InvalidStage;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if is_segment(text) {
-            Ok(Self(text.into()))
-        } else {
-            Err(InvalidStage(text.to_owned()))
-        }
-    }
-}
-
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}
-
 /// Whether a name can be one part of a key, and of a URL without being encoded.
 fn is_segment(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_plain)
@@ -342,58 +267,6 @@ mod tests {
         not a repository such as `ROCm/TheRock`: "a/."
         not a repository such as `ROCm/TheRock`: "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/x"
         not a repository such as `ROCm/TheRock`: "x/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-        "#);
-    }
-
-    #[test]
-    fn a_stage_is_one_segment() {
-        assert_eq!(
-            "math-libs".parse::<Stage>().unwrap().to_string(),
-            "math-libs"
-        );
-        let refused = ["", "a/b", "..", "a b"];
-        insta::assert_snapshot!(refusals::<Stage>(&refused), @r#"
-        not a build stage such as `math-libs`: ""
-        not a build stage such as `math-libs`: "a/b"
-        not a build stage such as `math-libs`: ".."
-        not a build stage such as `math-libs`: "a b"
-        "#);
-    }
-
-    #[test]
-    fn an_artifact_group_is_empty_or_one_segment() {
-        for text in [
-            "",
-            "gfx94X-dcgpu",
-            "gfx950-dcgpu-asan",
-            "multi-arch-release",
-        ] {
-            assert_eq!(text.parse::<ArtifactGroup>().unwrap().to_string(), text);
-        }
-        assert!(ArtifactGroup::default().is_empty());
-        let refused = [
-            "a/b",
-            "..",
-            ".hidden",
-            "-x",
-            "gfx942:xnack+",
-            "dist",
-            "simple",
-            "index.html",
-            "SHA256SUMS",
-            "set.json",
-        ];
-        insta::assert_snapshot!(refusals::<ArtifactGroup>(&refused), @r#"
-        an artifact group has letters, digits, `-`, `_` and `.`, and begins with one of the first two: "a/b"
-        an artifact group has letters, digits, `-`, `_` and `.`, and begins with one of the first two: ".."
-        an artifact group has letters, digits, `-`, `_` and `.`, and begins with one of the first two: ".hidden"
-        an artifact group has letters, digits, `-`, `_` and `.`, and begins with one of the first two: "-x"
-        an artifact group has letters, digits, `-`, `_` and `.`, and begins with one of the first two: "gfx942:xnack+"
-        an artifact group with the name of a part of every package set: "dist"
-        an artifact group with the name of a part of every package set: "simple"
-        an artifact group with the name of a part of every package set: "index.html"
-        an artifact group with the name of a part of every package set: "SHA256SUMS"
-        an artifact group with the name of a part of every package set: "set.json"
         "#);
     }
 }

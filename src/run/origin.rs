@@ -29,6 +29,16 @@ pub struct RunFacts {
     pub updated_at: Option<UtcTime>,
 }
 
+impl RunFacts {
+    /// Of a run that built the repository's own code.
+    pub fn own() -> Self {
+        Self {
+            origin: Origin::Own,
+            updated_at: None,
+        }
+    }
+}
+
 impl Origin {
     /// Own, if the code lies in `repository`. A repository that is gone was a fork.
     fn of(head: Option<&str>, repository: Option<&str>) -> Self {

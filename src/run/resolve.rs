@@ -2,9 +2,9 @@
 //! what GitHub says.
 
 use crate::error::{Context, Hint, Result, anyhow, ensure};
-use crate::location::Bucket;
+use crate::location::{Bucket, Key, Location};
 use crate::run::{
-    BucketFacts, Buckets, Event, Origin, Platform, Repository, Role, RunFacts, RunId, RunLocation,
+    ArtifactGroup, Buckets, Event, Origin, Platform, Repository, Role, RunFacts, RunId,
     RunReference,
 };
 use crate::version::ReleaseType;
@@ -53,37 +53,96 @@ impl Environment {
     }
 }
 
+/// A CI run, the repository that it belongs to, and where it keeps its outputs.
+///
+/// It is resolved once, and every command that reads or writes outputs of the run asks this value:
+/// what `place` prints is where `upload` and `pipeline` write, and where `fetch` and `summary` look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    pub id: RunId,
+    pub repository: Repository,
+    pub platform: Platform,
+    pub bucket: Bucket,
+    /// The region of the bucket. Unknown for a bucket that is not in `buckets.toml`.
+    pub region: Option<String>,
+    /// The role that may write there. There is none for code from a fork.
+    pub role: Option<Role>,
+    prefix: Key,
+}
+
 /// Everything that decides where a run keeps its outputs.
 #[derive(Clone, Debug, Default)]
-pub struct RunContext {
-    pub choices: Choices,
-    pub environment: Environment,
+struct RunContext {
+    choices: Choices,
+    environment: Environment,
     /// What GitHub says about the run, once it has been asked.
-    pub run: Option<RunFacts>,
+    run: Option<RunFacts>,
 }
 
-/// Where the outputs of runs like this one are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    pub bucket: Bucket,
-    /// What the prefix of each run begins with, in a bucket that repositories share.
-    pub external: Option<Repository>,
-    /// Unknown for a bucket that is not ours.
-    pub region: Option<String>,
-    /// Who may write there; nobody on behalf of a fork.
-    pub role: Option<Role>,
-}
-
-impl Place {
-    /// Where one run keeps what it makes for a platform.
-    pub fn run(&self, id: &RunId, platform: Platform) -> RunLocation {
-        RunLocation::new(self.bucket.clone(), self.external.as_ref(), id, platform)
+impl Run {
+    /// Finds out where a run keeps its outputs. `lookup` asks GitHub about the run; it is called
+    /// only if the answer depends on whose code the run built.
+    pub fn resolve(
+        reference: &RunReference,
+        platform: Platform,
+        choices: &Choices,
+        environment: &Environment,
+        lookup: impl FnOnce(&Repository) -> Result<RunFacts>,
+    ) -> Result<Self> {
+        let mut context = RunContext {
+            choices: choices.clone(),
+            environment: environment.clone(),
+            run: None,
+        };
+        if context.needs_lookup(reference)? {
+            context.run = Some(lookup(&context.repository(reference)?)?);
+        }
+        context.place(reference, platform)
     }
+
+    /// The repository of a run, which is known without asking GitHub.
+    pub fn repository_of(
+        reference: &RunReference,
+        choices: &Choices,
+        environment: &Environment,
+    ) -> Result<Repository> {
+        let context = RunContext {
+            choices: choices.clone(),
+            environment: environment.clone(),
+            run: None,
+        };
+        context.repository(reference)
+    }
+
+    /// `{owner-repo/}{run}-{platform}`, without a `/` at its end. Each attempt of a run has the same.
+    pub fn prefix(&self) -> &Key {
+        &self.prefix
+    }
+
+    /// The directory of a set of Python packages: `{prefix}/python/{group}/`.
+    pub fn python(&self, group: &ArtifactGroup) -> Location {
+        let path = match group.as_str() {
+            "" => "python/".to_owned(),
+            group => format!("python/{group}/"),
+        };
+        Location::new(self.bucket.clone(), key(&format!("{}/{path}", self.prefix)))
+    }
+}
+
+/// The prefix of a run in its bucket; `external` is its repository in a bucket that repositories
+/// share.
+pub(super) fn prefix(external: Option<&Repository>, id: &RunId, platform: Platform) -> Key {
+    let shared = external.map(|it| format!("{}-{}/", it.owner(), it.name()));
+    key(&format!("{}{id}-{platform}", shared.unwrap_or_default()))
+}
+
+fn key(text: &str) -> Key {
+    text.parse().expect("made of names that are segments")
 }
 
 impl RunContext {
     /// The run's repository: as its address says, as chosen, as the environment says, or home.
-    pub fn repository(&self, run: &RunReference) -> Result<Repository> {
+    fn repository(&self, run: &RunReference) -> Result<Repository> {
         let chosen = self.choices.repository.as_ref();
         if let (Some(told), Some(chosen)) = (&run.repository, chosen) {
             ensure!(
@@ -99,7 +158,7 @@ impl RunContext {
     /// The release type: as chosen, or as the environment says of this very run, or `ci`.
     ///
     /// What this run is released as says nothing about another run that it reads.
-    pub fn release_type(&self, run: &RunReference) -> ReleaseType {
+    fn release_type(&self, run: &RunReference) -> ReleaseType {
         let chosen = self.choices.release_type;
         let said = self.environment.release_type;
         chosen
@@ -108,7 +167,7 @@ impl RunContext {
     }
 
     /// Whether GitHub must be asked about the run before `place` can answer.
-    pub fn needs_lookup(&self, run: &RunReference) -> Result<bool> {
+    fn needs_lookup(&self, run: &RunReference) -> Result<bool> {
         let buckets = Buckets::builtin();
         Ok(self.choices.bucket.is_none()
             && !run.id.is_local()
@@ -117,64 +176,55 @@ impl RunContext {
             && self.origin(run).is_none())
     }
 
-    /// Takes an unknown run for the repository's own, where it makes no difference to others: in a
-    /// place of one's own.
-    pub fn trust(&mut self, run: &RunReference) -> Result<()> {
-        if self.needs_lookup(run)? {
-            self.run = Some(RunFacts {
-                origin: Origin::Own,
-                updated_at: None,
-            });
-        }
-        Ok(())
-    }
-
     /// Where the run's outputs are.
-    pub fn place(&self, run: &RunReference) -> Result<Place> {
+    fn place(&self, run: &RunReference, platform: Platform) -> Result<Run> {
         let repository = self.repository(run)?;
         let buckets = Buckets::builtin();
-        if let Some(bucket) = &self.choices.bucket {
-            return Ok(match buckets.find(bucket) {
-                Some(facts) => self.known_place(run, facts, repository),
-                None => unknown_place(bucket.clone(), repository),
-            });
-        }
-        if run.id.is_local() {
-            let bucket = "local".parse()?;
-            return Ok(unknown_place(bucket, buckets.home().clone()));
-        }
-        if self.needs_lookup(run)? {
-            return Err(anyhow!(
-                "not known whose code was built: run `{}` of `{repository}`",
-                run.id
-            ))
-            .hint("let GitHub be asked, or pass `--bucket`");
-        }
-        let facts = RunFacts {
-            // Where it is unknown by now, it makes no difference.
-            origin: self.origin(run).unwrap_or(Origin::Own),
-            updated_at: self.run.as_ref().and_then(|run| run.updated_at.clone()),
+        let local;
+        let (bucket, known) = if let Some(bucket) = &self.choices.bucket {
+            (bucket, buckets.find(bucket))
+        } else if run.id.is_local() {
+            local = "local".parse()?;
+            (&local, None)
+        } else {
+            if self.needs_lookup(run)? {
+                return Err(anyhow!(
+                    "not known whose code was built: run `{}` of `{repository}`",
+                    run.id
+                ))
+                .hint("let GitHub be asked, or pass `--bucket`");
+            }
+            let facts = RunFacts {
+                // Where it is unknown by now, it makes no difference.
+                origin: self.origin(run).unwrap_or(Origin::Own),
+                updated_at: self.run.as_ref().and_then(|run| run.updated_at.clone()),
+            };
+            let known = buckets.artifacts(self.release_type(run), &repository, &facts)?;
+            (&known.name, Some(known))
         };
-        let facts = buckets.artifacts(self.release_type(run), &repository, &facts)?;
-        Ok(self.known_place(run, facts, repository))
+        let is_shared = match known {
+            Some(known) => known.external,
+            None => self.choices.bucket.is_some() && repository != *buckets.home(),
+        };
+        let external = is_shared.then_some(&repository);
+        let role = known.and_then(|known| known.role.clone());
+        Ok(Run {
+            bucket: bucket.clone(),
+            region: known.map(|known| known.region.clone()),
+            role: role.filter(|_| self.is_trusted(run)),
+            prefix: prefix(external, &run.id, platform),
+            id: run.id.clone(),
+            platform,
+            repository,
+        })
     }
 
-    fn known_place(
-        &self,
-        run: &RunReference,
-        facts: &BucketFacts,
-        repository: Repository,
-    ) -> Place {
+    /// Whether the code of the run, and of this process, is the repository's own.
+    fn is_trusted(&self, run: &RunReference) -> bool {
         let event = self.environment.event;
-        let is_trusted = self.origin(run) != Some(Origin::Fork)
+        self.origin(run) != Some(Origin::Fork)
             && event
-                .is_none_or(|event| event.origin == Origin::Own && event.repository == Origin::Own);
-        Place {
-            bucket: facts.name.clone(),
-            external: facts.external.then_some(repository),
-            region: Some(facts.region.clone()),
-            role: facts.role.clone().filter(|_| is_trusted),
-        }
+                .is_none_or(|event| event.origin == Origin::Own && event.repository == Origin::Own)
     }
 
     /// Whose code the run builds, as far as that is known. The event tells of this run only.
@@ -208,15 +258,5 @@ fn set(text: Option<&str>) -> Option<&str> {
 
 /// A bucket that is not ours: nobody knows who else uses it, so a repository that is not home keeps
 /// its own prefix.
-fn unknown_place(bucket: Bucket, repository: Repository) -> Place {
-    let is_home = repository == *Buckets::builtin().home();
-    Place {
-        bucket,
-        external: Some(repository).filter(|_| !is_home),
-        region: None,
-        role: None,
-    }
-}
-
 #[cfg(test)]
 mod tests;

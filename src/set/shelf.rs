@@ -91,7 +91,7 @@ impl Shelf for Directory {
         let families = list_directory(&packages, None, &mut found)
             .hint("pass the directory that `rocwheel build` wrote to")?;
         for family in families.iter().filter(|name| is_family(name, layout)) {
-            let parsed = family.parse()?;
+            let parsed = ArtifactGroup::of_directory(family)?;
             list_directory(&packages.join(family), Some(&parsed), &mut found)?;
         }
         let listed = parallel::try_map(&found, at_once, &Stop::default(), look)?;
@@ -217,7 +217,7 @@ fn nanoseconds(time: SystemTime) -> Option<u64> {
 /// Beside plain packages anything may lie, so that only what is called as a target is a family's.
 fn is_family(name: &str, layout: Layout) -> bool {
     let is_likely = layout == Layout::Dist || name.starts_with("gfx");
-    is_likely && name.parse::<ArtifactGroup>().is_ok_and(|it| !it.is_empty())
+    is_likely && !name.is_empty() && ArtifactGroup::of_directory(name).is_ok()
 }
 
 pub(super) fn is_wheel(name: &str) -> bool {
@@ -278,7 +278,9 @@ impl Shelf for Prefix {
         let found = objects.into_iter().filter_map(|(path, object)| {
             let path = path.strip_prefix(layout.files())?;
             let (family, name) = match path.split_once('/') {
-                Some((family, name)) if is_family(family, layout) => (family.parse().ok(), name),
+                Some((family, name)) if is_family(family, layout) => {
+                    (ArtifactGroup::of_directory(family).ok(), name)
+                }
                 _ => (None, path),
             };
             // What lies deeper is no package of the set.

@@ -272,6 +272,21 @@ fn upload(variables: &str, flags: &[&str]) -> String {
 }
 
 #[test]
+fn a_group_that_ci_does_not_have_is_refused_by_every_command() {
+    let group = ["--artifact-group", "gfx94x-dcgpu"];
+    for verb in ["fetch", "pipeline", "place", "summary", "upload"] {
+        let outcome = run("", &[&[verb, "--run-id", "7"][..], &group].concat());
+        assert_eq!(outcome.code, 2, "{verb}");
+        let nearest = "did you mean `gfx94X-dcgpu`?";
+        assert!(
+            outcome.stderr.contains(nearest),
+            "{verb}: {}",
+            outcome.stderr
+        );
+    }
+}
+
+#[test]
 fn a_flag_has_its_way_against_a_variable_that_contradicts_it() {
     let read = upload("", &["--multi-target"]);
     assert!(read.contains("nowhere"), "{read}");

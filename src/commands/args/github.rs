@@ -9,7 +9,7 @@ use crate::{
     commands::World,
     error::{Hint as _, Result, Secret},
     github::{ApiUrl, GitHub, Patience, Settings},
-    run::{RunContext, RunReference},
+    run::{Repository, RunFacts, RunReference},
 };
 
 /// How to reach GitHub. Public repositories need no token.
@@ -37,23 +37,20 @@ impl GitHubArgs {
         Ok(settings)
     }
 
-    /// Whose code a run built that is not this one is known to GitHub alone, which is asked only where it
-    /// depends on that where the run's outputs are.
-    pub fn complete(
+    /// What GitHub says about a run.
+    pub fn facts(
         &self,
-        context: &mut RunContext,
+        repository: &Repository,
         run: &RunReference,
         world: &World,
-    ) -> Result<()> {
-        if context.needs_lookup(run)? {
-            let settings = self.settings(run.server.as_deref())?;
-            let announce = |text: &str| world.console.note(text);
-            let github = GitHub::connect(settings, world.stop.clone(), announce)?;
-            let answer = github.run(&context.repository(run)?, &run.id);
-            let answer = answer.hint("pass `--bucket` to say where its outputs are")?;
-            context.run = Some(answer.facts);
-        }
-        Ok(())
+    ) -> Result<RunFacts> {
+        let settings = self.settings(run.server.as_deref())?;
+        let announce = |text: &str| world.console.note(text);
+        let github = GitHub::connect(settings, world.stop.clone(), announce)?;
+        let answer = github.run(repository, &run.id);
+        Ok(answer
+            .hint("pass `--bucket` to say where its outputs are")?
+            .facts)
     }
 
     /// A token belongs to the API that was chosen; where an address led elsewhere, it stays here.

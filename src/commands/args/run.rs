@@ -8,10 +8,12 @@ use clap::{
     parser::ValueSource,
 };
 
+use super::GitHubArgs;
 use crate::{
+    commands::World,
     error::{Context, Hint, Result},
     location::Bucket,
-    run::{Choices, Environment, Platform, Repository, RunContext, RunReference},
+    run::{Choices, Environment, Platform, Repository, Run, RunFacts, RunReference},
     version::ReleaseType,
 };
 
@@ -74,27 +76,46 @@ impl RunArgs {
         })
     }
 
-    /// What decides where a run keeps its outputs, as far as this process knows by itself.
-    pub fn context(&self) -> Result<RunContext> {
-        self.context_in(|name| env::var(name).ok())
+    /// The run that was named, with the place of its outputs.
+    pub fn resolve(&self, github: &GitHubArgs, world: &World) -> Result<Run> {
+        let run = self.run()?;
+        self.resolve_with(run, |repository| github.facts(repository, run, world))
     }
 
-    fn context_in(&self, variable: impl Fn(&str) -> Option<String>) -> Result<RunContext> {
+    /// A run with the place of its outputs. `lookup` says whose code it built, if that matters.
+    pub fn resolve_with(
+        &self,
+        run: &RunReference,
+        lookup: impl FnOnce(&Repository) -> Result<RunFacts>,
+    ) -> Result<Run> {
+        let environment = self.environment(|name| env::var(name).ok())?;
+        Run::resolve(run, self.platform(), &self.choices, &environment, lookup)
+    }
+
+    /// The same, with this bucket whatever else was named.
+    #[must_use]
+    pub fn in_bucket(mut self, bucket: &Bucket) -> Self {
+        self.choices.bucket = Some(bucket.clone());
+        self
+    }
+
+    /// The repository of a run.
+    pub fn repository(&self, run: &RunReference) -> Result<Repository> {
+        let environment = self.environment(|name| env::var(name).ok())?;
+        Run::repository_of(run, &self.choices, &environment)
+    }
+
+    fn environment(&self, variable: impl Fn(&str) -> Option<String>) -> Result<Environment> {
         let payload = self.flags.event_path.as_ref();
         let payload = payload.map(fs_err::read_to_string).transpose();
-        let environment = Environment::parse(
+        Environment::parse(
             variable("GITHUB_REPOSITORY").as_deref(),
             variable("RELEASE_TYPE").as_deref(),
             variable("GITHUB_RUN_ID").as_deref(),
             payload
                 .hint("`--event-path` and `GITHUB_EVENT_PATH` name a file of JSON")?
                 .as_deref(),
-        )?;
-        Ok(RunContext {
-            choices: self.choices.clone(),
-            environment,
-            run: None,
-        })
+        )
     }
 }
 
@@ -193,12 +214,9 @@ mod tests {
     #[test]
     fn a_flag_is_a_choice_and_a_variable_tells_of_this_run() {
         let arguments = parse("--run-id 7 --repository ROCm/TheRock --release-type nightly");
-        let context = arguments.unwrap().context_in(in_actions).unwrap();
-        let RunContext {
-            choices,
-            environment,
-            ..
-        } = context;
+        let arguments = arguments.unwrap();
+        let environment = arguments.environment(in_actions).unwrap();
+        let choices = arguments.choices;
         assert_eq!(choices.repository.unwrap().to_string(), "ROCm/TheRock");
         assert_eq!(choices.release_type, Some(ReleaseType::Nightly));
         assert_eq!(
@@ -260,10 +278,10 @@ mod tests {
         let payload = r#"{"pull_request": {"head": {"repo": null}}}"#;
         file.write_all(payload.as_bytes()).unwrap();
         let line = format!("--event-path {}", file.path().display());
-        let context = parse(&line).unwrap().context_in(|_| None).unwrap();
-        assert!(context.environment.event.is_some());
+        let environment = parse(&line).unwrap().environment(|_| None).unwrap();
+        assert!(environment.event.is_some());
         let gone = parse("--event-path gone.json").unwrap();
-        let error = render(&gone.context_in(|_| None).unwrap_err());
+        let error = render(&gone.environment(|_| None).unwrap_err());
         assert!(error.contains("`gone.json`"), "{error}");
         assert!(error.contains("hint: `--event-path`"), "{error}");
     }

@@ -99,7 +99,7 @@ impl AskArgs {
             !run.names_a_run(),
             "a run is named, or it is searched for: not both"
         );
-        let repository = run.context()?.repository(&RunId::local().into())?;
+        let repository = run.repository(&RunId::local().into())?;
         let github = self.connect(None, world)?;
         let runs = self.search(search, &repository, &github)?;
         ensure!(!runs.is_empty(), self.no_runs(search, &repository));

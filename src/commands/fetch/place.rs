@@ -149,7 +149,7 @@ impl PlaceArgs {
         let wait = self.ask.wait.map_or(Duration::ZERO, |wait| wait.0);
         let start = Instant::now();
         let github = self.ask.connect(candidate.run.server.as_deref(), world)?;
-        let repository = self.run.context()?.repository(&candidate.run)?;
+        let repository = self.run.repository(&candidate.run)?;
         loop {
             let run = match github.run(&repository, &candidate.run.id) {
                 // That GitHub cannot be asked is not why there is nothing.
@@ -220,7 +220,7 @@ impl PlaceArgs {
 
     /// What GitHub itself keeps of a run.
     fn github<'a>(&'a self, run: &RunReference, world: &'a World) -> Result<RunArtifacts<'a>> {
-        let repository = self.run.context()?.repository(run)?;
+        let repository = self.run.repository(run)?;
         let server = run.server.clone();
         Ok(RunArtifacts::new(
             Box::new(move || self.ask.connect(server.as_deref(), world)),
@@ -234,17 +234,16 @@ impl PlaceArgs {
     /// The bucket that runs like this one upload to; GitHub is asked only if it depends on that.
     fn bucket(&self, candidate: &Candidate, world: &World) -> Result<StoreSource> {
         let run = &candidate.run;
-        let mut context = self.run.context()?;
-        context.run = candidate.told.as_ref().map(|told| told.facts.clone());
-        if context.needs_lookup(run)? {
+        let run = self.run.resolve_with(run, |repository| {
+            if let Some(told) = &candidate.told {
+                return Ok(told.facts.clone());
+            }
             let github = self.ask.connect(run.server.as_deref(), world)?;
-            context.run = Some(github.run(&context.repository(run)?, &run.id)?.facts);
-        }
-        let place = context.place(run)?;
-        let access = self.access.access(place.region.as_deref())?;
-        let location = place.run(&run.id, self.platform());
-        let store = S3Store::connect(place.bucket, &access, world.stop.clone())?;
-        let directory = location.prefix().clone();
+            Ok(github.run(repository, &run.id)?.facts)
+        })?;
+        let access = self.access.access(run.region.as_deref())?;
+        let directory = run.prefix().clone();
+        let store = S3Store::connect(run.bucket, &access, world.stop.clone())?;
         Ok(StoreSource::new(Box::new(store), Some(directory)))
     }
 
@@ -256,7 +255,7 @@ impl PlaceArgs {
     }
 
     fn directory_of(&self, run: &RunReference, store: &dyn Store) -> Result<Option<Key>> {
-        let repository = self.run.context()?.repository(run)?;
+        let repository = self.run.repository(run)?;
         let name = format!("{}-{}", run.id, self.platform());
         let shared = format!("{}-{}/{name}", repository.owner(), repository.name());
         let mut ways = vec![shared, name];

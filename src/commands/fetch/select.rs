@@ -177,10 +177,10 @@ fn is_for(archive: &Archive, asked: &[Asked]) -> bool {
 
 fn asked(inventory: &Inventory, wish: &Wish) -> Result<Vec<Asked>> {
     let mut asked = Vec::new();
-    if let Some(group) = wish.group.as_ref().filter(|group| !group.is_empty()) {
+    if let Some(group) = wish.group.as_ref().filter(|group| !group.is_for_all()) {
         asked.push(Asked {
             what: format!("artifact group `{group}`"),
-            scopes: scopes_of_group(group.as_str()),
+            scopes: group.scopes(),
         });
     }
     for (kind, names) in [("family", &wish.families), ("target", &wish.targets)] {
@@ -192,22 +192,6 @@ fn asked(inventory: &Inventory, wish: &Wish) -> Result<Vec<Asked>> {
         }
     }
     Ok(asked)
-}
-
-/// A family, or a family with something behind it: `gfx950-dcgpu-asan` builds for `gfx950-dcgpu`.
-fn scopes_of_group(group: &str) -> BTreeSet<Scope> {
-    let table = TargetTable::builtin();
-    let ends = group.rmatch_indices('-').map(|(at, _)| at);
-    let heads = [group.len()].into_iter().chain(ends);
-    let mut heads = heads.filter_map(|end| group.get(..end));
-    let mut scopes: BTreeSet<Scope> = heads
-        .find_map(|head| table.scopes(&[head]).ok())
-        .unwrap_or_default();
-    scopes.extend(group.parse::<Scope>().ok());
-    if group != "generic" {
-        scopes.remove(&Scope::Generic);
-    }
-    scopes
 }
 
 /// What a name stands for: as the table says, or itself where the run has something of that name.

@@ -24,7 +24,7 @@ use crate::{
     error::{Context as _, Result},
     index::{Addresses, Places, SetJson, Urls, Way, install},
     package::assemble::Existing,
-    run::{ArtifactGroup, RunId, RunLocation},
+    run::{ArtifactGroup, Choices, Environment, Run, RunFacts, RunId, RunReference},
     set::LocalSet,
 };
 
@@ -105,11 +105,20 @@ impl Args {
     fn publish(&self, set: &LocalSet, world: &World) -> Result<Published> {
         let _group = world.console.group("Index");
         let identity = set.document.identity.clone();
-        let run = identity.run_id.clone().unwrap_or_else(RunId::local);
-        let platform = identity.platform.unwrap_or(self.what.platform);
-        let location = RunLocation::new("local".parse()?, None, &run, platform);
-        let python = location.python(&ArtifactGroup::default());
-        let destination = Destination::local(&self.output_dir, python.root().key())?;
+        let reference = RunReference {
+            id: identity.run_id.clone().unwrap_or_else(RunId::local),
+            repository: identity.repository.clone(),
+            server: None,
+        };
+        let run = Run::resolve(
+            &reference,
+            identity.platform.unwrap_or(self.what.platform),
+            &Choices::default(),
+            &Environment::default(),
+            |_| Ok(RunFacts::own()),
+        )?;
+        let root = run.python(&ArtifactGroup::default());
+        let destination = Destination::local(&self.output_dir, root.key())?;
         // What an earlier run left here is this user's own, and is replaced.
         Upload::plan(set, identity, destination, Others::Replace, &world.stop)?.carry_out(world)
     }

@@ -23,7 +23,7 @@ use crate::{
     console::Format,
     error::{Hint as _, Result, bail},
     index::{Places, SetJson, Urls},
-    run::{ArtifactGroup, RunReference},
+    run::{ArtifactGroup, RunFacts, RunReference},
 };
 
 use self::{
@@ -151,18 +151,16 @@ impl Args {
             let none = || -> Result<SetPlace> { bail!("no package set was named") };
             return none().hint("pass a directory, `s3://bucket/prefix`, or `--run-id`");
         };
-        let group = self.artifact_group.clone().unwrap_or_default();
-        let mut context = self.run.context()?;
-        if self.output_dir.is_some() {
-            context.trust(run)?;
-        }
-        self.github.complete(&mut context, run, world)?;
-        let place = context.place(run)?;
-        let python = place.run(&run.id, self.run.platform()).python(&group);
-        let root = python.root().clone();
+        let run = self.run.resolve_with(run, |repository| {
+            if self.output_dir.is_some() {
+                return Ok(RunFacts::own());
+            }
+            self.github.facts(repository, run, world)
+        })?;
+        let root = run.python(&self.artifact_group.clone().unwrap_or_default());
         Ok(match &self.output_dir {
             Some(directory) => SetPlace::Directory(directory.join(root.key().to_path().as_str())),
-            None => SetPlace::Bucket(root, place.region),
+            None => SetPlace::Bucket(root, run.region),
         })
     }
 }
@@ -215,9 +213,8 @@ impl Args {
             return Ok(None);
         };
         let run = self.run.run().ok().filter(|run| !run.id.is_local());
-        let of = |run: &RunReference| -> Result<_> {
-            Ok((self.run.context()?.repository(run)?, run.id.clone()))
-        };
+        let of =
+            |run: &RunReference| -> Result<_> { Ok((self.run.repository(run)?, run.id.clone())) };
         let run = run.map(of).transpose()?;
         Ok(Some(WorkflowArtifact { name, run }))
     }

@@ -15,7 +15,7 @@ use crate::{
     error::{Hint as _, Result, Stop, ensure},
     index::Identity,
     location::Location,
-    run::{ArtifactGroup, Buckets, RunContext, RunId, RunReference},
+    run::{ArtifactGroup, Buckets, Run, RunFacts, RunId},
 };
 
 /// Publish a package set and its index where its run keeps them
@@ -87,15 +87,23 @@ impl Args {
         }
     }
 
-    /// Which run the set is of, and all that decides where it goes.
-    pub fn about(&self, world: &World) -> Result<About> {
-        let run = self.run()?;
-        let mut context = self.run.context()?;
-        if self.is_elsewhere() {
-            context.trust(&run)?;
-        }
-        self.github.complete(&mut context, &run, world)?;
-        Ok(About { run, context })
+    /// The run that the set is of.
+    pub fn resolve(&self, world: &World) -> Result<Run> {
+        let reference = match self.run.run() {
+            // In a place of one's own, a set need not come from a run.
+            Err(_) if self.is_elsewhere() => &RunId::local().into(),
+            run => run?,
+        };
+        let args = match &self.to {
+            Some(to) => &self.run.clone().in_bucket(to.bucket()),
+            None => &self.run,
+        };
+        args.resolve_with(reference, |repository| {
+            if self.is_elsewhere() {
+                return Ok(RunFacts::own());
+            }
+            self.github.facts(repository, reference, world)
+        })
     }
 
     pub fn extent(&self) -> Extent {
@@ -107,7 +115,7 @@ impl Args {
     }
 
     /// What the set says it was built from, completed by what was asked for.
-    pub fn identity(&self, known: &Identity, about: &About) -> Result<Identity> {
+    pub fn identity(&self, known: &Identity, run: &Run) -> Result<Identity> {
         let platform = self.run.platform();
         let mut identity = known.clone();
         let check = || -> Result<()> {
@@ -121,14 +129,14 @@ impl Args {
         check().hint("pass the right `--platform`")?;
         identity.platform = Some(platform);
         if identity.run_id.is_none() {
-            let repository = about.context.repository(&about.run)?;
-            identity.repository = identity.repository.or(Some(repository));
-            identity.run_id = Some(about.run.id.clone());
+            let repository = identity.repository.take();
+            identity.repository = repository.or_else(|| Some(run.repository.clone()));
+            identity.run_id = Some(run.id.clone());
         }
         Ok(identity)
     }
 
-    pub fn destination(&self, about: &About, stop: &Stop) -> Result<Destination> {
+    pub fn destination(&self, run: &Run, stop: &Stop) -> Result<Destination> {
         if let Some(to) = &self.to {
             let known = Buckets::builtin().find(to.bucket());
             let access = self
@@ -136,35 +144,16 @@ impl Args {
                 .access(known.map(|facts| facts.region.as_str()))?;
             return Destination::bucket(to, &access, stop);
         }
-        let About { run, context } = about;
-        let place = context.place(run)?;
-        let group = self.artifact_group.clone().unwrap_or_default();
-        let python = place.run(&run.id, self.run.platform()).python(&group);
-        let root = python.root();
+        let root = run.python(&self.artifact_group.clone().unwrap_or_default());
         if let Some(directory) = &self.output_dir {
             return Destination::local(directory, root.key());
         }
-        let access = self.access.access(place.region.as_deref())?;
-        Destination::bucket(root, &access, stop)
+        let access = self.access.access(run.region.as_deref())?;
+        Destination::bucket(&root, &access, stop)
     }
 
     /// Whether the set goes to a place of one's own, which follows from no run.
     fn is_elsewhere(&self) -> bool {
         self.output_dir.is_some() || self.to.is_some()
     }
-
-    /// In a place of one's own, a set need not come from a run.
-    fn run(&self) -> Result<RunReference> {
-        match self.run.run() {
-            Err(_) if self.is_elsewhere() => Ok(RunId::local().into()),
-            run => run.cloned(),
-        }
-    }
-}
-
-/// The run that a set is of.
-#[derive(Debug)]
-pub struct About {
-    run: RunReference,
-    context: RunContext,
 }

@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-pub use args::{About, Args};
+pub use args::Args;
 pub use execute::{Outcome, look, verify, write};
 pub use plan::{Bytes, Item, Others, Phase, Seen, There, UploadPlan, Why};
 
@@ -22,8 +22,8 @@ use crate::{
 };
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
-    let about = args.about(world)?;
-    let destination = args.destination(&about, &world.stop)?;
+    let run = args.resolve(world)?;
+    let destination = args.destination(&run, &world.stop)?;
     let extent = args.extent();
     if !args.no_check {
         let policy = args.policy.of_part(extent == Extent::Part);
@@ -34,7 +34,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
     if !args.no_check {
         set.ensure_as_described()?;
     }
-    let identity = args.identity(&set.document.identity, &about)?;
+    let identity = args.identity(&set.document.identity, &run)?;
     if args.dry_run {
         let look = |destination: &_, items: &_| look_if_allowed(destination, items, world);
         let upload = Upload::decide(&set, identity, destination, args.others(), extent, look)?;

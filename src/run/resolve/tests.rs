@@ -38,13 +38,13 @@ fn facts(origin: Origin) -> RunFacts {
 }
 
 fn show(context: &RunContext, reference: &str) -> String {
-    match context.place(&run(reference)) {
+    match context.place(&run(reference), Platform::Linux) {
         Err(error) => error::render(&error),
         Ok(place) => {
-            let location = place.run(&run(reference).id, Platform::Linux);
+            let location = Location::new(place.bucket.clone(), place.prefix.directory());
             let role = place.role.map(|role| role.to_string());
             let role = role.as_deref().and_then(|role| role.rsplit('/').next());
-            format!("{} {}", location.root(), role.unwrap_or("-"))
+            format!("{} {}", location, role.unwrap_or("-"))
         }
     }
 }
@@ -297,4 +297,47 @@ fn what_is_empty_is_unset_and_what_is_wrong_names_its_variable() {
 
     hint: `GITHUB_EVENT_PATH` must name a JSON file, or be unset
     "#);
+}
+
+#[test]
+fn a_run_has_one_place_for_a_package_set_of_each_group() {
+    let resolve = |reference: &str, bucket: Option<&str>| {
+        let choices = Choices {
+            bucket: bucket.map(|name| name.parse().unwrap()),
+            ..Choices::default()
+        };
+        let environment = Environment::default();
+        Run::resolve(
+            &run(reference),
+            Platform::Linux,
+            &choices,
+            &environment,
+            |repository| {
+                assert_eq!(repository.to_string(), "ROCm/TheRock");
+                Ok(facts(Origin::Own))
+            },
+        )
+        .unwrap()
+    };
+    let python = |run: Run, group: &str| run.python(&group.parse().unwrap()).s3();
+    let places = [
+        python(resolve("42", None), ""),
+        python(resolve("42", None), "gfx94X-dcgpu"),
+        python(resolve("local", None), ""),
+        python(resolve("42", Some("testing")), "multi-arch-release"),
+        python(
+            resolve(
+                "https://github.com/ROCm/rocm-libraries/actions/runs/7",
+                None,
+            ),
+            "",
+        ),
+    ];
+    insta::assert_snapshot!(places.join("\n"), @"
+    s3://therock-ci-artifacts/42-linux/python/
+    s3://therock-ci-artifacts/42-linux/python/gfx94X-dcgpu/
+    s3://local/local-linux/python/
+    s3://testing/42-linux/python/multi-arch-release/
+    s3://therock-ci-artifacts-external/ROCm-rocm-libraries/7-linux/python/
+    ");
 }

@@ -96,10 +96,10 @@ fn an_upload_that_cannot_be_is_refused_in_words() {
     error: invalid value 'host' for '--endpoint-url <URL>': not the address of a server such as `http://127.0.0.1:8333`: it begins with `http://` or `https://`
 
     For more information, try '--help'.
-    error: invalid value '../up' for '--artifact-group <GROUP>': an artifact group has letters, digits, `-`, `_` and `.`, and begins with one of the first two: "../up"
+    error: invalid value '../up' for '--artifact-group <GROUP>': expected letters, digits, `-`, `_` and `.`, beginning with a letter or a digit: "../up"
 
     For more information, try '--help'.
-    error: invalid value 'dist' for '--artifact-group <GROUP>': an artifact group with the name of a part of every package set: "dist"
+    error: invalid value 'dist' for '--artifact-group <GROUP>': the name of a part of every package set: "dist"
 
     For more information, try '--help'.
     error: the following required arguments were not provided:

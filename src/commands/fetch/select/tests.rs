@@ -127,11 +127,7 @@ fn all_that_is_not_there_is_named_and_what_is_there_is_listed() {
 
     hint: it has 7 artifacts: base, blas, rccl (lib, dev, test) for generic, gfx1100, gfx942, gfx942:xnack+
     ");
-    insta::assert_snapshot!(chosen(SPLIT, "group=multi-arch-release"), @"
-    error: the run does not have artifact group `multi-arch-release`
-
-    hint: it has 7 artifacts: base, blas, rccl (lib, dev, test) for generic, gfx1100, gfx942, gfx942:xnack+
-    ");
+    assert_eq!(chosen(SPLIT, "group=multi-arch-release"), chosen(SPLIT, ""));
 }
 
 #[test]

@@ -1,0 +1,212 @@
+//! The artifact group of a package set: the GPU family that it is for, or a name of the CI's matrix.
+
+use std::{collections::BTreeSet, fmt, str::FromStr};
+
+use super::is_segment;
+use crate::target::{Scope, TargetTable};
+
+/// What is directly in a package set's directory; no group may have such a name.
+const RESERVED: [&str; 5] = ["dist", "simple", "index.html", "SHA256SUMS", "set.json"];
+/// What the names of families end in. Behind a target they make a family that does not exist.
+const KINDS: [&str; 4] = ["all", "dcgpu", "dgpu", "igpu"];
+/// Multi-arch CI has one group for all families: `multi-arch-release`, or the build variant's name.
+const MULTI_ARCH: &str = "multi-arch-";
+
+/// Which of a run's package sets: that of a family (`gfx94X-dcgpu`), of a target (`gfx942`), of a
+/// build variant of one (`gfx950-dcgpu-asan`), of all families (`multi-arch-release`), or, if it is
+/// empty, the one at the top.
+///
+/// The name becomes a directory. `parse` takes only names that CI has, because a directory of a
+/// mistyped family would be made without a word, and found by nobody.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ArtifactGroup(Box<str>);
+
+/// Why a text is not an `ArtifactGroup`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}: {text:?}")]
+pub struct InvalidArtifactGroup {
+    text: String,
+    reason: String,
+}
+
+impl ArtifactGroup {
+    /// Whether it is for all families, and names none.
+    pub fn is_for_all(&self) -> bool {
+        self.is_empty() || self.0.starts_with(MULTI_ARCH)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// A group whose directory exists: a later version of CI may have had a family that this
+    /// version of the table does not know.
+    pub fn of_directory(name: &str) -> Result<Self, InvalidArtifactGroup> {
+        let reason = if !name.is_empty() && !is_segment(name) {
+            "expected letters, digits, `-`, `_` and `.`, beginning with a letter or a digit"
+        } else if RESERVED.contains(&name) {
+            "the name of a part of every package set"
+        } else {
+            return Ok(Self(name.into()));
+        };
+        Err(InvalidArtifactGroup {
+            text: name.to_owned(),
+            reason: reason.to_owned(),
+        })
+    }
+
+    /// The family or target that the group is for, and the targets that it stands for. Nothing, if it
+    /// is for all families.
+    pub fn scopes(&self) -> BTreeSet<Scope> {
+        if self.is_for_all() {
+            return BTreeSet::new();
+        }
+        let mut scopes = known_scopes(&self.0).unwrap_or_default();
+        scopes.remove(&Scope::Generic);
+        scopes.extend(self.0.parse::<Scope>().ok());
+        scopes
+    }
+}
+
+/// The scopes of the longest head of a name that is a family or a target.
+fn known_scopes(name: &str) -> Option<BTreeSet<Scope>> {
+    let table = TargetTable::builtin();
+    let ends = name.rmatch_indices('-').map(|(at, _)| at);
+    [name.len()].into_iter().chain(ends).find_map(|end| {
+        let (head, rest) = name.split_at_checked(end)?;
+        let suffix = rest.trim_start_matches('-');
+        let is_family = suffix
+            .split('-')
+            .next()
+            .is_some_and(|it| KINDS.contains(&it));
+        table.scopes(&[head]).ok().filter(|_| !is_family)
+    })
+}
+
+impl FromStr for ArtifactGroup {
+    type Err = InvalidArtifactGroup;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let group = Self::of_directory(text)?;
+        let is_known = text.is_empty()
+            || text == Scope::Generic.as_str()
+            || text
+                .strip_prefix(MULTI_ARCH)
+                .is_some_and(|it| !it.is_empty())
+            || known_scopes(text).is_some();
+        if is_known {
+            return Ok(group);
+        }
+        let unknown = TargetTable::builtin().expand(&[text]).err();
+        let hint = unknown.map(|it| it.hint()).unwrap_or_default();
+        // The rest lists all families and targets.
+        let nearest = hint.split_once('?').map(|(nearest, _)| nearest);
+        let nearest = nearest.map(|it| format!("; {it}?")).unwrap_or_default();
+        Err(InvalidArtifactGroup {
+            text: text.to_owned(),
+            reason: format!("not a family, a target or `multi-arch-release`{nearest}"),
+        })
+    }
+}
+
+impl fmt::Display for ArtifactGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusals(texts: &[&str]) -> String {
+        let refuse = |text: &&str| text.parse::<ArtifactGroup>().unwrap_err().to_string();
+        let messages: Vec<String> = texts.iter().map(refuse).collect();
+        messages.join("\n")
+    }
+
+    #[test]
+    fn a_group_is_a_family_a_target_a_variant_of_one_or_for_all() {
+        for text in [
+            "",
+            "generic",
+            "gfx94X-dcgpu",
+            "gfx942",
+            "gfx950-dcgpu-asan",
+            "gfx110X-all-host-asan",
+            "gfx942-asan",
+            "multi-arch-release",
+            "multi-arch-asan",
+        ] {
+            assert_eq!(text.parse::<ArtifactGroup>().unwrap().to_string(), text);
+        }
+        assert!(ArtifactGroup::default().is_empty());
+    }
+
+    #[test]
+    fn a_name_that_ci_does_not_have_is_refused_with_the_nearest() {
+        insta::assert_snapshot!(refusals(&[
+            "gfx94x-dcgpu",
+            "gfx94X-dcgp",
+            "gfx942-dcgpu",
+            "multi-arch-",
+            "linux",
+        ]), @r#"
+        not a family, a target or `multi-arch-release`; did you mean `gfx94X-dcgpu`?: "gfx94x-dcgpu"
+        not a family, a target or `multi-arch-release`; did you mean `gfx94X-dcgpu`?: "gfx94X-dcgp"
+        not a family, a target or `multi-arch-release`: "gfx942-dcgpu"
+        not a family, a target or `multi-arch-release`: "multi-arch-"
+        not a family, a target or `multi-arch-release`: "linux"
+        "#);
+    }
+
+    #[test]
+    fn what_cannot_be_a_directory_of_its_own_is_refused() {
+        insta::assert_snapshot!(refusals(&[
+            "a/b",
+            "..",
+            ".hidden",
+            "-x",
+            "gfx942:xnack+",
+            "dist",
+            "simple",
+            "index.html",
+            "SHA256SUMS",
+            "set.json",
+        ]), @r#"
+        expected letters, digits, `-`, `_` and `.`, beginning with a letter or a digit: "a/b"
+        expected letters, digits, `-`, `_` and `.`, beginning with a letter or a digit: ".."
+        expected letters, digits, `-`, `_` and `.`, beginning with a letter or a digit: ".hidden"
+        expected letters, digits, `-`, `_` and `.`, beginning with a letter or a digit: "-x"
+        expected letters, digits, `-`, `_` and `.`, beginning with a letter or a digit: "gfx942:xnack+"
+        the name of a part of every package set: "dist"
+        the name of a part of every package set: "simple"
+        the name of a part of every package set: "index.html"
+        the name of a part of every package set: "SHA256SUMS"
+        the name of a part of every package set: "set.json"
+        "#);
+    }
+
+    #[test]
+    fn a_directory_may_be_of_a_family_that_is_not_known_yet() {
+        let group = ArtifactGroup::of_directory("gfx130X-dcgpu").unwrap();
+        assert_eq!(group.as_str(), "gfx130X-dcgpu");
+        assert!(ArtifactGroup::of_directory("dist").is_err());
+    }
+
+    #[test]
+    fn a_group_stands_for_its_family_and_the_targets_of_that() {
+        let scopes = |text: &str| -> Vec<String> {
+            let group: ArtifactGroup = text.parse().unwrap();
+            group.scopes().iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(scopes("gfx94X-dcgpu"), ["gfx942", "gfx94X-dcgpu"]);
+        assert_eq!(scopes("gfx942"), ["gfx942"]);
+        assert_eq!(scopes("multi-arch-release"), [""; 0]);
+        assert_eq!(scopes(""), [""; 0]);
+    }
+}
