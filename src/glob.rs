@@ -44,6 +44,10 @@ impl Glob {
         Self { text, steps }
     }
 
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
     /// Whether the pattern stands for the whole path.
     pub fn matches(&self, path: &str) -> bool {
         if !self.may_match(path) {

@@ -5,7 +5,8 @@
 
 use std::{borrow::Borrow, fmt, str::FromStr};
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize)]
+#[serde(try_from = "String")]
 pub struct RelPath(Box<str>);
 
 /// Why a text is not a `RelPath`.
@@ -108,6 +109,14 @@ impl FromStr for RelPath {
             text: text.to_owned(),
             reason,
         })
+    }
+}
+
+impl TryFrom<String> for RelPath {
+    type Error = InvalidRelPath;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
     }
 }
 

@@ -41,6 +41,9 @@ pub struct Identity {
     pub version: Option<Version>,
     #[serde(with = "list_as_text", skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<Scope>,
+    /// What the set goes without on purpose: the names that were given to `build --without`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<String>,
 }
 
 /// A whole `set.json`.
@@ -349,6 +352,7 @@ mod tests {
             commit: Some("89553ce3746eda74ade42557470d25e37c91b6f0".parse().unwrap()),
             version: None,
             targets: vec!["gfx1100".parse().unwrap(), "gfx94X-dcgpu".parse().unwrap()],
+            without: Vec::new(),
         };
         SetJson::new(identity, &samples::set(), Layout::Dist)
     }

@@ -1,6 +1,7 @@
 //! `packages.toml`, typed: which packages there are, and what each one takes.
 
 mod check;
+mod without;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,20 +11,24 @@ use crate::{
     artifact::{ArtifactName, Component},
     error::{Context as _, Result, anyhow, bail, ensure},
     glob::{Filter, Glob},
-    package::naming::{Mode, NameTemplate},
+    package::{
+        naming::{Mode, NameTemplate},
+        promise::{FileSpec, LibrarySpec, ScriptSpec},
+    },
     relpath::RelPath,
     run::Platform,
     target::Scope,
 };
 
 const BUILT_IN: &str = include_str!("packages.toml");
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// Every package, in the order in which they are declared.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     pub metadata: CommonMetadata,
     packages: Vec<PackageSpec>,
+    without: BTreeSet<String>,
 }
 
 /// The file as it is written, with the place of each package in it.
@@ -32,6 +37,8 @@ pub struct Catalog {
 struct Document {
     schema: u32,
     metadata: CommonMetadata,
+    #[serde(default)]
+    without: Vec<String>,
     package: Vec<toml::Spanned<PackageSpec>>,
 }
 
@@ -68,7 +75,7 @@ pub struct PackageSpec {
     #[serde(default)]
     exclude: Vec<Glob>,
     /// Directories of the core package in which its libraries find what they need, in order.
-    #[serde(default, deserialize_with = "rel_paths")]
+    #[serde(default)]
     pub rpath: Vec<RelPath>,
     /// The package whose files these are laid over.
     pub overlay: Option<String>,
@@ -79,18 +86,18 @@ pub struct PackageSpec {
     without_artifacts: BTreeSet<String>,
     #[serde(default)]
     pub also_without_version: Vec<Glob>,
-    #[serde(default, deserialize_with = "path_map")]
+    #[serde(default)]
     pub also_as: BTreeMap<RelPath, RelPath>,
     #[serde(default)]
-    scripts: BTreeMap<String, String>,
+    pub scripts: Vec<ScriptSpec>,
     #[serde(default)]
-    linux_scripts: BTreeMap<String, String>,
+    pub libraries: Vec<LibrarySpec>,
+    /// Other files that Python code of the set opens.
     #[serde(default)]
-    windows_scripts: BTreeMap<String, String>,
-    #[serde(default)]
-    scripts_if_present: BTreeMap<String, ConditionalScript>,
-    #[serde(default)]
-    windows_scripts_if_present: BTreeMap<String, ConditionalScript>,
+    pub files: Vec<FileSpec>,
+    /// Whether this set goes without it on purpose.
+    #[serde(skip)]
+    pub is_omitted: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -124,14 +131,6 @@ struct Take {
     only: Option<Mode>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ConditionalScript {
-    #[serde(deserialize_with = "rel_path")]
-    file: RelPath,
-    call: String,
-}
-
 impl Catalog {
     /// The policy that comes with this program.
     pub fn built_in() -> Result<Self> {
@@ -160,9 +159,10 @@ impl Catalog {
         let catalog = Self {
             metadata: document.metadata,
             packages,
+            without: BTreeSet::new(),
         };
         catalog.check(&lines)?;
-        Ok(catalog)
+        catalog.without(&document.without).context("`without`")
     }
 
     pub fn packages(&self) -> &[PackageSpec] {
@@ -211,6 +211,19 @@ impl Catalog {
 impl PackageSpec {
     pub fn ships_on(&self, platform: Platform) -> bool {
         self.platforms.contains(&platform)
+    }
+
+    /// Whether a set for a platform has it.
+    pub fn is_made_for(&self, platform: Platform) -> bool {
+        self.ships_on(platform) && !self.is_omitted
+    }
+
+    /// The platform, if it is for one alone.
+    pub fn only_platform(&self) -> Option<Platform> {
+        match self.platforms[..] {
+            [only] => Some(only),
+            _ => None,
+        }
     }
 
     pub fn dist_template(&self, mode: Mode) -> &NameTemplate {
@@ -288,26 +301,24 @@ impl PackageSpec {
         }
     }
 
-    /// Console scripts, by name; some are there only when their file is.
+    /// Console scripts of a platform and what they call, by name. Some exist only if the package
+    /// has their program.
     pub fn scripts(
         &self,
         platform: Platform,
-        has: impl Fn(&RelPath) -> bool,
-    ) -> BTreeMap<String, String> {
-        let mut scripts = self.scripts.clone();
-        let mut add_present = |conditional: &BTreeMap<String, ConditionalScript>| {
-            let present = conditional.iter().filter(|(_, script)| has(&script.file));
-            scripts.extend(present.map(|(name, script)| (name.clone(), script.call.clone())));
+        has: impl Fn(&str) -> bool,
+    ) -> BTreeMap<&str, String> {
+        let scripts = self.scripts.iter().filter(|script| script.is_on(platform));
+        let is_there = |script: &&ScriptSpec| {
+            !script.if_present
+                || script
+                    .program(platform)
+                    .is_some_and(|program| has(&program))
         };
-        add_present(&self.scripts_if_present);
-        match platform {
-            Platform::Linux => scripts.extend(self.linux_scripts.clone()),
-            Platform::Windows => {
-                add_present(&self.windows_scripts_if_present);
-                scripts.extend(self.windows_scripts.clone());
-            }
-        }
+        let scripts = scripts.filter(is_there);
         scripts
+            .map(|script| (script.name.as_str(), script.call(&self.python)))
+            .collect()
     }
 
     /// Every artifact that a `take` row names.
@@ -322,31 +333,6 @@ impl PackageSpec {
 /// The line, counted from 1, that holds a byte of the text.
 fn line(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
-}
-
-fn rel_path<'de, D: serde::Deserializer<'de>>(from: D) -> Result<RelPath, D::Error> {
-    String::deserialize(from)?
-        .parse()
-        .map_err(serde::de::Error::custom)
-}
-
-fn rel_paths<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<RelPath>, D::Error> {
-    let texts = Vec::<String>::deserialize(from)?;
-    texts
-        .iter()
-        .map(|text| text.parse().map_err(serde::de::Error::custom))
-        .collect()
-}
-
-fn path_map<'de, D: serde::Deserializer<'de>>(
-    from: D,
-) -> Result<BTreeMap<RelPath, RelPath>, D::Error> {
-    let texts = BTreeMap::<String, String>::deserialize(from)?;
-    texts
-        .iter()
-        .map(|(key, value)| Ok((key.parse()?, value.parse()?)))
-        .collect::<Result<_, crate::relpath::InvalidRelPath>>()
-        .map_err(serde::de::Error::custom)
 }
 
 #[cfg(test)]

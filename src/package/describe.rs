@@ -57,7 +57,7 @@ impl Describer<'_> {
             .get(&claim.package)
             .context("find a claimed package in the catalog")?;
         let scope = claim.scope.clone();
-        let scripts = spec.scripts(self.platform, |file| claim.members.contains(file));
+        let scripts = spec.scripts(self.platform, |file| claim.members.has(file));
         let mut members = Members::default();
         if spec.kind == Kind::Device {
             let (path, member) = device::links(&claim, &self.release.version)?;
@@ -157,7 +157,7 @@ impl Describer<'_> {
         spec: &PackageSpec,
         scope: Option<&Scope>,
         members: Members,
-        scripts: &BTreeMap<String, String>,
+        scripts: &BTreeMap<&str, String>,
         requires: &[String],
     ) -> Result<WheelPlan> {
         let label = self.label(spec, scope);
@@ -265,6 +265,7 @@ impl Texts {
             Mode::Legacy => Form::Legacy,
         };
         DistInfo {
+            catalog: describer.catalog,
             version: &self.version,
             nonce: &self.nonce,
             form,

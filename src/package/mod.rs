@@ -5,6 +5,7 @@
 pub mod assemble;
 pub mod catalog;
 pub mod claims;
+pub mod complete;
 mod describe;
 mod devel;
 pub mod devel_manifest;
@@ -14,6 +15,8 @@ pub mod naming;
 pub mod origin;
 pub mod plan;
 pub mod planner;
+pub mod promise;
+mod python_literal;
 mod runtime;
 pub mod sdk_tree;
 mod search;

@@ -66,12 +66,15 @@ impl NameTemplate {
 
     /// The text with the place filled; the xnack suffix of a target never shows in a name.
     pub fn fill(&self, scope: Option<&Scope>) -> String {
-        let name = scope
-            .map(|scope| scope.base().to_string())
-            .unwrap_or_default();
+        let name = scope.map(|scope| scope.base().to_string());
+        self.fill_text(&name.unwrap_or_default())
+    }
+
+    /// The text with a name in its place.
+    pub fn fill_text(&self, name: &str) -> String {
         PLACES
             .iter()
-            .fold(self.0.clone(), |text, place| text.replace(place, &name))
+            .fold(self.0.clone(), |text, place| text.replace(place, name))
     }
 
     /// As the installed Python knows it: one place name, whatever fills it.

@@ -33,6 +33,8 @@ pub struct BuildPlan {
     pub targets: Vec<Scope>,
     pub wheels: Vec<WheelPlan>,
     pub sdists: Vec<SdistPlan>,
+    /// What the set goes without on purpose.
+    pub without: Vec<String>,
     /// What a reader of the plan should know: files left out, names mended.
     pub notes: Vec<String>,
 }
@@ -146,6 +148,10 @@ impl Members {
         self.0.contains_key(path)
     }
 
+    pub fn has(&self, path: &str) -> bool {
+        self.0.contains_key(path)
+    }
+
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -165,6 +171,7 @@ impl BuildPlan {
             targets: Vec::new(),
             wheels: Vec::new(),
             sdists: Vec::new(),
+            without: Vec::new(),
             notes: Vec::new(),
         }
     }

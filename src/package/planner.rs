@@ -107,6 +107,7 @@ impl<'a> Planner<'a> {
         }
         let mut plan = BuildPlan::new(&request.release.version, request.mode, request.platform);
         plan.targets = scopes.iter().cloned().collect();
+        plan.without = catalog.omitted().iter().cloned().collect();
         plan.notes = check::untaken(catalog, tree).into_iter().collect();
         Ok(Self {
             catalog,
@@ -153,7 +154,7 @@ impl<'a> Planner<'a> {
         let describer = self.describer(absent);
         let is_made = |kind| -> Result<bool> {
             let package = self.catalog.only(kind)?;
-            Ok(self.is_made(|subset| subset.has(package)))
+            Ok(!package.is_omitted && self.is_made(|subset| subset.has(package)))
         };
         let (has_devel, has_selector) = (is_made(Kind::Devel)?, is_made(Kind::Selector)?);
         // Its symlinks decide about run paths in other packages, so that it is planned even where
@@ -218,12 +219,15 @@ impl<'a> Planner<'a> {
         }
         reached::extend(self.tree, &mut claims, &mut devels)?;
         self.add_wheels(&describer, claims)?;
+        let has_devel = !self.catalog.only(Kind::Devel)?.is_omitted;
         for (family, devel) in devels {
             let share = Share {
                 family: family.as_ref(),
                 directory: family.as_ref().filter(|_| several).map(Scope::as_str),
             };
-            self.add_devel(&describer, devel, share)?;
+            if has_devel {
+                self.add_devel(&describer, devel, share)?;
+            }
             self.add_selector(&describer, share)?;
         }
         Ok(self.plan)
@@ -246,6 +250,9 @@ impl<'a> Planner<'a> {
 
     fn describer(&self, mut absent: Vec<String>) -> Describer<'a> {
         let view = self.view();
+        let packages = self.catalog.packages().iter();
+        let omitted = packages.filter(|package| package.is_omitted);
+        absent.extend(omitted.map(|package| package.name.clone()));
         // Another platform of the same release may have device code where this one has none.
         if self.request.mode == Mode::Split
             && view.available.is_empty()
@@ -284,7 +291,7 @@ impl<'a> Planner<'a> {
 
     fn specs(&self, kind: Kind) -> Vec<&'a PackageSpec> {
         let on_platform =
-            |spec: &&PackageSpec| spec.kind == kind && spec.ships_on(self.request.platform);
+            |spec: &&PackageSpec| spec.kind == kind && spec.is_made_for(self.request.platform);
         self.catalog.packages().iter().filter(on_platform).collect()
     }
 

@@ -11,10 +11,13 @@ use std::{
 
 use crate::{
     package::{
+        catalog::{Kind, PackageSpec},
         dist_info::{self, DistInfo, Form},
+        naming::{Mode, NameTemplate},
         templates,
     },
     relpath::{InvalidRelPath, RelPath},
+    run::Platform,
 };
 
 const SUMMARY: &str = "ROCm SDK: selects the packages for this machine's GPU";
@@ -95,7 +98,14 @@ pub fn pkg_info(info: &DistInfo<'_>) -> String {
 
 /// What `rocm` requires by itself.
 pub fn requires(info: &DistInfo<'_>) -> Vec<String> {
-    vec![format!("rocm-sdk-core=={}", info.version)]
+    let packages = info.catalog.packages().iter();
+    let required = packages.filter(|package| package.required && package.kind != Kind::Selector);
+    required
+        .map(|package| {
+            let dist = package.dist_template(info.form.mode()).fill_text("");
+            format!("{dist}=={}", info.version)
+        })
+        .collect()
 }
 
 /// The extras in their order: by package, then by target.
@@ -105,7 +115,7 @@ pub fn extras(info: &DistInfo<'_>) -> Vec<Extra> {
     let packages = extra_packages(info);
     let mut extras: Vec<Extra> = Vec::new();
     for package in &packages {
-        let requirements = match (package.per_target, only) {
+        let requirements = match (package.is_per_target(), only) {
             // Which target it is depends on the machine.
             (true, None) => Vec::new(),
             (true, Some(target)) => vec![package.requirement(info, Some(target), None)],
@@ -114,10 +124,10 @@ pub fn extras(info: &DistInfo<'_>) -> Vec<Extra> {
         extras.push((package.logical.to_owned(), requirements));
     }
     // Device packages have them even for a single target, so that one command fits every set.
-    let several = |p: &&ExtraPackage| targets.len() > 1 || p.logical == "device";
+    let several = |p: &&ExtraPackage| targets.len() > 1 || p.kind == Kind::Device;
     let each = packages
         .iter()
-        .filter(|p| p.per_target && !targets.is_empty());
+        .filter(|p| p.is_per_target() && !targets.is_empty());
     for package in each.filter(several) {
         let all: Vec<Requirement> = targets
             .iter()
@@ -132,51 +142,56 @@ pub fn extras(info: &DistInfo<'_>) -> Vec<Extra> {
     extras
 }
 
-struct ExtraPackage {
-    logical: &'static str,
-    dist: &'static str,
-    per_target: bool,
+/// A package that an extra installs.
+struct ExtraPackage<'a> {
+    logical: &'a str,
+    dist: &'a NameTemplate,
+    kind: Kind,
     marker: Option<&'static str>,
 }
 
-impl ExtraPackage {
+impl ExtraPackage<'_> {
+    fn is_per_target(&self) -> bool {
+        self.dist.is_for_one_scope()
+    }
+
     fn requirement(
         &self,
         info: &DistInfo<'_>,
         target: Option<&String>,
         marker: Option<&'static str>,
     ) -> Requirement {
-        let target = target.map_or(String::new(), |target| format!("-{target}"));
+        let dist = self.dist.fill_text(target.map_or("", String::as_str));
         Requirement {
-            pin: format!("{}{target}=={}", self.dist, info.version),
+            pin: format!("{dist}=={}", info.version),
             marker,
         }
     }
 }
 
-fn extra_packages(info: &DistInfo<'_>) -> Vec<ExtraPackage> {
-    let fat = info.form != Form::Split;
-    let all = [
-        ("libraries", "rocm-sdk-libraries", fat, None),
-        ("device", "rocm-sdk-device", true, None),
-        ("devel", "rocm-sdk-devel", false, None),
-        (
-            "profiler",
-            "rocm-profiler",
-            false,
-            Some("sys_platform == \"linux\""),
-        ),
-    ];
-    all.into_iter()
-        .filter(|(logical, ..)| !info.absent.iter().any(|absent| absent == logical))
-        .filter(|(logical, ..)| !(fat && *logical == "device"))
-        .map(|(logical, dist, per_target, marker)| ExtraPackage {
-            logical,
-            dist,
-            per_target,
-            marker,
-        })
-        .collect()
+fn extra_packages<'a>(info: &DistInfo<'a>) -> Vec<ExtraPackage<'a>> {
+    let mode = info.form.mode();
+    let packages = info.catalog.packages().iter();
+    let has_extra = |package: &&PackageSpec| {
+        let is_absent = info.absent.contains(&package.name);
+        // Libraries that hold their device code leave nothing for device packages.
+        let is_inside = mode == Mode::Legacy && package.kind == Kind::Device;
+        !package.required && !is_absent && !is_inside
+    };
+    let extras = packages.filter(has_extra).map(|package| ExtraPackage {
+        logical: &package.name,
+        dist: package.dist_template(mode),
+        kind: package.kind,
+        marker: package.only_platform().map(only_on),
+    });
+    extras.collect()
+}
+
+fn only_on(platform: Platform) -> &'static str {
+    match platform {
+        Platform::Linux => "sys_platform == \"linux\"",
+        Platform::Windows => "sys_platform == \"win32\"",
+    }
 }
 
 fn base(target: &str) -> &str {
@@ -199,8 +214,8 @@ fn marker(info: &DistInfo<'_>, target: &str) -> Option<&'static str> {
     }
     let within = |list: &[String]| list.iter().any(|name| base(name) == target);
     match (within(info.linux), within(info.windows)) {
-        (true, false) => Some("sys_platform == \"linux\""),
-        (false, true) => Some("sys_platform == \"win32\""),
+        (true, false) => Some(only_on(Platform::Linux)),
+        (false, true) => Some(only_on(Platform::Windows)),
         _ => None,
     }
 }

@@ -81,7 +81,6 @@ pub fn sdist_top() -> &'static [Text] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::TargetTable;
 
     #[test]
     fn every_pure_package_is_typed_and_starts_with_its_purpose() {
@@ -98,24 +97,6 @@ mod tests {
                 assert!(text.lines().count() < 500, "{logical}: {name}");
             }
         }
-    }
-
-    #[test]
-    fn the_installed_python_knows_the_families_of_every_target() {
-        let table = TargetTable::builtin();
-        for target in table.known() {
-            let families: Vec<String> = table
-                .families_of(target)
-                .iter()
-                .map(|family| format!("\"{family}\""))
-                .collect();
-            let row = format!("    \"{target}\": ({}),\n", families.join(", "));
-            assert!(DIST_INFO.contains(&row), "{row}");
-        }
-        let rows = DIST_INFO
-            .lines()
-            .filter(|line| line.starts_with("    \"gfx"));
-        assert_eq!(rows.count(), table.known().count());
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::{
     },
 };
 
+mod complete;
 mod parts;
 mod plan;
 mod trouble;

@@ -5,9 +5,11 @@ pub(crate) mod legacy;
 use std::{
     path::{Path, PathBuf},
     process::Command,
+    sync::LazyLock,
 };
 
 use rocwheel::package::{
+    Catalog,
     dist_info::{self, DistInfo, Form},
     selector, templates,
 };
@@ -119,7 +121,9 @@ fn info<'a>(
     windows: &'a [String],
     absent: &'a [String],
 ) -> DistInfo<'a> {
+    static POLICY: LazyLock<Catalog> = LazyLock::new(|| Catalog::built_in().unwrap());
     DistInfo {
+        catalog: &POLICY,
         version: "10.1.0",
         nonce: "",
         form: Form::Split,

@@ -23,6 +23,15 @@ CSV_NAME = "include/a,b.h" if sys.platform == "win32" else 'include/a,b "quoted"
 SONAME = "libamdhip64.so.7"
 
 
+def tables() -> list[str]:
+    """The lines that say which packages, libraries and files a distribution has."""
+    stage = os.environ.get("ROCWHEEL_SDISTS")
+    assert stage, "the sdists are written by `cargo test --test it python`"
+    text = Path(stage, "none", "src", "rocm_sdk", "_dist_info.py").read_text("utf-8")
+    starts = ("PackageEntry(", "LibraryEntry(", "FileEntry(", "_FAMILIES[")
+    return [line for line in text.splitlines() if line.startswith(starts)]
+
+
 @dataclass
 class Sdk:
     """What all packages of one distribution agree on."""
@@ -36,9 +45,11 @@ class Sdk:
     default: str | None = None
 
     def dist_info(self, package: str, *extra: str) -> bytes:
-        lines = [f"__version__ = {self.version!r}", f"PY_PACKAGE_SUFFIX_NONCE = {self.nonce!r}"]
-        if self.split:
-            lines.append('ALL_PACKAGES["libraries"].dist_package_template = "rocm-sdk-libraries"')
+        lines = tables()
+        lines += [f"__version__ = {self.version!r}", f"PY_PACKAGE_SUFFIX_NONCE = {self.nonce!r}"]
+        if not self.split:
+            family = "rocm-sdk-libraries-{target_family}"
+            lines.append(f"ALL_PACKAGES['libraries'].dist_package_template = {family!r}")
         default = self.default or (min(self.available) if self.available else None)
         if default is not None:
             lines.append(f"DEFAULT_TARGET_FAMILY = {default!r}")

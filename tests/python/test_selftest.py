@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sdk import ROOT, Archive, Sdk, module, run
+from sdk import ROOT, Archive, Sdk, echo, module, run
 
 SDK = Sdk(available=("gfx1100", "gfx942"))
 
@@ -30,6 +30,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for entry in facts["ALL_LIBRARIES"].values():
         path = f"{entry.posix_relpath}/{entry.so_pattern.partition('.')[0].rstrip('*')}.so.1"
         names[entry.package.logical_name][path] = library
+    for file in facts["ALL_FILES"]:
+        if file.package.logical_name in names and not file.optional:
+            names[file.package.logical_name].setdefault(file.relpath, echo(file.relpath))
     del names["core"]["lib/libamdhip64.so.1"]
     names["core"]["lib/libamdhip64.so.7"] = library
     names["libraries"]["lib/librocblas.so.5"] = library
@@ -138,6 +141,13 @@ def test_a_library_that_is_not_there_is_named(site: Path) -> None:
 
 
 @pytest.mark.posix
+def test_a_program_that_is_not_there_is_named(site: Path) -> None:
+    (site / "_rocm_sdk_core" / "bin" / "rocgdb").unlink()
+    summary = report(site, "-k", "testPromisedFilesAreThere")
+    assert failed(summary) == ["core.FilesTest.testPromisedFilesAreThere"]
+    assert "rocm-sdk-core lacks bin/rocgdb" in summary["talk"]
+
+
 def test_a_libraries_package_without_its_init_is_noticed(site: Path) -> None:
     (site / "_rocm_sdk_libraries/__init__.py").unlink()
     summary = report(site, "-k", "testInstallationLayout")

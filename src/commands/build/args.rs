@@ -144,6 +144,15 @@ pub struct What {
         env = "ROCWHEEL_DEVEL_COMPRESSION"
     )]
     devel_compression: DevelCompression,
+    /// What this run does not build: packages, artifacts, libraries or commands, by name, as in
+    /// `profiler,rpp,hipsparselt`
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        env = "ROCWHEEL_WITHOUT"
+    )]
+    without: Vec<String>,
     #[command(flatten)]
     tarball: Tarball,
     #[arg(long, hide = true, overrides_with = "no_wheel_compression")]
@@ -262,11 +271,17 @@ impl What {
     }
 
     pub fn catalog(&self) -> Result<Catalog> {
-        let Some(file) = &self.packages_file else {
-            return Catalog::built_in();
+        let catalog = match &self.packages_file {
+            None => Catalog::built_in(),
+            Some(file) => {
+                let text = fs_err::read_to_string(file)?;
+                Catalog::parse(&text)
+                    .with_context(|| format!("failed to read `{}`", file.display()))
+            }
         };
-        let text = fs_err::read_to_string(file)?;
-        Catalog::parse(&text).with_context(|| format!("read `{}`", file.display()))
+        catalog?
+            .without(&self.without)
+            .context("failed to apply `--without`")
     }
 
     pub fn settings(&self) -> Settings {

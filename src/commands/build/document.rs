@@ -44,6 +44,8 @@ struct Set<'a> {
     platform: String,
     targets: Vec<String>,
     packages: Vec<File<'a>>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    without: &'a [String],
     notes: &'a [String],
 }
 
@@ -149,6 +151,7 @@ impl Serialize for Document<'_> {
             platform: plan.platform.to_string(),
             targets: plan.targets.iter().map(ToString::to_string).collect(),
             packages: wheels.chain(sdists).collect(),
+            without: &plan.without,
             notes: &plan.notes,
         };
         set.serialize(serializer)

@@ -18,8 +18,9 @@ use crate::{
     error::{Context as _, Result},
     index::{Identity, Layout, SetJson},
     package::{
-        BuildPlan, Mode, Request, Subset,
+        BuildPlan, Catalog, Mode, Request, Subset,
         assemble::{self, Existing, Made, Watch},
+        complete::{self, Extent},
         planner,
     },
     set::LocalSet,
@@ -32,12 +33,19 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
     let unpacked = args.dest_dir.join("artifacts");
     let tree = input::read(&args.artifact_dir, &unpacked, &args.what.jobs, world)?;
     let apart = args.what.apart(&tree, &args.dest_dir, world)?;
-    let mut plan = plan(&apart.tree, &args.what, subset.clone(), world)?;
+    let catalog = args.what.catalog()?;
+    let mut plan = plan(&apart.tree, &catalog, &args.what, subset.clone(), world)?;
     match subset {
         Some(subset) => subset.keep(&mut plan)?,
         None if !args.only.is_empty() => plan.keep(&args.only)?,
         None => {}
     }
+    let extent = if args.only.is_empty() {
+        Extent::Whole
+    } else {
+        Extent::Part
+    };
+    complete::check(&catalog, &plan, extent)?;
     if args.plan {
         return world.console.answer(&document::Document(&plan));
     }
@@ -55,12 +63,16 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
 
 /// Decides what the set holds.
 pub fn decide(tree: &ArtifactTree, what: &What, world: &World) -> Result<BuildPlan> {
-    plan(tree, what, None, world)
+    let catalog = what.catalog()?;
+    let plan = plan(tree, &catalog, what, None, world)?;
+    complete::check(&catalog, &plan, Extent::Whole)?;
+    Ok(plan)
 }
 
 /// Decides what the set holds, or that part of it which is to be made.
 fn plan(
     tree: &ArtifactTree,
+    catalog: &Catalog,
     what: &What,
     subset: Option<Subset>,
     world: &World,
@@ -72,7 +84,7 @@ fn plan(
     if request.mode == Mode::Split {
         ensure_fit(&tree.artifacts, what.jobs.count(), &world.stop)?;
     }
-    let plan = planner::plan(&what.catalog()?, tree, &request, &same_content)?;
+    let plan = planner::plan(catalog, tree, &request, &same_content)?;
     for note in &plan.notes {
         world.console.note(note);
     }
@@ -96,7 +108,7 @@ pub fn document(artifacts: &Path, what: &What, world: &World) -> Result<String> 
     input::ensure_all(artifacts)?;
     let tree = input::scan(artifacts, &what.jobs, world)?;
     let apart = what.apart(&tree, Path::new(""), world)?;
-    let plan = decide(&apart.tree, what, world)?;
+    let plan = plan(&apart.tree, &what.catalog()?, what, None, world)?;
     serde_json::to_string(&document::Document(&plan)).context("write the plan")
 }
 
@@ -153,6 +165,7 @@ fn describe(
         version: Some(plan.version.clone()),
         targets: plan.targets.clone(),
         repository: None,
+        without: plan.without.clone(),
     };
     let made = made.iter().map(|made| {
         let path = format!("{}{}", Layout::Dist.files(), made.path);

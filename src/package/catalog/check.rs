@@ -56,15 +56,9 @@ impl CommonMetadata {
 
 impl PackageSpec {
     fn check(&self, catalog: &Catalog) -> Result<()> {
-        let scripts = [&self.scripts, &self.linux_scripts, &self.windows_scripts];
-        let conditional = [&self.scripts_if_present, &self.windows_scripts_if_present];
-        let conditional = conditional.into_iter().flatten();
-        let scripts = scripts
-            .into_iter()
-            .flatten()
-            .chain(conditional.map(|(name, script)| (name, &script.call)));
-        for (name, call) in scripts {
-            format!("{name} = {call}").parse::<EntryPoint>()?;
+        for script in &self.scripts {
+            let call = script.call(&self.python);
+            format!("{} = {call}", script.name).parse::<EntryPoint>()?;
         }
         self.summary.parse::<Line>().context("`summary`")?;
         for artifact in self.artifacts() {

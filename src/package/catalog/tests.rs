@@ -98,14 +98,14 @@ fn a_mistake_in_the_policy_is_named_with_its_line() {
        |        ^^^^^^^^^^
     unknown variant `selecter`, expected one of `selector`, `runtime`, `device`, `devel`
     "#);
-    insta::assert_snapshot!(with("overlay = \"libraries\"", "overlay = \"librarys\""), @"line 166: package `device`: `overlay` names no runtime package: `librarys`");
-    insta::assert_snapshot!(with("name = \"libraries\"", "name = \"core\""), @"lines 31 and 136: two packages are called `core`");
+    insta::assert_snapshot!(with("overlay = \"libraries\"", "overlay = \"librarys\""), @"line 190: package `device`: `overlay` names no runtime package: `librarys`");
+    insta::assert_snapshot!(with("name = \"libraries\"", "name = \"core\""), @"lines 29 and 145: two packages are called `core`");
     insta::assert_snapshot!(with("\"lib/llvm/lib\"", "\"/lib/llvm/lib\""), @r#"
-    TOML parse error at line 50, column 9
+    TOML parse error at line 48, column 9
        |
-    50 | rpath = ["/lib/llvm/lib", "lib/rocm_sysdeps/lib"]
+    48 | rpath = ["/lib/llvm/lib", "lib/rocm_sysdeps/lib"]
        |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
     an absolute path: "/lib/llvm/lib"
     "#);
-    insta::assert_snapshot!(with("schema = 1", "schema = 2"), @"`schema` is 2, and this program reads 1");
+    insta::assert_snapshot!(with("schema = 2", "schema = 3"), @"`schema` is 3, and this program reads 2");
 }

@@ -135,7 +135,6 @@ fn packages_say_the_version_the_targets_and_themselves() {
     insta::assert_snapshot!(says(&plan, "rocm_sdk_core-1.0-py3-none-linux_x86_64.whl: rocm_sdk_core/_dist_info.py"), @r#"
     __version__ = '1.0'
     PY_PACKAGE_SUFFIX_NONCE = '_v1'
-    ALL_PACKAGES["libraries"].dist_package_template = "rocm-sdk-libraries"
     DEFAULT_TARGET_FAMILY = 'gfx1100'
     AVAILABLE_TARGET_FAMILIES.append('gfx1100')
     AVAILABLE_TARGET_FAMILIES.append('gfx1201')
@@ -151,7 +150,6 @@ fn packages_say_the_version_the_targets_and_themselves() {
     insta::assert_snapshot!(says(&plan, "rocm-1.0.tar.gz: src/rocm_sdk/_dist_info.py"), @r#"
     __version__ = '1.0'
     PY_PACKAGE_SUFFIX_NONCE = '_v1'
-    ALL_PACKAGES["libraries"].dist_package_template = "rocm-sdk-libraries"
     DEFAULT_TARGET_FAMILY = 'gfx1100'
     AVAILABLE_TARGET_FAMILIES.append('gfx1100')
     AVAILABLE_TARGET_FAMILIES.append('gfx1201')
@@ -298,7 +296,6 @@ fn a_set_without_device_code_is_a_set_without_device_packages() {
     insta::assert_snapshot!(says(&plan, "rocm-1.0.tar.gz: src/rocm_sdk/_dist_info.py"), @r#"
     __version__ = '1.0'
     PY_PACKAGE_SUFFIX_NONCE = ''
-    ALL_PACKAGES["libraries"].dist_package_template = "rocm-sdk-libraries"
     ABSENT_PACKAGES.append('libraries')
     ABSENT_PACKAGES.append('profiler')
     ABSENT_PACKAGES.append('device')

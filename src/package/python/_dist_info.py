@@ -2,7 +2,7 @@
 
 Every package carries a copy, and `setup.py` of the `rocm` package loads it by its path, so it
 stands alone: standard library only, no imports from its neighbours. Generated lines follow the
-end of this text and fill in the version and the targets.
+end of this text: the packages, libraries and files of the distribution, its version and targets.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ CACHED_TARGET_FAMILY: str | None = None
 
 ALL_PACKAGES: dict[str, PackageEntry] = {}
 ALL_LIBRARIES: dict[str, LibraryEntry] = {}
+ALL_FILES: list[FileEntry] = []
 
 _VERBOSE = os.environ.get("ROCM_SDK_VERBOSE") == "1"
 _KFD_NODES = "/sys/class/kfd/kfd/topology/nodes"
@@ -45,7 +46,6 @@ class PackageEntry:
         dist_package_template: str,
         *,
         pure_py_package_name: str,
-        template_directory: str,
         required: bool = False,
         sys_platform: str | None = None,
     ) -> None:
@@ -54,7 +54,6 @@ class PackageEntry:
         self.logical_name = logical_name
         self.dist_package_template = dist_package_template
         self.pure_py_package_name = pure_py_package_name
-        self.template_directory = template_directory
         self.required = required
         self.sys_platform = sys_platform
         ALL_PACKAGES[logical_name] = self
@@ -115,119 +114,29 @@ class LibraryEntry:
         ALL_LIBRARIES[shortname] = self
 
 
-PackageEntry(
-    "meta",
-    "rocm",
-    pure_py_package_name="rocm_sdk",
-    template_directory="rocm",
-    required=True,
-)
-PackageEntry(
-    "core",
-    "rocm-sdk-core",
-    pure_py_package_name="rocm_sdk_core",
-    template_directory="rocm-sdk-core",
-    required=True,
-)
-PackageEntry(
-    "libraries",
-    "rocm-sdk-libraries-{target_family}",
-    pure_py_package_name="rocm_sdk_libraries",
-    template_directory="rocm-sdk-libraries",
-)
-PackageEntry(
-    "device",
-    "rocm-sdk-device-{target_family}",
-    pure_py_package_name="rocm_sdk_device",
-    template_directory="rocm-sdk-device",
-)
-PackageEntry(
-    "devel",
-    "rocm-sdk-devel",
-    pure_py_package_name="rocm_sdk_devel",
-    template_directory="rocm-sdk-devel",
-)
-PackageEntry(
-    "profiler",
-    "rocm-profiler",
-    pure_py_package_name="rocm_profiler",
-    template_directory="rocm-profiler",
-    sys_platform="linux",
-)
+class FileEntry:
+    """A file that a package has to hold; creating it adds it to `ALL_FILES`."""
 
-LibraryEntry("amdhip64", "core", "libamdhip64.so*", "amdhip64*.dll")
-LibraryEntry("hipfile", "core", "libhipfile.so*", "")
-# The digit keeps hiprtc-builtins out.
-LibraryEntry("hiprtc", "core", "libhiprtc.so*", "hiprtc0*.dll")
-LibraryEntry("roctx64", "core", "libroctx64.so*", "")
-LibraryEntry("rocprofiler-sdk", "core", "librocprofiler-sdk.so*", "")
-LibraryEntry("rocprofiler-sdk-roctx", "core", "librocprofiler-sdk-roctx.so*", "")
-LibraryEntry("roctracer64", "core", "libroctracer64.so*", "")
-LibraryEntry(
-    "rocm_sysdeps_liblzma",
-    "core",
-    "librocm_sysdeps_liblzma.so.*",
-    "",
-    posix_relpath="lib/rocm_sysdeps/lib",
-)
-LibraryEntry(
-    "rocm-openblas",
-    "core",
-    "librocm-openblas.so.*",
-    "rocm-openblas*.dll",
-    posix_relpath="lib/host-math/lib",
-)
-LibraryEntry("amd_comgr", "core", "libamd_comgr.so*", "amd_comgr*.dll")
-LibraryEntry("rocm_kpack", "core", "librocm_kpack.so*", "rocm_kpack*.dll")
-LibraryEntry("rocm_smi64", "core", "librocm_smi64.so*", "")
-LibraryEntry("rocdecode", "core", "librocdecode.so*", "")
-LibraryEntry("rocjpeg", "core", "librocjpeg.so*", "")
-LibraryEntry("amd_smi", "core", "libamd_smi.so*", "")
-LibraryEntry("rocdxg", "core", "librocdxg*.so*", "", optional=True)
-LibraryEntry("rpp", "libraries", "librpp.so*", "")
-LibraryEntry("hipblas", "libraries", "libhipblas.so*", "*hipblas*.dll")
-LibraryEntry("hipblaslt", "libraries", "libhipblaslt.so*", "*hipblaslt*.dll")
-LibraryEntry("hipfft", "libraries", "libhipfft.so*", "hipfft*.dll")
-LibraryEntry("hiprand", "libraries", "libhiprand.so*", "hiprand*.dll")
-LibraryEntry("hipsparse", "libraries", "libhipsparse.so*", "hipsparse*.dll")
-LibraryEntry("hipsparselt", "libraries", "libhipsparselt.so*", "")
-LibraryEntry("hipsolver", "libraries", "libhipsolver.so*", "hipsolver*.dll")
-LibraryEntry("rccl", "libraries", "librccl.so*", "")
-LibraryEntry("miopen", "libraries", "libMIOpen.so*", "MIOpen*.dll")
-LibraryEntry("origami", "libraries", "liborigami.so*", "origami*.dll")
-LibraryEntry("hipdnn", "libraries", "libhipdnn_backend.so*", "hipdnn_backend*.dll")
+    def __init__(
+        self,
+        package_name: str,
+        relpath: str,
+        *,
+        command: str | None = None,
+        sys_platform: str | None = None,
+        optional: bool = False,
+    ) -> None:
+        self.package = ALL_PACKAGES[package_name]
+        self.relpath = relpath
+        # The console script that becomes this program, which ends in `.exe` on Windows.
+        self.command = command
+        self.sys_platform = sys_platform
+        self.optional = optional
+        ALL_FILES.append(self)
+
 
 # The families of each target, from the widest to the narrowest.
-_FAMILIES: dict[str, tuple[str, ...]] = {
-    "gfx900": ("dgpu-all", "gfx900-dgpu"),
-    "gfx90c": ("igpu-all", "gfx90c-igpu"),
-    "gfx906": ("dgpu-all", "gfx906-dgpu"),
-    "gfx908": ("dcgpu-all", "gfx908-dcgpu"),
-    "gfx90a": ("dcgpu-all", "gfx90a-dcgpu"),
-    "gfx942": ("dcgpu-all", "gfx94X-all", "gfx94X-dcgpu"),
-    "gfx950": ("dcgpu-all", "gfx950-all", "gfx950-dcgpu"),
-    "gfx1010": ("dgpu-all", "gfx101X-all", "gfx101X-dgpu"),
-    "gfx1011": ("dgpu-all", "gfx101X-all", "gfx101X-dgpu"),
-    "gfx1012": ("dgpu-all", "gfx101X-all", "gfx101X-dgpu"),
-    "gfx1030": ("dgpu-all", "gfx103X-all", "gfx103X-dgpu"),
-    "gfx1031": ("dgpu-all", "gfx103X-all", "gfx103X-dgpu"),
-    "gfx1032": ("dgpu-all", "gfx103X-all", "gfx103X-dgpu"),
-    "gfx1033": ("igpu-all", "gfx103X-all", "gfx103X-igpu"),
-    "gfx1034": ("dgpu-all", "gfx103X-all", "gfx103X-dgpu"),
-    "gfx1035": ("igpu-all", "gfx103X-all", "gfx103X-igpu"),
-    "gfx1036": ("igpu-all", "gfx103X-all", "gfx103X-igpu"),
-    "gfx1100": ("dgpu-all", "gfx110X-all", "gfx110X-dgpu"),
-    "gfx1101": ("dgpu-all", "gfx110X-all", "gfx110X-dgpu"),
-    "gfx1102": ("dgpu-all", "gfx110X-all", "gfx110X-dgpu"),
-    "gfx1103": ("igpu-all", "gfx110X-all", "gfx110X-igpu"),
-    "gfx1150": ("igpu-all", "gfx115X-all", "gfx115X-igpu"),
-    "gfx1151": ("igpu-all", "gfx115X-all", "gfx115X-igpu"),
-    "gfx1152": ("igpu-all", "gfx115X-all", "gfx115X-igpu"),
-    "gfx1153": ("igpu-all", "gfx115X-all", "gfx115X-igpu"),
-    "gfx1200": ("dgpu-all", "gfx120X-all"),
-    "gfx1201": ("dgpu-all", "gfx120X-all"),
-    "gfx1250": ("dcgpu-all", "gfx125X-all", "gfx125X-dcgpu"),
-}
+_FAMILIES: dict[str, tuple[str, ...]] = {}
 
 
 class TargetChoice(NamedTuple):

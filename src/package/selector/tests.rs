@@ -1,7 +1,14 @@
 //! The sdist's contents and metadata.
 
+use std::sync::LazyLock;
+
 use super::*;
 use crate::package::Catalog;
+
+fn policy() -> &'static Catalog {
+    static POLICY: LazyLock<Catalog> = LazyLock::new(|| Catalog::built_in().unwrap());
+    &POLICY
+}
 
 struct Set {
     available: Vec<String>,
@@ -26,6 +33,7 @@ impl Set {
 
     fn info(&self, form: Form) -> DistInfo<'_> {
         DistInfo {
+            catalog: policy(),
             version: "10.1.0a20260820",
             nonce: "",
             form,

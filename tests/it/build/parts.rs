@@ -137,10 +137,16 @@ fn what_a_run_has_nothing_for_is_left_out_of_a_part_as_it_is_of_the_whole() {
         }
     }
     let all = run.fetch("whole");
-    succeed(&mut run.build(&all, "whole"));
+    let refused = refusal(&mut run.build(&all, "whole"), 2);
+    insta::assert_snapshot!(refused, @"
+    error: package `profiler` (`rocprofiler-compute`, `rocprofiler-systems`) is missing
+
+    hint: add the artifacts, or leave out on purpose what this run does not build: `--without profiler`
+    ");
+    succeed(run.build(&all, "whole").args(["--without", "profiler"]));
     let whole = files(&run.place.join("whole/dist"));
     let artifacts = run.fetch("core,profiler,meta");
-    let targets = ["--targets", "gfx942,gfx1100"];
+    let targets = ["--targets", "gfx942,gfx1100", "--without", "profiler"];
     let mut build = run.build(&artifacts, "part");
     succeed(build.args(targets).args(["--only", "core,profiler,meta"]));
     let part = files(&run.place.join("part/dist"));

@@ -7,6 +7,7 @@ use std::{
 
 use flate2::{Compression, write::GzEncoder};
 use rocwheel::package::{
+    Catalog,
     dist_info::{DistInfo, Form},
     selector,
 };
@@ -35,7 +36,9 @@ pub(crate) fn whole_set(root: &Path) {
     let dist = root.join("dist");
     wheel(&dist, "rocm-sdk-devel", VERSION, "");
     let targets = ["gfx942".to_owned()];
+    let catalog = Catalog::built_in().unwrap();
     let info = DistInfo {
+        catalog: &catalog,
         version: VERSION,
         nonce: "",
         form: Form::Split,

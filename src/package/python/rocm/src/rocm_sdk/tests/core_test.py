@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 import unittest
 from pathlib import Path
 from typing import NamedTuple
@@ -79,6 +80,19 @@ class CoreTest(unittest.TestCase):
                 code = "import sys, rocm_sdk; rocm_sdk.preload_libraries(sys.argv[1])"
                 ran = utils.run_python(code, name)
                 self.assertEqual(ran.code, 0, ran.said)
+
+
+class FilesTest(unittest.TestCase):
+    def testPromisedFilesAreThere(self) -> None:
+        """What console scripts run and other code opens is in the installed packages."""
+        for entry in _dist_info.ALL_FILES:
+            name = entry.package.logical_name
+            elsewhere = entry.sys_platform not in (None, sys.platform)
+            # The development files are looked at once they are unpacked.
+            if elsewhere or entry.optional or name == "devel" or not utils.is_installed(name):
+                continue
+            with self.subTest(entry.relpath):
+                self.assertTrue(utils.holds(entry), f"{entry.package} lacks {entry.relpath}")
 
 
 class ConsoleScriptsTest(unittest.TestCase):

@@ -42,13 +42,15 @@ def root_of(logical_name: str) -> Path | None:
     """The directory of a package's files, when it is installed."""
     try:
         return package_root(_dist_info.ALL_PACKAGES[logical_name])
-    except ValueError:
+    except (KeyError, ValueError):
         # A package for one target, and no target fits this machine.
         return None
 
 
 def dist_of(logical_name: str) -> _installed.Installed | None:
-    package = _dist_info.ALL_PACKAGES[logical_name]
+    package = _dist_info.ALL_PACKAGES.get(logical_name)
+    if package is None:
+        return None
     try:
         target = _dist_info.determine_target_family() if package.is_target_specific else None
     except ValueError:
@@ -126,6 +128,13 @@ def console_script(name: str) -> Path | None:
         if path.is_file():
             return path
     return None
+
+
+def holds(entry: _dist_info.FileEntry) -> bool:
+    """Whether the package of a file has it."""
+    root = root_of(entry.package.logical_name)
+    suffix = ".exe" if WINDOWS and entry.command is not None else ""
+    return root is not None and any(root.glob(entry.relpath + suffix))
 
 
 def shared_libraries(root: Path, skipped: Iterable[str] = ()) -> tuple[list[Path], list[Path]]:

@@ -1,0 +1,198 @@
+//! Python string literals, and calls whose arguments are literals: how tables are written into
+//! `_dist_info.py`, and read back from it.
+
+use std::fmt::Write as _;
+
+/// A Python string literal with this value: what `repr` writes.
+///
+/// `repr` keeps printable characters beyond ASCII, which its version of Unicode decides; here they
+/// are kept if they are letters or digits and escaped otherwise, which has the same value.
+pub(super) fn literal(value: &str) -> String {
+    let quote = if value.contains('\'') && !value.contains('"') {
+        '"'
+    } else {
+        '\''
+    };
+    let mut out = String::from(quote);
+    for c in value.chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c == quote => {
+                out.push('\\');
+                out.push(c);
+            }
+            ' '..='~' => out.push(c),
+            c if !c.is_ascii() && c.is_alphanumeric() => out.push(c),
+            c => escape(&mut out, u32::from(c)),
+        }
+    }
+    out.push(quote);
+    out
+}
+
+fn escape(out: &mut String, code: u32) {
+    let _ = match code {
+        0..=0xff => write!(out, "\\x{code:02x}"),
+        0x100..=0xffff => write!(out, "\\u{code:04x}"),
+        _ => write!(out, "\\U{code:08x}"),
+    };
+}
+
+/// `Name('a', 'b', key='c', flag=True)`, on one line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Call<'a> {
+    pub(super) function: &'a str,
+    pub(super) arguments: Vec<String>,
+    named: Vec<(&'a str, Value)>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Value {
+    Text(String),
+    Flag(bool),
+}
+
+impl<'a> Call<'a> {
+    /// `None` if the line is something else.
+    pub(super) fn parse(line: &'a str) -> Option<Self> {
+        let (function, mut rest) = line.strip_suffix(')')?.split_once('(')?;
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if function.is_empty() || !function.chars().all(is_name) {
+            return None;
+        }
+        let (mut arguments, mut named) = (Vec::new(), Vec::new());
+        while !rest.is_empty() {
+            let name = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
+            let (name, after) = rest.split_at(name);
+            rest = if let Some(after) = after.strip_prefix('=') {
+                let (value, left) = read_value(after)?;
+                named.push((name, value));
+                left
+            } else {
+                let (value, left) = read_text(rest)?;
+                arguments.push(value);
+                left
+            };
+            rest = match rest.strip_prefix(", ") {
+                Some(more) => more,
+                None if rest.is_empty() => rest,
+                None => return None,
+            };
+        }
+        Some(Self {
+            function,
+            arguments,
+            named,
+        })
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.named.iter().find_map(|(known, value)| match value {
+            Value::Text(text) if *known == name => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
+    pub(super) fn is_set(&self, name: &str) -> bool {
+        self.named.contains(&(name, Value::Flag(true)))
+    }
+}
+
+fn read_value(text: &str) -> Option<(Value, &str)> {
+    for (word, flag) in [("True", true), ("False", false)] {
+        if let Some(rest) = text.strip_prefix(word) {
+            return Some((Value::Flag(flag), rest));
+        }
+    }
+    read_text(text).map(|(text, rest)| (Value::Text(text), rest))
+}
+
+/// The value of the literal that a text begins with, and what follows it.
+fn read_text(text: &str) -> Option<(String, &str)> {
+    let quote = text.chars().next().filter(|c| "'\"".contains(*c))?;
+    let mut chars = text[1..].chars();
+    let mut out = String::new();
+    loop {
+        let c = chars.next()?;
+        if c == quote {
+            return Some((out, chars.as_str()));
+        }
+        if c == '\n' || c == '\r' {
+            return None;
+        }
+        let digits = match c {
+            '\\' => match chars.next()? {
+                'n' => Err('\n'),
+                'r' => Err('\r'),
+                't' => Err('\t'),
+                'x' => Ok(2),
+                'u' => Ok(4),
+                'U' => Ok(8),
+                c => Err(c),
+            },
+            c => Err(c),
+        };
+        out.push(match digits {
+            Err(c) => c,
+            Ok(digits) => {
+                let hex: String = chars.by_ref().take(digits).collect();
+                char::from_u32(u32::from_str_radix(&hex, 16).ok()?)?
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn literals_are_what_python_writes() {
+        let cases = [
+            ("10.1.0", "'10.1.0'"),
+            ("it's", "\"it's\""),
+            ("'\"", r#"'\'"'"#),
+            ("a\\b\n\r\t\0\x7f", r"'a\\b\n\r\t\x00\x7f'"),
+            ("é日\u{a0}\u{2028}\u{202e}", r"'é日\xa0\u2028\u202e'"),
+            ("\u{1f600}", r"'\U0001f600'"),
+            ("'); import os #", "\"'); import os #\""),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(literal(value), expected);
+        }
+    }
+
+    #[test]
+    fn a_call_is_read_back_and_anything_else_is_none() {
+        let call = Call::parse("Entry('a, b', \"it's\", path='lib', optional=True)").unwrap();
+        assert_eq!(call.function, "Entry");
+        assert_eq!(call.arguments, ["a, b", "it's"]);
+        assert_eq!(call.text("path"), Some("lib"));
+        assert!(call.is_set("optional") && !call.is_set("path"));
+        for line in [
+            "",
+            "x = 1",
+            "a.b('c')",
+            "f('a'",
+            "f('a' 'b')",
+            "f(a)",
+            "f('a',)",
+            "f('\\q)",
+        ] {
+            assert_eq!(Call::parse(line), None, "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_can_leave_its_literal(text in any::<String>()) {
+            let line = format!("f({})", literal(&text));
+            prop_assert_eq!(line.lines().count(), 1);
+            prop_assert_eq!(Call::parse(&line).unwrap().arguments, [text]);
+        }
+    }
+}

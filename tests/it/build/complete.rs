@@ -1,0 +1,112 @@
+//! A set holds everything that its own Python finds by name, or it is not built.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+use super::{build, place, refusal, succeed};
+
+/// The names of the sample's archives, without one.
+fn without(place: &Path, archive: &Path, then: impl FnOnce()) {
+    let away = place.join("away");
+    fs_err::rename(archive, &away).unwrap();
+    then();
+    fs_err::rename(&away, archive).unwrap();
+}
+
+fn archives(place: &Path) -> Vec<PathBuf> {
+    let entries = fs_err::read_dir(place.join("in")).unwrap();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths
+}
+
+fn artifact(archive: &Path) -> String {
+    let name = archive.file_name().unwrap().to_str().unwrap();
+    name.split_once(".tar").unwrap().0.to_owned()
+}
+
+/// Nothing in a package names these: documents, tests, headers, and device code, whose coverage
+/// `check` knows.
+const UNNAMED: [&str; 10] = [
+    "blas_dev_generic",
+    "blas_doc_generic",
+    "blas_lib_gfx1100",
+    "blas_lib_gfx942",
+    "blas_lib_gfx942:xnack+",
+    "blas_test_generic",
+    "core-hip_dev_generic",
+    "prim_dev_generic",
+    "rccl_lib_gfx1100",
+    "rccl_lib_gfx942",
+];
+
+#[test]
+fn a_set_without_an_artifact_that_its_python_needs_is_not_built() {
+    let place = place("each");
+    let mut unnamed = BTreeSet::new();
+    for archive in archives(&place) {
+        let artifact = artifact(&archive);
+        let (name, _) = artifact.split_once('_').unwrap();
+        without(&place, &archive, || {
+            let mut plan = build(&place, "out");
+            let output = plan.arg("--plan").output().unwrap();
+            let said = String::from_utf8(output.stderr).unwrap();
+            if output.status.success() {
+                unnamed.insert(artifact.clone());
+            } else {
+                let holder = match name {
+                    // The sample keeps three libraries there that a run has in `blas`.
+                    "hipkernelprovider" => "`blas_",
+                    // It has the manifest of the whole run.
+                    "base" => "base_",
+                    _ => &format!("`{name}_"),
+                };
+                assert!(said.contains(holder), "{artifact}: {said}");
+            }
+        });
+    }
+    assert_eq!(unnamed, UNNAMED.map(str::to_owned).into());
+}
+
+#[test]
+fn what_is_left_out_on_purpose_is_in_no_table_and_no_extra() {
+    let place = place("on-purpose");
+    let archives = archives(&place);
+    for archive in archives
+        .iter()
+        .filter(|one| artifact(one).starts_with(['f', 'r']))
+    {
+        if ["fft_lib_generic", "rpp_lib_generic"].contains(&&*artifact(archive)) {
+            fs_err::remove_file(archive).unwrap();
+        }
+    }
+    let said = refusal(&mut build(&place, "out"), 2);
+    insta::assert_snapshot!(said, @"
+    error: `lib/libhipfft.so*` (library `hipfft`) is missing: artifact `fft_lib_generic` has it; `lib/librpp.so*` (library `rpp`) is missing: artifact `rpp_lib_generic` has it
+
+    hint: add the artifacts, or leave out on purpose what this run does not build: `--without fft,rpp`
+    ");
+    let without = "fft,rpp,profiler,rocgdb";
+    succeed(build(&place, "out").args(["--without", without]));
+    let set = fs_err::read_to_string(place.join("out/set.json")).unwrap();
+    let set: serde_json::Value = serde_json::from_str(&set).unwrap();
+    assert_eq!(
+        set["without"],
+        serde_json::json!(["fft", "profiler", "rocgdb", "rpp"])
+    );
+    let plan = succeed(build(&place, "out").args(["--plan", "--without", without])).stdout;
+    let plan = String::from_utf8(plan).unwrap();
+    assert!(!plan.contains("rocm_profiler"), "{plan}");
+    let said = refusal(build(&place, "out").args(["--without", "ftt"]), 2);
+    insta::assert_snapshot!(said, @"
+    error: failed to apply `--without`
+      caused by: no package, artifact, library or command is called `ftt`
+    ");
+    let said = refusal(build(&place, "out").args(["--without", "core"]), 2);
+    insta::assert_snapshot!(said, @"
+    error: failed to apply `--without`
+      caused by: no set goes without package `core`
+    ");
+}
