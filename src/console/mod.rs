@@ -49,6 +49,21 @@ pub struct World {
 }
 
 impl World {
+    /// The same for a step that only finds something out: it says nothing but errors.
+    #[must_use]
+    pub fn quiet(&self) -> Self {
+        let options = Options {
+            verbosity: -2,
+            ..Options::default()
+        };
+        Self {
+            console: Console::of_this_process(&options),
+            stop: self.stop.clone(),
+        }
+    }
+}
+
+impl World {
     /// How many threads may work at once where no flag says so: one for each processor.
     pub fn jobs(&self) -> NonZeroUsize {
         available_parallelism().unwrap_or(NonZeroUsize::MIN)

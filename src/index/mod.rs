@@ -175,7 +175,21 @@ pub fn drafts<'a>(set: &'a PackageSet, views: &'a [View<'a>], layout: Layout) ->
     all.into_iter().map(|what| Draft(what, layout)).collect()
 }
 
-/// The same, written.
+/// Every path below the directory of a set: its files and their metadata, then its pages, each under
+/// its name and under that of its directory, which for the directory of the set is empty.
+pub fn paths(set: &PackageSet, layout: Layout) -> Vec<String> {
+    let mut all: Vec<String> = set.files().iter().map(|file| file.path(layout)).collect();
+    let with_metadata = set.files().iter().filter(|file| file.metadata.is_some());
+    all.extend(with_metadata.map(|file| file.sidecar_path(layout)));
+    let document = SetJson::new(Identity::default(), set, layout).page();
+    for page in pages(set, layout).iter().chain([&document]) {
+        all.push(page.path.clone());
+        all.extend(page.directory().map(str::to_owned));
+    }
+    all
+}
+
+/// Every page of a set, in the order in which they may be written.
 pub fn pages(set: &PackageSet, layout: Layout) -> Vec<Page> {
     let views = set.views();
     let drafts = drafts(set, &views, layout);

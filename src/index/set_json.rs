@@ -12,7 +12,7 @@ use crate::{
         as_text::{list as list_as_text, one as as_text, option as option_as_text},
         install,
     },
-    run::{ArtifactGroup, Platform, Repository, RunId},
+    run::{ArtifactGroup, Platform, Repository, Run, RunId},
     target::{Scope, Target},
     version::{GitSha, Version},
     wheel::DistName,
@@ -44,6 +44,18 @@ pub struct Identity {
     /// What the set goes without on purpose: the names that were given to `build --without`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub without: Vec<String>,
+}
+
+impl Identity {
+    /// Completed by the run that publishes the set, where the build does not name one.
+    #[must_use]
+    pub fn or_of(mut self, run: &Run) -> Self {
+        if self.run_id.is_none() {
+            self.repository = self.repository.or(Some(run.repository.clone()));
+            self.run_id = Some(run.id.clone());
+        }
+        self
+    }
 }
 
 /// A whole `set.json`.

@@ -11,6 +11,7 @@ mod devel;
 pub mod devel_manifest;
 mod device;
 pub mod dist_info;
+mod expected;
 pub mod naming;
 pub mod origin;
 pub mod plan;
@@ -25,6 +26,7 @@ mod subset;
 pub mod templates;
 
 pub use catalog::Catalog;
+pub use expected::{Expected, expected};
 pub use naming::{ImportSuffix, Mode, Release};
 pub use plan::{BuildPlan, Packing, SdistPlan, WheelPlan};
 pub use planner::{OnCollision, Request, Same};

@@ -17,6 +17,7 @@ use crate::{
 };
 
 mod from_run;
+mod keys;
 mod refused;
 
 const REQUIREMENT: &str = "rocm[libraries,devel,profiler,device-gfx942]==0.0.1.dev0";

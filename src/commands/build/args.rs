@@ -298,10 +298,13 @@ impl What {
 
     /// What is asked for, where it is not said completed by what the build says of itself.
     pub fn request(&self, tree: &ArtifactTree) -> Result<Request> {
-        let manifest = tree.therock_manifest()?;
+        self.request_of(&tree.therock_manifest()?)
+    }
+
+    pub fn request_of(&self, manifest: &TherockManifest) -> Result<Request> {
         let version = match self.version.clone().and_then(|named| named.0) {
             Some(version) => version,
-            None => version_of(&manifest)?,
+            None => version_of(manifest)?,
         };
         let tag = self
             .wheel_platform_tag

@@ -123,7 +123,7 @@ pub fn unpack_one(
 }
 
 /// The archives of a directory, by name; of two of one artifact, the `.tar.zst`.
-pub(super) fn archives(directory: &Path) -> Result<Vec<(PathBuf, ArchiveName)>> {
+pub fn archives(directory: &Path) -> Result<Vec<(PathBuf, ArchiveName)>> {
     let mut found: Vec<(PathBuf, ArchiveName)> = Vec::new();
     let entries =
         fs_err::read_dir(directory).hint("pass a directory of artifacts as `--artifact-dir`")?;
@@ -143,7 +143,7 @@ pub(super) fn archives(directory: &Path) -> Result<Vec<(PathBuf, ArchiveName)>> 
 }
 
 /// The facts about the artifacts of a directory.
-pub(super) fn scan(directory: &Path, jobs: &Jobs, world: &World) -> Result<ArtifactTree> {
+pub fn scan(directory: &Path, jobs: &Jobs, world: &World) -> Result<ArtifactTree> {
     let tree = ArtifactTree::scan(directory, jobs.count(), &world.stop)?;
     let files: usize = tree
         .artifacts

@@ -24,7 +24,7 @@ use crate::{
     console::{many, took},
     error::{No, Result, TimeOver, hinted},
     package::catalog::Catalog,
-    run::ArtifactGroup,
+    run::{ArtifactGroup, Run},
     target::split_list,
 };
 
@@ -61,6 +61,8 @@ pub struct ChoiceArgs {
 /// What will be fetched, from where and to where.
 #[derive(Debug)]
 pub struct Errand<'a> {
+    /// The run that the artifacts are of.
+    pub run: Run,
     pub plan: FetchPlan,
     enough: Sufficiency,
     source: Box<dyn Source + 'a>,
@@ -96,7 +98,7 @@ impl ChoiceArgs {
     ) -> Result<Errand<'a>> {
         let wish = self.also(wish);
         let choose = |source: &dyn Source| self.choose(source, &wish, world);
-        let (source, selection) = self.place.settle(world, choose)?;
+        let (source, candidate, selection) = self.place.settle(world, choose)?;
         let pace = Pace {
             jobs: self.downloads,
             stop: world.stop.clone(),
@@ -117,6 +119,7 @@ impl ChoiceArgs {
             world.console.note(text);
         }
         Ok(Errand {
+            run: self.place.resolve(candidate.as_ref())?,
             plan,
             enough: wish.enough(),
             source,
@@ -127,9 +130,24 @@ impl ChoiceArgs {
         })
     }
 
-    /// Whether a run was asked for on the command line.
-    pub fn names_a_run(&self) -> bool {
-        self.place.names_a_run()
+    /// The flag that searches for a run, if one does.
+    pub fn search_flag(&self) -> Option<&'static str> {
+        self.place.search_flag()
+    }
+
+    /// The run that is named, and not looked for; without one, a run of this machine.
+    pub fn named_run(&self) -> Result<Run> {
+        self.place.resolve(None)
+    }
+
+    /// The family that the run is for.
+    pub fn group(&self) -> Option<&ArtifactGroup> {
+        self.artifact_group.as_ref()
+    }
+
+    /// Whether only some families or targets are wanted.
+    pub fn narrows(&self) -> bool {
+        self.amdgpu_families.is_some() || self.amdgpu_targets.is_some()
     }
 
     /// Whether there is anything that says which run is meant.

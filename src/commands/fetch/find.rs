@@ -63,7 +63,7 @@ pub(super) struct Wait(pub(super) Duration);
 pub(super) struct InvalidWait(String);
 
 /// A run that may be the one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) run: RunReference,
     /// What GitHub said about it, if it was asked.
@@ -72,7 +72,19 @@ pub(super) struct Candidate {
 
 impl SearchArgs {
     pub(super) fn is_empty(&self) -> bool {
-        self.commit.is_none() && self.branch.is_none() && self.pr.is_none() && !self.latest
+        self.flag().is_none()
+    }
+
+    /// The flag that searches for a run, if one does.
+    pub(super) fn flag(&self) -> Option<&'static str> {
+        let flags = [
+            (self.commit.is_some(), "--commit"),
+            (self.branch.is_some(), "--branch"),
+            (self.pr.is_some(), "--pr"),
+            (self.latest, "--latest"),
+        ];
+        let mut flags = flags.into_iter().filter(|(is_set, _)| *is_set);
+        flags.next().map(|(_, flag)| flag)
     }
 }
 
@@ -95,9 +107,10 @@ impl AskArgs {
             let run = run.run()?.clone();
             return Ok(vec![Candidate { run, told: None }]);
         }
+        let flag = search.flag().unwrap_or_default();
         ensure!(
             !run.names_a_run(),
-            "a run is named, or it is searched for: not both"
+            "`--run-id` cannot be used with `{flag}`"
         );
         let repository = run.repository(&RunId::local().into())?;
         let github = self.connect(None, world)?;

@@ -20,7 +20,7 @@ use crate::{
     error::{Context as _, Error, Exit, Hint as _, No, Result, anyhow, ensure, hinted, message},
     github::{State, Token},
     location::Key,
-    run::{Buckets, Platform, RunReference},
+    run::{Buckets, Platform, Run, RunFacts, RunId, RunReference},
     store::{Depth, Store, local::LocalStore, s3::S3Store},
 };
 
@@ -76,14 +76,28 @@ impl PlaceArgs {
         self.run.platform()
     }
 
-    /// Whether a run was asked for on the command line.
-    pub(super) fn names_a_run(&self) -> bool {
-        self.run.names_a_run() || !self.search.is_empty()
-    }
-
     /// Whether there is anything that says which run is meant.
     pub(super) fn knows_a_run(&self) -> bool {
         self.run.run().is_ok() || !self.search.is_empty() || self.input_dir.is_some()
+    }
+
+    /// The flag that searches for a run, if one does.
+    pub(super) fn search_flag(&self) -> Option<&'static str> {
+        self.search.flag()
+    }
+
+    /// The run of a source that was settled on, and where it keeps its outputs. Without one it is the
+    /// run that was named, or a run of this machine.
+    pub(super) fn resolve(&self, candidate: Option<&Candidate>) -> Result<Run> {
+        let local = RunId::local().into();
+        let run = match candidate {
+            Some(candidate) => &candidate.run,
+            None => self.run.run().unwrap_or(&local),
+        };
+        let told = candidate.and_then(|it| it.told.as_ref());
+        self.run.resolve_with(run, |_| {
+            Ok(told.map_or_else(RunFacts::own, |told| told.facts.clone()))
+        })
     }
 
     /// The first of the runs that may be meant of which `choose` takes something.
@@ -91,7 +105,7 @@ impl PlaceArgs {
         &'a self,
         world: &'a World,
         choose: impl Fn(&dyn Source) -> Result<T>,
-    ) -> Result<(Box<dyn Source + 'a>, T)> {
+    ) -> Result<(Box<dyn Source + 'a>, Option<Candidate>, T)> {
         ensure!(
             self.input_dir.is_none() || self.keeper != Keeper::GitHub,
             "`--input-dir` is a place, and `--source github` is another"
@@ -102,9 +116,12 @@ impl PlaceArgs {
         {
             let source = StoreSource::new(Box::new(LocalStore::new(directory)), None);
             let chosen = choose(&source)?;
-            return Ok((Box::new(source), chosen));
+            return Ok((Box::new(source), None, chosen));
         }
-        let candidates = self.ask.candidates(&self.search, &self.run, world)?;
+        let mut candidates = self.ask.candidates(&self.search, &self.run, world)?;
+        for candidate in &mut candidates {
+            self.complete(candidate, world)?;
+        }
         let mut newest = None;
         for candidate in &candidates {
             let source = self.source(candidate, world)?;
@@ -116,12 +133,30 @@ impl PlaceArgs {
                     }
                     newest = newest.or(Some((candidate, source, error)));
                 }
-                chosen => return Ok((source, chosen?)),
+                chosen => return Ok((source, Some(candidate.clone()), chosen?)),
             }
         }
         let (candidate, source, error) = newest.context("no run may be meant")?;
         let chosen = self.patiently(candidate, error, world, || choose(&*source))?;
-        Ok((source, chosen))
+        Ok((source, Some(candidate.clone()), chosen))
+    }
+
+    /// Asks GitHub whose code the run built, where its place depends on that. A directory of the
+    /// user's own is looked through instead.
+    fn complete(&self, candidate: &mut Candidate, world: &World) -> Result<()> {
+        if candidate.told.is_some() || self.input_dir.is_some() || self.keeper == Keeper::GitHub {
+            return Ok(());
+        }
+        let (run, mut told) = (&candidate.run, None);
+        self.run.resolve_with(run, |repository| {
+            let github = self.ask.connect(run.server.as_deref(), world)?;
+            let answer = github.run(repository, &run.id)?;
+            let facts = answer.facts.clone();
+            told = Some(answer);
+            Ok(facts)
+        })?;
+        candidate.told = told;
+        Ok(())
     }
 
     /// What is waited for may bring its directory along.
@@ -231,16 +266,9 @@ impl PlaceArgs {
         ))
     }
 
-    /// The bucket that runs like this one upload to; GitHub is asked only if it depends on that.
+    /// The bucket that runs like this one upload to.
     fn bucket(&self, candidate: &Candidate, world: &World) -> Result<StoreSource> {
-        let run = &candidate.run;
-        let run = self.run.resolve_with(run, |repository| {
-            if let Some(told) = &candidate.told {
-                return Ok(told.facts.clone());
-            }
-            let github = self.ask.connect(run.server.as_deref(), world)?;
-            Ok(github.run(repository, &run.id)?.facts)
-        })?;
+        let run = self.resolve(Some(candidate))?;
         let access = self.access.access(run.region.as_deref())?;
         let directory = run.prefix().clone();
         let store = S3Store::connect(run.bucket, &access, world.stop.clone())?;

@@ -1,11 +1,19 @@
-//! What a pipeline would do, as far as that is known before the artifacts are read.
+//! What a pipeline would read and write.
 
 use std::{fmt, path::Path};
 
 use serde::Serialize;
 
 use super::origin::Origin;
-use crate::{commands::fetch::plan::FetchPlan, console::many, error::Result};
+use crate::{
+    commands::{World, build::What, fetch::plan::FetchPlan},
+    console::many,
+    digest::Sha256,
+    error::Result,
+    index::{Layout, PackageSet, SetFile, Sidecar, paths},
+    location::Key,
+    package::Expected,
+};
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -13,39 +21,82 @@ pub(super) struct Forecast<'a> {
     schema: &'static str,
     /// What would be fetched, if anything would.
     fetch: Option<&'a FetchPlan>,
+    /// The directory or the address that artifacts are read from.
+    reads: String,
     artifacts: Vec<String>,
     packages: String,
+    /// The directory that would be published to, laid out as a bucket.
     published: String,
+    /// Where `place` says that the run keeps the packages.
+    set_url: String,
+    /// The key of each object, below `published` as in the bucket of `set-url`.
+    writes: Vec<String>,
 }
 
 impl<'a> Forecast<'a> {
-    pub(super) fn new(origin: &'a Origin<'_>, output_dir: &Path) -> Result<Self> {
+    pub(super) fn new(
+        origin: &'a Origin<'_>,
+        output_dir: &Path,
+        what: &What,
+        world: &World,
+    ) -> Result<Self> {
+        let root = origin.place();
+        let set = package_set(origin.expected(what, world)?)?;
+        let key = |path: String| -> Result<String> {
+            let key: Key = format!("{}{path}", root.key().directory()).parse()?;
+            Ok(key.to_string())
+        };
+        let writes = paths(&set, Layout::Dist).into_iter().map(key);
         Ok(Self {
             schema: "rocwheel-pipeline-dry-run-v1",
-            fetch: match origin {
-                Origin::Run(errand) => Some(&errand.plan),
-                Origin::Sample | Origin::Directory(_) => None,
-            },
+            fetch: origin.fetch_plan(),
+            reads: origin.reads(),
             artifacts: origin.names()?,
             packages: output_dir.join("packages").display().to_string(),
             published: output_dir.display().to_string(),
+            set_url: root.to_string(),
+            writes: writes.collect::<Result<_>>()?,
         })
     }
 }
 
+/// The set as far as its pages depend on names.
+fn package_set(packages: Vec<Expected>) -> Result<PackageSet> {
+    let file = |package: Expected| -> Result<SetFile> {
+        Ok(SetFile {
+            family: package.directory.map(|it| it.parse()).transpose()?,
+            name: package.filename.parse()?,
+            project: package.dist.parse()?,
+            version: package.version,
+            size: 0,
+            sha256: Sha256::of(b""),
+            upload_time: None,
+            metadata: package.is_wheel.then(|| Sidecar::of(b"")),
+            requires_python: None,
+            yanked: None,
+        })
+    };
+    let files = packages.into_iter().map(file).collect::<Result<_>>()?;
+    Ok(PackageSet::new(files)?)
+}
+
 impl fmt::Display for Forecast<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.fetch {
-            Some(plan) => writeln!(f, "{plan}")?,
-            None => {
-                for name in &self.artifacts {
-                    writeln!(f, "take  {name}")?;
-                }
+        if let Some(plan) = self.fetch {
+            writeln!(f, "{plan}")?;
+        } else {
+            for name in &self.artifacts {
+                writeln!(f, "take  {name}")?;
             }
+            writeln!(f, "from {}", self.reads)?;
         }
         let count = many(self.artifacts.len(), "artifact");
         writeln!(f, "build packages of {count} in {}", self.packages)?;
-        writeln!(f, "check them, and go on only without errors")?;
-        write!(f, "index and publish them below {}", self.published)
+        writeln!(f, "check them, and publish only without errors")?;
+        for key in &self.writes {
+            writeln!(f, "write {key}")?;
+        }
+        let count = many(self.writes.len(), "object");
+        write!(f, "{count} in {}, for {}", self.published, self.set_url)
     }
 }

@@ -7,7 +7,10 @@ use std::{fmt, path::PathBuf};
 
 use serde::Serialize;
 
-use self::{forecast::Forecast, origin::OriginArgs};
+use self::{
+    forecast::Forecast,
+    origin::{Origin, OriginArgs},
+};
 use super::{
     World,
     build::{self, What},
@@ -24,7 +27,6 @@ use crate::{
     error::{Context as _, Result},
     index::{Addresses, Places, SetJson, Urls, Way, install},
     package::assemble::Existing,
-    run::{ArtifactGroup, Choices, Environment, Run, RunFacts, RunId, RunReference},
     set::LocalSet,
 };
 
@@ -68,15 +70,18 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
     let purpose = Purpose::of_dry_run(args.dry_run);
     let origin = args.origin.settle(&unpacked, purpose, world)?;
     if args.dry_run {
-        return world
-            .console
-            .answer(&Forecast::new(&origin, &args.output_dir)?);
+        return world.console.answer(&Forecast::new(
+            &origin,
+            &args.output_dir,
+            &args.what,
+            world,
+        )?);
     }
     let _lock = Lock::to_write(&args.output_dir, Work::Pipeline)?;
     let tree = origin.read(&unpacked, &args.what, world)?;
     let set = args.build(&tree, world)?;
     let report = args.check(&set, world)?;
-    let published = args.publish(&set, world)?;
+    let published = args.publish(&set, &origin, world)?;
     args.summarise(&published, &report, world)?;
     world
         .console
@@ -102,23 +107,11 @@ impl Args {
         LocalSet::read(&packages, world)
     }
 
-    fn publish(&self, set: &LocalSet, world: &World) -> Result<Published> {
+    /// Where `place` says that the run keeps its packages, below the output directory.
+    fn publish(&self, set: &LocalSet, origin: &Origin<'_>, world: &World) -> Result<Published> {
         let _group = world.console.group("Index");
-        let identity = set.document.identity.clone();
-        let reference = RunReference {
-            id: identity.run_id.clone().unwrap_or_else(RunId::local),
-            repository: identity.repository.clone(),
-            server: None,
-        };
-        let run = Run::resolve(
-            &reference,
-            identity.platform.unwrap_or(self.what.platform),
-            &Choices::default(),
-            &Environment::default(),
-            |_| Ok(RunFacts::own()),
-        )?;
-        let root = run.python(&ArtifactGroup::default());
-        let destination = Destination::local(&self.output_dir, root.key())?;
+        let identity = set.document.identity.clone().or_of(origin.run());
+        let destination = Destination::local(&self.output_dir, origin.place().key())?;
         // What an earlier run left here is this user's own, and is replaced.
         Upload::plan(set, identity, destination, Others::Replace, &world.stop)?.carry_out(world)
     }

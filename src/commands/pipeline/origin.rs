@@ -5,13 +5,16 @@ use std::path::{Path, PathBuf};
 use clap::{ArgGroup, ArgMatches, Command, FromArgMatches};
 
 use crate::{
-    artifact::{ArchiveName, ArtifactTree, sample},
+    artifact::{ArchiveName, ArtifactTree, TherockManifest, sample},
     commands::{
         World,
-        build::{What, input},
-        fetch::{ChoiceArgs, Errand, OutputForm, Purpose, select::Wish},
+        build::{self, What, input},
+        fetch::{ChoiceArgs, Errand, OutputForm, Purpose, plan::FetchPlan, select::Wish},
     },
     error::{Result, anyhow, hinted},
+    location::Location,
+    package::{Expected, expected},
+    run,
 };
 
 /// Which artifacts to take.
@@ -37,57 +40,104 @@ pub(super) struct OriginArgs {
 #[derive(Debug)]
 struct Run(ChoiceArgs);
 
-/// Artifacts that are known and not yet read.
-pub(super) enum Origin<'a> {
+/// Artifacts that are known and not yet read, and where the packages made of them belong.
+pub(super) struct Origin<'a> {
+    artifacts: Artifacts<'a>,
+    run: run::Run,
+    choice: &'a ChoiceArgs,
+}
+
+enum Artifacts<'a> {
     Sample,
     Directory(&'a Path),
     Run(Box<Errand<'a>>),
 }
 
 impl OriginArgs {
-    /// Looks up the run, if it is one.
+    /// Looks up the run, if artifacts of one are to be fetched.
     pub(super) fn settle<'a>(
         &'a self,
         unpacked: &Path,
         purpose: Purpose,
         world: &'a World,
     ) -> Result<Origin<'a>> {
-        let run = &self.run.0;
-        match &self.artifact_dir {
-            _ if (self.sample || self.artifact_dir.is_some()) && run.names_a_run() => Err(hinted(
-                anyhow!("artifacts of a run, and others"),
-                "leave out the run, or `--artifact-dir` and `--sample`",
-            )),
-            _ if self.sample => Ok(Origin::Sample),
+        let choice = &self.run.0;
+        let here = match &self.artifact_dir {
+            _ if self.sample => Some(("--sample", Artifacts::Sample)),
             Some(directory) => {
                 input::ensure_all(directory)?;
-                Ok(Origin::Directory(directory))
+                Some(("--artifact-dir", Artifacts::Directory(directory)))
             }
-            None if !run.knows_a_run() => Err(hinted(
-                anyhow!("nothing to take artifacts from"),
-                "pass `--run-id`, `--commit`, `--pr`, `--branch`, `--latest`, `--artifact-dir` or `--sample`",
-            )),
+            None => None,
+        };
+        let (artifacts, run) = match here {
+            Some((flag, artifacts)) => {
+                refuse_search(choice, flag)?;
+                if choice.narrows() {
+                    world.console.warn(format!(
+                        "`--amdgpu-families` and `--amdgpu-targets` choose what is fetched: all of \
+                         `{flag}` is taken"
+                    ));
+                }
+                (artifacts, choice.named_run()?)
+            }
+            None if !choice.knows_a_run() => {
+                return Err(hinted(
+                    anyhow!("nothing to take artifacts from"),
+                    "pass `--run-id`, `--commit`, `--pr`, `--branch`, `--latest`, `--artifact-dir` or `--sample`",
+                ));
+            }
             None => {
                 let to = (unpacked, OutputForm::Unpacked);
-                let errand = run.errand(Wish::default(), to, purpose, world)?;
-                Ok(Origin::Run(Box::new(errand)))
+                let errand = choice.errand(Wish::default(), to, purpose, world)?;
+                let run = errand.run.clone();
+                (Artifacts::Run(Box::new(errand)), run)
             }
-        }
+        };
+        Ok(Origin {
+            artifacts,
+            run,
+            choice,
+        })
+    }
+}
+
+/// A run that is named says where packages belong; one that is searched for has artifacts to fetch.
+fn refuse_search(choice: &ChoiceArgs, flag: &str) -> Result<()> {
+    match choice.search_flag() {
+        None => Ok(()),
+        Some(search) => Err(hinted(
+            anyhow!("`{search}` cannot be used with `{flag}`"),
+            format!(
+                "name the run that the packages are for with `--run-id`, or leave out `{flag}`"
+            ),
+        )),
     }
 }
 
 impl Origin<'_> {
+    /// The run that the packages are for.
+    pub(super) fn run(&self) -> &run::Run {
+        &self.run
+    }
+
+    /// Where that run keeps its packages.
+    pub(super) fn place(&self) -> Location {
+        let group = self.choice.group().cloned().unwrap_or_default();
+        self.run.python(&group)
+    }
+
     /// The facts about the artifacts, once they are unpacked.
     pub(super) fn read(&self, unpacked: &Path, what: &What, world: &World) -> Result<ArtifactTree> {
         let _group = world.console.group("Artifacts");
-        match self {
-            Self::Sample => {
+        match &self.artifacts {
+            Artifacts::Sample => {
                 let names = unpack_sample(unpacked, world)?;
                 let names: Vec<_> = names.iter().map(|name| &name.artifact).collect();
                 input::scan_only(unpacked, &names, &what.jobs, world)
             }
-            Self::Directory(directory) => input::read(directory, unpacked, &what.jobs, world),
-            Self::Run(errand) => {
+            Artifacts::Directory(directory) => input::read(directory, unpacked, &what.jobs, world),
+            Artifacts::Run(errand) => {
                 errand.carry_out(world)?;
                 input::scan_only(unpacked, &errand.artifacts(), &what.jobs, world)
             }
@@ -97,17 +147,93 @@ impl Origin<'_> {
     /// What there is, by name.
     pub(super) fn names(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
-        match self {
-            Self::Sample => {
+        match &self.artifacts {
+            Artifacts::Sample => {
                 let archives = sample::archives()?;
                 names.extend(archives.iter().map(|it| it.file_name().to_owned()));
             }
-            Self::Run(errand) => names.extend(errand.artifacts().iter().map(ToString::to_string)),
-            Self::Directory(directory) => names = input::names(directory)?,
+            Artifacts::Run(errand) => {
+                names.extend(errand.artifacts().iter().map(ToString::to_string));
+            }
+            Artifacts::Directory(directory) => names = input::names(directory)?,
         }
         names.sort();
         Ok(names)
     }
+
+    /// What would be fetched, if anything would.
+    pub(super) fn fetch_plan(&self) -> Option<&FetchPlan> {
+        match &self.artifacts {
+            Artifacts::Run(errand) => Some(&errand.plan),
+            Artifacts::Sample | Artifacts::Directory(_) => None,
+        }
+    }
+
+    /// Where the artifacts are read from.
+    pub(super) fn reads(&self) -> String {
+        match &self.artifacts {
+            Artifacts::Sample => "the built-in sample".to_owned(),
+            Artifacts::Directory(directory) => directory.display().to_string(),
+            Artifacts::Run(errand) => errand.plan.from.clone(),
+        }
+    }
+
+    /// The packages that would be built. Of artifacts that are still packed, only one is read: the
+    /// one that says which version was built.
+    pub(super) fn expected(&self, what: &What, world: &World) -> Result<Vec<Expected>> {
+        let scratch = tempfile::tempdir()?;
+        let place = scratch.path();
+        let names = match &self.artifacts {
+            Artifacts::Sample => {
+                unpack_sample(place, world)?;
+                return planned(place, what, world);
+            }
+            Artifacts::Directory(directory) => {
+                let archives = input::archives(directory)?;
+                if archives.is_empty() {
+                    return planned(directory, what, world);
+                }
+                let mut names = ArtifactTree::names(directory).unwrap_or_default();
+                for (path, name) in archives {
+                    if name.artifact.to_string() == TherockManifest::ARTIFACT {
+                        let file = fs_err::File::open(&path)?;
+                        let size = file.metadata()?.len();
+                        input::unpack_one(file, size, &name, place, world)?;
+                    }
+                    names.push(name.artifact);
+                }
+                names
+            }
+            Artifacts::Run(errand) => {
+                let manifest = format!("^{}", TherockManifest::ARTIFACT);
+                let wish = Wish {
+                    include: vec![manifest.parse()?],
+                    ..Wish::default()
+                };
+                let quiet = world.quiet();
+                let base =
+                    self.choice
+                        .errand(wish, (place, OutputForm::Unpacked), Purpose::Do, &quiet)?;
+                base.carry_out(&quiet)?;
+                errand.artifacts().into_iter().cloned().collect()
+            }
+        };
+        let mut scanned = ArtifactTree::scan(place, what.jobs.count(), &world.stop)?;
+        if let (Artifacts::Directory(directory), true) =
+            (&self.artifacts, scanned.artifacts.is_empty())
+        {
+            scanned = ArtifactTree::scan(directory, what.jobs.count(), &world.stop)?;
+        }
+        let request = what.request_of(&scanned.therock_manifest()?)?;
+        expected(&what.catalog()?, &request, &names)
+    }
+}
+
+/// The packages of artifacts that can be looked at.
+fn planned(directory: &Path, what: &What, world: &World) -> Result<Vec<Expected>> {
+    let tree = input::scan(directory, &what.jobs, world)?;
+    let apart = what.apart(&tree, Path::new(""), world)?;
+    Ok(build::decide(&apart.tree, what, world)?.expected())
 }
 
 fn unpack_sample(unpacked: &Path, world: &World) -> Result<Vec<ArchiveName>> {

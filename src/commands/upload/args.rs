@@ -128,12 +128,7 @@ impl Args {
         };
         check().hint("pass the right `--platform`")?;
         identity.platform = Some(platform);
-        if identity.run_id.is_none() {
-            let repository = identity.repository.take();
-            identity.repository = repository.or_else(|| Some(run.repository.clone()));
-            identity.run_id = Some(run.id.clone());
-        }
-        Ok(identity)
+        Ok(identity.or_of(run))
     }
 
     pub fn destination(&self, run: &Run, stop: &Stop) -> Result<Destination> {

@@ -185,5 +185,5 @@ fn a_token_that_is_not_accepted_is_no_answer_about_the_run() {
 fn a_run_that_is_named_is_not_searched_for() {
     let said = fetch(&Fixture::new(), &Fake::start(), "--run-id 7 --latest");
     assert_eq!(said.code, 2);
-    insta::assert_snapshot!(said.stderr, @"error: a run is named, or it is searched for: not both");
+    insta::assert_snapshot!(said.stderr, @"error: `--run-id` cannot be used with `--latest`");
 }
