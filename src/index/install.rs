@@ -6,7 +6,7 @@
 use std::fmt;
 
 use crate::{
-    index::{SetJson, Urls, View, html::escape},
+    index::{SetJson, Urls, View, html::escape, set_json::device_targets},
     run::{ArtifactGroup, Platform},
     target::Target,
     version::Version,
@@ -237,15 +237,6 @@ fn requirements(files: &[Pinned<'_>], target: Option<&Target>) -> Vec<String> {
     vec![format!("rocm{extras}=={version}")]
 }
 
-/// The targets whose device code comes in packages of their own, in order.
-pub(super) fn device_targets<'a>(projects: impl Iterator<Item = &'a str>) -> Vec<Target> {
-    let targets = projects.filter_map(|name| name.strip_prefix("rocm-sdk-device-"));
-    let mut targets: Vec<Target> = targets.filter_map(|name| name.parse().ok()).collect();
-    targets.sort();
-    targets.dedup();
-    targets
-}
-
 /// Brackets are patterns to zsh, and `cmd` knows no single quotes.
 fn quote(set: &SetJson) -> char {
     match set.identity.platform {
@@ -257,7 +248,7 @@ fn quote(set: &SetJson) -> char {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::set_json::samples;
+    use crate::index::documents as samples;
 
     fn all(set: &SetJson) -> String {
         with_base(set, None)

@@ -6,6 +6,8 @@
 mod addresses;
 mod as_text;
 mod checksums;
+#[cfg(test)]
+pub(crate) mod documents;
 mod find_links;
 mod html;
 mod html_style;
@@ -13,7 +15,7 @@ pub mod install;
 mod json;
 mod links;
 mod set;
-pub(crate) mod set_json;
+mod set_json;
 mod simple;
 mod upload_time;
 mod urls;

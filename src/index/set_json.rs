@@ -10,7 +10,6 @@ use crate::{
     index::{
         FileName, Layout, PackageSet, Page, PageKind, Rank,
         as_text::{list as list_as_text, one as as_text, option as option_as_text},
-        install,
     },
     run::{ArtifactGroup, Platform, Repository, Run, RunId},
     target::{Scope, Target},
@@ -219,7 +218,7 @@ impl SetJson {
 
     /// The targets whose device code comes in wheels of its own.
     pub fn device_targets(&self) -> Vec<Target> {
-        install::device_targets(self.files.iter().map(|file| file.project.normalized()))
+        device_targets(self.files.iter().map(|file| file.project.normalized()))
     }
 
     /// The families that have a directory and an index of their own, in order.
@@ -268,6 +267,15 @@ impl SetJson {
     }
 }
 
+/// The targets whose device code comes in packages of their own, in order.
+pub(super) fn device_targets<'a>(projects: impl Iterator<Item = &'a str>) -> Vec<Target> {
+    let targets = projects.filter_map(|name| name.strip_prefix("rocm-sdk-device-"));
+    let mut targets: Vec<Target> = targets.filter_map(|name| name.parse().ok()).collect();
+    targets.sort();
+    targets.dedup();
+    targets
+}
+
 /// The directory of a family can stand before a file's name.
 fn is_family(text: &str) -> bool {
     ArtifactGroup::of_directory(text).is_ok_and(|family| !family.is_empty())
@@ -286,69 +294,6 @@ fn ensure_known(schema: u32) -> Result<()> {
 
 fn normalized<S: Serializer>(name: &DistName, to: S) -> std::result::Result<S::Ok, S::Error> {
     to.serialize_str(name.normalized())
-}
-
-/// Sets for the tests of what is said about sets.
-#[cfg(test)]
-pub(crate) mod samples {
-    use crate::digest::Sha256;
-    use crate::index::{Identity, Layout, PackageSet, SetFile, SetJson, Urls};
-    use crate::run::Platform;
-
-    pub(crate) fn urls() -> Urls {
-        "https://bucket.s3.amazonaws.com/1-linux/python"
-            .parse()
-            .unwrap()
-    }
-
-    fn file(project: &str) -> SetFile {
-        let name = format!("{}-7.13.0.dev0+ab.tar.gz", project.replace('-', "_"));
-        SetFile {
-            family: None,
-            sha256: Sha256::of(name.as_bytes()),
-            name: name.parse().unwrap(),
-            project: project.parse().unwrap(),
-            version: "7.13.0.dev0+ab".parse().unwrap(),
-            size: 1_234_567,
-            upload_time: None,
-            metadata: None,
-            requires_python: None,
-            yanked: None,
-        }
-    }
-
-    /// A set without the split: `rocm` in a directory for each family.
-    pub(crate) fn set_of_families(families: &[&str]) -> SetJson {
-        let of = |family: &&str| SetFile {
-            family: Some(family.parse().unwrap()),
-            ..file("rocm")
-        };
-        let files = families.iter().map(of).chain([file("rocm-sdk-core")]);
-        let set = PackageSet::new(files.collect()).unwrap();
-        SetJson::new(Identity::default(), &set, Layout::Dist)
-    }
-
-    pub(crate) fn set_of(projects: &[&str]) -> SetJson {
-        let files = projects.iter().map(|project| file(project)).collect();
-        let set = PackageSet::new(files).unwrap();
-        SetJson::new(Identity::default(), &set, Layout::Dist)
-    }
-
-    pub(crate) fn set() -> SetJson {
-        let mut set = set_of(&[
-            "rocm",
-            "rocm-sdk-core",
-            "rocm-sdk-devel",
-            "rocm-sdk-libraries",
-            "rocm-sdk-device-gfx1100",
-            "rocm-sdk-device-gfx942",
-        ]);
-        set.identity.repository = "ROCm/TheRock".parse().ok();
-        set.identity.run_id = "21440027240".parse().ok();
-        set.identity.platform = Some(Platform::Linux);
-        set.identity.commit = Some("89553ce3746eda74ade42557470d25e37c91b6f0".parse().unwrap());
-        set
-    }
 }
 
 #[cfg(test)]

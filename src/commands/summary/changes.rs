@@ -83,7 +83,7 @@ pub fn percent(before: u64, after: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::set_json::samples;
+    use crate::index::documents as samples;
 
     #[test]
     fn packages_are_compared_whatever_their_version_is() {

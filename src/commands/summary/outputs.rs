@@ -128,7 +128,7 @@ pub fn render(outputs: &[(&str, String)]) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{error, index::set_json::samples};
+    use crate::{error, index::documents as samples};
 
     /// What the runner makes of the file.
     fn read(text: &str) -> Vec<(String, String)> {

@@ -1,7 +1,7 @@
 //! Pages, whole and cut.
 
 use super::*;
-use crate::index::{Urls, set_json::samples};
+use crate::index::{Urls, documents as samples};
 
 const SERVER: &str = "https://github.com";
 
