@@ -18,7 +18,7 @@ use crate::{
     error::{Context as _, Hint as _, Result, Stop, bail, ensure},
     kpack::{
         CodeTarget,
-        archive::{Archive, Code},
+        archive::{Archive, StoredCode},
         bundle,
         host::{self, Look, SplitReader},
     },
@@ -36,7 +36,7 @@ pub struct RecombinedArtifact {
 }
 
 /// The code of one binary: by the ordinal of the bundle, in the order of the names of entries.
-type Bundles<'a> = BTreeMap<usize, BTreeMap<String, (&'a Archive<FileAt>, &'a Code)>>;
+type BinaryCode<'a> = BTreeMap<usize, BTreeMap<String, (&'a Archive<FileAt>, &'a StoredCode)>>;
 
 /// The parts of each artifact, and the name of what they become: fat for a family, or generic where
 /// there is no part for a target.
@@ -160,8 +160,8 @@ fn archives(files: &BTreeMap<(&RelPath, &RelPath), &TreeFile>) -> Result<Vec<Arc
 }
 
 /// What the archives hold, by the name of the binary.
-fn index(archives: &[Archive<FileAt>]) -> Result<BTreeMap<String, Bundles<'_>>> {
-    let mut index: BTreeMap<String, Bundles<'_>> = BTreeMap::new();
+fn index(archives: &[Archive<FileAt>]) -> Result<BTreeMap<String, BinaryCode<'_>>> {
+    let mut index: BTreeMap<String, BinaryCode<'_>> = BTreeMap::new();
     for archive in archives {
         for code in archive.codes() {
             let (name, ordinal) = code
@@ -189,7 +189,7 @@ fn index(archives: &[Archive<FileAt>]) -> Result<BTreeMap<String, Bundles<'_>>> 
 }
 
 /// As the compiler called it, if the archive says so.
-fn entry_name(code: &Code) -> String {
+fn entry_name(code: &StoredCode) -> String {
     let said = code.origin.as_ref().map(|origin| origin.target.as_str());
     let is_its = |said: &&str| said.ends_with(code.target.as_str());
     let said = said.filter(is_its).map(str::to_owned);
@@ -202,7 +202,7 @@ fn default_name(target: &CodeTarget) -> String {
 
 /// Writes a binary with its code, and looks whether it is there. Returns how many code objects that
 /// are.
-fn restore(from: &Path, bundles: &Bundles<'_>, to: &Path) -> Result<usize> {
+fn restore(from: &Path, bundles: &BinaryCode<'_>, to: &Path) -> Result<usize> {
     let source = FileAt::open(from)?;
     let wanted: Vec<u64> = host::references(&source)?
         .iter()

@@ -17,7 +17,7 @@ use crate::{
         CodeTarget, PLACEHOLDER,
         archive::{Archive, key},
         host::Reference,
-        loader::{Generation, Loader, Place, candidates, wanted},
+        loader::{CodePlace, Generation, Loader, candidates, wanted},
     },
     relpath::RelPath,
     target::Target,
@@ -136,15 +136,16 @@ impl Finds {
         let key = || (device.clone(), key_of(reference));
         // Archives were opened when they were read, so there is no error that is not known.
         let whole = every.find(path, reference, device);
-        let is_found = matches!(whole, Ok(Place::In(..)));
+        let is_found = matches!(whole, Ok(CodePlace::In(..)));
         self.any |= is_found && device.runs_with_xnack_off();
         self.any_variant |= is_found;
         if is_found {
             self.keys.insert(key_of(reference));
         }
-        if matches!(whole, Ok(Place::Lacking)) {
+        if matches!(whole, Ok(CodePlace::Lacking)) {
             self.lacking.insert(key());
-        } else if is_found && !matches!(first.find(path, reference, device), Ok(Place::In(..))) {
+        } else if is_found && !matches!(first.find(path, reference, device), Ok(CodePlace::In(..)))
+        {
             self.hidden.insert(key());
         }
     }

@@ -7,8 +7,8 @@ use std::{fmt, ops::Range};
 pub struct EditPlan {
     source_len: u64,
     /// Sorted by offset and disjoint.
-    overlays: Vec<Overlay>,
-    tail: Vec<Piece>,
+    overlays: Vec<ByteOverlay>,
+    tail: Vec<TailPiece>,
     strategy: Strategy,
     warning: Option<Warning>,
 }
@@ -60,7 +60,7 @@ pub enum Warning {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Overlay {
+pub(super) struct ByteOverlay {
     pub(super) offset: u64,
     pub(super) bytes: Vec<u8>,
     /// So many zeros behind the bytes.
@@ -69,7 +69,7 @@ pub(super) struct Overlay {
 
 /// A piece of what is appended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum TailPiece {
     Bytes(Vec<u8>),
     /// Bytes of the file itself, as they are before any change.
     Copy {
@@ -86,8 +86,8 @@ impl EditPlan {
 
     pub(super) fn new(
         source_len: u64,
-        mut overlays: Vec<Overlay>,
-        tail: Vec<Piece>,
+        mut overlays: Vec<ByteOverlay>,
+        tail: Vec<TailPiece>,
         strategy: Strategy,
     ) -> Self {
         overlays.sort_by_key(|overlay| overlay.offset);
@@ -112,7 +112,7 @@ impl EditPlan {
 
     /// The length of the changed file.
     pub fn total_len(&self) -> u64 {
-        let tail = self.tail.iter().map(Piece::len);
+        let tail = self.tail.iter().map(TailPiece::len);
         tail.fold(self.source_len, u64::saturating_add)
     }
 
@@ -137,16 +137,16 @@ impl EditPlan {
         self.warning
     }
 
-    pub(super) fn overlays(&self) -> &[Overlay] {
+    pub(super) fn overlays(&self) -> &[ByteOverlay] {
         &self.overlays
     }
 
-    pub(super) fn tail(&self) -> &[Piece] {
+    pub(super) fn tail(&self) -> &[TailPiece] {
         &self.tail
     }
 }
 
-impl Overlay {
+impl ByteOverlay {
     pub(super) fn new(offset: u64, bytes: Vec<u8>) -> Self {
         Self {
             offset,
@@ -169,7 +169,7 @@ impl Overlay {
     }
 }
 
-impl Piece {
+impl TailPiece {
     pub(super) fn len(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,

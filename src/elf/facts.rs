@@ -11,7 +11,7 @@ use goblin::elf::{
 
 use crate::elf::{
     ElfError, NeededVersions, ReadAt,
-    image::{Entry, Image, value},
+    image::{DynamicEntry, ElfImage, value},
     strings::{Strings, utf8},
     versions::versions,
 };
@@ -76,7 +76,7 @@ impl fmt::Display for Kind {
 
 /// The facts of an ELF file; `None` for a file that is none.
 pub fn read(source: &(impl ReadAt + ?Sized)) -> Result<Option<Facts>, ElfError> {
-    let Some(image) = Image::read(source)? else {
+    let Some(image) = ElfImage::read(source)? else {
         return Ok(None);
     };
     let machine = machine(&image);
@@ -127,7 +127,7 @@ impl Facts {
     }
 }
 
-pub(super) fn machine<R: ReadAt + ?Sized>(image: &Image<'_, R>) -> Machine {
+pub(super) fn machine<R: ReadAt + ?Sized>(image: &ElfImage<'_, R>) -> Machine {
     let host = image.ctx.is_big() && image.ctx.is_little_endian();
     match image.header.e_machine {
         EM_X86_64 if host => Machine::X86_64,
@@ -136,7 +136,7 @@ pub(super) fn machine<R: ReadAt + ?Sized>(image: &Image<'_, R>) -> Machine {
     }
 }
 
-fn kind(elf_type: u16, dynamic: &[Entry]) -> Kind {
+fn kind(elf_type: u16, dynamic: &[DynamicEntry]) -> Kind {
     let pie = value(dynamic, DT_FLAGS_1).is_some_and(|flags| flags & DF_1_PIE != 0);
     if elf_type == ET_EXEC || pie {
         Kind::Executable
@@ -145,7 +145,7 @@ fn kind(elf_type: u16, dynamic: &[Entry]) -> Kind {
     }
 }
 
-fn interpreter(image: &Image<'_, impl ReadAt + ?Sized>) -> Result<Option<String>, ElfError> {
+fn interpreter(image: &ElfImage<'_, impl ReadAt + ?Sized>) -> Result<Option<String>, ElfError> {
     let Some(place) = image.segment(PT_INTERP) else {
         return Ok(None);
     };
@@ -160,7 +160,7 @@ fn interpreter(image: &Image<'_, impl ReadAt + ?Sized>) -> Result<Option<String>
 
 /// Asks for section headers only, as the kpack split never leaves a file without them.
 fn has_kpack_ref<R: ReadAt + ?Sized>(
-    image: &Image<'_, R>,
+    image: &ElfImage<'_, R>,
     sections: &[SectionHeader],
 ) -> Result<bool, ElfError> {
     let names = sections.get(usize::from(image.header.e_shstrndx));

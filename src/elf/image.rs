@@ -18,7 +18,7 @@ const MAX_DYNAMIC: u64 = 1 << 16;
 /// Longer than any path; only run paths come near.
 const MAX_TEXT: u64 = 1 << 16;
 
-pub(super) struct Image<'a, R: ?Sized> {
+pub(super) struct ElfImage<'a, R: ?Sized> {
     source: &'a R,
     pub(super) ctx: Ctx,
     pub(super) header: Header,
@@ -27,12 +27,12 @@ pub(super) struct Image<'a, R: ?Sized> {
 
 /// One entry of the dynamic table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct DynamicEntry {
     pub(super) tag: u64,
     pub(super) value: u64,
 }
 
-impl<'a, R: ReadAt + ?Sized> Image<'a, R> {
+impl<'a, R: ReadAt + ?Sized> ElfImage<'a, R> {
     /// `None` when the file does not begin as an ELF file does.
     pub(super) fn read(source: &'a R) -> Result<Option<Self>, ElfError> {
         let Some((header, ctx)) = read_header(source)? else {
@@ -113,7 +113,7 @@ impl<'a, R: ReadAt + ?Sized> Image<'a, R> {
     }
 
     /// The dynamic table up to its end mark; empty when there is none.
-    pub(super) fn dynamic(&self) -> Result<Vec<Entry>, ElfError> {
+    pub(super) fn dynamic(&self) -> Result<Vec<DynamicEntry>, ElfError> {
         let bytes = self.dynamic_bytes()?;
         // goblin reads the table through its program header, so it gets one that fits the bytes.
         let at_zero = ProgramHeader {
@@ -126,7 +126,7 @@ impl<'a, R: ReadAt + ?Sized> Image<'a, R> {
         let entries = table.map(|table| table.dyns).unwrap_or_default();
         Ok(entries
             .iter()
-            .map(|entry| Entry {
+            .map(|entry| DynamicEntry {
                 tag: entry.d_tag,
                 value: entry.d_val,
             })
@@ -208,7 +208,7 @@ impl<'a, R: ReadAt + ?Sized> Image<'a, R> {
 }
 
 /// The value of the last entry with a tag, which is the one that the loader goes by.
-pub(super) fn value(dynamic: &[Entry], tag: u64) -> Option<u64> {
+pub(super) fn value(dynamic: &[DynamicEntry], tag: u64) -> Option<u64> {
     dynamic
         .iter()
         .rev()

@@ -6,7 +6,7 @@ use goblin::elf::dynamic::{DT_STRSZ, DT_STRTAB};
 
 use crate::elf::{
     ElfError, ReadAt,
-    image::{Entry, Image, value},
+    image::{DynamicEntry, ElfImage, value},
 };
 
 /// More than all strings of any file take: there may be thousands of references to a long one, and
@@ -14,14 +14,14 @@ use crate::elf::{
 const MOST: usize = 1 << 20;
 
 pub(super) struct Strings<'a, 'b, R: ?Sized> {
-    image: &'a Image<'b, R>,
+    image: &'a ElfImage<'b, R>,
     place: Option<(u64, u64)>,
     /// How much more may be read.
     left: Cell<usize>,
 }
 
 impl<'a, 'b, R: ReadAt + ?Sized> Strings<'a, 'b, R> {
-    pub(super) fn find(image: &'a Image<'b, R>, dynamic: &[Entry]) -> Self {
+    pub(super) fn find(image: &'a ElfImage<'b, R>, dynamic: &[DynamicEntry]) -> Self {
         let place = value(dynamic, DT_STRTAB)
             .and_then(|address| image.locate(address))
             .map(|(offset, rest)| {

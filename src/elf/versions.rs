@@ -7,7 +7,7 @@ use goblin::{
 
 use crate::elf::{
     ElfError, ReadAt,
-    image::{Entry, Image, value},
+    image::{DynamicEntry, ElfImage, value},
     strings::Strings,
 };
 
@@ -21,11 +21,11 @@ pub struct NeededVersions {
 }
 
 /// Both kinds of record are 16 bytes, in either class.
-type Record = [u8; 16];
+type VersionRecord = [u8; 16];
 
 pub(super) fn versions<R: ReadAt + ?Sized>(
-    image: &Image<'_, R>,
-    dynamic: &[Entry],
+    image: &ElfImage<'_, R>,
+    dynamic: &[DynamicEntry],
     strings: &Strings<'_, '_, R>,
 ) -> Result<Vec<NeededVersions>, ElfError> {
     let start = value(dynamic, DT_VERNEED).and_then(|address| image.locate(address));
@@ -51,7 +51,7 @@ pub(super) fn versions<R: ReadAt + ?Sized>(
 }
 
 fn names<R: ReadAt + ?Sized>(
-    image: &Image<'_, R>,
+    image: &ElfImage<'_, R>,
     strings: &Strings<'_, '_, R>,
     mut at: u64,
     count: u16,
@@ -71,18 +71,18 @@ fn names<R: ReadAt + ?Sized>(
 }
 
 fn record<R: ReadAt + ?Sized>(
-    image: &Image<'_, R>,
+    image: &ElfImage<'_, R>,
     at: u64,
     left: &mut usize,
-) -> Result<Record, ElfError> {
+) -> Result<VersionRecord, ElfError> {
     *left = left
         .checked_sub(1)
         .ok_or_else(|| ElfError::damaged("the needed versions have no end"))?;
     let bytes = image.bytes("table of needed versions", at, 16)?;
-    Record::try_from(bytes).map_err(|_| ElfError::damaged("a short version record"))
+    VersionRecord::try_from(bytes).map_err(|_| ElfError::damaged("a short version record"))
 }
 
-fn half<R: ReadAt + ?Sized>(image: &Image<'_, R>, record: &Record, at: usize) -> u16 {
+fn half<R: ReadAt + ?Sized>(image: &ElfImage<'_, R>, record: &VersionRecord, at: usize) -> u16 {
     let bytes = [record[at], record[at + 1]];
     match image.ctx.le {
         Endian::Little => u16::from_le_bytes(bytes),
@@ -90,7 +90,7 @@ fn half<R: ReadAt + ?Sized>(image: &Image<'_, R>, record: &Record, at: usize) ->
     }
 }
 
-fn word<R: ReadAt + ?Sized>(image: &Image<'_, R>, record: &Record, at: usize) -> u64 {
+fn word<R: ReadAt + ?Sized>(image: &ElfImage<'_, R>, record: &VersionRecord, at: usize) -> u64 {
     let bytes = [record[at], record[at + 1], record[at + 2], record[at + 3]];
     u64::from(match image.ctx.le {
         Endian::Little => u32::from_le_bytes(bytes),

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use crate::elf::{
     ReadAt,
-    edit::{EditPlan, Piece},
+    edit::{EditPlan, TailPiece},
     source::read_exact_at,
 };
 
@@ -17,7 +17,7 @@ pub struct PatchedReader<R> {
 }
 
 /// The changed file while it is looked at.
-pub(super) struct View<'a, R: ?Sized> {
+pub(super) struct PatchedView<'a, R: ?Sized> {
     pub(super) source: &'a R,
     pub(super) plan: &'a EditPlan,
 }
@@ -47,7 +47,7 @@ impl<R: ReadAt> ReadAt for PatchedReader<R> {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let view = View {
+        let view = PatchedView {
             source: &self.source,
             plan: &self.plan,
         };
@@ -55,7 +55,7 @@ impl<R: ReadAt> ReadAt for PatchedReader<R> {
     }
 }
 
-impl<R: ReadAt + ?Sized> ReadAt for View<'_, R> {
+impl<R: ReadAt + ?Sized> ReadAt for PatchedView<'_, R> {
     fn len(&self) -> u64 {
         self.plan.total_len()
     }
@@ -79,7 +79,7 @@ impl<R: ReadAt + ?Sized> ReadAt for View<'_, R> {
     }
 }
 
-impl<R: ReadAt + ?Sized> View<'_, R> {
+impl<R: ReadAt + ?Sized> PatchedView<'_, R> {
     fn lay_over(&self, offset: u64, buffer: &mut [u8]) {
         let end = offset.saturating_add(buffer.len() as u64);
         let overlays = self.plan.overlays();
@@ -104,14 +104,14 @@ impl<R: ReadAt + ?Sized> View<'_, R> {
             let Some(beyond) = offset.checked_sub(piece.len()) else {
                 let buffer = up_to(buffer, piece.len().saturating_sub(offset));
                 match piece {
-                    Piece::Bytes(bytes) => {
+                    TailPiece::Bytes(bytes) => {
                         let bytes = bytes.get(index(offset)..).unwrap_or_default();
                         return bytes.read_at(0, buffer);
                     }
-                    Piece::Copy { offset: from, .. } => {
+                    TailPiece::Copy { offset: from, .. } => {
                         read_exact_at(self.source, from.saturating_add(offset), buffer)?;
                     }
-                    Piece::Zeros(_) => buffer.fill(0),
+                    TailPiece::Zeros(_) => buffer.fill(0),
                 }
                 return Ok(buffer.len());
             };
@@ -134,17 +134,17 @@ fn index(offset: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elf::edit::{Overlay, Strategy};
+    use crate::elf::edit::{ByteOverlay, Strategy};
 
     fn plan() -> EditPlan {
-        let overlay = |offset, bytes: &[u8]| Overlay::new(offset, bytes.to_vec());
+        let overlay = |offset, bytes: &[u8]| ByteOverlay::new(offset, bytes.to_vec());
         let mut overlays = vec![overlay(7, b"HI"), overlay(0, b"A"), overlay(2, b"C")];
         overlays[2].zeros = 2;
-        overlays.push(Overlay::blank(&(6..7)));
+        overlays.push(ByteOverlay::blank(&(6..7)));
         let tail = vec![
-            Piece::Zeros(2),
-            Piece::Copy { offset: 1, len: 4 },
-            Piece::Bytes(b"xyz".to_vec()),
+            TailPiece::Zeros(2),
+            TailPiece::Copy { offset: 1, len: 4 },
+            TailPiece::Bytes(b"xyz".to_vec()),
         ];
         EditPlan::new(10, overlays, tail, Strategy::Evict)
     }

@@ -8,14 +8,14 @@ use crate::{
     kpack::{
         CodeTarget, Region,
         archive::{self, Archive},
-        bundle::{self, Bundle, Form},
+        bundle::{self, Bundle, BundleForm},
         host::{self, Look, Reference},
     },
 };
 
 /// What kind of file was looked into.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum CodeFile {
     Archive,
     Bundles,
     /// A binary with its code in it.
@@ -26,7 +26,7 @@ pub enum Kind {
 
 /// A code object as it lies in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundCode {
     /// What the runtime asks for, in an archive; empty elsewhere.
     pub name: String,
     /// The ordinal of the bundle; in an archive the number in the key.
@@ -42,17 +42,17 @@ pub struct Found {
 /// Calls `each` with every code object of a file, and with a way to read it.
 pub fn each<R: ReadAt>(
     source: &R,
-    mut each: impl FnMut(&Found, &dyn Fn() -> Result<Vec<u8>>) -> Result<()>,
-) -> Result<Kind> {
+    mut each: impl FnMut(&FoundCode, &dyn Fn() -> Result<Vec<u8>>) -> Result<()>,
+) -> Result<CodeFile> {
     let file = Region::whole(source);
     if file.has(0, archive::MAGIC)? {
         let archive = Archive::open(source)?;
         in_archive(&archive, &mut each)?;
-        return Ok(Kind::Archive);
+        return Ok(CodeFile::Archive);
     }
     if file.has(0, bundle::RAW)? || file.has(0, bundle::COMPRESSED)? {
         in_bundles(&file, &bundle::find(&file)?, &mut each)?;
-        return Ok(Kind::Bundles);
+        return Ok(CodeFile::Bundles);
     }
     match host::look(source)? {
         Look::Fat(fat) => in_bundles(&fat.section(source)?, &fat.bundles, &mut each)?,
@@ -61,19 +61,19 @@ pub fn each<R: ReadAt>(
             let region = file.part("device code", code.start, len)?;
             in_bundles(&region, &bundle::find(&region)?, &mut each)?;
         }
-        Look::Split => return Ok(Kind::Split(host::references(source)?)),
+        Look::Split => return Ok(CodeFile::Split(host::references(source)?)),
         Look::Plain => bail!("no device code: neither an archive, nor bundles, nor a fat binary"),
     }
-    Ok(Kind::Fat)
+    Ok(CodeFile::Fat)
 }
 
 fn in_archive<R: ReadAt>(
     archive: &Archive<&R>,
-    each: &mut impl FnMut(&Found, &dyn Fn() -> Result<Vec<u8>>) -> Result<()>,
+    each: &mut impl FnMut(&FoundCode, &dyn Fn() -> Result<Vec<u8>>) -> Result<()>,
 ) -> Result<()> {
     for code in archive.codes() {
         let (name, number) = code.key.rsplit_once('#').unwrap_or((&code.key, "0"));
-        let found = Found {
+        let found = FoundCode {
             name: name.to_owned(),
             bundle: number
                 .parse()
@@ -94,18 +94,18 @@ fn in_archive<R: ReadAt>(
 fn in_bundles<R: ReadAt + ?Sized>(
     section: &Region<'_, R>,
     bundles: &[Bundle],
-    each: &mut impl FnMut(&Found, &dyn Fn() -> Result<Vec<u8>>) -> Result<()>,
+    each: &mut impl FnMut(&FoundCode, &dyn Fn() -> Result<Vec<u8>>) -> Result<()>,
 ) -> Result<()> {
     for (ordinal, bundle) in bundles.iter().enumerate() {
         let opened =
             bundle::open(section, bundle).with_context(|| format!("open bundle {ordinal}"))?;
         for (target, entry) in opened.code() {
-            let found = Found {
+            let found = FoundCode {
                 name: String::new(),
                 bundle: ordinal,
                 target: target.clone(),
                 size: entry.size,
-                packed: (bundle.form == Form::Raw).then_some(entry.size),
+                packed: (bundle.form == BundleForm::Raw).then_some(entry.size),
                 compression: bundle.form.to_string(),
             };
             each(&found, &|| opened.read(entry))?;
@@ -114,7 +114,7 @@ fn in_bundles<R: ReadAt + ?Sized>(
     Ok(())
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for CodeFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Archive => "archive",

@@ -8,13 +8,13 @@ use crate::{relpath::RelPath, target::Target};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
-    rule: Vec<Rule>,
+struct DatabaseTable {
+    rule: Vec<DatabaseRule>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Rule {
+struct DatabaseRule {
     library: String,
     #[serde(default)]
     below: Option<RelPathText>,
@@ -22,7 +22,7 @@ struct Rule {
     begins: Vec<String>,
     #[serde(default)]
     ends: Vec<String>,
-    target: Place,
+    target: TargetPlace,
     #[serde(default)]
     targets: Vec<String>,
     #[serde(default)]
@@ -31,7 +31,7 @@ struct Rule {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Place {
+enum TargetPlace {
     Name,
     Directory,
     List,
@@ -49,7 +49,7 @@ impl TryFrom<String> for RelPathText {
     }
 }
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| {
+static TABLE: LazyLock<DatabaseTable> = LazyLock::new(|| {
     toml::from_str(include_str!("databases.toml")).expect("a test reads the same text")
 });
 
@@ -63,7 +63,7 @@ pub fn owner(path: &RelPath) -> Option<(&'static str, Target)> {
     })
 }
 
-impl Rule {
+impl DatabaseRule {
     fn target(&self, path: &RelPath) -> Option<Target> {
         let name = path.file_name();
         let begins = self.begins.is_empty() || self.begins.iter().any(|b| name.starts_with(b));
@@ -74,12 +74,12 @@ impl Rule {
         }
         let (file, directories) = rest.split_last()?;
         match self.target {
-            Place::Name => find(file),
-            Place::Directory => directories.iter().find_map(|directory| {
+            TargetPlace::Name => find(file),
+            TargetPlace::Directory => directories.iter().find_map(|directory| {
                 let renamed = self.renamed.get(*directory).map(String::as_str);
                 whole(renamed.unwrap_or(directory))
             }),
-            Place::List => self.listed(file),
+            TargetPlace::List => self.listed(file),
         }
     }
 
@@ -148,11 +148,11 @@ mod tests {
 
     #[test]
     fn the_table_is_sound() {
-        let table: Table = toml::from_str(include_str!("databases.toml")).unwrap();
+        let table: DatabaseTable = toml::from_str(include_str!("databases.toml")).unwrap();
         for rule in &table.rule {
             assert!(rule.below.is_some() || !rule.begins.is_empty(), "{rule:?}");
             assert_eq!(
-                rule.target == Place::List,
+                rule.target == TargetPlace::List,
                 !rule.targets.is_empty(),
                 "{rule:?}"
             );

@@ -18,7 +18,7 @@ use crate::{
         CodeTarget,
         archive::{Archive, key},
         host::Reference,
-        loader::{Generation, Loader, Place, candidates, wanted},
+        loader::{CodePlace, Generation, Loader, candidates, wanted},
     },
     relpath::RelPath,
 };
@@ -77,9 +77,9 @@ pub fn lost_code(
                     held.remove(&(archive, key.clone(), target.clone()));
                 }
                 match loader.find(path, reference, target)? {
-                    Place::In(..) => has_any = true,
-                    Place::Lacking => lacking = Some(key),
-                    Place::PassedOver => {}
+                    CodePlace::In(..) => has_any = true,
+                    CodePlace::Lacking => lacking = Some(key),
+                    CodePlace::PassedOver => {}
                 }
             }
             if let Some(key) = lacking.filter(|_| has_any) {

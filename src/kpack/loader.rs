@@ -10,8 +10,8 @@ use crate::{
     error::{Context as _, Result},
     kpack::{
         CodeTarget, PLACEHOLDER,
-        archive::{Archive, Code, key},
-        bundle::{Entry, Opened},
+        archive::{Archive, StoredCode, key},
+        bundle::{BundleEntry, OpenedBundle},
         code_target::generic,
         host::Reference,
     },
@@ -28,7 +28,7 @@ pub enum Generation {
 
 /// What a device gets for a wrapper.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum LoadedCode {
     Code(Vec<u8>),
     /// No archive is there, or none is for the device: the runtime passes the device over.
     PassedOver,
@@ -37,24 +37,24 @@ pub enum Answer {
 }
 
 /// Where what a device gets lies.
-pub enum Place<'a> {
-    In(&'a Archive<Arc<dyn ReadAt>>, &'a Code),
+pub enum CodePlace<'a> {
+    In(&'a Archive<Arc<dyn ReadAt>>, &'a StoredCode),
     PassedOver,
     Lacking,
 }
 
 /// Opens what lies at a path of the tree that a binary is in.
-pub type Open<'a> = &'a dyn Fn(&RelPath) -> Result<Option<Arc<dyn ReadAt>>>;
+pub type OpenArchive<'a> = &'a dyn Fn(&RelPath) -> Result<Option<Arc<dyn ReadAt>>>;
 
 /// The runtime's side of a tree of split binaries and their archives.
 pub struct Loader<'a> {
     generation: Generation,
-    open: Open<'a>,
+    open: OpenArchive<'a>,
     archives: BTreeMap<RelPath, Option<Archive<Arc<dyn ReadAt>>>>,
 }
 
 impl<'a> Loader<'a> {
-    pub fn new(generation: Generation, open: Open<'a>) -> Self {
+    pub fn new(generation: Generation, open: OpenArchive<'a>) -> Self {
         Self {
             generation,
             open,
@@ -70,11 +70,11 @@ impl<'a> Loader<'a> {
         path: &RelPath,
         reference: &Reference,
         device: &CodeTarget,
-    ) -> Result<Answer> {
+    ) -> Result<LoadedCode> {
         match self.find(path, reference, device)? {
-            Place::In(archive, code) => archive.read(code).map(Answer::Code),
-            Place::PassedOver => Ok(Answer::PassedOver),
-            Place::Lacking => Ok(Answer::Lacking),
+            CodePlace::In(archive, code) => archive.read(code).map(LoadedCode::Code),
+            CodePlace::PassedOver => Ok(LoadedCode::PassedOver),
+            CodePlace::Lacking => Ok(LoadedCode::Lacking),
         }
     }
 
@@ -84,7 +84,7 @@ impl<'a> Loader<'a> {
         path: &RelPath,
         reference: &Reference,
         device: &CodeTarget,
-    ) -> Result<Place<'_>> {
+    ) -> Result<CodePlace<'_>> {
         let wanted = wanted(device);
         let candidates = candidates(path, reference, &wanted);
         for candidate in &candidates {
@@ -109,18 +109,18 @@ impl<'a> Loader<'a> {
                     continue;
                 }
                 if let Some(code) = archive.find(&key, target) {
-                    return Ok(Place::In(archive, code));
+                    return Ok(CodePlace::In(archive, code));
                 }
                 if self.generation == Generation::FirstArchive {
-                    return Ok(Place::Lacking);
+                    return Ok(CodePlace::Lacking);
                 }
                 is_lacking = true;
             }
         }
         Ok(if is_lacking {
-            Place::Lacking
+            CodePlace::Lacking
         } else {
-            Place::PassedOver
+            CodePlace::PassedOver
         })
     }
 
@@ -135,9 +135,9 @@ impl<'a> Loader<'a> {
 
 /// The entry of a bundle that a device gets while the code is still in the binary.
 pub fn choose<'a, R: ReadAt + ?Sized>(
-    opened: &'a Opened<'_, R>,
+    opened: &'a OpenedBundle<'_, R>,
     device: &CodeTarget,
-) -> Option<&'a Entry> {
+) -> Option<&'a BundleEntry> {
     let wanted = wanted(device);
     let mut wanted = wanted.iter();
     wanted.find_map(|target| {
@@ -218,7 +218,7 @@ mod tests {
         let path = "a/lib/libx.so".parse().unwrap();
         let mut loader = Loader::new(generation, &open);
         match loader.load(&path, &reference, &device.parse().unwrap()) {
-            Ok(Answer::Code(bytes)) => String::from_utf8(bytes).unwrap(),
+            Ok(LoadedCode::Code(bytes)) => String::from_utf8(bytes).unwrap(),
             other => format!("{:?}", other.unwrap()),
         }
     }

@@ -20,8 +20,8 @@ use crate::{
     error::{Context as _, Result, Stop, ensure},
     kpack::{
         CodeTarget, Region,
-        archive::{ArchiveWriter, CodeOrigin, Packed, Scheme, Written, key},
-        bundle::{self, Entry, Form},
+        archive::{ArchiveWriter, CodeOrigin, Packed, Scheme, WrittenArchive, key},
+        bundle::{self, BundleEntry, BundleForm},
         host::{HostPlan, SplitReader},
     },
     parallel::{Divide, in_parts},
@@ -115,8 +115,8 @@ impl<'a> BundleCode<'a> {
         let section = self.loss.fat.section(&source)?;
         let bundle = self.bundle()?;
         let memory = match &bundle.form {
-            Form::Raw => Vec::new(),
-            Form::Compressed(compression) => tools.memory(compression.unpacked)?,
+            BundleForm::Raw => Vec::new(),
+            BundleForm::Compressed(compression) => tools.memory(compression.unpacked)?,
         };
         let opened = bundle::open_into(&section, bundle, memory)
             .with_context(|| format!("open bundle {}", self.ordinal))?;
@@ -178,7 +178,7 @@ impl<'a> ArchiveSet<'a> {
     }
 
     /// Finishes every archive.
-    pub fn finish(self) -> Result<BTreeMap<ArchiveId, Written>> {
+    pub fn finish(self) -> Result<BTreeMap<ArchiveId, WrittenArchive>> {
         let mut all = BTreeMap::new();
         for (id, writer) in self.open {
             let (out, written) = writer.finish()?;
@@ -196,7 +196,7 @@ struct SplitWork<'a> {
 
 /// A bundle whose code objects can be read.
 struct OpenBundle<'a> {
-    entries: Vec<(CodeTarget, Entry)>,
+    entries: Vec<(CodeTarget, BundleEntry)>,
     bytes: BundleBytes<'a>,
 }
 
@@ -221,8 +221,8 @@ impl<'a> Divide for SplitWork<'a> {
             return 0;
         };
         code.bundle().map_or(0, |bundle| match &bundle.form {
-            Form::Raw => bundle.len,
-            Form::Compressed(compression) => compression.unpacked,
+            BundleForm::Raw => bundle.len,
+            BundleForm::Compressed(compression) => compression.unpacked,
         })
     }
 
@@ -289,7 +289,7 @@ impl OpenBundle<'_> {
     }
 }
 
-fn slice<'a>(bytes: &'a [u8], entry: &Entry) -> Option<&'a [u8]> {
+fn slice<'a>(bytes: &'a [u8], entry: &BundleEntry) -> Option<&'a [u8]> {
     let start = usize::try_from(entry.offset).ok()?;
     let end = start.checked_add(usize::try_from(entry.size).ok()?)?;
     bytes.get(start..end)

@@ -30,7 +30,7 @@ pub struct WrittenArtifact {
 }
 
 /// The directories that are being filled, and what is in them.
-struct Parts<'a> {
+struct SplitParts<'a> {
     splitting: &'a SplitPlan<'a>,
     output: &'a ArtifactOutput,
     counts: BTreeMap<Scope, (usize, u64)>,
@@ -45,7 +45,7 @@ pub fn write(
     stop: &Stop,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<WrittenArtifact>> {
-    let mut parts = Parts {
+    let mut parts = SplitParts {
         splitting,
         output,
         counts: BTreeMap::from([(Scope::Generic, (0, 0))]),
@@ -84,7 +84,7 @@ pub fn write(
     parts.finish()
 }
 
-impl Parts<'_> {
+impl SplitParts<'_> {
     /// Where a file of an artifact goes; the directories above it are made.
     fn place(&mut self, scope: &Scope, basedir: &RelPath, path: &RelPath) -> Result<PathBuf> {
         let prefixes = self.prefixes.entry(scope.clone()).or_default();

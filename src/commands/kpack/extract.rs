@@ -13,7 +13,7 @@ use crate::{
     commands::World,
     console::{many, size},
     error::{Context as _, Hint as _, Result, bail},
-    kpack::contents::{self, Found, Kind},
+    kpack::contents::{self, CodeFile, FoundCode},
     relpath::RelPath,
 };
 
@@ -61,7 +61,7 @@ pub(super) fn run(args: &ExtractArgs, world: &World) -> Result<()> {
     .with_context(|| reading(&args.file))?;
     if files.is_empty() {
         let nothing: Result<()> = match kind {
-            Kind::Split(_) => return no_code(&args.file),
+            CodeFile::Split(_) => return no_code(&args.file),
             _ => Err(crate::error::anyhow!(
                 "none of {} is for a wanted target",
                 many(seen, "code object")
@@ -85,7 +85,7 @@ fn no_code(file: &Path) -> Result<()> {
     refuse().hint("extract the archives that `rocwheel kpack ls` names")
 }
 
-fn write(args: &ExtractArgs, found: &Found, code: &[u8]) -> Result<ExtractedCode> {
+fn write(args: &ExtractArgs, found: &FoundCode, code: &[u8]) -> Result<ExtractedCode> {
     let name = if found.name.is_empty() {
         let name = args.file.file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()

@@ -12,7 +12,7 @@ use crate::{
     commands::World,
     console::{many, size},
     error::{Context as _, Result},
-    kpack::contents::{self, Kind},
+    kpack::contents::{self, CodeFile},
 };
 
 /// List the code objects of a file: target, size, compression, kernels
@@ -84,8 +84,8 @@ pub(super) fn run(args: &ListArgs, world: &World) -> Result<()> {
     })
 }
 
-fn leads(kind: Kind) -> Vec<Lead> {
-    let Kind::Split(references) = kind else {
+fn leads(kind: CodeFile) -> Vec<Lead> {
+    let CodeFile::Split(references) = kind else {
         return Vec::new();
     };
     let leads = references.into_iter().map(|reference| Lead {

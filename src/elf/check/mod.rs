@@ -7,11 +7,11 @@ mod rules;
 mod sameness;
 mod segments;
 
-use crate::elf::{ElfError, ReadAt, check::raw::Raw, view::View};
+use crate::elf::{ElfError, ReadAt, check::raw::RawElf, view::PatchedView};
 
 /// An error when the file could not be loaded even without a change, or loads by luck alone.
 pub(super) fn loadable(source: &(impl ReadAt + ?Sized)) -> Result<(), ElfError> {
-    let raw = Raw::read(source)?;
+    let raw = RawElf::read(source)?;
     let mut broken = rules::loading(&raw);
     broken.extend(rules::string_offsets(&raw, source)?);
     match broken.into_iter().next() {
@@ -22,12 +22,12 @@ pub(super) fn loadable(source: &(impl ReadAt + ?Sized)) -> Result<(), ElfError> 
 
 /// The rules of a file that loads which this one breaks. What linkers make breaks none.
 pub fn broken_rules(source: &(impl ReadAt + ?Sized)) -> Result<Vec<String>, ElfError> {
-    rules::all(&Raw::read(source)?, source)
+    rules::all(&RawElf::read(source)?, source)
 }
 
 /// What a loader or a kernel refuses in a file that is meant to be loaded: nothing, if it is sound.
 pub fn faults(source: &(impl ReadAt + ?Sized)) -> Result<Vec<String>, ElfError> {
-    let raw = Raw::read(source)?;
+    let raw = RawElf::read(source)?;
     let mut broken = rules::loading(&raw);
     broken.extend(rules::headers(&raw));
     broken.extend(segments::broken(&raw, source)?);
@@ -38,11 +38,11 @@ pub fn faults(source: &(impl ReadAt + ?Sized)) -> Result<Vec<String>, ElfError> 
 /// run path is `goal` afterwards.
 pub(super) fn accept<R: ReadAt + ?Sized>(
     before: &R,
-    after: &View<'_, R>,
+    after: &PatchedView<'_, R>,
     goal: &str,
 ) -> Result<(), ElfError> {
-    let old = Raw::read(before)?;
-    let new = Raw::read(after)?;
+    let old = RawElf::read(before)?;
+    let new = RawElf::read(after)?;
     let known = rules::all(&old, before)?;
     let mut broken = rules::all(&new, after)?;
     // What was so before is not made worse, and not ours to refuse.

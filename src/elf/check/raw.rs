@@ -20,7 +20,7 @@ pub(super) const STRTAB: u32 = 3;
 pub(super) const ALLOC: u64 = 2;
 
 #[derive(Debug)]
-pub(super) struct Raw {
+pub(super) struct RawElf {
     pub(super) len: u64,
     pub(super) fixed: bool,
     /// The file header without the place and the number of the program headers.
@@ -86,7 +86,7 @@ impl Section {
     }
 }
 
-impl Raw {
+impl RawElf {
     /// Where a program begins.
     pub(super) fn entry(&self) -> u64 {
         long(&self.header, 24)

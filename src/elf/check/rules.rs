@@ -3,8 +3,8 @@
 use crate::elf::{
     ElfError, ReadAt,
     check::raw::{
-        ALLOC, DYNAMIC, EH_FRAME, INTERP, LOAD, NOBITS, NOTE, PHDR, PROPERTY, Raw, STRTAB, Segment,
-        TLS, half, text, word,
+        ALLOC, DYNAMIC, EH_FRAME, INTERP, LOAD, NOBITS, NOTE, PHDR, PROPERTY, RawElf, STRTAB,
+        Segment, TLS, half, text, word,
     },
     edit::EditPlan,
     source::read_exact_at,
@@ -38,7 +38,7 @@ const STRING_TAGS: [u64; 9] = [
 ];
 
 /// What the loader cannot do without.
-pub(super) fn loading(raw: &Raw) -> Vec<String> {
+pub(super) fn loading(raw: &RawElf) -> Vec<String> {
     let mut broken = Vec::new();
     for load in raw.loads() {
         let aligned = load.align <= 1 || load.align.is_power_of_two();
@@ -70,7 +70,7 @@ pub(super) fn loading(raw: &Raw) -> Vec<String> {
 }
 
 /// All rules. A rule that is broken reads the same before and after, unless it is another case.
-pub(super) fn all(raw: &Raw, source: &(impl ReadAt + ?Sized)) -> Result<Vec<String>, ElfError> {
+pub(super) fn all(raw: &RawElf, source: &(impl ReadAt + ?Sized)) -> Result<Vec<String>, ElfError> {
     let mut broken = loading(raw);
     broken.extend(shared_pages(raw));
     broken.extend(headers(raw));
@@ -97,7 +97,7 @@ pub(super) fn plan(plan: &EditPlan) -> Vec<String> {
 
 /// The run path reads as wanted, and there is no other.
 pub(super) fn run_path(
-    raw: &Raw,
+    raw: &RawElf,
     source: &(impl ReadAt + ?Sized),
     goal: &str,
 ) -> Result<Vec<String>, ElfError> {
@@ -125,21 +125,21 @@ pub(super) fn run_path(
     }
 }
 
-pub(super) fn is_executable(raw: &Raw) -> bool {
+pub(super) fn is_executable(raw: &RawElf) -> bool {
     raw.fixed
         || raw.first(INTERP).is_some()
         || raw.value(FLAGS_1).is_some_and(|flags| flags & PIE != 0)
 }
 
 /// The dynamic strings in the file.
-pub(super) fn string_place(raw: &Raw) -> Option<(u64, u64)> {
+pub(super) fn string_place(raw: &RawElf) -> Option<(u64, u64)> {
     let size = raw.value(STRING_SIZE)?;
     let start = raw.place(raw.value(STRING_TABLE)?, size)?;
     Some((start, start.saturating_add(size)))
 }
 
 /// Kernels from 4.17 to 5.3 refuse to map a page of a program twice.
-fn shared_pages(raw: &Raw) -> Vec<String> {
+fn shared_pages(raw: &RawElf) -> Vec<String> {
     let loads: Vec<&Segment> = raw.loads().collect();
     let mut broken = Vec::new();
     for pair in loads.windows(2) {
@@ -153,7 +153,7 @@ fn shared_pages(raw: &Raw) -> Vec<String> {
     broken
 }
 
-pub(super) fn headers(raw: &Raw) -> Vec<String> {
+pub(super) fn headers(raw: &RawElf) -> Vec<String> {
     let mut broken = Vec::new();
     let range = raw.table_range();
     let load = raw.loads().find(|load| load.covers(&range));
@@ -184,7 +184,7 @@ pub(super) fn headers(raw: &Raw) -> Vec<String> {
     broken
 }
 
-pub(super) fn dynamic_table(raw: &Raw) -> Vec<String> {
+pub(super) fn dynamic_table(raw: &RawElf) -> Vec<String> {
     let Some(place) = raw.first(DYNAMIC) else {
         return vec!["no dynamic table".to_owned()];
     };
@@ -205,7 +205,7 @@ pub(super) fn dynamic_table(raw: &Raw) -> Vec<String> {
     broken
 }
 
-fn strings(raw: &Raw, source: &(impl ReadAt + ?Sized)) -> Result<Vec<String>, ElfError> {
+fn strings(raw: &RawElf, source: &(impl ReadAt + ?Sized)) -> Result<Vec<String>, ElfError> {
     let Some((start, end)) = string_place(raw).filter(|(start, end)| start < end) else {
         return Ok(vec!["the dynamic strings are in no segment".to_owned()]);
     };
@@ -230,7 +230,7 @@ fn strings(raw: &Raw, source: &(impl ReadAt + ?Sized)) -> Result<Vec<String>, El
 }
 
 /// Small segments lie within one that is loaded, as far from it in memory as in the file.
-fn inside_segments(raw: &Raw) -> Vec<String> {
+fn inside_segments(raw: &RawElf) -> Vec<String> {
     let small = [INTERP, NOTE, TLS, EH_FRAME, PROPERTY];
     let segments = raw.segments.iter().enumerate();
     segments
@@ -244,7 +244,7 @@ fn inside_segments(raw: &Raw) -> Vec<String> {
 }
 
 /// Sections that are loaded agree with their segment; the program headers are nobody's.
-fn sections(raw: &Raw) -> Vec<String> {
+fn sections(raw: &RawElf) -> Vec<String> {
     let headers = raw.table_range();
     let mut broken = Vec::new();
     for (index, section) in raw.sections.iter().enumerate() {
@@ -271,7 +271,7 @@ fn sections(raw: &Raw) -> Vec<String> {
 
 /// Sections that take memory take it within one segment. That of thread-local zeros (`.tbss`) exists in
 /// the threads alone.
-fn memory_of_sections(raw: &Raw) -> Vec<String> {
+fn memory_of_sections(raw: &RawElf) -> Vec<String> {
     let sections = raw.sections.iter().enumerate();
     let in_memory = sections.filter(|(_, section)| {
         let is_tbss = section.kind == NOBITS && section.flags & THREAD_LOCAL != 0;
@@ -292,7 +292,7 @@ fn memory_of_sections(raw: &Raw) -> Vec<String> {
 /// The loader does not look at `DT_STRSZ`, so that such a file may load by luck: the bytes behind the
 /// strings happen to be text. A change of the run path moves the strings and not what follows them.
 pub(super) fn string_offsets(
-    raw: &Raw,
+    raw: &RawElf,
     source: &(impl ReadAt + ?Sized),
 ) -> Result<Vec<String>, ElfError> {
     let Some(size) = raw.value(STRING_SIZE) else {
@@ -314,7 +314,7 @@ pub(super) fn string_offsets(
 }
 
 /// Where the names of all needed and defined versions begin (`DT_VERNEED`, `DT_VERDEF`).
-fn version_names(raw: &Raw, source: &(impl ReadAt + ?Sized)) -> Result<Vec<u64>, ElfError> {
+fn version_names(raw: &RawElf, source: &(impl ReadAt + ?Sized)) -> Result<Vec<u64>, ElfError> {
     let mut names = Vec::new();
     // The size of a record, and where in it are: its own name, the number of the records below it,
     // the distance to the first of them, and to the next record. Of those below: size, name, next.
@@ -347,7 +347,7 @@ fn version_names(raw: &Raw, source: &(impl ReadAt + ?Sized)) -> Result<Vec<u64>,
 }
 
 fn record(
-    raw: &Raw,
+    raw: &RawElf,
     source: &(impl ReadAt + ?Sized),
     address: u64,
     size: u64,

@@ -6,7 +6,7 @@ use crate::elf::{
     ElfError, ReadAt,
     check::{
         raw::{
-            ALLOC, DYNAMIC, EH_FRAME, INTERP, LOAD, NOBITS, NOTE, PHDR, PROPERTY, RELRO, Raw,
+            ALLOC, DYNAMIC, EH_FRAME, INTERP, LOAD, NOBITS, NOTE, PHDR, PROPERTY, RELRO, RawElf,
             STACK, STRTAB, Section, Segment, TLS, same_bytes,
         },
         rules::{is_executable, string_place},
@@ -38,7 +38,7 @@ const TABLES: [u32; 7] = [
 ];
 
 /// Every segment that was loaded still is, where it was; at most one is new, or one grew.
-pub(super) fn segments(old: &Raw, new: &Raw) -> Vec<String> {
+pub(super) fn segments(old: &RawElf, new: &RawElf) -> Vec<String> {
     let mut broken = Vec::new();
     if old.header != new.header {
         broken.push("the file header changed".to_owned());
@@ -53,7 +53,7 @@ pub(super) fn segments(old: &Raw, new: &Raw) -> Vec<String> {
         }
     }
     let fixed = [STACK, TLS, RELRO, EH_FRAME];
-    let of = |raw: &Raw, kinds: &[u32]| -> Vec<Segment> {
+    let of = |raw: &RawElf, kinds: &[u32]| -> Vec<Segment> {
         let segments = raw.segments.iter();
         segments
             .filter(|s| kinds.contains(&s.kind))
@@ -71,8 +71,8 @@ pub(super) fn segments(old: &Raw, new: &Raw) -> Vec<String> {
 
 /// The interpreter and the notes may move, and read the same.
 pub(super) fn small_segments<R: ReadAt + ?Sized>(
-    old: &Raw,
-    new: &Raw,
+    old: &RawElf,
+    new: &RawElf,
     before: &R,
     after: &(impl ReadAt + ?Sized),
 ) -> Result<Vec<String>, ElfError> {
@@ -98,7 +98,7 @@ pub(super) fn small_segments<R: ReadAt + ?Sized>(
 }
 
 /// Whether a segment is the last one, and grew from the end of the file, as it may.
-fn grew(one: &Segment, other: &Segment, index: usize, old: &Raw) -> bool {
+fn grew(one: &Segment, other: &Segment, index: usize, old: &RawElf) -> bool {
     let is_last = old.loads().next_back() == Some(one);
     let flags = if index == 0 {
         one.flags
@@ -122,8 +122,8 @@ fn grew(one: &Segment, other: &Segment, index: usize, old: &Raw) -> bool {
 
 /// Every section is the same, but for the strings that grew and the tables that moved unchanged.
 pub(super) fn sections<R: ReadAt + ?Sized>(
-    old: &Raw,
-    new: &Raw,
+    old: &RawElf,
+    new: &RawElf,
     before: &R,
     after: &(impl ReadAt + ?Sized),
 ) -> Result<Vec<String>, ElfError> {
@@ -162,14 +162,14 @@ pub(super) fn sections<R: ReadAt + ?Sized>(
 
 /// The dynamic table says the same, and what its addresses lead to is the same.
 pub(super) fn dynamic<R: ReadAt + ?Sized>(
-    old: &Raw,
-    new: &Raw,
+    old: &RawElf,
+    new: &RawElf,
     before: &R,
     after: &(impl ReadAt + ?Sized),
 ) -> Result<Vec<String>, ElfError> {
     let mut broken = Vec::new();
     let changing = [STRING_TABLE, STRING_SIZE, RPATH, RUNPATH];
-    let rest = |raw: &Raw| -> Vec<(u64, u64)> {
+    let rest = |raw: &RawElf| -> Vec<(u64, u64)> {
         let entries = raw.dynamic.as_deref().unwrap_or_default().iter();
         entries
             .filter(|(tag, _)| !changing.contains(tag))
@@ -203,7 +203,7 @@ pub(super) fn dynamic<R: ReadAt + ?Sized>(
 }
 
 /// Whether a moved table is a section before and after, the bytes of which `sections` compares.
-fn is_same_table(old: &Raw, new: &Raw, before: u64, after: u64) -> bool {
+fn is_same_table(old: &RawElf, new: &RawElf, before: u64, after: u64) -> bool {
     let mut pairs = old.sections.iter().zip(&new.sections);
     pairs.any(|(one, other)| {
         one.flags & ALLOC != 0
@@ -214,7 +214,7 @@ fn is_same_table(old: &Raw, new: &Raw, before: u64, after: u64) -> bool {
 }
 
 /// The old places of tables that moved, as far as nothing new is there and nothing leads there.
-fn left(old: &Raw, new: &Raw) -> Vec<Range<u64>> {
+fn left(old: &RawElf, new: &RawElf) -> Vec<Range<u64>> {
     let pairs = old.sections.iter().zip(&new.sections);
     let moved = pairs.filter(|(one, other)| {
         one.offset != other.offset && one.flags & ALLOC != 0 && TABLES.contains(&one.kind)
@@ -242,8 +242,8 @@ fn is_address(tag: u64) -> bool {
 }
 
 /// Nothing that is loaded changes, but headers, the dynamic table, and what nobody reads any more.
-pub(super) fn loaded_bytes(old: &Raw, new: &Raw, plan: &EditPlan) -> Vec<String> {
-    let dynamic = |raw: &Raw| raw.first(DYNAMIC).map_or(0..0, Segment::file);
+pub(super) fn loaded_bytes(old: &RawElf, new: &RawElf, plan: &EditPlan) -> Vec<String> {
+    let dynamic = |raw: &RawElf| raw.first(DYNAMIC).map_or(0..0, Segment::file);
     let file_header = 0..64;
     let mut allowed: Vec<Range<u64>> = vec![
         file_header,

@@ -3,7 +3,7 @@
 use crate::elf::{
     ElfError, ReadAt,
     check::{
-        raw::{ALLOC, DYNAMIC, INTERP, Raw, Segment, TLS, text},
+        raw::{ALLOC, DYNAMIC, INTERP, RawElf, Segment, TLS, text},
         rules::{dynamic_table, is_executable},
     },
 };
@@ -14,7 +14,10 @@ const SECTION_EXECUTE: u64 = 4;
 /// No path of a loader is longer.
 const LONGEST_PATH: u64 = 4096;
 
-pub(super) fn broken(raw: &Raw, source: &(impl ReadAt + ?Sized)) -> Result<Vec<String>, ElfError> {
+pub(super) fn broken(
+    raw: &RawElf,
+    source: &(impl ReadAt + ?Sized),
+) -> Result<Vec<String>, ElfError> {
     let mut broken = Vec::new();
     let has_table = raw.sections.iter().any(|it| it.kind == SECTION_DYNAMIC);
     if raw.first(DYNAMIC).is_some() || has_table {
@@ -39,14 +42,14 @@ pub(super) fn broken(raw: &Raw, source: &(impl ReadAt + ?Sized)) -> Result<Vec<S
     Ok(broken)
 }
 
-fn is_loaded(raw: &Raw, segment: &Segment) -> bool {
+fn is_loaded(raw: &RawElf, segment: &Segment) -> bool {
     let mut loads = raw.loads();
     loads.any(|load| load.covers(&segment.file()) && load.bias() == segment.bias())
 }
 
 /// The kernel reads the path of the loader from the file, and the loader from memory.
 fn interpreter(
-    raw: &Raw,
+    raw: &RawElf,
     place: &Segment,
     source: &(impl ReadAt + ?Sized),
 ) -> Result<Option<String>, ElfError> {
@@ -59,7 +62,7 @@ fn interpreter(
 }
 
 /// What is meant to run can be run.
-fn code(raw: &Raw) -> Option<String> {
+fn code(raw: &RawElf) -> Option<String> {
     let runs = |address: u64| {
         let mut loads = raw.loads();
         loads.any(|it| it.flags & EXECUTE != 0 && (it.address..it.end()).contains(&address))

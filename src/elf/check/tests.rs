@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::*;
 use crate::elf::{
     PatchedReader,
-    edit::{EditPlan, Overlay, Piece, Strategy},
+    edit::{ByteOverlay, EditPlan, Strategy, TailPiece},
     plan_rpath,
     write::{Executable, SharedObject, TableAt},
 };
@@ -52,7 +52,7 @@ impl Case {
     fn spoilt(mut self, spoil: impl FnOnce(&mut Vec<u8>)) -> String {
         spoil(&mut self.after);
         let plan = difference(&self.before, &self.after);
-        let view = View {
+        let view = PatchedView {
             source: self.before.as_slice(),
             plan: &plan,
         };
@@ -65,17 +65,17 @@ impl Case {
 
 /// The plan that makes one file of another.
 fn difference(before: &[u8], after: &[u8]) -> EditPlan {
-    let mut overlays: Vec<Overlay> = Vec::new();
+    let mut overlays: Vec<ByteOverlay> = Vec::new();
     for (at, (one, other)) in before.iter().zip(after).enumerate() {
         if one == other {
             continue;
         }
         match overlays.last_mut() {
             Some(last) if last.end() == at as u64 => last.bytes.push(*other),
-            _ => overlays.push(Overlay::new(at as u64, vec![*other])),
+            _ => overlays.push(ByteOverlay::new(at as u64, vec![*other])),
         }
     }
-    let tail = vec![Piece::Bytes(after[before.len()..].to_vec())];
+    let tail = vec![TailPiece::Bytes(after[before.len()..].to_vec())];
     EditPlan::new(before.len() as u64, overlays, tail, Strategy::Evict)
 }
 
@@ -370,7 +370,7 @@ fn changes_that_overlap_are_refused() {
         plan.tail().to_vec(),
         Strategy::Evict,
     );
-    let view = View {
+    let view = PatchedView {
         source: &case.before,
         plan: &plan,
     };

@@ -17,7 +17,7 @@ use goblin::elf::{
 
 use crate::elf::{
     ElfError, ReadAt,
-    plan::parts::{Parts, SHDR, file_range, is_filler, overlaps, segment_range},
+    plan::parts::{ElfParts, SHDR, file_range, is_filler, overlaps, segment_range},
 };
 
 /// Addresses that follow the block when it moves.
@@ -54,16 +54,18 @@ const MAX_GAP: u64 = 0x1000;
 
 /// A range of the file that moves as one.
 #[derive(Clone, Debug)]
-pub(super) struct Block {
+pub(super) struct MovableBlock {
     pub(super) range: Range<u64>,
     /// Where it is in memory.
     pub(super) address: u64,
     pub(super) align: u64,
 }
 
-impl Block {
+impl MovableBlock {
     /// The block that makes room for one more program header, if all that is in the way may move.
-    pub(super) fn find<R: ReadAt + ?Sized>(parts: &Parts<'_, R>) -> Result<Option<Self>, ElfError> {
+    pub(super) fn find<R: ReadAt + ?Sized>(
+        parts: &ElfParts<'_, R>,
+    ) -> Result<Option<Self>, ElfError> {
         match Self::around(parts) {
             Some(block) if block.is_movable(parts) && block.is_owned(parts)? => Ok(Some(block)),
             _ => Ok(None),
@@ -71,7 +73,7 @@ impl Block {
     }
 
     /// What the next program header would lie in.
-    fn around<R: ReadAt + ?Sized>(parts: &Parts<'_, R>) -> Option<Self> {
+    fn around<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>) -> Option<Self> {
         if parts.sections.is_empty() {
             return None;
         }
@@ -111,11 +113,11 @@ impl Block {
         MOVING.contains(&tag)
     }
 
-    fn is_movable<R: ReadAt + ?Sized>(&self, parts: &Parts<'_, R>) -> bool {
+    fn is_movable<R: ReadAt + ?Sized>(&self, parts: &ElfParts<'_, R>) -> bool {
         self.sections_may_move(parts) && self.segments_may_move(parts) && self.is_unseen(parts)
     }
 
-    fn sections_may_move<R: ReadAt + ?Sized>(&self, parts: &Parts<'_, R>) -> bool {
+    fn sections_may_move<R: ReadAt + ?Sized>(&self, parts: &ElfParts<'_, R>) -> bool {
         let interpreter = parts.image.segment(PT_INTERP).map(segment_range);
         let mut sections = parts.sections.iter();
         sections.all(|section| match file_range(section) {
@@ -127,7 +129,7 @@ impl Block {
         })
     }
 
-    fn segments_may_move<R: ReadAt + ?Sized>(&self, parts: &Parts<'_, R>) -> bool {
+    fn segments_may_move<R: ReadAt + ?Sized>(&self, parts: &ElfParts<'_, R>) -> bool {
         let mut segments = parts.image.segments.iter();
         segments.all(|segment| {
             !overlaps(&segment_range(segment), &self.range)
@@ -137,7 +139,7 @@ impl Block {
     }
 
     /// Whether nothing but filler lies between its sections: other bytes are somebody's.
-    fn is_owned<R: ReadAt + ?Sized>(&self, parts: &Parts<'_, R>) -> Result<bool, ElfError> {
+    fn is_owned<R: ReadAt + ?Sized>(&self, parts: &ElfParts<'_, R>) -> Result<bool, ElfError> {
         let sections = parts.sections.iter().filter_map(file_range);
         let mut inside: Vec<Range<u64>> = sections.filter(|range| self.holds(range)).collect();
         inside.sort_by_key(|range| range.start);
@@ -160,7 +162,7 @@ impl Block {
     }
 
     /// Whether nothing points into the block that would not follow it.
-    fn is_unseen<R: ReadAt + ?Sized>(&self, parts: &Parts<'_, R>) -> bool {
+    fn is_unseen<R: ReadAt + ?Sized>(&self, parts: &ElfParts<'_, R>) -> bool {
         let mut entries = parts.table.entries.iter();
         let tags =
             entries.all(|entry| !STAYING.contains(&entry.tag) || !self.holds_address(entry.value));
@@ -176,7 +178,7 @@ impl Block {
 }
 
 /// The range, grown to hold what overlaps it as a whole.
-fn grow<R: ReadAt + ?Sized>(parts: &Parts<'_, R>, range: &Range<u64>) -> Range<u64> {
+fn grow<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>, range: &Range<u64>) -> Range<u64> {
     let sections = parts.sections.iter().filter_map(file_range);
     let segments = parts
         .image
@@ -199,7 +201,7 @@ fn is_small(segment: &ProgramHeader) -> bool {
 }
 
 fn is_movable<R: ReadAt + ?Sized>(
-    parts: &Parts<'_, R>,
+    parts: &ElfParts<'_, R>,
     section: &SectionHeader,
     interpreter: Option<&Range<u64>>,
 ) -> bool {
@@ -223,7 +225,7 @@ fn is_movable<R: ReadAt + ?Sized>(
 }
 
 /// The alignment that all in the block asks for; `None` when it is more than a page.
-fn align<R: ReadAt + ?Sized>(parts: &Parts<'_, R>, range: &Range<u64>) -> Option<u64> {
+fn align<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>, range: &Range<u64>) -> Option<u64> {
     let inside = |other: &Range<u64>| overlaps(other, range);
     let sections = parts.sections.iter();
     let sections = sections.filter(|section| file_range(section).as_ref().is_some_and(inside));

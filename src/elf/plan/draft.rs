@@ -9,33 +9,33 @@ use goblin::elf::{
 
 use crate::elf::{
     ElfError, ReadAt,
-    edit::{EditPlan, Overlay, Piece, Strategy, Warning},
-    image::Entry,
+    edit::{ByteOverlay, EditPlan, Strategy, TailPiece, Warning},
+    image::DynamicEntry,
     plan::{
-        block::Block,
+        block::MovableBlock,
         headers::{section_bytes, segment_bytes},
         leavings::Leavings,
-        parts::{Parts, SHDR, file_range, segment_range},
-        room::{self, PAGE, Room},
+        parts::{ElfParts, SHDR, file_range, segment_range},
+        room::{self, PAGE, SegmentRoom},
         table::to_bytes,
-        tail::{Place, Tail},
+        tail::{Tail, TailPlace},
     },
 };
 
-pub(super) struct Draft<'a, R: ?Sized> {
-    parts: Parts<'a, R>,
-    room: Room,
+pub(super) struct PlanDraft<'a, R: ?Sized> {
+    parts: ElfParts<'a, R>,
+    room: SegmentRoom,
     warning: Option<Warning>,
-    entries: Vec<Entry>,
+    entries: Vec<DynamicEntry>,
     moves_table: bool,
     segments: Vec<ProgramHeader>,
     sections: Vec<SectionHeader>,
     tail: Tail,
-    overlays: Vec<Overlay>,
+    overlays: Vec<ByteOverlay>,
 }
 
-impl<'a, R: ReadAt + ?Sized> Draft<'a, R> {
-    pub(super) fn new(parts: Parts<'a, R>, goal: &str) -> Result<Self, ElfError> {
+impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
+    pub(super) fn new(parts: ElfParts<'a, R>, goal: &str) -> Result<Self, ElfError> {
         let old = parts.strings.end - parts.strings.start;
         let entries = parts.table.with_run_path(Some(old));
         let moves_table = !parts.table.fits(&entries);
@@ -56,7 +56,7 @@ impl<'a, R: ReadAt + ?Sized> Draft<'a, R> {
     }
 
     pub(super) fn finish(mut self) -> EditPlan {
-        if let Room::Evict(block) = &self.room {
+        if let SegmentRoom::Evict(block) = &self.room {
             let block = block.clone();
             self.append_block(&block);
         }
@@ -76,10 +76,10 @@ impl<'a, R: ReadAt + ?Sized> Draft<'a, R> {
         let blanks = leavings.blanks(&self.overlays);
         self.overlays.extend(blanks);
         let strategy = match self.room {
-            Room::Extend { .. } => Strategy::Extend,
-            Room::Slot => Strategy::Slot,
-            Room::Evict(_) => Strategy::Evict,
-            Room::Relocate { .. } => Strategy::Relocate,
+            SegmentRoom::Extend { .. } => Strategy::Extend,
+            SegmentRoom::Slot => Strategy::Slot,
+            SegmentRoom::Evict(_) => Strategy::Evict,
+            SegmentRoom::Relocate { .. } => Strategy::Relocate,
         };
         let plan = EditPlan::new(self.parts.len, self.overlays, self.tail.pieces, strategy);
         plan.with_warning(self.warning)
@@ -89,14 +89,14 @@ impl<'a, R: ReadAt + ?Sized> Draft<'a, R> {
     /// this one has no alignment that it could get wrong.
     fn append_strings(&mut self, goal: &str) -> Result<(), ElfError> {
         let old = self.parts.strings.clone();
-        let place = self.tail.push(Piece::Copy {
+        let place = self.tail.push(TailPiece::Copy {
             offset: old.start,
             len: old.end - old.start,
         });
         let mut text = goal.as_bytes().to_vec();
         text.push(0);
         let len = old.end - old.start + text.len() as u64;
-        self.tail.push(Piece::Bytes(text));
+        self.tail.push(TailPiece::Bytes(text));
         self.point(DT_STRTAB, place.address);
         self.point(DT_STRSZ, len);
         if let Some(index) = self.parts.string_section()?
@@ -110,10 +110,10 @@ impl<'a, R: ReadAt + ?Sized> Draft<'a, R> {
     }
 
     /// All of the block moves by one distance, which its alignment divides.
-    fn append_block(&mut self, block: &Block) {
+    fn append_block(&mut self, block: &MovableBlock) {
         let aligned = block.range.start % block.align;
         let place = self.tail.align_to(block.align, aligned);
-        self.tail.push(Piece::Copy {
+        self.tail.push(TailPiece::Copy {
             offset: block.range.start,
             len: block.range.end - block.range.start,
         });
@@ -134,7 +134,7 @@ impl<'a, R: ReadAt + ?Sized> Draft<'a, R> {
             }
         }
         for entry in &mut self.entries {
-            if Block::moves_tag(entry.tag) && block.holds_address(entry.value) {
+            if MovableBlock::moves_tag(entry.tag) && block.holds_address(entry.value) {
                 entry.value += by_address;
             }
         }
@@ -146,9 +146,9 @@ impl<'a, R: ReadAt + ?Sized> Draft<'a, R> {
         // The end mark.
         bytes.resize(bytes.len() + 16, 0);
         let len = bytes.len() as u64;
-        self.tail.push(Piece::Bytes(bytes));
+        self.tail.push(TailPiece::Bytes(bytes));
         // readelf 2.30 takes a table that ends with the file for a damaged one.
-        self.tail.push(Piece::Zeros(16));
+        self.tail.push(TailPiece::Zeros(16));
         let old = self.parts.table.offset;
         for segment in &mut self.segments {
             if segment.p_type == PT_DYNAMIC {
@@ -169,19 +169,22 @@ impl<'a, R: ReadAt + ?Sized> Draft<'a, R> {
     }
 
     fn write_segments(&mut self) {
-        let more = u64::from(!matches!(self.room, Room::Extend { .. }) && !self.reuses_slot());
+        let more =
+            u64::from(!matches!(self.room, SegmentRoom::Extend { .. }) && !self.reuses_slot());
         let mut table = self.parts.headers(more);
-        if matches!(self.room, Room::Relocate { .. }) {
+        if matches!(self.room, SegmentRoom::Relocate { .. }) {
             let place = self.tail.align_to(8, 0);
             table = place.offset..place.offset + (table.end - table.start);
             self.tail.offset = table.end;
             self.write_header(place.offset, more);
             self.place_headers(place, table.end - table.start);
             self.add_load();
-            self.tail.pieces.push(Piece::Bytes(self.segment_bytes()));
+            self.tail
+                .pieces
+                .push(TailPiece::Bytes(self.segment_bytes()));
             return;
         }
-        if let Room::Extend { load } = self.room {
+        if let SegmentRoom::Extend { load } = self.room {
             self.extend(load);
         } else {
             self.write_header(table.start, more);
@@ -193,11 +196,11 @@ impl<'a, R: ReadAt + ?Sized> Draft<'a, R> {
             self.add_load();
         }
         self.overlays
-            .push(Overlay::new(table.start, self.segment_bytes()));
+            .push(ByteOverlay::new(table.start, self.segment_bytes()));
     }
 
     fn reuses_slot(&self) -> bool {
-        matches!(self.room, Room::Slot) && self.parts.image.segment(PT_NULL).is_some()
+        matches!(self.room, SegmentRoom::Slot) && self.parts.image.segment(PT_NULL).is_some()
     }
 
     fn extend(&mut self, load: usize) {
@@ -235,7 +238,7 @@ impl<'a, R: ReadAt + ?Sized> Draft<'a, R> {
         self.segments.insert(place, load);
     }
 
-    fn place_headers(&mut self, place: Place, len: u64) {
+    fn place_headers(&mut self, place: TailPlace, len: u64) {
         let headers = self.segments.iter_mut().find(|s| s.p_type == PT_PHDR);
         if let Some(headers) = headers {
             headers.p_offset = place.offset;
@@ -253,9 +256,9 @@ impl<'a, R: ReadAt + ?Sized> Draft<'a, R> {
         let count = self.parts.image.segments.len() as u64 + more;
         let count = u16::try_from(count).unwrap_or(u16::MAX);
         self.overlays
-            .push(Overlay::new(E_PHOFF, table.to_le_bytes().to_vec()));
+            .push(ByteOverlay::new(E_PHOFF, table.to_le_bytes().to_vec()));
         self.overlays
-            .push(Overlay::new(E_PHNUM, count.to_le_bytes().to_vec()));
+            .push(ByteOverlay::new(E_PHNUM, count.to_le_bytes().to_vec()));
     }
 
     fn write_sections(&mut self) {
@@ -263,7 +266,7 @@ impl<'a, R: ReadAt + ?Sized> Draft<'a, R> {
         let pairs = self.sections.iter().zip(&self.parts.sections);
         for (index, (new, old)) in pairs.enumerate() {
             if new != old {
-                self.overlays.push(Overlay::new(
+                self.overlays.push(ByteOverlay::new(
                     start + index as u64 * SHDR,
                     section_bytes(new),
                 ));

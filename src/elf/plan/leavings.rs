@@ -14,11 +14,11 @@ use goblin::elf::{
 };
 
 use crate::elf::{
-    edit::Overlay,
-    image::Entry,
+    edit::ByteOverlay,
+    image::DynamicEntry,
     plan::{
         block::{MOVING, STAYING},
-        parts::{Parts, SHDR, file_range, overlaps, segment_range},
+        parts::{ElfParts, SHDR, file_range, overlaps, segment_range},
     },
 };
 
@@ -39,15 +39,15 @@ const LEAST: u64 = 4096;
 
 /// A file before and after its tables moved.
 pub(super) struct Leavings<'a, R: ?Sized> {
-    pub(super) parts: &'a Parts<'a, R>,
+    pub(super) parts: &'a ElfParts<'a, R>,
     pub(super) sections: &'a [SectionHeader],
     pub(super) segments: &'a [ProgramHeader],
-    pub(super) entries: &'a [Entry],
+    pub(super) entries: &'a [DynamicEntry],
 }
 
 impl<R: ?Sized> Leavings<'_, R> {
     /// Zeros for every old place of a table, but for what is written there.
-    pub(super) fn blanks(&self, written: &[Overlay]) -> Vec<Overlay> {
+    pub(super) fn blanks(&self, written: &[ByteOverlay]) -> Vec<ByteOverlay> {
         let pairs = self.parts.sections.iter().zip(self.sections);
         let mut free: Vec<Range<u64>> = pairs
             .filter(|(old, new)| old.sh_offset != new.sh_offset && self.is_left(old))
@@ -60,7 +60,7 @@ impl<R: ?Sized> Leavings<'_, R> {
                 .collect();
         }
         free.retain(|range| range.end - range.start >= LEAST);
-        free.iter().map(Overlay::blank).collect()
+        free.iter().map(ByteOverlay::blank).collect()
     }
 
     /// Whether nothing leads to the old place of a table any more.

@@ -22,9 +22,9 @@ use crate::elf::{
     ElfError, ReadAt, Rpath, check,
     edit::{EditPlan, Strategy, Untouchable},
     facts::{Machine, machine},
-    image::Image,
-    plan::{draft::Draft, parts::Parts, table::Table},
-    view::View,
+    image::ElfImage,
+    plan::{draft::PlanDraft, parts::ElfParts, table::DynamicTable},
+    view::PatchedView,
 };
 
 /// Plans the change after which the file has the run path `goal`, as its only `DT_RPATH`.
@@ -32,7 +32,7 @@ use crate::elf::{
 /// The plan is empty when the file is so already, and when it is none that has a run path.
 pub fn plan_rpath(source: &(impl ReadAt + ?Sized), goal: &Rpath) -> Result<EditPlan, ElfError> {
     let nothing = |strategy| Ok(EditPlan::nothing(source.len(), strategy));
-    let Some(image) = Image::read(source)? else {
+    let Some(image) = ElfImage::read(source)? else {
         return nothing(Strategy::Skip(Untouchable::NotElf));
     };
     if let Some(reason) = foreign(&image) {
@@ -42,10 +42,10 @@ pub fn plan_rpath(source: &(impl ReadAt + ?Sized), goal: &Rpath) -> Result<EditP
     if image.is_debug_only(&sections) {
         return nothing(Strategy::Skip(Untouchable::DebugOnly));
     }
-    let Some(table) = Table::read(&image)? else {
+    let Some(table) = DynamicTable::read(&image)? else {
         return nothing(Strategy::Skip(Untouchable::Static));
     };
-    let parts = Parts::new(image, sections, table)?;
+    let parts = ElfParts::new(image, sections, table)?;
     if let Some(reason) = untouchable(&parts)? {
         return nothing(Strategy::Skip(reason));
     }
@@ -55,7 +55,7 @@ pub fn plan_rpath(source: &(impl ReadAt + ?Sized), goal: &Rpath) -> Result<EditP
     }
     check::loadable(source)?;
     let plan = change(parts, &goal)?;
-    let view = View {
+    let view = PatchedView {
         source,
         plan: &plan,
     };
@@ -63,14 +63,16 @@ pub fn plan_rpath(source: &(impl ReadAt + ?Sized), goal: &Rpath) -> Result<EditP
     Ok(plan)
 }
 
-fn foreign<R: ReadAt + ?Sized>(image: &Image<'_, R>) -> Option<Untouchable> {
+fn foreign<R: ReadAt + ?Sized>(image: &ElfImage<'_, R>) -> Option<Untouchable> {
     if !matches!(image.header.e_type, ET_DYN | ET_EXEC) {
         return Some(Untouchable::NotLinked);
     }
     (machine(image) != Machine::X86_64).then_some(Untouchable::ForeignMachine)
 }
 
-fn untouchable<R: ReadAt + ?Sized>(parts: &Parts<'_, R>) -> Result<Option<Untouchable>, ElfError> {
+fn untouchable<R: ReadAt + ?Sized>(
+    parts: &ElfParts<'_, R>,
+) -> Result<Option<Untouchable>, ElfError> {
     let table = &parts.table;
     let asks_for_loader = parts.image.segment(PT_INTERP).is_some();
     let pie = table
@@ -93,7 +95,7 @@ fn untouchable<R: ReadAt + ?Sized>(parts: &Parts<'_, R>) -> Result<Option<Untouc
     Ok((!works).then_some(Untouchable::NeedsNothing))
 }
 
-fn is_reached<R: ReadAt + ?Sized>(parts: &Parts<'_, R>, goal: &str) -> Result<bool, ElfError> {
+fn is_reached<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>, goal: &str) -> Result<bool, ElfError> {
     match parts.table.run_paths().as_slice() {
         [] => Ok(goal.is_empty()),
         [only] if only.tag == DT_RPATH => Ok(parts.string(only.value)? == goal.as_bytes()),
@@ -101,7 +103,7 @@ fn is_reached<R: ReadAt + ?Sized>(parts: &Parts<'_, R>, goal: &str) -> Result<bo
     }
 }
 
-fn change<R: ReadAt + ?Sized>(parts: Parts<'_, R>, goal: &str) -> Result<EditPlan, ElfError> {
+fn change<R: ReadAt + ?Sized>(parts: ElfParts<'_, R>, goal: &str) -> Result<EditPlan, ElfError> {
     let source_len = parts.len;
     let known = if goal.is_empty() {
         Some(None)
@@ -117,7 +119,7 @@ fn change<R: ReadAt + ?Sized>(parts: Parts<'_, R>, goal: &str) -> Result<EditPla
             Strategy::Retag,
         ));
     }
-    Ok(Draft::new(parts, goal)?.finish())
+    Ok(PlanDraft::new(parts, goal)?.finish())
 }
 
 #[cfg(test)]

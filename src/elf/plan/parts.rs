@@ -10,7 +10,7 @@ use goblin::elf::{
     section_header::{SHF_ALLOC, SHT_NOBITS, SHT_NULL, SHT_STRTAB},
 };
 
-use crate::elf::{ElfError, ReadAt, image::Image, plan::table::Table};
+use crate::elf::{ElfError, ReadAt, image::ElfImage, plan::table::DynamicTable};
 
 /// No address of x86-64 user space reaches it, and sums of a few stay far from an overflow.
 const CEILING: u64 = 1 << 47;
@@ -19,20 +19,20 @@ const MAX_SEGMENTS: usize = 1170;
 pub(super) const PHDR: u64 = 56;
 pub(super) const SHDR: u64 = 64;
 
-pub(super) struct Parts<'a, R: ?Sized> {
-    pub(super) image: Image<'a, R>,
+pub(super) struct ElfParts<'a, R: ?Sized> {
+    pub(super) image: ElfImage<'a, R>,
     pub(super) sections: Vec<SectionHeader>,
-    pub(super) table: Table,
+    pub(super) table: DynamicTable,
     pub(super) len: u64,
     /// The dynamic strings, in the file.
     pub(super) strings: Range<u64>,
 }
 
-impl<'a, R: ReadAt + ?Sized> Parts<'a, R> {
+impl<'a, R: ReadAt + ?Sized> ElfParts<'a, R> {
     pub(super) fn new(
-        image: Image<'a, R>,
+        image: ElfImage<'a, R>,
         sections: Vec<SectionHeader>,
-        table: Table,
+        table: DynamicTable,
     ) -> Result<Self, ElfError> {
         let len = image.len();
         bounded(&image.header, &image.segments, &sections, len)?;
@@ -174,8 +174,8 @@ fn bounded(
 
 /// The dynamic strings as a range of the file that ends with a NUL.
 fn strings<R: ReadAt + ?Sized>(
-    image: &Image<'_, R>,
-    table: &Table,
+    image: &ElfImage<'_, R>,
+    table: &DynamicTable,
 ) -> Result<Range<u64>, ElfError> {
     let count = |tag| {
         table

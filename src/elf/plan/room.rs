@@ -11,8 +11,8 @@ use crate::elf::{
     ElfError, ReadAt,
     edit::Warning,
     plan::{
-        block::Block,
-        parts::{PHDR, Parts, SHDR, file_range, is_filler, overlaps, segment_range},
+        block::MovableBlock,
+        parts::{ElfParts, PHDR, SHDR, file_range, is_filler, overlaps, segment_range},
     },
 };
 
@@ -23,47 +23,47 @@ const MAX_PAD_EXECUTABLE: u64 = 64 << 20;
 const MAX_PAD_SHARED: u64 = 1 << 20;
 
 #[derive(Debug)]
-pub(super) enum Room {
+pub(super) enum SegmentRoom {
     /// The segment with this number ends where the file ends.
     Extend { load: usize },
     /// One more entry fits behind the program headers, or in place of an empty one.
     Slot,
     /// One more entry fits once this is out of the way.
-    Evict(Block),
+    Evict(MovableBlock),
     /// The table moves too. The new segment begins at least here, for the sake of its address.
     Relocate { not_before: Option<u64> },
 }
 
 pub(super) fn find<R: ReadAt + ?Sized>(
-    parts: &Parts<'_, R>,
-) -> Result<(Room, Option<Warning>), ElfError> {
+    parts: &ElfParts<'_, R>,
+) -> Result<(SegmentRoom, Option<Warning>), ElfError> {
     let mut warning = None;
     if parts.is_executable() && !is_pinned(parts) {
         match pinned_start(parts, MAX_PAD_EXECUTABLE) {
             Some(start) => {
                 let not_before = Some(start);
-                return Ok((Room::Relocate { not_before }, None));
+                return Ok((SegmentRoom::Relocate { not_before }, None));
             }
             None => warning = Some(Warning::MisplacedProgramHeaders),
         }
     }
     let room = if let Some(load) = extendable(parts) {
-        Room::Extend { load }
+        SegmentRoom::Extend { load }
     } else if has_slot(parts)? {
-        Room::Slot
-    } else if let Some(block) = Block::find(parts)? {
-        Room::Evict(block)
+        SegmentRoom::Slot
+    } else if let Some(block) = MovableBlock::find(parts)? {
+        SegmentRoom::Evict(block)
     } else if parts.is_executable() {
         let Some(start) = pinned_start(parts, MAX_PAD_EXECUTABLE) else {
             return Err(ElfError::Unsupported(
                 "no room for a program header, and too much memory in use to move them".to_owned(),
             ));
         };
-        Room::Relocate {
+        SegmentRoom::Relocate {
             not_before: Some(start),
         }
     } else {
-        Room::Relocate {
+        SegmentRoom::Relocate {
             not_before: pinned_start(parts, MAX_PAD_SHARED),
         }
     };
@@ -72,7 +72,7 @@ pub(super) fn find<R: ReadAt + ?Sized>(
 
 /// Whether the program headers are in memory where kernels before 5.18 take them to be: as far
 /// from the first segment as in the file.
-fn is_pinned<R: ReadAt + ?Sized>(parts: &Parts<'_, R>) -> bool {
+fn is_pinned<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>) -> bool {
     let (Some(first), Some(load)) = (parts.loads().next(), parts.load_of(&parts.headers(0))) else {
         return false;
     };
@@ -80,7 +80,7 @@ fn is_pinned<R: ReadAt + ?Sized>(parts: &Parts<'_, R>) -> bool {
 }
 
 /// The offset from which on a segment with the bias of the first one is free of all others.
-fn pinned_start<R: ReadAt + ?Sized>(parts: &Parts<'_, R>, max_pad: u64) -> Option<u64> {
+fn pinned_start<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>, max_pad: u64) -> Option<u64> {
     let first = parts.loads().next()?;
     let bias = first.p_vaddr.checked_sub(first.p_offset)?;
     let free = parts
@@ -97,7 +97,7 @@ fn bias(load: &ProgramHeader) -> u64 {
 
 /// The highest segment, if the file ends with it and bytes behind it would be in memory as well.
 /// Addresses ascend in a file that loads, so that it is the last one.
-fn extendable<R: ReadAt + ?Sized>(parts: &Parts<'_, R>) -> Option<usize> {
+fn extendable<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>) -> Option<usize> {
     let mut segments = parts.image.segments.iter().enumerate();
     let (index, load) = segments.rfind(|(_, segment)| segment.p_type == PT_LOAD)?;
     let suits = load.p_offset + load.p_filesz == parts.len
@@ -107,7 +107,7 @@ fn extendable<R: ReadAt + ?Sized>(parts: &Parts<'_, R>) -> Option<usize> {
     suits.then_some(index)
 }
 
-fn has_slot<R: ReadAt + ?Sized>(parts: &Parts<'_, R>) -> Result<bool, ElfError> {
+fn has_slot<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>) -> Result<bool, ElfError> {
     if parts.image.segment(PT_NULL).is_some() && parts.load_of(&parts.headers(0)).is_some() {
         return Ok(true);
     }
@@ -122,7 +122,7 @@ fn has_slot<R: ReadAt + ?Sized>(parts: &Parts<'_, R>) -> Result<bool, ElfError> 
 }
 
 /// Whether nothing owns a range behind the program headers.
-fn is_free<R: ReadAt + ?Sized>(parts: &Parts<'_, R>, slot: &Range<u64>) -> bool {
+fn is_free<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>, slot: &Range<u64>) -> bool {
     let is_said_to_be = parts.image.segment(PT_PHDR).is_some_and(|place| {
         place.p_offset == parts.headers(0).start && segment_range(place).end >= slot.end
     });

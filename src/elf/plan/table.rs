@@ -7,33 +7,35 @@ use goblin::elf::{
 
 use crate::elf::{
     ElfError, ReadAt,
-    edit::Overlay,
-    image::{Entry, Image},
+    edit::ByteOverlay,
+    image::{DynamicEntry, ElfImage},
 };
 
 const ENTRY: usize = 16;
 
-pub(super) struct Table {
+pub(super) struct DynamicTable {
     pub(super) offset: u64,
     /// All entries before the end mark.
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<DynamicEntry>,
     /// How many more entries fit in place.
     spare: usize,
 }
 
-impl Table {
+impl DynamicTable {
     /// `None` when the file has none.
-    pub(super) fn read<R: ReadAt + ?Sized>(image: &Image<'_, R>) -> Result<Option<Self>, ElfError> {
+    pub(super) fn read<R: ReadAt + ?Sized>(
+        image: &ElfImage<'_, R>,
+    ) -> Result<Option<Self>, ElfError> {
         let Some(place) = image.segment(PT_DYNAMIC) else {
             return Ok(None);
         };
         let bytes = image.dynamic_bytes()?;
         let (slots, _) = bytes.as_chunks::<ENTRY>();
-        let slots: Vec<Entry> = slots.iter().map(entry).collect();
+        let slots: Vec<DynamicEntry> = slots.iter().map(entry).collect();
         let Some(used) = slots.iter().position(|entry| entry.tag == DT_NULL) else {
             return Err(ElfError::damaged("the dynamic table has no end"));
         };
-        let is_spare = |entry: &&Entry| entry.tag == DT_NULL && entry.value == 0;
+        let is_spare = |entry: &&DynamicEntry| entry.tag == DT_NULL && entry.value == 0;
         let spare = slots.iter().skip(used.saturating_add(1));
         Ok(Some(Self {
             offset: place.p_offset,
@@ -50,14 +52,14 @@ impl Table {
             .map(|entry| entry.value)
     }
 
-    pub(super) fn run_paths(&self) -> Vec<Entry> {
+    pub(super) fn run_paths(&self) -> Vec<DynamicEntry> {
         let entries = self.entries.iter().copied();
         entries.filter(|entry| is_run_path(*entry)).collect()
     }
 
     /// The entries with one `DT_RPATH` in the place of all run paths, or with none.
-    pub(super) fn with_run_path(&self, place: Option<u64>) -> Vec<Entry> {
-        let rpath = place.map(|value| Entry {
+    pub(super) fn with_run_path(&self, place: Option<u64>) -> Vec<DynamicEntry> {
+        let rpath = place.map(|value| DynamicEntry {
             tag: DT_RPATH,
             value,
         });
@@ -73,34 +75,34 @@ impl Table {
             .collect()
     }
 
-    pub(super) fn fits(&self, entries: &[Entry]) -> bool {
+    pub(super) fn fits(&self, entries: &[DynamicEntry]) -> bool {
         entries.len() <= self.entries.len().saturating_add(self.spare)
     }
 
     /// The table in its place, with other entries that fit.
-    pub(super) fn overlay(&self, entries: &[Entry]) -> Overlay {
+    pub(super) fn overlay(&self, entries: &[DynamicEntry]) -> ByteOverlay {
         let mut bytes = to_bytes(entries);
         let used = self.entries.len().max(entries.len()).saturating_add(1);
         bytes.resize(used.saturating_mul(ENTRY), 0);
-        Overlay::new(self.offset, bytes)
+        ByteOverlay::new(self.offset, bytes)
     }
 }
 
-pub(super) fn to_bytes(entries: &[Entry]) -> Vec<u8> {
+pub(super) fn to_bytes(entries: &[DynamicEntry]) -> Vec<u8> {
     let pairs = entries.iter().flat_map(|entry| [entry.tag, entry.value]);
     pairs.flat_map(u64::to_le_bytes).collect()
 }
 
-fn is_run_path(entry: Entry) -> bool {
+fn is_run_path(entry: DynamicEntry) -> bool {
     matches!(entry.tag, DT_RPATH | DT_RUNPATH)
 }
 
-fn entry(bytes: &[u8; ENTRY]) -> Entry {
+fn entry(bytes: &[u8; ENTRY]) -> DynamicEntry {
     let half = |at: usize| {
         let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk);
         u64::from_le_bytes(bytes.copied().unwrap_or_default())
     };
-    Entry {
+    DynamicEntry {
         tag: half(0),
         value: half(8),
     }

@@ -2,16 +2,16 @@
 
 use crate::elf::{
     ReadAt,
-    edit::Piece,
+    edit::TailPiece,
     plan::{
-        parts::Parts,
-        room::{PAGE, Room},
+        parts::ElfParts,
+        room::{PAGE, SegmentRoom},
     },
 };
 
 /// What is appended, and the address of its every byte.
 pub(super) struct Tail {
-    pub(super) pieces: Vec<Piece>,
+    pub(super) pieces: Vec<TailPiece>,
     /// Where the next piece begins.
     pub(super) offset: u64,
     /// Address minus offset.
@@ -21,20 +21,20 @@ pub(super) struct Tail {
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct TailPlace {
     pub(super) offset: u64,
     pub(super) address: u64,
 }
 
 impl Tail {
-    pub(super) fn new<R: ReadAt + ?Sized>(parts: &Parts<'_, R>, room: &Room) -> Self {
+    pub(super) fn new<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>, room: &SegmentRoom) -> Self {
         let segment = match room {
-            Room::Extend { load } => parts.image.segments.get(*load),
+            SegmentRoom::Extend { load } => parts.image.segments.get(*load),
             _ => None,
         };
         let start = match room {
-            Room::Extend { .. } => parts.len,
-            Room::Relocate {
+            SegmentRoom::Extend { .. } => parts.len,
+            SegmentRoom::Relocate {
                 not_before: Some(start),
             } => *start,
             _ => parts.len.next_multiple_of(16),
@@ -43,7 +43,7 @@ impl Tail {
             (Some(load), _) => load.p_vaddr + (start - load.p_offset),
             (
                 None,
-                Room::Relocate {
+                SegmentRoom::Relocate {
                     not_before: Some(_),
                 },
             ) => {
@@ -55,7 +55,7 @@ impl Tail {
         let pad = start - parts.len;
         Self {
             pieces: if pad > 0 {
-                vec![Piece::Zeros(pad)]
+                vec![TailPiece::Zeros(pad)]
             } else {
                 Vec::new()
             },
@@ -65,7 +65,7 @@ impl Tail {
         }
     }
 
-    pub(super) fn push(&mut self, piece: Piece) -> Place {
+    pub(super) fn push(&mut self, piece: TailPiece) -> TailPlace {
         let place = self.place();
         self.offset += piece.len();
         self.pieces.push(piece);
@@ -73,16 +73,16 @@ impl Tail {
     }
 
     /// Pads up to an offset that leaves `rest` when it is divided by `align`.
-    pub(super) fn align_to(&mut self, align: u64, rest: u64) -> Place {
+    pub(super) fn align_to(&mut self, align: u64, rest: u64) -> TailPlace {
         let pad = (align + rest - self.offset % align) % align;
         if pad > 0 {
-            self.push(Piece::Zeros(pad));
+            self.push(TailPiece::Zeros(pad));
         }
         self.place()
     }
 
-    fn place(&self) -> Place {
-        Place {
+    fn place(&self) -> TailPlace {
+        TailPlace {
             offset: self.offset,
             address: self.offset.wrapping_add(self.bias),
         }

@@ -9,8 +9,8 @@ mod write;
 use std::fmt;
 
 pub use read::Archive;
-pub use toc::{Code, CodeOrigin};
-pub use write::{ArchiveWriter, Packed, Packer, Written};
+pub use toc::{CodeOrigin, StoredCode};
+pub use write::{ArchiveWriter, Packed, Packer, WrittenArchive};
 
 /// What an archive begins with.
 pub const MAGIC: &[u8; 4] = b"KPAK";

@@ -8,8 +8,8 @@ use crate::{
     kpack::{
         CodeTarget, Region,
         archive::{
-            BLOBS, Code, MAGIC, Scheme, VERSION,
-            toc::{Place, Toc},
+            BLOBS, MAGIC, Scheme, StoredCode, VERSION,
+            toc::{BlobPlace, Toc},
         },
     },
 };
@@ -28,9 +28,9 @@ pub struct Archive<R> {
     source: R,
     toc: Toc,
     scheme: Scheme,
-    codes: Vec<Code>,
+    codes: Vec<StoredCode>,
     /// Where each code object lies, by ordinal.
-    places: Vec<Place>,
+    places: Vec<BlobPlace>,
 }
 
 impl<R: ReadAt> Archive<R> {
@@ -81,11 +81,11 @@ impl<R: ReadAt> Archive<R> {
     }
 
     /// What it holds, by key and target.
-    pub fn codes(&self) -> &[Code] {
+    pub fn codes(&self) -> &[StoredCode] {
         &self.codes
     }
 
-    pub fn find(&self, key: &str, target: &CodeTarget) -> Option<&Code> {
+    pub fn find(&self, key: &str, target: &CodeTarget) -> Option<&StoredCode> {
         let found = self
             .codes
             .binary_search_by(|code| (code.key.as_str(), &code.target).cmp(&(key, target)));
@@ -93,13 +93,13 @@ impl<R: ReadAt> Archive<R> {
     }
 
     /// The bytes that a code object takes in the archive.
-    pub fn packed(&self, code: &Code) -> u64 {
+    pub fn packed(&self, code: &StoredCode) -> u64 {
         let ordinal = usize::try_from(code.ordinal).unwrap_or(usize::MAX);
         self.places.get(ordinal).map_or(0, |place| place.size)
     }
 
     /// The bytes of a code object of this archive.
-    pub fn read(&self, code: &Code) -> Result<Vec<u8>> {
+    pub fn read(&self, code: &StoredCode) -> Result<Vec<u8>> {
         let what = "code object";
         let ordinal = usize::try_from(code.ordinal).unwrap_or(usize::MAX);
         let place = self.places.get(ordinal).context("no such code object")?;
@@ -133,7 +133,7 @@ impl<R: ReadAt> Archive<R> {
     }
 }
 
-fn read(file: &Region<'_, impl ReadAt + ?Sized>) -> Result<(Toc, Scheme, Vec<Place>)> {
+fn read(file: &Region<'_, impl ReadAt + ?Sized>) -> Result<(Toc, Scheme, Vec<BlobPlace>)> {
     ensure!(file.has(0, MAGIC)?, "not an archive of device code");
     let version = file.number("header", 4, 4)?;
     ensure!(
@@ -160,7 +160,7 @@ fn read(file: &Region<'_, impl ReadAt + ?Sized>) -> Result<(Toc, Scheme, Vec<Pla
     Ok((toc, scheme, places))
 }
 
-fn stored(code: &Region<'_, impl ReadAt + ?Sized>, toc: &Toc) -> Result<Vec<Place>> {
+fn stored(code: &Region<'_, impl ReadAt + ?Sized>, toc: &Toc) -> Result<Vec<BlobPlace>> {
     let places = toc.blobs.clone().context("no places of code objects")?;
     for place in &places {
         code.part("code object", place.offset, place.size)?;
@@ -170,7 +170,7 @@ fn stored(code: &Region<'_, impl ReadAt + ?Sized>, toc: &Toc) -> Result<Vec<Plac
 }
 
 /// The frames have no index: one pass over their lengths makes it.
-fn frames(code: &Region<'_, impl ReadAt + ?Sized>, toc: &Toc) -> Result<Vec<Place>> {
+fn frames(code: &Region<'_, impl ReadAt + ?Sized>, toc: &Toc) -> Result<Vec<BlobPlace>> {
     let offset = toc.zstd_offset.context("no place of the frames")?;
     let size = toc.zstd_size.context("no length of the frames")?;
     ensure!(
@@ -186,7 +186,7 @@ fn frames(code: &Region<'_, impl ReadAt + ?Sized>, toc: &Toc) -> Result<Vec<Plac
         let size = area.number("length of a frame", at, 4)?;
         at = at.saturating_add(4);
         area.part("frame", at, size)?;
-        places.push(Place {
+        places.push(BlobPlace {
             offset: offset.saturating_add(at),
             size,
         });

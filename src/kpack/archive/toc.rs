@@ -21,7 +21,7 @@ use crate::{
 const MOST_TARGETS: usize = 4096;
 
 /// By key, then by target.
-pub(super) type Index = BTreeMap<String, BTreeMap<String, Entry>>;
+pub(super) type Index = BTreeMap<String, BTreeMap<String, TocEntry>>;
 
 /// The map as it stands in the file; readers go by names, so that the order is free.
 #[derive(Debug, Deserialize, Serialize)]
@@ -37,7 +37,7 @@ pub(super) struct Toc {
     #[serde(default = "stored")]
     pub(super) compression_scheme: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) blobs: Option<Vec<Place>>,
+    pub(super) blobs: Option<Vec<BlobPlace>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) zstd_offset: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,7 +45,7 @@ pub(super) struct Toc {
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(super) struct Entry {
+pub(super) struct TocEntry {
     #[serde(rename = "type")]
     kind: String,
     pub(super) ordinal: u32,
@@ -66,14 +66,14 @@ pub struct CodeOrigin {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub(super) struct Place {
+pub(super) struct BlobPlace {
     pub(super) offset: u64,
     pub(super) size: u64,
 }
 
 /// A code object that an archive holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Code {
+pub struct StoredCode {
     /// What the runtime asks for: `lib/libfoo.so#0`.
     pub key: String,
     pub target: CodeTarget,
@@ -120,7 +120,7 @@ impl Toc {
     }
 
     /// Every code object; each target must be among those that the archive says it is for.
-    pub(super) fn codes(&self) -> Result<Vec<Code>> {
+    pub(super) fn codes(&self) -> Result<Vec<StoredCode>> {
         let named: BTreeSet<&String> = self.gfx_arches.iter().collect();
         let mut codes = Vec::new();
         for (key, targets) in &self.index {
@@ -136,7 +136,7 @@ impl Toc {
         Ok(codes)
     }
 
-    fn code(&self, key: &str, target: &str, entry: &Entry) -> Result<Code> {
+    fn code(&self, key: &str, target: &str, entry: &TocEntry) -> Result<StoredCode> {
         let parsed: CodeTarget = target.parse()?;
         ensure!(
             parsed.as_str() == target,
@@ -155,7 +155,7 @@ impl Toc {
         let Some(size) = entry.original_size.or_else(stored) else {
             bail!("code of an unknown size: `{key}` for `{target}`");
         };
-        Ok(Code {
+        Ok(StoredCode {
             key: key.to_owned(),
             target: parsed,
             size,
@@ -165,7 +165,7 @@ impl Toc {
     }
 }
 
-impl Entry {
+impl TocEntry {
     pub(super) fn new(ordinal: u32, size: u64, origin: Option<CodeOrigin>) -> Self {
         Self {
             kind: "hsaco".to_owned(),
@@ -235,7 +235,7 @@ fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Err
 }
 
 fn unique_twice<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Index, D::Error> {
-    let outer = Unique::<Unique<Entry>>::deserialize(deserializer)?;
+    let outer = Unique::<Unique<TocEntry>>::deserialize(deserializer)?;
     let inner = outer.0.into_iter();
     Ok(inner.map(|(key, targets)| (key, targets.0)).collect())
 }

@@ -12,7 +12,7 @@ use crate::{
         CodeTarget,
         archive::{
             BLOBS, CodeOrigin, MAGIC, Scheme, VERSION,
-            toc::{Entry, Place, Toc},
+            toc::{BlobPlace, Toc, TocEntry},
         },
     },
 };
@@ -44,12 +44,12 @@ pub struct ArchiveWriter<W> {
     toc: Toc,
     scheme: Scheme,
     known: BTreeMap<Sha256, u32>,
-    places: Vec<Place>,
+    places: Vec<BlobPlace>,
 }
 
 /// What became of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenArchive {
     pub len: u64,
     /// How many code objects the contents name.
     pub codes: usize,
@@ -130,7 +130,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
             Some(ordinal) => *ordinal,
             None => self.put(code)?,
         };
-        let entry = Entry::new(ordinal, code.size, origin);
+        let entry = TocEntry::new(ordinal, code.size, origin);
         let targets = self.toc.index.entry(key.to_owned()).or_default();
         let before = targets.insert(target.to_string(), entry);
         ensure!(
@@ -149,7 +149,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
     }
 
     /// Writes the contents and the header.
-    pub fn finish(mut self) -> Result<(W, Written)> {
+    pub fn finish(mut self) -> Result<(W, WrittenArchive)> {
         self.toc.gfx_arches.sort();
         let start = self.at;
         match self.scheme {
@@ -168,7 +168,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         if self.scheme == Scheme::Zstd {
             self.patch(BLOBS, &count.to_le_bytes())?;
         }
-        let written = Written {
+        let written = WrittenArchive {
             len: self.at,
             codes: self.toc.index.values().map(BTreeMap::len).sum(),
             distinct: self.places.len(),
@@ -182,7 +182,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
             let len = u32::try_from(code.bytes.len()).context("a code object of 4 GiB")?;
             self.write(&len.to_le_bytes())?;
         }
-        self.places.push(Place {
+        self.places.push(BlobPlace {
             offset: self.at,
             size: code.bytes.len() as u64,
         });

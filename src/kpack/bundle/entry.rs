@@ -15,7 +15,7 @@ const MAX_ID: u64 = 4096;
 const KINDS: [&str; 2] = ["hip", "hipv4"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct BundleEntry {
     /// `hipv4-amdgcn-amd-amdhsa--gfx942`, as the compiler spells it.
     pub id: String,
     pub owner: Owner,
@@ -32,14 +32,14 @@ pub enum Owner {
 }
 
 /// What a raw bundle says about itself.
-pub(super) struct Header {
-    pub(super) entries: Vec<Entry>,
+pub(super) struct BundleHeader {
+    pub(super) entries: Vec<BundleEntry>,
     len: u64,
 }
 
 /// The header of the raw bundle at the begin of a region. All of its entries lie within `len`
 /// bytes, of which the region may have the first ones alone.
-pub(super) fn header(region: &Region<'_, impl ReadAt + ?Sized>, len: u64) -> Result<Header> {
+pub(super) fn header(region: &Region<'_, impl ReadAt + ?Sized>, len: u64) -> Result<BundleHeader> {
     let count = region.number("number of entries", 24, 8)?;
     ensure!(
         count <= MAX_ENTRIES,
@@ -79,12 +79,12 @@ pub(super) fn header(region: &Region<'_, impl ReadAt + ?Sized>, len: u64) -> Res
         "a bundle with code for the host"
     );
     apart(&entries)?;
-    Ok(Header { entries, len: at })
+    Ok(BundleHeader { entries, len: at })
 }
 
 /// Code may serve two targets, but what lies in two code objects by half is in neither.
-fn apart(entries: &[Entry]) -> Result<()> {
-    let mut placed: Vec<&Entry> = entries.iter().filter(|entry| entry.size > 0).collect();
+fn apart(entries: &[BundleEntry]) -> Result<()> {
+    let mut placed: Vec<&BundleEntry> = entries.iter().filter(|entry| entry.size > 0).collect();
     placed.sort_by_key(|entry| (entry.offset, entry.size));
     for pair in placed.windows(2) {
         let [one, other] = pair else { continue };
@@ -99,7 +99,7 @@ fn apart(entries: &[Entry]) -> Result<()> {
     Ok(())
 }
 
-impl Header {
+impl BundleHeader {
     /// Where the last of the entries ends; an empty bundle still has its header.
     pub(super) fn end(&self) -> u64 {
         let entries = self.entries.iter();
@@ -110,14 +110,14 @@ impl Header {
     }
 }
 
-fn key(entry: &Entry) -> String {
+fn key(entry: &BundleEntry) -> String {
     match &entry.owner {
         Owner::Host => entry.id.clone(),
         Owner::Device(target) => target.to_string(),
     }
 }
 
-fn entry(region: &Region<'_, impl ReadAt + ?Sized>, at: &mut u64) -> Result<Entry> {
+fn entry(region: &Region<'_, impl ReadAt + ?Sized>, at: &mut u64) -> Result<BundleEntry> {
     let offset = region.number("entry", *at, 8)?;
     let size = region.number("entry", at.saturating_add(8), 8)?;
     let len = region.number("entry", at.saturating_add(16), 8)?;
@@ -126,7 +126,7 @@ fn entry(region: &Region<'_, impl ReadAt + ?Sized>, at: &mut u64) -> Result<Entr
     let id = region.bytes("name of an entry", name, len)?;
     let id = String::from_utf8(id).map_err(|_| anyhow!("an entry with a name that is no text"))?;
     *at = name.saturating_add(len);
-    Ok(Entry {
+    Ok(BundleEntry {
         owner: owner(&id)?,
         id,
         // What is empty may be said to lie anywhere, as the host's is.

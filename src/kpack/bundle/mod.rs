@@ -10,7 +10,7 @@ mod write;
 use std::{collections::BTreeSet, fmt};
 
 pub use compressed::{Compression, Method};
-pub use entry::{Entry, Owner};
+pub use entry::{BundleEntry, Owner};
 pub use write::{Frame, compress, frame, raw};
 
 use crate::{
@@ -39,16 +39,16 @@ pub struct Bundle {
     pub offset: u64,
     /// The bytes it takes there.
     pub len: u64,
-    pub form: Form,
+    pub form: BundleForm,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum BundleForm {
     Raw,
     Compressed(Compression),
 }
 
-impl fmt::Display for Form {
+impl fmt::Display for BundleForm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Raw => f.write_str("none"),
@@ -60,12 +60,12 @@ impl fmt::Display for Form {
 }
 
 /// A bundle that can be looked into; a compressed one has been decoded.
-pub struct Opened<'a, R: ?Sized> {
-    content: Content<'a, R>,
-    entries: Vec<Entry>,
+pub struct OpenedBundle<'a, R: ?Sized> {
+    content: BundleContent<'a, R>,
+    entries: Vec<BundleEntry>,
 }
 
-enum Content<'a, R: ?Sized> {
+enum BundleContent<'a, R: ?Sized> {
     There(Region<'a, R>),
     Decoded(Vec<u8>),
 }
@@ -94,7 +94,7 @@ pub fn bundle_at(section: &Region<'_, impl ReadAt + ?Sized>, offset: u64) -> Res
         return Ok(Bundle {
             offset,
             len,
-            form: Form::Raw,
+            form: BundleForm::Raw,
         });
     }
     if rest.has(0, COMPRESSED)? {
@@ -102,7 +102,7 @@ pub fn bundle_at(section: &Region<'_, impl ReadAt + ?Sized>, offset: u64) -> Res
         return Ok(Bundle {
             offset,
             len,
-            form: Form::Compressed(compression),
+            form: BundleForm::Compressed(compression),
         });
     }
     bail!("neither a bundle nor zeros");
@@ -125,8 +125,8 @@ pub fn parts<R: ReadAt + ?Sized>(
 ) -> Result<Vec<(CodeTarget, u64)>> {
     let there = section.part("bundle", bundle.offset, bundle.len)?;
     let header = match &bundle.form {
-        Form::Raw => entry::header(&there, there.len())?,
-        Form::Compressed(compression) => {
+        BundleForm::Raw => entry::header(&there, there.len())?,
+        BundleForm::Compressed(compression) => {
             let begin = compressed::begin(&there, compression, MAX_HEADER)?;
             let region = Region::whole(&begin);
             ensure!(region.has(0, RAW)?, "no bundle in a compressed bundle");
@@ -146,7 +146,7 @@ pub fn parts<R: ReadAt + ?Sized>(
 pub fn open<'a, R: ReadAt + ?Sized>(
     section: &Region<'a, R>,
     bundle: &Bundle,
-) -> Result<Opened<'a, R>> {
+) -> Result<OpenedBundle<'a, R>> {
     open_into(section, bundle, Vec::new())
 }
 
@@ -155,35 +155,35 @@ pub fn open_into<'a, R: ReadAt + ?Sized>(
     section: &Region<'a, R>,
     bundle: &Bundle,
     memory: Vec<u8>,
-) -> Result<Opened<'a, R>> {
+) -> Result<OpenedBundle<'a, R>> {
     let there = section.part("bundle", bundle.offset, bundle.len)?;
     let content = match &bundle.form {
-        Form::Raw => Content::There(there),
-        Form::Compressed(compression) => {
+        BundleForm::Raw => BundleContent::There(there),
+        BundleForm::Compressed(compression) => {
             let bytes = compressed::decode(&there, compression, memory)?;
             compressed::verify(&bytes, compression)?;
-            Content::Decoded(bytes)
+            BundleContent::Decoded(bytes)
         }
     };
     let entries = match &content {
-        Content::There(region) => entry::header(region, region.len())?.entries,
-        Content::Decoded(bytes) => {
+        BundleContent::There(region) => entry::header(region, region.len())?.entries,
+        BundleContent::Decoded(bytes) => {
             let region = Region::whole(bytes);
             ensure!(region.has(0, RAW)?, "no bundle in a compressed bundle");
             entry::header(&region, region.len())?.entries
         }
     };
-    Ok(Opened { content, entries })
+    Ok(OpenedBundle { content, entries })
 }
 
-impl<R: ReadAt + ?Sized> Opened<'_, R> {
+impl<R: ReadAt + ?Sized> OpenedBundle<'_, R> {
     /// Its entries as they stand in it, the host's among them.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[BundleEntry] {
         &self.entries
     }
 
     /// The entries that hold device code, with what they are for.
-    pub fn code(&self) -> impl Iterator<Item = (&CodeTarget, &Entry)> {
+    pub fn code(&self) -> impl Iterator<Item = (&CodeTarget, &BundleEntry)> {
         self.entries.iter().filter_map(|entry| match &entry.owner {
             Owner::Device(target) => Some((target, entry)),
             Owner::Host => None,
@@ -193,17 +193,19 @@ impl<R: ReadAt + ?Sized> Opened<'_, R> {
     /// The bundle itself, if it was compressed: its entries say where in it they lie.
     pub fn into_decoded(self) -> Option<Vec<u8>> {
         match self.content {
-            Content::There(_) => None,
-            Content::Decoded(bytes) => Some(bytes),
+            BundleContent::There(_) => None,
+            BundleContent::Decoded(bytes) => Some(bytes),
         }
     }
 
     /// The bytes of an entry.
-    pub fn read(&self, entry: &Entry) -> Result<Vec<u8>> {
+    pub fn read(&self, entry: &BundleEntry) -> Result<Vec<u8>> {
         let what = "code object";
         match &self.content {
-            Content::There(region) => region.bytes(what, entry.offset, entry.size),
-            Content::Decoded(bytes) => Region::whole(bytes).bytes(what, entry.offset, entry.size),
+            BundleContent::There(region) => region.bytes(what, entry.offset, entry.size),
+            BundleContent::Decoded(bytes) => {
+                Region::whole(bytes).bytes(what, entry.offset, entry.size)
+            }
         }
     }
 }

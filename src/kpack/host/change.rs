@@ -8,9 +8,9 @@ use crate::{
         host::{
             MARKERS, check,
             fat::Wrapper,
-            image::{ALLOC, Image, NOBITS, PROGBITS, SECTION, Section, Seen, Segment},
-            layout::Layout,
-            pieces::{HostPlan, Piece, Replacement},
+            image::{ALLOC, HostFile, HostImage, NOBITS, PROGBITS, SECTION, Section, Segment},
+            layout::HostLayout,
+            pieces::{HostPiece, HostPlan, Replacement},
             relocations::How,
             symbols,
             wrapper::{SPLIT, WRAPPER},
@@ -23,7 +23,7 @@ const RELATIVE: u64 = 8;
 
 /// Markers one behind the other, each once.
 #[derive(Debug, Default)]
-struct Markers {
+struct PlacedMarkers {
     bytes: Vec<u8>,
     known: Vec<(Marker, u64)>,
 }
@@ -39,21 +39,21 @@ pub fn plan<R: ReadAt + ?Sized>(source: &R, fat: &Fat, markers: &[Marker]) -> Re
         markers.len(),
         fat.bundles.len()
     );
-    let Seen::Host(image) = Image::see(source)? else {
+    let HostFile::Host(image) = HostImage::see(source)? else {
         bail!("not a binary for x86-64");
     };
-    let mut placed = Markers::default();
+    let mut placed = PlacedMarkers::default();
     for marker in markers {
         placed.add(marker)?;
     }
-    let layout = Layout::new(&image, placed.bytes.len() as u64)?;
+    let layout = HostLayout::new(&image, placed.bytes.len() as u64)?;
     let plan = draft(&image, fat, markers, &placed, &layout)?;
     check::accept(source, &image, fat, markers, &plan)
         .context("check the binary without its code")?;
     Ok(plan)
 }
 
-impl Markers {
+impl PlacedMarkers {
     fn add(&mut self, marker: &Marker) -> Result<()> {
         if self.known.iter().any(|(known, _)| known == marker) {
             return Ok(());
@@ -75,11 +75,11 @@ impl Markers {
 }
 
 fn draft<R: ReadAt + ?Sized>(
-    image: &Image<'_, R>,
+    image: &HostImage<'_, R>,
     fat: &Fat,
     markers: &[Marker],
-    placed: &Markers,
-    layout: &Layout,
+    placed: &PlacedMarkers,
+    layout: &HostLayout,
 ) -> Result<HostPlan> {
     let mut replacements = vec![code(image, placed, layout)];
     for wrapper in &fat.wrappers {
@@ -94,15 +94,15 @@ fn draft<R: ReadAt + ?Sized>(
         image.file.len(),
         end,
         replacements,
-        vec![Piece::Bytes(tail)],
+        vec![HostPiece::Bytes(tail)],
     )
 }
 
 /// What stands in place of the code: program headers, markers, zeros.
 fn code<R: ReadAt + ?Sized>(
-    image: &Image<'_, R>,
-    placed: &Markers,
-    layout: &Layout,
+    image: &HostImage<'_, R>,
+    placed: &PlacedMarkers,
+    layout: &HostLayout,
 ) -> Replacement {
     let mut bytes = Vec::new();
     let mut put = |address: u64, content: &[u8]| {
@@ -120,7 +120,7 @@ fn code<R: ReadAt + ?Sized>(
     debug_assert!(image.file.len() >= left);
     Replacement {
         old: layout.code.file(),
-        new: vec![Piece::Bytes(bytes), Piece::Zeros(zeros)],
+        new: vec![HostPiece::Bytes(bytes), HostPiece::Zeros(zeros)],
     }
 }
 
@@ -129,7 +129,7 @@ fn code<R: ReadAt + ?Sized>(
 pub(super) fn lead(wrapper: &Wrapper, magic: u64, to: u64, ordinal: u64) -> Vec<Replacement> {
     let replace = |start: u64, bytes: Vec<u8>| Replacement {
         old: start..start.saturating_add(bytes.len() as u64),
-        new: vec![Piece::Bytes(bytes)],
+        new: vec![HostPiece::Bytes(bytes)],
     };
     let magic = u32::try_from(magic).unwrap_or(0).to_le_bytes();
     let mut bytes = [magic, 1_u32.to_le_bytes()].concat();
@@ -146,9 +146,9 @@ pub(super) fn lead(wrapper: &Wrapper, magic: u64, to: u64, ordinal: u64) -> Vec<
 
 /// What of the file is copied, what follows it, and where in that the section headers begin.
 fn sections<R: ReadAt + ?Sized>(
-    image: &Image<'_, R>,
-    placed: &Markers,
-    layout: &Layout,
+    image: &HostImage<'_, R>,
+    placed: &PlacedMarkers,
+    layout: &HostLayout,
 ) -> Result<(u64, Vec<u8>, u64)> {
     let [_, _, (_, start, len)] = image.tables();
     let is_last = start.saturating_add(len) == image.file.len();
@@ -186,7 +186,7 @@ fn sections<R: ReadAt + ?Sized>(
 /// It ends where the hole ends: zeros behind that, up to the next multiple of the alignment, belong to
 /// another segment, and tools take a section that is in two segments for damaged. Where nothing leaves
 /// the file, the zeros are in the file too. Linters allow that of a section without bytes.
-fn code_section(sections: &mut [Section], layout: &Layout) {
+fn code_section(sections: &mut [Section], layout: &HostLayout) {
     let code = sections.iter_mut().find(|s| s.name == layout.code.name);
     if let Some(code) = code {
         let memory = layout.code_left();
@@ -202,7 +202,7 @@ fn code_section(sections: &mut [Section], layout: &Layout) {
     }
 }
 
-fn marker_section(name_at: u32, placed: &Markers, layout: &Layout) -> Section {
+fn marker_section(name_at: u32, placed: &PlacedMarkers, layout: &HostLayout) -> Section {
     let alignment: u64 = 8;
     Section {
         name: MARKERS.to_owned(),
@@ -218,8 +218,8 @@ fn marker_section(name_at: u32, placed: &Markers, layout: &Layout) -> Section {
 
 /// The file header, with the new places of the tables.
 fn header<R: ReadAt + ?Sized>(
-    image: &Image<'_, R>,
-    layout: &Layout,
+    image: &HostImage<'_, R>,
+    layout: &HostLayout,
     section_table: u64,
 ) -> Result<Replacement> {
     let mut bytes = image.header.clone();
@@ -238,7 +238,7 @@ fn header<R: ReadAt + ?Sized>(
     debug_assert_eq!(SECTION, 64);
     Ok(Replacement {
         old: 0..64,
-        new: vec![Piece::Bytes(bytes)],
+        new: vec![HostPiece::Bytes(bytes)],
     })
 }
 

@@ -9,7 +9,7 @@ use crate::{
         Fat, Marker,
         host::{
             CODE,
-            image::{Image, LOAD, PHDR, Seen, Segment},
+            image::{HostFile, HostImage, LOAD, PHDR, Segment},
             pieces::{HostPlan, SplitReader},
             references::references,
             symbols,
@@ -21,13 +21,13 @@ use crate::{
 /// markers.
 pub(super) fn accept<R: ReadAt + ?Sized>(
     source: &R,
-    old: &Image<'_, R>,
+    old: &HostImage<'_, R>,
     fat: &Fat,
     markers: &[Marker],
     plan: &HostPlan,
 ) -> Result<()> {
     let view = SplitReader::new(source, plan.clone());
-    let Seen::Host(new) = Image::see(&view)? else {
+    let HostFile::Host(new) = HostImage::see(&view)? else {
         bail!("it is no binary any more");
     };
     let known = elf::broken_rules(source)?;
@@ -47,8 +47,8 @@ pub(super) fn accept<R: ReadAt + ?Sized>(
 
 /// All memory is there, with the permissions that it had.
 fn mapped<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
-    old: &Image<'_, A>,
-    new: &Image<'_, B>,
+    old: &HostImage<'_, A>,
+    new: &HostImage<'_, B>,
 ) -> Result<()> {
     for load in old.loads() {
         let wanted = load.memory();
@@ -65,8 +65,8 @@ fn mapped<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
 
 /// Every byte that was copied and is loaded is loaded where it was.
 fn copied<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
-    old: &Image<'_, A>,
-    new: &Image<'_, B>,
+    old: &HostImage<'_, A>,
+    new: &HostImage<'_, B>,
     plan: &HostPlan,
 ) -> Result<()> {
     for (range, start) in plan.copies() {
@@ -93,8 +93,8 @@ fn copied<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
 
 /// What is neither loaded nor the table itself is as it was, at its new place in the file.
 fn other_segments<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
-    old: &Image<'_, A>,
-    new: &Image<'_, B>,
+    old: &HostImage<'_, A>,
+    new: &HostImage<'_, B>,
     plan: &HostPlan,
 ) -> Result<()> {
     let other = |segments: &[Segment]| -> Vec<Segment> {
@@ -114,8 +114,8 @@ fn other_segments<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
 
 /// Every section is there, at its address and with its bytes; the names have grown.
 fn sections<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
-    old: &Image<'_, A>,
-    new: &Image<'_, B>,
+    old: &HostImage<'_, A>,
+    new: &HostImage<'_, B>,
     plan: &HostPlan,
 ) -> Result<()> {
     ensure!(
@@ -136,7 +136,7 @@ fn sections<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
 }
 
 /// Tools take two segments at the same place in the file for one when one of them is empty there.
-fn no_twins<R: ReadAt + ?Sized>(new: &Image<'_, R>) -> Result<()> {
+fn no_twins<R: ReadAt + ?Sized>(new: &HostImage<'_, R>) -> Result<()> {
     for empty in new
         .loads()
         .filter(|load| load.file_size == 0 && load.align > 1)

@@ -9,8 +9,8 @@ use crate::{
         Region,
         host::{
             image::number,
-            pe::{Pe, Section, header, sections},
-            wrapper::{FAT, Markers, Reference, SPLIT, WRAPPER},
+            pe::{Pe, PeSection, header, sections},
+            wrapper::{FAT, KnownMarkers, Reference, SPLIT, WRAPPER},
         },
         marker::MAX_LEN,
     },
@@ -87,7 +87,7 @@ pub fn windows(source: &(impl ReadAt + ?Sized)) -> Result<Windows> {
 
 impl<R: ReadAt + ?Sized> Pe<'_, R> {
     /// The address and the bytes of each.
-    fn wrappers(&self, section: &Section) -> Result<Vec<(u64, Vec<u8>)>> {
+    fn wrappers(&self, section: &PeSection) -> Result<Vec<(u64, Vec<u8>)>> {
         let len = section.file.end.saturating_sub(section.file.start);
         ensure!(
             len.is_multiple_of(WRAPPER),
@@ -126,7 +126,7 @@ impl<R: ReadAt + ?Sized> Pe<'_, R> {
     }
 
     fn references(&self, wrappers: &[(u64, Vec<u8>)]) -> Result<Vec<Reference>> {
-        let mut markers = Markers::default();
+        let mut markers = KnownMarkers::default();
         let references = wrappers.iter().map(|(address, bytes)| {
             let place = self.locate(number(bytes, 8, 8));
             let place = place

@@ -13,7 +13,7 @@ use crate::{
         bundle::{self, Bundle},
         host::{
             CODE, MARKERS, WRAPPERS, coff,
-            image::{Image, NOBITS, Seen, number},
+            image::{HostFile, HostImage, NOBITS, number},
             relocations::{self, How, Pointer},
             wrapper::{FAT, WRAPPER},
         },
@@ -86,15 +86,15 @@ pub fn look_with<R: ReadAt + ?Sized>(source: &R, bundles: FindBundles<'_, R>) ->
         let why = why.to_owned();
         Ok(Look::Stuck { why, code })
     };
-    let (image, is_host) = match Image::see(source)? {
-        Seen::NotElf => {
+    let (image, is_host) = match HostImage::see(source)? {
+        HostFile::NotElf => {
             return match coff::code(&Region::whole(source))? {
                 Some(code) => stuck("Windows binaries are not split", code),
                 None => Ok(Look::Plain),
             };
         }
-        Seen::Other(image) => (image, false),
-        Seen::Host(image) => (image, true),
+        HostFile::Other(image) => (image, false),
+        HostFile::Host(image) => (image, true),
     };
     let Some(section) = image.section(CODE) else {
         return Ok(Look::Plain);
@@ -116,7 +116,9 @@ pub fn look_with<R: ReadAt + ?Sized>(source: &R, bundles: FindBundles<'_, R>) ->
 }
 
 /// Every wrapper of a binary, whatever it leads to: its address and its bytes.
-pub(super) fn wrappers<R: ReadAt + ?Sized>(image: &Image<'_, R>) -> Result<Vec<(u64, Vec<u8>)>> {
+pub(super) fn wrappers<R: ReadAt + ?Sized>(
+    image: &HostImage<'_, R>,
+) -> Result<Vec<(u64, Vec<u8>)>> {
     let Some(section) = image.section(WRAPPERS) else {
         return Ok(Vec::new());
     };
@@ -143,7 +145,7 @@ pub(super) fn wrappers<R: ReadAt + ?Sized>(image: &Image<'_, R>) -> Result<Vec<(
 ///
 /// `each` sees all other pointers.
 pub(super) fn pointers<R: ReadAt + ?Sized>(
-    image: &Image<'_, R>,
+    image: &HostImage<'_, R>,
     wrappers: &[(u64, Vec<u8>)],
     mut each: impl FnMut(Pointer) -> Result<()>,
 ) -> Result<BTreeMap<u64, Pointer>> {
@@ -179,7 +181,7 @@ pub(super) fn pointers<R: ReadAt + ?Sized>(
     Ok(found)
 }
 
-fn fat<R: ReadAt + ?Sized>(image: &Image<'_, R>, bundles: FindBundles<'_, R>) -> Result<Fat> {
+fn fat<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, bundles: FindBundles<'_, R>) -> Result<Fat> {
     let Some(section) = image.section(CODE) else {
         bail!("no `{CODE}`");
     };

@@ -28,7 +28,7 @@ const SHARED: u64 = 3;
 const X86_64: u64 = 62;
 
 #[derive(Debug)]
-pub(super) struct Image<'a, R: ?Sized> {
+pub(super) struct HostImage<'a, R: ?Sized> {
     pub(super) file: Region<'a, R>,
     pub(super) header: Vec<u8>,
     /// A program at a fixed address: nothing in it is relocated.
@@ -65,19 +65,19 @@ pub(super) struct Section {
 }
 
 /// What a file is, as far as it decides whether it can be looked into.
-pub(super) enum Seen<'a, R: ?Sized> {
+pub(super) enum HostFile<'a, R: ?Sized> {
     NotElf,
     /// An object file, a core dump, a file for another machine: with its sections, if it has any.
-    Other(Image<'a, R>),
-    Host(Image<'a, R>),
+    Other(HostImage<'a, R>),
+    Host(HostImage<'a, R>),
 }
 
-impl<'a, R: ReadAt + ?Sized> Image<'a, R> {
-    pub(super) fn see(source: &'a R) -> Result<Seen<'a, R>> {
+impl<'a, R: ReadAt + ?Sized> HostImage<'a, R> {
+    pub(super) fn see(source: &'a R) -> Result<HostFile<'a, R>> {
         let file = Region::whole(source);
         let is_elf = file.has(0, b"\x7fELF\x02\x01")?;
         if !is_elf || file.len() < 64 {
-            return Ok(Seen::NotElf);
+            return Ok(HostFile::NotElf);
         }
         let header = file.bytes("header", 0, 64)?;
         let kind = number(&header, 16, 2);
@@ -94,9 +94,9 @@ impl<'a, R: ReadAt + ?Sized> Image<'a, R> {
         image.sections = image.read_sections()?;
         if is_host {
             image.segments = image.read_segments()?;
-            Ok(Seen::Host(image))
+            Ok(HostFile::Host(image))
         } else {
-            Ok(Seen::Other(image))
+            Ok(HostFile::Other(image))
         }
     }
 
@@ -330,7 +330,7 @@ mod tests {
         file[header + 24..header + 32].copy_from_slice(&end.to_le_bytes());
         file[header + 32..header + 40].copy_from_slice(&100_000_u64.to_le_bytes());
         file.resize(file.len() + 100_000, b'x');
-        let Seen::Host(image) = Image::see(&file).unwrap() else {
+        let HostFile::Host(image) = HostImage::see(&file).unwrap() else {
             panic!("not a host binary")
         };
         assert!(image.sections.len() > 3);

@@ -16,11 +16,11 @@ use crate::{
 
 /// A table of libraries: its number, how long an entry is, and where in it the address of the name
 /// stands.
-type Table = (u64, u64, usize);
+type ImportTable = (u64, u64, usize);
 
-const AT_START: Table = (1, 20, 12);
+const AT_START: ImportTable = (1, 20, 12);
 /// Those that are loaded when something of them is first called.
-const AT_FIRST_USE: Table = (13, 32, 4);
+const AT_FIRST_USE: ImportTable = (13, 32, 4);
 /// More than any binary is linked with.
 const MOST: u64 = 4096;
 /// More than the path of any library has; a name is no path.
@@ -43,7 +43,11 @@ pub fn imports(source: &(impl ReadAt + ?Sized)) -> Result<BTreeSet<String>> {
 
 impl<R: ReadAt + ?Sized> Pe<'_, R> {
     /// The loader reads a table to the entry without a name, and does not ask how long it is.
-    fn libraries(&self, (table, len, name): Table, names: &mut BTreeSet<String>) -> Result<()> {
+    fn libraries(
+        &self,
+        (table, len, name): ImportTable,
+        names: &mut BTreeSet<String>,
+    ) -> Result<()> {
         let Some((address, _)) = self.table(table)? else {
             return Ok(());
         };

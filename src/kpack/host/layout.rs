@@ -10,7 +10,7 @@ use crate::{
     error::{Result, bail, ensure},
     kpack::host::{
         CODE,
-        image::{INTERP, Image, LOAD, PHDR, SEGMENT, Section, Segment},
+        image::{HostImage, INTERP, LOAD, PHDR, SEGMENT, Section, Segment},
     },
 };
 
@@ -22,7 +22,7 @@ const PIE: u64 = 0x0800_0000;
 
 /// Where everything is. Addresses are those of memory, which never change.
 #[derive(Clone, Debug)]
-pub(super) struct Layout {
+pub(super) struct HostLayout {
     /// The code as it was.
     pub(super) code: Section,
     /// Where the program headers go; `None` while they stay, as nothing leaves the file.
@@ -35,9 +35,9 @@ pub(super) struct Layout {
     pub(super) segments: Vec<Segment>,
 }
 
-impl Layout {
+impl HostLayout {
     /// The layout with so many bytes of markers.
-    pub(super) fn new<R: ReadAt + ?Sized>(image: &Image<'_, R>, markers: u64) -> Result<Self> {
+    pub(super) fn new<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, markers: u64) -> Result<Self> {
         let Some(code) = image.section(CODE) else {
             bail!("no `{CODE}`");
         };
@@ -84,7 +84,7 @@ impl Layout {
 
 /// The one segment that brings the code into memory.
 fn covering<'a, R: ReadAt + ?Sized>(
-    image: &'a Image<'_, R>,
+    image: &'a HostImage<'_, R>,
     code: &Section,
 ) -> Result<(usize, &'a Segment)> {
     let range = code.memory();
@@ -104,7 +104,11 @@ fn covering<'a, R: ReadAt + ?Sized>(
 }
 
 /// Nothing leaves the file: the markers take the place of code, the rest of which is zeros.
-fn whole<R: ReadAt + ?Sized>(image: &Image<'_, R>, code: &Section, markers: u64) -> Result<Layout> {
+fn whole<R: ReadAt + ?Sized>(
+    image: &HostImage<'_, R>,
+    code: &Section,
+    markers: u64,
+) -> Result<HostLayout> {
     let start = code.address.next_multiple_of(8);
     let end = start.saturating_add(markers);
     ensure!(
@@ -112,7 +116,7 @@ fn whole<R: ReadAt + ?Sized>(image: &Image<'_, R>, code: &Section, markers: u64)
         "`{CODE}` is too small for a marker: {} bytes",
         code.size
     );
-    Ok(Layout {
+    Ok(HostLayout {
         code: code.clone(),
         table: None,
         markers: start,
@@ -123,11 +127,11 @@ fn whole<R: ReadAt + ?Sized>(image: &Image<'_, R>, code: &Section, markers: u64)
 }
 
 fn shrunk<R: ReadAt + ?Sized>(
-    image: &Image<'_, R>,
+    image: &HostImage<'_, R>,
     code: &Section,
     (index, covering): (usize, &Segment),
     markers: u64,
-) -> Result<Option<Layout>> {
+) -> Result<Option<HostLayout>> {
     // The table gets two more entries: the hole, and what is behind it.
     let count = (image.segments.len() as u64).saturating_add(2);
     let table = code.address.next_multiple_of(8);
@@ -145,7 +149,7 @@ fn shrunk<R: ReadAt + ?Sized>(
     if !is_possible {
         return Ok(None);
     }
-    let mut layout = Layout {
+    let mut layout = HostLayout {
         code: code.clone(),
         table: Some(table),
         markers: start,
@@ -162,7 +166,7 @@ fn shrunk<R: ReadAt + ?Sized>(
 }
 
 /// Cutting by less would leave a segment's offset and address unequal by its alignment.
-fn largest_alignment<R: ReadAt + ?Sized>(image: &Image<'_, R>, covering: &Segment) -> u64 {
+fn largest_alignment<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, covering: &Segment) -> u64 {
     let behind = image
         .segments
         .iter()
@@ -176,7 +180,7 @@ fn largest_alignment<R: ReadAt + ?Sized>(image: &Image<'_, R>, covering: &Segmen
 /// Kernels before 5.18 look for the program headers of an executable as far from its first segment
 /// in memory as in the file.
 fn is_where_kernels_look<R: ReadAt + ?Sized>(
-    image: &Image<'_, R>,
+    image: &HostImage<'_, R>,
     covering: &Segment,
 ) -> Result<bool> {
     let dynamic = image.dynamic()?;
@@ -188,7 +192,7 @@ fn is_where_kernels_look<R: ReadAt + ?Sized>(
 }
 
 /// Nothing else may lie in what leaves the file, nor in what is written over.
-fn ensure_alone<R: ReadAt + ?Sized>(image: &Image<'_, R>, layout: &Layout) -> Result<()> {
+fn ensure_alone<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, layout: &HostLayout) -> Result<()> {
     let code = layout.code.file();
     let touches = |start: u64, end: u64| start < code.end && code.start < end;
     for section in &image.sections {
@@ -217,9 +221,9 @@ fn ensure_alone<R: ReadAt + ?Sized>(image: &Image<'_, R>, layout: &Layout) -> Re
 }
 
 fn segments<R: ReadAt + ?Sized>(
-    image: &Image<'_, R>,
+    image: &HostImage<'_, R>,
     covering: usize,
-    layout: &Layout,
+    layout: &HostLayout,
     count: u64,
     free: u64,
 ) -> Vec<Segment> {
@@ -246,7 +250,7 @@ fn segments<R: ReadAt + ?Sized>(
     segments
 }
 
-fn table(old: &Segment, layout: &Layout, count: u64) -> Segment {
+fn table(old: &Segment, layout: &HostLayout, count: u64) -> Segment {
     let address = layout.table.unwrap_or(old.address);
     let physical = old.physical.wrapping_sub(old.address);
     Segment {
@@ -261,7 +265,7 @@ fn table(old: &Segment, layout: &Layout, count: u64) -> Segment {
 
 /// The segment up to the hole, the hole, and the rest, if there is any. The hole has a `free` place in
 /// the file.
-fn split(old: &Segment, layout: &Layout, free: u64) -> Vec<Segment> {
+fn split(old: &Segment, layout: &HostLayout, free: u64) -> Vec<Segment> {
     let at = |address: u64| Segment {
         address,
         physical: old.physical.wrapping_add(address.wrapping_sub(old.address)),
@@ -307,7 +311,7 @@ fn split(old: &Segment, layout: &Layout, free: u64) -> Vec<Segment> {
 
 /// A place in the file for what has none there: where no other segment begins, as some tools take
 /// two at the same place for one.
-fn free_offset<R: ReadAt + ?Sized>(image: &Image<'_, R>, layout: &Layout) -> Option<u64> {
+fn free_offset<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, layout: &HostLayout) -> Option<u64> {
     let hole = layout.offset(layout.hole);
     let mut taken: Vec<u64> = image
         .loads()

@@ -17,14 +17,14 @@ const TABLES: u64 = 108;
 
 pub(super) struct Pe<'a, R: ?Sized> {
     pub(super) file: Region<'a, R>,
-    pub(super) sections: Vec<Section>,
+    pub(super) sections: Vec<PeSection>,
     /// Where the optional header lies.
     optional: u64,
     base: u64,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Section {
+pub(super) struct PeSection {
     /// Cut to eight bytes.
     pub(super) name: Vec<u8>,
     /// Seen from the begin of the image.
@@ -44,7 +44,7 @@ pub(super) fn header(file: &Region<'_, impl ReadAt + ?Sized>) -> Result<Option<u
 pub(super) fn sections(
     file: &Region<'_, impl ReadAt + ?Sized>,
     header: u64,
-) -> Result<Vec<Section>> {
+) -> Result<Vec<PeSection>> {
     let count = file.number("number of sections", header.saturating_add(6), 2)?;
     ensure!(count <= MOST_SECTIONS, "{count} sections");
     let optional = file.number("length of a header", header.saturating_add(20), 2)?;
@@ -53,7 +53,7 @@ pub(super) fn sections(
     let section = |entry: &[u8]| {
         let (used, size) = (number(entry, 8, 4), number(entry, 16, 4));
         let start = number(entry, 20, 4);
-        Section {
+        PeSection {
             name: entry.get(..8).unwrap_or_default().to_vec(),
             address: number(entry, 12, 4),
             file: start..start.saturating_add(size.min(used)),
@@ -63,7 +63,7 @@ pub(super) fn sections(
 }
 
 impl<'a, R: ReadAt + ?Sized> Pe<'a, R> {
-    pub(super) fn new(file: Region<'a, R>, header: u64, sections: Vec<Section>) -> Result<Self> {
+    pub(super) fn new(file: Region<'a, R>, header: u64, sections: Vec<PeSection>) -> Result<Self> {
         let optional = header.saturating_add(24);
         ensure!(
             file.number("header", optional, 2)? == OPTIONAL_MAGIC,

@@ -16,11 +16,11 @@ pub struct HostPlan {
     source_len: u64,
     total_len: u64,
     /// Where each piece begins in the new file, ascending from 0 and without gaps.
-    pieces: Vec<(u64, Piece)>,
+    pieces: Vec<(u64, HostPiece)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum HostPiece {
     Copy(Range<u64>),
     Bytes(Vec<u8>),
     Zeros(u64),
@@ -30,7 +30,7 @@ pub(super) enum Piece {
 #[derive(Clone, Debug)]
 pub(super) struct Replacement {
     pub(super) old: Range<u64>,
-    pub(super) new: Vec<Piece>,
+    pub(super) new: Vec<HostPiece>,
 }
 
 /// The binary without its code, as a stream and at any offset.
@@ -41,7 +41,7 @@ pub struct SplitReader<R> {
     position: u64,
 }
 
-impl Piece {
+impl HostPiece {
     pub(super) fn len(&self) -> u64 {
         match self {
             Self::Copy(range) => range.end.saturating_sub(range.start),
@@ -57,7 +57,7 @@ impl HostPlan {
         source_len: u64,
         end: u64,
         mut replacements: Vec<Replacement>,
-        tail: Vec<Piece>,
+        tail: Vec<HostPiece>,
     ) -> Result<Self> {
         replacements.sort_by_key(|replacement| replacement.old.start);
         let mut plan = Self {
@@ -73,13 +73,13 @@ impl HostPlan {
                 "two changes of the same bytes: at {:#x}",
                 old.start
             );
-            plan.push(Piece::Copy(at..old.start));
+            plan.push(HostPiece::Copy(at..old.start));
             at = old.end;
             for piece in replacement.new {
                 plan.push(piece);
             }
         }
-        plan.push(Piece::Copy(at..end));
+        plan.push(HostPiece::Copy(at..end));
         for piece in tail {
             plan.push(piece);
         }
@@ -99,12 +99,12 @@ impl HostPlan {
     /// What is copied: from where, and to where.
     pub(super) fn copies(&self) -> impl Iterator<Item = (Range<u64>, u64)> {
         self.pieces.iter().filter_map(|(start, piece)| match piece {
-            Piece::Copy(range) => Some((range.clone(), *start)),
+            HostPiece::Copy(range) => Some((range.clone(), *start)),
             _ => None,
         })
     }
 
-    fn push(&mut self, piece: Piece) {
+    fn push(&mut self, piece: HostPiece) {
         let len = piece.len();
         if len > 0 {
             self.pieces.push((self.total_len, piece));
@@ -137,9 +137,9 @@ impl HostPlan {
         let count = buffer.len().min(rest);
         let buffer = buffer.get_mut(..count).unwrap_or_default();
         match piece {
-            Piece::Copy(range) => source.read_at(range.start.saturating_add(inside), buffer),
-            Piece::Bytes(bytes) => bytes.read_at(inside, buffer),
-            Piece::Zeros(_) => {
+            HostPiece::Copy(range) => source.read_at(range.start.saturating_add(inside), buffer),
+            HostPiece::Bytes(bytes) => bytes.read_at(inside, buffer),
+            HostPiece::Zeros(_) => {
                 buffer.fill(0);
                 Ok(count)
             }

@@ -6,8 +6,8 @@ use crate::{
     kpack::{
         host::{
             fat::{pointers, wrappers},
-            image::{Image, Seen, number},
-            wrapper::{Markers, Reference, SPLIT},
+            image::{HostFile, HostImage, number},
+            wrapper::{KnownMarkers, Reference, SPLIT},
         },
         marker::MAX_LEN,
     },
@@ -15,13 +15,13 @@ use crate::{
 
 /// What each wrapper of a split binary leads to, after relocation.
 pub fn references(source: &(impl ReadAt + ?Sized)) -> Result<Vec<Reference>> {
-    let Seen::Host(image) = Image::see(source)? else {
+    let HostFile::Host(image) = HostImage::see(source)? else {
         bail!("not a binary for x86-64");
     };
     let wrappers = wrappers(&image)?;
     let pointers = pointers(&image, &wrappers, |_| Ok(()))?;
     let mut references = Vec::new();
-    let mut markers = Markers::default();
+    let mut markers = KnownMarkers::default();
     for (address, bytes) in wrappers {
         ensure!(
             number(&bytes, 0, 4) == SPLIT && number(&bytes, 4, 4) == 1,
@@ -39,7 +39,7 @@ pub fn references(source: &(impl ReadAt + ?Sized)) -> Result<Vec<Reference>> {
 }
 
 /// The bytes of a marker, and what follows it.
-fn marker<R: ReadAt + ?Sized>(image: &Image<'_, R>, address: u64) -> Result<Vec<u8>> {
+fn marker<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, address: u64) -> Result<Vec<u8>> {
     let load = image.loads().find(|load| {
         let inside = address.checked_sub(load.address);
         inside.is_some_and(|inside| inside < load.file_size)

@@ -3,7 +3,7 @@
 use crate::{
     elf::ReadAt,
     error::{Context as _, Result, bail, ensure},
-    kpack::host::image::{Image, number},
+    kpack::host::image::{HostImage, number},
 };
 
 const RELATIVE: u64 = 8;
@@ -41,7 +41,7 @@ pub(super) enum How {
 
 /// Calls `each` for every pointer that the loader writes.
 pub(super) fn each<R: ReadAt + ?Sized>(
-    image: &Image<'_, R>,
+    image: &HostImage<'_, R>,
     mut each: impl FnMut(Pointer) -> Result<()>,
 ) -> Result<()> {
     let dynamic = image.dynamic()?;
@@ -67,7 +67,7 @@ pub(super) fn each<R: ReadAt + ?Sized>(
 }
 
 fn entries<R: ReadAt + ?Sized>(
-    image: &Image<'_, R>,
+    image: &HostImage<'_, R>,
     symbols: Option<u64>,
     address: u64,
     size: u64,
@@ -119,7 +119,7 @@ fn entries<R: ReadAt + ?Sized>(
 
 /// The packed form: an address, then bitmaps of the 63 words that follow it.
 fn packed<R: ReadAt + ?Sized>(
-    image: &Image<'_, R>,
+    image: &HostImage<'_, R>,
     address: u64,
     size: u64,
     each: &mut impl FnMut(Pointer) -> Result<()>,
@@ -154,7 +154,7 @@ fn packed<R: ReadAt + ?Sized>(
 
 /// Small reads near each other.
 struct Window<'a, 'f, R: ?Sized> {
-    image: &'a Image<'f, R>,
+    image: &'a HostImage<'f, R>,
     start: u64,
     bytes: Vec<u8>,
 }
@@ -162,7 +162,7 @@ struct Window<'a, 'f, R: ?Sized> {
 impl<'a, 'f, R: ReadAt + ?Sized> Window<'a, 'f, R> {
     const SIZE: u64 = 1 << 12;
 
-    fn new(image: &'a Image<'f, R>) -> Self {
+    fn new(image: &'a HostImage<'f, R>) -> Self {
         Self {
             image,
             start: 0,

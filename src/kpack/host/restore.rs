@@ -7,8 +7,8 @@ use crate::{
         CODE, MARKERS,
         change::{lead, put},
         fat::{Wrapper, pointers, wrappers},
-        image::{Image, LOAD, PHDR, PROGBITS, SEGMENT, Section, Seen, Segment, number},
-        pieces::{HostPlan, Piece, Replacement},
+        image::{HostFile, HostImage, LOAD, PHDR, PROGBITS, SEGMENT, Section, Segment, number},
+        pieces::{HostPiece, HostPlan, Replacement},
         wrapper::FAT,
     },
 };
@@ -27,7 +27,7 @@ pub struct Restored {
 }
 
 /// Where the code goes.
-struct Place {
+struct CodeSpace {
     offset: u64,
     address: u64,
     len: u64,
@@ -42,7 +42,7 @@ struct Place {
 /// Only the code is elsewhere than it was before it was taken out: behind everything else, or, where
 /// it never left the file, in its old place.
 pub fn restore<R: ReadAt + ?Sized>(source: &R, bundles: &[u64]) -> Result<Restored> {
-    let Seen::Host(image) = Image::see(source)? else {
+    let HostFile::Host(image) = HostImage::see(source)? else {
         bail!("not a binary for x86-64");
     };
     let (starts, len) = starts(bundles)?;
@@ -59,25 +59,25 @@ pub fn restore<R: ReadAt + ?Sized>(source: &R, bundles: &[u64]) -> Result<Restor
     let headers: Vec<u8> = segments.iter().flat_map(Segment::render).collect();
     let mut tail = Vec::new();
     if let Some(segment) = place.segment {
-        tail.push(Piece::Zeros(segment.offset.saturating_sub(end)));
+        tail.push(HostPiece::Zeros(segment.offset.saturating_sub(end)));
         let mut room = place.offset.saturating_sub(segment.offset);
         if place.moves {
             room = room.saturating_sub(headers.len() as u64);
-            tail.push(Piece::Bytes(headers.clone()));
+            tail.push(HostPiece::Bytes(headers.clone()));
         }
-        tail.push(Piece::Zeros(room.saturating_add(len)));
+        tail.push(HostPiece::Zeros(room.saturating_add(len)));
     } else {
         replacements.push(Replacement {
             old: place.offset..place.offset.saturating_add(place.len),
-            new: vec![Piece::Zeros(place.len)],
+            new: vec![HostPiece::Zeros(place.len)],
         });
     }
-    let so_far = end.saturating_add(tail.iter().map(Piece::len).sum());
+    let so_far = end.saturating_add(tail.iter().map(HostPiece::len).sum());
     let table = so_far.next_multiple_of(8);
-    tail.push(Piece::Zeros(table.saturating_sub(so_far)));
+    tail.push(HostPiece::Zeros(table.saturating_sub(so_far)));
     let sections = sections(&image, &place);
     let rendered = sections.iter().flat_map(Section::render);
-    tail.push(Piece::Bytes(rendered.collect()));
+    tail.push(HostPiece::Bytes(rendered.collect()));
     let [_, (_, mut program_headers, _), _] = image.tables();
     if place.moves {
         program_headers = place.segment.map_or(0, |segment| segment.offset);
@@ -85,7 +85,7 @@ pub fn restore<R: ReadAt + ?Sized>(source: &R, bundles: &[u64]) -> Result<Restor
         let len = headers.len() as u64;
         replacements.push(Replacement {
             old: program_headers..program_headers.saturating_add(len),
-            new: vec![Piece::Bytes(headers)],
+            new: vec![HostPiece::Bytes(headers)],
         });
     }
     let mut header = image.header.clone();
@@ -97,7 +97,7 @@ pub fn restore<R: ReadAt + ?Sized>(source: &R, bundles: &[u64]) -> Result<Restor
     put(&mut header, 60, &sections.to_le_bytes());
     replacements.push(Replacement {
         old: 0..64,
-        new: vec![Piece::Bytes(header)],
+        new: vec![HostPiece::Bytes(header)],
     });
     let starts = starts
         .iter()
@@ -122,7 +122,7 @@ fn starts(bundles: &[u64]) -> Result<(Vec<u64>, u64)> {
 }
 
 /// The wrappers, as the split has left them.
-fn found<R: ReadAt + ?Sized>(image: &Image<'_, R>) -> Result<Vec<Wrapper>> {
+fn found<R: ReadAt + ?Sized>(image: &HostImage<'_, R>) -> Result<Vec<Wrapper>> {
     let raw = wrappers(image)?;
     let pointers = pointers(image, &raw, |_| Ok(()))?;
     let found = raw.iter().map(|(address, bytes)| {
@@ -142,20 +142,20 @@ fn found<R: ReadAt + ?Sized>(image: &Image<'_, R>) -> Result<Vec<Wrapper>> {
 }
 
 /// Where the section headers begin, if nothing follows them; else the end.
-fn tables_begin<R: ReadAt + ?Sized>(image: &Image<'_, R>) -> u64 {
+fn tables_begin<R: ReadAt + ?Sized>(image: &HostImage<'_, R>) -> u64 {
     let [_, _, (_, start, len)] = image.tables();
     let is_last = start.saturating_add(len) == image.file.len();
     if is_last { start } else { image.file.len() }
 }
 
 /// The old place, if nothing has left the file and the code fits: markers and zeros lie there.
-fn in_place<R: ReadAt + ?Sized>(image: &Image<'_, R>, len: u64) -> Option<Place> {
+fn in_place<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, len: u64) -> Option<CodeSpace> {
     let markers = image.section(MARKERS)?;
     let code = image.section(CODE)?;
     let room = code.memory().end.checked_sub(markers.address)?;
     let is_there = markers.address.is_multiple_of(8)
         && image.locate(markers.address, room) == Some(markers.offset);
-    (is_there && len <= room).then_some(Place {
+    (is_there && len <= room).then_some(CodeSpace {
         offset: markers.offset,
         address: markers.address,
         len: room,
@@ -165,7 +165,7 @@ fn in_place<R: ReadAt + ?Sized>(image: &Image<'_, R>, len: u64) -> Option<Place>
 }
 
 /// Behind all that is in the file and in memory.
-fn behind<R: ReadAt + ?Sized>(image: &Image<'_, R>, end: u64, len: u64) -> Result<Place> {
+fn behind<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, end: u64, len: u64) -> Result<CodeSpace> {
     let align = image.loads().map(|load| load.align);
     let align = align
         .filter(|align| align.is_power_of_two())
@@ -199,7 +199,7 @@ fn behind<R: ReadAt + ?Sized>(image: &Image<'_, R>, end: u64, len: u64) -> Resul
         memory_size: room.saturating_add(len),
         align,
     };
-    Ok(Place {
+    Ok(CodeSpace {
         offset: offset.saturating_add(room),
         address: address.saturating_add(room),
         len,
@@ -209,7 +209,7 @@ fn behind<R: ReadAt + ?Sized>(image: &Image<'_, R>, end: u64, len: u64) -> Resul
 }
 
 /// Whether there is room for one more program header behind the others.
-fn has_spare<R: ReadAt + ?Sized>(image: &Image<'_, R>) -> Result<bool> {
+fn has_spare<R: ReadAt + ?Sized>(image: &HostImage<'_, R>) -> Result<bool> {
     let [_, (what, start, len), _] = image.tables();
     let from = start.saturating_add(len);
     let to = from.saturating_add(SEGMENT);
@@ -230,7 +230,7 @@ fn has_spare<R: ReadAt + ?Sized>(image: &Image<'_, R>) -> Result<bool> {
 
 /// The code's section is where the code is; that of the markers, which nothing leads to any more,
 /// is none.
-fn sections<R: ReadAt + ?Sized>(image: &Image<'_, R>, place: &Place) -> Vec<Section> {
+fn sections<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, place: &CodeSpace) -> Vec<Section> {
     let mut sections = image.sections.clone();
     for section in &mut sections {
         if section.name == CODE {
@@ -258,7 +258,7 @@ fn sections<R: ReadAt + ?Sized>(image: &Image<'_, R>, place: &Place) -> Vec<Sect
     sections
 }
 
-fn segments<R: ReadAt + ?Sized>(image: &Image<'_, R>, place: &Place) -> Vec<Segment> {
+fn segments<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, place: &CodeSpace) -> Vec<Segment> {
     let mut segments = image.segments.clone();
     let last = segments.iter().rposition(|segment| segment.kind == LOAD);
     if let (Some(segment), Some(last)) = (place.segment, last) {

@@ -9,9 +9,9 @@ use crate::{
     error::{Result, bail},
     kpack::host::{
         CODE,
-        image::{Image, number},
-        layout::Layout,
-        pieces::{Piece, Replacement},
+        image::{HostImage, number},
+        layout::HostLayout,
+        pieces::{HostPiece, Replacement},
     },
 };
 
@@ -23,8 +23,8 @@ const AT_ONCE: u64 = SYMBOL << 12;
 
 /// New values for the symbols that would point outside of what is left of the code section.
 pub(super) fn moved<R: ReadAt + ?Sized>(
-    image: &Image<'_, R>,
-    layout: &Layout,
+    image: &HostImage<'_, R>,
+    layout: &HostLayout,
 ) -> Result<Vec<Replacement>> {
     let left = layout.code_left();
     let mut replacements = Vec::new();
@@ -37,14 +37,14 @@ pub(super) fn moved<R: ReadAt + ?Sized>(
         let bytes = [value.to_le_bytes(), 0_u64.to_le_bytes()].concat();
         replacements.push(Replacement {
             old: place..place.saturating_add(bytes.len() as u64),
-            new: vec![Piece::Bytes(bytes)],
+            new: vec![HostPiece::Bytes(bytes)],
         });
     })?;
     Ok(replacements)
 }
 
 /// An error if a symbol of the code section lies outside of it.
-pub(super) fn ensure_inside<R: ReadAt + ?Sized>(image: &Image<'_, R>) -> Result<()> {
+pub(super) fn ensure_inside<R: ReadAt + ?Sized>(image: &HostImage<'_, R>) -> Result<()> {
     let Some(code) = image.section(CODE) else {
         bail!("no `{CODE}`");
     };
@@ -68,7 +68,7 @@ fn is_outside((start, end): (u64, u64), value: u64, size: u64) -> bool {
 /// Calls `found` for every symbol of the code section, with the place of its value in the file, the
 /// value and the size, which follows the value.
 fn each<R: ReadAt + ?Sized>(
-    image: &Image<'_, R>,
+    image: &HostImage<'_, R>,
     mut found: impl FnMut(u64, u64, u64),
 ) -> Result<()> {
     let Some(code) = image.sections.iter().position(|it| it.name == CODE) else {

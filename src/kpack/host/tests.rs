@@ -149,8 +149,8 @@ fn where_nothing_can_leave_the_code_is_zeroed() {
 
 #[test]
 fn symbols_of_the_code_lie_in_what_is_left_of_its_section() {
-    let section = |file: &Vec<u8>| match image::Image::see(file).unwrap() {
-        image::Seen::Host(image) => {
+    let section = |file: &Vec<u8>| match image::HostImage::see(file).unwrap() {
+        image::HostFile::Host(image) => {
             let code = image.sections.iter().position(|it| it.name == CODE);
             let symbols = image.sections.iter().position(|it| it.name == ".dynsym");
             let [code, symbols] = [code, symbols].map(Option::unwrap);

@@ -28,12 +28,12 @@ pub struct Reference {
 
 /// The markers of a binary, each read once: as a rule all wrappers lead to a few.
 #[derive(Default)]
-pub(super) struct Markers {
+pub(super) struct KnownMarkers {
     known: BTreeMap<u64, Arc<Marker>>,
     bytes: usize,
 }
 
-impl Markers {
+impl KnownMarkers {
     /// The marker that begins at a place.
     pub(super) fn at(
         &mut self,
@@ -63,7 +63,7 @@ mod tests {
     fn a_marker_is_read_once_and_all_of_them_are_not_too_long() {
         let one = Marker::new(1, &["blas_lib"], &"x".repeat(4000));
         let bytes = one.render().unwrap();
-        let mut markers = Markers::default();
+        let mut markers = KnownMarkers::default();
         let first = markers.at(0, || Ok(bytes.clone())).unwrap();
         let again = markers.at(0, || panic!("read again")).unwrap();
         assert!(Arc::ptr_eq(&first, &again) && *first == one);

@@ -8,7 +8,7 @@ use rocwheel::{
     kpack::{
         CodeTarget, bundle,
         host::{self, Look},
-        loader::{Answer, Generation, Loader, choose},
+        loader::{Generation, LoadedCode, Loader, choose},
     },
     relpath::RelPath,
 };
@@ -60,10 +60,10 @@ fn compare_devices(
             let bundle = &opened[wrapper.bundle];
             for device in &devices {
                 let expected = match choose(bundle, device) {
-                    Some(entry) => Answer::Code(bundle.read(entry).unwrap()),
-                    None => Answer::PassedOver,
+                    Some(entry) => LoadedCode::Code(bundle.read(entry).unwrap()),
+                    None => LoadedCode::PassedOver,
                 };
-                compared += usize::from(expected != Answer::PassedOver);
+                compared += usize::from(expected != LoadedCode::PassedOver);
                 let got = loader.load(&path, reference, device).unwrap();
                 assert!(
                     got == expected,

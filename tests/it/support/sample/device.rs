@@ -149,7 +149,7 @@ mod tests {
 
     use rocwheel::{
         elf::ReadAt,
-        kpack::loader::{Answer, Generation, Loader},
+        kpack::loader::{Generation, LoadedCode, Loader},
         relpath::RelPath,
     };
 
@@ -181,7 +181,7 @@ mod tests {
             for target in KERNELS.targets {
                 let answer = loader.load(&path, reference, &target.parse().unwrap());
                 let expected = KERNELS.object(unit, target);
-                assert_eq!(answer.unwrap(), Answer::Code(expected));
+                assert_eq!(answer.unwrap(), LoadedCode::Code(expected));
             }
         }
     }
