@@ -113,6 +113,20 @@ impl LocalSet {
         .hint("build again, or run `rocwheel index` on it if the files were replaced on purpose")
     }
 
+    /// An error if there is a package that `build` did not describe.
+    pub fn ensure_nothing_added(&self) -> Result<()> {
+        let paths = self.set.files().iter().map(|file| file.path(self.layout));
+        let mut added = paths.filter(|path| !self.described.contains_key(path));
+        match added.next() {
+            None => Ok(()),
+            Some(path) => Err(Error::new(No(format!(
+                "`{path}` in `{}` is not of the set that `build` described there",
+                self.root.display()
+            ))))
+            .hint("remove it, or build again"),
+        }
+    }
+
     /// Where a package is.
     pub fn path(&self, file: &SetFile) -> PathBuf {
         self.root.join(file.path(self.layout))

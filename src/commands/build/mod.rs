@@ -50,7 +50,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
         return world.console.answer(&document::Document(&plan));
     }
     let _archives = apart.write(&args.what.jobs, world)?;
-    let made = make(
+    let (made, _) = make(
         &plan,
         &apart.tree,
         &args.what,
@@ -113,6 +113,8 @@ pub fn document(artifacts: &Path, what: &What, world: &World) -> Result<String> 
 }
 
 /// Makes the set at `{dest}/dist`, and says in `{dest}/set.json` what it was made from.
+///
+/// The set is handed on with the digests that packing found: nothing is hashed a second time.
 pub fn make(
     plan: &BuildPlan,
     tree: &ArtifactTree,
@@ -120,7 +122,7 @@ pub fn make(
     dest: &Path,
     existing: Existing,
     world: &World,
-) -> Result<Vec<Made>> {
+) -> Result<(Vec<Made>, LocalSet)> {
     fs_err::create_dir_all(dest)?;
     let (place, settings) = (dest.join("dist"), what.settings());
     space::check(plan, settings.compression, &place, world)?;
@@ -133,14 +135,14 @@ pub fn make(
         &world.stop,
         &Aloud::new(world),
     )?;
-    describe(plan, tree, &made, dest, world)?;
+    let set = describe(plan, tree, &made, dest, world)?;
     let bytes = made.iter().map(|made| made.size).sum();
     let packages = many(made.len(), "package");
     world.console.status(
         "Built",
         format!("{packages}, {}, in {}", size(bytes), took(began.elapsed())),
     );
-    Ok(made)
+    Ok((made, set))
 }
 
 /// Says what a set was made from, for whoever publishes it.
@@ -150,7 +152,7 @@ fn describe(
     made: &[Made],
     dest: &Path,
     world: &World,
-) -> Result<()> {
+) -> Result<LocalSet> {
     // What it says of another set is no longer true.
     let (page, part) = (dest.join("set.json"), dest.join("set.json.part"));
     remove_if_there(&page)?;
@@ -171,13 +173,12 @@ fn describe(
         let path = format!("{}{}", Layout::Dist.files(), made.path);
         (path, (made.size, made.sha256))
     });
-    let set = LocalSet::made(dest, made.collect(), world).context("read the finished set")?;
+    let mut set = LocalSet::made(dest, made.collect(), world).context("read the finished set")?;
+    set.document = SetJson::new(identity, &set.set, Layout::Dist);
     // Without times: the same set is described by the same bytes.
-    fs_err::write(
-        &part,
-        SetJson::new(identity, &set.set, Layout::Dist).page().body,
-    )?;
-    Ok(fs_err::rename(part, page)?)
+    fs_err::write(&part, set.document.page().body)?;
+    fs_err::rename(part, page)?;
+    Ok(set)
 }
 
 fn remove_if_there(file: &Path) -> Result<()> {

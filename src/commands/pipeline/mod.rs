@@ -24,7 +24,7 @@ use super::{
 use crate::{
     artifact::ArtifactTree,
     console::{many, size},
-    error::{Context as _, Result},
+    error::{Context as _, Hint as _, Result, anyhow, hinted},
     index::{Addresses, Places, SetJson, Urls, Way, install},
     package::assemble::Existing,
     set::LocalSet,
@@ -45,7 +45,10 @@ pub struct Args {
     /// Where everything goes: artifacts, packages and the published set
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
     output_dir: PathBuf,
-    /// Only say what would be done
+    /// Check and publish the packages that an earlier run built, and do not build them again
+    #[arg(long, env = "ROCWHEEL_RESUME", value_parser = clap::builder::FalseyValueParser::new())]
+    resume: bool,
+    /// Only say what would be read and written
     #[arg(long, env = "ROCWHEEL_DRY_RUN", value_parser = clap::builder::FalseyValueParser::new())]
     dry_run: bool,
     /// The index that has all other packages, for install lines with two indexes
@@ -67,7 +70,7 @@ pub struct Args {
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
     let unpacked = args.output_dir.join("artifacts");
-    let purpose = Purpose::of_dry_run(args.dry_run);
+    let purpose = Purpose::of_dry_run(args.dry_run || args.resume);
     let origin = args.origin.settle(&unpacked, purpose, world)?;
     if args.dry_run {
         return world.console.answer(&Forecast::new(
@@ -78,9 +81,12 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
         )?);
     }
     let _lock = Lock::to_write(&args.output_dir, Work::Pipeline)?;
-    let tree = origin.read(&unpacked, &args.what, world)?;
-    let set = args.build(&tree, world)?;
-    let report = args.check(&set, world)?;
+    let set = if args.resume {
+        args.resumed(world)?
+    } else {
+        args.build(&origin.read(&unpacked, &args.what, world)?, world)?
+    };
+    let report = args.check(&set, world).hint(args.how_to_go_on())?;
     let published = args.publish(&set, &origin, world)?;
     args.summarise(&published, &report, world)?;
     world
@@ -89,6 +95,16 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
 }
 
 impl Args {
+    /// After a refused check the packages stay, and need not be built again.
+    fn how_to_go_on(&self) -> String {
+        let packages = self.output_dir.join("packages");
+        format!(
+            "the packages are in `{}`: the same command with `--resume` goes on with them, and takes \
+             `--accept` or `--ignore` for findings that may stay",
+            packages.display()
+        )
+    }
+
     fn build(&self, tree: &ArtifactTree, world: &World) -> Result<LocalSet> {
         let _group = world.console.group("Packages");
         let packages = self.output_dir.join("packages");
@@ -96,7 +112,7 @@ impl Args {
         let plan = build::decide(&apart.tree, &self.what, world)?;
         let _lock = Lock::to_write(&packages, Work::BuildBelow)?;
         let _archives = apart.write(&self.what.jobs, world)?;
-        build::make(
+        let (_, set) = build::make(
             &plan,
             &apart.tree,
             &self.what,
@@ -104,7 +120,28 @@ impl Args {
             Existing::Replace,
             world,
         )?;
-        LocalSet::read(&packages, world)
+        Ok(set)
+    }
+
+    /// The packages that an earlier run built, once it is certain that they are still the same.
+    fn resumed(&self, world: &World) -> Result<LocalSet> {
+        let _group = world.console.group("Packages");
+        let packages = self.output_dir.join("packages");
+        if !packages.join("set.json").is_file() {
+            return Err(hinted(
+                anyhow!("no finished packages in `{}`", packages.display()),
+                "run the same command without `--resume`",
+            ));
+        }
+        let set = LocalSet::read(&packages, world)?;
+        set.ensure_as_described()?;
+        set.ensure_nothing_added()?;
+        let count = many(set.set.files().len(), "package");
+        world.console.status(
+            "Resumed",
+            format!("with {count} in `{}`", packages.display()),
+        );
+        Ok(set)
     }
 
     /// Where `place` says that the run keeps its packages, below the output directory.

@@ -133,6 +133,11 @@ impl<'a> Page<'a> {
         if !targets.is_empty() {
             row("Targets", targets.join(" "));
         }
+        let without = identity.without.iter().take(MOST_TARGETS);
+        let without: Vec<String> = without.map(|name| code(name)).collect();
+        if !without.is_empty() {
+            row("Left out on purpose", without.join(" "));
+        }
         if let Some(places) = self.places() {
             row("Index", format!("<{}>", places.set.index()));
             row("Find-links", format!("<{}>", places.set.find_links()));

@@ -167,3 +167,61 @@ fn a_set_with_errors_is_told_and_never_published() {
     assert!(said.lines().all(|line| !line.contains("\\n")), "{said}");
     assert!(out.join("packages/dist").exists() && !out.join("local-linux").exists());
 }
+
+#[test]
+fn a_refused_set_is_taken_up_again_without_packing() {
+    let out = place("resumed/out");
+    let sample = ["--sample", "--output-dir", text(&out)];
+    let refused = try_pipeline(&[&sample[..], &["--require-targets", "gfx950"]].concat());
+    let said = String::from_utf8(refused.stderr).unwrap();
+    let packages = out.join("packages");
+    let told = format!(
+        "the packages are in `{}`: the same command with `--resume`",
+        packages.display()
+    );
+    assert!(said.contains(&told), "{said}");
+    let wheel = packages.join("dist/rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl");
+    let before = fs_err::metadata(&wheel).unwrap().modified().unwrap();
+    fs_err::remove_dir_all(out.join("artifacts")).unwrap();
+    let resumed = [&sample[..], &["--resume"]].concat();
+    let output = try_pipeline(&resumed);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("Resumed") && !said.contains("Packed"),
+        "{said}"
+    );
+    assert_eq!(
+        fs_err::metadata(&wheel).unwrap().modified().unwrap(),
+        before
+    );
+    let published = out.join("local-linux/python");
+    assert!(published.join("set.json").exists() && !out.join("artifacts").exists());
+
+    let added = packages.join("dist/rocm_extra-0.0.1.dev0-py3-none-any.whl");
+    fs_err::copy(&wheel, &added).unwrap();
+    assert!(!try_pipeline(&resumed).status.success());
+    fs_err::remove_file(added).unwrap();
+    let mut bytes = fs_err::read(&wheel).unwrap();
+    bytes[100] ^= 1;
+    fs_err::write(&wheel, bytes).unwrap();
+    let other = try_pipeline(&resumed);
+    let said = String::from_utf8(other.stderr).unwrap();
+    assert!(
+        said.contains("does not hold the set that `build` described there"),
+        "{said}"
+    );
+}
+
+#[test]
+fn nothing_is_resumed_where_nothing_was_built() {
+    let out = place("resumed/nothing");
+    let output = try_pipeline(&["--sample", "--resume", "--output-dir", text(&out)]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    insta::assert_snapshot!(said.replace(text(&out), "OUT").trim_start_matches("Packages\n"), @"
+    error: no finished packages in `OUT/packages`
+
+    hint: run the same command without `--resume`
+    ");
+}

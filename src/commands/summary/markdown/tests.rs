@@ -243,6 +243,15 @@ fn names_beyond_all_measure_leave_the_packages_their_room() {
 }
 
 #[test]
+fn what_a_set_goes_without_is_told() {
+    let (mut set, urls) = (samples::set(), samples::urls());
+    set.identity.without = vec!["rpp".to_owned(), "a|b".to_owned()];
+    let head = page(&set, &urls).head();
+    let line = head.lines().find(|line| line.contains("Left out"));
+    insta::assert_snapshot!(line.unwrap(), @"- **Left out on purpose**: <code>rpp</code> <code>a&#124;b</code>");
+}
+
+#[test]
 fn nothing_known_is_nothing_said() {
     let (set, urls) = (samples::set_of(&["torch"]), samples::urls());
     insta::assert_snapshot!(page(&set, &urls).head(), @"
