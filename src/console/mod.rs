@@ -106,11 +106,6 @@ impl Console {
         }
     }
 
-    /// Whether a workflow of GitHub runs this, most often on a machine that is gone afterwards.
-    pub fn is_in_workflow(&self) -> bool {
-        self.settings.reader == Reader::Workflow
-    }
-
     pub fn format(&self) -> Format {
         self.settings.format
     }

@@ -45,11 +45,11 @@ fn everything(console: &Console) {
     console.note("3 packages were left out");
     console.warn("no manifest in `core_lib_generic`");
     console.debug("read `core_lib_generic/artifact_manifest.txt`");
-    console.annotate(
-        &Annotation::new(Level::Warning, "no manifest", "in `core_lib_generic`")
-            .in_file("build.yml")
-            .at_line(3),
-    );
+    console.annotate(&Annotation::new(
+        Level::Warning,
+        "no manifest",
+        "in `core_lib_generic`",
+    ));
     console.error(&failure());
 }
 
@@ -60,7 +60,7 @@ fn verbs_stand_in_a_column() {
            Built rocm-7.0.tar.gz: 12 files
     note: 3 packages were left out
     warning: no manifest in `core_lib_generic`
-    warning: build.yml:3: no manifest: in `core_lib_generic`
+    warning: no manifest: in `core_lib_generic`
     error: fetch artifacts of run 1
       caused by: list `s3://bucket/1-linux/`
       caused by: access denied: 50%
@@ -80,7 +80,7 @@ fn colors_mark_verbs_and_labels() {
     ^[1m^[32m       Built^[0m rocm-7.0.tar.gz: 12 files
     ^[1m^[36mnote:^[0m 3 packages were left out
     ^[1m^[33mwarning:^[0m no manifest in `core_lib_generic`
-    ^[1m^[33mwarning:^[0m build.yml:3: no manifest: in `core_lib_generic`
+    ^[1m^[33mwarning:^[0m no manifest: in `core_lib_generic`
     ^[1m^[31merror:^[0m fetch artifacts of run 1
     ^[2m  caused by:^[0m list `s3://bucket/1-linux/`
     ^[2m  caused by:^[0m access denied: 50%
@@ -96,7 +96,7 @@ fn github_gets_annotations_beside_the_talk() {
            Built rocm-7.0.tar.gz: 12 files
     note: 3 packages were left out
     warning: no manifest in `core_lib_generic`
-    ::warning file=build.yml,line=3,title=no manifest::in `core_lib_generic`
+    ::warning title=no manifest::in `core_lib_generic`
     error: fetch artifacts of run 1
       caused by: list `s3://bucket/1-linux/`
       caused by: access denied: 50%
@@ -115,7 +115,7 @@ fn each_q_and_v_moves_a_level() {
     note: 3 packages were left out
     warning: no manifest in `core_lib_generic`
     debug: read `core_lib_generic/artifact_manifest.txt`
-    warning: build.yml:3: no manifest: in `core_lib_generic`
+    warning: no manifest: in `core_lib_generic`
     error: fetch artifacts of run 1
       caused by: list `s3://bucket/1-linux/`
       caused by: access denied: 50%
@@ -124,7 +124,7 @@ fn each_q_and_v_moves_a_level() {
     ");
     insta::assert_snapshot!(at(Verbosity::Warnings), @r"
     warning: no manifest in `core_lib_generic`
-    warning: build.yml:3: no manifest: in `core_lib_generic`
+    warning: no manifest: in `core_lib_generic`
     error: fetch artifacts of run 1
       caused by: list `s3://bucket/1-linux/`
       caused by: access denied: 50%
@@ -216,7 +216,7 @@ fn relay(console: &Console, text: &str) {
     console.warn(text);
     console.debug(text);
     console.error(&anyhow!(text.to_owned()));
-    console.annotate(&Annotation::new(Level::Error, text, text).in_file(text));
+    console.annotate(&Annotation::new(Level::Error, text, text));
     drop(console.group(text));
     drop(console.group(text));
     console.progress("Reading", text, 2).inc(1);

@@ -27,8 +27,6 @@ impl fmt::Display for Level {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Annotation {
     pub level: Level,
-    pub file: Option<String>,
-    pub line: Option<u64>,
     pub title: String,
     pub message: String,
 }
@@ -38,53 +36,25 @@ impl Annotation {
     pub fn new(level: Level, title: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             level,
-            file: None,
-            line: None,
             title: title.into(),
             message: message.into(),
         }
     }
 
-    /// Says which file it is about.
-    #[must_use]
-    pub fn in_file(mut self, file: impl Into<String>) -> Self {
-        self.file = Some(file.into());
-        self
-    }
-
-    /// Says which line of the file it is about.
-    #[must_use]
-    pub fn at_line(mut self, line: u64) -> Self {
-        self.line = Some(line);
-        self
-    }
-
     /// The workflow command, one line without its end.
     pub fn command(&self) -> String {
-        let file = self.file.as_ref().map(|file| ("file", file.clone()));
-        let line = self.line.map(|line| ("line", line.to_string()));
-        let title = (!self.title.is_empty()).then(|| ("title", self.title.clone()));
-        let properties: Vec<String> = [file, line, title]
-            .into_iter()
-            .flatten()
-            .map(|(name, value)| format!("{name}={}", property(&value)))
-            .collect();
-        let space = if properties.is_empty() { "" } else { " " };
         let (level, message) = (self.level, data(&self.message));
-        format!("::{level}{space}{}::{message}", properties.join(","))
+        if self.title.is_empty() {
+            format!("::{level}::{message}")
+        } else {
+            format!("::{level} title={}::{message}", property(&self.title))
+        }
     }
 }
 
 impl fmt::Display for Annotation {
-    /// `file:7: title: message`
+    /// `title: message`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(file) = &self.file {
-            write!(f, "{file}:")?;
-            if let Some(line) = self.line {
-                write!(f, "{line}:")?;
-            }
-            f.write_str(" ")?;
-        }
         if !self.title.is_empty() {
             write!(f, "{}: ", self.title)?;
         }
@@ -199,12 +169,10 @@ mod tests {
             Level::Warning,
             "50%: a, b",
             "100 %\r\n::error::no: it, is fine",
-        )
-        .in_file("C:\\a,b")
-        .at_line(7);
+        );
         insta::assert_snapshot!(
             annotation.command(),
-            @r"::warning file=C%3A\a%2Cb,line=7,title=50%25%3A a%2C b::100 %25%0A\::error::no: it, is fine"
+            @r"::warning title=50%25%3A a%2C b::100 %25%0A\::error::no: it, is fine"
         );
     }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::{index::json, location::percent_encode, run::ArtifactGroup};
+use crate::{location::percent_encode, run::ArtifactGroup};
 
 /// The directory that holds a set's `simple/`, `index.html` and files, as an address.
 ///
@@ -39,11 +39,6 @@ impl Urls {
     /// For `--index-url` and `--extra-index-url`.
     pub fn index(&self) -> String {
         format!("{self}simple/")
-    }
-
-    /// The same index in JSON, for a server that says so in its content type.
-    pub fn json_index(&self) -> String {
-        format!("{self}{}/", json::TREE)
     }
 
     /// For `--find-links`.
@@ -108,14 +103,12 @@ mod tests {
             .unwrap();
         let shown = [
             urls.index(),
-            urls.json_index(),
             urls.find_links(),
             urls.path("dist/a+b c.whl"),
             urls.of_family(&"gfx110X-all".parse().unwrap()).index(),
         ];
         insta::assert_snapshot!(shown.join("\n"), @"
         https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/
-        https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/_json/
         https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/index.html
         https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/dist/a%2Bb%20c.whl
         https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/gfx110X-all/simple/

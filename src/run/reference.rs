@@ -20,14 +20,6 @@ pub struct RunReference {
 )]
 pub struct InvalidRunReference(String);
 
-impl Repository {
-    /// The page of a run on `server`, such as `https://github.com`.
-    pub fn run_url(&self, server: &str, id: &RunId) -> String {
-        let server = server.trim_end_matches('/');
-        format!("{server}/{self}/actions/runs/{id}")
-    }
-}
-
 impl From<RunId> for RunReference {
     fn from(id: RunId) -> Self {
         Self {
@@ -120,8 +112,6 @@ mod tests {
         for text in [format!("\t{page}\r\n"), page.replace("https://", "")] {
             assert_eq!(reference(&text), reference(page), "{text}");
         }
-        let id = "21440027240".parse().unwrap();
-        assert_eq!(repository.run_url("https://github.com/", &id), page);
         let elsewhere = reference("https://GitHub.example.org:8443/a/b/actions/runs/1");
         assert_eq!(
             elsewhere.server.as_deref(),

@@ -21,7 +21,7 @@ use crate::{
     error::{Interrupted, Stop, last_cause},
     location::{Key, percent_encode},
     retry::{self, Backoff, Failures},
-    store::{Body, Condition, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
+    store::{Body, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
 };
 
 const CONNECT: Duration = Duration::from_secs(30);
@@ -246,10 +246,6 @@ impl Store for HttpStore {
 
     fn put(&self, key: &Key, _: &dyn Body, _: &PutOptions) -> Result<(), StoreError> {
         Err(self.0.read_only(key))
-    }
-
-    fn copy(&self, _: &Key, to: &Key, _: Condition) -> Result<(), StoreError> {
-        Err(self.0.read_only(to))
     }
 
     fn delete(&self, key: &Key) -> Result<(), StoreError> {

@@ -197,23 +197,6 @@ impl Store for LocalStore {
         named.map_err(failed)
     }
 
-    fn copy(&self, from: &Key, to: &Key, condition: Condition) -> Result<(), StoreError> {
-        let object = self.head(from)?;
-        let content_type = object.content_type.unwrap_or_default();
-        let body = Copied {
-            store: self,
-            from,
-            size: object.size,
-        };
-        let options = PutOptions {
-            content_type,
-            cache_control: None,
-            condition,
-            sha256: None,
-        };
-        self.put(to, &body, &options)
-    }
-
     fn delete(&self, key: &Key) -> Result<(), StoreError> {
         match fs::remove_file(self.find(key)?) {
             Err(error) if !is_nothing(&error) => Err(StoreError::from_io(key, error)),
@@ -225,26 +208,6 @@ impl Store for LocalStore {
 impl fmt::Display for LocalStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.root.display().fmt(f)
-    }
-}
-
-/// An object of the same store as bytes to put.
-struct Copied<'a> {
-    store: &'a LocalStore,
-    from: &'a Key,
-    size: u64,
-}
-
-impl Body for Copied<'_> {
-    fn size(&self) -> u64 {
-        self.size
-    }
-
-    fn read_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send + '_>> {
-        let reader = self.store.get(self.from, Span::From(offset));
-        reader
-            .map_err(io::Error::other)
-            .map(|reader| reader as Box<dyn Read + Send>)
     }
 }
 

@@ -38,9 +38,6 @@ pub trait Store: fmt::Debug + fmt::Display + Send + Sync {
 
     fn put(&self, key: &Key, body: &dyn Body, options: &PutOptions) -> Result<(), StoreError>;
 
-    /// Makes `to` hold what `from` holds, without moving the bytes through this machine if it can.
-    fn copy(&self, from: &Key, to: &Key, condition: Condition) -> Result<(), StoreError>;
-
     /// Afterwards there is no such object; that there was none is no error.
     fn delete(&self, key: &Key) -> Result<(), StoreError>;
 }

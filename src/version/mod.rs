@@ -30,11 +30,6 @@ impl Version {
     pub fn filename_form(&self) -> String {
         self.to_string().replace('-', "_")
     }
-
-    /// Whether installers leave it out until asked: `rc`, `a`, `b` and `dev` versions.
-    pub fn is_prerelease(&self) -> bool {
-        self.0.any_prerelease()
-    }
 }
 
 impl FromStr for Version {
@@ -197,14 +192,6 @@ mod tests {
     fn equal_versions_may_be_written_differently() {
         assert_eq!(version("1.0"), version("1.0.0"));
         assert_ne!(version("1.0").to_string(), version("1.0.0").to_string());
-    }
-
-    #[test]
-    fn a_version_knows_whether_installers_leave_it_out() {
-        let left_out = ["1.0a1", "1.0rc2", "1.0.dev0", "1.0.post1.dev2"];
-        assert!(left_out.iter().all(|text| version(text).is_prerelease()));
-        let offered = ["1.0", "1.0.post1", "1.0+local"];
-        assert!(!offered.iter().any(|text| version(text).is_prerelease()));
     }
 
     #[test]

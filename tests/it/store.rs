@@ -73,7 +73,6 @@ pub(crate) fn contract_in_turn(store: &dyn Store, prefix: &str, pages: Pages) ->
             .a_directory_has_a_page()
             .context("a directory has a page")?;
     }
-    bench.a_copy_is_the_same().context("a copy is the same")?;
     bench.nothing_is_left()
 }
 
@@ -134,13 +133,9 @@ impl Bench<'_> {
     }
 
     fn absent_things_are_not_found(&self) -> Result<()> {
-        let (key, other) = (self.key("no/such.whl")?, self.key("no/other.whl")?);
+        let key = self.key("no/such.whl")?;
         expect(Kind::NotFound, self.store.head(&key))?;
         expect(Kind::NotFound, self.store.get(&key, Span::Whole).map(drop))?;
-        expect(
-            Kind::NotFound,
-            self.store.copy(&key, &other, Condition::Always),
-        )?;
         let listed = self.store.list(Some(&self.key("no")?), Depth::All)?;
         ensure!(listed.is_empty(), "something is listed: {listed:?}");
         Ok(self.store.delete(&key)?)
@@ -308,26 +303,6 @@ impl Bench<'_> {
             expect(Kind::NotFound, self.store.head(&key))?;
         }
         Ok(())
-    }
-
-    fn a_copy_is_the_same(&self) -> Result<()> {
-        let (from, to) = (self.key("from.whl")?, self.key("deep/er/to.whl")?);
-        self.put(&from, b"bytes", Condition::Always)?;
-        self.store.copy(&from, &to, Condition::IfAbsent)?;
-        ensure!(
-            self.read(&to, Span::Whole)? == b"bytes",
-            "the copy is another"
-        );
-        expect(
-            Kind::Exists,
-            self.store.copy(&from, &to, Condition::IfAbsent),
-        )?;
-        self.store.delete(&from)?;
-        ensure!(
-            self.read(&to, Span::Whole)? == b"bytes",
-            "the copy went with its source"
-        );
-        Ok(self.store.delete(&to)?)
     }
 
     fn nothing_is_left(&self) -> Result<()> {

@@ -5,7 +5,6 @@
 
 mod access;
 mod connection;
-mod copy;
 mod credentials;
 mod failure;
 mod get;
@@ -42,7 +41,7 @@ use crate::{
     error::Stop,
     location::{Bucket, Key},
     retry::Backoff,
-    store::{Body, Condition, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
+    store::{Body, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
     wheel::decode_sha256,
 };
 
@@ -58,8 +57,6 @@ pub struct Limits {
     /// What fits into one request; larger objects go in parts of this size, or of a ten thousandth
     /// of theirs. S3 wants at least 5 MiB.
     pub part: u64,
-    /// What is copied in one request; S3 allows 5 GiB.
-    pub copy: u64,
     /// For all parts that are in memory at any one time.
     pub memory: u64,
     /// How many parts of one object are asked for while the one before them is read.
@@ -74,7 +71,6 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             part: 16 * MIB,
-            copy: 5 << 30,
             memory: 256 * MIB,
             ahead: 3,
             backoff: Backoff {
@@ -118,11 +114,6 @@ impl S3Store {
             bucket,
             limits,
         })))
-    }
-
-    /// Whether requests are signed: there were credentials, and they were wanted.
-    pub fn is_signed(&self) -> bool {
-        self.0.connection.asker() == failure::Asker::Known
     }
 
     /// How many objects were left out of listings so far, because their names are no keys.
@@ -171,10 +162,6 @@ impl Store for S3Store {
         } else {
             multipart::put(&self.0, key, body, options)
         }
-    }
-
-    fn copy(&self, from: &Key, to: &Key, condition: Condition) -> Result<(), StoreError> {
-        copy::copy(&self.0, from, to, &condition)
     }
 
     fn delete(&self, key: &Key) -> Result<(), StoreError> {

@@ -207,38 +207,6 @@ impl<'a> Upload<'a> {
         }
     }
 
-    /// Makes one part of bytes that the server has.
-    pub(super) fn copied(
-        &self,
-        number: i32,
-        from: &str,
-        etag: Option<&str>,
-        range: &str,
-    ) -> Result<CompletedPart, StoreError> {
-        let answer = self.store.connection.write(&self.place, async |client| {
-            let request = client
-                .upload_part_copy()
-                .bucket(self.store.bucket.as_str())
-                .key(self.key.as_str())
-                .upload_id(&self.id)
-                .part_number(number)
-                .copy_source(from)
-                .copy_source_range(range)
-                .set_copy_source_if_match(etag.map(str::to_owned));
-            request.customize().config_override(patient()).send().await
-        })?;
-        let result = answer.copy_part_result();
-        let part = CompletedPart::builder()
-            .part_number(number)
-            .set_e_tag(result.and_then(|part| part.e_tag()).map(str::to_owned))
-            .set_checksum_crc64_nvme(
-                result
-                    .and_then(|part| part.checksum_crc64_nvme())
-                    .map(str::to_owned),
-            );
-        Ok(part.build())
-    }
-
     fn joined(
         &self,
         part: Result<Result<CompletedPart, StoreError>, JoinError>,

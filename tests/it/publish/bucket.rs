@@ -98,10 +98,6 @@ impl Store for Busy {
         self.inside.put(key, body, options)
     }
 
-    fn copy(&self, from: &Key, to: &Key, condition: Condition) -> Result<(), StoreError> {
-        self.inside.copy(from, to, condition)
-    }
-
     fn delete(&self, key: &Key) -> Result<(), StoreError> {
         self.inside.delete(key)
     }

@@ -13,7 +13,7 @@ use rocwheel::{
     index::{Layout, pages},
     location::Key,
     set::LocalSet,
-    store::{Body, Condition, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
+    store::{Body, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
 };
 
 use super::{Bench, install::publish_to, memory::MemoryStore, packages::wheels};
@@ -71,10 +71,6 @@ impl Store for Faulty {
             _ => {}
         }
         self.0.put(key, body, options)
-    }
-
-    fn copy(&self, from: &Key, to: &Key, condition: Condition) -> Result<(), StoreError> {
-        self.0.copy(from, to, condition)
     }
 
     fn delete(&self, key: &Key) -> Result<(), StoreError> {

@@ -122,10 +122,6 @@ impl Store for MemoryStore {
         self.keep(key, kept, options.condition.clone())
     }
 
-    fn copy(&self, from: &Key, to: &Key, condition: Condition) -> Result<(), StoreError> {
-        self.keep(to, self.kept(from)?, condition)
-    }
-
     fn delete(&self, key: &Key) -> Result<(), StoreError> {
         self.0.lock().unwrap().remove(key);
         Ok(())

@@ -138,7 +138,7 @@ fn the_lines_of_a_page_ask_no_stranger_however_the_page_was_opened() {
     let machine = Machine::new();
     let root = machine.bench.root.join("set");
     whole_set(&root);
-    rocwheel(&["index", root.to_str().unwrap()]).ok();
+    rocwheel(&["index", "--no-check", root.to_str().unwrap()]).ok();
     let server = Server::start(Site::Directory(root.clone()));
     for opened in ["", "index.html", "simple/", "simple/index.html"] {
         let file = opened.trim_end_matches("index.html");
@@ -161,7 +161,7 @@ fn the_lines_of_a_summary_ask_no_stranger() {
     let root = machine.bench.root.join("set");
     whole_set(&root);
     let at = root.to_str().unwrap();
-    rocwheel(&["index", at]).ok();
+    rocwheel(&["index", "--no-check", at]).ok();
     let server = Server::start(Site::Directory(root.clone()));
     let index = format!("{}simple/", server.url);
     let summary = rocwheel(&["summary", at, "--index-url", &index]).ok();

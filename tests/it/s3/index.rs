@@ -46,12 +46,12 @@ fn an_index_of_a_bucket_follows_its_packages() {
     replace    2.2 KiB  simple/rocm-sdk-libraries/index.html
     new        2.1 KiB  simple/torch/
     new        2.1 KiB  simple/torch/index.html
-    replace    2.2 KiB  simple/index.html
-    replace    2.2 KiB  simple/
+    replace    2.4 KiB  simple/index.html
+    replace    2.4 KiB  simple/
     replace      243 B  simple/_json/index.json
     replace      243 B  simple/_json/
-    replace    3.7 KiB  index.html
-    replace    3.7 KiB  ./
+    replace    3.8 KiB  index.html
+    replace    3.8 KiB  ./
     replace      980 B  SHA256SUMS
     replace    2.7 KiB  set.json
     25 changes

@@ -181,7 +181,6 @@ pub(crate) fn limited(
 pub(crate) fn limits() -> Limits {
     Limits {
         part: 5 << 20,
-        copy: 5 << 20,
         memory: 20 << 20,
         ahead: 2,
         backoff: Backoff {

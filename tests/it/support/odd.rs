@@ -8,6 +8,7 @@ use std::{
     path::Path,
 };
 
+use rocwheel::{digest::Sha256, wheel::Record};
 use zip::{ZipWriter, write::SimpleFileOptions};
 
 use super::{
@@ -165,20 +166,26 @@ pub(crate) fn write_foreign_wheels(directory: &Path) {
         let metadata = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n");
         let about =
             format!("Wheel-Version: 1.0\nGenerator: odd\nRoot-Is-Purelib: false\nTag: {tag}\n");
-        let members: [(String, &[u8]); 5] = [
+        let members: [(String, &[u8]); 4] = [
             (format!("{name}/__init__.py"), b"x = 1\n"),
             (format!("{name}/lib/libtorch_hip.so"), &library),
             (format!("{info}/METADATA"), metadata.as_bytes()),
             (format!("{info}/WHEEL"), about.as_bytes()),
-            (format!("{info}/RECORD"), b""),
         ];
+        let mut record = Record::default();
         let mut wheel = ZipWriter::new(Cursor::new(Vec::new()));
-        for (path, bytes) in members {
-            wheel
-                .start_file(path, SimpleFileOptions::default())
-                .unwrap();
+        let mut write = |path: &str, bytes: &[u8]| {
+            let options = SimpleFileOptions::default();
+            wheel.start_file(path, options).unwrap();
             wheel.write_all(bytes).unwrap();
+        };
+        for (path, bytes) in members {
+            record.push(path.parse().unwrap(), Sha256::of(bytes), bytes.len() as u64);
+            write(&path, bytes);
         }
+        let path = format!("{info}/RECORD");
+        record.push_self(path.parse().unwrap());
+        write(&path, record.to_string().as_bytes());
         let path = directory.join(format!("{name}-{version}-{tag}.whl"));
         fs_err::write(path, wheel.finish().unwrap().into_inner()).unwrap();
     }
