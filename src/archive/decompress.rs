@@ -43,13 +43,18 @@ enum Decoder<R: Read> {
 struct Source<R> {
     inner: R,
     failed: bool,
+    /// The first bytes, which say whether a checksum follows.
+    head: Vec<u8>,
 }
+
+const HEAD: usize = 8;
 
 impl<R: Read> Decompressor<R> {
     pub fn new(format: Format, source: R) -> io::Result<Self> {
         let source = Source {
             inner: source,
             failed: false,
+            head: Vec::new(),
         };
         let decoder = match format {
             Format::TarZst => {
@@ -67,6 +72,18 @@ impl<R: Read> Decompressor<R> {
             begun: false,
             ended: false,
         })
+    }
+
+    /// Whether the data carries a checksum of its content, once something was read. Both formats
+    /// may go without: `xz --check=none`, and zstd as most libraries write it.
+    pub fn has_checksum(&self) -> bool {
+        match (&self.decoder, self.source().head.as_slice()) {
+            // RFC 8878: the frame's descriptor follows the magic number, and its third bit says so.
+            (Decoder::Zstd(_), [0x28, 0xb5, 0x2f, 0xfd, descriptor, ..]) => descriptor & 4 != 0,
+            // The .xz format: the lower half of the second flag byte is the kind of the check.
+            (Decoder::Xz(_), [_, b'7', b'z', b'X', b'Z', 0, _, check]) => check & 0xf != 0,
+            _ => false,
+        }
     }
 
     fn source(&self) -> &Source<R> {
@@ -111,7 +128,10 @@ impl<R: Read> Read for Source<R> {
             match &result {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(_) => self.failed = true,
-                Ok(_) => {}
+                Ok(read) => {
+                    let missing = HEAD.saturating_sub(self.head.len());
+                    self.head.extend(buf.iter().take(*read).take(missing));
+                }
             }
             return result;
         }

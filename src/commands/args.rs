@@ -33,8 +33,7 @@ pub struct GlobalArgs {
     #[arg(long, global = true, value_name = "WHEN", env = "ROCWHEEL_COLOR")]
     color: Option<ColorChoice>,
     /// Show no bars and no progress lines
-    #[arg(long, global = true, env = "ROCWHEEL_NO_PROGRESS",
-          value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, global = true, env = "ROCWHEEL_NO_PROGRESS")]
     no_progress: bool,
 }
 

@@ -46,6 +46,10 @@ impl<R: Read> TarReader<R> {
         }
     }
 
+    pub fn source(&self) -> &R {
+        &self.source
+    }
+
     /// The next member, past whatever is left of the one before.
     ///
     /// Nothing comes only when the end mark was there and nothing but padding after it.
@@ -82,7 +86,7 @@ impl<R: Read> TarReader<R> {
         extension: &mut Extension,
     ) -> Result<Option<TarEntry>> {
         check_sum(header)?;
-        let len = header.entry_size()?;
+        let len = size(header)?;
         let kind = header.entry_type().as_byte();
         if !extension::is_extension(kind) {
             return member(header, len, std::mem::take(extension));
@@ -204,6 +208,18 @@ fn check_sum(header: &Header) -> Result<()> {
         "its checksum is {stated}, and should be {sum}"
     );
     Ok(())
+}
+
+/// A size may be in base 256, in eleven bytes. The `tar` crate reads the last eight of them, and would
+/// take 2^64 for zero: what follows would then be read as headers.
+fn size(header: &Header) -> Result<u64> {
+    let [first, high @ .., _, _, _, _, _, _, _, _] = &header.as_old().size;
+    let is_binary = first & 0x80 != 0;
+    ensure!(
+        !is_binary || (*first == 0x80 && high.iter().all(|&byte| byte == 0)),
+        "its size is negative, or 2^64 bytes and more"
+    );
+    Ok(header.entry_size()?)
 }
 
 /// Nothing, where it is the root itself, with which `tar -C DIR .` begins.

@@ -248,6 +248,19 @@ fn damaged_headers_are_refused() {
     insta::assert_snapshot!(field(|header| header.as_old_mut().mode = *b"rwxr-xr-"), @"read the tar header at byte 0: numeric field was not a number: rwxr-xr- when getting mode for a");
     insta::assert_snapshot!(field(|header| header.set_size(u64::MAX)), @"`a` has 18446744073709551615 bytes, and takes the archive beyond 1073741824 bytes");
 
+    // 2^64, 2^80 and -1 in base 256.
+    for (at, byte) in [(3, 1), (1, 1), (0, 0x7f)] {
+        let member = Craft::default().member("a", b'0', b"", |header| {
+            header.set_size(u64::MAX);
+            header.as_old_mut().size[4..].fill(0);
+            header.as_old_mut().size[at] |= byte;
+        });
+        assert_eq!(
+            refused(member.end()),
+            "read the tar header at byte 0: its size is negative, or 2^64 bytes and more"
+        );
+    }
+
     let mut flipped = Craft::default().file("a", b"").end();
     flipped[0] ^= 2;
     insta::assert_snapshot!(refused(flipped), @"read the tar header at byte 0: its checksum is 3194, and should be 3196");

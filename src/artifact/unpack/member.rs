@@ -235,6 +235,7 @@ impl<'a> Unpacking<'a> {
         };
         self.make_links(stop)?;
         Ok(Unpacked {
+            has_checksum: false,
             directory: self.root.to_owned(),
             manifest,
             files: self.count.files,

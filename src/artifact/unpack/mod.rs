@@ -56,6 +56,8 @@ pub struct Unpacked {
     pub symlinks: u64,
     /// The bytes of all files.
     pub bytes: u64,
+    /// Whether a checksum of the archive's own stands for its bytes.
+    pub has_checksum: bool,
     /// Pairs of names that a file system without case would take for one.
     pub clashes: Vec<(RelPath, RelPath)>,
 }
@@ -110,8 +112,12 @@ pub fn stage(
             stop,
             progress,
         };
-        let tar = TarReader::new(tar, limits.bytes);
-        let unpacked = fill(part.path(), tar, limits, stop)?;
+        let mut tar = TarReader::new(tar, limits.bytes);
+        let unpacked = fill(part.path(), &mut tar, limits, stop)?;
+        let unpacked = Unpacked {
+            has_checksum: tar.source().source.has_checksum(),
+            ..unpacked
+        };
         Ok(Staged::new(part, unpacked))
     };
     attempt().or_else(|error| {
@@ -139,13 +145,13 @@ fn is_damage(cause: &(dyn StdError + 'static)) -> bool {
 
 fn fill(
     root: &Path,
-    mut tar: TarReader<impl Read>,
+    tar: &mut TarReader<impl Read>,
     limits: &Limits,
     stop: &Stop,
 ) -> Result<Unpacked> {
     let mut unpacking = Unpacking::new(root, limits);
     while let Some(entry) = tar.next_entry()? {
-        unpacking.take(entry, &mut tar)?;
+        unpacking.take(entry, tar)?;
     }
     unpacking.finish(stop)
 }

@@ -22,8 +22,7 @@ pub struct AccessArgs {
     #[command(flatten)]
     profile: ProfileArg,
     /// Use no credentials; where none are found, that is so anyway
-    #[arg(long, env = "ROCWHEEL_NO_SIGN_REQUEST",
-          value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "ROCWHEEL_NO_SIGN_REQUEST")]
     no_sign_request: bool,
     /// Where the bucket's name stands in an address; `auto` is `virtual` at Amazon, else `path`
     #[arg(

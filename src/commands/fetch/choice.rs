@@ -41,7 +41,7 @@ pub struct ChoiceArgs {
     #[arg(long, value_name = "TARGETS", env = "AMDGPU_TARGETS")]
     amdgpu_targets: Option<String>,
     /// Fetch what there is, even if it is not enough for packages
-    #[arg(long, env = "ROCWHEEL_ALLOW_INCOMPLETE", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "ROCWHEEL_ALLOW_INCOMPLETE")]
     allow_incomplete: bool,
     /// How many archives are fetched at once
     #[arg(
@@ -115,7 +115,7 @@ impl ChoiceArgs {
         let plan = FetchPlan::new(&*source, &output, parcels)?;
         if plan.unverified() > 0 {
             let count = many(plan.unverified(), "archive");
-            let text = format!("no digest to verify {count} by");
+            let text = format!("no digest to verify {count} by, but for checksums of their own");
             world.console.note(text);
         }
         Ok(Errand {

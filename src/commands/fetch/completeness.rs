@@ -154,12 +154,33 @@ impl View<'_> {
         found: &mut Completeness,
     ) {
         let mut names_of: BTreeMap<Scope, BTreeSet<&str>> = BTreeMap::new();
+        let mut xnack: Vec<&ArtifactName> = Vec::new();
         for artifact in artifacts {
-            if let Scope::Target(_) = artifact.scope {
+            if let Scope::Target(target) = &artifact.scope {
                 let names = names_of.entry(artifact.scope.base()).or_default();
-                if self.device.takes_kind(artifact, self.mode) {
-                    names.insert(&artifact.name);
+                match self.device.takes_kind(artifact, self.mode) {
+                    true if target.runs_with_xnack_off() => drop(names.insert(&artifact.name)),
+                    true => xnack.push(artifact),
+                    false => {}
                 }
+            }
+        }
+        // A run for sanitizers has nothing but code that needs XNACK; any other one has both.
+        let only_xnack = names_of.iter().filter(|(_, names)| names.is_empty());
+        let only_xnack: BTreeSet<Scope> = only_xnack.map(|(base, _)| base.clone()).collect();
+        for artifact in xnack {
+            let base = artifact.scope.base();
+            let names = names_of.entry(base.clone()).or_default();
+            if only_xnack.contains(&base) {
+                names.insert(&artifact.name);
+            } else if !names.contains(artifact.name.as_str()) {
+                let name = ArtifactName {
+                    scope: base,
+                    ..artifact.clone()
+                };
+                found.lacks.push(format!(
+                    "no `{name}`; `{artifact}` runs only where XNACK is on"
+                ));
             }
         }
         let all: BTreeSet<&str> = names_of.values().flatten().copied().collect();
@@ -279,6 +300,21 @@ mod tests {
         assert_eq!(report(RUN, &targets(&["gfx942"])), "");
         let families = "base_lib_generic.tar.zst blas_lib_gfx94X-dcgpu.tar.zst";
         assert_eq!(report(families, &Wish::default()), "");
+    }
+
+    #[test]
+    fn code_that_needs_xnack_does_not_stand_for_its_target() {
+        let without = RUN.replace("blas_lib_gfx942.", "blas_lib_gfx942:xnack+.");
+        insta::assert_snapshot!(report(&without, &Wish::default()), @"
+        - `gfx1100` has no `rand`, which other targets have
+        - `gfx942` has no `blas`, which other targets have
+        error: not enough for packages: no `blas_lib_gfx942`; `blas_lib_gfx942:xnack+` runs only where XNACK is on
+
+        hint: pass `--allow-incomplete` to fetch what there is
+        ");
+        let only = "base_lib_generic.tar.zst core-hip_lib_generic.tar.zst \
+            blas_lib_gfx942:xnack+.tar.zst";
+        assert_eq!(report(only, &Wish::default()), "");
     }
 
     #[test]

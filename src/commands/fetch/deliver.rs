@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     commands::World,
-    console::{many, size, took},
+    console::{few, many, size, took},
     error::{Error, No, Result, hinted, hints, one_line},
     parallel,
 };
@@ -52,7 +52,7 @@ fn read(
 ) -> Result<()> {
     let start = Instant::now();
     let bytes: u64 = due.iter().map(|parcel| parcel.size).sum();
-    let mut failures = Vec::new();
+    let (mut failures, mut unverified) = (Vec::new(), Vec::new());
     {
         let progress = world.console.progress("Fetching", source, Some(bytes));
         let work = |parcel: &&Parcel| {
@@ -75,7 +75,8 @@ fn read(
         let done = |parcel: &&Parcel, (received, time): (Result<Received>, Duration)| {
             let recorded = received.and_then(|received| {
                 let facts = facts(parcel, &received, time);
-                output.state.record(received)?;
+                output.state.record(received.artifacts)?;
+                unverified.extend(received.unverified);
                 Ok(facts)
             });
             match recorded {
@@ -84,6 +85,14 @@ fn read(
             }
         };
         parallel::try_each(due, at_once, &world.stop, work, done)?;
+    }
+    if !unverified.is_empty() {
+        unverified.sort();
+        let names = few(unverified.iter().map(|name| format!("`{name}`")));
+        let count = many(unverified.len(), "archive");
+        world.console.warn(format!(
+            "{count} fetched without any checksum, so that damage would not be noticed: {names}"
+        ));
     }
     if !failures.is_empty() {
         return Err(together(&failures, due.len()));
@@ -114,7 +123,7 @@ fn merge(plan: &FetchPlan, output: &OutputDir, jobs: NonZeroUsize, world: &World
 }
 
 fn facts(parcel: &Parcel, received: &Received, time: Duration) -> String {
-    let extents = received.iter().filter_map(|(_, it)| it.extent);
+    let extents = received.artifacts.iter().filter_map(|(_, it)| it.extent);
     let files: u64 = extents.map(|extent| extent.files).sum();
     let files = many(usize::try_from(files).unwrap_or(usize::MAX), "file");
     let (size, took, rate) = (size(parcel.size), took(time), rate(parcel.size, time));

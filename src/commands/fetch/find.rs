@@ -30,7 +30,7 @@ pub(super) struct SearchArgs {
     #[arg(long, value_name = "NUMBER", env = "ROCWHEEL_RUN_PR")]
     pr: Option<u64>,
     /// The newest run on the default branch that has what is wanted
-    #[arg(long, env = "ROCWHEEL_RUN_LATEST", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "ROCWHEEL_RUN_LATEST")]
     latest: bool,
 }
 

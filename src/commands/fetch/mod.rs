@@ -66,14 +66,13 @@ pub struct Args {
     )]
     output_dir: PathBuf,
     /// Keep the archives, and do not unpack them
-    #[arg(long, env = "ROCWHEEL_NO_EXTRACT", conflicts_with = "flatten",
-          value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "ROCWHEEL_NO_EXTRACT", conflicts_with = "flatten")]
     no_extract: bool,
     /// Make one install tree of all artifacts, if no two of them differ about a path
-    #[arg(long, env = "ROCWHEEL_FLATTEN", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "ROCWHEEL_FLATTEN")]
     flatten: bool,
     /// Only say what would be fetched
-    #[arg(long, env = "ROCWHEEL_DRY_RUN", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "ROCWHEEL_DRY_RUN")]
     dry_run: bool,
     #[command(flatten)]
     choice: ChoiceArgs,

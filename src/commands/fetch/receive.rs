@@ -53,8 +53,14 @@ struct Stream<'a, R> {
     ground: &'a Ground<'a>,
 }
 
-/// Artifacts that were fetched, by their names in the output directory.
-pub(super) type Received = Vec<(String, Fetched)>;
+/// What a parcel came to.
+#[derive(Debug)]
+pub(super) struct Received {
+    /// By their names in the output directory.
+    pub artifacts: Vec<(String, Fetched)>,
+    /// The archives for whose bytes nothing stands: neither a digest nor a checksum of their own.
+    pub unverified: Vec<String>,
+}
 
 /// Reads a parcel, and says what it came to.
 pub(super) fn receive(source: &dyn Source, parcel: &Parcel, ground: &Ground) -> Result<Received> {
@@ -72,10 +78,23 @@ pub(super) fn receive(source: &dyn Source, parcel: &Parcel, ground: &Ground) -> 
         }
         io::copy(&mut stream, &mut io::sink())?;
         let sha256 = verify(parcel, stream)?;
+        let has_checksum = |member: &Member, waiting: &Waiting| match (&member.packing, waiting) {
+            (Packing::Zip(_), _) => true,
+            (Packing::Bare, Waiting::Directory(staged)) => staged.unpacked().has_checksum,
+            (Packing::Bare, Waiting::File(_)) => false,
+        };
+        let unverified = waiting
+            .iter()
+            .filter(|(member, waiting)| parcel.sha256.is_empty() && !has_checksum(member, waiting))
+            .map(|(member, _)| member.archive.file_name());
+        let unverified = unverified.collect();
         let committed = waiting
             .into_iter()
             .map(|(member, waiting)| ground.commit(source, parcel, member, waiting, sha256));
-        committed.collect()
+        Ok(Received {
+            artifacts: committed.collect::<Result<_>>()?,
+            unverified,
+        })
     };
     attempt().or_else(|error| {
         // A stop comes out of the readers as an error of theirs.

@@ -153,11 +153,11 @@ fn good() -> String {
 fn a_good_archive_is_unpacked_or_kept() {
     let stage = Stage::new(Some(&good()));
     let (extents, names) = stage.fetch(OutputForm::Unpacked, |bytes| bytes);
-    assert!(extents.unwrap()[0].1.extent.unwrap().files > 1);
+    assert!(extents.unwrap().artifacts[0].1.extent.unwrap().files > 1);
     assert_eq!(names, "blas_lib_gfx942");
     let (extents, names) = stage.fetch(OutputForm::Packed, |bytes| bytes);
     assert_eq!(
-        extents.unwrap()[0].1.extent.unwrap().bytes,
+        extents.unwrap().artifacts[0].1.extent.unwrap().bytes,
         archive_bytes().len() as u64
     );
     assert_eq!(names, "blas_lib_gfx942 blas_lib_gfx942.tar.zst");
@@ -256,6 +256,34 @@ fn a_stop_leaves_nothing() {
     let (result, names) = stage.fetch_until(OutputForm::Unpacked, |bytes| bytes, &stop);
     assert!(result.unwrap_err().is::<crate::error::Interrupted>());
     assert_eq!(names, "");
+}
+
+#[test]
+fn an_archive_for_whose_bytes_nothing_stands_is_named() {
+    let plain = |bytes: Vec<u8>| {
+        let tar = zstd::decode_all(bytes.as_slice()).unwrap();
+        // As most libraries write it: without a checksum.
+        zstd::bulk::compress(&tar, 1).unwrap()
+    };
+    let stage = Stage::new(None);
+    let unverified = |form| stage.fetch(form, |bytes| bytes).0.unwrap().unverified;
+    assert_eq!(
+        unverified(OutputForm::Unpacked),
+        [""; 0],
+        "its own checksum"
+    );
+    assert_eq!(unverified(OutputForm::Packed), [NAME], "which nothing read");
+    stage.put(NAME, &plain(archive_bytes()));
+    let unverified = |form| stage.fetch(form, |bytes| bytes).0.unwrap().unverified;
+    assert_eq!(unverified(OutputForm::Unpacked), [NAME]);
+    let sidecar = Sha256::of(&plain(archive_bytes())).to_string();
+    stage.put(&format!("{NAME}.sha256sum"), sidecar.as_bytes());
+    let unverified = |form| stage.fetch(form, |bytes| bytes).0.unwrap().unverified;
+    assert_eq!(
+        unverified(OutputForm::Unpacked),
+        [""; 0],
+        "a digest beside it"
+    );
 }
 
 #[test]
