@@ -1,4 +1,4 @@
-//! `place`: where a run keeps its packages, and who may write there.
+//! `place`: where a run keeps its packages, and which role may write there.
 
 use std::{fmt, path::PathBuf};
 
@@ -15,13 +15,13 @@ use crate::{
     run::{ArtifactGroup, Role},
 };
 
-/// Say where a run keeps its packages, and who may write there
+/// Say where a run keeps its packages, and which role may write there
 ///
-/// A workflow asks before it takes on a role. On behalf of a fork nobody may write, and there is
-/// none.
+/// A workflow calls it before it assumes the role. A run on behalf of a fork has no role, because it
+/// may not write.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The family that the set is for; by default it is for all targets
+    /// The family that the set is for (default: all targets)
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
     artifact_group: Option<ArtifactGroup>,
     /// Append step outputs to this file
@@ -99,7 +99,7 @@ impl fmt::Display for Answer {
         )?;
         match &self.role {
             Some(role) => write!(f, "role:   {role}"),
-            None => write!(f, "role:   none"),
+            None => write!(f, "role:   none (no role may write there for this run)"),
         }
     }
 }

@@ -70,7 +70,7 @@ fn help_is_data() {
       index     Write the index of a directory of packages, here or in a bucket
       upload    Publish a package set and its index where its run keeps them
       summary   Say what was built and how to install it
-      place     Say where a run keeps its packages, and who may write there
+      place     Say where a run keeps its packages, and which role may write there
       split     Split fat artifacts into a part for every host and one for each target
       kpack     Look into files with device code
       help      Print this message or the help of the given subcommand(s)

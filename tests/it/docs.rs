@@ -7,19 +7,11 @@ use std::{
 };
 
 use crate::support::program::ROCWHEEL;
-use crate::support::sample::write_archives;
 
-/// What a command of the pages may find where it runs: `artifacts`, as `fetch` would leave them.
-fn scratch() -> tempfile::TempDir {
-    let place = tempfile::tempdir().unwrap();
-    let artifacts = place.path().join("artifacts");
-    write_archives(&artifacts);
-    place
-}
-
+/// In an empty directory, as a reader would: each command finds what the ones before it left.
 #[test]
 fn every_command_of_the_readme_runs_and_runs_again() {
-    let place = scratch();
+    let place = tempfile::tempdir().unwrap();
     let commands = commands(&root().join("README.md"));
     assert!(commands.len() > 5, "{commands:?}");
     for command in commands.iter().chain(&commands) {

@@ -32,8 +32,8 @@ use crate::{
 
 /// Take the artifacts of a run to packages that pip and uv install
 ///
-/// Fetches or unpacks them, builds, checks, indexes, publishes to a directory laid out like a bucket,
-/// and ends with the commands that install what was made. Nothing leaves this machine.
+/// Fetches or unpacks them, builds, checks, indexes, and publishes to a directory laid out like the
+/// bucket of the run. Ends with the commands that install the packages. Uploads nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel pipeline --sample --output-dir out
@@ -42,7 +42,7 @@ use crate::{
 pub struct Args {
     #[command(flatten)]
     origin: OriginArgs,
-    /// Where everything goes: artifacts, packages and the published set
+    /// Directory for the artifacts, the packages and the published set
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
     output_dir: PathBuf,
     /// Check and publish the packages that an earlier run built, and do not build them again
@@ -51,10 +51,10 @@ pub struct Args {
     /// Only say what would be read and written
     #[arg(long, env = "ROCWHEEL_DRY_RUN", value_parser = clap::builder::FalseyValueParser::new())]
     dry_run: bool,
-    /// The index that has all other packages, for install lines with two indexes
+    /// Index for third-party dependencies; adds a second index to the install lines
     #[arg(long, value_name = "URL", env = "ROCWHEEL_BASE_INDEX")]
     base_index: Option<Urls>,
-    /// The set to compare sizes with: a directory, or a `set.json`
+    /// Compare package sizes with this set: a directory, or a `set.json`
     #[arg(long, value_name = "SET", env = "ROCWHEEL_BASELINE")]
     baseline: Option<PathBuf>,
     /// Write the summary to this file

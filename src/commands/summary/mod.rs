@@ -93,10 +93,10 @@ pub struct More {
     #[arg(long, env = "ROCWHEEL_CHECK", conflicts_with = "findings",
           value_parser = clap::builder::FalseyValueParser::new())]
     check: bool,
-    /// The set to compare sizes with: a directory, a `set.json`, or `s3://bucket/prefix`
+    /// Compare package sizes with this set: a directory, a `set.json`, or `s3://bucket/prefix`
     #[arg(long, value_name = "SET", env = "ROCWHEEL_BASELINE")]
     baseline: Option<SetPlace>,
-    /// The index that has all other packages, for install lines with two indexes
+    /// Index for third-party dependencies; adds a second index to the install lines
     #[arg(long, value_name = "URL", env = "ROCWHEEL_BASE_INDEX")]
     base_index: Option<Urls>,
 }
@@ -110,7 +110,7 @@ pub struct Steps {
     /// Append step outputs to this file
     #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
     pub github_output: Option<PathBuf>,
-    /// Where runs and commits have their pages
+    /// GitHub server URL, for links to runs and commits
     #[arg(
         long,
         value_name = "URL",

@@ -135,7 +135,7 @@ fn whose_code_another_run_built_is_asked_of_github() {
     s3://therock-ci-artifacts-external/ROCm-TheRock/8-linux/python/
     index:  https://therock-ci-artifacts-external.s3.amazonaws.com/ROCm-TheRock/8-linux/python/simple/
     region: us-east-2
-    role:   none
+    role:   none (no role may write there for this run)
     ");
     // A directory of one's own has no bucket that would depend on it.
     let before = fake.asked().len();
