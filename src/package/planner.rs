@@ -10,7 +10,7 @@ mod reached;
 use std::collections::BTreeSet;
 
 use crate::{
-    artifact::{self, Artifact, ArtifactName, ArtifactTree, Content, Merged, TreeFile},
+    artifact::{self, Artifact, ArtifactName, ArtifactTree, Content, LinkEnd, Merged, TreeFile},
     error::{Context as _, Result, anyhow, hinted},
     package::{
         catalog::{Catalog, Kind, PackageSpec},
@@ -87,6 +87,8 @@ struct Planner<'a> {
     scopes: BTreeSet<Scope>,
     /// What device packages are planned for.
     devices: BTreeSet<Scope>,
+    /// The names of libraries that files of the artifacts are linked with.
+    needed: BTreeSet<&'a str>,
     plan: BuildPlan,
 }
 
@@ -117,6 +119,7 @@ impl<'a> Planner<'a> {
             core: platform_package(&core, &request.release),
             scopes,
             devices,
+            needed: needed(tree),
             plan,
         })
     }
@@ -435,7 +438,18 @@ impl<'a> Planner<'a> {
         selected: &[&'a Artifact],
         counts: impl Fn(&RelPath) -> bool,
     ) -> Result<Merged<'a>> {
-        let merged = artifact::merge(selected.iter().copied(), self.same)?;
+        let mut merged = artifact::merge(selected.iter().copied(), self.same)?;
+        merged.files.retain(|path, owned| {
+            let is_left_out = leads_to_a_host(&owned.file.content, path)
+                && !self.needed.contains(path.file_name());
+            if is_left_out && counts(path) {
+                let artifact = &owned.artifact.name;
+                self.note(format!(
+                    "symlink `{path}` of artifact `{artifact}` is left out: it has an absolute target"
+                ));
+            }
+            !is_left_out
+        });
         for collision in &merged.collisions {
             if !counts(collision.path) {
                 continue;
@@ -454,6 +468,27 @@ impl<'a> Planner<'a> {
             self.plan.notes.push(note);
         }
     }
+}
+
+/// Whether a path is a symlink to an absolute path, or to another symlink like that. Which file that
+/// is depends on the host, so that no package can have it.
+fn leads_to_a_host(content: &Content, path: &RelPath) -> bool {
+    let Content::Link { text, end } = content else {
+        return false;
+    };
+    let is_absolute = text.starts_with('/') || path.resolve_link(text).is_some();
+    *end == LinkEnd::Escapes && is_absolute
+}
+
+fn needed(tree: &ArtifactTree) -> BTreeSet<&str> {
+    let files = tree.artifacts.iter().flat_map(|artifact| &artifact.files);
+    let loaded = files.filter_map(|file| match &file.content {
+        Content::File(facts) => facts.elf.as_deref(),
+        _ => None,
+    });
+    loaded
+        .flat_map(|elf| elf.needed.iter().map(AsRef::as_ref))
+        .collect()
 }
 
 #[cfg(test)]

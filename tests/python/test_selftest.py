@@ -171,6 +171,15 @@ def test_device_code_that_is_missing_is_noticed(site: Path) -> None:
     ]
 
 
+def test_a_library_of_device_code_has_further_names_in_the_list_alone(site: Path) -> None:
+    listed = site / "_rocm_sdk_libraries" / ".devel_links" / "gfx942.json"
+    facts = json.loads(listed.read_text("utf-8"))
+    link = facts["links"][0]
+    facts["links"].append({**link, "relpath": f"{link['relpath']}.1"})
+    listed.write_text(json.dumps(facts), "utf-8")
+    assert report(site, "-k", "testListsForDevelAreTrue")["ok"]
+
+
 @pytest.mark.parametrize("path", ["lib/rocblas/library/gfx1100.co", "lib/gfx1100/x.co"])
 def test_device_code_may_be_named_or_lie_in_a_directory_of_that_name(site: Path, path: str) -> None:
     wheel = SDK.device("gfx1100", [path])

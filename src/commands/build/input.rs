@@ -3,16 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
-    artifact::{ArchiveName, ArtifactName, ArtifactTree, Limits, unpack},
+    artifact::{ArchiveName, ArtifactManifest, ArtifactName, ArtifactTree, Limits, unpack},
     commands::{World, args::Jobs, fetch},
     console::{many, size},
-    error::{Hint as _, Result, anyhow, bail},
+    error::{Hint as _, Result, anyhow},
     parallel,
 };
 
 /// The facts about every artifact of a directory; its archives are unpacked to `unpacked`.
 pub fn read(directory: &Path, unpacked: &Path, jobs: &Jobs, world: &World) -> Result<ArtifactTree> {
-    let archives = archives(directory)?;
+    let (archives, notes) = archives_and_notes(directory)?;
+    for note in notes {
+        world.console.note(&note);
+    }
     if archives.is_empty() {
         return scan(directory, jobs, world);
     }
@@ -33,11 +36,13 @@ pub fn read(directory: &Path, unpacked: &Path, jobs: &Jobs, world: &World) -> Re
     )?;
     let names: Vec<&ArtifactName> = archives.iter().map(|(_, name)| &name.artifact).collect();
     let fresh = scan_only(unpacked, &names, jobs, world)?;
-    if has_artifacts(directory)? {
-        join(scan(directory, jobs, world)?, fresh)
-    } else {
-        Ok(fresh)
+    if !has_artifacts(directory)? {
+        return Ok(fresh);
     }
+    let mut tree = scan(directory, jobs, world)?;
+    tree.artifacts.extend(fresh.artifacts);
+    tree.artifacts.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(tree)
 }
 
 /// What `read` would read, by name; without any, what it would say.
@@ -122,9 +127,19 @@ pub fn unpack_one(
     Ok(())
 }
 
-/// The archives of a directory, by name; of two of one artifact, the `.tar.zst`.
-pub fn archives(directory: &Path) -> Result<Vec<(PathBuf, ArchiveName)>> {
-    let mut found: Vec<(PathBuf, ArchiveName)> = Vec::new();
+/// Archives with their names, in that order.
+pub type Archives = Vec<(PathBuf, ArchiveName)>;
+
+/// The archives of a directory that `read` unpacks, by name.
+pub fn archives(directory: &Path) -> Result<Archives> {
+    Ok(archives_and_notes(directory)?.0)
+}
+
+/// The archives of a directory, by name; of two of one artifact, the `.tar.zst`. Where an artifact
+/// is there as a directory too, as a local build leaves both, the directory counts, and a note says
+/// if it is the older one.
+fn archives_and_notes(directory: &Path) -> Result<(Archives, Vec<String>)> {
+    let mut found: Archives = Vec::new();
     let entries =
         fs_err::read_dir(directory).hint("pass a directory of artifacts as `--artifact-dir`")?;
     for entry in entries {
@@ -139,7 +154,24 @@ pub fn archives(directory: &Path) -> Result<Vec<(PathBuf, ArchiveName)>> {
     }
     found.sort_by(|(_, a), (_, b)| a.cmp(b));
     found.dedup_by(|(_, later), (_, first)| later.artifact == first.artifact);
-    Ok(found)
+    let mut notes = Vec::new();
+    let mut archives = Vec::new();
+    for (path, name) in found {
+        let manifest = directory
+            .join(name.artifact.to_string())
+            .join(ArtifactManifest::FILE_NAME);
+        let Ok(unpacked) = fs_err::metadata(manifest).and_then(|found| found.modified()) else {
+            archives.push((path, name));
+            continue;
+        };
+        if unpacked < fs_err::metadata(&path)?.modified()? {
+            let artifact = &name.artifact;
+            notes.push(format!(
+                "directory `{artifact}` is used, and it is older than `{name}` beside it"
+            ));
+        }
+    }
+    Ok((archives, notes))
 }
 
 /// The facts about the artifacts of a directory.
@@ -159,26 +191,5 @@ pub fn scan(directory: &Path, jobs: &Jobs, world: &World) -> Result<ArtifactTree
             .console
             .debug(format!("skipped `{}`: {}", skipped.name, skipped.reason));
     }
-    Ok(tree)
-}
-
-/// Both trees as one, which must not have an artifact twice.
-fn join(mut tree: ArtifactTree, more: ArtifactTree) -> Result<ArtifactTree> {
-    for artifact in more.artifacts {
-        if tree
-            .artifacts
-            .iter()
-            .any(|known| known.name == artifact.name)
-        {
-            bail!(
-                "artifact `{}` is there twice: in `{}` and as an archive unpacked to `{}`",
-                artifact.name,
-                tree.directory.display(),
-                more.directory.display()
-            );
-        }
-        tree.artifacts.push(artifact);
-    }
-    tree.artifacts.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(tree)
 }

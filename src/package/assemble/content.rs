@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, Cursor, Read},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
 };
 
@@ -13,6 +13,7 @@ use crate::{
     error::{Context as _, Result},
     kpack::host::SplitReader,
     package::{
+        assemble::unchanged::{Stamp, Unchanged},
         devel_manifest,
         origin::Origin,
         plan::Source,
@@ -27,12 +28,14 @@ pub(super) enum Content {
         path: PathBuf,
         len: u64,
         form: Form,
+        stamp: Stamp,
     },
     /// A file with a new run path. The plan is small, whatever the size of the file.
     Patched {
         path: PathBuf,
         form: Form,
         plan: EditPlan,
+        stamp: Stamp,
     },
     Tar {
         plan: TarPlan,
@@ -54,18 +57,21 @@ impl Content {
     }
 
     fn file(origin: &Origin) -> Result<Self> {
+        let stamp = Stamp::of(&origin.path)?;
         let len = match origin.form {
-            Form::ToCome => fs_err::metadata(&origin.path)?.len(),
+            Form::ToCome => stamp.len,
             Form::Whole | Form::WithoutCode(_) => origin.len,
         };
         Ok(Self::File {
             path: origin.path.clone(),
             len,
             form: origin.form.clone(),
+            stamp,
         })
     }
 
     fn patched(origin: &Origin, rpath: &Rpath) -> Result<Self> {
+        let stamp = Stamp::of(&origin.path)?;
         let file = origin.form.open(&origin.path)?;
         let plan = elf::plan_rpath(&file, rpath)
             .with_context(|| format!("plan a new run path for `{}`", origin.path.display()))?;
@@ -76,6 +82,7 @@ impl Content {
             path: origin.path.clone(),
             form: origin.form.clone(),
             plan,
+            stamp,
         })
     }
 
@@ -110,11 +117,24 @@ impl Content {
             Self::File {
                 path,
                 form: Form::WithoutCode(plan),
+                stamp,
                 ..
-            } => Box::new(SplitReader::new(FileAt::open(path)?, (**plan).clone())),
-            Self::File { path, .. } => Box::new(open(path)?),
-            Self::Patched { path, form, plan } => {
-                Box::new(PatchedReader::new(form.open(path)?, plan.clone()))
+            } => {
+                let reader = SplitReader::new(FileAt::open(path)?, (**plan).clone());
+                Box::new(Unchanged::new(reader, path, *stamp, self.len()))
+            }
+            Self::File { path, stamp, .. } => {
+                let file = fs_err::File::open(path)?;
+                Box::new(Unchanged::new(file, path, *stamp, self.len()))
+            }
+            Self::Patched {
+                path,
+                form,
+                plan,
+                stamp,
+            } => {
+                let reader = PatchedReader::new(form.open(path)?, plan.clone());
+                Box::new(Unchanged::new(reader, path, *stamp, self.len()))
             }
             Self::Tar { plan, files } => {
                 let files = Arc::clone(files);
@@ -125,10 +145,6 @@ impl Content {
             }
         })
     }
-}
-
-fn open(path: &Path) -> Result<fs_err::File> {
-    Ok(fs_err::File::open(path)?)
 }
 
 /// The content of a file of the tree; nothing else has any.

@@ -4,6 +4,7 @@
 mod content;
 pub mod pipeline;
 mod place;
+mod unchanged;
 
 use std::{
     io::{Seek as _, SeekFrom},

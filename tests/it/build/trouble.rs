@@ -221,3 +221,20 @@ fn is_empty(directory: &Path) {
         .collect();
     assert!(left.is_empty(), "{left:?}");
 }
+
+#[test]
+fn of_a_directory_and_an_archive_of_one_artifact_the_directory_counts() {
+    let place = place("both");
+    succeed(&mut build(&place, "first"));
+    let name = "rpp_lib_generic";
+    let unpacked = place.join("in").join(name);
+    fs_err::rename(place.join("first/artifacts").join(name), unpacked).unwrap();
+    let entries = fs_err::read_dir(place.join("in")).unwrap();
+    let mut paths = entries.map(|entry| entry.unwrap().path());
+    let is_archive = |path: &PathBuf| path.to_str().unwrap().contains("rpp_lib_generic.tar");
+    let archive = paths.find(is_archive).unwrap();
+    // A build that is still writing it: as an archive it could not be read.
+    fs_err::write(archive, "cut off").unwrap();
+    succeed(&mut build(&place, "again"));
+    assert!(files(&place.join("first/dist")) == files(&place.join("again/dist")));
+}

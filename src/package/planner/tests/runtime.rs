@@ -187,26 +187,36 @@ fn links_to_directories_and_to_nothing_are_left_to_the_devel_tree() {
 }
 
 #[test]
-fn a_link_out_of_the_artifact_is_refused() {
-    insta::assert_snapshot!(core().link("lib/passwd", "/etc/passwd").refusal(), @"
-    error: plan `rocm-sdk-core`
-      caused by: link `lib/passwd` of artifact `core-hip_lib_generic` leads out of it: `/etc/passwd`
-
-    hint: make it relative and point it at a file of the same artifact
+fn a_symlink_to_an_absolute_path_is_left_out_with_a_note() {
+    let fixture = core()
+        .link("lib/passwd", "/etc/passwd")
+        .link("lib/same", "passwd");
+    insta::assert_snapshot!(fixture.shows("rocm-sdk-core"), @"
+      copy   _rocm_sdk_core/.info/version < base_lib_generic
+    note: symlink `lib/passwd` of artifact `core-hip_lib_generic` is left out: it has an absolute target
+    note: symlink `lib/same` of artifact `core-hip_lib_generic` is left out: it has an absolute target
     ");
-    insta::assert_snapshot!(core().link("lib/up", "../../../x").refusal(), @"
+    assert!(!fixture.shows("rocm-sdk-devel").contains("link   lib/"));
+}
+
+#[test]
+fn a_symlink_to_an_absolute_path_that_a_library_is_linked_with_is_refused() {
+    let fixture = core()
+        .file("lib/libx.so", library("libx.so"))
+        .link("lib/libc.so.6", "/lib64/libc.so.6");
+    insta::assert_snapshot!(fixture.refusal(), @"
     error: plan `rocm-sdk-core`
-      caused by: link `lib/up` of artifact `core-hip_lib_generic` leads out of it: `../../../x`
+      caused by: link `lib/libc.so.6` of artifact `core-hip_lib_generic` leads out of it: `/lib64/libc.so.6`
 
     hint: make it relative and point it at a file of the same artifact
     ");
 }
 
 #[test]
-fn a_link_that_the_globs_leave_out_may_lead_anywhere_until_the_devel_tree_takes_it() {
-    insta::assert_snapshot!(core().link("bin/rocprof-x", "/opt/x").refusal(), @"
-    error: plan `rocm-sdk-devel`
-      caused by: link `bin/rocprof-x` of artifact `core-hip_lib_generic` leads out of it: `/opt/x`
+fn a_symlink_that_climbs_out_of_the_artifact_is_refused() {
+    insta::assert_snapshot!(core().link("lib/up", "../../../x").refusal(), @"
+    error: plan `rocm-sdk-core`
+      caused by: link `lib/up` of artifact `core-hip_lib_generic` leads out of it: `../../../x`
 
     hint: make it relative and point it at a file of the same artifact
     ");

@@ -76,7 +76,7 @@ def _links_of(package: Installed, root: Path) -> list[_Link]:
         if not path.endswith(".json"):
             continue
         for relpath, target in _listed(site / path):
-            link = _checked(root, relpath, target)
+            link = checked(root, relpath, target)
             if link is not None and link.source.is_file():
                 links[link.dest] = link
     return list(links.values())
@@ -93,7 +93,7 @@ def _listed(manifest: Path) -> list[tuple[str, str]]:
         return []
 
 
-def _checked(root: Path, relpath: str, target: str) -> _Link | None:
+def checked(root: Path, relpath: str, target: str) -> _Link | None:
     """The link if it leads from inside the root to another package of the same site."""
     dest = f"{root.name}/{relpath}"
     source = posixpath.normpath(posixpath.join(posixpath.dirname(dest), target))

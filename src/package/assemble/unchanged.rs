@@ -1,0 +1,113 @@
+//! Notices files that are written while they are packed.
+
+use std::{
+    io::{self, Read},
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use crate::error::Result;
+
+/// What tells without reading whether a file is still the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub(super) len: u64,
+    modified: Option<SystemTime>,
+    inode: u64,
+}
+
+/// A file that has to be the same after its last byte as it was when its packing was planned.
+///
+/// Its length alone would not tell: a build that links a library again while it is packed mostly
+/// leaves one of the same length, of which the first half here would be the old one.
+pub(super) struct Unchanged<R> {
+    reader: R,
+    path: PathBuf,
+    stamp: Stamp,
+    /// How many bytes are still to come.
+    left: u64,
+}
+
+impl Stamp {
+    pub(super) fn of(path: &Path) -> Result<Self> {
+        Ok(Self::read(path)?)
+    }
+
+    fn read(path: &Path) -> io::Result<Self> {
+        let found = fs_err::metadata(path)?;
+        #[cfg(unix)]
+        let inode = std::os::unix::fs::MetadataExt::ino(&found);
+        #[cfg(not(unix))]
+        let inode = 0;
+        Ok(Self {
+            len: found.len(),
+            modified: found.modified().ok(),
+            inode,
+        })
+    }
+}
+
+impl<R> Unchanged<R> {
+    pub(super) fn new(reader: R, path: &Path, stamp: Stamp, len: u64) -> Self {
+        Self {
+            reader,
+            path: path.to_owned(),
+            stamp,
+            left: len,
+        }
+    }
+}
+
+impl<R: Read> Read for Unchanged<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(buffer)?;
+        self.left = self.left.saturating_sub(read as u64);
+        if self.left == 0 && Stamp::read(&self.path)? != self.stamp {
+            let path = self.path.display();
+            return Err(io::Error::other(format!(
+                "`{path}` changed while it was packed"
+            )));
+        }
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_written_while_it_is_read_is_noticed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("libx.so");
+        let read = |change: &dyn Fn()| {
+            fs_err::write(&path, "the first build").unwrap();
+            let stamp = Stamp::of(&path).unwrap();
+            let file = fs_err::File::open(&path).unwrap();
+            let mut reader = Unchanged::new(file, &path, stamp, stamp.len);
+            reader.read_exact(&mut [0; 7]).unwrap();
+            change();
+            reader.read_to_end(&mut Vec::new())
+        };
+        assert_eq!(read(&|| {}).unwrap(), 8);
+        let later = || {
+            fs_err::write(&path, "the other build").unwrap();
+            let file = fs_err::OpenOptions::new().write(true).open(&path).unwrap();
+            let time = SystemTime::now() + Duration::from_secs(9);
+            file.file().set_modified(time).unwrap();
+        };
+        let said = read(&later).unwrap_err().to_string();
+        assert!(
+            said.ends_with("libx.so` changed while it was packed"),
+            "{said}"
+        );
+        let replaced = || {
+            let other = path.with_extension("new");
+            fs_err::copy(&path, &other).unwrap();
+            fs_err::rename(other, &path).unwrap();
+        };
+        assert!(read(&replaced).is_err());
+    }
+}
