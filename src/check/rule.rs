@@ -111,6 +111,8 @@ rules! {
         "nothing has to be done: install the libraries of the family, which have its device code";
     LOOSE_REQUIREMENT = Error "RW212" "loose-requirement":
         "require packages of ours with `==` and the version of the set";
+    UNKEPT_PROMISE = Error "RW213" "unkept-promise":
+        "build with the artifact that has the file, or say `build --without` it";
 
     FOREIGN_DEVICE_FILE = Error "RW301" "foreign-device-file":
         "move the file to the device package of its target";

@@ -14,6 +14,7 @@ use crate::support::{
 
 mod asserted;
 mod broken;
+mod damages;
 mod device;
 mod fat;
 mod forms;

@@ -8,6 +8,7 @@ mod followers;
 mod kpack;
 mod loadable;
 mod planned;
+mod promised;
 mod providers;
 mod published;
 mod python;
@@ -75,6 +76,7 @@ fn within(set: &SetFacts, demands: &Demands, coverage: &Coverage) -> Vec<Finding
     findings.extend(clean::find(set));
     findings.extend(python::find(set));
     findings.extend(sdist::find(set));
+    findings.extend(promised::find(set));
     findings
 }
 

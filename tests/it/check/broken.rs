@@ -4,7 +4,7 @@ use crate::support::linker::SharedObject;
 
 mod baseline;
 mod causes;
-mod clean;
+pub(super) mod clean;
 mod complete;
 mod devel;
 mod loadable;

@@ -21,7 +21,7 @@ fn plan() -> &'static Path {
     })
 }
 
-fn artifacts() -> PathBuf {
+pub(super) fn artifacts() -> PathBuf {
     published::sample().root().join("artifacts")
 }
 

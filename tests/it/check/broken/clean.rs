@@ -14,7 +14,7 @@ fn run_paths_of_the_build_machine_are_found() {
 }
 
 /// Sets the mode of a member in the directory of the archive.
-fn set_mode(bytes: &mut [u8], name: &str, mode: u16) {
+pub(in crate::check) fn set_mode(bytes: &mut [u8], name: &str, mode: u16) {
     let mut windows = bytes.windows(name.len());
     let name_at = windows.rposition(|it| it == name.as_bytes()).unwrap();
     bytes[name_at - 6..name_at - 4].copy_from_slice(&mode.to_le_bytes());

@@ -159,3 +159,20 @@ fn a_requirement_that_any_version_meets_is_found() {
       error   RW212 loose-requirement: it does not require `rocm-sdk-libraries`, which its code is for
     ");
 }
+
+#[test]
+fn a_file_that_the_python_of_the_set_finds_by_name_is_there() {
+    let without = |wheel: &str, end: &str| {
+        let found = edited(wheel, |members| members.retain(|it| !it.0.ends_with(end)));
+        only("RW213", &found)
+    };
+    insta::assert_snapshot!(without("rocm_sdk_libraries", "lib/libhipfft.so.0"), @"error   RW213 unkept-promise: its Python finds `lib/libhipfft.so*` (library `hipfft`) by name, and it is not there; artifact `fft_lib` has it");
+    insta::assert_snapshot!(without(CORE, "bin/rocgdb"), @"error   RW213 unkept-promise: its Python finds `bin/rocgdb` (command `rocgdb`) by name, and it is not there; artifact `rocgdb_run` has it");
+    insta::assert_snapshot!(edited(CORE, |members| {
+        member(members, "bin/hipconfig").1 = 0o100_644;
+    }), @"
+    exit 1
+    rocm_sdk_core.whl
+      error   RW121 not-executable: the command `hipconfig` runs `bin/hipconfig`, which has no execute bits
+    ");
+}

@@ -1,0 +1,99 @@
+//! Whether everything is there that the set's own Python finds by name.
+
+use crate::{
+    check::{
+        facts::{SetFacts, WheelFile},
+        finding::Finding,
+        rule,
+    },
+    package::{
+        Catalog,
+        promise::{self, Promise, PromiseKind},
+    },
+    run::Platform,
+};
+
+/// A file of a package as its promises name it, and whether it can be run.
+type Names<'a> = Vec<(&'a str, bool)>;
+
+/// Each `_dist_info.py` has the promises of all packages; a wheel keeps those that are its own.
+pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
+    let platform = match set.platforms().as_slice() {
+        ["linux"] => Platform::Linux,
+        ["win32"] => Platform::Windows,
+        _ => return Vec::new(),
+    };
+    let mut found = Vec::new();
+    for wheel in set.wheels.iter().filter(|it| it.is_readable()) {
+        let Some((text, package)) = dist_info(wheel) else {
+            continue;
+        };
+        let facts = match promise::read(&text, platform) {
+            Ok(promises) => {
+                let own = promises.into_iter().filter(|it| it.package == package);
+                let names = names(wheel);
+                own.filter_map(|it| broken(&it, &names, platform)).collect()
+            }
+            Err(error) => vec![Finding::new(rule::UNKEPT_PROMISE, format!("{error:#}"))],
+        };
+        found.extend(facts.into_iter().map(|it| it.in_file(&wheel.file)));
+    }
+    found
+}
+
+/// The `_dist_info.py` of a wheel of ours, and which package it says that it is in. Other builders
+/// make no list of files, and their sets are known to lack some.
+fn dist_info(wheel: &WheelFile) -> Option<(String, String)> {
+    const OWN: &str = "THIS_PACKAGE_ENTRY = ALL_PACKAGES['";
+    let paths = wheel.members.iter().map(|it| it.path.as_str());
+    let mut own = paths.filter(|path| path.ends_with("/_dist_info.py"));
+    let text = own.find_map(|path| wheel.text(path))?;
+    let text = String::from_utf8(text.to_vec()).ok()?;
+    let (_, rest) = text.rsplit_once(OWN)?;
+    let package = rest.split('\'').next()?.to_owned();
+    text.contains("\nclass FileEntry")
+        .then_some((text, package))
+}
+
+/// The files of ROCm in a wheel and in its development tree, below the directory at their top.
+fn names(wheel: &WheelFile) -> Names<'_> {
+    let members = wheel.members.iter();
+    let members = members.map(|it| (it.path.as_str(), it.mode & 0o111 != 0));
+    let devel = wheel.devel.iter().flat_map(|tree| &tree.entries);
+    // The programs of the tree are mostly links to those of other packages.
+    let devel = devel.map(|it| (it.entry.path.as_str(), true));
+    let all = members
+        .chain(devel)
+        .filter(|(path, _)| path.starts_with('_'));
+    all.filter_map(|(path, runs)| Some((path.split_once('/')?.1, runs)))
+        .collect()
+}
+
+fn broken(promise: &Promise, names: &Names<'_>, platform: Platform) -> Option<Finding> {
+    let mut there = names
+        .iter()
+        .filter(|(path, _)| promise.pattern.matches(path))
+        .peekable();
+    if there.peek().is_none() {
+        let artifact = artifact(promise, platform);
+        let artifact = artifact.map_or(String::new(), |it| format!("; artifact `{it}` has it"));
+        let fact = format!("its Python finds {promise} by name, and it is not there{artifact}");
+        return Some(Finding::new(rule::UNKEPT_PROMISE, fact));
+    }
+    let is_program = matches!(promise.kind, PromiseKind::Command(_)) && platform == Platform::Linux;
+    let (path, _) = there.find(|(_, runs)| is_program && !runs)?;
+    let fact = format!(
+        "the command `{}` runs `{path}`, which has no execute bits",
+        promise.name()
+    );
+    Some(Finding::new(rule::NOT_EXECUTABLE, fact))
+}
+
+/// The artifact that the policy expects it from.
+fn artifact(promise: &Promise, platform: Platform) -> Option<String> {
+    let catalog = Catalog::built_in().ok()?;
+    let package = catalog.get(&promise.package)?;
+    let known = package.promises(platform).into_iter();
+    let mut known = known.filter(|it| it.kind == promise.kind && it.name() == promise.name());
+    Some(known.next()?.artifact?.to_string())
+}
