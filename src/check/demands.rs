@@ -24,6 +24,13 @@ pub struct Demands {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Dotted(Vec<u32>);
 
+/// The glibc of `manylinux_2_28`, which the packages are built for.
+impl Default for Dotted {
+    fn default() -> Self {
+        Self(vec![2, 28])
+    }
+}
+
 /// Why a text is not a `Dotted`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a version of numbers such as `2.28`: {0:?}")]

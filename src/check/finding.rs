@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer, ser::SerializeStruct as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeStruct as _};
 
-use crate::check::rule::Rule;
+use crate::check::rule::{RULES, Rule};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -84,6 +84,29 @@ impl Serialize for Finding {
         out.serialize_field("fact", &self.fact)?;
         out.serialize_field("way-out", self.rule.way_out)?;
         out.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Finding {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Written {
+            id: String,
+            file: Option<String>,
+            member: Option<String>,
+            fact: String,
+        }
+        let written = Written::deserialize(deserializer)?;
+        let mut rules = RULES.iter();
+        let rule = rules.find(|rule| rule.id == written.id);
+        let rule = rule.ok_or_else(|| {
+            let id = written.id;
+            de::Error::custom(format!("a rule that this version does not have: {id:?}"))
+        })?;
+        let mut finding = Self::new(rule, written.fact);
+        finding.file = written.file.map(one_line);
+        finding.member = written.member.map(one_line);
+        Ok(finding)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Findings about a package set. `observe` reads each file once, `rules` decides over the facts:
 //! nothing here opens a file or prints. `docs/checks.md` explains every rule.
 
+mod accept;
 pub mod baseline;
 mod carriage;
 pub mod coverage;
@@ -17,6 +18,7 @@ pub mod published;
 mod python;
 mod reach;
 mod reasons;
+mod report;
 mod requirement;
 pub mod rule;
 mod rules;
@@ -25,6 +27,7 @@ pub mod selection;
 mod site;
 pub mod sparse;
 
+pub use accept::{AcceptList, Accepted, AcceptedFinding};
 pub use baseline::{Comparison, Inventory};
 pub use coverage::Coverage;
 pub use demands::{Demands, Dotted};
@@ -33,6 +36,7 @@ pub use finding::Finding;
 pub use observe::{Outline, Portion, PortionFacts, Source, Watch, read_sdist, read_wheel};
 pub use planned::{Digests, Planned};
 pub use published::{Listing, ListingPlace, Promise, Published, SidecarPromise};
+pub use report::Report;
 pub use rule::{RULES, Rule, Severity};
 pub use rules::{covers, differences, findings, findings_of_all, findings_of_part, sort};
 pub use selection::{Pattern, Selection};

@@ -247,6 +247,11 @@ impl Rule {
         OF_THE_WHOLE.contains(&self)
     }
 
+    /// The digit that says what the rule is about: `7` is for published pages.
+    pub fn subject(&self) -> char {
+        self.id.chars().nth(2).unwrap_or_default()
+    }
+
     /// Whether it is about what pages promise.
     pub fn is_about_pages(&self) -> bool {
         self.id.starts_with("RW7")

@@ -1,6 +1,8 @@
 //! `Selection`: which rules count.
 
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Deserializer, de};
 
 use crate::check::rule::{RULES, Rule};
 
@@ -29,8 +31,26 @@ impl Selection {
 }
 
 impl Pattern {
-    fn fits(&self, rule: &Rule) -> bool {
+    /// The rules that it names.
+    pub fn rules(&self) -> impl Iterator<Item = &'static Rule> {
+        RULES.iter().copied().filter(|rule| self.fits(rule))
+    }
+
+    pub fn fits(&self, rule: &Rule) -> bool {
         rule.id.starts_with(&self.0) || rule.name == self.0
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Pattern {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
     }
 }
 

@@ -172,6 +172,18 @@ impl Console {
         }
     }
 
+    /// The same for work that may have found something: green only if it did not.
+    pub fn outcome(&self, verb: &str, facts: impl Display, worst: Option<Level>) {
+        let style = match worst {
+            Some(Level::Error) => talk::ERROR,
+            Some(Level::Warning) => talk::WARNING,
+            Some(Level::Notice) | None => talk::DONE,
+        };
+        if self.settings.verbosity >= Verbosity::Normal {
+            self.talk.status(style, verb, &facts.to_string());
+        }
+    }
+
     pub fn note(&self, text: impl Display) {
         if self.settings.verbosity >= Verbosity::Normal {
             self.talk.remark(talk::NOTE, "note", &text.to_string());

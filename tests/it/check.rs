@@ -115,6 +115,8 @@ impl Set {
         let stdout = String::from_utf8(output.stdout).unwrap();
         let stdout = stdout.replace("-0.0.1.dev0-py3-none-linux_x86_64", "");
         let findings = stdout.split("\nways out").next().unwrap();
+        // How many findings each rule has stands before them.
+        let findings = findings.split_once("\n\n").map_or("", |it| it.1);
         let code = output.status.code().unwrap();
         if stdout.contains("\nways out") {
             format!("exit {code}\n{findings}")

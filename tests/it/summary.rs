@@ -227,7 +227,7 @@ fn what_cannot_be_told_is_said_in_words() {
     error: invalid value 's3://b' for '[SET]': not a location such as `s3://bucket/key`: "s3://b"
 
     For more information, try '--help'.
-    error: read what `check` found
+    error: failed to read what `check` found
       caused by: expected value at line 1 column 2
 
     hint: write it with `rocwheel check --format json`

@@ -49,8 +49,10 @@ impl Kind {
 
 /// The verbs that a step can ask for.
 pub(crate) fn verbs(root: &Command) -> impl Iterator<Item = &Command> {
+    // `check` works without its subcommand `explain`; `kpack` does nothing without one.
+    let is_verb = |it: &Command| !it.has_subcommands() || it.is_subcommand_negates_reqs_set();
     root.get_subcommands()
-        .filter(|command| !command.is_hide_set() && !command.has_subcommands())
+        .filter(move |command| !command.is_hide_set() && is_verb(command))
 }
 
 /// The arguments of a verb that can be inputs.

@@ -1,6 +1,6 @@
 //! `check`: what is wrong with a package set, before anybody installs it.
 
-mod answer;
+mod accept;
 mod baseline;
 mod families;
 mod package;
@@ -12,14 +12,16 @@ mod published;
 mod read;
 mod sarif;
 mod shelf;
+mod text;
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args as _, FromArgMatches as _};
-
 use super::World;
 use crate::{
-    check::{self, Demands, Dotted, Finding, Inventory, Pattern, Selection, Severity},
+    check::{
+        self, Demands, Dotted, Finding, Inventory, Pattern, RULES, Report, Rule, Selection,
+        Severity,
+    },
     commands::args::{AccessArgs, Jobs},
     console::{Format, many},
     error::{Hint as _, No, Result},
@@ -27,24 +29,33 @@ use crate::{
     wheel::DistName,
 };
 
-pub use self::baseline::inventory;
-use self::{answer::Answer, families::Observed, plan::PlanArgs};
+pub use self::{accept::AcceptArgs, baseline::inventory};
+use self::{families::Observed, plan::PlanArgs, text::ReportText};
 
 /// Find what is wrong with a package set
 ///
 /// Reads the packages in a directory, or in its `dist`, or those that an index in a bucket or on a
 /// web server leads to, and looks for what lets users down: packages that are invalid, missing, or
 /// of other targets than promised; libraries that do not load; pages that promise other files than
-/// there are. Nothing is changed. docs/checks.md explains every finding.
+/// there are. Nothing is changed. `check explain RW405` explains a finding.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:
   rocwheel check packages
   rocwheel check packages --require-targets gfx942,gfx1100 --ignore RW303
-  rocwheel check s3://bucket/directory --baseline earlier/set.json")]
+  rocwheel check packages --write-accept known.toml
+  rocwheel check packages --accept known.toml
+  rocwheel check s3://bucket/directory --baseline earlier/set.json
+  rocwheel check explain RW405")]
 pub struct Args {
     /// A directory, `s3://bucket/directory`, or the address of an index or of a page with links
-    #[arg(value_name = "SET", env = "ROCWHEEL_PACKAGES_DIR")]
-    place: PathBuf,
+    #[arg(value_name = "SET", env = "ROCWHEEL_PACKAGES_DIR", required = true)]
+    place: Option<PathBuf>,
+    #[command(subcommand)]
+    explain: Option<CheckVerb>,
+    /// Write a list for `--accept` to this file: what was found now, and what was accepted already
+    #[arg(long, value_name = "FILE", env = "ROCWHEEL_WRITE_ACCEPT")]
+    write_accept: Option<PathBuf>,
     #[command(flatten)]
     policy: Policy,
     #[command(flatten)]
@@ -55,6 +66,16 @@ pub struct Args {
     plan: PlanArgs,
     #[command(flatten)]
     access: AccessArgs,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum CheckVerb {
+    /// Say what a rule looks for, with an example and the way out
+    Explain {
+        /// Rules by id, beginning of an id, or name: `RW405`, `RW4`, `runpath`
+        #[arg(value_name = "RULE", required = true)]
+        rules: Vec<Pattern>,
+    },
 }
 
 /// What a set is compared with.
@@ -80,6 +101,9 @@ pub struct Since {
     compare: Option<PathBuf>,
 }
 
+/// Python's packages on the runners of GitHub.
+const WINDOWS_PREFIX: &str = r"C:\hostedtoolcache\windows\Python\3.12.10\x64\Lib\site-packages";
+
 /// What counts as wrong; `pipeline` asks the same.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Policy {
@@ -91,7 +115,7 @@ pub struct Policy {
         env = "ROCWHEEL_SELECT"
     )]
     select: Vec<Pattern>,
-    /// All rules but these
+    /// Skip these rules
     #[arg(
         long,
         value_name = "IDS",
@@ -99,7 +123,7 @@ pub struct Policy {
         env = "ROCWHEEL_IGNORE"
     )]
     ignore: Vec<Pattern>,
-    /// The least grave finding that makes the answer no
+    /// Exit with an error from this severity on
     #[arg(
         long,
         value_name = "SEVERITY",
@@ -110,11 +134,11 @@ pub struct Policy {
     /// The families or targets that must be there, with commas between
     #[arg(long, value_name = "LIST", env = "ROCWHEEL_REQUIRE_TARGETS")]
     require_targets: Option<String>,
-    /// The newest glibc that hosts may have to have
+    /// The oldest glibc that the packages must run on
     #[arg(
         long,
         value_name = "VERSION",
-        default_value = "2.28",
+        default_value_t,
         env = "ROCWHEEL_GLIBC_MAX"
     )]
     glibc_max: Dotted,
@@ -130,10 +154,15 @@ pub struct Policy {
     #[arg(
         long,
         value_name = "PATH",
-        default_value = r"C:\hostedtoolcache\windows\Python\3.12.10\x64\Lib\site-packages",
+        default_value = WINDOWS_PREFIX,
         env = "ROCWHEEL_WINDOWS_PREFIX"
     )]
     windows_prefix: String,
+    #[command(flatten)]
+    accept: AcceptArgs,
+    /// Show every finding, and not only ten of each rule
+    #[arg(long, env = "ROCWHEEL_ALL_FINDINGS", value_parser = clap::builder::FalseyValueParser::new())]
+    all: bool,
     /// For commands that have a flag for it.
     #[arg(skip)]
     jobs: Jobs,
@@ -149,63 +178,83 @@ enum FailOn {
 }
 
 pub fn run(args: &Args, world: &World) -> Result<()> {
-    let mut observed = Observed::of(&args.place, Look::Pages, &args.access, &args.jobs, world)?;
-    if let Some(other) = &args.since.compare {
-        observed.compare(&baseline::sdists(other, &args.access, world)?);
-    }
-    let inventory = args.since.baseline.as_deref();
-    let inventory = inventory
-        .map(|place| inventory_of(place, args, world))
-        .transpose()?;
-    let differences = args.plan.differences(observed.set(), &args.jobs, world)?;
-    let answer = args.policy.judge(
-        &observed,
-        inventory.as_ref(),
-        &args.since,
-        differences,
-        world,
-    )?;
-    if args.place.is_dir() && answer.findings().iter().any(|it| it.rule.is_about_pages()) {
-        let place = args.place.display();
+    let Some(place) = args.place.as_ref().filter(|_| args.explain.is_none()) else {
+        return world.console.data(args.explanations());
+    };
+    let report = args.look(place, world)?;
+    if place.is_dir() && report.findings.iter().any(|it| it.rule.is_about_pages()) {
+        let place = place.display();
         world.console.note(format!(
-            "the pages in `{place}` are of other packages: `rocwheel index {place}` writes them again, and with `--ignore RW7` they do not count"
+            "the pages in `{place}` are of other packages: `rocwheel index {place}` writes them again, and `--ignore RW7` skips these rules"
         ));
     }
     match world.console.format() {
-        Format::Sarif => world.console.json(&sarif::document(&answer))?,
-        _ => world.console.answer(&answer)?,
+        Format::Sarif => world.console.json(&sarif::document(&report))?,
+        _ => world.console.answer(&args.policy.text(&report, world))?,
     }
-    args.policy.verdict(&answer)
+    if let Some(file) = &args.write_accept {
+        return args.policy.accept.write(file, &report, world);
+    }
+    args.policy.verdict(&report)
 }
 
-fn inventory_of(place: &Path, args: &Args, world: &World) -> Result<Inventory> {
-    inventory(place, &args.access, &args.jobs, world)
+impl Args {
+    fn look(&self, place: &Path, world: &World) -> Result<Report> {
+        let (access, jobs) = (&self.access, &self.jobs);
+        let mut observed = Observed::of(place, Look::Pages, access, jobs, world)?;
+        if let Some(other) = &self.since.compare {
+            observed.compare(&baseline::sdists(other, access, world)?);
+        }
+        let baseline = self.since.baseline.as_deref();
+        let inventory = baseline.map(|place| inventory(place, access, jobs, world));
+        let inventory = inventory.transpose()?;
+        let differences = self.plan.differences(observed.set(), jobs, world)?;
+        let since = (inventory.as_ref(), &self.since);
+        self.policy.judge(&observed, since, differences, world)
+    }
+
+    /// What docs/checks.md says of each rule that was named.
+    fn explanations(&self) -> String {
+        let patterns = self.explain.iter();
+        let patterns: Vec<&Pattern> = patterns
+            .flat_map(|CheckVerb::Explain { rules }| rules)
+            .collect();
+        let rules = RULES.iter();
+        let rules = rules.filter(|rule| patterns.iter().any(|it| it.fits(rule)));
+        let texts = rules.map(|rule| {
+            let (severity, explanation) = (rule.severity, rule.explanation());
+            format!("{rule} ({severity})\n\n{explanation}\n")
+        });
+        texts.collect::<Vec<_>>().join("\n")
+    }
 }
 
-/// What is found in a directory by the rules as they are, in JSON.
-pub fn report(directory: &Path, world: &World) -> Result<String> {
-    let command = Policy::augment_args(clap::Command::new("check"));
-    let policy = Policy::from_arg_matches(&command.try_get_matches_from(["check"])?)?;
-    policy
-        .look(directory, &AccessArgs::default(), world)?
-        .json()
+/// What is found in a directory by the rules as they are.
+pub fn report(directory: &Path, accept: &AcceptArgs, world: &World) -> Result<Report> {
+    let policy = Policy {
+        accept: accept.clone(),
+        ..Policy::default()
+    };
+    policy.look(directory, &AccessArgs::default(), world)
 }
 
-/// The same for a step of something larger, which has another answer: findings are talk.
+/// An error if a set is not good enough for a step of something larger.
 pub fn gate(place: &Path, access: &AccessArgs, policy: &Policy, world: &World) -> Result<()> {
-    policy.pass(&policy.look(place, access, world)?, world)
+    let report = look(place, access, policy, world)?;
+    policy.verdict(&report)
 }
 
-/// The same; what was found is told in JSON, with whether it is good enough.
-pub fn gate_and_tell(
-    directory: &Path,
-    policy: &Policy,
-    world: &World,
-    tell: impl FnOnce(&str, bool) -> Result<()>,
-) -> Result<()> {
-    let answer = policy.look(directory, &AccessArgs::default(), world)?;
-    tell(&answer.json()?, policy.verdict(&answer).is_ok())?;
-    policy.pass(&answer, world)
+/// What is found in a place, for a step of something larger: findings are talk, because the answer
+/// is another one.
+pub fn look(place: &Path, access: &AccessArgs, policy: &Policy, world: &World) -> Result<Report> {
+    let report = policy.look(place, access, world)?;
+    if report.count_from(Severity::Warning) > 0 {
+        let _group = world.console.group("Findings");
+        for line in policy.text(&report, world).to_string().lines() {
+            world.console.status("", line);
+        }
+    }
+    Ok(report)
 }
 
 /// What is looked at of a place.
@@ -215,6 +264,24 @@ enum Look {
     Packages,
     /// What its pages lead to, if it has any.
     Pages,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            select: Vec::new(),
+            ignore: Vec::new(),
+            fail_on: FailOn::Error,
+            require_targets: None,
+            glibc_max: Dotted::default(),
+            allow_requirements: Vec::new(),
+            windows_prefix: WINDOWS_PREFIX.to_owned(),
+            accept: AcceptArgs::default(),
+            all: false,
+            jobs: Jobs::default(),
+            is_part: false,
+        }
+    }
 }
 
 impl Default for Since {
@@ -248,20 +315,19 @@ impl Policy {
     }
 
     /// Looks at packages alone, with nothing to compare them with.
-    fn look(&self, place: &Path, access: &AccessArgs, world: &World) -> Result<Answer> {
+    fn look(&self, place: &Path, access: &AccessArgs, world: &World) -> Result<Report> {
         let observed = Observed::of(place, Look::Packages, access, &self.jobs, world)?;
-        self.judge(&observed, None, &Since::default(), Vec::new(), world)
+        self.judge(&observed, (None, &Since::default()), Vec::new(), world)
     }
 
     /// Decides, and tells what was found apart from the answer.
     fn judge(
         &self,
         observed: &Observed,
-        inventory: Option<&Inventory>,
-        since: &Since,
+        (inventory, since): (Option<&Inventory>, &Since),
         differences: Vec<Finding>,
         world: &World,
-    ) -> Result<Answer> {
+    ) -> Result<Report> {
         let demands = Demands {
             targets: self.targets()?,
             glibc: self.glibc_max.clone(),
@@ -274,54 +340,71 @@ impl Policy {
             select: self.select.clone(),
             ignore: self.ignore.clone(),
         };
+        let accept = self.accept.list()?;
         let (mut findings, coverage) = observed.findings(&demands, inventory);
-        if !differences.is_empty() {
-            findings.extend(differences);
-            check::sort(&mut findings);
+        let has_plan = !differences.is_empty();
+        findings.extend(differences);
+        check::sort(&mut findings);
+        let is_asked = |rule: &Rule| {
+            let is_missing = self.is_part && rule.needs_whole_set();
+            selection.has(rule) && !is_missing
+        };
+        findings.retain(|finding| is_asked(finding.rule));
+        let is_published = observed.set().published.is_some();
+        let accepted = accept.apply(&mut findings, &accept::today(), |rule| {
+            let is_there = match rule.subject() {
+                '7' => is_published,
+                '8' => inventory.is_some(),
+                '9' => has_plan,
+                _ => true,
+            };
+            is_there && is_asked(rule)
+        });
+        let mut report = Report::new(observed.len(), findings, coverage);
+        report.accepted = accepted.findings;
+        self.tell(&report, &accepted.unused, world);
+        Ok(report)
+    }
+
+    fn tell(&self, report: &Report, unused: &[String], world: &World) {
+        let packages = many(report.packages, "package");
+        let facts = format!("{packages}: {report}");
+        let level = report.severity().map(text::level);
+        world.console.outcome("Checked", facts, level);
+        for entry in unused {
+            let list = self.accept.shown();
+            world.console.warn(format!(
+                "{entry}: remove it from `{list}`, or write it again"
+            ));
         }
-        findings.retain(|finding| selection.has(finding.rule));
-        if self.is_part {
-            findings.retain(|finding| !finding.rule.needs_whole_set());
-        }
-        let answer = Answer::new(observed.len(), findings, coverage);
-        world.console.status(
-            "Checked",
-            format!("{}: {}", many(observed.len(), "package"), answer.counts()),
-        );
         if world.console.format() == Format::Github {
-            for annotation in answer.annotations() {
+            for annotation in text::annotations(report) {
                 world.console.annotate(&annotation);
             }
         }
-        Ok(answer)
     }
 
-    /// The verdict, after the findings were told apart from the answer.
-    fn pass(&self, answer: &Answer, world: &World) -> Result<()> {
-        let found = answer.count_from(Severity::Warning) > 0;
-        if found && world.console.format() != Format::Github {
-            for line in answer.to_string().lines() {
-                world.console.status("", line);
-            }
-        }
-        self.verdict(answer)
+    /// In the log of a workflow, nothing is left out: nobody can ask it again.
+    fn text<'a>(&self, report: &'a Report, world: &World) -> ReportText<'a> {
+        let all = self.all || world.console.format() == Format::Github;
+        ReportText { report, all }
     }
 
-    fn verdict(&self, answer: &Answer) -> Result<()> {
-        let least = match self.fail_on {
-            FailOn::Warning => Severity::Warning,
-            FailOn::Error => Severity::Error,
+    /// An error if a finding is as grave as `--fail-on` says.
+    pub fn verdict(&self, report: &Report) -> Result<()> {
+        let (least, noun) = match self.fail_on {
+            FailOn::Warning => (Severity::Warning, "finding"),
+            FailOn::Error => (Severity::Error, "error"),
         };
-        let count = answer.count_from(least);
-        if count == 0 {
+        let count = report.count_from(least);
+        let Some((rule, _)) = report.by_rule().into_iter().next().filter(|_| count > 0) else {
             return Ok(());
-        }
-        let noun = match least {
-            Severity::Error => "error",
-            _ => "finding",
         };
         let no = No(format!("check: {} in the package set", many(count, noun)));
-        Err(no).hint("docs/checks.md explains each; `--ignore` passes over a rule")
+        Err(no).hint(format!(
+            "`rocwheel check explain {}` explains a rule; `--accept FILE` accepts findings that are known, and `--ignore` skips a rule",
+            rule.id
+        ))
     }
 
     fn targets(&self) -> Result<Vec<Target>> {

@@ -2,17 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::answer::Answer;
 use crate::{
-    check::{Finding, RULES, Rule, Severity},
+    check::{Finding, RULES, Report, Rule, Severity},
     digest::Sha256,
     location::percent_encode,
 };
 
 /// The document: every rule with its help, and a result for each finding.
-pub(super) fn document(answer: &Answer) -> Value {
+pub(super) fn document(report: &Report) -> Value {
     let rules: Vec<Value> = RULES.iter().map(|rule| descriptor(rule)).collect();
-    let results: Vec<Value> = answer.findings().iter().map(result).collect();
+    let results: Vec<Value> = report.findings.iter().map(result).collect();
     json!({
         "$schema": "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
         "version": "2.1.0",

@@ -13,18 +13,20 @@ use self::{
 };
 use super::{
     World,
+    args::AccessArgs,
     build::{self, What},
     check,
     destination::Destination,
     fetch::Purpose,
     lock::{Lock, Work},
-    summary::{self, Page, Report, Whereabouts},
+    summary::{self, Page, Whereabouts},
     upload::{Others, Published, Upload},
 };
 use crate::{
     artifact::ArtifactTree,
+    check::Report,
     console::{many, size},
-    error::{Context as _, Hint as _, Result, anyhow, hinted},
+    error::{Hint as _, Result, anyhow, hinted},
     index::{Addresses, Places, SetJson, Urls, Way, install},
     package::assemble::Existing,
     set::LocalSet,
@@ -155,18 +157,14 @@ impl Args {
 
     /// A set with errors gets a summary that says so, and goes no further.
     fn check(&self, set: &LocalSet, world: &World) -> Result<Report> {
-        let mut found = None;
         let packages = self.output_dir.join("packages");
         let policy = self.policy.on(&self.what.jobs);
-        check::gate_and_tell(&packages, &policy, world, |json, is_fit| {
-            let report = Report::parse(json)?;
-            if !is_fit {
-                self.tell(&set.document, None, &report, world)?;
-            }
-            found = Some(report);
-            Ok(())
-        })?;
-        found.context("check the packages")
+        let report = check::look(&packages, &AccessArgs::default(), &policy, world)?;
+        let verdict = policy.verdict(&report);
+        if verdict.is_err() {
+            self.tell(&set.document, None, &report, world)?;
+        }
+        verdict.map(|()| report)
     }
 
     fn summarise(&self, published: &Published, report: &Report, world: &World) -> Result<()> {

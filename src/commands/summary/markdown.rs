@@ -6,10 +6,10 @@ use super::{
     artifact::WorkflowArtifact,
     cell::{code, linked, plain},
     changes::Changes,
-    report::Report,
     sections,
 };
 use crate::{
+    check::Report,
     index::{Choice, Identity, Places, SetJson, Way, install},
     run::Platform,
     target::TargetTable,

@@ -6,7 +6,6 @@ pub mod changes;
 mod document;
 pub mod markdown;
 pub mod outputs;
-pub mod report;
 mod sections;
 mod source;
 
@@ -19,6 +18,7 @@ use fs_err as fs;
 
 use super::{World, check};
 use crate::{
+    check::Report,
     commands::args::{AccessArgs, GitHubArgs, RunArgs},
     console::Format,
     error::{Hint as _, Result, bail},
@@ -26,13 +26,10 @@ use crate::{
     run::{ArtifactGroup, RunFacts, RunReference},
 };
 
+pub use self::markdown::{Page, Whereabouts};
 use self::{
     artifact::{ArtifactName, WorkflowArtifact},
     source::SetPlace,
-};
-pub use self::{
-    markdown::{Page, Whereabouts},
-    report::Report,
 };
 
 /// Say what was built and how to install it
@@ -93,6 +90,8 @@ pub struct More {
     #[arg(long, env = "ROCWHEEL_CHECK", conflicts_with = "findings",
           value_parser = clap::builder::FalseyValueParser::new())]
     check: bool,
+    #[command(flatten)]
+    accept: check::AcceptArgs,
     /// Compare package sizes with this set: a directory, a `set.json`, or `s3://bucket/prefix`
     #[arg(long, value_name = "SET", env = "ROCWHEEL_BASELINE")]
     baseline: Option<SetPlace>,
@@ -228,7 +227,7 @@ impl More {
         match place {
             _ if !self.check => Ok(None),
             SetPlace::Directory(directory) => {
-                Report::parse(&check::report(directory, world)?).map(Some)
+                check::report(directory, &self.accept, world).map(Some)
             }
             SetPlace::Bucket(..) => {
                 let none = || -> Result<_> { bail!("`--check` is for packages in a directory") };

@@ -6,10 +6,12 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use super::{
     cell::{code, message, plain},
     changes::{Change, Changes, percent},
-    report::{Report, Row, Severity},
 };
 use crate::{
-    check::coverage::{Cell, Coverage, short_size},
+    check::{
+        Finding, Report, Rule, Severity,
+        coverage::{Cell, Coverage, short_size},
+    },
     console::many,
     index::{SetJson, SetJsonFile, Urls, size_text},
 };
@@ -126,7 +128,7 @@ pub(super) fn findings(report: &Report, limit: usize) -> String {
     if rules.is_empty() || text.len() + RESERVE > limit {
         return String::new();
     }
-    let blocks = rules.iter().map(|rows| rule(rows));
+    let blocks = rules.iter().map(|(broken, rows)| rule(broken, rows));
     let blocks: Vec<String> = blocks.collect();
     let omitted = rows(&mut text, blocks.into_iter(), limit);
     if omitted > 0 {
@@ -140,16 +142,13 @@ pub(super) fn findings(report: &Report, limit: usize) -> String {
 }
 
 /// Errors are open, warnings are folded.
-fn rule(rows: &[&Row]) -> String {
-    let Some(first) = rows.first() else {
-        return String::new();
-    };
-    let (mark, open, noun) = match first.severity {
+fn rule(rule: &Rule, rows: &[&Finding]) -> String {
+    let (mark, open, noun) = match rule.severity {
         Severity::Error => ("❌", " open", "error"),
         Severity::Warning => ("⚠️", "", "warning"),
         Severity::Note => ("ℹ️", "", "note"),
     };
-    let (id, name, count) = (plain(&first.id), plain(&first.name), many(rows.len(), noun));
+    let (id, name, count) = (plain(rule.id), plain(rule.name), many(rows.len(), noun));
     let mut text = format!(
         "<details{open}><summary>{mark} <b>{id}</b> {name}: {count}</summary>\n\n\
          | Where | What |\n| :--- | :--- |\n"
@@ -169,9 +168,7 @@ fn rule(rows: &[&Row]) -> String {
     if rest > 0 {
         let _ = writeln!(text, "| … | {rest} more, in the log of `check` |");
     }
-    if !first.way_out.is_empty() {
-        let _ = writeln!(text, "\nWay out: {}.", message(&first.way_out));
-    }
+    let _ = writeln!(text, "\nWay out: {}.", message(rule.way_out));
     text + "\n</details>\n\n"
 }
 

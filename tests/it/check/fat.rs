@@ -119,6 +119,11 @@ fn a_library_that_leaves_out_a_target_of_its_family_is_found() {
     );
     insta::assert_snapshot!(shown(&set, &["--require-targets", "gfx1100,gfx90a"]), @"
     exit 1
+         1 error   RW304 required-target
+         1 error   RW314 only-with-xnack
+         3 warning RW303 uncovered-library
+         1 warning RW313 beyond-provider
+
     the set
       error   RW304 required-target: no library has code for `gfx90a`
     rocm_sdk_libraries_gfx110x_all-0.0.1.dev0-py3-none-linux_x86_64.whl
@@ -153,6 +158,9 @@ fn a_library_with_its_code_in_it_is_part_of_the_coverage_of_device_wheels() {
     });
     insta::assert_snapshot!(shown(&set, &[]), @"
     exit 1
+         1 warning RW303 uncovered-library
+         1 warning RW307 device-file-in-host-wheel
+
     rocm_sdk_device_gfx1100-0.0.1.dev0-py3-none-linux_x86_64.whl
       warning RW303 uncovered-library: `libfat.so.1` has code for gfx942, and none for gfx1100
     rocm_sdk_libraries-0.0.1.dev0-py3-none-linux_x86_64.whl
@@ -219,6 +227,8 @@ fn each_family_of_an_older_set_has_its_own_gaps() {
     }
     insta::assert_snapshot!(shown(&set, &["--require-targets", "gfx1100"]), @"
     exit 1
+         3 warning RW303 uncovered-library
+
     rocm_sdk_libraries_gfx110x_all-0.0.1.dev0-py3-none-linux_x86_64.whl
       warning RW303 uncovered-library: no library has code for gfx1101, which is of its family
       warning RW303 uncovered-library: no library has code for gfx1102, which is of its family

@@ -50,6 +50,9 @@ fn findings_are_listed_by_package_with_ways_out() {
     insta::assert_snapshot!(shown(&broken(), &["--no-progress"]), @"
     exit 1
     --- stdout
+         1 error   RW202 missing-device-wheel
+         2 warning RW605 debug-leftover
+
     rocm-0.0.1.dev0.tar.gz
       error   RW202 missing-device-wheel: it promises `rocm-sdk-device-gfx1100`, which is not in the set
     rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl
@@ -71,7 +74,7 @@ fn findings_are_listed_by_package_with_ways_out() {
          Checked 6 packages: 1 error, 2 warnings
     error: check: 1 error in the package set
 
-    hint: docs/checks.md explains each; `--ignore` passes over a rule
+    hint: `rocwheel check explain RW202` explains a rule; `--accept FILE` accepts findings that are known, and `--ignore` skips a rule
     ");
 }
 
@@ -80,6 +83,9 @@ fn on_github_each_rule_is_one_annotation() {
     insta::assert_snapshot!(shown(&broken(), &["--format", "github", "--no-progress"]), @"
     exit 1
     --- stdout
+         1 error   RW202 missing-device-wheel
+         2 warning RW605 debug-leftover
+
     rocm-0.0.1.dev0.tar.gz
       error   RW202 missing-device-wheel: it promises `rocm-sdk-device-gfx1100`, which is not in the set
     rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl
@@ -103,8 +109,8 @@ fn on_github_each_rule_is_one_annotation() {
     ::warning title=RW605 debug-leftover::rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl: _rocm_sdk_core/lib/a.pdb: a leftover of building or debugging%0Arocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl: _rocm_sdk_core/lib/b.pdb: a leftover of building or debugging%0Away out: leave it to the `dbg` artifacts: users download it for nothing
     error: check: 1 error in the package set
 
-    hint: docs/checks.md explains each; `--ignore` passes over a rule
-    ::error title=check%3A 1 error in the package set::hint: docs/checks.md explains each; `--ignore` passes over a rule
+    hint: `rocwheel check explain RW202` explains a rule; `--accept FILE` accepts findings that are known, and `--ignore` skips a rule
+    ::error title=check%3A 1 error in the package set::hint: `rocwheel check explain RW202` explains a rule; `--accept FILE` accepts findings that are known, and `--ignore` skips a rule
     ");
 }
 
@@ -113,12 +119,247 @@ fn json_has_findings_and_coverage() {
     insta::assert_snapshot!(shown(&broken(), &["--format", "json", "-q"]), @r#"
     exit 1
     --- stdout
-    {"schema":"rocwheel-check-v1","packages":6,"errors":1,"warnings":2,"notes":0,"findings":[{"id":"RW202","name":"missing-device-wheel","severity":"error","file":"rocm-0.0.1.dev0.tar.gz","member":null,"fact":"it promises `rocm-sdk-device-gfx1100`, which is not in the set","way-out":"build the device package of the target, or stop promising the target"},{"id":"RW605","name":"debug-leftover","severity":"warning","file":"rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl","member":"_rocm_sdk_core/lib/a.pdb","fact":"a leftover of building or debugging","way-out":"leave it to the `dbg` artifacts: users download it for nothing"},{"id":"RW605","name":"debug-leftover","severity":"warning","file":"rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl","member":"_rocm_sdk_core/lib/b.pdb","fact":"a leftover of building or debugging","way-out":"leave it to the `dbg` artifacts: users download it for nothing"}],"coverage":{"targets":["gfx942"],"libraries":{"libhipblaslt.so.1.0":{"gfx942":{"files":0,"code-objects":2,"bytes":65556}},"librccl.so.1.0":{"gfx942":{"files":0,"code-objects":1,"bytes":32778}},"librocblas.so.5.1":{"gfx942":{"files":0,"code-objects":4,"bytes":131112}},"rocblas":{"gfx942":{"files":6,"code-objects":0,"bytes":65797}}}}}
+    {"schema":"rocwheel-check-v1","packages":6,"errors":1,"warnings":2,"notes":0,"findings":[{"id":"RW202","name":"missing-device-wheel","severity":"error","file":"rocm-0.0.1.dev0.tar.gz","member":null,"fact":"it promises `rocm-sdk-device-gfx1100`, which is not in the set","way-out":"build the device package of the target, or stop promising the target"},{"id":"RW605","name":"debug-leftover","severity":"warning","file":"rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl","member":"_rocm_sdk_core/lib/a.pdb","fact":"a leftover of building or debugging","way-out":"leave it to the `dbg` artifacts: users download it for nothing"},{"id":"RW605","name":"debug-leftover","severity":"warning","file":"rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl","member":"_rocm_sdk_core/lib/b.pdb","fact":"a leftover of building or debugging","way-out":"leave it to the `dbg` artifacts: users download it for nothing"}],"accepted":[],"coverage":{"targets":["gfx942"],"libraries":{"libhipblaslt.so.1.0":{"gfx942":{"files":0,"code-objects":2,"bytes":65556}},"librccl.so.1.0":{"gfx942":{"files":0,"code-objects":1,"bytes":32778}},"librocblas.so.5.1":{"gfx942":{"files":0,"code-objects":4,"bytes":131112}},"rocblas":{"gfx942":{"files":6,"code-objects":0,"bytes":65797}}}}}
     --- stderr
     error: check: 1 error in the package set
 
-    hint: docs/checks.md explains each; `--ignore` passes over a rule
+    hint: `rocwheel check explain RW202` explains a rule; `--accept FILE` accepts findings that are known, and `--ignore` skips a rule
     "#);
+}
+
+/// A set with eleven leftovers, in two packages.
+fn littered() -> Set {
+    let set = Set::new();
+    for (wheel, count) in [("rocm_sdk_core", 9), ("rocm_profiler", 2)] {
+        set.edit(wheel, |members| {
+            for at in 0..count {
+                add(members, &format!("_{wheel}/{at}.pdb"), "1");
+            }
+        });
+    }
+    set
+}
+
+#[test]
+fn ten_findings_of_a_rule_are_shown_and_all_where_they_are_asked_for_or_logged() {
+    let set = littered();
+    insta::assert_snapshot!(shown(&set, &["--no-progress", "--fail-on", "warning"]), @"
+    exit 1
+    --- stdout
+        11 warning RW605 debug-leftover
+
+    rocm_profiler-0.0.1.dev0-py3-none-linux_x86_64.whl
+      warning RW605 debug-leftover: `_rocm_profiler/0.pdb`: a leftover of building or debugging
+      warning RW605 debug-leftover: `_rocm_profiler/1.pdb`: a leftover of building or debugging
+    rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl
+      warning RW605 debug-leftover: `_rocm_sdk_core/0.pdb`: a leftover of building or debugging
+      warning RW605 debug-leftover: `_rocm_sdk_core/1.pdb`: a leftover of building or debugging
+      warning RW605 debug-leftover: `_rocm_sdk_core/2.pdb`: a leftover of building or debugging
+      warning RW605 debug-leftover: `_rocm_sdk_core/3.pdb`: a leftover of building or debugging
+      warning RW605 debug-leftover: `_rocm_sdk_core/4.pdb`: a leftover of building or debugging
+      warning RW605 debug-leftover: `_rocm_sdk_core/5.pdb`: a leftover of building or debugging
+      warning RW605 debug-leftover: `_rocm_sdk_core/6.pdb`: a leftover of building or debugging
+      warning RW605 debug-leftover: `_rocm_sdk_core/7.pdb`: a leftover of building or debugging
+    …and 1 more of RW605 (`--all`)
+
+    ways out
+      RW605: leave it to the `dbg` artifacts: users download it for nothing
+
+    library                 gfx1100      gfx942
+    libhipblaslt.so.1.0      32 KiB      64 KiB
+    librccl.so.1.0           32 KiB      32 KiB
+    librocblas.so.5.1        64 KiB     128 KiB
+    rocblas                  32 KiB      64 KiB
+
+    11 warnings in 7 packages
+    --- stderr
+         Checked 7 packages: 11 warnings
+    error: check: 11 findings in the package set
+
+    hint: `rocwheel check explain RW605` explains a rule; `--accept FILE` accepts findings that are known, and `--ignore` skips a rule
+    ");
+    let all = |arguments: &[&str]| shown(&set, arguments).matches("debug-leftover: `").count();
+    assert_eq!(all(&["--all"]), 11);
+    assert_eq!(all(&["--format", "github"]), 11);
+}
+
+#[test]
+fn the_answer_is_coloured_by_what_was_found() {
+    let said = |set: &Set, arguments: &[&str]| {
+        let output = set.check(&[arguments, &["--color", "always", "--no-progress"]].concat());
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        stderr.lines().next().unwrap().replace('\u{1b}', "")
+    };
+    let warned = said(&littered(), &["--select", "RW6"]);
+    let lines = [said(&Set::new(), &[]), warned, said(&broken(), &[])];
+    insta::assert_snapshot!(lines.join("\n"), @"
+    [1m[32m     Checked[0m 7 packages: nothing found
+    [1m[33m     Checked[0m 7 packages: 11 warnings
+    [1m[31m     Checked[0m 6 packages: 1 error, 2 warnings
+    ");
+}
+
+#[test]
+fn a_rule_is_explained_as_docs_checks_md_does() {
+    let explained = |rules: &[&str]| {
+        let mut command = rocwheel();
+        let output = command.args(["check", "explain"]).args(rules).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    insta::assert_snapshot!(explained(&["RW405", "runpath"]), @"
+    RW403 runpath (warning)
+
+    DT_RUNPATH comes after `LD_LIBRARY_PATH`, and does not count for what the libraries of a file need.
+
+    For example: an older ROCm in `LD_LIBRARY_PATH` wins over the one that was installed.
+
+    Way out: build with rocwheel, which writes DT_RPATH: LD_LIBRARY_PATH comes before DT_RUNPATH.
+
+    RW405 too-new-a-host (error)
+
+    The newest symbol version that a file needs of glibc, libstdc++ or the C++ ABI is newer than hosts
+    with `--glibc-max` have.
+
+    For example: a library was built on Ubuntu 24.04, and needs `GLIBC_2.38`.
+
+    Way out: build on an older system, or raise `--glibc-max` and tell users.
+    ");
+    assert_eq!(explained(&["RW8"]).matches("Way out: ").count(), 5);
+}
+
+/// A list for `--accept`, with a directory to keep it in.
+fn list(text: &str) -> (tempfile::TempDir, String) {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("known.toml");
+    fs_err::write(&file, text).unwrap();
+    let file = file.to_str().unwrap().to_owned();
+    (place, file)
+}
+
+#[test]
+fn what_a_list_accepts_does_not_count() {
+    let set = broken();
+    let (_place, file) = list("");
+    let strict = ["--fail-on", "warning", "--no-progress"];
+    let written = set.check(&["--write-accept", &file]);
+    assert_eq!(written.status.code(), Some(0), "{written:?}");
+    let text = fs_err::read_to_string(&file).unwrap();
+    let dates = regex::Regex::new(r"until = 20\d\d-\d\d-\d\d").unwrap();
+    insta::assert_snapshot!(dates.replace_all(&text, "until = [date]"), @r#"
+    # Findings that are known: docs/checks.md says what each key means.
+
+    [[accept]]
+    rule = "RW202"
+    package = "rocm"
+    says = "it promises `rocm-sdk-device-gfx1100`, which is not in the set"
+    reason = "known when this list was written"
+    until = [date]
+
+    [[accept]]
+    rule = "RW605"
+    package = "rocm-sdk-core"
+    paths = [
+        "_rocm_sdk_core/lib/a.pdb",
+        "_rocm_sdk_core/lib/b.pdb",
+    ]
+    says = "a leftover of building or debugging"
+    reason = "known when this list was written"
+    until = [date]
+    "#);
+    let answer = shown(&set, &[&strict[..], &["--accept", &file]].concat());
+    insta::assert_snapshot!(answer, @"
+    exit 0
+    --- stdout
+    library                  gfx942
+    libhipblaslt.so.1.0      64 KiB
+    librccl.so.1.0           32 KiB
+    librocblas.so.5.1       128 KiB
+    rocblas                  64 KiB
+
+    nothing found, 3 accepted in 6 packages
+    --- stderr
+         Checked 6 packages: nothing found, 3 accepted
+    ");
+    set.edit("rocm_sdk_core", |members| {
+        add(members, "_rocm_sdk_core/lib/c.pdb", "3");
+    });
+    insta::assert_snapshot!(set.found(&[&strict[..], &["--accept", &file]].concat()), @"
+    exit 1
+    rocm_sdk_core.whl
+      warning RW605 debug-leftover: `_rocm_sdk_core/lib/c.pdb`: a leftover of building or debugging
+    ");
+}
+
+#[test]
+fn entries_that_match_nothing_or_have_expired_are_told() {
+    let (_place, file) = list(
+        "[[accept]]\nrule = \"RW202\"\nreason = \"a\"\nuntil = 2026-01-01\n\
+         [[accept]]\nrule = \"debug-leftover\"\npackage = \"rocm-profiler\"\nreason = \"b\"\nuntil = 9999-12-31\n\
+         [[accept]]\nrule = \"RW7\"\nreason = \"c\"\nuntil = 9999-12-31\n",
+    );
+    let output = broken().check(&["--accept", &file, "--no-progress"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    insta::assert_snapshot!(said.replace(&file, "known.toml"), @"
+         Checked 6 packages: 1 error, 2 warnings
+    warning: the entry for RW202 was accepted until 2026-01-01: remove it from `known.toml`, or write it again
+    warning: the entry for debug-leftover of `rocm-profiler` matches nothing: remove it from `known.toml`, or write it again
+    error: check: 1 error in the package set
+
+    hint: `rocwheel check explain RW202` explains a rule; `--accept FILE` accepts findings that are known, and `--ignore` skips a rule
+    ");
+    let (_place, file) = list("[[accept]]\nrule = \"RW202\"\n");
+    let output = broken().check(&["--accept", &file]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    insta::assert_snapshot!(said.replace(&file, "known.toml"), @"
+    error: failed to read `known.toml`
+      caused by: TOML parse error at line 1, column 1
+      |
+    1 | [[accept]]
+      | ^^^^^^^^^^
+    missing field `reason`
+
+    hint: write a list with `rocwheel check --write-accept`, and edit it
+    ");
+}
+
+#[test]
+fn upload_and_summary_accept_what_a_list_names() {
+    let set = Set::new();
+    set.remove("rocm_sdk_device_gfx1100");
+    let (place, file) = list("");
+    set.check(&["--write-accept", &file]);
+    let run = |arguments: &[&str]| {
+        let mut command = rocwheel();
+        command
+            .args(arguments)
+            .arg("--packages-dir")
+            .arg(set.0.path());
+        command.output().unwrap()
+    };
+    let to = place.path().to_str().unwrap();
+    let upload = [
+        "upload",
+        "--multi-target",
+        "--run-id",
+        "1",
+        "--output-dir",
+        to,
+        "--dry-run",
+    ];
+    assert_eq!(run(&upload).status.code(), Some(1));
+    let output = run(&[&upload[..], &["--accept", &file]].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    set.index();
+    let output = run(&["summary", "--check", "--accept", &file]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("**check: nothing found, 1 accepted**"),
+        "{text}"
+    );
 }
 
 #[test]

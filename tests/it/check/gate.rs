@@ -117,7 +117,7 @@ fn a_wheel_of_another_build_is_refused() {
     assert_eq!(code, 0, "{text}");
     // Sound by itself, of the same name and version, and not what was built with the others.
     built.0.edit("rocm_sdk_core", |members| {
-        add(members, "extra.py", "x = 1\n");
+        add(members, "rocm_sdk_core/extra.py", "x = 1\n");
     });
     for more in [&[][..], &["--part"], &["--dry-run"]] {
         let (code, text) = built.upload(more);

@@ -91,12 +91,12 @@ fn what_an_index_promises_and_does_not_keep_is_found() {
     let (code, stdout, _) = checked(&server.url, &["--select", "RW701,RW702"]);
     assert_eq!(code, 1);
     assert_eq!(
-        stdout.matches("RW701 promised-file-missing").count(),
+        stdout.matches("RW701 promised-file-missing:").count(),
         1,
         "{stdout}"
     );
     assert_eq!(
-        stdout.matches("RW702 broken-promise").count(),
+        stdout.matches("RW702 broken-promise:").count(),
         5,
         "{stdout}"
     );

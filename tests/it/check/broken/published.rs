@@ -246,10 +246,10 @@ fn pages_of_an_earlier_build_are_told_with_the_way_to_write_them_again() {
         .replace(place, "[set]");
     insta::assert_snapshot!(said, @"
          Checked 7 packages: 5 errors
-    note: the pages in `[set]` are of other packages: `rocwheel index [set]` writes them again, and with `--ignore RW7` they do not count
+    note: the pages in `[set]` are of other packages: `rocwheel index [set]` writes them again, and `--ignore RW7` skips these rules
     error: check: 5 errors in the package set
 
-    hint: docs/checks.md explains each; `--ignore` passes over a rule
+    hint: `rocwheel check explain RW702` explains a rule; `--accept FILE` accepts findings that are known, and `--ignore` skips a rule
     ");
     assert_eq!(set.found(&["--ignore", "RW7"]), "exit 0\n");
     set.index();

@@ -1,105 +1,40 @@
-//! What `check` answers: the findings, what to do about them, and the coverage by target.
+//! What `check` shows of a report: text for people, annotations for GitHub.
 
 use std::{collections::BTreeMap, fmt};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::{
-    check::{Coverage, Finding, Rule, Severity},
+    check::{Finding, Report, Rule, Severity},
     console::{Annotation, Level, many},
-    error::{Context as _, Result},
 };
 
 /// GitHub shows no more annotations of a step.
 const MOST_ANNOTATIONS: usize = 10;
 /// So many places are named in an annotation; the log has all.
 const MOST_PLACES: usize = 5;
+/// So many findings of a rule are shown unless all are asked for.
+const MOST_OF_A_RULE: usize = 10;
 
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) struct Answer {
-    schema: &'static str,
-    packages: usize,
-    errors: usize,
-    warnings: usize,
-    notes: usize,
-    findings: Vec<Finding>,
-    coverage: Coverage,
+/// A report as text, or as its JSON document.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReportText<'a> {
+    pub(super) report: &'a Report,
+    /// Whether every finding is shown, however many a rule has.
+    pub(super) all: bool,
 }
 
-impl Answer {
-    pub(super) fn new(packages: usize, findings: Vec<Finding>, coverage: Coverage) -> Self {
-        let count = |severity| {
-            let all = findings.iter();
-            all.filter(|finding| finding.rule.severity == severity)
-                .count()
-        };
-        Self {
-            schema: "rocwheel-check-v1",
-            packages,
-            errors: count(Severity::Error),
-            warnings: count(Severity::Warning),
-            notes: count(Severity::Note),
-            findings,
-            coverage,
-        }
-    }
-
-    /// The same as others read it.
-    pub(super) fn json(&self) -> Result<String> {
-        serde_json::to_string(self).context("write what was found")
-    }
-
-    pub(super) fn findings(&self) -> &[Finding] {
-        &self.findings
-    }
-
-    /// How many findings are at least so grave.
-    pub(super) fn count_from(&self, least: Severity) -> usize {
-        let grave = self.findings.iter().filter(|it| it.rule.severity >= least);
-        grave.count()
-    }
-
-    /// `1 error, 2 warnings, 1 note`
-    pub(super) fn counts(&self) -> String {
-        let counts = [
-            (self.errors, "error"),
-            (self.warnings, "warning"),
-            (self.notes, "note"),
-        ];
-        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-        let counts: Vec<String> = counts.map(|(count, noun)| many(count, noun)).collect();
-        if counts.is_empty() {
-            return "nothing found".to_owned();
-        }
-        counts.join(", ")
-    }
-
-    /// One for each rule, the gravest and most frequent first, as many as GitHub shows.
-    pub(super) fn annotations(&self) -> Vec<Annotation> {
-        let mut rules: Vec<(&Rule, Vec<&Finding>)> = self.by_rule().into_values().collect();
-        rules.sort_by_key(|(rule, findings)| {
-            let rank = std::cmp::Reverse((rule.severity, findings.len()));
-            (rank, rule.id)
-        });
-        let shown = if rules.len() > MOST_ANNOTATIONS {
-            MOST_ANNOTATIONS - 1
-        } else {
-            rules.len()
-        };
-        let rest = rules.split_off(shown);
-        let shown = rules.iter().map(|(rule, all)| annotation(rule, all));
-        shown.chain(rolled_up(&rest)).collect()
-    }
-
-    fn by_rule(&self) -> BTreeMap<&str, (&'static Rule, Vec<&Finding>)> {
-        let mut rules: BTreeMap<&str, (&'static Rule, Vec<&Finding>)> = BTreeMap::new();
-        for finding in &self.findings {
-            let place = rules.entry(finding.rule.id);
-            place.or_insert((finding.rule, Vec::new())).1.push(finding);
-        }
-        rules
-    }
+/// One for each rule, the gravest and most frequent first, as many as GitHub shows.
+pub(super) fn annotations(report: &Report) -> Vec<Annotation> {
+    let mut rules = report.by_rule();
+    let shown = if rules.len() > MOST_ANNOTATIONS {
+        MOST_ANNOTATIONS - 1
+    } else {
+        rules.len()
+    };
+    let rest = rules.split_off(shown);
+    let shown = rules.iter().map(|(rule, all)| annotation(rule, all));
+    shown.chain(rolled_up(&rest)).collect()
 }
 
 fn annotation(rule: &Rule, findings: &[&Finding]) -> Annotation {
@@ -116,7 +51,7 @@ fn annotation(rule: &Rule, findings: &[&Finding]) -> Annotation {
         lines.push(format!("and {rest} more, in the log"));
     }
     lines.push(format!("way out: {}", rule.way_out));
-    Annotation::new(level(rule), rule.to_string(), lines.join("\n"))
+    Annotation::new(annotation_level(rule), rule.to_string(), lines.join("\n"))
 }
 
 /// What would be one annotation too many, by name.
@@ -125,22 +60,47 @@ fn rolled_up(rules: &[(&Rule, Vec<&Finding>)]) -> Option<Annotation> {
     let names: Vec<String> = rules.iter().map(|(rule, _)| rule.to_string()).collect();
     let title = format!("{} found something too", many(rules.len(), "other rule"));
     let text = format!("{}\nthe log has all", names.join(", "));
-    Some(Annotation::new(level(gravest), title, text))
+    Some(Annotation::new(annotation_level(gravest), title, text))
 }
 
-fn level(rule: &Rule) -> Level {
-    match rule.severity {
+fn annotation_level(rule: &Rule) -> Level {
+    level(rule.severity)
+}
+
+pub(super) fn level(severity: Severity) -> Level {
+    match severity {
         Severity::Error => Level::Error,
         Severity::Warning => Level::Warning,
         Severity::Note => Level::Notice,
     }
 }
 
-/// The findings below the package that they are about, then the ways out, then the coverage.
-impl fmt::Display for Answer {
+impl Serialize for ReportText<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.report.serialize(serializer)
+    }
+}
+
+/// How many findings each rule has; the findings below the package that they are about; then the
+/// ways out, and the coverage.
+impl fmt::Display for ReportText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let report = self.report;
+        let rules = report.by_rule();
+        for (rule, found) in &rules {
+            writeln!(f, "{:>6} {:<7} {rule}", found.len(), rule.severity)?;
+        }
+        if !rules.is_empty() {
+            writeln!(f)?;
+        }
+        let mut shown: BTreeMap<&str, usize> = BTreeMap::new();
         let mut file = None;
-        for finding in &self.findings {
+        for finding in &report.findings {
+            let count = shown.entry(finding.rule.id).or_default();
+            *count += 1;
+            if !self.all && *count > MOST_OF_A_RULE {
+                continue;
+            }
             if file != Some(&finding.file) {
                 file = Some(&finding.file);
                 let name = finding.file.as_deref().unwrap_or("the set");
@@ -148,31 +108,43 @@ impl fmt::Display for Answer {
             }
             writeln!(f, "  {finding}")?;
         }
-        if !self.findings.is_empty() {
+        for (rule, found) in &rules {
+            let more = found.len().saturating_sub(MOST_OF_A_RULE);
+            if !self.all && more > 0 {
+                writeln!(f, "…and {more} more of {} (`--all`)", rule.id)?;
+            }
+        }
+        if !rules.is_empty() {
             writeln!(f, "\nways out")?;
-            for (rule, _) in self.by_rule().into_values() {
+            let mut rules = rules;
+            rules.sort_by_key(|(rule, _)| rule.id);
+            for (rule, _) in rules {
                 writeln!(f, "  {}: {}", rule.id, rule.way_out)?;
             }
             writeln!(f)?;
         }
-        if !self.coverage.is_empty() {
-            writeln!(f, "{}", self.coverage)?;
+        if !report.coverage.is_empty() {
+            writeln!(f, "{}", report.coverage)?;
         }
-        let packages = many(self.packages, "package");
-        writeln!(f, "{} in {packages}", self.counts())
+        let packages = many(report.packages, "package");
+        writeln!(f, "{report} in {packages}")
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::RULES;
+    use crate::check::{Coverage, RULES};
 
     fn of(rules: usize) -> Vec<Annotation> {
         let findings = RULES.iter().take(rules);
         let findings =
             findings.flat_map(|rule| [Finding::new(rule, "one"), Finding::new(rule, "two")]);
-        Answer::new(1, findings.collect(), Coverage::default()).annotations()
+        shown(findings.collect())
+    }
+
+    fn shown(findings: Vec<Finding>) -> Vec<Annotation> {
+        annotations(&Report::new(1, findings, Coverage::default()))
     }
 
     #[test]
@@ -186,10 +158,6 @@ mod tests {
         assert_eq!(of(RULES.len()).len(), MOST_ANNOTATIONS);
     }
 
-    fn answer(findings: Vec<Finding>) -> Answer {
-        Answer::new(1, findings, Coverage::default())
-    }
-
     #[test]
     fn ten_annotations_are_made_at_most_the_gravest_and_most_frequent_first() {
         let each = RULES.iter().map(|rule| Finding::new(rule, "a fact"));
@@ -197,7 +165,7 @@ mod tests {
             let rule = RULES.iter().rfind(|it| it.severity == Severity::Error);
             Finding::new(rule.unwrap(), format!("fact {at}"))
         });
-        let shown = answer(each.chain(frequent).collect()).annotations();
+        let shown = self::tests::shown(each.chain(frequent).collect());
         assert_eq!(shown.len(), 10);
         assert!(shown.iter().all(|it| it.level == Level::Error));
         insta::assert_snapshot!(shown[0], @"
@@ -214,7 +182,7 @@ mod tests {
             .find(|it| it.severity == Severity::Error)
             .unwrap();
         let mixed = warnings.chain([Finding::new(gravest, "a fact")]);
-        let shown = answer(mixed.collect()).annotations();
+        let shown = self::tests::shown(mixed.collect());
         assert_eq!(shown.len(), 10);
         let errors = shown.iter().filter(|it| it.level == Level::Error);
         assert_eq!(errors.count(), 1);
@@ -230,7 +198,7 @@ mod tests {
                 .in_file(format!("a{at}::error::.whl"))
                 .at("x\r\n::add-mask::y")
         });
-        insta::assert_snapshot!(answer(found.collect()).annotations()[0], @"
+        insta::assert_snapshot!(shown(found.collect())[0], @"
         RW101 unreadable-package: a0::error::.whl: x��::add-mask::y: 100% of it,�all: of it
         a1::error::.whl: x��::add-mask::y: 100% of it,�all: of it
         a2::error::.whl: x��::add-mask::y: 100% of it,�all: of it

@@ -1,0 +1,368 @@
+//! `AcceptList`: findings that are known, so that only new ones make the answer no.
+//!
+//! ```toml
+//! [[accept]]
+//! rule = "RW405"
+//! package = "rocm-sdk-core"
+//! paths = ["_rocm_sdk_core/lib/*.so.1"]
+//! says = "needs glibc 2.34"
+//! reason = "TheRock#1234: the manylinux image is from before the change"
+//! until = 2027-03-31
+//! ```
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::Deserialize;
+
+use crate::{
+    check::{Finding, Pattern, Severity, rule::Rule},
+    error::{Hint as _, Result, anyhow, ensure},
+    glob::Glob,
+    wheel::{SdistFilename, WheelFilename},
+};
+
+/// The entries of a file, each of which accepts any number of findings.
+#[derive(Clone, Debug, Default)]
+pub struct AcceptList {
+    entries: Vec<AcceptEntry>,
+}
+
+/// What is known of some findings, and for how long it is accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AcceptEntry {
+    rule: Pattern,
+    /// The project, or a glob for it; of a page, its path. `None` matches everything.
+    #[serde(default)]
+    package: Option<String>,
+    /// Globs for paths in the package. None at all match everything.
+    #[serde(default)]
+    paths: Vec<String>,
+    /// A part of what the finding says.
+    #[serde(default)]
+    says: String,
+    reason: String,
+    /// The last day on which the entry counts.
+    until: toml::value::Datetime,
+}
+
+/// What a list makes of findings.
+#[derive(Debug, Default)]
+pub struct Accepted {
+    pub findings: Vec<AcceptedFinding>,
+    /// Entries that accept nothing, each with the reason for that.
+    pub unused: Vec<String>,
+}
+
+/// A finding, and why it is accepted.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, Deserialize)]
+pub struct AcceptedFinding {
+    #[serde(flatten)]
+    pub finding: Finding,
+    pub reason: String,
+}
+
+impl AcceptList {
+    pub fn parse(text: &str) -> Result<Self> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct File {
+            #[serde(default)]
+            accept: Vec<AcceptEntry>,
+        }
+        let read = || -> Result<Self> {
+            let file: File = toml::from_str(text).map_err(|error| {
+                let shown = error.to_string();
+                anyhow!("{}", shown.trim_end())
+            })?;
+            for entry in &file.accept {
+                ensure!(!entry.reason.trim().is_empty(), "{entry} has no `reason`");
+                let is_day = entry.until.date.is_some() && entry.until.time.is_none();
+                ensure!(is_day, "`until` of {entry} is not a date");
+            }
+            let entries = file.accept;
+            Ok(Self { entries })
+        };
+        read().hint("write a list with `rocwheel check --write-accept`, and edit it")
+    }
+
+    /// Takes the findings that are accepted on a day out of others.
+    ///
+    /// `is_asked` says whether a rule was checked at all: an entry for another one is not unused.
+    pub fn apply(
+        &self,
+        findings: &mut Vec<Finding>,
+        today: &str,
+        is_asked: impl Fn(&Rule) -> bool,
+    ) -> Accepted {
+        let mut accepted = Accepted::default();
+        let mut used = vec![false; self.entries.len()];
+        findings.retain(|finding| {
+            let mut entries = self.entries.iter().zip(&mut used);
+            let entry = entries.find(|(it, _)| !it.has_expired(today) && it.matches(finding));
+            let Some((entry, used)) = entry else {
+                return true;
+            };
+            *used = true;
+            accepted.findings.push(AcceptedFinding {
+                finding: finding.clone(),
+                reason: entry.reason.clone(),
+            });
+            false
+        });
+        for (entry, _) in self.entries.iter().zip(used).filter(|(_, used)| !used) {
+            if entry.has_expired(today) {
+                let until = entry.until;
+                let line = format!("{entry} was accepted until {until}");
+                accepted.unused.push(line);
+            } else if entry.rule.rules().any(&is_asked) {
+                accepted.unused.push(format!("{entry} matches nothing"));
+            }
+        }
+        accepted
+    }
+
+    /// A list that accepts findings until a day: the entries of this one that still hold, and one
+    /// for each rule, package and fact that is new.
+    pub fn renewed(
+        &self,
+        accepted: &[AcceptedFinding],
+        findings: &[Finding],
+        until: &str,
+    ) -> String {
+        let mut text =
+            "# Findings that are known: docs/checks.md says what each key means.\n".to_owned();
+        let is_in_use = |entry: &&AcceptEntry| {
+            let mut accepted = accepted.iter().map(|it| &it.finding);
+            accepted.any(|finding| entry.matches(finding))
+        };
+        for entry in self.entries.iter().filter(is_in_use) {
+            text += &entry.to_toml(&entry.until.to_string());
+        }
+        let mut groups: BTreeMap<(&str, Option<String>, &str), Vec<String>> = BTreeMap::new();
+        let counted = findings.iter();
+        for finding in counted.filter(|it| it.rule.severity > Severity::Note) {
+            let key = (finding.rule.id, package_of(finding), finding.fact.as_str());
+            groups
+                .entry(key)
+                .or_default()
+                .extend(finding.member.clone());
+        }
+        for ((id, package, fact), paths) in groups {
+            let Ok(rule) = id.parse() else { continue };
+            let entry = AcceptEntry {
+                rule,
+                package,
+                paths,
+                says: fact.to_owned(),
+                reason: "known when this list was written".to_owned(),
+                until: toml::value::Datetime {
+                    date: None,
+                    time: None,
+                    offset: None,
+                },
+            };
+            text += &entry.to_toml(until);
+        }
+        text
+    }
+}
+
+impl AcceptEntry {
+    fn has_expired(&self, today: &str) -> bool {
+        self.until.to_string().as_str() < today
+    }
+
+    fn matches(&self, finding: &Finding) -> bool {
+        // A path that has a wildcard in it is still itself.
+        let is = |pattern: &str, text: &str| pattern == text || Glob::new(pattern).matches(text);
+        let package = package_of(finding);
+        let is_package = |wanted: &String| package.as_ref().is_some_and(|it| is(wanted, it));
+        let member = finding.member.as_ref();
+        let is_path = |wanted: &String| member.is_some_and(|it| is(wanted, it));
+        self.rule.fits(finding.rule)
+            && self.package.as_ref().is_none_or(is_package)
+            && (self.paths.is_empty() || self.paths.iter().any(is_path))
+            && finding.fact.contains(&self.says)
+    }
+
+    fn to_toml(&self, until: &str) -> String {
+        // A JSON string is a TOML string: findings have no control characters.
+        let text = |value: &str| serde_json::Value::from(value).to_string();
+        let mut keys = vec![("rule", text(&self.rule.to_string()))];
+        keys.extend(self.package.as_ref().map(|it| ("package", text(it))));
+        match self.paths.as_slice() {
+            [] => {}
+            [path] => keys.push(("paths", format!("[{}]", text(path)))),
+            paths => {
+                let paths = paths.iter().map(|path| format!("    {},\n", text(path)));
+                keys.push(("paths", format!("[\n{}]", paths.collect::<String>())));
+            }
+        }
+        if !self.says.is_empty() {
+            keys.push(("says", text(&self.says)));
+        }
+        keys.push(("reason", text(&self.reason)));
+        keys.push(("until", until.to_owned()));
+        let keys = keys.iter().map(|(key, value)| format!("{key} = {value}\n"));
+        format!("\n[[accept]]\n{}", keys.collect::<String>())
+    }
+}
+
+/// ``the entry for RW405 of `rocm-sdk-core` ("needs glibc 2.34")``
+impl fmt::Display for AcceptEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the entry for {}", self.rule)?;
+        if let Some(package) = &self.package {
+            write!(f, " of `{package}`")?;
+        }
+        if !self.says.is_empty() {
+            write!(f, " ({:?})", self.says)?;
+        }
+        Ok(())
+    }
+}
+
+/// The project of the file that a finding is about, whatever its version; or the path of a page.
+fn package_of(finding: &Finding) -> Option<String> {
+    let file = finding.file.as_ref()?;
+    let name = file.rsplit('/').next().unwrap_or(file);
+    let wheel = name.parse::<WheelFilename>().map(|it| it.name().clone());
+    let name = wheel.or_else(|_| name.parse::<SdistFilename>().map(|it| it.name().clone()));
+    let project = name.map(|name| name.normalized().to_owned());
+    Some(project.unwrap_or_else(|_| file.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{check::rule, error::render};
+
+    fn found() -> Vec<Finding> {
+        let wheel = "rocm_sdk_core-7.13.0-py3-none-linux_x86_64.whl";
+        let glibc = |path: &str| {
+            let finding = Finding::new(rule::TOO_NEW_A_HOST, "it needs glibc 2.34");
+            finding.in_file(wheel).at(path)
+        };
+        let page = Finding::new(rule::PAGES_DISAGREE, "it names \"no\" package");
+        vec![
+            glibc("lib/a[1].so"),
+            glibc("lib/b.so"),
+            page.in_file("simple/"),
+            Finding::new(rule::MISSING_SELECTOR, "no `rocm` sdist"),
+        ]
+    }
+
+    fn accepted(list: &str) -> (Vec<String>, Vec<String>) {
+        let mut findings = found();
+        let list = AcceptList::parse(list).unwrap();
+        let accepted = list.apply(&mut findings, "2026-11-22", |rule| rule.id != "RW101");
+        let left = findings.iter().map(ToString::to_string).collect();
+        (left, accepted.unused)
+    }
+
+    #[test]
+    fn a_list_that_was_written_accepts_what_was_found() {
+        let text = AcceptList::default().renewed(&[], &found(), "2026-11-22");
+        insta::assert_snapshot!(text, @r#"
+        # Findings that are known: docs/checks.md says what each key means.
+
+        [[accept]]
+        rule = "RW205"
+        says = "no `rocm` sdist"
+        reason = "known when this list was written"
+        until = 2026-11-22
+
+        [[accept]]
+        rule = "RW405"
+        package = "rocm-sdk-core"
+        paths = [
+            "lib/a[1].so",
+            "lib/b.so",
+        ]
+        says = "it needs glibc 2.34"
+        reason = "known when this list was written"
+        until = 2026-11-22
+
+        [[accept]]
+        rule = "RW704"
+        package = "simple/"
+        says = "it names \"no\" package"
+        reason = "known when this list was written"
+        until = 2026-11-22
+        "#);
+        assert_eq!(accepted(&text), (Vec::new(), Vec::new()));
+        let list = AcceptList::parse(&text).unwrap();
+        let known = list.apply(&mut found(), "2026-11-22", |_| true);
+        assert_eq!(list.renewed(&known.findings, &[], "2030-01-01"), text);
+    }
+
+    #[test]
+    fn entries_that_have_expired_or_match_nothing_are_told() {
+        let entry = |rest: &str, until: &str| {
+            format!("[[accept]]\nrule = \"RW4\"\n{rest}\nreason = \"a\"\nuntil = {until}\n")
+        };
+        let list = [
+            entry("paths = [\"lib/b.*\"]", "2026-11-22"),
+            entry("package = \"rocm-sdk-*\"", "2026-11-21"),
+            entry("package = \"rocm-profiler\"", "2027-01-01"),
+            entry("says = \"glibc 2.35\"", "2027-01-01"),
+            entry("", "2027-01-01").replace("RW4", "RW101"),
+        ];
+        let (left, unused) = accepted(&list.concat());
+        insta::assert_snapshot!(left.join("\n"), @r#"
+        error   RW405 too-new-a-host: `lib/a[1].so`: it needs glibc 2.34
+        error   RW704 pages-disagree: it names "no" package
+        error   RW205 missing-selector: no `rocm` sdist
+        "#);
+        insta::assert_snapshot!(unused.join("\n"), @r#"
+        the entry for RW4 of `rocm-sdk-*` was accepted until 2026-11-21
+        the entry for RW4 of `rocm-profiler` matches nothing
+        the entry for RW4 ("glibc 2.35") matches nothing
+        "#);
+    }
+
+    #[test]
+    fn a_list_with_other_keys_rules_or_dates_is_refused() {
+        let texts = [
+            "[[accept]]\nrule = \"RW999\"\nreason = \"a\"\nuntil = 2027-01-01\n",
+            "[[accept]]\nrule = \"RW405\"\nreason = \" \"\nuntil = 2027-01-01\n",
+            "[[accept]]\nrule = \"RW405\"\nreason = \"a\"\nuntil = 12:00:00\n",
+            "[[accept]]\nrule = \"RW405\"\npath = \"a\"\n",
+            "[[ignore]]",
+        ];
+        let refused = texts.map(|text| render(&AcceptList::parse(text).unwrap_err()));
+        insta::assert_snapshot!(refused.concat(), @r#"
+        error: TOML parse error at line 2, column 8
+          |
+        2 | rule = "RW999"
+          |        ^^^^^^^
+        no rule is called that: "RW999"
+
+
+        hint: write a list with `rocwheel check --write-accept`, and edit it
+        error: the entry for RW405 has no `reason`
+
+        hint: write a list with `rocwheel check --write-accept`, and edit it
+        error: `until` of the entry for RW405 is not a date
+
+        hint: write a list with `rocwheel check --write-accept`, and edit it
+        error: TOML parse error at line 3, column 1
+          |
+        3 | path = "a"
+          | ^^^^
+        unknown field `path`, expected one of `rule`, `package`, `paths`, `says`, `reason`, `until`
+
+
+        hint: write a list with `rocwheel check --write-accept`, and edit it
+        error: TOML parse error at line 1, column 3
+          |
+        1 | [[ignore]]
+          |   ^^^^^^
+        unknown field `ignore`, expected `accept`
+
+
+        hint: write a list with `rocwheel check --write-accept`, and edit it
+        "#);
+    }
+}

@@ -1,0 +1,172 @@
+//! `Report`: what a check found, as every command that shows or judges it takes it.
+
+use std::{cmp::Reverse, collections::BTreeMap, fmt};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    check::{AcceptedFinding, Coverage, Finding, Rule, Severity},
+    error::{Context as _, Hint as _, Result, ensure},
+};
+
+const SCHEMA: &str = "rocwheel-check-v1";
+
+/// The findings, those that were accepted, and which library has code for which target.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct Report {
+    pub schema: String,
+    /// How many packages were read.
+    pub packages: usize,
+    pub errors: usize,
+    pub warnings: usize,
+    pub notes: usize,
+    pub findings: Vec<Finding>,
+    pub accepted: Vec<AcceptedFinding>,
+    pub coverage: Coverage,
+}
+
+impl Report {
+    pub fn new(packages: usize, findings: Vec<Finding>, coverage: Coverage) -> Self {
+        let count = |severity| {
+            let all = findings.iter().map(|it| it.rule.severity);
+            all.filter(|own| *own == severity).count()
+        };
+        Self {
+            schema: SCHEMA.to_owned(),
+            packages,
+            errors: count(Severity::Error),
+            warnings: count(Severity::Warning),
+            notes: count(Severity::Note),
+            findings,
+            accepted: Vec::new(),
+            coverage,
+        }
+    }
+
+    /// Reads what `check --format json` wrote. What later versions add to it is ignored.
+    pub fn parse(text: &str) -> Result<Self> {
+        #[derive(Deserialize)]
+        struct Schema {
+            schema: String,
+        }
+        let read = || -> Result<Self> {
+            let form: Schema = serde_json::from_str(text)?;
+            ensure!(form.schema == SCHEMA, "its schema is {:?}", form.schema);
+            Ok(serde_json::from_str(text)?)
+        };
+        read()
+            .context("failed to read what `check` found")
+            .hint("write it with `rocwheel check --format json`")
+    }
+
+    /// The findings of each rule, the gravest rules and the most frequent first.
+    pub fn by_rule(&self) -> Vec<(&'static Rule, Vec<&Finding>)> {
+        let mut rules: BTreeMap<&str, (&'static Rule, Vec<&Finding>)> = BTreeMap::new();
+        for finding in &self.findings {
+            let of_rule = rules.entry(finding.rule.id);
+            of_rule
+                .or_insert((finding.rule, Vec::new()))
+                .1
+                .push(finding);
+        }
+        let mut rules: Vec<_> = rules.into_values().collect();
+        rules.sort_by_key(|(rule, found)| Reverse((rule.severity, found.len())));
+        rules
+    }
+
+    /// How many findings are at least this grave.
+    pub fn count_from(&self, least: Severity) -> usize {
+        let severities = self.findings.iter().map(|it| it.rule.severity);
+        severities.filter(|own| *own >= least).count()
+    }
+
+    /// The gravest finding.
+    pub fn severity(&self) -> Option<Severity> {
+        self.findings.iter().map(|it| it.rule.severity).max()
+    }
+}
+
+/// `1 error, 2 warnings, 3 accepted`
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = |count: usize, noun: &str| {
+            let end = if count == 1 { "" } else { "s" };
+            format!("{count} {noun}{end}")
+        };
+        let mut counts = vec![
+            (self.errors, plural(self.errors, "error")),
+            (self.warnings, plural(self.warnings, "warning")),
+            (self.notes, plural(self.notes, "note")),
+        ];
+        counts.retain(|(count, _)| *count > 0);
+        if counts.is_empty() {
+            counts.push((0, "nothing found".to_owned()));
+        }
+        let accepted = self.accepted.len();
+        if accepted > 0 {
+            counts.push((accepted, format!("{accepted} accepted")));
+        }
+        let counts: Vec<String> = counts.into_iter().map(|(_, text)| text).collect();
+        f.write_str(&counts.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{check::rule, error::render};
+
+    #[test]
+    fn a_report_is_read_as_it_was_written_and_ordered_by_rule() {
+        let rules = [
+            rule::UNCOVERED_LIBRARY,
+            rule::UNCOVERED_LIBRARY,
+            rule::UNRESOLVED_REQUIREMENT,
+            rule::UNREADABLE_PACKAGE,
+            rule::UNREADABLE_PACKAGE,
+        ];
+        let findings = rules.map(|rule| Finding::new(rule, "f").in_file("a").at("b"));
+        let mut report = Report::new(7, findings.to_vec(), Coverage::default());
+        report.accepted.push(AcceptedFinding {
+            finding: Finding::new(rule::RUNPATH, "f"),
+            reason: "r".to_owned(),
+        });
+        let text = serde_json::to_string(&report).unwrap();
+        assert_eq!(Report::parse(&text).unwrap(), report);
+        let newer = text.replacen('{', r#"{"new":{},"#, 1);
+        assert_eq!(Report::parse(&newer).unwrap(), report);
+        let order = report.by_rule();
+        let order: Vec<_> = order
+            .iter()
+            .map(|(rule, all)| (rule.id, all.len()))
+            .collect();
+        assert_eq!(order, [("RW101", 2), ("RW201", 1), ("RW303", 2)]);
+        assert_eq!(report.to_string(), "3 errors, 2 warnings, 1 accepted");
+    }
+
+    #[test]
+    fn anything_else_is_refused_in_words() {
+        let newer = r#"{"schema":"rocwheel-check-v1","findings":[{"id":"RW999","fact":"f"}]}"#;
+        let refused = ["", "{}", r#"{"schema":"rocwheel-plan-v1"}"#, newer]
+            .map(|text| render(&Report::parse(text).unwrap_err()));
+        insta::assert_snapshot!(refused.concat(), @r#"
+        error: failed to read what `check` found
+          caused by: EOF while parsing a value at line 1 column 0
+
+        hint: write it with `rocwheel check --format json`
+        error: failed to read what `check` found
+          caused by: missing field `schema` at line 1 column 2
+
+        hint: write it with `rocwheel check --format json`
+        error: failed to read what `check` found
+          caused by: its schema is "rocwheel-plan-v1"
+
+        hint: write it with `rocwheel check --format json`
+        error: failed to read what `check` found
+          caused by: a rule that this version does not have: "RW999" at line 1 column 68
+
+        hint: write it with `rocwheel check --format json`
+        "#);
+    }
+}

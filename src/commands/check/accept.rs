@@ -1,0 +1,66 @@
+//! The list of findings that are known.
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use fs_err as fs;
+
+use crate::{
+    check::{AcceptList, Report, Severity},
+    commands::World,
+    console::many,
+    error::{Context as _, Result},
+    index::UploadTime,
+};
+
+/// For how long a list that is written accepts what was found.
+const ACCEPTED_FOR: Duration = Duration::from_hours(90 * 24);
+
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct AcceptArgs {
+    /// Accept the findings in this TOML list, each for a reason and until a date
+    #[arg(long, value_name = "FILE", env = "ROCWHEEL_ACCEPT")]
+    accept: Option<PathBuf>,
+}
+
+impl AcceptArgs {
+    pub(super) fn list(&self) -> Result<AcceptList> {
+        let Some(file) = &self.accept else {
+            return Ok(AcceptList::default());
+        };
+        let text = fs::read_to_string(file)?;
+        AcceptList::parse(&text).with_context(|| format!("failed to read `{}`", file.display()))
+    }
+
+    pub(super) fn shown(&self) -> String {
+        let file = self.accept.as_ref();
+        file.map_or(String::new(), |file| file.display().to_string())
+    }
+
+    /// Writes a list that accepts everything that was found.
+    pub(super) fn write(&self, file: &Path, report: &Report, world: &World) -> Result<()> {
+        let until = day(SystemTime::now() + ACCEPTED_FOR);
+        let list = self.list()?;
+        fs::write(
+            file,
+            list.renewed(&report.accepted, &report.findings, &until),
+        )?;
+        let count = report.count_from(Severity::Warning);
+        let (count, file) = (many(count, "finding"), file.display());
+        let facts = format!("{file}: {count} accepted until {until}; give each its reason");
+        world.console.status("Wrote", facts);
+        Ok(())
+    }
+}
+
+pub(super) fn today() -> String {
+    day(SystemTime::now())
+}
+
+/// `2026-11-22`, in UTC.
+fn day(time: SystemTime) -> String {
+    let time = UploadTime::of(time).map(|time| time.to_string());
+    time.unwrap_or_default().chars().take(10).collect()
+}
