@@ -13,6 +13,7 @@ mod plan;
 mod rpath;
 mod source;
 mod strings;
+pub(crate) mod tables;
 mod versions;
 mod view;
 /// Writes ELF files for tests, without a compiler.

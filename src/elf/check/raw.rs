@@ -2,22 +2,11 @@
 
 use std::{io, ops::Range};
 
-use crate::elf::{ElfError, ReadAt, source::read_exact_at};
-
-pub(super) const LOAD: u32 = 1;
-pub(super) const DYNAMIC: u32 = 2;
-pub(super) const INTERP: u32 = 3;
-pub(super) const NOTE: u32 = 4;
-pub(super) const PHDR: u32 = 6;
-pub(super) const TLS: u32 = 7;
-pub(super) const EH_FRAME: u32 = 0x6474_e550;
-pub(super) const STACK: u32 = 0x6474_e551;
-pub(super) const RELRO: u32 = 0x6474_e552;
-pub(super) const PROPERTY: u32 = 0x6474_e553;
-
-pub(super) const NOBITS: u32 = 8;
-pub(super) const STRTAB: u32 = 3;
-pub(super) const ALLOC: u64 = 2;
+use crate::elf::{
+    ElfError, ReadAt,
+    source::read_exact_at,
+    tables::{DYNAMIC, LOAD, Section, Segment, half, long},
+};
 
 #[derive(Debug)]
 pub(super) struct RawElf {
@@ -31,59 +20,6 @@ pub(super) struct RawElf {
     pub(super) sections: Vec<Section>,
     /// Tags and values up to the end mark; `None` without one.
     pub(super) dynamic: Option<Vec<(u64, u64)>>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Segment {
-    pub(super) kind: u32,
-    pub(super) flags: u32,
-    pub(super) offset: u64,
-    pub(super) address: u64,
-    pub(super) file_size: u64,
-    pub(super) memory_size: u64,
-    pub(super) align: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Section {
-    pub(super) name: u32,
-    pub(super) kind: u32,
-    pub(super) flags: u64,
-    pub(super) address: u64,
-    pub(super) offset: u64,
-    pub(super) size: u64,
-    pub(super) rest: [u8; 24],
-}
-
-impl Segment {
-    pub(super) fn end(&self) -> u64 {
-        self.address.saturating_add(self.memory_size)
-    }
-
-    pub(super) fn file(&self) -> Range<u64> {
-        self.offset..self.offset.saturating_add(self.file_size)
-    }
-
-    pub(super) fn bias(&self) -> u64 {
-        self.address.wrapping_sub(self.offset)
-    }
-
-    pub(super) fn covers(&self, range: &Range<u64>) -> bool {
-        let file = self.file();
-        file.start <= range.start && range.end <= file.end
-    }
-}
-
-impl Section {
-    /// What it takes of the file.
-    pub(super) fn file(&self) -> Range<u64> {
-        let size = if matches!(self.kind, 0 | NOBITS) {
-            0
-        } else {
-            self.size
-        };
-        self.offset..self.offset.saturating_add(size)
-    }
 }
 
 impl RawElf {
@@ -106,28 +42,12 @@ impl RawElf {
         };
         for index in 0..u64::from(half(&header, 56)) {
             let entry: [u8; 56] = bytes(source, step(raw.table, index, 56))?;
-            raw.segments.push(Segment {
-                kind: word(&entry, 0),
-                flags: word(&entry, 4),
-                offset: long(&entry, 8),
-                address: long(&entry, 16),
-                file_size: long(&entry, 32),
-                memory_size: long(&entry, 40),
-                align: long(&entry, 48),
-            });
+            raw.segments.push(Segment::parse(&entry));
         }
         if raw.section_table != 0 {
             for index in 0..u64::from(half(&header, 60)) {
                 let entry: [u8; 64] = bytes(source, step(raw.section_table, index, 64))?;
-                raw.sections.push(Section {
-                    name: word(&entry, 0),
-                    kind: word(&entry, 4),
-                    flags: long(&entry, 8),
-                    address: long(&entry, 16),
-                    offset: long(&entry, 24),
-                    size: long(&entry, 32),
-                    rest: *entry.last_chunk().unwrap_or(&[0; 24]),
-                });
+                raw.sections.push(Section::parse(&entry));
             }
         }
         raw.dynamic = raw.read_dynamic(source)?;
@@ -252,19 +172,4 @@ fn bytes<const N: usize>(source: &(impl ReadAt + ?Sized), offset: u64) -> io::Re
     let mut bytes = [0; N];
     read_exact_at(source, offset, &mut bytes)?;
     Ok(bytes)
-}
-
-pub(super) fn half(bytes: &[u8], at: usize) -> u16 {
-    let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk);
-    u16::from_le_bytes(bytes.copied().unwrap_or_default())
-}
-
-pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
-    let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk);
-    u32::from_le_bytes(bytes.copied().unwrap_or_default())
-}
-
-fn long(bytes: &[u8], at: usize) -> u64 {
-    let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk);
-    u64::from_le_bytes(bytes.copied().unwrap_or_default())
 }

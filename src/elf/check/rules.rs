@@ -2,12 +2,13 @@
 
 use crate::elf::{
     ElfError, ReadAt,
-    check::raw::{
-        ALLOC, DYNAMIC, EH_FRAME, INTERP, LOAD, NOBITS, NOTE, PHDR, PROPERTY, RawElf, STRTAB,
-        Segment, TLS, half, text, word,
-    },
+    check::raw::{RawElf, text},
     edit::EditPlan,
     source::read_exact_at,
+    tables::{
+        ALLOC, DYNAMIC, EH_FRAME, INTERP, LOAD, NOBITS, NOTE, PHDR, PROPERTY, STRTAB, Segment, TLS,
+        half, word,
+    },
 };
 
 const PAGE: u64 = 0x1000;
@@ -58,7 +59,7 @@ pub(super) fn loading(raw: &RawElf) -> Vec<String> {
     let loads: Vec<&Segment> = raw.loads().collect();
     for pair in loads.windows(2) {
         if let [one, next] = pair
-            && one.end() > next.address
+            && one.memory().end > next.address
         {
             broken.push(format!(
                 "segments overlap or descend: {:#x} after {:#x}",
@@ -145,7 +146,7 @@ fn shared_pages(raw: &RawElf) -> Vec<String> {
     for pair in loads.windows(2) {
         if let [one, next] = pair
             && one.memory_size > 0
-            && one.end().saturating_sub(1) / PAGE == next.address / PAGE
+            && one.memory().end.saturating_sub(1) / PAGE == next.address / PAGE
         {
             broken.push(format!("segments share a page: {:#x}", next.address));
         }
@@ -280,7 +281,7 @@ fn memory_of_sections(raw: &RawElf) -> Vec<String> {
     let outside = in_memory.filter(|(_, section)| {
         let end = section.address.saturating_add(section.size);
         let mut loads = raw.loads();
-        !loads.any(|load| load.address <= section.address && end <= load.end())
+        !loads.any(|load| load.address <= section.address && end <= load.memory().end)
     });
     outside
         .map(|(index, _)| format!("section {index} ends outside of its segment"))

@@ -5,13 +5,14 @@ use std::ops::Range;
 use crate::elf::{
     ElfError, ReadAt,
     check::{
-        raw::{
-            ALLOC, DYNAMIC, EH_FRAME, INTERP, LOAD, NOBITS, NOTE, PHDR, PROPERTY, RELRO, RawElf,
-            STACK, STRTAB, Section, Segment, TLS, same_bytes,
-        },
+        raw::{RawElf, same_bytes},
         rules::{is_executable, string_place},
     },
     edit::EditPlan,
+    tables::{
+        ALLOC, DYNAMIC, EH_FRAME, INTERP, LOAD, NOBITS, NOTE, PHDR, PROPERTY, RELRO, STACK, STRTAB,
+        Section, Segment, TLS,
+    },
 };
 
 const WRITE: u32 = 2;
@@ -84,6 +85,7 @@ pub(super) fn small_segments<R: ReadAt + ?Sized>(
         let moved = Segment {
             offset: one.offset,
             address: one.address,
+            physical: one.physical,
             ..**other
         };
         same = same

@@ -3,9 +3,10 @@
 use crate::elf::{
     ElfError, ReadAt,
     check::{
-        raw::{ALLOC, DYNAMIC, INTERP, RawElf, Segment, TLS, text},
+        raw::{RawElf, text},
         rules::{dynamic_table, is_executable},
     },
+    tables::{ALLOC, DYNAMIC, INTERP, Segment, TLS},
 };
 
 const EXECUTE: u32 = 1;
@@ -65,7 +66,7 @@ fn interpreter(
 fn code(raw: &RawElf) -> Option<String> {
     let runs = |address: u64| {
         let mut loads = raw.loads();
-        loads.any(|it| it.flags & EXECUTE != 0 && (it.address..it.end()).contains(&address))
+        loads.any(|it| it.flags & EXECUTE != 0 && it.memory().contains(&address))
     };
     let entry = raw.entry();
     // A library has an address there too, and nobody goes by it.

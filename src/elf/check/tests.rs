@@ -6,7 +6,7 @@ use super::*;
 use crate::elf::{
     PatchedReader,
     edit::{ByteOverlay, EditPlan, Strategy, TailPiece},
-    plan_rpath,
+    plan_rpath, tables,
     write::{Executable, SharedObject, TableAt},
 };
 
@@ -108,12 +108,12 @@ fn segment(file: &[u8], kind: u32) -> usize {
 }
 
 fn last_load(file: &[u8]) -> usize {
-    *segments(file, raw::LOAD).last().unwrap()
+    *segments(file, tables::LOAD).last().unwrap()
 }
 
 /// Where an entry of the dynamic table stands.
 fn entry(file: &[u8], tag: usize) -> usize {
-    let start = number(file, segment(file, raw::DYNAMIC) + OFFSET);
+    let start = number(file, segment(file, tables::DYNAMIC) + OFFSET);
     let mut places = (0..).map(|index| start + index * 16);
     places.find(|at| number(file, *at) == tag).unwrap()
 }
@@ -150,21 +150,21 @@ fn a_segment_that_no_loader_takes_is_refused() {
         add(f, |f| last_load(f) + FILE_SIZE, 1);
     });
     spoilt("on the page of the one before", |f| {
-        let at = segments(f, raw::LOAD);
+        let at = segments(f, tables::LOAD);
         let end = number(f, at[2] + ADDRESS) + number(f, at[2] + MEMORY_SIZE);
         let offset = number(f, at[3] + OFFSET);
         put(f, |_| at[3] + ADDRESS, (end & !0xfff) + (offset & 0xfff));
     });
     spoilt("the first one is larger", |f| {
-        let first = segment(f, raw::LOAD);
+        let first = segment(f, tables::LOAD);
         add(f, |_| first + MEMORY_SIZE, 8);
     });
     spoilt("the first one is writable", |f| {
-        let first = segment(f, raw::LOAD);
+        let first = segment(f, tables::LOAD);
         f[first + FLAGS] |= 2;
     });
     spoilt("the stack is executable", |f| {
-        let stack = segment(f, raw::STACK);
+        let stack = segment(f, tables::STACK);
         f[stack + FLAGS] |= 1;
     });
     spoilt("one is gone", |f| {
@@ -192,20 +192,20 @@ fn program_headers_that_are_not_found_are_refused() {
         writeln!(seen, "{name}: {}", Case::program().spoilt(spoil)).unwrap();
     };
     spoilt("named too small", |f| {
-        let named = segment(f, raw::PHDR);
+        let named = segment(f, tables::PHDR);
         put(f, |_| named + FILE_SIZE, PHDR);
     });
     spoilt("named elsewhere", |f| {
-        let named = segment(f, raw::PHDR);
+        let named = segment(f, tables::PHDR);
         add(f, |_| named + ADDRESS, 8);
     });
     spoilt("named no more", |f| {
-        let named = segment(f, raw::PHDR);
+        let named = segment(f, tables::PHDR);
         f[named] = 0;
     });
     spoilt("named too late", |f| {
-        let first = segment(f, raw::LOAD);
-        let named = segment(f, raw::PHDR);
+        let first = segment(f, tables::LOAD);
+        let named = segment(f, tables::PHDR);
         let entry = f[named..named + PHDR].to_vec();
         f.copy_within(first..first + PHDR, named);
         f[first..first + PHDR].copy_from_slice(&entry);
@@ -243,7 +243,7 @@ fn an_executable_keeps_its_headers_where_old_kernels_look() {
     );
     let seen = case.spoilt(|f| {
         let own = last_load(f);
-        let named = segment(f, raw::PHDR);
+        let named = segment(f, tables::PHDR);
         add(f, |_| own + ADDRESS, 0x1000);
         add(f, |_| named + ADDRESS, 0x1000);
     });
@@ -281,12 +281,12 @@ fn strings_and_tables_that_changed_are_refused() {
     spoilt("a needed library", |f| add(f, |f| entry(f, 1) + 8, 1));
     spoilt("the symbols", |f| add(f, |f| entry(f, 6) + 8, 24));
     spoilt("no end of the table", |f| {
-        let table = segment(f, raw::DYNAMIC);
+        let table = segment(f, tables::DYNAMIC);
         let used = entry(f, 0) - number(f, table + OFFSET);
         put(f, |_| table + FILE_SIZE, used);
     });
     spoilt("the table elsewhere", |f| {
-        let table = segment(f, raw::DYNAMIC);
+        let table = segment(f, tables::DYNAMIC);
         add(f, |_| table + ADDRESS, 16);
     });
     insta::assert_snapshot!(seen, @r"
@@ -335,11 +335,11 @@ fn what_is_not_part_of_the_change_stays() {
         f[kind] ^= 8;
     });
     spoilt("a note that moved", |f| {
-        let note = number(f, segment(f, raw::NOTE) + OFFSET);
+        let note = number(f, segment(f, tables::NOTE) + OFFSET);
         f[note + 20] ^= 1;
     });
     spoilt("a note elsewhere", |f| {
-        let note = segment(f, raw::NOTE);
+        let note = segment(f, tables::NOTE);
         add(f, |_| note + ADDRESS, 0x1000);
     });
     spoilt("a table that moved", |f| {

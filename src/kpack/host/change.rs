@@ -1,14 +1,17 @@
 //! Plans how a binary gets rid of its code. Reads headers and relocations, and writes nothing.
 
 use crate::{
-    elf::ReadAt,
+    elf::{
+        ReadAt,
+        tables::{ALLOC, NOBITS, PROGBITS, Section, Segment},
+    },
     error::{Context as _, Result, bail, ensure},
     kpack::{
         Fat, Marker,
         host::{
             MARKERS, check,
             fat::Wrapper,
-            image::{ALLOC, HostFile, HostImage, NOBITS, PROGBITS, SECTION, Section, Segment},
+            image::{HostFile, HostImage, NamedSection},
             layout::HostLayout,
             pieces::{HostPiece, HostPlan, Replacement},
             relocations::How,
@@ -161,7 +164,10 @@ fn sections<R: ReadAt + ?Sized>(
     let Some(names) = sections.get_mut(image.names) else {
         bail!("no section names");
     };
-    let old_names = image.sections.get(image.names).map_or(0..0, Section::file);
+    let old_names = image
+        .sections
+        .get(image.names)
+        .map_or(0..0, |names| names.file());
     let size = old_names.end.saturating_sub(old_names.start);
     let mut tail = image
         .file
@@ -175,7 +181,7 @@ fn sections<R: ReadAt + ?Sized>(
     sections.push(marker_section(name_at, placed, layout));
     let table = begin.saturating_add(tail.len() as u64).next_multiple_of(8);
     tail.resize(usize::try_from(table.saturating_sub(begin)).unwrap_or(0), 0);
-    tail.extend(sections.iter().flat_map(Section::render));
+    tail.extend(sections.iter().flat_map(|section| section.render()));
     ensure!(sections.len() < 0xff00, "too many sections");
     Ok((end, tail, table))
 }
@@ -186,7 +192,7 @@ fn sections<R: ReadAt + ?Sized>(
 /// It ends where the hole ends: zeros behind that, up to the next multiple of the alignment, belong to
 /// another segment, and tools take a section that is in two segments for damaged. Where nothing leaves
 /// the file, the zeros are in the file too. Linters allow that of a section without bytes.
-fn code_section(sections: &mut [Section], layout: &HostLayout) {
+fn code_section(sections: &mut [NamedSection], layout: &HostLayout) {
     let code = sections.iter_mut().find(|s| s.name == layout.code.name);
     if let Some(code) = code {
         let memory = layout.code_left();
@@ -202,17 +208,21 @@ fn code_section(sections: &mut [Section], layout: &HostLayout) {
     }
 }
 
-fn marker_section(name_at: u32, placed: &PlacedMarkers, layout: &HostLayout) -> Section {
-    let alignment: u64 = 8;
-    Section {
-        name: MARKERS.to_owned(),
+fn marker_section(name_at: u32, placed: &PlacedMarkers, layout: &HostLayout) -> NamedSection {
+    let mut header = Section {
         name_at,
         kind: PROGBITS,
         flags: ALLOC,
         address: layout.markers,
         offset: layout.offset(layout.markers),
         size: placed.bytes.len() as u64,
-        rest: [[0; 8], alignment.to_le_bytes(), [0; 8]].concat(),
+        rest: [0; 24],
+    };
+    // The alignment, which is the third number of the rest.
+    header.rest[8] = 8;
+    NamedSection {
+        name: MARKERS.to_owned(),
+        header,
     }
 }
 
@@ -235,7 +245,6 @@ fn header<R: ReadAt + ?Sized>(
     let sections = image.sections.len().saturating_add(1);
     let sections = u16::try_from(sections).context("too many sections")?;
     put(&mut bytes, 60, &sections.to_le_bytes());
-    debug_assert_eq!(SECTION, 64);
     Ok(Replacement {
         old: 0..64,
         new: vec![HostPiece::Bytes(bytes)],

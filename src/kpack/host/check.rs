@@ -3,13 +3,16 @@
 use std::ops::Range;
 
 use crate::{
-    elf::{self, ReadAt},
+    elf::{
+        self, ReadAt,
+        tables::{LOAD, PHDR, Segment},
+    },
     error::{Result, bail, ensure},
     kpack::{
         Fat, Marker,
         host::{
             CODE,
-            image::{HostFile, HostImage, LOAD, PHDR, Segment},
+            image::{HostFile, HostImage},
             pieces::{HostPlan, SplitReader},
             references::references,
             symbols,

@@ -6,14 +6,14 @@ use std::{
 };
 
 use crate::{
-    elf::ReadAt,
+    elf::{ReadAt, tables::NOBITS},
     error::{Result, bail, ensure},
     kpack::{
         Region,
         bundle::{self, Bundle},
         host::{
             CODE, MARKERS, WRAPPERS, coff,
-            image::{HostFile, HostImage, NOBITS, number},
+            image::{HostFile, HostImage, number},
             relocations::{self, How, Pointer},
             wrapper::{FAT, WRAPPER},
         },

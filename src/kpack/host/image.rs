@@ -1,23 +1,15 @@
-//! The tables of a 64-bit little-endian ELF file, as changing them needs them.
+//! A host file as the split needs it: its headers, the names of its sections, and its bytes by address.
 
-use std::ops::Range;
+use std::ops::{Deref, DerefMut};
 
 use crate::{
-    elf::ReadAt,
+    elf::{
+        ReadAt,
+        tables::{DYNAMIC, LOAD, SECTION, SEGMENT, Section, Segment},
+    },
     error::{Result, ensure},
     kpack::Region,
 };
-
-pub(super) const LOAD: u32 = 1;
-pub(super) const DYNAMIC: u32 = 2;
-pub(super) const INTERP: u32 = 3;
-pub(super) const PHDR: u32 = 6;
-pub(super) const NOBITS: u32 = 8;
-pub(super) const PROGBITS: u32 = 1;
-pub(super) const ALLOC: u64 = 2;
-
-pub(super) const SEGMENT: u64 = 56;
-pub(super) const SECTION: u64 = 64;
 
 /// Longer than the names of the sections that are looked for; of others the begin will do. Every
 /// section may have its name at the begin of a table of megabytes.
@@ -36,32 +28,28 @@ pub(super) struct HostImage<'a, R: ?Sized> {
     pub(super) section_table: u64,
     pub(super) names: usize,
     pub(super) segments: Vec<Segment>,
-    pub(super) sections: Vec<Section>,
+    pub(super) sections: Vec<NamedSection>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Segment {
-    pub(super) kind: u32,
-    pub(super) flags: u32,
-    pub(super) offset: u64,
-    pub(super) address: u64,
-    pub(super) physical: u64,
-    pub(super) file_size: u64,
-    pub(super) memory_size: u64,
-    pub(super) align: u64,
-}
-
+/// A section with its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Section {
+pub(super) struct NamedSection {
     pub(super) name: String,
-    pub(super) name_at: u32,
-    pub(super) kind: u32,
-    pub(super) flags: u64,
-    pub(super) address: u64,
-    pub(super) offset: u64,
-    pub(super) size: u64,
-    /// Link, info, alignment, size of an entry.
-    pub(super) rest: Vec<u8>,
+    pub(super) header: Section,
+}
+
+impl Deref for NamedSection {
+    type Target = Section;
+
+    fn deref(&self) -> &Section {
+        &self.header
+    }
+}
+
+impl DerefMut for NamedSection {
+    fn deref_mut(&mut self) -> &mut Section {
+        &mut self.header
+    }
 }
 
 /// What a file is, as far as it decides whether it can be looked into.
@@ -100,7 +88,7 @@ impl<'a, R: ReadAt + ?Sized> HostImage<'a, R> {
         }
     }
 
-    pub(super) fn section(&self, name: &str) -> Option<&Section> {
+    pub(super) fn section(&self, name: &str) -> Option<&NamedSection> {
         self.sections.iter().find(|section| section.name == name)
     }
 
@@ -185,7 +173,7 @@ impl<'a, R: ReadAt + ?Sized> HostImage<'a, R> {
         Ok(entries.map(Segment::parse).collect())
     }
 
-    fn read_sections(&self) -> Result<Vec<Section>> {
+    fn read_sections(&self) -> Result<Vec<NamedSection>> {
         let count = number(&self.header, 60, 2);
         if self.section_table == 0 || count == 0 {
             return Ok(Vec::new());
@@ -199,7 +187,12 @@ impl<'a, R: ReadAt + ?Sized> HostImage<'a, R> {
             self.section_table,
             count.saturating_mul(SECTION),
         )?;
-        let mut sections: Vec<Section> = bytes.chunks_exact(64).map(Section::parse).collect();
+        let headers = bytes.chunks_exact(64);
+        let sections = headers.map(|header| NamedSection {
+            name: String::new(),
+            header: Section::parse(header),
+        });
+        let mut sections: Vec<NamedSection> = sections.collect();
         let Some(names) = sections.get(self.names).cloned() else {
             return Ok(sections);
         };
@@ -222,97 +215,11 @@ impl<'a, R: ReadAt + ?Sized> HostImage<'a, R> {
     }
 }
 
-impl Segment {
-    fn parse(entry: &[u8]) -> Self {
-        let long = |at| number(entry, at, 8);
-        Self {
-            kind: word(entry, 0),
-            flags: word(entry, 4),
-            offset: long(8),
-            address: long(16),
-            physical: long(24),
-            file_size: long(32),
-            memory_size: long(40),
-            align: long(48),
-        }
-    }
-
-    pub(super) fn render(&self) -> Vec<u8> {
-        let mut bytes = [self.kind.to_le_bytes(), self.flags.to_le_bytes()].concat();
-        for number in [
-            self.offset,
-            self.address,
-            self.physical,
-            self.file_size,
-            self.memory_size,
-            self.align,
-        ] {
-            bytes.extend(number.to_le_bytes());
-        }
-        bytes
-    }
-
-    pub(super) fn bias(&self) -> u64 {
-        self.address.wrapping_sub(self.offset)
-    }
-
-    pub(super) fn file(&self) -> Range<u64> {
-        self.offset..self.offset.saturating_add(self.file_size)
-    }
-
-    pub(super) fn memory(&self) -> Range<u64> {
-        self.address..self.address.saturating_add(self.memory_size)
-    }
-}
-
-impl Section {
-    fn parse(entry: &[u8]) -> Self {
-        let long = |at| number(entry, at, 8);
-        Self {
-            name: String::new(),
-            name_at: word(entry, 0),
-            kind: word(entry, 4),
-            flags: long(8),
-            address: long(16),
-            offset: long(24),
-            size: long(32),
-            rest: entry.get(40..).unwrap_or_default().to_vec(),
-        }
-    }
-
-    pub(super) fn render(&self) -> Vec<u8> {
-        let mut bytes = [self.name_at.to_le_bytes(), self.kind.to_le_bytes()].concat();
-        for number in [self.flags, self.address, self.offset, self.size] {
-            bytes.extend(number.to_le_bytes());
-        }
-        bytes.extend(&self.rest);
-        bytes
-    }
-
-    /// What it takes of the file.
-    pub(super) fn file(&self) -> Range<u64> {
-        let size = if matches!(self.kind, 0 | NOBITS) {
-            0
-        } else {
-            self.size
-        };
-        self.offset..self.offset.saturating_add(size)
-    }
-
-    pub(super) fn memory(&self) -> Range<u64> {
-        self.address..self.address.saturating_add(self.size)
-    }
-}
-
 /// A number in a table that was read as a whole; 0 behind its end.
 pub(super) fn number(bytes: &[u8], at: usize, size: usize) -> u64 {
     let bytes = bytes.get(at..at.saturating_add(size)).unwrap_or_default();
     let bytes = bytes.iter().rev();
     bytes.fold(0, |number, byte| (number << 8) | u64::from(*byte))
-}
-
-fn word(bytes: &[u8], at: usize) -> u32 {
-    u32::try_from(number(bytes, at, 4)).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -6,11 +6,14 @@
 use std::ops::Range;
 
 use crate::{
-    elf::ReadAt,
+    elf::{
+        ReadAt,
+        tables::{INTERP, LOAD, PHDR, SEGMENT, Segment},
+    },
     error::{Result, bail, ensure},
     kpack::host::{
         CODE,
-        image::{HostImage, INTERP, LOAD, PHDR, SEGMENT, Section, Segment},
+        image::{HostImage, NamedSection},
     },
 };
 
@@ -24,7 +27,7 @@ const PIE: u64 = 0x0800_0000;
 #[derive(Clone, Debug)]
 pub(super) struct HostLayout {
     /// The code as it was.
-    pub(super) code: Section,
+    pub(super) code: NamedSection,
     /// Where the program headers go; `None` while they stay, as nothing leaves the file.
     pub(super) table: Option<u64>,
     pub(super) markers: u64,
@@ -85,7 +88,7 @@ impl HostLayout {
 /// The one segment that brings the code into memory.
 fn covering<'a, R: ReadAt + ?Sized>(
     image: &'a HostImage<'_, R>,
-    code: &Section,
+    code: &NamedSection,
 ) -> Result<(usize, &'a Segment)> {
     let range = code.memory();
     let mut touching = image.segments.iter().enumerate().filter(|(_, segment)| {
@@ -106,7 +109,7 @@ fn covering<'a, R: ReadAt + ?Sized>(
 /// Nothing leaves the file: the markers take the place of code, the rest of which is zeros.
 fn whole<R: ReadAt + ?Sized>(
     image: &HostImage<'_, R>,
-    code: &Section,
+    code: &NamedSection,
     markers: u64,
 ) -> Result<HostLayout> {
     let start = code.address.next_multiple_of(8);
@@ -128,7 +131,7 @@ fn whole<R: ReadAt + ?Sized>(
 
 fn shrunk<R: ReadAt + ?Sized>(
     image: &HostImage<'_, R>,
-    code: &Section,
+    code: &NamedSection,
     (index, covering): (usize, &Segment),
     markers: u64,
 ) -> Result<Option<HostLayout>> {

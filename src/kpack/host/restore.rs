@@ -1,13 +1,16 @@
 //! Plans how a binary gets code back: the inverse of `change`, at another address.
 
 use crate::{
-    elf::ReadAt,
+    elf::{
+        ReadAt,
+        tables::{LOAD, PHDR, PROGBITS, SEGMENT, Section, Segment},
+    },
     error::{Context as _, Result, bail, ensure},
     kpack::host::{
         CODE, MARKERS,
         change::{lead, put},
         fat::{Wrapper, pointers, wrappers},
-        image::{HostFile, HostImage, LOAD, PHDR, PROGBITS, SEGMENT, Section, Segment, number},
+        image::{HostFile, HostImage, NamedSection, number},
         pieces::{HostPiece, HostPlan, Replacement},
         wrapper::FAT,
     },
@@ -76,7 +79,7 @@ pub fn restore<R: ReadAt + ?Sized>(source: &R, bundles: &[u64]) -> Result<Restor
     let table = so_far.next_multiple_of(8);
     tail.push(HostPiece::Zeros(table.saturating_sub(so_far)));
     let sections = sections(&image, &place);
-    let rendered = sections.iter().flat_map(Section::render);
+    let rendered = sections.iter().flat_map(|section| section.render());
     tail.push(HostPiece::Bytes(rendered.collect()));
     let [_, (_, mut program_headers, _), _] = image.tables();
     if place.moves {
@@ -230,7 +233,7 @@ fn has_spare<R: ReadAt + ?Sized>(image: &HostImage<'_, R>) -> Result<bool> {
 
 /// The code's section is where the code is; that of the markers, which nothing leads to any more,
 /// is none.
-fn sections<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, place: &CodeSpace) -> Vec<Section> {
+fn sections<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, place: &CodeSpace) -> Vec<NamedSection> {
     let mut sections = image.sections.clone();
     for section in &mut sections {
         if section.name == CODE {
@@ -240,16 +243,8 @@ fn sections<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, place: &CodeSpace) -> 
             section.size = place.len;
             put(&mut section.rest, 8, &PAGE.to_le_bytes());
         } else if section.name == MARKERS {
-            *section = Section {
-                name: String::new(),
-                name_at: 0,
-                kind: 0,
-                flags: 0,
-                address: 0,
-                offset: 0,
-                size: 0,
-                rest: vec![0; 24],
-            };
+            section.name.clear();
+            section.header = Section::parse(&[]);
         }
     }
     if sections.last().is_some_and(|last| last.kind == 0) {

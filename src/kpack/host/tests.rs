@@ -168,7 +168,7 @@ fn symbols_of_the_code_lie_in_what_is_left_of_its_section() {
         file[symbol + 16..symbol + 24].copy_from_slice(&before.size.to_le_bytes());
         let split = split(&file);
         let (_, after, symbol) = section(&split);
-        assert_eq!(after.kind, image::NOBITS, "{page:#x}");
+        assert_eq!(after.kind, elf::tables::NOBITS, "{page:#x}");
         assert!(after.address > before.address, "{page:#x}");
         let value = after.address.to_le_bytes();
         assert_eq!(split[symbol + 8..symbol + 16], value, "{page:#x}");
