@@ -4,7 +4,8 @@ use std::{fmt, str::FromStr};
 
 /// Ordered entries, none empty, none twice.
 ///
-/// An empty entry means the current directory to the loader, which nobody wants; it is left out.
+/// The loader takes an empty entry for the current directory, so that anyone who can write there decides
+/// what is loaded. Empty entries are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rpath(Vec<String>);
 

@@ -5,7 +5,7 @@ use std::{io, sync::Arc};
 /// Bytes that can be read at any offset, and whose number is known.
 #[expect(
     clippy::len_without_is_empty,
-    reason = "nobody asks a file whether it is empty before reading its header"
+    reason = "no caller asks whether a file is empty: it reads the header, and that fails"
 )]
 pub trait ReadAt {
     fn len(&self) -> u64;

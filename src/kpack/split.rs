@@ -24,7 +24,7 @@ pub type TargetSet = BTreeSet<CodeTarget>;
 ///    begin of the SHA-256 of what the keys of the binary begin with;
 /// 3. and every other bundle has its own, `blas_lib_3f2a9c1d_7_gfx942`, with its number.
 ///
-/// The marker of a bundle names all three, whatever targets there are. So the generic part of an
+/// The marker of a bundle names all three, independent of its targets. So the generic part of an
 /// artifact is the same for every family, and finds the code of families that were split without it.
 /// Variants such as `gfx90a:xnack+` lie beside each other in the archive of `gfx90a`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

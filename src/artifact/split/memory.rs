@@ -1,5 +1,5 @@
-//! What threads use again: compressors, and the memory of what is done with. Fresh memory costs as
-//! much as decoding into it.
+//! A pool of compressors and buffers that threads use again. Bundles decode to hundreds of megabytes,
+//! and fresh pages from the system cost as much time as decoding into them.
 
 use std::{
     ops::Deref,
@@ -29,7 +29,7 @@ pub(super) struct LentMemory<'a> {
 }
 
 impl MemoryPool {
-    /// Does something with a compressor that nobody else has.
+    /// Runs `work` with a compressor that no other thread uses meanwhile.
     pub(super) fn with_packer<T>(&self, work: impl FnOnce(&mut Packer) -> Result<T>) -> Result<T> {
         let packer = lock(&self.packers).pop();
         let mut packer = match packer {

@@ -244,7 +244,7 @@ fn inside_segments(raw: &RawElf) -> Vec<String> {
         .collect()
 }
 
-/// Sections that are loaded agree with their segment; the program headers are nobody's.
+/// Loaded sections agree with their segment, and no section contains the program headers.
 fn sections(raw: &RawElf) -> Vec<String> {
     let headers = raw.table_range();
     let mut broken = Vec::new();

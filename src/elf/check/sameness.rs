@@ -243,7 +243,7 @@ fn is_address(tag: u64) -> bool {
     tag == STRING_TABLE || MOVABLE.contains(&tag) || OTHER_ADDRESSES.contains(&tag)
 }
 
-/// Nothing that is loaded changes, but headers, the dynamic table, and what nobody reads any more.
+/// No loaded byte changes except in headers, in the dynamic table, and in tables that moved elsewhere.
 pub(super) fn loaded_bytes(old: &RawElf, new: &RawElf, plan: &EditPlan) -> Vec<String> {
     let dynamic = |raw: &RawElf| raw.first(DYNAMIC).map_or(0..0, Segment::file);
     let file_header = 0..64;

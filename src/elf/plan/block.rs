@@ -1,4 +1,9 @@
-//! What lies behind the program headers and may move: parts that only the tables point to.
+//! What follows the program headers and may move, to make room for one more of them.
+//!
+//! Linkers put `.interp`, notes, hash tables, `.dynsym` and versions there. Nothing but segments,
+//! section headers and a few entries of the dynamic table refers to them, so that they can move as one
+//! block with one distance. Code and data cannot: other code has their addresses built in. What is
+//! not known to be movable stays, and room is made in another way.
 
 use std::ops::Range;
 

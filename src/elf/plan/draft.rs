@@ -55,6 +55,9 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
         Ok(draft)
     }
 
+    /// The order of the steps matters: each one records where in the tail its part goes, and the headers
+    /// that name those places are written last. No byte of the original moves, so that addresses in
+    /// code, relocations and debug information stay right without being read.
     pub(super) fn finish(mut self) -> EditPlan {
         if let SegmentRoom::Evict(block) = &self.room {
             let block = block.clone();

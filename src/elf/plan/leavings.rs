@@ -1,5 +1,5 @@
-//! What tables that moved leave behind, which nothing looks at any more: it becomes zeros, so that an
-//! archive does not hold the same strings and symbols twice.
+//! The old places of tables that moved. Nothing reads them any more, and they become zeros: a wheel
+//! would hold the same strings and symbols twice otherwise.
 
 use std::ops::Range;
 

@@ -1,4 +1,11 @@
-//! The ladder: where the segment comes from that brings new bytes into memory.
+//! Which segment brings the appended bytes into memory.
+//!
+//! The new strings are only of use to the loader if a `PT_LOAD` covers them, so that one more program
+//! header is needed, or the last segment grows. The program header table has no spare room in files
+//! of the usual linkers: the first section follows it. The ways to make room are tried from the least
+//! to the most intrusive. The table itself moves last, because programs such as the profile runtime of
+//! LLVM look for it behind the file header, and kernels before 5.18 compute its address (`AT_PHDR`)
+//! from the first segment.
 
 use std::ops::Range;
 

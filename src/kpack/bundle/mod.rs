@@ -1,4 +1,6 @@
-//! Offload bundles: what clang makes of the device code of one translation unit.
+//! Offload bundles: what clang makes of the device code of one translation unit. The format is described
+//! in [clang's documentation](https://clang.llvm.org/docs/ClangOffloadBundler.html), and the names of
+//! targets in [AMDGPU's](https://llvm.org/docs/AMDGPUUsage.html#target-id).
 //!
 //! A section holds many, raw and compressed, one behind the other. A bundle ends where its own
 //! header says, never where something looks like the next one: code may hold any bytes.

@@ -1,4 +1,4 @@
-//! Bundles as compilers write them, and as nobody should.
+//! Bundles as compilers write them, and damaged ones.
 
 use proptest::prelude::*;
 

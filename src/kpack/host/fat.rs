@@ -34,7 +34,7 @@ pub enum Look {
     /// There is device code, and it must stay.
     Stuck {
         why: String,
-        /// Where the bundles lie, for whoever only wants to see them.
+        /// Where the bundles are: they can be listed and extracted all the same.
         code: Range<u64>,
     },
 }
@@ -80,7 +80,7 @@ pub fn look<R: ReadAt + ?Sized>(source: &R) -> Result<Look> {
 /// Tells the bundles of the section that lies there in a file.
 pub type FindBundles<'a, R> = &'a dyn Fn(&Region<'_, R>, &Range<u64>) -> Result<Vec<Bundle>>;
 
-/// The same, for whoever knows already which bundles there are.
+/// Like `look`, for a caller that finds the bundles itself.
 pub fn look_with<R: ReadAt + ?Sized>(source: &R, bundles: FindBundles<'_, R>) -> Result<Look> {
     let stuck = |why: &str, code| {
         let why = why.to_owned();
@@ -115,7 +115,7 @@ pub fn look_with<R: ReadAt + ?Sized>(source: &R, bundles: FindBundles<'_, R>) ->
     fat(&image, bundles).map(Look::Fat)
 }
 
-/// Every wrapper of a binary, whatever it leads to: its address and its bytes.
+/// Address and bytes of every wrapper of a binary.
 pub(super) fn wrappers<R: ReadAt + ?Sized>(
     image: &HostImage<'_, R>,
 ) -> Result<Vec<(u64, Vec<u8>)>> {

@@ -1,7 +1,14 @@
 //! Decides where everything stands in a binary once its code is gone. Looks at headers alone.
 //!
 //! The first page of the old code holds what is new: the program headers and the markers. The pages
-//! behind it leave the file and stay in memory, as zeros. `docs/kpack.md` tells why.
+//! behind it leave the file, and an empty segment keeps their addresses, which read as zeros: code and
+//! data behind them have addresses that are built into each other, and cannot move in memory.
+//!
+//! The first page is a good place for the program headers because it is in the file and in an early
+//! segment already, at the same distance in memory as in the file; kernels before 5.18 look for the
+//! program headers of an executable only there. What leaves the file is a multiple of the largest
+//! alignment of the segments behind it, because offset and address of a segment must agree modulo its
+//! alignment (gABI, program header), and glibc before 2.35 refuses the file otherwise.
 
 use std::ops::Range;
 
@@ -74,7 +81,8 @@ impl HostLayout {
         self.code.offset.saturating_add(inside)
     }
 
-    /// Where an offset of the old file is in the new one; nobody asks for what has left.
+    /// Where an offset of the old file is in the new one. Offsets in the part that leaves the file have
+    /// no place there, and give the begin of the hole.
     pub(super) fn moved(&self, offset: u64) -> u64 {
         let hole = self.offset(self.hole);
         if offset >= hole.saturating_add(self.removed) {

@@ -1,4 +1,9 @@
-//! What the dynamic loader writes where: which pointers of a file lead to where.
+//! The pointers that the dynamic loader writes, and where each leads.
+//!
+//! Linkers leave the address of a bundle in a wrapper in four ways: as the addend of
+//! `R_X86_64_RELATIVE`, as a symbol, as a word in the file that `DT_RELR` names
+//! (`-z pack-relative-relocs`), or, in a program at a fixed address, as nothing but that word. See the
+//! [x86-64 psABI](https://gitlab.com/x86-psABIs/x86-64-ABI).
 
 use crate::{
     elf::ReadAt,

@@ -1,4 +1,8 @@
 //! Wrappers: what registers device code with the runtime, on Linux and on Windows.
+//!
+//! One is the `__CudaFatBinaryWrapper` of clang: magic, version 1, a pointer to the bundle, and a
+//! reserved word. After the split the magic is another, the pointer leads to a marker, and the reserved
+//! word holds the number of the bundle, which the runtime puts behind the name of the code.
 
 use std::{collections::BTreeMap, sync::Arc};
 
