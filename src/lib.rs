@@ -48,5 +48,8 @@ pub mod store;
 // A package set at a place: read, indexed.
 pub mod set;
 
+// What is said about a package set: job summary, outputs, documents.
+pub mod report;
+
 // The verbs, one file each.
 pub mod commands;

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     error::{Context as _, Result},
     index::Urls,
+    report::outputs,
     run::{ArtifactGroup, Role},
 };
 
@@ -38,7 +39,7 @@ pub struct Args {
 pub fn run(args: &Args, world: &World) -> Result<()> {
     let answer = args.answer(world)?;
     if let Some(file) = &args.github_output {
-        let outputs = summary::outputs::render(&answer.outputs());
+        let outputs = outputs::render(&answer.outputs());
         summary::append(file, &outputs?).context("write step outputs")?;
     }
     world.console.answer(&answer)

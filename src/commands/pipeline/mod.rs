@@ -19,7 +19,7 @@ use super::{
     destination::Destination,
     fetch::Purpose,
     lock::{Lock, Work},
-    summary::{self, Page, Whereabouts},
+    summary,
     upload::{Others, Published, Upload},
 };
 use crate::{
@@ -29,6 +29,7 @@ use crate::{
     error::{Hint as _, Result, anyhow, hinted},
     index::{Addresses, Places, SetJson, Urls, Way, install},
     package::assemble::Existing,
+    report::{LIMIT, Page, Whereabouts},
     set::LocalSet,
 };
 
@@ -194,7 +195,7 @@ impl Args {
             earlier: earlier.as_ref(),
         };
         if let Some(file) = &self.summary {
-            fs_err::write(file, page.render(summary::markdown::LIMIT))?;
+            fs_err::write(file, page.render(LIMIT))?;
         }
         self.steps.page(&page, world)
     }

@@ -1,12 +1,5 @@
 //! `summary`: what was published and how to install it, for people and for later steps.
 
-pub mod artifact;
-mod cell;
-pub mod changes;
-mod document;
-pub mod markdown;
-pub mod outputs;
-mod sections;
 mod source;
 
 use std::{
@@ -23,14 +16,11 @@ use crate::{
     console::Format,
     error::{Hint as _, Result, bail},
     index::{Places, SetJson, Urls},
+    report::{ArtifactName, LIMIT, Page, Whereabouts, WorkflowArtifact, outputs},
     run::{ArtifactGroup, RunFacts, RunReference},
 };
 
-pub use self::markdown::{Page, Whereabouts};
-use self::{
-    artifact::{ArtifactName, WorkflowArtifact},
-    source::SetPlace,
-};
+use self::source::SetPlace;
 
 /// Say what was built and how to install it
 ///
@@ -197,7 +187,7 @@ impl Args {
     /// for whoever asked for it.
     fn print(&self, page: &Page<'_>, world: &World) -> Result<()> {
         if let Some(file) = &self.output {
-            fs::write(file, page.render(markdown::LIMIT))?;
+            fs::write(file, page.render(LIMIT))?;
         }
         let is_told = self.output.is_some() || self.steps.step_summary.is_some();
         if is_told && world.console.format() != Format::Json {
@@ -291,7 +281,7 @@ pub fn append_outputs(
 /// wrote to it.
 pub fn room(file: &Path) -> usize {
     let there = fs::metadata(file).map_or(0, |found| found.len());
-    markdown::LIMIT.saturating_sub(usize::try_from(there).unwrap_or(usize::MAX))
+    LIMIT.saturating_sub(usize::try_from(there).unwrap_or(usize::MAX))
 }
 
 /// Appends to a file that other steps may write to as well.

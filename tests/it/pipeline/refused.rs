@@ -225,3 +225,32 @@ fn nothing_is_resumed_where_nothing_was_built() {
     hint: run the same command without `--resume`
     ");
 }
+
+/// In a workflow the log is where people look; annotations show some findings of each rule.
+#[test]
+fn in_a_workflow_the_log_has_every_finding() {
+    let out = place("unfit/workflow");
+    let targets = "gfx950,gfx90a,gfx1030,gfx1101,gfx1102,gfx1200,gfx1201,gfx908";
+    let arguments = [
+        "--sample",
+        "--require-targets",
+        targets,
+        "--output-dir",
+        text(&out),
+    ];
+    let mut command = crate::support::program::command();
+    command
+        .env("GITHUB_ACTIONS", "true")
+        .arg("pipeline")
+        .args(arguments);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    for target in targets.split(',') {
+        let is_finding = |line: &&str| !line.starts_with("::") && line.contains("RW304");
+        let mut findings = said.lines().filter(is_finding);
+        assert!(
+            findings.any(|line| line.contains(target)),
+            "{target}\n{said}"
+        );
+    }
+}

@@ -6,7 +6,7 @@ use crate::index::{SetJson, SetJsonFile};
 
 /// What became of a package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub(super) enum Change {
     New,
     /// The same bytes.
     Same,
@@ -16,14 +16,14 @@ pub enum Change {
 
 /// The packages of the earlier set, each known by its name without the version.
 #[derive(Debug)]
-pub struct Changes<'a> {
+pub(super) struct Changes<'a> {
     before: BTreeMap<String, &'a SetJsonFile>,
     version: Option<String>,
     total: u64,
 }
 
 impl<'a> Changes<'a> {
-    pub fn since(earlier: &'a SetJson) -> Self {
+    pub(super) fn since(earlier: &'a SetJson) -> Self {
         let files = earlier.files().iter();
         Self {
             before: files.map(|file| (identity(file), file)).collect(),
@@ -32,7 +32,7 @@ impl<'a> Changes<'a> {
         }
     }
 
-    pub fn of(&self, file: &SetJsonFile) -> Change {
+    pub(super) fn of(&self, file: &SetJsonFile) -> Change {
         match self.before.get(&identity(file)) {
             None => Change::New,
             Some(before) if before.sha256 == file.sha256 => Change::Same,
@@ -41,7 +41,7 @@ impl<'a> Changes<'a> {
     }
 
     /// What the set has no more.
-    pub fn gone(&self, set: &SetJson) -> Vec<&'a SetJsonFile> {
+    pub(super) fn gone(&self, set: &SetJson) -> Vec<&'a SetJsonFile> {
         let mut before = self.before.clone();
         for file in set.files() {
             before.remove(&identity(file));
@@ -50,12 +50,12 @@ impl<'a> Changes<'a> {
     }
 
     /// The version of the earlier set.
-    pub fn version(&self) -> Option<&str> {
+    pub(super) fn version(&self) -> Option<&str> {
         self.version.as_deref()
     }
 
     /// The bytes of all packages of the earlier set.
-    pub fn total(&self) -> u64 {
+    pub(super) fn total(&self) -> u64 {
         self.total
     }
 }
@@ -66,7 +66,7 @@ fn identity(file: &SetJsonFile) -> String {
 }
 
 /// `+12.0 %`, `−0.3 %`; a change that is too small to show is `±0.0 %`.
-pub fn percent(before: u64, after: u64) -> String {
+pub(super) fn percent(before: u64, after: u64) -> String {
     if before == 0 {
         return "+∞ %".to_owned();
     }
