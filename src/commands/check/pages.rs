@@ -1,5 +1,6 @@
 //! What the pages of an index say, whoever wrote them: pure, from text to promises.
 
+use html5gum::{StartTag, Token, Tokenizer};
 use serde_json::Value;
 
 use crate::{
@@ -34,33 +35,27 @@ impl Leads {
     }
 }
 
-/// The links of an HTML page.
+/// The links of an HTML page, by the tokens of the HTML standard: what is in a comment is no link.
 pub(super) fn html_links(page: &str) -> Vec<Link> {
-    let mut links = Vec::new();
-    let mut rest = page;
-    while let Some((_, tag)) = rest.split_once('<') {
-        rest = tag;
-        let inside = tag.strip_prefix(['a', 'A']);
-        let is_whole = |inside: &&str| inside.starts_with(|c: char| c.is_ascii_whitespace());
-        let Some(inside) = inside.filter(is_whole) else {
-            continue;
-        };
-        let (attributes, after) = attributes(inside);
-        rest = after;
+    let link = |tag: StartTag<()>| -> Option<Link> {
         let value = |name: &str| {
-            let mut found = attributes.iter().filter(|(own, _)| own == name);
-            found.next().map(|(_, value)| value.as_str())
+            let value = tag.attributes.get(name.as_bytes())?;
+            std::str::from_utf8(&value.value).ok()
         };
-        let Some(href) = value("href") else { continue };
+        let href = value("href")?;
         let metadata = value("data-core-metadata").or_else(|| value("data-dist-info-metadata"));
-        links.push(Link {
+        Some(Link {
             sha256: fragment(href),
             href: href.to_owned(),
             size: value("data-size").and_then(|size| size.parse().ok()),
             metadata: metadata.filter(|text| *text != "false").map(sidecar),
-        });
-    }
-    links
+        })
+    };
+    let tags = Tokenizer::new(page).filter_map(|token| match token {
+        Ok(Token::StartTag(tag)) if *tag.name == *b"a" => Some(tag),
+        _ => None,
+    });
+    tags.filter_map(link).collect()
 }
 
 /// `sha256=…` behind the `#` of an address.
@@ -74,52 +69,6 @@ fn fragment(href: &str) -> Option<Sha256> {
 fn sidecar(text: &str) -> SidecarPromise {
     let digest = text.strip_prefix("sha256=").and_then(|it| it.parse().ok());
     digest.map_or(SidecarPromise::There, SidecarPromise::Digest)
-}
-
-/// The attributes of a tag, and what follows it.
-fn attributes(mut rest: &str) -> (Vec<(String, String)>, &str) {
-    let mut found = Vec::new();
-    loop {
-        rest = rest.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '/');
-        let end = rest.find(|c: char| c.is_ascii_whitespace() || matches!(c, '=' | '>' | '/'));
-        let (name, after) = rest.split_at(end.unwrap_or(rest.len()));
-        rest = after.trim_start();
-        let Some(value) = rest.strip_prefix('=') else {
-            if name.is_empty() {
-                return (found, rest.strip_prefix('>').unwrap_or(""));
-            }
-            found.push((name.to_ascii_lowercase(), String::new()));
-            continue;
-        };
-        let value = value.trim_start();
-        let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''));
-        let (value, after) = if let Some(quote) = quote {
-            let inner = value.get(1..).unwrap_or_default();
-            inner.split_once(quote).unwrap_or((inner, ""))
-        } else {
-            let end = value.find(|c: char| c.is_ascii_whitespace() || c == '>');
-            value.split_at(end.unwrap_or(value.len()))
-        };
-        found.push((name.to_ascii_lowercase(), unescape(value)));
-        rest = after;
-    }
-}
-
-fn unescape(text: &str) -> String {
-    let entities = [
-        ("&quot;", "\""),
-        ("&#39;", "'"),
-        ("&#x27;", "'"),
-        ("&lt;", "<"),
-        ("&gt;", ">"),
-        ("&#43;", "+"),
-        ("&amp;", "&"),
-    ];
-    let mut text = text.to_owned();
-    for (entity, plain) in entities {
-        text = text.replace(entity, plain);
-    }
-    text
 }
 
 /// The files of a project page in JSON (PEP 691).
@@ -229,7 +178,8 @@ mod tests {
         let digest = Sha256::of(b"");
         let page = format!(
             "<abbr href='no'><a\n class=x HREF=\"../a%2Bb.whl#sha256={digest}\" data-core-metadata='sha256={digest}' data-size=12>a</a>\
-             <A href=no><a data-dist-info-metadata=true href='b.whl?x=1&amp;y=2'/><a name=none><a href"
+             <A href=no><a data-dist-info-metadata=true href='b.whl?x=1&amp;y=2'/><a name=none><!-- <a href=gone.whl>gone</a> -->\
+             <a href='&#99;&lowbar;d.whl'>"
         );
         let links = html_links(&page);
         assert_eq!(links.len(), 4, "{links:?}");
@@ -239,7 +189,7 @@ mod tests {
         assert_eq!(links[1].href, "no");
         assert_eq!(links[2].href, "b.whl?x=1&y=2");
         assert_eq!(links[2].metadata, Some(SidecarPromise::There));
-        assert_eq!(links[3].href, "");
+        assert_eq!(links[3].href, "c_d.whl");
     }
 
     #[test]
