@@ -128,7 +128,13 @@ impl Describer<'_> {
         scope: Option<&Scope>,
         members: &mut Members,
     ) -> Result<()> {
-        let files = templates::pure_package(&spec.name);
+        let mut files: Vec<(&str, String)> = templates::pure_package(&spec.name)
+            .iter()
+            .map(|(name, text)| (*name, (*text).to_owned()))
+            .collect();
+        if files.is_empty() && spec.kind == Kind::Runtime {
+            files = templates::plain_package(spec);
+        }
         if files.is_empty() {
             return Ok(());
         }
@@ -147,7 +153,7 @@ impl Describer<'_> {
         };
         add("_dist_info.py", info)?;
         for (name, text) in files {
-            add(name, (*text).to_owned())?;
+            add(name, text)?;
         }
         Ok(())
     }

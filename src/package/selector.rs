@@ -20,7 +20,6 @@ use crate::{
     run::Platform,
 };
 
-const SUMMARY: &str = "ROCm SDK: selects the packages for this machine's GPU";
 const EGG_INFO: &str = "src/rocm.egg-info";
 const ENTRY_POINTS: &str = "[console_scripts]\nrocm-sdk = rocm_sdk.__main__:main\n";
 
@@ -67,19 +66,30 @@ pub fn files(info: &DistInfo<'_>) -> Result<Vec<(RelPath, Vec<u8>)>, InvalidRelP
 
 /// The metadata that the sdist carries; what depends on the machine is declared dynamic.
 pub fn pkg_info(info: &DistInfo<'_>) -> String {
+    let common = &info.catalog.metadata;
+    let mut selectors = info.catalog.packages().iter();
+    let selector = selectors.find(|package| package.kind == Kind::Selector);
+    let (name, summary) = selector.map_or_else(Default::default, |package| {
+        let dist = package.dist_template(info.form.mode()).fill_text("");
+        (dist, package.summary(None))
+    });
+    let urls = common.urls.iter();
+    let urls = urls.map(|(label, url)| format!("Project-URL: {label}, {url}\n"));
     let mut text = format!(
         "Metadata-Version: 2.4\n\
-         Name: rocm\n\
+         Name: {name}\n\
          Version: {}\n\
-         Summary: {SUMMARY}\n\
-         Project-URL: Homepage, https://github.com/ROCm/TheRock\n\
-         Project-URL: Documentation, https://rocm.docs.amd.com\n\
-         License-Expression: MIT\n\
-         Requires-Python: >=3.10\n\
+         Summary: {summary}\n\
+         {}\
+         License-Expression: {}\n\
+         Requires-Python: {}\n\
          Description-Content-Type: text/markdown\n\
          Dynamic: Provides-Extra\n\
          Dynamic: Requires-Dist\n",
-        info.version
+        info.version,
+        urls.collect::<String>(),
+        common.license,
+        common.requires_python,
     );
     for pin in requires(info) {
         let _ = writeln!(text, "Requires-Dist: {pin}");

@@ -2,6 +2,10 @@
 //!
 //! It lives under `src/package/python/`, where it is linted and tested as ordinary Python.
 
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use crate::package::{catalog::PackageSpec, python_literal::literal};
+
 /// A file of a package: its name and its text.
 pub type Text = (&'static str, &'static str);
 
@@ -13,6 +17,9 @@ macro_rules! texts {
 
 /// The static part of `_dist_info.py`; `dist_info::render` adds the rest.
 pub const DIST_INFO: &str = include_str!("python/_dist_info.py");
+
+/// The console scripts of a package that has no text of its own here; functions follow it.
+const CLI: &str = include_str!("python/_cli.py");
 
 /// The description of the `rocm` package.
 pub const README: &str = include_str!("python/rocm/README.md");
@@ -71,6 +78,34 @@ pub fn pure_package(logical: &str) -> &'static [Text] {
         "profiler" => PROFILER,
         _ => &[],
     }
+}
+
+/// The Python part of a runtime package that only `packages.toml` knows.
+pub fn plain_package(package: &PackageSpec) -> Vec<(&'static str, String)> {
+    let mut files = vec![
+        (
+            "__init__.py",
+            format!("\"\"\"The files of `{}`.\"\"\"\n", package.name),
+        ),
+        ("py.typed", String::new()),
+    ];
+    let mut functions = BTreeMap::new();
+    for script in &package.scripts {
+        if let Some(runs) = &script.runs {
+            functions.insert(script.function(), literal(runs.as_str()));
+        }
+    }
+    if !functions.is_empty() {
+        let mut text = CLI.to_owned();
+        for (function, runs) in functions {
+            let _ = write!(
+                text,
+                "\n\ndef {function}() -> NoReturn:\n    _run({runs})\n"
+            );
+        }
+        files.push(("_cli.py", text));
+    }
+    files
 }
 
 /// The files at the top of the `rocm` source distribution.

@@ -71,6 +71,86 @@ fn a_set_without_an_artifact_that_its_python_needs_is_not_built() {
 }
 
 #[test]
+fn another_policy_is_what_packages_sdist_and_extras_follow() {
+    let place = place("policy");
+    let built_in = fs_err::read_to_string("src/package/packages.toml").unwrap();
+    let rows = [
+        "name = \"rpp\"",
+        "name = \"rocgdb\"",
+        "name = \"roccoremerge\"",
+    ];
+    let is_kept = |line: &&str| {
+        let taken = ["    \"rpp\",", "    \"rocgdb\","].contains(line);
+        !taken && !rows.iter().any(|row| line.contains(row))
+    };
+    let kept: Vec<&str> = built_in.lines().filter(is_kept).collect();
+    let mut policy = kept.join("\n");
+    policy = policy.replace("license = \"MIT\"", "license = \"Apache-2.0\"");
+    policy = policy.replace("dist = \"rocm-profiler\"", "dist = \"rocm-sdk-profiler\"");
+    policy += r#"
+[[package]]
+name = "extra"
+kind = "runtime"
+dist = "rocm-sdk-extra"
+python = "rocm_sdk_extra"
+summary = "ROCm SDK: a seventh package"
+platforms = ["linux"]
+scope = "any"
+rpath = ["lib"]
+scripts = [{ name = "rocgdb", runs = "bin/rocgdb", artifact = "rocgdb_run" }]
+libraries = [{ name = "rpp", linux = "librpp.so*", artifact = "rpp_lib" }]
+
+[[package.take]]
+components = ["lib", "run"]
+artifacts = ["rocgdb", "rpp"]
+"#;
+    let file = place.join("policy.toml");
+    fs_err::write(&file, policy).unwrap();
+    succeed(build(&place, "out").arg("--packages-file").arg(&file));
+    let dist = place.join("out/dist");
+    let tag = "0.0.1.dev0-py3-none-linux_x86_64.whl";
+    assert!(dist.join(format!("rocm_sdk_profiler-{tag}")).exists());
+    let read = |wheel: &str, member: &str| {
+        let wheel = fs_err::File::open(dist.join(wheel)).unwrap();
+        let mut wheel = zip::ZipArchive::new(wheel).unwrap();
+        std::io::read_to_string(wheel.by_name(member).unwrap()).unwrap()
+    };
+    let extra = format!("rocm_sdk_extra-{tag}");
+    let scripts = read(
+        &extra,
+        "rocm_sdk_extra-0.0.1.dev0.dist-info/entry_points.txt",
+    );
+    assert_eq!(
+        scripts,
+        "[console_scripts]\nrocgdb = rocm_sdk_extra._cli:rocgdb\n"
+    );
+    let calls = read(&extra, "rocm_sdk_extra/_cli.py");
+    assert!(
+        calls.ends_with("def rocgdb() -> NoReturn:\n    _run('bin/rocgdb')\n"),
+        "{calls}"
+    );
+    let tables = read(&extra, "rocm_sdk_extra/_dist_info.py");
+    assert!(
+        tables.contains("LibraryEntry('rpp', 'extra', 'librpp.so*', '')\n"),
+        "{tables}"
+    );
+    let sdist = fs_err::File::open(dist.join("rocm-0.0.1.dev0.tar.gz")).unwrap();
+    let mut sdist = tar::Archive::new(flate2::read::GzDecoder::new(sdist));
+    let mut entries = sdist.entries().unwrap().map(Result::unwrap);
+    let is_info =
+        |entry: &tar::Entry<'_, _>| entry.path().unwrap().ends_with("rocm-0.0.1.dev0/PKG-INFO");
+    let info = std::io::read_to_string(entries.find(is_info).unwrap()).unwrap();
+    for line in [
+        "License-Expression: Apache-2.0",
+        "Requires-Dist: rocm-sdk-profiler==0.0.1.dev0; sys_platform == \"linux\" and extra == \"profiler\"",
+        "Provides-Extra: extra",
+        "Requires-Dist: rocm-sdk-extra==0.0.1.dev0; sys_platform == \"linux\" and extra == \"extra\"",
+    ] {
+        assert!(info.contains(&format!("{line}\n")), "{info}");
+    }
+}
+
+#[test]
 fn what_is_left_out_on_purpose_is_in_no_table_and_no_extra() {
     let place = place("on-purpose");
     let archives = archives(&place);

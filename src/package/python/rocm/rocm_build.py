@@ -7,6 +7,7 @@ wherever it is built.
 from __future__ import annotations
 
 import base64
+import email
 import hashlib
 import importlib.util
 import io
@@ -19,14 +20,13 @@ from types import ModuleType
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-NAME = "rocm"
-SUMMARY = "ROCm SDK: selects the packages for this machine's GPU"
-LICENSE = "MIT"
-URLS = {
-    "Homepage": "https://github.com/ROCm/TheRock",
-    "Documentation": "https://rocm.docs.amd.com",
-}
-REQUIRES_PYTHON = ">=3.10"
+# What the distribution says of itself on every machine.
+_FACTS = email.message_from_string((HERE / "PKG-INFO").read_text("utf-8"))
+NAME = str(_FACTS["Name"])
+SUMMARY = str(_FACTS["Summary"])
+LICENSE = str(_FACTS["License-Expression"])
+URLS = dict(str(url).split(", ", 1) for url in _FACTS.get_all("Project-URL", []))
+REQUIRES_PYTHON = str(_FACTS["Requires-Python"])
 SCRIPTS = {"rocm-sdk": "rocm_sdk.__main__:main"}
 PACKAGES = ["rocm_sdk", "rocm_sdk.tests"]
 _TOP_FILES = ("MANIFEST.in", "README.md", "pyproject.toml", "rocm_build.py", "setup.py")
