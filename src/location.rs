@@ -169,6 +169,30 @@ pub fn percent_encode(segment: &str) -> String {
     encoded
 }
 
+/// `a%2Bb` as `a+b`. None where a `%` begins no byte, or the bytes are not UTF-8: the usual crates
+/// leave such sequences as they are, and a page that is damaged would then pass for a sound one.
+pub fn percent_decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let mut digit = || char::from(rest.next()?).to_digit(16);
+            let (high, low) = (digit()?, digit()?);
+            bytes.push(u8::try_from(high * 16 + low).ok()?);
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// A percent-encoded component of a path as text, unless it hides a separator or leads upwards.
+pub fn decode_component(text: &str) -> Option<String> {
+    let decoded = percent_decode(text)?;
+    let is_safe = !decoded.contains(['/', '\\', '\0']) && !matches!(decoded.as_str(), "." | "..");
+    is_safe.then_some(decoded)
+}
+
 impl FromStr for Key {
     type Err = InvalidKey;
 
@@ -415,6 +439,19 @@ mod tests {
             percent_encode("a/b?c#d&(e)'~_"),
             "a%2Fb%3Fc%23d%26%28e%29%27~_"
         );
+    }
+
+    #[test]
+    fn what_was_encoded_comes_back_and_damage_does_not() {
+        for text in ["a+b é/%", "", "\0"] {
+            assert_eq!(percent_decode(&percent_encode(text)).as_deref(), Some(text));
+        }
+        for text in ["%", "%2", "%zz", "%ff", "a%+1"] {
+            assert_eq!(percent_decode(text), None, "{text}");
+        }
+        for text in ["a%2Fb", "a%5cb", "%2e%2E", ".", "%00"] {
+            assert_eq!(decode_component(text), None, "{text}");
+        }
     }
 
     proptest! {

@@ -16,6 +16,7 @@ use reqwest::{
 use super::{failure::Kind, model::RunArtifact, transport::GitHub};
 use crate::{
     error::{Context as _, Error, Result, last_cause},
+    location::percent_decode,
     retry::Failures,
     run::Repository,
 };
@@ -238,33 +239,13 @@ fn file_name(disposition: &str) -> Option<String> {
         let (_, text) = rest.split_once('\'')?;
         charset
             .eq_ignore_ascii_case("utf-8")
-            .then(|| decode(text))
+            .then(|| percent_decode(text))
             .flatten()
     });
     let plain = || Some(parameter("filename")?.trim_matches('"').to_owned());
     let name = encoded.or_else(plain)?;
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     (!last.is_empty()).then(|| last.to_owned())
-}
-
-/// `a%2Bb` as `a+b`.
-fn decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let (byte, after) = match (first, after) {
-            (b'%', [high, low, after @ ..]) => {
-                let digits = [*high, *low];
-                let digits = std::str::from_utf8(&digits).ok()?;
-                (u8::from_str_radix(digits, 16).ok()?, after)
-            }
-            (b'%', _) => return None,
-            (byte, after) => (*byte, after),
-        };
-        bytes.push(byte);
-        rest = after;
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]

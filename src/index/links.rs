@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use crate::index::{Page, PageKind};
+use crate::location::decode_component;
 
 /// A link that leads nowhere below the directory of the set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,29 +65,11 @@ fn resolve(page: &str, link: &str) -> Option<String> {
         match component {
             ".." => _ = path.pop()?,
             "" | "." => return None,
-            name => path.push(decode(name)?),
+            name => path.push(decode_component(name)?),
         }
     }
     let end = if is_directory { "/" } else { "" };
     (!path.is_empty()).then(|| path.join("/") + end)
-}
-
-/// A percent-encoded component of a path as text, unless it hides a separator.
-fn decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let mut digit = || rest.next().and_then(|byte| char::from(byte).to_digit(16));
-            let (high, low) = (digit()?, digit()?);
-            bytes.push(u8::try_from(high * 16 + low).ok()?);
-        } else {
-            bytes.push(byte);
-        }
-    }
-    let decoded = String::from_utf8(bytes).ok()?;
-    let safe = !decoded.contains(['/', '\0']) && !matches!(decoded.as_str(), "." | "..");
-    safe.then_some(decoded)
 }
 
 #[cfg(test)]

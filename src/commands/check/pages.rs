@@ -7,6 +7,7 @@ use crate::{
     check::SidecarPromise,
     digest::Sha256,
     error::{Context as _, Result, bail},
+    location::decode_component,
 };
 
 /// A link of a page to a file, with what it says about the file.
@@ -143,29 +144,11 @@ fn walk(base: &str, path: &str) -> Result<String> {
         match part {
             ".." if parts.pop().is_none() => bail!("it leads out of the place"),
             ".." | "." | "" => {}
-            name => parts.push(decode(name).context("it is badly encoded")?),
+            name => parts.push(decode_component(name).context("it is badly encoded")?),
         }
     }
     let end = if path.ends_with('/') { "/" } else { "" };
     Ok(parts.join("/") + end)
-}
-
-/// A percent-encoded component of a path, unless it hides a separator.
-fn decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let mut digit = || char::from(rest.next()?).to_digit(16);
-            let (high, low) = (digit()?, digit()?);
-            bytes.push(u8::try_from(high * 16 + low).ok()?);
-        } else {
-            bytes.push(byte);
-        }
-    }
-    let decoded = String::from_utf8(bytes).ok()?;
-    let safe = !decoded.contains(['/', '\\', '\0']) && !matches!(decoded.as_str(), "." | "..");
-    safe.then_some(decoded)
 }
 
 #[cfg(test)]
