@@ -23,6 +23,8 @@ pub struct Destination {
     pub store: Box<dyn Store>,
     pub directory: Key,
     pub urls: Urls,
+    /// Whether pages have the keys too that clients ask a directory for.
+    pub directory_pages: bool,
 }
 
 impl Destination {
@@ -34,6 +36,7 @@ impl Destination {
             urls: urls.path(directory.as_str()).parse()?,
             store: Box::new(LocalStore::new(root)),
             directory: directory.as_str().parse()?,
+            directory_pages: true,
         })
     }
 
@@ -46,6 +49,7 @@ impl Destination {
             urls: access.url(&place.directory()).parse()?,
             store: Box::new(store),
             directory: key,
+            directory_pages: true,
         })
     }
 

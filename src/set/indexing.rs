@@ -32,6 +32,8 @@ pub struct IndexOptions {
     pub yank: Option<YankList>,
     pub mode: Mode,
     pub jobs: NonZeroUsize,
+    /// Whether pages have the keys too that clients ask a directory for.
+    pub directory_pages: bool,
 }
 
 impl Default for IndexOptions {
@@ -41,6 +43,7 @@ impl Default for IndexOptions {
             yank: None,
             mode: Mode::Make,
             jobs: NonZeroUsize::MIN,
+            directory_pages: true,
         }
     }
 }
@@ -80,6 +83,7 @@ fn once(site: &Site, options: &IndexOptions, world: &World) -> Result<Result<Ind
         options.mode,
         &world.stop,
         &known.families(),
+        options.directory_pages,
     )?;
     let attempt = Attempt {
         site,

@@ -71,6 +71,8 @@ pub(super) struct Writer<'a> {
     before: HashMap<String, Object>,
     /// Where all was looked at.
     watched: Vec<String>,
+    /// Whether pages have the keys too that end in `/`.
+    directory_pages: bool,
     made: Mutex<Made>,
 }
 
@@ -94,6 +96,7 @@ impl<'a> Writer<'a> {
         mode: Mode,
         stop: &'a Stop,
         families: &[ArtifactGroup],
+        directory_pages: bool,
     ) -> Result<Self> {
         let mut watched = vec!["simple/".to_owned()];
         watched.extend(families.iter().map(|family| format!("{family}/")));
@@ -111,6 +114,7 @@ impl<'a> Writer<'a> {
             stop,
             before: listed.into_iter().collect(),
             watched,
+            directory_pages: directory_pages && serving == Serving::Keys,
             made: Mutex::default(),
         })
     }
@@ -138,7 +142,7 @@ impl<'a> Writer<'a> {
     pub(super) fn page(&self, page: &Page) -> Result<()> {
         self.own(page);
         self.sync(&page.path, page.kind, page.body.as_bytes())?;
-        match page.directory().filter(|_| self.serving == Serving::Keys) {
+        match page.directory().filter(|_| self.directory_pages) {
             Some(directory) => self.sync(directory, page.kind, page.body.as_bytes()),
             None => Ok(()),
         }
@@ -273,7 +277,7 @@ impl<'a> Writer<'a> {
             if self.mode == Mode::Make {
                 let page = path.strip_suffix("index.html");
                 let page = page.or_else(|| path.strip_suffix("index.json"));
-                let page = page.filter(|_| self.serving == Serving::Keys);
+                let page = page.filter(|_| self.directory_pages);
                 for path in page.into_iter().chain([path.as_str()]) {
                     let deleted = self.to.store.delete(&self.to.key(path)?);
                     deleted.with_context(|| format!("remove `{path}`"))?;

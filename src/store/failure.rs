@@ -2,6 +2,8 @@
 
 use std::{error::Error, fmt, io};
 
+use crate::error::{anyhow, hinted};
+
 /// What a caller can do about a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -40,6 +42,17 @@ impl StoreError {
     pub fn caused_by(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.cause = Some(cause.into());
         self
+    }
+
+    /// With what the user can do about it.
+    #[must_use]
+    pub fn advised(self, hint: impl fmt::Display) -> Self {
+        let cause = match &self.cause {
+            Some(cause) => anyhow!("{cause}"),
+            None => anyhow!("the server says no more"),
+        };
+        let cause = hinted(cause, hint.to_string());
+        self.caused_by(cause.reallocate_into_boxed_dyn_error_without_backtrace())
     }
 
     /// The kind that the operating system's answer amounts to.

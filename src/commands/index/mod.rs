@@ -45,6 +45,10 @@ pub struct Args {
     /// behind it; without it, what was withdrawn stays so
     #[arg(long, value_name = "FILE", env = "ROCWHEEL_YANK")]
     yank: Option<PathBuf>,
+    /// Write no pages under keys that end in `/`, for servers that refuse them; installers then need
+    /// `--find-links`
+    #[arg(long, env = "ROCWHEEL_NO_DIRECTORY_PAGES")]
+    no_directory_pages: bool,
     /// Say what would be written, and write nothing
     #[arg(long, env = "ROCWHEEL_DRY_RUN")]
     dry_run: bool,
@@ -115,6 +119,7 @@ impl Args {
             yank: yank.transpose()?,
             mode: if self.dry_run { Mode::Tell } else { Mode::Make },
             jobs: self.jobs.count(),
+            directory_pages: !self.no_directory_pages,
         })
     }
 }

@@ -56,6 +56,10 @@ pub struct Args {
     /// Write to this directory, laid out as the bucket would be
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
     pub output_dir: Option<PathBuf>,
+    /// Write no pages under keys that end in `/`, for servers that refuse them; installers then need
+    /// `--find-links`
+    #[arg(long, env = "ROCWHEEL_NO_DIRECTORY_PAGES")]
+    pub no_directory_pages: bool,
     /// Replace packages that are there with other bytes
     #[arg(long, env = "ROCWHEEL_OVERWRITE")]
     pub overwrite: bool,
@@ -132,6 +136,13 @@ impl Args {
     }
 
     pub fn destination(&self, run: &Run, stop: &Stop) -> Result<Destination> {
+        Ok(Destination {
+            directory_pages: !self.no_directory_pages,
+            ..self.place(run, stop)?
+        })
+    }
+
+    fn place(&self, run: &Run, stop: &Stop) -> Result<Destination> {
         if let Some(to) = &self.to {
             let known = Buckets::builtin().find(to.bucket());
             let access = self

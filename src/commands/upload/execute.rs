@@ -193,7 +193,10 @@ pub fn verify(
         .map(|(item, _)| item.path.as_str())
         .collect();
     for page in pages {
-        for target in targets_of(page)? {
+        for mut target in targets_of(page)? {
+            if target.ends_with('/') && !to.directory_pages {
+                target.push_str(page.path.rsplit('/').next().unwrap_or_default());
+            }
             if seen.contains(target.as_str()) {
                 continue;
             }

@@ -107,6 +107,9 @@ impl Upload {
             items.extend(metadata.map(|bytes| Item::sidecar(file, layout, bytes)));
         }
         items.extend(pages.iter().flat_map(Item::page));
+        if !destination.directory_pages {
+            items.retain(|item| !item.path.ends_with('/'));
+        }
         // What `build` made has a version; of other packages each upload may come from another run.
         if extent == Extent::Part && set.identity.version.is_some() {
             items.push(Item::part(&set.part()));

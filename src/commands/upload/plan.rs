@@ -169,7 +169,13 @@ impl UploadPlan {
     pub fn new(destination: String, mut items: Vec<Item>, seen: &Seen, others: Others) -> Self {
         items.sort_by_key(|item| item.phase);
         let ours: BTreeSet<String> = items.iter().map(|item| item.path.clone()).collect();
-        let strangers = seen.paths.difference(&ours).cloned().collect();
+        // A server that keeps files lists the page of `simple/rocm/` as `simple/rocm`.
+        let is_own = |path: &&String| {
+            let file = |name: &str| ours.contains(&format!("{path}/{name}"));
+            ours.contains(*path) || file("index.html") || file("index.json")
+        };
+        let strangers = seen.paths.iter().filter(|path| !is_own(path));
+        let strangers = strangers.cloned().collect();
         let actions = items.into_iter().map(|item| {
             let why = why(&item, seen.there.get(&item.path), others);
             (item, why)
@@ -385,15 +391,22 @@ mod tests {
         new        2.2 KiB  simple/rocm-sdk-core/  (text/html; charset=utf-8; no-cache)
         new          671 B  simple/_json/rocm-sdk-core/index.json  (application/vnd.pypi.simple.v1+json; no-cache)
         new          671 B  simple/_json/rocm-sdk-core/  (application/vnd.pypi.simple.v1+json; no-cache)
-        new        2.0 KiB  simple/index.html  (text/html; charset=utf-8; no-cache)
-        new        2.0 KiB  simple/  (text/html; charset=utf-8; no-cache)
+        new        2.1 KiB  simple/index.html  (text/html; charset=utf-8; no-cache)
+        new        2.1 KiB  simple/  (text/html; charset=utf-8; no-cache)
         new          142 B  simple/_json/index.json  (application/vnd.pypi.simple.v1+json; no-cache)
         new          142 B  simple/_json/  (application/vnd.pypi.simple.v1+json; no-cache)
-        new        2.5 KiB  index.html  (text/html; charset=utf-8; no-cache)
-        new        2.5 KiB  ./  (text/html; charset=utf-8; no-cache)
+        new        2.6 KiB  index.html  (text/html; charset=utf-8; no-cache)
+        new        2.6 KiB  ./  (text/html; charset=utf-8; no-cache)
         new          344 B  SHA256SUMS  (text/plain; charset=utf-8; no-cache)
         18 new (1.2 GiB), 0 to replace (0 B), 0 there already (0 B), 0 refused (0 B)
         ");
+    }
+
+    #[test]
+    fn the_pages_of_an_earlier_upload_are_no_strangers() {
+        let paths = ["simple/rocm", "simple/_json/rocm", "simple/rocm/index.html"];
+        let there: Vec<(&str, There)> = paths.map(|path| (path, OTHER())).into();
+        assert_eq!(plan(&there, Others::Refuse).strangers, [""; 0]);
     }
 
     #[test]

@@ -27,7 +27,7 @@ use super::{
     Limits,
     access::{Access, Addressing, Keys, Region, Signing, is_private},
     credentials::{credentials, region},
-    failure::{Asker, failure},
+    failure::{Asker, body, failure, status},
     retry::Patience,
 };
 use crate::{
@@ -42,6 +42,7 @@ pub(super) struct Connection {
     pub(super) runtime: Runtime,
     clients: RwLock<Clients>,
     asker: Asker,
+    bucket: Bucket,
     /// Whether nobody between here and the server can change what is sent.
     is_private: bool,
     /// Once reading was denied to the credentials there are, and allowed to nobody in particular.
@@ -89,6 +90,7 @@ impl Connection {
             is_private: clients.is_private,
             clients: RwLock::new(clients),
             asker,
+            bucket: bucket.clone(),
             reads_unsigned: AtomicBool::new(false),
             stop,
         })
@@ -196,6 +198,8 @@ impl Connection {
         let clients = self.clients();
         let answer = request(client(clients.clone())).await;
         let others = match &answer {
+            // The answer to a HEAD has no body, and so does not say which region would be right.
+            Err(error) if is_mute(error) => self.probe(&client(clients.clone()), &clients).await,
             Err(error) => clients.others(error),
             Ok(_) => None,
         };
@@ -207,6 +211,13 @@ impl Connection {
             None => answer,
         };
         answer.map_err(|error| failure(place, asker, &error))
+    }
+
+    /// Clients in the region that the server names when it is asked for a listing.
+    async fn probe(&self, client: &Client, clients: &Clients) -> Option<Clients> {
+        let request = client.list_objects_v2().bucket(self.bucket.as_str());
+        let error = request.max_keys(0).send().await.err()?;
+        clients.others(&error)
     }
 
     fn clients(&self) -> Clients {
@@ -327,7 +338,7 @@ fn stalls(limits: &Limits) -> StalledStreamProtectionConfig {
 }
 
 /// With growing pauses of random length; every attempt is signed anew.
-fn retries(limits: &Limits) -> RetryConfig {
+pub(super) fn retries(limits: &Limits) -> RetryConfig {
     RetryConfig::standard()
         .with_max_attempts(limits.backoff.attempts)
         .with_initial_backoff(limits.backoff.pause)
@@ -346,14 +357,19 @@ fn home<E: ProvideErrorMetadata>(error: &SdkError<E>) -> Option<Region> {
     if let Some(region) = response.headers().get("x-amz-bucket-region") {
         return region.parse().ok();
     }
-    let message = match error.as_service_error() {
-        Some(service) if service.code() == Some("AuthorizationHeaderMalformed") => {
-            service.message()?
-        }
-        _ => return None,
-    };
-    let (_, rest) = message.split_once("expecting '")?;
-    rest.split('\'').next()?.parse().ok()
+    let code = error.as_service_error()?.code();
+    if code != Some("AuthorizationHeaderMalformed") {
+        return None;
+    }
+    // Amazon and Garage name it in an element of its own.
+    let body = body(error);
+    let (_, rest) = body.split_once("<Region>")?;
+    rest.split('<').next()?.parse().ok()
+}
+
+/// A bad request, and no word about what is bad.
+fn is_mute<E>(error: &SdkError<E>) -> bool {
+    status(error) == Some(400) && body(error).is_empty()
 }
 
 async fn stopped(stop: &Stop) {

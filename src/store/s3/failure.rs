@@ -38,12 +38,25 @@ where
     let Some(service) = error.as_service_error() else {
         return StoreError::new(Kind::Unavailable, place).caused_by(last_cause(error));
     };
+    if (200..300).contains(&status) && service.code().is_none() {
+        // A server that speaks almost S3, such as rclone's, which names the answer that begins an
+        // upload in parts in another way. Only its own words tell what happened.
+        let text = one_line(&body(error));
+        let cause = format!("the answer is not one of S3's (HTTP {status}): {text}");
+        return StoreError::new(Kind::Failed, place).caused_by(cause);
+    }
     let answer = Answer {
         status,
         code: service.code(),
         message: service.message(),
     };
     answered(place, asker, &answer)
+}
+
+/// The text of an answer, as far as it is in memory, which that of an error is.
+pub(super) fn body<E>(error: &SdkError<E>) -> String {
+    let bytes = error.raw_response().and_then(|it| it.body().bytes());
+    String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned()
 }
 
 pub(super) fn status<E>(error: &SdkError<E>) -> Option<u16> {

@@ -8,7 +8,11 @@ use std::{
 use aws_sdk_s3::{primitives::ByteStream, types::ChecksumAlgorithm};
 use bytes::Bytes;
 
-use super::{Inner, SHA256, connection::patient, spare::Spare};
+use super::{
+    Inner, SHA256,
+    connection::{patient, retries},
+    spare::Spare,
+};
 use crate::{
     digest::Hasher,
     location::Key,
@@ -86,7 +90,13 @@ pub(super) fn put(
     let mut source = Source::open(&place, body)?;
     let bytes = source.take(u64::MAX, &store.spare)?;
     let sha256 = source.finish(options)?;
-    store.connection.write(&place, async |client| {
+    // Some servers keep files, and refuse a key that ends in `/` with an answer that asks to come
+    // again: once more is enough to tell that from a busy server.
+    let mut config = patient();
+    if key.is_directory() {
+        config.set_retry_config(Some(retries(&store.limits).with_max_attempts(2)));
+    }
+    let written = store.connection.write(&place, async |client| {
         let request = client
             .put_object()
             .bucket(store.bucket.as_str())
@@ -98,14 +108,25 @@ pub(super) fn put(
             .set_if_match(while_there(&options.condition))
             .checksum_algorithm(ChecksumAlgorithm::Crc64Nvme)
             .body(ByteStream::from(bytes.clone()));
-        let request = request.customize().config_override(patient());
+        let request = request.customize().config_override(config.clone());
         if store.connection.is_private() {
             request.disable_payload_signing().send().await
         } else {
             request.send().await
         }
-    })?;
-    Ok(())
+    });
+    match written {
+        Err(error) if key.is_directory() && is_refusal(error.kind()) => {
+            Err(error.advised(NO_DIRECTORY_PAGES))
+        }
+        written => written.map(drop),
+    }
+}
+
+const NO_DIRECTORY_PAGES: &str = "where a server takes no keys that end in `/`, pass `--no-directory-pages`, and install with `--find-links`";
+
+fn is_refusal(kind: Kind) -> bool {
+    matches!(kind, Kind::Unavailable | Kind::Failed | Kind::Unusable)
 }
 
 pub(super) fn unless_there(condition: &Condition) -> Option<String> {

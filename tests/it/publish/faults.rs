@@ -156,6 +156,7 @@ fn a_page_that_leads_to_nothing_is_found_when_it_is_read_back() {
         stop: Stop::default(),
     };
     let to = Destination {
+        directory_pages: true,
         store: Box::new(MemoryStore::default()),
         directory: "42-linux/python/".parse().unwrap(),
         urls: "https://bucket.s3.amazonaws.com/42-linux/python/"

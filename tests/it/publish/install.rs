@@ -149,6 +149,7 @@ pub(crate) fn publish_to(store: Box<dyn Store>, bench: &Bench) -> Result<Publish
         stop: Stop::default(),
     };
     let destination = Destination {
+        directory_pages: true,
         store,
         directory: "42-linux/python/".parse()?,
         urls: "https://bucket.s3.amazonaws.com/42-linux/python/".parse()?,

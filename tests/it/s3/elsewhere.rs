@@ -5,10 +5,14 @@ use std::time::{Duration, Instant};
 use rocwheel::{
     error::Stop,
     location::Bucket,
-    store::{Depth, Kind, Store as _},
+    store::{Condition, Depth, Kind, PutOptions, Store as _},
 };
 
-use super::{SECRET, broken, fault::Fault, key, keys, server::Server, shown, store};
+use super::{SECRET, broken, fault::Fault, key, keys, options, server::Server, shown, store};
+
+fn always() -> PutOptions {
+    options(Condition::Always, None)
+}
 
 #[test]
 fn a_bucket_in_another_region_is_found() {
@@ -19,6 +23,63 @@ fn a_bucket_in_another_region_is_found() {
     assert_eq!(proxy.count("/eu-central-1/"), 1);
     store.delete(&key("a")).unwrap();
     assert_eq!(proxy.count("/eu-central-1/"), 2);
+}
+
+#[test]
+fn a_server_whose_region_has_another_name_is_asked_for_it() {
+    // As Garage answers: the region stands in the body, and the answer to a HEAD has none.
+    const SCOPE: &str = "<Error><Code>AuthorizationHeaderMalformed</Code><Message>Authorization \
+         header malformed, unexpected scope: 20261122/us-east-2/s3/aws4_request</Message>\
+         <Region>garage</Region></Error>";
+    let (_, proxy, store) = broken();
+    proxy.breaks("HEAD", "/a", 1, Fault::Text(400, ""));
+    proxy.breaks("GET", "list-type=2", 1, Fault::Text(400, SCOPE));
+    assert_eq!(store.head(&key("a")).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(proxy.count("/us-east-2/"), 2);
+    assert_eq!(proxy.count("/garage/"), 1);
+    let (_, proxy, store) = broken();
+    proxy.breaks("GET", "list-type=2", 1, Fault::Text(400, SCOPE));
+    assert_eq!(store.list(None, Depth::All).unwrap(), []);
+    assert_eq!(
+        (proxy.count("/us-east-2/"), proxy.count("/garage/")),
+        (1, 1)
+    );
+}
+
+#[test]
+fn an_answer_that_is_not_of_s3_is_told() {
+    // As rclone's server answers.
+    const BEGUN: &str = "<?xml version=\"1.0\"?>\n<InitiateMultipartUpload>\n  \
+         <UploadId>8e32fb55</UploadId>\n</InitiateMultipartUpload>";
+    let (bucket, proxy, store) = broken();
+    proxy.breaks("POST", "uploads", 9, Fault::Text(200, BEGUN));
+    let body = vec![0; 6 << 20];
+    let error = store
+        .put(&key("a"), &body.as_slice(), &always())
+        .unwrap_err();
+    insta::assert_snapshot!(shown(error, &bucket), @r#"
+    error: the store failed: `s3://BUCKET/a`
+      caused by: the answer is not one of S3's (HTTP 200): <?xml version="1.0"?> <InitiateMultipartUpload>   <UploadId>8e32fb55</UploadId> </InitiateMultipartUpload>
+    "#);
+    assert_eq!(proxy.count("POST"), 1, "nothing is tried again");
+}
+
+#[test]
+fn a_server_that_takes_no_page_of_a_directory_is_told_soon() {
+    let (bucket, proxy, store) = broken();
+    proxy.breaks("PUT", "/a/", 9, Fault::Answer(500, "InternalError"));
+    let error = store.put(&key("a/"), &&b"x"[..], &always()).unwrap_err();
+    insta::assert_snapshot!(shown(error, &bucket), @"
+    error: the store does not answer now: `s3://BUCKET/a/`
+      caused by: InternalError: as told (HTTP 500)
+
+    hint: where a server takes no keys that end in `/`, pass `--no-directory-pages`, and install with `--find-links`
+    ");
+    assert_eq!(proxy.count("PUT"), 2);
+    // One that was only busy is asked again.
+    let (_, proxy, store) = broken();
+    proxy.breaks("PUT", "/a/", 1, Fault::Answer(500, "InternalError"));
+    store.put(&key("a/"), &&b"x"[..], &always()).unwrap();
 }
 
 #[test]

@@ -15,6 +15,8 @@ use socket2::SockRef;
 pub(crate) enum Fault {
     /// The server never sees it; this status and code are the answer.
     Answer(u16, &'static str),
+    /// The server never sees it; this status and body are the answer.
+    Text(u16, &'static str),
     /// The connection is reset once so many bytes of the body came.
     Reset(usize),
     /// Of the answer's body only so many bytes come.
@@ -138,6 +140,11 @@ fn serve(mut client: TcpStream, server: u16, script: &Mutex<Script>) -> io::Resu
             )
             .into_bytes()
         }
+        Some(Fault::Text(status, text)) => format!(
+            "HTTP/1.1 {status} Told\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}",
+            text.len()
+        )
+        .into_bytes(),
         Some(Fault::Busy(status, after)) => format!(
             "HTTP/1.1 {status} Told\r\nRetry-After: {after}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
         )

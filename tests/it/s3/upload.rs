@@ -132,6 +132,34 @@ fn sorted(text: &str) -> String {
 }
 
 #[test]
+fn a_server_without_pages_of_directories_gets_none() {
+    let desk = Desk::new();
+    let proxy = Proxy::before(desk.port);
+    proxy.breaks("PUT", "/?", 999, Fault::Answer(500, "InternalError"));
+    let desk = Desk {
+        port: proxy.port,
+        ..desk
+    };
+    let refused = desk.signed(&[]);
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("`--no-directory-pages`"),
+        "{}",
+        refused.stderr
+    );
+    for _ in 0..2 {
+        let done = desk.signed(&["--no-directory-pages"]);
+        assert!(!done.stderr.contains("warning"), "{}", done.stderr);
+        done.ok();
+    }
+    let directories = desk
+        .there()
+        .into_iter()
+        .filter(|(key, _)| key.ends_with('/'));
+    assert_eq!(directories.count(), 0);
+}
+
+#[test]
 fn a_summary_is_made_of_what_is_in_the_bucket() {
     let desk = Desk::new();
     let bucket = desk.bucket.as_str();
