@@ -24,7 +24,10 @@ pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
         _ => return Vec::new(),
     };
     let mut found = Vec::new();
-    for wheel in set.wheels.iter().filter(|it| it.is_readable()) {
+    // Of a tree that cannot be read to its end, files are missing for that reason.
+    let is_whole = |it: &WheelFile| it.devel.as_ref().is_none_or(|tree| tree.fault.is_none());
+    let readable = set.wheels.iter().filter(|it| it.is_readable());
+    for wheel in readable.filter(|it| is_whole(it)) {
         let Some((text, package)) = dist_info(wheel) else {
             continue;
         };

@@ -152,6 +152,7 @@ fn a_library_that_was_moved_loses_its_archives() {
     rocm_sdk_device_gfx942.whl
       warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx942.kpack`: no library asks it for `comm-libs/rccl/stage/lib/librccl.so.1.0#0` or anything else
     rocm_sdk_libraries.whl
+      error   RW213 unkept-promise: its Python finds `lib/librccl.so*` (library `rccl`) by name, and it is not there; artifact `rccl_lib` has it
       error   RW309 unresolved-kpack: `_rocm_sdk_libraries/lib/rccl/librccl.so.1`: no package has `_rocm_sdk_libraries/lib/.kpack/rccl_lib_*.kpack` for any target
       error   RW401 missing-library: `_rocm_sdk_libraries/lib/rccl/librccl.so.1`: needs `libamdhip64.so.7`, which is not on its run path: $ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib:$ORIGIN/../../_rocm_sdk_core/lib/host-math/lib:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib
     ");
