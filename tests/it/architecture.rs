@@ -4,6 +4,7 @@ mod cycles;
 mod files;
 mod house;
 mod layers;
+mod names;
 mod source;
 mod world;
 
@@ -22,6 +23,19 @@ fn the_house_keeps_its_rules() {
     assert!(
         found.is_empty(),
         "the rules of docs/architecture.md are broken:\n{found}"
+    );
+}
+
+/// How many types may share their name with another. It only ever goes down.
+const SHARED_NAMES: usize = 270;
+
+#[test]
+fn types_have_names_of_their_own() {
+    let shared = names::shared(&this_house().read());
+    let count: usize = shared.values().map(Vec::len).sum();
+    assert!(
+        count <= SHARED_NAMES,
+        "{count} types share their name, and {SHARED_NAMES} may: {shared:#?}"
     );
 }
 
