@@ -128,6 +128,11 @@ fn works(python: &Path) {
     );
     succeed(Command::new(python).args(["-c", &import]));
     let load = "import ctypes, sys; [ctypes.CDLL(it) for it in sys.argv[1:]]";
-    let libraries = ["lib/libamd_smi.so.26"].map(|it| root.join(it));
+    let libraries = [
+        "lib/libamd_smi.so.26",
+        "share/amd_smi/amdsmi/libamd_smi.so",
+        "lib/hipblaslt/library/libtensile_gfx942.so",
+    ];
+    let libraries = libraries.map(|it| root.join(it));
     succeed(Command::new(python).args(["-c", load]).args(libraries));
 }

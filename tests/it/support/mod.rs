@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `program` | the `rocwheel` binary, and what a run of it came to |
 //! | `place` | directories to work in, and copies of them |
+//! | `digests` | the digests of the packages of the sample |
 //! | `linker` | writes ELF files that load and run, without a compiler |
 //! | `sample` | makes the artifacts of the built-in sample |
 //! | `long` | which tests are short at a desk and long in CI |
 //! | `odd` | makes the artifacts of a set that is legal and unlike the sample |
 //! | `published` | the packages of the sample and of the odd set, built once for all tests |
 
+mod digests;
 pub(crate) mod linker;
 pub(crate) mod long;
 pub(crate) mod odd;

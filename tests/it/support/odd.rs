@@ -95,6 +95,10 @@ fn amd_smi() -> Sketch {
                 .function("amdsmi_init", 0)
                 .runpath("$ORIGIN:$ORIGIN/rocm_sysdeps/lib")
         })
+        .link(
+            "share/amd_smi/amdsmi/libamd_smi.so",
+            "../../../lib/libamd_smi.so.26",
+        )
         .script(
             "libexec/amdsmi_cli/amdsmi_cli.py",
             "#!/bin/sh\necho 'AMD-SMI (odd)'\n",
@@ -126,10 +130,17 @@ fn compiler(sketch: Sketch) -> Sketch {
         .program("lib/llvm/lib/odd plugin, v1.so", plugin.build())
 }
 
-/// Files for a target that are no kernels: Python, and a table.
+/// Files for a target that are no kernels: a library with several names, Python, and a table.
 fn device_files(sketch: Sketch, target: &str) -> Sketch {
+    let soname = format!("libtensile_{target}.so.1");
     sketch
         .stage("odd/device/stage")
+        .library("lib/hipblaslt/library", &soname, ".2", |library| {
+            library
+                .needs("libamdhip64.so.7")
+                .calls("tensile_answer", "hip_answer")
+                .runpath("$ORIGIN")
+        })
         .text(
             &format!("lib/hipblaslt/library/{target}/tune.py"),
             "BEST = 7\n",
