@@ -235,7 +235,9 @@ def test_every_console_script_leads_to_a_function(site: Path, load: Importer) ->
     Sdk().install(site)
     profiler(site)
     catalog = (SOURCES.parent / "packages.toml").read_text("utf-8")
-    calls = set(re.findall(r'"(rocm\w+\.\w+):(\w+)"', catalog))
-    assert len(calls) > 30
-    for name, function in calls:
-        assert callable(getattr(load(name), function)), f"{name}:{function}"
+    rows = re.findall(r'{ name = "(.*?)", runs = .*?(?:function = "(\w+)".*)?}', catalog)
+    assert len(rows) > 30
+    for name, function in rows:
+        module = "rocm_profiler" if name.startswith("rocprof-") else "rocm_sdk_core"
+        function = function or name.replace("+", "p").replace("-", "_")
+        assert callable(getattr(load(f"{module}._cli"), function)), f"{module}: {function}"

@@ -144,7 +144,7 @@ def test_a_library_that_is_not_there_is_named(site: Path) -> None:
 def test_a_program_that_is_not_there_is_named(site: Path) -> None:
     (site / "_rocm_sdk_core" / "bin" / "rocgdb").unlink()
     summary = report(site, "-k", "testPromisedFilesAreThere")
-    assert failed(summary) == ["core.FilesTest.testPromisedFilesAreThere"]
+    assert failed(summary) == ["core.FilesTest.testPromisedFilesAreThere [bin/rocgdb]"]
     assert "rocm-sdk-core lacks bin/rocgdb" in summary["talk"]
 
 

@@ -338,7 +338,7 @@ def test_names_are_those_of_the_specification(info: Loader) -> None:
     with pytest.raises(ValueError, match="Package device is target specific, but no target"):
         packages["device"].get_dist_package_name()
     with pytest.raises(ValueError, match="Package already defined: core"):
-        module.PackageEntry("core", "x", pure_py_package_name="x", template_directory="x")
+        module.PackageEntry("core", "x", pure_py_package_name="x")
     with pytest.raises(AssertionError):
         module.LibraryEntry("rccl", "core", "x", "")
     assert len(module.ALL_LIBRARIES) == 28
