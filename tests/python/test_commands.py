@@ -237,7 +237,7 @@ def test_every_console_script_leads_to_a_function(site: Path, load: Importer) ->
     catalog = (SOURCES.parent / "packages.toml").read_text("utf-8")
     rows = re.findall(r'{ name = "(.*?)", runs = .*?(?:function = "(\w+)".*)?}', catalog)
     assert len(rows) > 30
-    for name, function in rows:
+    for name, given in rows:
         module = "rocm_profiler" if name.startswith("rocprof-") else "rocm_sdk_core"
-        function = function or name.replace("+", "p").replace("-", "_")
+        function = given or name.replace("+", "p").replace("-", "_")
         assert callable(getattr(load(f"{module}._cli"), function)), f"{module}: {function}"
