@@ -24,8 +24,11 @@ pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
         _ => return Vec::new(),
     };
     let mut found = Vec::new();
-    // Of a tree that cannot be read to its end, files are missing for that reason.
-    let is_whole = |it: &WheelFile| it.devel.as_ref().is_none_or(|tree| tree.fault.is_none());
+    // Of what cannot be read to its end, files are missing for that reason.
+    let is_whole = |it: &WheelFile| {
+        let is_tree_whole = it.devel.as_ref().is_none_or(|tree| tree.fault.is_none());
+        is_tree_whole && it.members.iter().all(|member| member.content.is_ok())
+    };
     let readable = set.wheels.iter().filter(|it| it.is_readable());
     for wheel in readable.filter(|it| is_whole(it)) {
         let Some((text, package)) = dist_info(wheel) else {
