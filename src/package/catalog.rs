@@ -1,6 +1,7 @@
 //! `packages.toml`, typed: which packages there are, and what each one takes.
 
 mod check;
+mod promised;
 mod without;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -12,7 +12,7 @@ use crate::{
     artifact::{ArtifactName, Component, InvalidArtifactName},
     error::{Context as _, Result, bail},
     glob::Glob,
-    package::{catalog::PackageSpec, python_literal::Call},
+    package::python_literal::Call,
     relpath::RelPath,
     run::Platform,
 };
@@ -145,43 +145,13 @@ impl ScriptSpec {
 }
 
 impl LibrarySpec {
-    fn pattern(&self, platform: Platform) -> Option<Glob> {
+    /// Where the library lies among the package's files, if the platform has it.
+    pub fn pattern(&self, platform: Platform) -> Option<Glob> {
         library(
             platform,
             &self.directory,
             [&self.linux, &self.windows].map(String::as_str),
         )
-    }
-}
-
-impl PackageSpec {
-    /// What has to be among the package's files on a platform.
-    pub fn promises(&self, platform: Platform) -> Vec<Promise> {
-        let promise = |kind, pattern, artifact: &Option<ArtifactPart>| Promise {
-            package: self.name.clone(),
-            kind,
-            pattern,
-            artifact: artifact.clone(),
-        };
-        let required = self.libraries.iter().filter(|library| !library.optional);
-        let libraries = required.filter_map(|library| {
-            let kind = PromiseKind::Library(library.name.clone());
-            Some(promise(kind, library.pattern(platform)?, &library.artifact))
-        });
-        let required = self.scripts.iter().filter(|script| !script.if_present);
-        let scripts = required.filter(|script| script.is_on(platform));
-        let scripts = scripts.filter_map(|script| {
-            let kind = PromiseKind::Command(script.name.clone());
-            let program = Glob::new(script.program(platform)?);
-            Some(promise(kind, program, &script.artifact))
-        });
-        let is_here = |only: Option<Platform>| only.is_none_or(|only| only == platform);
-        let files = self.files.iter().filter(|file| is_here(file.platform));
-        let files = files.map(|file| {
-            let pattern = Glob::new(file.path.as_str());
-            promise(PromiseKind::File, pattern, &file.artifact)
-        });
-        libraries.chain(scripts).chain(files).collect()
     }
 }
 
