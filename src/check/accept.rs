@@ -339,7 +339,6 @@ mod tests {
           |        ^^^^^^^
         no rule is called that: "RW999"
 
-
         hint: write a list with `rocwheel check --write-accept`, and edit it
         error: the entry for RW405 has no `reason`
 
@@ -353,14 +352,12 @@ mod tests {
           | ^^^^
         unknown field `path`, expected one of `rule`, `package`, `paths`, `says`, `reason`, `until`
 
-
         hint: write a list with `rocwheel check --write-accept`, and edit it
         error: TOML parse error at line 1, column 3
           |
         1 | [[ignore]]
           |   ^^^^^^
         unknown field `ignore`, expected `accept`
-
 
         hint: write a list with `rocwheel check --write-accept`, and edit it
         "#);
