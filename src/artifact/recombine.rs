@@ -1,7 +1,7 @@
 //! The inverse of the split: device code back into the binaries that it was taken out of.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::{self, Seek as _, SeekFrom, Write as _},
     num::NonZeroUsize,
     path::Path,
@@ -139,7 +139,21 @@ fn merged<'a>(
             ensure!(!both, "two parts have `{}`", file.path);
         }
     }
+    ensure_not_below_links(files.values().copied())?;
     Ok(files)
+}
+
+/// Refuses a file of one part below a symlink of another: it would be written to wherever that leads.
+fn ensure_not_below_links<'a>(files: impl Iterator<Item = &'a TreeFile> + Clone) -> Result<()> {
+    let place = |file: &TreeFile| file.basedir.join(&file.path);
+    let is_link = |file: &&TreeFile| matches!(file.content, Content::Link { .. });
+    let links: BTreeSet<RelPath> = files.clone().filter(is_link).map(place).collect();
+    for path in files.map(place) {
+        if let Some(link) = path.ancestors().find(|above| links.contains(above)) {
+            bail!("`{path}` lies below `{link}`, which is a symlink of another part");
+        }
+    }
+    Ok(())
 }
 
 fn is_split(file: &Path) -> Result<bool> {
@@ -273,4 +287,39 @@ fn manifest(parts: &[&Artifact]) -> String {
         }
     }
     basedirs.concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::artifact::LinkEnd;
+
+    fn part(name: &str, path: &str, content: Content) -> Artifact {
+        let basedir: Arc<RelPath> = Arc::new("stage".parse().unwrap());
+        let file = TreeFile {
+            path: path.parse().unwrap(),
+            basedir: Arc::clone(&basedir),
+            source: path.into(),
+            content,
+        };
+        Artifact {
+            name: ArtifactName::of_file(name).unwrap(),
+            basedirs: vec![basedir],
+            files: vec![file],
+        }
+    }
+
+    #[test]
+    fn nothing_is_written_through_a_symlink_of_another_part() {
+        let text = "/etc".to_owned();
+        let end = LinkEnd::Escapes;
+        let link = part("x_lib_generic", "lib", Content::Link { text, end });
+        let below = part("x_lib_gfx942", "lib/y", Content::Directory);
+        let said = merged(&[&link, &below]).unwrap_err().to_string();
+        let expected = "`stage/lib/y` lies below `stage/lib`, which is a symlink of another part";
+        assert_eq!(said, expected);
+        assert_eq!(merged(&[&link]).unwrap().len(), 1);
+    }
 }

@@ -22,7 +22,9 @@ pub(super) enum End {
     Directory,
     /// Inside, at nothing; or in a circle.
     Missing,
-    /// At an absolute path, or above the top.
+    /// At an absolute path, which is another file on each host.
+    Absolute,
+    /// Above the top.
     Outside,
 }
 
@@ -34,7 +36,7 @@ pub(super) fn resolve<'a>(
     at: impl Fn(&str) -> Option<Node<'a>>,
 ) -> End {
     if text.starts_with('/') {
-        return End::Outside;
+        return End::Absolute;
     }
     let mut here: Vec<&str> = from.components().collect();
     here.pop();
@@ -56,7 +58,7 @@ pub(super) fn resolve<'a>(
         if let Some(Node::Link(text)) = found {
             links += 1;
             if text.starts_with('/') {
-                return End::Outside;
+                return End::Absolute;
             }
             if links > MOST_LINKS {
                 return End::Missing;
@@ -165,8 +167,12 @@ mod tests {
             "past-file -> absolute/../../x",
         ];
         for (path, end) in ends(&tree) {
-            let inside = path == "a/b/c/top";
-            assert_eq!(end == End::Outside, !inside, "{path}: {end:?}");
+            let expected = match path.as_str() {
+                "a/b/c/top" => End::Directory,
+                "absolute" | "by-link" | "past-file" => End::Absolute,
+                _ => End::Outside,
+            };
+            assert_eq!(end, expected, "{path}");
         }
     }
 

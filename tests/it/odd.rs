@@ -9,7 +9,7 @@ use crate::{
     judges::tool,
     pipeline::{environment, succeed},
     support::{
-        odd::{NAMES, write_foreign_wheels},
+        odd::{self, ABSOLUTE, NAMES, write_foreign_wheels},
         place::{copy_files, text},
         program::rocwheel,
         published,
@@ -50,6 +50,30 @@ fn the_odd_set_is_what_was_planned() {
         text(&artifacts),
     ]);
     assert_eq!(checked.code, 0, "{}{}", checked.stdout, checked.stderr);
+}
+
+#[test]
+fn absolute_symlinks_in_archives_are_left_out_with_a_note() {
+    let place = tempfile::tempdir().unwrap();
+    let [bucket, fetched, output] = ["bucket", "fetched", "out"].map(|it| place.path().join(it));
+    let input = bucket.join("7-linux");
+    odd::write_archives(&input);
+    let mut fetch = vec!["fetch", "--run-id", "7", "--platform", "linux"];
+    fetch.extend([
+        "--amdgpu-targets",
+        "gfx942,gfx1100",
+        "--input-dir",
+        text(&bucket),
+    ]);
+    fetch.extend(["--output-dir", text(&fetched)]);
+    rocwheel(&fetch).ok();
+    let of = ["build", "--only", "meta", "--dest-dir", text(&output)];
+    for artifacts in [&input, &fetched] {
+        let built = rocwheel(&[&of[..], &["--artifact-dir", text(artifacts)]].concat());
+        assert_eq!(built.code, 0, "{}", built.stderr);
+        let note = format!("symlink `{ABSOLUTE}` of artifact `base_run_generic` is left out");
+        assert_eq!(built.stderr.matches(&note).count(), 1, "{}", built.stderr);
+    }
 }
 
 #[test]

@@ -142,7 +142,7 @@ fn link_end(
         })
     };
     match resolve(path, text, node) {
-        End::Outside => LinkEnd::Escapes,
+        End::Absolute | End::Outside => LinkEnd::Escapes,
         End::Missing => LinkEnd::Dangling,
         End::Directory => LinkEnd::Directory,
         End::File(path) => match by_path.get(path.as_str()) {

@@ -25,7 +25,7 @@ pub(super) struct Unpacking<'a> {
     seen: Seen,
     /// The bytes of all paths.
     paths: u64,
-    /// Made last, so that nothing is ever written through one.
+    /// Made last, so that nothing is ever written through one: absolute ones are among them.
     links: Vec<RelPath>,
     buffer: Vec<u8>,
     count: Count,
@@ -259,16 +259,14 @@ fn stray_member(path: &RelPath) -> Error {
     )
 }
 
+/// Refuses a link that climbs out of the artifact. One to an absolute path is kept as it is: only the
+/// planner knows the whole set, and so whether it can be left out.
 fn ensure_inside<'a>(
     path: &RelPath,
     text: &'a str,
     at: impl Fn(&str) -> Option<Node<'a>>,
 ) -> Result<End> {
     let end = resolve(path, text, at);
-    if text.starts_with('/') {
-        return Err(anyhow!("link `{path}` is absolute: `{text}`"))
-            .hint("build the artifact with relative links, as `ln --relative` makes them");
-    }
     ensure!(
         end != End::Outside,
         "link `{path}` leads out of the artifact: `{text}`"

@@ -29,6 +29,9 @@ pub(crate) const NAMES: [&str; 9] = [
     "dollar$ORIGIN.txt",
 ];
 
+/// A symlink to an absolute path, which no package can have.
+pub(crate) const ABSOLUTE: &str = "share/doc/odd/absolute";
+
 /// The archives of the odd set, in a directory that is made if it does not exist.
 pub(crate) fn write_archives(directory: &Path) {
     fs_err::create_dir_all(directory).unwrap();
@@ -48,7 +51,8 @@ pub(crate) fn write_archives(directory: &Path) {
     }
 }
 
-/// rocm-smi of Debian: a Python module that is executable, reached through a symlink.
+/// rocm-smi of Debian: a Python module that is executable, reached through a symlink. Beside it, a
+/// symlink to an absolute path.
 fn smi_bindings(sketch: Sketch) -> Sketch {
     sketch
         .stage("odd/rocm_smi/stage")
@@ -60,6 +64,7 @@ fn smi_bindings(sketch: Sketch) -> Sketch {
             "lib/python3/dist-packages/rsmiBindings.py",
             "../../../libexec/rocm_smi/rsmiBindings.py",
         )
+        .link(ABSOLUTE, "/opt/odd/nothing here")
 }
 
 /// Files with odd names, an empty file, empty directories, a hard link, and symlinks to a file,
