@@ -240,7 +240,8 @@ fn arguments(place: &Path, ports: [u16; 8]) -> Vec<String> {
         format!("-s3.config={}", config.display()),
         "-master.telemetry=false".to_owned(),
         "-master.volumeSizeLimitMB=64".to_owned(),
-        "-volume.max=400".to_owned(),
+        // Seven for each bucket, and each test has a bucket of its own.
+        "-volume.max=2000".to_owned(),
     ]
     .into_iter()
     .chain(ports)
