@@ -51,5 +51,5 @@ pub mod set;
 // What is said about a package set: job summary, outputs, documents.
 pub mod report;
 
-// The verbs, one file each.
+// The verbs: flags, calls of the nouns, and what is printed.
 pub mod commands;
