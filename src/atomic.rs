@@ -37,7 +37,7 @@ impl AtomicFile {
             options.read(true).write(true).create_new(true).open(path)
         };
         let file = named().make_in(directory_of(target), create)?;
-        // A file system without locks is told apart by `sweep`.
+        // Some file systems have no locks. `sweep` then goes by the age of the file alone.
         let _ = file.as_file().try_lock();
         Ok(Self(file))
     }

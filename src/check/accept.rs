@@ -223,7 +223,7 @@ impl fmt::Display for AcceptEntry {
     }
 }
 
-/// The project of the file that a finding is about, whatever its version; or the path of a page.
+/// The project of the file that a finding is about, without its version; or the path of a page.
 fn package_of(finding: &Finding) -> Option<String> {
     let file = finding.file.as_ref()?;
     let name = file.rsplit('/').next().unwrap_or(file);

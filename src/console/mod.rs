@@ -44,7 +44,7 @@ use crate::error::{self, Context, Error, Exit, Result, Stop};
 /// What work may reach besides its input: the console, and the user's wish to stop.
 pub struct World {
     pub console: Console,
-    /// Set when the user asks to stop: hand it to whatever takes long.
+    /// Set when the user asks to stop: hand it to all work that takes long.
     pub stop: Stop,
 }
 

@@ -64,7 +64,7 @@ pub struct FileSpec {
     pub platform: Option<Platform>,
 }
 
-/// A component of an artifact, for whatever target: `core-hip_lib`.
+/// A component of an artifact, for any target: `core-hip_lib`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub struct ArtifactPart {

@@ -17,7 +17,7 @@ const MULTI_ARCH: &str = "multi-arch-";
 /// empty, the one at the top.
 ///
 /// The name becomes a directory. `parse` takes only names that CI has, because a directory of a
-/// mistyped family would be made without a word, and found by nobody.
+/// mistyped family would be made without a word, and no job would look there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ArtifactGroup(Box<str>);
 

@@ -37,7 +37,7 @@ struct SplitParts<'a> {
     prefixes: BTreeMap<Scope, BTreeSet<RelPath>>,
 }
 
-/// Writes the parts of an artifact. `progress` is told how many more bytes were done.
+/// Writes the parts of an artifact. `progress` gets the number of bytes done since the last call.
 pub fn write(
     splitting: &SplitPlan<'_>,
     output: &ArtifactOutput,

@@ -69,7 +69,7 @@ fn code(raw: &RawElf) -> Option<String> {
         loads.any(|it| it.flags & EXECUTE != 0 && it.memory().contains(&address))
     };
     let entry = raw.entry();
-    // A library has an address there too, and nobody goes by it.
+    // A library has an address there too, and no loader uses it.
     if is_executable(raw) && !runs(entry) {
         return Some(format!("it begins at {entry:#x}, where no code can run"));
     }
