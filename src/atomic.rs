@@ -3,6 +3,9 @@
 //! Both are written beside their target under a random name, and renamed at the end. What a killed
 //! process leaves behind has a name that `sweep` knows.
 
+pub mod lock;
+pub mod space;
+
 use std::{
     ffi::{OsStr, OsString},
     io::{self, Write},

@@ -45,6 +45,9 @@ pub mod console;
 pub mod github;
 pub mod store;
 
+// A run's artifacts onto this disk.
+pub mod fetch;
+
 // A package set at a place: read, indexed.
 pub mod set;
 

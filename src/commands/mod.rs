@@ -12,11 +12,9 @@ pub mod destination;
 pub mod fetch;
 pub mod index;
 pub mod kpack;
-pub mod lock;
 pub mod man;
 pub mod pipeline;
 pub mod place;
-mod space;
 pub mod split;
 pub mod summary;
 #[cfg(test)]

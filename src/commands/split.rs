@@ -4,19 +4,16 @@ use std::{fmt, path::PathBuf};
 
 use serde::Serialize;
 
-use super::{
-    World,
-    args::Jobs,
-    fetch,
-    lock::{Lock, Work},
-};
+use super::{World, args::Jobs};
 use crate::{
     artifact::{
         ArtifactOutput, ArtifactTree, Content,
         split::{self, SplitPlan, WrittenArtifact},
     },
+    atomic::lock::{Lock, Work},
     console::{many, size},
     error::{Context as _, Result},
+    fetch,
 };
 
 /// Split fat artifacts into a part for every host and one for each target

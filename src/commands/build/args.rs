@@ -11,13 +11,10 @@ use super::{
 };
 use crate::{
     artifact::{ArtifactTree, TherockManifest},
-    commands::{
-        World,
-        args::Jobs,
-        fetch,
-        lock::{Lock, Work},
-    },
+    atomic::lock::{Lock, Work},
+    commands::{World, args::Jobs},
     error::{Context as _, Hint as _, Result, anyhow, ensure},
+    fetch,
     package::{
         Catalog, ImportSuffix, Mode, OnCollision, Packing, Release, Request, Subset,
         assemble::{Existing, Settings},

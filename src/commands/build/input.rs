@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use crate::{
     artifact::{ArchiveName, ArtifactManifest, ArtifactName, ArtifactTree, Limits, unpack},
-    commands::{World, args::Jobs, fetch},
+    commands::{World, args::Jobs},
     console::{many, size},
     error::{Hint as _, Result, anyhow},
-    parallel,
+    fetch, parallel,
 };
 
 /// The facts about every artifact of a directory; its archives are unpacked to `unpacked`.

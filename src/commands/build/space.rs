@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use crate::{
-    commands::{World, space::free},
+    atomic::space::free,
+    commands::World,
     console::size,
     error::{Result, anyhow, hinted},
     package::{BuildPlan, plan::Source, sdk_tree::SdkEntry},

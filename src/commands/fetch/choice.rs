@@ -2,27 +2,24 @@
 
 use std::{num::NonZeroUsize, path::Path, time::Duration};
 
-use super::{
-    completeness::{Completeness, subset},
-    deliver::deliver,
-    find::Wait,
-    inventory::Archive,
-    leftovers,
-    output::{OutputDir, OutputForm},
-    place::PlaceArgs,
-    plan::FetchPlan,
-    select::{Selection, Wish, select},
-    source::{Pace, Source},
-    state::Sufficiency,
-};
+use super::{find::Wait, place::PlaceArgs};
 use crate::{
     artifact::ArtifactName,
-    commands::{
-        World,
-        lock::{Lock, Work},
-    },
+    atomic::lock::{Lock, Work},
+    commands::World,
     console::{many, took},
     error::{No, Result, TimeOver, hinted},
+    fetch::{
+        completeness::{Completeness, subset},
+        deliver::deliver,
+        inventory::Archive,
+        leftovers,
+        output::{OutputDir, OutputForm},
+        plan::FetchPlan,
+        select::{Selection, Wish, select},
+        source::{Pace, Source},
+        state::Sufficiency,
+    },
     package::catalog::Catalog,
     run::{ArtifactGroup, Run},
     target::split_list,

@@ -1,34 +1,21 @@
 //! `fetch`: the artifacts of a run, each in one stream from where it is kept to a directory.
 
 mod choice;
-pub mod completeness;
-mod deliver;
-mod either;
 mod find;
-pub mod inventory;
-mod leftovers;
-mod merge;
-mod output;
 mod place;
-pub mod plan;
-mod receive;
-mod run_artifacts;
-pub mod select;
-pub mod source;
-mod space;
-mod state;
-mod zip_directory;
 
 use std::{collections::BTreeSet, path::PathBuf};
 
-use self::select::{Pattern, Wish};
-pub use self::{
-    choice::{ChoiceArgs, Errand, Purpose},
-    output::OutputForm,
-    state::fetched_for,
-};
+pub use self::choice::{ChoiceArgs, Errand, Purpose};
 use super::World;
-use crate::{artifact::Component, error::Result};
+use crate::{
+    artifact::Component,
+    error::Result,
+    fetch::{
+        output::OutputForm,
+        select::{Pattern, Wish},
+    },
+};
 
 /// Fetch the artifacts of a run
 ///

@@ -5,12 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    either::Either,
-    find::{AskArgs, Candidate, SearchArgs},
-    run_artifacts::RunArtifacts,
-    source::{Source, StoreSource},
-};
+use super::find::{AskArgs, Candidate, SearchArgs};
 use crate::{
     commands::{
         World,
@@ -18,6 +13,11 @@ use crate::{
     },
     console::took,
     error::{Context as _, Error, Exit, Hint as _, No, Result, anyhow, ensure, hinted, message},
+    fetch::{
+        either::Either,
+        run_artifacts::RunArtifacts,
+        source::{Source, StoreSource},
+    },
     github::{State, Token},
     location::Key,
     run::{Buckets, Platform, Run, RunFacts, RunId, RunReference},

@@ -6,11 +6,8 @@ use serde::Serialize;
 
 use crate::{
     artifact::{ArtifactOutput, ArtifactTree, RecombinedArtifact, parts_by_name, recombine},
-    commands::{
-        World,
-        args::Jobs,
-        lock::{Lock, Work},
-    },
+    atomic::lock::{Lock, Work},
+    commands::{World, args::Jobs},
     console::{many, size},
     error::{Context as _, Result},
     target::Family,

@@ -6,10 +6,11 @@ use serde::Serialize;
 
 use super::origin::Origin;
 use crate::{
-    commands::{World, build::What, fetch::plan::FetchPlan},
+    commands::{World, build::What},
     console::many,
     digest::Sha256,
     error::Result,
+    fetch::FetchPlan,
     index::{Layout, PackageSet, SetFile, Sidecar, paths},
     location::Key,
     package::Expected,

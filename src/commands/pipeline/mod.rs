@@ -18,12 +18,12 @@ use super::{
     check,
     destination::Destination,
     fetch::Purpose,
-    lock::{Lock, Work},
     summary,
     upload::{Others, Published, Upload},
 };
 use crate::{
     artifact::ArtifactTree,
+    atomic::lock::{Lock, Work},
     check::Report,
     console::{many, size},
     error::{Hint as _, Result, anyhow, hinted},

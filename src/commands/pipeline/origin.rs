@@ -9,9 +9,10 @@ use crate::{
     commands::{
         World,
         build::{self, What, input},
-        fetch::{ChoiceArgs, Errand, OutputForm, Purpose, plan::FetchPlan, select::Wish},
+        fetch::{ChoiceArgs, Errand, Purpose},
     },
     error::{Result, anyhow, hinted},
+    fetch::{FetchPlan, OutputForm, Wish},
     location::Location,
     package::{Expected, expected},
     run,

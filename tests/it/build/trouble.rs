@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rocwheel::commands::lock::{Lock, Work};
+use rocwheel::atomic::lock::{Lock, Work};
 
 use crate::fetch::full::HOW;
 

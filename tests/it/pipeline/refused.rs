@@ -2,7 +2,7 @@
 
 use rocwheel::{
     archive::{Format, compress},
-    commands::lock::{Lock, Work},
+    atomic::lock::{Lock, Work},
 };
 
 use super::{contents, place, text, try_pipeline};

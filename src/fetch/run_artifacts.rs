@@ -25,10 +25,10 @@ use crate::{
 const LOOKS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 
 /// Opens a connection when there is something to ask.
-pub(super) type Connect<'a> = Box<dyn Fn() -> Result<GitHub<'a>> + Send + Sync + 'a>;
+pub type Connect<'a> = Box<dyn Fn() -> Result<GitHub<'a>> + Send + Sync + 'a>;
 
 /// The artifacts of a run that may have archives for a platform.
-pub(super) struct RunArtifacts<'a> {
+pub struct RunArtifacts<'a> {
     connect: Connect<'a>,
     github: OnceLock<GitHub<'a>>,
     announce: Box<dyn Fn(&str) + Send + Sync + 'a>,
@@ -63,7 +63,7 @@ struct Place {
 }
 
 impl<'a> RunArtifacts<'a> {
-    pub(super) fn new(
+    pub fn new(
         connect: Connect<'a>,
         announce: impl Fn(&str) + Send + Sync + 'a,
         stop: Stop,
@@ -91,7 +91,7 @@ impl<'a> RunArtifacts<'a> {
     }
 
     /// Says something once.
-    pub(super) fn announce(&self, text: String) {
+    pub fn announce(&self, text: String) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.announced.contains(&text) {
             (self.announce)(&text);

@@ -88,10 +88,6 @@ impl Selection {
             subset.needs(artifact, sibling)
         });
     }
-
-    pub fn size(&self) -> u64 {
-        self.archives.iter().map(|archive| archive.size).sum()
-    }
 }
 
 /// The archives that are wanted; everything that was asked for has to be there.

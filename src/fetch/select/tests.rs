@@ -1,7 +1,7 @@
 //! Selections as a table: what was asked for, and the archives that it comes to.
 
 use super::*;
-use crate::{commands::fetch::inventory::tests::inventory, error::render};
+use crate::{error::render, fetch::inventory::tests::inventory};
 
 /// A run with device code of its own, and variants.
 const SPLIT: &str = "base_lib_generic.tar.zst base_dev_generic.tar.zst blas_lib_generic.tar.zst \

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::output::OutputForm;
 use crate::{
-    commands::{World, space::free},
-    console::size,
+    atomic::space::free,
+    console::{World, size},
     error::{Result, anyhow, hinted},
 };
 

@@ -8,8 +8,8 @@ use std::{
 use super::*;
 use crate::{
     artifact::sample,
-    commands::fetch::source::{Pace, StoreSource},
     error::render,
+    fetch::source::{Pace, StoreSource},
     store::{Condition, PutOptions, Store as _, local::LocalStore},
 };
 
@@ -29,13 +29,13 @@ struct Spoiled {
 }
 
 impl Source for Spoiled {
-    fn inventory(&self) -> Result<crate::commands::fetch::inventory::Inventory> {
+    fn inventory(&self) -> Result<crate::fetch::inventory::Inventory> {
         self.inner.inventory()
     }
 
     fn parcels(
         &self,
-        archives: &[crate::commands::fetch::inventory::Archive],
+        archives: &[crate::fetch::inventory::Archive],
         pace: &Pace,
     ) -> Result<Vec<Parcel>> {
         self.inner.parcels(archives, pace)
@@ -314,7 +314,7 @@ mod zipped {
     use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
     use super::*;
-    use crate::commands::fetch::inventory::Archive;
+    use crate::fetch::inventory::Archive;
 
     #[derive(Debug)]
     struct Zipped(Vec<u8>);
@@ -326,8 +326,8 @@ mod zipped {
     }
 
     impl Source for Zipped {
-        fn inventory(&self) -> Result<crate::commands::fetch::inventory::Inventory> {
-            Ok(crate::commands::fetch::inventory::Inventory::default())
+        fn inventory(&self) -> Result<crate::fetch::inventory::Inventory> {
+            Ok(crate::fetch::inventory::Inventory::default())
         }
 
         fn parcels(&self, _: &[Archive], _: &Pace) -> Result<Vec<Parcel>> {

@@ -15,14 +15,13 @@ use super::{
     state::Sufficiency,
 };
 use crate::{
-    commands::World,
-    console::{few, many, size, took},
+    console::{World, few, many, size, took},
     error::{Error, No, Result, hinted, hints, one_line},
     parallel,
 };
 
 /// Does what a plan says, and at the end merges what is to be one tree.
-pub(super) fn deliver(
+pub fn deliver(
     source: &dyn Source,
     plan: &FetchPlan,
     (output, enough): (&OutputDir, &Sufficiency),

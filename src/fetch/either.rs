@@ -13,7 +13,7 @@ use super::{
 };
 use crate::error::{Error, Exit, Result, hints, one_line};
 
-pub(super) struct Either<'a> {
+pub struct Either<'a> {
     bucket: StoreSource,
     github: RunArtifacts<'a>,
     /// Which of them has something; neither, before one was found to.
@@ -25,7 +25,7 @@ const BUCKET: u8 = 1;
 const GITHUB: u8 = 2;
 
 impl<'a> Either<'a> {
-    pub(super) fn new(bucket: StoreSource, github: RunArtifacts<'a>) -> Self {
+    pub fn new(bucket: StoreSource, github: RunArtifacts<'a>) -> Self {
         Self {
             bucket,
             github,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// What is free where a directory is or will be; `None` where the system does not say.
-pub(super) fn free(directory: &Path) -> Option<u64> {
+pub fn free(directory: &Path) -> Option<u64> {
     let mut there = directory.ancestors();
     let there = there.find(|path| fs_err::metadata(path).is_ok());
     let there = there.unwrap_or(Path::new("."));

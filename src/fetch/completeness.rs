@@ -261,11 +261,11 @@ fn names(archives: &[Archive]) -> impl Iterator<Item = &ArtifactName> {
 mod tests {
     use super::*;
     use crate::{
-        commands::fetch::{
+        error::render,
+        fetch::{
             inventory::tests::inventory,
             select::{Wish, select},
         },
-        error::render,
     };
 
     const RUN: &str = "base_lib_generic.tar.zst core-hip_lib_generic.tar.zst \
