@@ -36,8 +36,7 @@ pub mod run;
 // What we ship: `packages.toml` is the policy, the rest is how.
 pub mod package;
 
-// Pages about a package set; findings about one.
-pub mod check;
+// Pages about a package set.
 pub mod index;
 
 // The world outside.
@@ -50,6 +49,9 @@ pub mod fetch;
 
 // A package set at a place: read, indexed.
 pub mod set;
+
+// What is wrong with a package set.
+pub mod check;
 
 // What is said about a package set: job summary, outputs, documents.
 pub mod report;

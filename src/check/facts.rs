@@ -7,12 +7,13 @@ use std::{
 
 use crate::{
     archive::TarEntry,
-    check::{published::Published, sparse::Sparse},
+    check::sparse::Sparse,
     digest::Sha256,
     elf,
     kpack::{CodeTarget, host::Reference},
+    set::{Published, is_ours},
     target::Target,
-    wheel::{DistName, Metadata, SdistFilename, WheelFilename},
+    wheel::{Metadata, SdistFilename, WheelFilename},
 };
 
 /// The packages of a directory, each by its file name.
@@ -271,13 +272,6 @@ impl WheelFile {
         let target = name.strip_prefix(DEVICE)?;
         Some(target.parse().map_err(|_| target.to_owned()))
     }
-}
-
-/// Whether a project is ours. A set may also hold packages of others, such as torch, and an index
-/// what all of them depend on.
-pub fn is_ours(project: &DistName) -> bool {
-    let name = project.normalized();
-    name == "rocm" || name.starts_with("rocm-")
 }
 
 /// How the name of a device package begins; its target follows.

@@ -3,12 +3,18 @@
 mod address;
 mod directory;
 mod facts;
+mod found;
 mod indexing;
 mod known;
+mod package;
+mod pages;
 mod place;
+mod promised;
+mod published;
 mod ranged;
 mod read;
 mod shelf;
+mod source;
 mod stale;
 mod write;
 mod yank;
@@ -16,9 +22,13 @@ mod yank;
 pub use self::{
     address::local_urls,
     directory::LocalSet,
+    found::{Found, Look, find, find_published},
     indexing::{IndexOptions, Indexed, index},
+    package::{Package, identity, is_ours},
     place::{IndexPlace, Site},
+    published::{Listing, ListingPlace, Promise, Published, SidecarPromise},
     shelf::{Directory, Prefix},
+    source::SetPlace,
     write::{ASK_FIRST, Act, Change, FOREVER, Mode},
     yank::YankList,
 };

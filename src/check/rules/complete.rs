@@ -9,11 +9,12 @@ use crate::{
     check::{
         carriage::{self, LIBRARIES},
         demands::Demands,
-        facts::{DEVICE, SdistFile, SetFacts, WheelFile, is_ours},
+        facts::{DEVICE, SdistFile, SetFacts, WheelFile},
         finding::Finding,
         requirement::Requirement,
         rule,
     },
+    set::is_ours,
     target::{Target, TargetTable},
     version::Version,
     wheel::{DistName, Metadata, SdistFilename, WheelFilename},

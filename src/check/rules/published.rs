@@ -6,10 +6,10 @@ use crate::{
     check::{
         facts::{SetFacts, WheelFile},
         finding::Finding,
-        published::{ListingPlace, Promise, Published, SidecarPromise},
         rule,
     },
     digest::Sha256,
+    set::{ListingPlace, Promise, Published, SidecarPromise},
     wheel::{SdistFilename, WheelFilename},
 };
 

@@ -1,11 +1,12 @@
 //! How an S3 server is reached, in the words of the AWS command line.
 
-use std::env;
+use std::{env, path::Path};
 
 use clap::{Arg, ArgMatches, Command, FromArgMatches, parser::ValueSource};
 
 use crate::{
-    error::{Hint as _, Result},
+    error::{Hint as _, Result, Stop},
+    set::SetPlace,
     store::s3::{Access, Addressing, Endpoint, Profile, Region, Signing},
 };
 
@@ -80,6 +81,11 @@ impl AccessArgs {
     /// Where no region was given, the one that the bucket is known to be in counts.
     pub fn access(&self, known: Option<&str>) -> Result<Access> {
         self.access_in(known, |name| env::var(name).ok())
+    }
+
+    /// A set in a directory, in a bucket or on a web server.
+    pub fn place(&self, place: &Path, stop: &Stop) -> Result<SetPlace> {
+        SetPlace::open(place, |known| self.access(known), stop)
     }
 
     fn access_in(

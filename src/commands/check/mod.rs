@@ -1,17 +1,8 @@
 //! `check`: what is wrong with a package set, before anybody installs it.
 
 mod accept;
-mod baseline;
-mod families;
-mod package;
-mod pages;
-mod parts;
 mod plan;
-mod promised;
-mod published;
-mod read;
 mod sarif;
-mod shelf;
 mod text;
 
 use std::path::{Path, PathBuf};
@@ -20,17 +11,18 @@ use super::World;
 use crate::{
     check::{
         self, Demands, Dotted, Finding, Inventory, Pattern, RULES, Report, Rule, Selection,
-        Severity,
+        SetFacts, Severity,
     },
     commands::args::{AccessArgs, Jobs},
     console::{Format, many},
     error::{Hint as _, No, Result},
+    set::Look,
     target::{Target, TargetTable, split_list},
     wheel::DistName,
 };
 
-pub use self::{accept::AcceptArgs, baseline::inventory};
-use self::{families::Observed, plan::PlanArgs, text::ReportText};
+pub use self::accept::AcceptArgs;
+use self::{plan::PlanArgs, text::ReportText};
 
 /// Find what is wrong with a package set
 ///
@@ -200,17 +192,19 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
 
 impl Args {
     fn look(&self, place: &Path, world: &World) -> Result<Report> {
-        let (access, jobs) = (&self.access, &self.jobs);
-        let mut observed = Observed::of(place, Look::Pages, access, jobs, world)?;
+        let jobs = self.jobs.count();
+        let open = |place: &PathBuf| self.access.place(place, &world.stop);
+        let place = self.access.place(place, &world.stop)?;
+        let mut set = check::facts_of(&place, Look::Pages, jobs, world)?;
         if let Some(other) = &self.since.compare {
-            observed.compare(&baseline::sdists(other, access, world)?);
+            set.siblings = Some(check::sdists(&open(other)?)?);
         }
-        let baseline = self.since.baseline.as_deref();
-        let inventory = baseline.map(|place| inventory(place, access, jobs, world));
+        let baseline = self.since.baseline.as_ref();
+        let inventory = baseline.map(|place| check::inventory(&open(place)?, jobs, world));
         let inventory = inventory.transpose()?;
-        let differences = self.plan.differences(observed.set(), jobs, world)?;
+        let differences = self.plan.differences(&set, &self.jobs, world)?;
         let since = (inventory.as_ref(), &self.since);
-        self.policy.judge(&observed, since, differences, world)
+        self.policy.judge(&set, since, differences, world)
     }
 
     /// What docs/checks.md says of each rule that was named.
@@ -255,15 +249,6 @@ pub fn look(place: &Path, access: &AccessArgs, policy: &Policy, world: &World) -
         }
     }
     Ok(report)
-}
-
-/// What is looked at of a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
-    /// Its packages; the pages beside them are still to be written.
-    Packages,
-    /// What its pages lead to, if it has any.
-    Pages,
 }
 
 impl Default for Policy {
@@ -316,14 +301,15 @@ impl Policy {
 
     /// Looks at packages alone, with nothing to compare them with.
     fn look(&self, place: &Path, access: &AccessArgs, world: &World) -> Result<Report> {
-        let observed = Observed::of(place, Look::Packages, access, &self.jobs, world)?;
-        self.judge(&observed, (None, &Since::default()), Vec::new(), world)
+        let place = access.place(place, &world.stop)?;
+        let set = check::facts_of(&place, Look::Packages, self.jobs.count(), world)?;
+        self.judge(&set, (None, &Since::default()), Vec::new(), world)
     }
 
     /// Decides, and tells what was found apart from the answer.
     fn judge(
         &self,
-        observed: &Observed,
+        set: &SetFacts,
         (inventory, since): (Option<&Inventory>, &Since),
         differences: Vec<Finding>,
         world: &World,
@@ -341,7 +327,7 @@ impl Policy {
             ignore: self.ignore.clone(),
         };
         let accept = self.accept.list()?;
-        let (mut findings, coverage) = observed.findings(&demands, inventory);
+        let (mut findings, coverage) = check::judge(set, &demands, inventory);
         let has_plan = !differences.is_empty();
         findings.extend(differences);
         check::sort(&mut findings);
@@ -350,7 +336,7 @@ impl Policy {
             selection.has(rule) && !is_missing
         };
         findings.retain(|finding| is_asked(finding.rule));
-        let is_published = observed.set().published.is_some();
+        let is_published = set.published.is_some();
         let accepted = accept.apply(&mut findings, &accept::today(), |rule| {
             let is_there = match rule.subject() {
                 '7' => is_published,
@@ -360,7 +346,7 @@ impl Policy {
             };
             is_there && is_asked(rule)
         });
-        let mut report = Report::new(observed.len(), findings, coverage);
+        let mut report = Report::new(set.len(), findings, coverage);
         report.accepted = accepted.findings;
         self.tell(&report, &accepted.unused, world);
         Ok(report)

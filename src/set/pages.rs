@@ -3,8 +3,8 @@
 use html5gum::{StartTag, Token, Tokenizer};
 use serde_json::Value;
 
+use super::published::SidecarPromise;
 use crate::{
-    check::SidecarPromise,
     digest::Sha256,
     error::{Context as _, Result, bail},
     location::decode_component,

@@ -5,17 +5,28 @@ use std::{
     collections::HashMap,
     io::{self, BufReader, Read},
     num::NonZeroUsize,
+    ops::Range,
     sync::Arc,
 };
 
-use super::package::Package;
 use crate::{
-    check::{Outline, Portion, PortionFacts, SdistFile, SetFacts, Source as _, Watch, read_sdist},
-    commands::World,
+    check::{Outline, Portion, PortionFacts, SdistFile, SetFacts, Source, Watch, read_sdist},
+    console::World,
     digest::Sha256,
     error::{Result, Stop},
     parallel,
+    set::Package,
 };
+
+impl Source for Package {
+    fn len(&self) -> u64 {
+        self.size()
+    }
+
+    fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + '_>> {
+        Self::stream(self, range)
+    }
+}
 
 /// How a package is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

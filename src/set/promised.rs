@@ -6,12 +6,12 @@ use std::{
 };
 
 use super::{
-    package::{identity, is_package},
+    package::{identity, is_ours, is_package},
     pages::{self, Leads, Link},
-    shelf::{Address, Shelf, ShelfKind},
+    published::{Listing, ListingPlace, Promise, Published},
+    source::{Address, PlaceKind, SetPlace},
 };
 use crate::{
-    check::{Listing, ListingPlace, Promise, Published, is_ours},
     error::{Result, one_line},
     index::SetJson,
     version::Version,
@@ -34,7 +34,7 @@ pub(super) struct Promised {
 
 impl Promised {
     /// Reads whatever pages there are.
-    pub(super) fn read(place: &Shelf) -> Result<Self> {
+    pub(super) fn read(place: &SetPlace) -> Result<Self> {
         let mut this = Self::default();
         this.set_json(place)?;
         let page = place.path("index.html");
@@ -71,13 +71,13 @@ impl Promised {
     }
 
     /// `upload` writes `set.json` last, and hands out the addresses of the pages that it describes.
-    fn missing_pages(&mut self, place: &Shelf) {
+    fn missing_pages(&mut self, place: &SetPlace) {
         let has = |this: &Self, family: Option<&String>, listing| {
             let family = family.cloned();
             this.listings.contains(&ListingPlace { family, listing })
         };
         // `build` leaves `set.json` beside its packages, without any page.
-        let is_built = self.listings.len() == 1 && matches!(place.kind(), ShelfKind::Directory(_));
+        let is_built = self.listings.len() == 1 && matches!(place.kind(), PlaceKind::Directory(_));
         if is_built || !has(self, None, Listing::SetJson) {
             return;
         }
@@ -94,7 +94,7 @@ impl Promised {
         }
     }
 
-    fn set_json(&mut self, place: &Shelf) -> Result<()> {
+    fn set_json(&mut self, place: &SetPlace) -> Result<()> {
         let path = place.path("set.json");
         let Some(text) = place.text(&path)? else {
             return Ok(());
@@ -126,7 +126,7 @@ impl Promised {
     }
 
     /// The pages of the whole, or those of a family, which are below its directory.
-    fn pages(&mut self, place: &Shelf, family: Option<&str>, find_links: &str) -> Result<()> {
+    fn pages(&mut self, place: &SetPlace, family: Option<&str>, find_links: &str) -> Result<()> {
         let below = family.map_or(String::new(), |family| format!("{family}/"));
         self.simple(place, family, &place.path(&format!("{below}simple/")))?;
         self.simple_json(place, family, &place.path(&format!("{below}simple/_json/")))?;
@@ -141,7 +141,7 @@ impl Promised {
         there
     }
 
-    fn simple(&mut self, place: &Shelf, family: Option<&str>, root: &str) -> Result<()> {
+    fn simple(&mut self, place: &SetPlace, family: Option<&str>, root: &str) -> Result<()> {
         let Some(text) = page(place, root, "index.html")? else {
             return Ok(());
         };
@@ -172,7 +172,7 @@ impl Promised {
         Ok(())
     }
 
-    fn simple_json(&mut self, place: &Shelf, family: Option<&str>, root: &str) -> Result<()> {
+    fn simple_json(&mut self, place: &SetPlace, family: Option<&str>, root: &str) -> Result<()> {
         let Some(text) = page(place, root, "index.json")? else {
             return Ok(());
         };
@@ -198,9 +198,9 @@ impl Promised {
         Ok(())
     }
 
-    fn find_links(&mut self, place: &Shelf, family: Option<&str>, path: &str) -> Result<()> {
+    fn find_links(&mut self, place: &SetPlace, family: Option<&str>, path: &str) -> Result<()> {
         let mut text = place.text(path)?;
-        if text.is_none() && *place.kind() == ShelfKind::Web {
+        if text.is_none() && *place.kind() == PlaceKind::Web {
             // A directory that a web server lists.
             text = place.text(&place.path(""))?;
         }
@@ -211,7 +211,7 @@ impl Promised {
         Ok(())
     }
 
-    fn checksums(&mut self, place: &Shelf) -> Result<()> {
+    fn checksums(&mut self, place: &SetPlace) -> Result<()> {
         let path = place.path("SHA256SUMS");
         let Some(text) = place.text(&path)? else {
             return Ok(());
@@ -238,7 +238,7 @@ impl Promised {
     /// An installer passes over files of other projects than the page is for.
     fn project_links(
         &mut self,
-        place: &Shelf,
+        place: &SetPlace,
         page: &str,
         listing: &ListingPlace,
         mut links: Vec<Link>,
@@ -258,7 +258,7 @@ impl Promised {
         }
     }
 
-    fn links(&mut self, place: &Shelf, page: &str, listing: &ListingPlace, links: Vec<Link>) {
+    fn links(&mut self, place: &SetPlace, page: &str, listing: &ListingPlace, links: Vec<Link>) {
         for link in links {
             let address = match pages::resolve(page, &link.href) {
                 Ok(Leads::Within(path)) => Address { origin: None, path },
@@ -286,7 +286,7 @@ impl Promised {
     /// Anything that is no package is passed over: pages link to other things as well.
     fn promise(
         &mut self,
-        place: &Shelf,
+        place: &SetPlace,
         (address, page): (Address, &str),
         listing: &ListingPlace,
         facts: impl FnOnce(&mut Promise),
@@ -338,34 +338,34 @@ impl Promised {
         self.chosen = Some(newest.clone());
     }
 
-    fn missing(&mut self, place: &Shelf, page: &str, root: &str) {
+    fn missing(&mut self, place: &SetPlace, page: &str, root: &str) {
         let (page, root) = (place.shown(page), place.shown(root));
         let why = format!("`{root}` names it, and it is not there");
         self.bad_pages.push((page.to_owned(), why));
     }
 
-    fn bad(&mut self, place: &Shelf, page: &str, error: &crate::error::Error) {
+    fn bad(&mut self, place: &SetPlace, page: &str, error: &crate::error::Error) {
         self.bad_pages
             .push((place.shown(page).to_owned(), one_line(error)));
     }
 }
 
 /// The page of a directory, under either of its names.
-fn page(shelf: &Shelf, path: &str, file: &str) -> Result<Option<String>> {
-    match shelf.text(path)? {
+fn page(place: &SetPlace, path: &str, file: &str) -> Result<Option<String>> {
+    match place.text(path)? {
         // Some servers hold an empty object where a directory is, and others list what is in it.
         Some(text) if !text.is_empty() && text.starts_with('<') == file.ends_with("html") => {
             Ok(Some(text))
         }
         text => {
             let text = text.filter(|text| !text.is_empty());
-            Ok(shelf.text(&format!("{path}{file}"))?.or(text))
+            Ok(place.text(&format!("{path}{file}"))?.or(text))
         }
     }
 }
 
 /// What a file is called among the others: in the directory of a family, with that.
-fn name_of(place: &Shelf, address: &Address) -> String {
+fn name_of(place: &SetPlace, address: &Address) -> String {
     let (directory, name) = address.path.rsplit_once('/').unwrap_or(("", &address.path));
     let dist = place.path("dist/");
     let family = directory.strip_prefix(&dist);

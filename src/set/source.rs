@@ -1,4 +1,4 @@
-//! `Shelf`: a place that holds a set, whether it is a directory, a bucket or a web server.
+//! `SetPlace`: a place that holds a set, whether it is a directory, a bucket or a web server.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +10,6 @@ use std::{
 
 use super::package::{Package, is_package};
 use crate::{
-    commands::args::AccessArgs,
     error::{Context as _, Hint as _, Result, Stop, anyhow, bail, ensure},
     location::{Key, Location},
     run::Buckets,
@@ -18,7 +17,7 @@ use crate::{
         Depth, Kind, Span, Store, StoreError,
         http::HttpStore,
         local::LocalStore,
-        s3::{Endpoint, S3Store},
+        s3::{Access, Endpoint, S3Store},
     },
 };
 
@@ -27,20 +26,20 @@ const LONGEST_PAGE: u64 = 64 << 20;
 const PAGE: &str = ".html";
 
 #[derive(Debug)]
-pub(super) struct Shelf {
+pub struct SetPlace {
     store: Arc<dyn Store>,
     /// The directory of the set in the store: empty, or ending in `/`.
     top: String,
     /// The page that the user named, if it is none of those that every set has.
     page: Option<String>,
-    kind: ShelfKind,
+    kind: PlaceKind,
     /// Other servers that pages lead to.
     others: Mutex<BTreeMap<String, Arc<dyn Store>>>,
     stop: Stop,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ShelfKind {
+pub(super) enum PlaceKind {
     Directory(PathBuf),
     Bucket,
     Web,
@@ -53,9 +52,13 @@ pub(super) struct Address {
     pub(super) path: String,
 }
 
-impl Shelf {
+impl SetPlace {
     /// From a directory, `s3://bucket/directory`, or the address of an index or a page.
-    pub(super) fn open(place: &Path, access: &AccessArgs, stop: &Stop) -> Result<Self> {
+    pub fn open(
+        place: &Path,
+        access: impl FnOnce(Option<&str>) -> Result<Access>,
+        stop: &Stop,
+    ) -> Result<Self> {
         match place.to_str() {
             Some(text) if text.starts_with("s3://") => Self::bucket(text, access, stop),
             Some(text) if text.contains("://") => Self::web(text, stop),
@@ -85,16 +88,20 @@ impl Shelf {
             _ => place,
         };
         let store: Arc<dyn Store> = Arc::new(LocalStore::new(root));
-        let kind = ShelfKind::Directory(root.to_owned());
+        let kind = PlaceKind::Directory(root.to_owned());
         Ok(Self::new(store, String::new(), None, kind, stop))
     }
 
-    fn bucket(text: &str, access: &AccessArgs, stop: &Stop) -> Result<Self> {
+    fn bucket(
+        text: &str,
+        access: impl FnOnce(Option<&str>) -> Result<Access>,
+        stop: &Stop,
+    ) -> Result<Self> {
         let text = text.strip_suffix("set.json").unwrap_or(text);
         let place: Location = text.parse().hint(
             "pass a directory of a bucket, as `upload` shows it: `s3://bucket/1-linux/python`",
         )?;
-        let access = access.access(
+        let access = access(
             Buckets::builtin()
                 .find(place.bucket())
                 .map(|it| it.region.as_str()),
@@ -106,7 +113,7 @@ impl Shelf {
             Arc::new(store),
             top,
             None,
-            ShelfKind::Bucket,
+            PlaceKind::Bucket,
             stop,
         ))
     }
@@ -123,14 +130,14 @@ impl Shelf {
         );
         let (top, page) = top_of(path);
         let store: Arc<dyn Store> = Arc::new(connect(&origin, stop)?);
-        Ok(Self::new(store, top, page, ShelfKind::Web, stop))
+        Ok(Self::new(store, top, page, PlaceKind::Web, stop))
     }
 
     fn new(
         store: Arc<dyn Store>,
         top: String,
         page: Option<String>,
-        kind: ShelfKind,
+        kind: PlaceKind,
         stop: &Stop,
     ) -> Self {
         Self {
@@ -143,7 +150,15 @@ impl Shelf {
         }
     }
 
-    pub(super) fn kind(&self) -> &ShelfKind {
+    /// The directory, if it is one on this machine.
+    pub fn local(&self) -> Option<&Path> {
+        match &self.kind {
+            PlaceKind::Directory(root) => Some(root),
+            PlaceKind::Bucket | PlaceKind::Web => None,
+        }
+    }
+
+    pub(super) fn kind(&self) -> &PlaceKind {
         &self.kind
     }
 
@@ -203,7 +218,7 @@ impl Shelf {
         let Ok(key) = path.parse::<Key>() else {
             return Ok(None);
         };
-        if let (ShelfKind::Directory(root), None) = (&self.kind, &address.origin) {
+        if let (PlaceKind::Directory(root), None) = (&self.kind, &address.origin) {
             // A link to a file will do, which the store would not follow.
             let file = root.join(path);
             return if file.is_file() {
@@ -220,7 +235,7 @@ impl Shelf {
 
     /// The paths of the files in a directory, where they can be listed.
     pub(super) fn list(&self, below: &str, depth: Depth) -> Result<Option<Vec<String>>> {
-        if self.kind == ShelfKind::Web {
+        if self.kind == PlaceKind::Web {
             return Ok(None);
         }
         let path = self.path(below);
@@ -240,7 +255,7 @@ impl Shelf {
         let Some(origin) = &address.origin else {
             return Ok(Arc::clone(&self.store));
         };
-        if self.kind != ShelfKind::Web {
+        if self.kind != PlaceKind::Web {
             bail!("a page leads to another server: `{origin}`");
         }
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
@@ -254,10 +269,10 @@ impl Shelf {
 }
 
 /// The store, and the directory in it.
-impl fmt::Display for Shelf {
+impl fmt::Display for SetPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            ShelfKind::Directory(root) => fmt::Display::fmt(&root.display(), f),
+            PlaceKind::Directory(root) => fmt::Display::fmt(&root.display(), f),
             _ => write!(f, "{}/{}", self.store, self.top),
         }
     }

@@ -10,7 +10,6 @@ use std::{
 use fs_err as fs;
 
 use crate::{
-    check::Source,
     error::{Context as _, Error, Result, anyhow},
     location::Key,
     store::{Span, Store},
@@ -20,7 +19,7 @@ use crate::{
 
 /// One wheel or sdist.
 #[derive(Debug)]
-pub(super) struct Package {
+pub struct Package {
     name: String,
     len: u64,
     place: Place,
@@ -61,16 +60,16 @@ impl Package {
         self
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.name
     }
 
-    pub(super) fn is_wheel(&self) -> bool {
+    pub fn is_wheel(&self) -> bool {
         is_wheel(&self.name)
     }
 
     /// An error if reading failed for a reason that is not in the file.
-    pub(super) fn outcome(&self) -> Result<()> {
+    pub fn outcome(&self) -> Result<()> {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         match failure.take() {
             Some(error) => Err(error).with_context(|| format!("read `{}`", self.name)),
@@ -98,12 +97,13 @@ impl Package {
     }
 }
 
-impl Source for Package {
-    fn len(&self) -> u64 {
+impl Package {
+    pub fn size(&self) -> u64 {
         self.len
     }
 
-    fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + '_>> {
+    /// The bytes of a range, in order. It ends early where the package does.
+    pub fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + '_>> {
         let len = range.end.min(self.len).saturating_sub(range.start);
         let reader = self.open(&range).map_err(|error| self.failed(error))?;
         Ok(Box::new(Stream {
@@ -130,6 +130,13 @@ impl Read for Stream<'_> {
     }
 }
 
+/// Whether a project is ours. A set may also hold packages of others, such as torch, and an index
+/// what all of them depend on.
+pub fn is_ours(project: &DistName) -> bool {
+    let name = project.normalized();
+    name == "rocm" || name.starts_with("rocm-")
+}
+
 const WHEEL: &str = ".whl";
 const SDIST: &str = ".tar.gz";
 
@@ -143,7 +150,7 @@ pub(super) fn is_package(name: &str) -> bool {
 }
 
 /// The project and the version that a file name tells.
-pub(super) fn identity(file: &str) -> Option<(DistName, Version)> {
+pub fn identity(file: &str) -> Option<(DistName, Version)> {
     let file = file.rsplit('/').next()?;
     if is_wheel(file) {
         let name: WheelFilename = file.parse().ok()?;

@@ -1,0 +1,60 @@
+//! What another set holds, read from its index and from the directories of its wheels.
+
+use std::{collections::BTreeMap, num::NonZeroUsize};
+
+use super::read;
+use crate::{
+    check::Inventory,
+    console::World,
+    digest::Sha256,
+    error::{Context as _, Result},
+    set::{self, Package, Published, SetPlace, identity},
+};
+
+/// The inventory of a set: a directory, `set.json`, `s3://…` or the address of an index.
+///
+/// Of wheels that are there the files are known, of others what the index says. Of a wheel no more
+/// is read than its end.
+pub fn inventory(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Result<Inventory> {
+    let read = || -> Result<Inventory> {
+        let found = set::find_published(place)?;
+        let mut inventory = Inventory::default();
+        let wheels: Vec<&Package> = found.packages.iter().filter(|it| it.is_wheel()).collect();
+        let outlines = read::outlines(&wheels, jobs, world)?;
+        for (package, outline) in wheels.iter().zip(&outlines) {
+            if let Some((project, _)) = identity(package.name()) {
+                inventory.add_wheel(&project, Some(package.size()), outline);
+            }
+        }
+        for package in found.packages.iter().filter(|it| !it.is_wheel()) {
+            if let Some((project, _)) = identity(package.name()) {
+                inventory.add_package(&project, Some(package.size()));
+            }
+        }
+        for (file, size) in found
+            .published
+            .iter()
+            .flat_map(Published::promised_and_gone)
+        {
+            if let Some((project, _)) = identity(file) {
+                inventory.add_package(&project, size);
+            }
+        }
+        Ok(inventory)
+    };
+    read().with_context(|| format!("read the baseline `{place}`"))
+}
+
+/// The digests of the sdists of another set.
+pub fn sdists(place: &SetPlace) -> Result<BTreeMap<String, Sha256>> {
+    let read = || -> Result<BTreeMap<String, Sha256>> {
+        let found = set::find_published(place)?;
+        let sdists = found.packages.iter().filter(|it| !it.is_wheel());
+        let digests = sdists.map(|package| {
+            let (sha256, _) = Sha256::of_reader(package.stream(0..package.size())?)?;
+            Ok((package.name().to_owned(), sha256))
+        });
+        digests.collect()
+    };
+    read().with_context(|| format!("read the set to compare with, `{place}`"))
+}
