@@ -60,7 +60,7 @@ struct Answer {
 
 impl Args {
     fn answer(&self, world: &World) -> Result<Answer> {
-        let run = self.run.resolve(&self.github, world)?;
+        let run = self.run.resolve(self.run.run()?, &self.github, world)?;
         let root = run.python(&self.artifact_group.clone().unwrap_or_default());
         let access = self.access.access(run.region.as_deref())?;
         let urls: Urls = access.url(&root.directory()).parse()?;

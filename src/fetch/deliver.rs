@@ -113,7 +113,7 @@ fn merge(plan: &FetchPlan, output: &OutputDir, jobs: NonZeroUsize, world: &World
         waiting.extend(fetched.map(|it| (name, it)));
     }
     if !waiting.is_empty() {
-        let moved = merged.merge(&waiting, &output.state, jobs, &world.stop)?;
+        let moved = merged.merge(&waiting, &output.state, jobs, world)?;
         let (count, files) = (many(waiting.len(), "artifact"), many(moved, "file"));
         let facts = format!("{count}, {files} into {}", output.root.display());
         world.console.status("Merged", facts);

@@ -19,8 +19,8 @@ use crate::{
         Artifact, ArtifactTree, Content, FileFacts, FileKind, Form, LinkEnd, Mode, TreeFile, merge,
         same_content,
     },
-    console::many,
-    error::{Context as _, Error, No, Result, Stop, ensure, hinted},
+    console::{World, many},
+    error::{Context as _, Error, No, Result, ensure, hinted},
     relpath::RelPath,
 };
 
@@ -73,16 +73,23 @@ impl MergedTree {
         names: &[(String, Fetched)],
         state: &FetchState,
         jobs: NonZeroUsize,
-        stop: &Stop,
+        world: &World,
     ) -> Result<usize> {
-        let tree = ArtifactTree::scan(&self.work, jobs, stop)?;
+        let tree = ArtifactTree::scan(&self.work, jobs, &world.stop)?;
         let is_new = |it: &Artifact| names.iter().any(|(name, _)| *name == it.name.file_name());
-        let artifacts: Vec<_> = tree.artifacts.into_iter().filter(is_new).collect();
+        let mut artifacts: Vec<_> = tree.artifacts.into_iter().filter(is_new).collect();
         ensure!(
             artifacts.len() == names.len(),
             "an artifact in `{}` was removed during the fetch",
             self.work.display()
         );
+        for Artifact { name, files, .. } in &mut artifacts {
+            for TreeFile { path, .. } in files.extract_if(.., |it| it.leads_to_the_host()) {
+                world.console.note(format!(
+                    "symlink `{path}` of artifact `{name}` is left out: it has an absolute target"
+                ));
+            }
+        }
         let others = self.others(&artifacts)?;
         let problems = self.problems(&others, &artifacts)?;
         if !problems.is_empty() {
@@ -92,7 +99,7 @@ impl MergedTree {
         let kept: BTreeSet<&RelPath> = all.flat_map(|it| &it.files).map(|it| &it.path).collect();
         let mut moved = 0;
         for artifact in &artifacts {
-            stop.check()?;
+            world.stop.check()?;
             let name = artifact.name.file_name();
             let entry = names.iter().find(|(it, _)| *it == name);
             let entry = entry.map(|(_, entry)| entry.clone());

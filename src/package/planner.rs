@@ -10,7 +10,7 @@ mod reached;
 use std::collections::BTreeSet;
 
 use crate::{
-    artifact::{self, Artifact, ArtifactName, ArtifactTree, Content, LinkEnd, Merged, TreeFile},
+    artifact::{self, Artifact, ArtifactName, ArtifactTree, Content, Merged, TreeFile},
     error::{Context as _, Result, anyhow, hinted},
     package::{
         catalog::{Catalog, Kind, PackageSpec},
@@ -440,7 +440,7 @@ impl<'a> Planner<'a> {
     ) -> Result<Merged<'a>> {
         let mut merged = artifact::merge(selected.iter().copied(), self.same)?;
         merged.files.retain(|path, owned| {
-            let is_left_out = leads_to_a_host(&owned.file.content, path)
+            let is_left_out = owned.file.leads_to_the_host()
                 && !self.needed.contains(path.file_name());
             if is_left_out && counts(path) {
                 let artifact = &owned.artifact.name;
@@ -468,16 +468,6 @@ impl<'a> Planner<'a> {
             self.plan.notes.push(note);
         }
     }
-}
-
-/// Whether a path is a symlink to an absolute path, or to another symlink like that. Which file that
-/// is depends on the host, so that no package can have it.
-fn leads_to_a_host(content: &Content, path: &RelPath) -> bool {
-    let Content::Link { text, end } = content else {
-        return false;
-    };
-    let is_absolute = text.starts_with('/') || path.resolve_link(text).is_some();
-    *end == LinkEnd::Escapes && is_absolute
 }
 
 fn needed(tree: &ArtifactTree) -> BTreeSet<&str> {

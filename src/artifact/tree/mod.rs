@@ -59,6 +59,18 @@ pub struct TreeFile {
     pub content: Content,
 }
 
+impl TreeFile {
+    /// Whether this is a symlink to an absolute path, or to another symlink like that. Which file it
+    /// leads to depends on the host, so that no tree can have it.
+    pub fn leads_to_the_host(&self) -> bool {
+        let Content::Link { text, end } = &self.content else {
+            return false;
+        };
+        let is_absolute = text.starts_with('/') || self.path.resolve_link(text).is_some();
+        *end == LinkEnd::Escapes && is_absolute
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     Directory,

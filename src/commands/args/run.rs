@@ -76,13 +76,14 @@ impl RunArgs {
         })
     }
 
-    /// The run that was named, with the place of its outputs.
-    pub fn resolve(&self, github: &GitHubArgs, world: &World) -> Result<Run> {
-        let run = self.run()?;
+    /// A run with the place of its outputs. GitHub is asked whose code it built, if that matters:
+    /// also where the outputs are in a directory of the user's own, so that each command finds
+    /// them in the same one.
+    pub fn resolve(&self, run: &RunReference, github: &GitHubArgs, world: &World) -> Result<Run> {
         self.resolve_with(run, |repository| github.facts(repository, run, world))
     }
 
-    /// A run with the place of its outputs. `lookup` says whose code it built, if that matters.
+    /// The same, where somebody else asks GitHub.
     pub fn resolve_with(
         &self,
         run: &RunReference,

@@ -133,8 +133,8 @@ impl ChoiceArgs {
     }
 
     /// The run that is named, and not looked for; without one, a run of this machine.
-    pub fn named_run(&self) -> Result<Run> {
-        self.place.resolve(None)
+    pub fn named_run(&self, world: &World) -> Result<Run> {
+        self.place.named_run(world)
     }
 
     /// The family that the run is for.

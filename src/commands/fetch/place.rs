@@ -86,6 +86,13 @@ impl PlaceArgs {
         self.search.flag()
     }
 
+    /// The run that is named; without one, a run of this machine.
+    pub(super) fn named_run(&self, world: &World) -> Result<Run> {
+        let local = RunId::local().into();
+        let run = self.run.run().unwrap_or(&local);
+        self.run.resolve(run, &self.ask.github, world)
+    }
+
     /// The run of a source that was settled on, and where it keeps its outputs. Without one it is the
     /// run that was named, or a run of this machine.
     pub(super) fn resolve(&self, candidate: Option<&Candidate>) -> Result<Run> {

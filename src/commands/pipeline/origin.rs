@@ -80,7 +80,7 @@ impl OriginArgs {
                          `{flag}` is taken"
                     ));
                 }
-                (artifacts, choice.named_run()?)
+                (artifacts, choice.named_run(world)?)
             }
             None if !choice.knows_a_run() => {
                 return Err(hinted(

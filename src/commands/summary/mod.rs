@@ -17,7 +17,7 @@ use crate::{
     error::{Hint as _, Result, bail},
     index::{Places, SetJson, Urls},
     report::{ArtifactName, LIMIT, Page, Whereabouts, WorkflowArtifact, outputs},
-    run::{ArtifactGroup, RunFacts, RunReference},
+    run::{ArtifactGroup, RunReference},
 };
 
 use self::source::SetPlace;
@@ -140,12 +140,7 @@ impl Args {
             let none = || -> Result<SetPlace> { bail!("no package set was named") };
             return none().hint("pass a directory, `s3://bucket/prefix`, or `--run-id`");
         };
-        let run = self.run.resolve_with(run, |repository| {
-            if self.output_dir.is_some() {
-                return Ok(RunFacts::own());
-            }
-            self.github.facts(repository, run, world)
-        })?;
+        let run = self.run.resolve(run, &self.github, world)?;
         let root = run.python(&self.artifact_group.clone().unwrap_or_default());
         Ok(match &self.output_dir {
             Some(directory) => SetPlace::Directory(directory.join(root.key().to_path().as_str())),

@@ -15,7 +15,7 @@ use crate::{
     error::{Hint as _, Result, Stop, ensure},
     index::Identity,
     location::Location,
-    run::{ArtifactGroup, Buckets, Run, RunFacts, RunId},
+    run::{ArtifactGroup, Buckets, Run, RunId},
 };
 
 /// Publish a package set and its index where its run keeps them
@@ -102,12 +102,7 @@ impl Args {
             Some(to) => &self.run.clone().in_bucket(to.bucket()),
             None => &self.run,
         };
-        args.resolve_with(reference, |repository| {
-            if self.is_elsewhere() {
-                return Ok(RunFacts::own());
-            }
-            self.github.facts(repository, reference, world)
-        })
+        args.resolve(reference, &self.github, world)
     }
 
     pub fn extent(&self) -> Extent {

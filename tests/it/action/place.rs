@@ -8,7 +8,7 @@ use crate::github::{
     fake::{Fake, Reply},
     run,
 };
-use crate::support::program::ROCWHEEL;
+use crate::support::{program::ROCWHEEL, published};
 
 /// What it answers to a run of `ROCm/TheRock`, for an event.
 fn place(event: &Value, arguments: &str) -> (Value, String) {
@@ -137,17 +137,27 @@ fn whose_code_another_run_built_is_asked_of_github() {
     region: us-east-2
     role:   none (no role may write there for this run)
     ");
-    // A directory of one's own has no bucket that would depend on it.
-    let before = fake.asked().len();
-    let nothing = tempfile::tempdir().unwrap();
-    let place = nothing.path().to_str().unwrap();
-    let said = of_another_run(&fake, &["summary", "--output-dir", place]);
-    insta::assert_snapshot!(said.replace(place, "HERE"), @"
-    error: failed to read directory `HERE/8-linux/python/`: No such file or directory (os error 2)
-
-    hint: pass the directory that `rocwheel build` wrote to
-    ");
-    assert_eq!(fake.asked().len(), before);
+    // In a directory of the user's own it is the same path.
+    let own = tempfile::tempdir().unwrap();
+    let place = own.path().to_str().unwrap();
+    let [artifacts, packages] =
+        ["artifacts", "packages"].map(|it| published::sample().root().join(it));
+    let [artifacts, packages] = [&artifacts, &packages].map(|it| it.to_str().unwrap());
+    let upload = [
+        "upload",
+        "--multi-target",
+        "--no-check",
+        "--packages-dir",
+        packages,
+    ];
+    for command in [
+        &["summary"][..],
+        &[&upload[..], &["--dry-run"]].concat(),
+        &["pipeline", "--artifact-dir", artifacts, "--dry-run"],
+    ] {
+        let said = of_another_run(&fake, &[command, &["--output-dir", place]].concat());
+        assert!(said.contains("/ROCm-TheRock/8-linux/python"), "{said}");
+    }
     let empty = Fake::start();
     empty.on(path, Reply::refusal(404, "Not Found"));
     insta::assert_snapshot!(of_another_run(&empty, &["summary"]), @"

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     thread::sleep,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use rocwheel::atomic::lock::{Lock, Work};
@@ -63,6 +63,30 @@ fn signal(mut child: Child, signal: &str) -> ExitStatus {
         .status();
     assert!(kill.unwrap().success());
     child.wait().unwrap()
+}
+
+#[test]
+fn a_directory_that_is_older_than_the_archive_beside_it_is_used_with_a_note() {
+    let place = place("older");
+    unpack(&place);
+    let archives = super::place("older/archives").join("in");
+    let archive = "blas_lib_generic.tar.zst";
+    fs_err::copy(archives.join(archive), place.join("in").join(archive)).unwrap();
+    let manifest = place.join("in/blas_lib_generic/artifact_manifest.txt");
+    let notes = |age: Duration| {
+        let time = SystemTime::now().checked_sub(age).unwrap();
+        let manifest = fs_err::File::options().write(true).open(&manifest).unwrap();
+        manifest.file().set_modified(time).unwrap();
+        let mut plan = build(&place, "out");
+        let output = plan.args(["--verbose", "--plan"]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        let notes = said.lines().filter(|it| it.contains("blas_lib_generic"));
+        notes.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let note = "note: directory `blas_lib_generic` is used, and it is older than `blas_lib_generic.tar.zst` beside it";
+    assert_eq!(notes(Duration::from_hours(1)), [note]);
+    assert_eq!(notes(Duration::ZERO), [""; 0]);
 }
 
 #[test]

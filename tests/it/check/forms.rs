@@ -344,8 +344,8 @@ fn upload_and_summary_accept_what_a_list_names() {
     let upload = [
         "upload",
         "--multi-target",
-        "--run-id",
-        "1",
+        "--run-id=1",
+        "--bucket=mine",
         "--output-dir",
         to,
         "--dry-run",

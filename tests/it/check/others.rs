@@ -146,7 +146,7 @@ fn a_set_that_the_rock_made_is_uploaded() {
     without_manifest(&set);
     let place = tempfile::tempdir().unwrap();
     let mut command = rocwheel();
-    command.args(["upload", "--multi-target", "--run-id", "1"]);
+    command.args(["upload", "--multi-target", "--run-id=1", "--bucket=mine"]);
     command.arg("--packages-dir").arg(set.0.path());
     let output = command
         .arg("--output-dir")

@@ -227,6 +227,26 @@ fn a_link_that_would_lead_out_of_the_tree_is_refused() {
 }
 
 #[test]
+fn a_link_to_an_absolute_path_is_left_out_with_a_note() {
+    let links = ["lib/x=1", "lib/host->/etc/hostname", "lib/also->host"];
+    let fixture = run_of(&[("a_lib_generic", &links)]);
+    let said = flatten(&fixture);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let notes = said.stderr.lines().filter(|it| it.contains("symlink"));
+    insta::assert_snapshot!(notes.collect::<Vec<_>>().join("\n"), @"
+    note: symlink `lib/also` of artifact `a_lib_generic` is left out: it has an absolute target
+    note: symlink `lib/host` of artifact `a_lib_generic` is left out: it has an absolute target
+    ");
+    assert_eq!(shown(&fixture.out()), "lib/x 1");
+    let again = flatten(&fixture);
+    assert!(
+        again.stdout.contains("; 1 there already"),
+        "{}",
+        again.stdout
+    );
+}
+
+#[test]
 fn a_later_artifact_joins_a_tree_that_is_there() {
     let fixture = run_of(&[("a_lib_generic", &["lib/x=1"])]);
     assert_eq!(flatten(&fixture).code, 0);

@@ -210,7 +210,7 @@ fn a_dry_run_of_packed_artifacts_lists_what_is_written() {
         ]
         .concat(),
         vec!["--artifact-dir", text(&run), "--version", "9.1.dev0"],
-        vec!["--sample", "--run-id", "7"],
+        vec!["--sample", "--run-id", "7", "--bucket", "mine"],
     ];
     for (number, way) in ways.iter().enumerate() {
         let out = scratch.join(number.to_string());

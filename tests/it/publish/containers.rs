@@ -24,7 +24,12 @@ fn upload_as_process_1(bench: &Bench, to: &Path) -> Command {
     command.args(&way[1..]).args(["--pid", "--fork"]);
     command.arg(ROCWHEEL).env_clear();
     command.args(["upload", "--no-check", "--multi-target", "--platform=linux"]);
-    command.args(["--run-id=42", "--packages-dir", &bench.path("built")]);
+    command.args([
+        "--run-id=42",
+        "--bucket=mine",
+        "--packages-dir",
+        &bench.path("built"),
+    ]);
     command.arg("--output-dir").arg(to);
     command
 }

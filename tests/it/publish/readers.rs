@@ -209,7 +209,13 @@ fn each_family_of_a_set_has_an_index_of_its_own() {
     ];
     let upload = [
         &upload[..],
-        &["--output-dir", &to, "--run-id", "42", "--platform", "linux"],
+        &[
+            "--output-dir",
+            &to,
+            "--run-id=42",
+            "--bucket=mine",
+            "--platform=linux",
+        ],
     ];
     let uploaded = rocwheel(&upload.concat()).ok();
     let place = bench.path("downloaded");
