@@ -23,10 +23,10 @@ mod tests {
         insta::assert_snapshot!(rule::MISSING_SELECTOR.explanation(), @"
         For example: only some of the packages were copied.
 
-        Way out: add the `rocm` sdist: nobody can install the set by its extras without it.
+        Fix: add the `rocm` sdist: nobody can install the set by its extras without it.
         ");
         for rule in RULES {
-            assert!(rule.explanation().contains("\n\nWay out: "), "{rule}");
+            assert!(rule.explanation().contains("\n\nFix: "), "{rule}");
         }
     }
 }

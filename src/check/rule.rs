@@ -308,7 +308,7 @@ mod tests {
             .collect();
         assert_eq!(explained, rules);
         for rule in RULES {
-            let way_out = format!("\nWay out: {}.\n", rule.way_out);
+            let way_out = format!("\nFix: {}.\n", rule.way_out);
             assert!(page.contains(&way_out), "{rule} lacks: {way_out}");
         }
     }

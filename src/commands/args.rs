@@ -18,21 +18,21 @@ use crate::console::{ColorChoice, Format, Options, ProgressChoice};
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
-    /// Say less: -q only warnings and errors, -qq only errors
+    /// Print less: -q only warnings and errors, -qq only errors
     #[arg(short, long, global = true, action = ArgAction::Count, value_parser = count,
           env = "ROCWHEEL_QUIET")]
     quiet: u8,
-    /// Say more about the work
+    /// Print more details
     #[arg(short, long, global = true, action = ArgAction::Count, value_parser = count,
           env = "ROCWHEEL_VERBOSE")]
     verbose: u8,
-    /// What the answer on stdout looks like; in GitHub Actions `github`, elsewhere `text`
+    /// Output format on stdout (default: `github` in GitHub Actions, else `text`)
     #[arg(long, global = true, value_name = "FORMAT", env = "ROCWHEEL_FORMAT")]
     format: Option<Format>,
-    /// Whether output has colors; `NO_COLOR` and `CLICOLOR_FORCE` count as well
+    /// When to use colors; `NO_COLOR` and `CLICOLOR_FORCE` are read too
     #[arg(long, global = true, value_name = "WHEN", env = "ROCWHEEL_COLOR")]
     color: Option<ColorChoice>,
-    /// Show no bars and no progress lines
+    /// Print no progress
     #[arg(long, global = true, env = "ROCWHEEL_NO_PROGRESS")]
     no_progress: bool,
 }
@@ -55,7 +55,7 @@ impl GlobalArgs {
 /// How many things are done at once.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Jobs {
-    /// How many threads work at once; by default one for each processor
+    /// Number of threads (default: one per processor)
     #[arg(long, short, value_name = "N", env = "ROCWHEEL_JOBS")]
     pub jobs: Option<NonZeroUsize>,
 }

@@ -7,8 +7,15 @@ use crate::error::Result;
 
 /// Print a completion script for a shell
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel completions bash
+
+Write the output to a file that the shell reads:
+  bash  ~/.local/share/bash-completion/completions/rocwheel
+  fish  ~/.config/fish/completions/rocwheel.fish
+  zsh   _rocwheel, in a directory of $fpath")]
 pub struct Args {
-    /// The shell that will read it
+    /// Shell that reads the script
     shell: Shell,
 }
 

@@ -3,10 +3,13 @@
 use super::World;
 use crate::error::{Context, Hint, Result};
 
-/// Print a manual page, in roff
+/// Print a manual page in roff format
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel man
+  rocwheel man build")]
 pub struct Args {
-    /// The verb whose page it is; by default the page of the whole program
+    /// Command to describe (default: rocwheel itself)
     verb: Option<String>,
 }
 

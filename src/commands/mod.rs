@@ -36,7 +36,7 @@ use crate::{
     error::{Context, Error, Exit, Hint, Result, Stop, anyhow, bail, ensure},
 };
 
-/// Takes a ROCm CI run to `pip install`
+/// Build, check and publish the Python packages of a ROCm CI run
 #[derive(Debug, Parser)]
 #[command(
     name = "rocwheel",
@@ -45,7 +45,9 @@ use crate::{
     max_term_width = 100,
     after_help = "Examples:\n  rocwheel pipeline --sample --output-dir out\n  \
                   rocwheel completions bash\n  rocwheel man build\n\n\
-                  Exit codes: 0 done, 1 the answer is no, 2 could not try, 130 interrupted"
+                  Exit codes: 0 success, 1 a check or a transfer failed, 2 usage, environment or \
+                  access error, 130 interrupted\n\n\
+                  Documentation: README.md and docs/ in the source repository"
 )]
 struct Cli {
     #[command(flatten)]
@@ -57,14 +59,14 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Pipeline(Box<pipeline::Args>),
-    Build(build::Args),
     Fetch(Box<fetch::Args>),
+    Split(split::SplitArgs),
+    Build(build::Args),
     Check(Box<check::Args>),
     Index(index::Args),
     Upload(Box<upload::Args>),
     Summary(Box<summary::Args>),
     Place(place::Args),
-    Split(split::SplitArgs),
     Kpack(kpack::KpackArgs),
     #[command(hide = true)]
     Action(action::Args),

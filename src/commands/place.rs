@@ -16,13 +16,17 @@ use crate::{
     run::{ArtifactGroup, Role},
 };
 
-/// Say where a run keeps its packages, and which role may write there
+/// Print where a run keeps its packages, and which role may write there
 ///
-/// A workflow calls it before it assumes the role. A run on behalf of a fork has no role, because it
-/// may not write.
+/// A workflow calls it before it assumes the role. A run for a fork has no role, because it may not
+/// write.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel place --run-id 21440027240
+  rocwheel place --run-id 21440027240 --release-type nightly --artifact-group gfx94X-dcgpu
+  rocwheel place --run-id 21440027240 --format json")]
 pub struct Args {
-    /// The family that the set is for (default: all targets)
+    /// Family of the set (default: all targets)
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
     artifact_group: Option<ArtifactGroup>,
     /// Append step outputs to this file

@@ -16,18 +16,19 @@ use crate::{
     fetch,
 };
 
-/// Split fat artifacts into a part for every host and one for each target
+/// Split device code out of fat artifacts
 ///
-/// The device code in binaries goes into `.kpack` archives, kernel databases move, and everything
-/// else becomes the generic artifact. Generic artifacts are copied.
+/// Writes one generic artifact, for every GPU, and one artifact for each target. Device code in
+/// binaries goes into `.kpack` archives; kernel databases move to their target; all other files are
+/// generic. Copies generic artifacts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel split --artifact-dir fat --output-dir artifacts")]
 pub struct SplitArgs {
-    /// The directory with unpacked artifacts, such as `blas_lib_gfx94X-dcgpu`
+    /// Directory with unpacked artifacts, such as `blas_lib_gfx94X-dcgpu`
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_ARTIFACT_DIR")]
     artifact_dir: PathBuf,
-    /// Where the split artifacts go; none of them may be there yet
+    /// Directory for the split artifacts, none of which may exist yet
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
     output_dir: PathBuf,
     #[command(flatten)]

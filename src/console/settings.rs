@@ -7,19 +7,19 @@ use clap::ValueEnum;
 /// What the answer on stdout looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people.
+    /// Human-readable text.
     Text,
-    /// One JSON document on stdout.
+    /// One JSON document.
     Json,
-    /// Text, with groups and annotations for the log of GitHub Actions.
+    /// Text with groups and annotations for the log of GitHub Actions.
     Github,
-    /// SARIF 2.1.0, which code scanning reads; only `check` answers in it.
+    /// SARIF 2.1.0 for code scanning; only for `check`.
     Sarif,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ColorChoice {
-    /// On a terminal and in GitHub Actions.
+    /// Colors on a terminal and in GitHub Actions.
     #[default]
     Auto,
     Always,

@@ -114,11 +114,11 @@ impl Set {
         let output = self.check(arguments);
         let stdout = String::from_utf8(output.stdout).unwrap();
         let stdout = stdout.replace("-0.0.1.dev0-py3-none-linux_x86_64", "");
-        let findings = stdout.split("\nways out").next().unwrap();
+        let findings = stdout.split("\nfixes").next().unwrap();
         // How many findings each rule has stands before them.
         let findings = findings.split_once("\n\n").map_or("", |it| it.1);
         let code = output.status.code().unwrap();
-        if stdout.contains("\nways out") {
+        if stdout.contains("\nfixes") {
             format!("exit {code}\n{findings}")
         } else {
             format!("exit {code}\n")

@@ -58,21 +58,21 @@ fn help_is_data() {
     insta::assert_snapshot!(shown("", &["-h"]), @"
     exit 0
     --- stdout
-    Takes a ROCm CI run to `pip install`
+    Build, check and publish the Python packages of a ROCm CI run
 
     Usage: rocwheel [OPTIONS] <COMMAND>
 
     Commands:
-      pipeline  Take the artifacts of a run to packages that pip and uv install
-      build     Make the packages of a set from the artifacts of a run
-      fetch     Fetch the artifacts of a run
-      check     Find what is wrong with a package set
-      index     Write the index of a directory of packages, here or in a bucket
-      upload    Publish a package set and its index where its run keeps them
-      summary   Say what was built and how to install it
-      place     Say where a run keeps its packages, and which role may write there
-      split     Split fat artifacts into a part for every host and one for each target
-      kpack     Look into files with device code
+      pipeline  Run every step from artifacts to packages that pip and uv can install
+      fetch     Download and unpack the artifacts of a run
+      split     Split device code out of fat artifacts
+      build     Build Python packages from the artifacts of a run
+      check     Check a package set or a published index
+      index     Write the package index of a directory or bucket
+      upload    Publish a package set and its index to the place of its run
+      summary   Summarize a package set and how to install it
+      place     Print where a run keeps its packages, and which role may write there
+      kpack     Inspect device code, and recombine split artifacts
       help      Print this message or the help of the given subcommand(s)
 
     Options:
@@ -80,21 +80,24 @@ fn help_is_data() {
       -V, --version  Print version
 
     Global options:
-      -q, --quiet...         Say less: -q only warnings and errors, -qq only errors [env:
+      -q, --quiet...         Print less: -q only warnings and errors, -qq only errors [env:
                              ROCWHEEL_QUIET]
-      -v, --verbose...       Say more about the work [env: ROCWHEEL_VERBOSE]
-          --format <FORMAT>  What the answer on stdout looks like; in GitHub Actions `github`, elsewhere
-                             `text` [env: ROCWHEEL_FORMAT] [possible values: text, json, github, sarif]
-          --color <WHEN>     Whether output has colors; `NO_COLOR` and `CLICOLOR_FORCE` count as well
-                             [env: ROCWHEEL_COLOR] [possible values: auto, always, never]
-          --no-progress      Show no bars and no progress lines [env: ROCWHEEL_NO_PROGRESS]
+      -v, --verbose...       Print more details [env: ROCWHEEL_VERBOSE]
+          --format <FORMAT>  Output format on stdout (default: `github` in GitHub Actions, else `text`)
+                             [env: ROCWHEEL_FORMAT] [possible values: text, json, github, sarif]
+          --color <WHEN>     When to use colors; `NO_COLOR` and `CLICOLOR_FORCE` are read too [env:
+                             ROCWHEEL_COLOR] [possible values: auto, always, never]
+          --no-progress      Print no progress [env: ROCWHEEL_NO_PROGRESS]
 
     Examples:
       rocwheel pipeline --sample --output-dir out
       rocwheel completions bash
       rocwheel man build
 
-    Exit codes: 0 done, 1 the answer is no, 2 could not try, 130 interrupted
+    Exit codes: 0 success, 1 a check or a transfer failed, 2 usage, environment or access error, 130
+    interrupted
+
+    Documentation: README.md and docs/ in the source repository
     --- stderr
     ");
 }
@@ -110,7 +113,7 @@ fn the_help_of_a_command_names_every_variable() {
 
     Arguments:
       <SHELL>
-              The shell that will read it
+              Shell that reads the script
               
               [possible values: bash, elvish, fish, powershell, zsh]
 
@@ -120,40 +123,48 @@ fn the_help_of_a_command_names_every_variable() {
 
     Global options:
       -q, --quiet...
-              Say less: -q only warnings and errors, -qq only errors
+              Print less: -q only warnings and errors, -qq only errors
               
               [env: ROCWHEEL_QUIET]
 
       -v, --verbose...
-              Say more about the work
+              Print more details
               
               [env: ROCWHEEL_VERBOSE]
 
           --format <FORMAT>
-              What the answer on stdout looks like; in GitHub Actions `github`, elsewhere `text`
+              Output format on stdout (default: `github` in GitHub Actions, else `text`)
 
               Possible values:
-              - text:   For people
-              - json:   One JSON document on stdout
-              - github: Text, with groups and annotations for the log of GitHub Actions
-              - sarif:  SARIF 2.1.0, which code scanning reads; only `check` answers in it
+              - text:   Human-readable text
+              - json:   One JSON document
+              - github: Text with groups and annotations for the log of GitHub Actions
+              - sarif:  SARIF 2.1.0 for code scanning; only for `check`
               
               [env: ROCWHEEL_FORMAT]
 
           --color <WHEN>
-              Whether output has colors; `NO_COLOR` and `CLICOLOR_FORCE` count as well
+              When to use colors; `NO_COLOR` and `CLICOLOR_FORCE` are read too
 
               Possible values:
-              - auto:   On a terminal and in GitHub Actions
+              - auto:   Colors on a terminal and in GitHub Actions
               - always
               - never
               
               [env: ROCWHEEL_COLOR]
 
           --no-progress
-              Show no bars and no progress lines
+              Print no progress
               
               [env: ROCWHEEL_NO_PROGRESS]
+
+    Examples:
+      rocwheel completions bash
+
+    Write the output to a file that the shell reads:
+      bash  ~/.local/share/bash-completion/completions/rocwheel
+      fish  ~/.config/fish/completions/rocwheel.fish
+      zsh   _rocwheel, in a directory of $fpath
     --- stderr
     ");
 }
@@ -412,7 +423,7 @@ fn manual_pages_are_roff() {
     insta::assert_snapshot!(page(&["man"]), @r#"
     .TH rocwheel 1  "rocwheel VERSION" 
     .SH NAME
-    rocwheel \- Takes a ROCm CI run to `pip install`
+    rocwheel \- Build, check and publish the Python packages of a ROCm CI run
     "#);
     insta::assert_snapshot!(page(&["man", "completions"]), @r#"
     .TH rocwheel-completions 1  "rocwheel VERSION" 

@@ -147,18 +147,15 @@ fn two_of_a_kind<T>(one: &ArtifactName, other: &ArtifactName) -> Result<T> {
     if let Some(part) = [one, other].iter().find(of_split)
         && [one, other].iter().any(|name| name.scope == Scope::Generic)
     {
-        let refuse =
-            || -> Result<T> { bail!("split already: `{part}` is a part beside `{generic}`") };
-        return refuse().hint("`rocwheel build` takes split artifacts as they are");
+        let refuse = || -> Result<T> { bail!("`{part}` is split already, beside `{generic}`") };
+        return refuse().hint("pass split artifacts to `rocwheel build` as they are");
     }
     if [one, other].iter().any(|name| name.scope == Scope::Generic) {
-        let refuse = || -> Result<T> { bail!("split already, and not: `{one}` and `{other}`") };
+        let refuse = || -> Result<T> { bail!("only one of `{one}` and `{other}` is split") };
         return refuse().hint("keep the artifacts of one run in `--artifact-dir`");
     }
-    let refuse = || -> Result<T> {
-        bail!("one `{generic}` cannot be for the binaries of both: `{one}` and `{other}`")
-    };
-    refuse().hint("keep the artifacts of one family in `--artifact-dir`: another is another set")
+    let refuse = || -> Result<T> { bail!("`{one}` and `{other}` would both become `{generic}`") };
+    refuse().hint("split one family at a time: keep only its artifacts in `--artifact-dir`")
 }
 
 fn prefix(name: &ArtifactName) -> String {

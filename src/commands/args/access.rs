@@ -14,18 +14,19 @@ use crate::{
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "S3 options")]
 pub struct AccessArgs {
-    /// The S3 server, where it is not Amazon's; `AWS_ENDPOINT_URL` counts as well
+    /// URL of the S3 server, if it is not Amazon's (default: `AWS_ENDPOINT_URL`)
     #[arg(long, value_name = "URL", env = "AWS_ENDPOINT_URL_S3")]
     endpoint_url: Option<Endpoint>,
-    /// Where the bucket is; of the usual buckets, and by Amazon's servers, that is known
+    /// Bucket region (default: known for TheRock's buckets, detected for other Amazon buckets)
     #[arg(long, value_name = "NAME", env = "AWS_REGION")]
     region: Option<Region>,
     #[command(flatten)]
     profile: ProfileArg,
-    /// Use no credentials; where none are found, that is so anyway
+    /// Send unsigned requests (the default if no credentials are found)
     #[arg(long, env = "ROCWHEEL_NO_SIGN_REQUEST")]
     no_sign_request: bool,
-    /// Where the bucket's name stands in an address; `auto` is `virtual` at Amazon, else `path`
+    /// Put the bucket name into the host name (`virtual`) or into the path of URLs; `auto` is
+    /// `virtual` for Amazon, `path` for other servers
     #[arg(
         long,
         value_name = "STYLE",

@@ -16,10 +16,10 @@ use crate::{
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "GitHub options")]
 pub struct GitHubArgs {
-    /// A token that may read actions; `GH_TOKEN` counts as well, and the login of `gh`
+    /// Token with read access to Actions (default: `GH_TOKEN`, else the login of `gh`)
     #[arg(long, value_name = "TOKEN", env = "GITHUB_TOKEN", value_parser = secret)]
     github_token: Option<Secret>,
-    /// GitHub's API, where it is not that of github.com
+    /// API URL of a GitHub Enterprise server
     #[arg(long, value_name = "URL", env = "GITHUB_API_URL")]
     github_api_url: Option<ApiUrl>,
 }

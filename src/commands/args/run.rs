@@ -29,22 +29,22 @@ pub struct RunArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Run options")]
 struct RunFlags {
-    /// The workflow run: its id, or the address of its page
+    /// Workflow run: its id, or the URL of its page
     #[arg(long, value_name = "RUN", env = "GITHUB_RUN_ID")]
     run_id: Option<RunReference>,
-    /// The repository of the run; by default `ROCm/TheRock`
+    /// Repository of the run (default: `ROCm/TheRock`)
     #[arg(long, value_name = "OWNER/NAME", env = "GITHUB_REPOSITORY")]
     repository: Option<Repository>,
-    /// The system that the run built for; by default the one of this machine
+    /// Platform that the run built for (default: the platform of this machine)
     #[arg(long, env = "ROCWHEEL_PLATFORM", value_parser = platforms())]
     platform: Option<Platform>,
-    /// What the run is released as, which decides its bucket; by default `ci`
+    /// Release type of the run, which decides its bucket (default: `ci`)
     #[arg(long, value_name = "TYPE", env = "RELEASE_TYPE", value_parser = release_types())]
     release_type: Option<ReleaseType>,
-    /// The bucket of the run, whatever the repository and the release type are
+    /// Bucket of the run (default: decided by repository and release type)
     #[arg(long, env = "ROCWHEEL_BUCKET")]
     bucket: Option<Bucket>,
-    /// What GitHub says about the event that started this run, in JSON
+    /// JSON file that describes the GitHub event of this run
     #[arg(long, value_name = "FILE", env = "GITHUB_EVENT_PATH")]
     event_path: Option<PathBuf>,
 }

@@ -28,25 +28,25 @@ use crate::{
 /// 1980-01-01, the first day that a wheel can name.
 const FIRST_DAY: u64 = 315_532_800;
 
-/// Make the packages of a set from the artifacts of a run
+/// Build Python packages from the artifacts of a run
 ///
 /// Artifacts are directories as `fetch` leaves them, archives (`.tar.zst`, `.tar.xz`), or both. The
-/// packages go to DEST/dist, which holds the whole set or is left as it was.
+/// packages go to DEST/dist. If the build fails, DEST/dist stays as it was.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel build --artifact-dir artifacts --dest-dir packages --plan
   rocwheel build --artifact-dir artifacts --dest-dir packages
   rocwheel build --artifact-dir artifacts --dest-dir packages --only device-gfx942")]
 pub struct Args {
-    /// Where the artifacts are
+    /// Directory with the artifacts
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_ARTIFACT_DIR")]
     pub artifact_dir: PathBuf,
-    /// Where `dist` is made
+    /// Directory in which `dist` is created
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_DEST_DIR")]
     pub dest_dir: PathBuf,
     #[command(flatten)]
     pub what: What,
-    /// Make only these packages of the set: `core`, `device-gfx942`, `rocm-sdk-devel`
+    /// Build only these packages of the set: `core`, `device-gfx942`, `rocm-sdk-devel`
     #[arg(
         long,
         value_name = "PACKAGE",
@@ -54,7 +54,7 @@ pub struct Args {
         env = "ROCWHEEL_ONLY"
     )]
     pub only: Vec<String>,
-    /// The targets of the whole set, where the artifacts are those that `fetch --only` fetches
+    /// All targets of the set, if the artifacts come from `fetch --only`
     #[arg(
         long,
         value_name = "TARGETS",
@@ -62,7 +62,7 @@ pub struct Args {
         env = "ROCWHEEL_TARGETS"
     )]
     targets: Option<String>,
-    /// Print what would be made of what, and make nothing; `--format json` is for programs
+    /// Print which files go into which package, and build nothing
     #[arg(long, alias = "no-build-packages", env = "ROCWHEEL_PLAN")]
     pub plan: bool,
     /// Replace the packages of another set in DEST/dist
@@ -82,13 +82,13 @@ struct Upstream {
 /// What is built, and how; `pipeline` asks the same.
 #[derive(Clone, Debug, clap::Args)]
 pub struct What {
-    /// The version of the packages; by default the one that the build gave itself
+    /// Version of the packages (default: the version in the build's manifest)
     #[arg(long, value_name = "VERSION", env = "ROCWHEEL_VERSION", value_parser = version)]
     pub version: Option<Named>,
-    /// Ends the import names of the packages, so that two sets can live side by side
+    /// Suffix for the import names of the packages, so that two sets can be installed side by side
     #[arg(long, value_name = "SUFFIX", env = "ROCWHEEL_VERSION_SUFFIX")]
     version_suffix: Option<ImportSuffix>,
-    /// The platform that the packages are for: `linux` or `windows`
+    /// Platform of the packages: `linux` or `windows`
     #[arg(
         long,
         value_name = "PLATFORM",
@@ -96,16 +96,16 @@ pub struct What {
         env = "ROCWHEEL_PLATFORM"
     )]
     pub platform: Platform,
-    /// The families or targets that Linux users are promised, with commas between
+    /// Families or targets that `rocm` offers on Linux, comma-separated
     #[arg(long, value_name = "LIST", env = "ROCWHEEL_LINUX_AMDGPU_FAMILIES")]
     linux_amdgpu_families: Option<String>,
-    /// The families or targets that Windows users are promised, with commas between
+    /// Families or targets that `rocm` offers on Windows, comma-separated
     #[arg(long, value_name = "LIST", env = "ROCWHEEL_WINDOWS_AMDGPU_FAMILIES")]
     windows_amdgpu_families: Option<String>,
-    /// The platform tag of the wheels, such as `manylinux_2_28_x86_64`
+    /// Platform tag of the wheels, such as `manylinux_2_28_x86_64`
     #[arg(long, value_name = "TAG", env = "ROCM_SDK_WHEEL_PLATFORM_TAG")]
     wheel_platform_tag: Option<String>,
-    /// When two artifacts have different bytes for one path
+    /// What to do if two artifacts have different files at one path
     #[arg(
         long,
         value_name = "WHAT",
@@ -113,7 +113,7 @@ pub struct What {
         env = "ROCWHEEL_ON_COLLISION"
     )]
     on_collision: CollisionChoice,
-    /// What to do with device code that is still in binaries
+    /// What to do with device code that is inside host binaries
     #[arg(
         long,
         value_name = "WHAT",
@@ -121,10 +121,10 @@ pub struct What {
         env = "ROCWHEEL_KPACK"
     )]
     kpack: Kpack,
-    /// What goes into which package, instead of the built-in policy
+    /// TOML file with the contents of each package, instead of the built-in one
     #[arg(long, value_name = "FILE", env = "ROCWHEEL_PACKAGES_FILE")]
     packages_file: Option<PathBuf>,
-    /// How wheels are compressed: a level from 1, the fastest, to 12, the smallest, or `store`
+    /// Wheel compression: a level from 1 (fastest) to 12 (smallest), or `store`
     #[arg(
         long,
         value_name = "HOW",
@@ -132,8 +132,7 @@ pub struct What {
         env = "ROCWHEEL_COMPRESSION"
     )]
     compression: Compression,
-    /// How the devel package holds its tree: as the wheel holds any member, or as a tar.xz, which
-    /// is smaller and takes much longer to make and to unpack
+    /// How to pack the development files; `xz` is smaller, but much slower to pack and to unpack
     #[arg(
         long,
         value_name = "HOW",
@@ -141,7 +140,7 @@ pub struct What {
         env = "ROCWHEEL_DEVEL_COMPRESSION"
     )]
     devel_compression: DevelCompression,
-    /// What this run does not build: packages, artifacts, libraries or commands, by name, as in
+    /// Packages, artifacts, libraries or commands that this run does not build, such as
     /// `profiler,rpp,hipsparselt`
     #[arg(
         long,
@@ -156,7 +155,7 @@ pub struct What {
     wheel_compression: bool,
     #[arg(long, hide = true, overrides_with = "wheel_compression")]
     no_wheel_compression: bool,
-    /// What members are dated with, in seconds since 1970
+    /// Timestamp of the files in wheels, in seconds since 1970
     #[arg(long, value_name = "SECONDS", default_value_t = FIRST_DAY, env = "SOURCE_DATE_EPOCH")]
     source_date_epoch: u64,
     #[command(flatten)]
@@ -182,9 +181,9 @@ enum DevelCompression {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum CollisionChoice {
-    /// Stop, and name both
+    /// Stop with an error that names both
     Refuse,
-    /// Take the last by name, and say so
+    /// Use the artifact whose name sorts last, and print a note
     Last,
 }
 

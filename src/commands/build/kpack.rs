@@ -24,12 +24,12 @@ use crate::{
 /// What to do with device code that is still in binaries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Kpack {
-    /// Take it out when the build says that it is apart, and artifacts hold it all the same
+    /// Split it out if the build's manifest says that device code is split
     #[default]
     Auto,
-    /// Take it out of every artifact that is for a GPU
+    /// Split it out of every artifact that is for a GPU
     Split,
-    /// Leave it where it is
+    /// Keep it in the binaries
     Keep,
 }
 
@@ -167,8 +167,7 @@ fn candidates(tree: &ArtifactTree, kpack: Kpack) -> Result<Vec<&Artifact>> {
             (Scope::Family(_), Some(_)) if kpack == Kpack::Auto => {}
             (Scope::Family(_), Some(generic)) => {
                 let (one, other) = (&artifact.name, &generic.name);
-                let both =
-                    || -> Result<_> { bail!("split already, and not: `{other}` and `{one}`") };
+                let both = || -> Result<_> { bail!("only one of `{other}` and `{one}` is split") };
                 return both().hint("keep the artifacts of one run in `--artifact-dir`");
             }
             (_, None) => candidates.push(artifact),

@@ -20,7 +20,7 @@ const ACCEPTED_FOR: Duration = Duration::from_hours(90 * 24);
 
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct AcceptArgs {
-    /// Accept the findings in this TOML list, each for a reason and until a date
+    /// Accept the findings in this TOML list; each has a reason and an expiry date
     #[arg(long, value_name = "FILE", env = "ROCWHEEL_ACCEPT")]
     accept: Option<PathBuf>,
 }

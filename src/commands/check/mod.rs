@@ -24,12 +24,12 @@ use crate::{
 pub use self::accept::AcceptArgs;
 use self::{plan::PlanArgs, text::ReportText};
 
-/// Find what is wrong with a package set
+/// Check a package set or a published index
 ///
 /// Reads the packages in a directory, or in its `dist`, or those that an index in a bucket or on a
-/// web server leads to, and looks for what lets users down: packages that are invalid, missing, or
-/// of other targets than promised; libraries that do not load; pages that promise other files than
-/// there are. Nothing is changed. `check explain RW405` explains a finding.
+/// web server lists. Finds packages that are invalid, missing or for the wrong targets, libraries
+/// that do not load, and pages that do not match the files. Changes nothing. `check explain RW405`
+/// explains a finding.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:
@@ -40,12 +40,12 @@ use self::{plan::PlanArgs, text::ReportText};
   rocwheel check s3://bucket/directory --baseline earlier/set.json
   rocwheel check explain RW405")]
 pub struct Args {
-    /// A directory, `s3://bucket/directory`, or the address of an index or of a page with links
+    /// Directory, `s3://bucket/directory`, or URL of an index or of a find-links page
     #[arg(value_name = "SET", env = "ROCWHEEL_PACKAGES_DIR", required = true)]
     place: Option<PathBuf>,
     #[command(subcommand)]
     explain: Option<CheckVerb>,
-    /// Write a list for `--accept` to this file: what was found now, and what was accepted already
+    /// Write a list for `--accept` to this file: today's findings and those already accepted
     #[arg(long, value_name = "FILE", env = "ROCWHEEL_WRITE_ACCEPT")]
     write_accept: Option<PathBuf>,
     #[command(flatten)]
@@ -62,9 +62,9 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum CheckVerb {
-    /// Say what a rule looks for, with an example and the way out
+    /// Explain a rule, with an example and a fix
     Explain {
-        /// Rules by id, beginning of an id, or name: `RW405`, `RW4`, `runpath`
+        /// Rules by id, id prefix, or name: `RW405`, `RW4`, `runpath`
         #[arg(value_name = "RULE", required = true)]
         rules: Vec<Pattern>,
     },
@@ -74,10 +74,10 @@ enum CheckVerb {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Comparison options")]
 pub struct Since {
-    /// Another set, to find what is gone and what grew: a directory, its `set.json`, or an address
+    /// Find lost files and growth since this set: a directory, its `set.json`, or a URL
     #[arg(long, value_name = "SET", env = "ROCWHEEL_BASELINE")]
     baseline: Option<PathBuf>,
-    /// By how many percent a package may be larger than that of the baseline
+    /// Percentage by which a package may exceed the baseline
     #[arg(
         long,
         value_name = "PERCENT",
@@ -85,10 +85,10 @@ pub struct Since {
         env = "ROCWHEEL_GROWTH_MAX"
     )]
     growth_max: u64,
-    /// How many files of the baseline a package may lack
+    /// Number of baseline files that a package may lack
     #[arg(long, value_name = "N", default_value_t = 0, env = "ROCWHEEL_GONE_MAX")]
     gone_max: usize,
-    /// The set for another platform, whose sdist must be the same
+    /// Set for another platform, which must have the same sdist
     #[arg(long, value_name = "SET", env = "ROCWHEEL_COMPARE")]
     compare: Option<PathBuf>,
 }
@@ -99,7 +99,7 @@ const WINDOWS_PREFIX: &str = r"C:\hostedtoolcache\windows\Python\3.12.10\x64\Lib
 /// What counts as wrong; `pipeline` asks the same.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Policy {
-    /// Only these rules, by id, beginning of an id, or name: `RW4,missing-device-wheel`
+    /// Apply only these rules, by id, id prefix, or name: `RW4,missing-device-wheel`
     #[arg(
         long,
         value_name = "IDS",
@@ -115,7 +115,7 @@ pub struct Policy {
         env = "ROCWHEEL_IGNORE"
     )]
     ignore: Vec<Pattern>,
-    /// Exit with an error from this severity on
+    /// Fail on findings of this severity or worse
     #[arg(
         long,
         value_name = "SEVERITY",
@@ -123,10 +123,10 @@ pub struct Policy {
         env = "ROCWHEEL_FAIL_ON"
     )]
     fail_on: FailOn,
-    /// The families or targets that must be there, with commas between
+    /// Families or targets that the set must have, comma-separated
     #[arg(long, value_name = "LIST", env = "ROCWHEEL_REQUIRE_TARGETS")]
     require_targets: Option<String>,
-    /// The oldest glibc that the packages must run on
+    /// Oldest glibc that the packages must run on
     #[arg(
         long,
         value_name = "VERSION",
@@ -134,7 +134,7 @@ pub struct Policy {
         env = "ROCWHEEL_GLIBC_MAX"
     )]
     glibc_max: Dotted,
-    /// Projects that packages may require besides ours, with commas between
+    /// Other projects that packages may require, comma-separated
     #[arg(
         long,
         value_name = "LIST",
@@ -142,7 +142,7 @@ pub struct Policy {
         env = "ROCWHEEL_ALLOW_REQUIREMENTS"
     )]
     allow_requirements: Vec<DistName>,
-    /// Where wheels for Windows are installed, which counts towards the longest path
+    /// Directory on Windows that wheels are installed into, for the limit of path lengths
     #[arg(
         long,
         value_name = "PATH",
@@ -152,7 +152,7 @@ pub struct Policy {
     windows_prefix: String,
     #[command(flatten)]
     accept: AcceptArgs,
-    /// Show every finding, and not only ten of each rule
+    /// Show every finding instead of ten of each rule
     #[arg(long, env = "ROCWHEEL_ALL_FINDINGS", value_parser = clap::builder::FalseyValueParser::new())]
     all: bool,
     /// For commands that have a flag for it.

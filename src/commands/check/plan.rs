@@ -29,7 +29,7 @@ const SPLIT: &str = "kpack.part";
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Comparison options")]
 pub(super) struct PlanArgs {
-    /// What `build --plan --format json` wrote: compare the packages with it
+    /// Compare the packages with this output of `build --plan --format json`
     #[arg(
         long,
         visible_alias = "plan",
@@ -37,7 +37,8 @@ pub(super) struct PlanArgs {
         env = "ROCWHEEL_PLANNED"
     )]
     planned: Option<PathBuf>,
-    /// The artifacts of the set, as directories: compare bytes too, and without `--planned` with what `build` makes of them
+    /// Compare the files with those of the artifacts in this directory; without `--planned`, also
+    /// plan the build and compare the packages with it
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_ARTIFACT_DIR")]
     artifact_dir: Option<PathBuf>,
 }

@@ -56,7 +56,7 @@ fn result(finding: &Finding) -> Value {
         "ruleId": finding.rule.id,
         "ruleIndex": index,
         "level": level(finding.rule.severity),
-        "message": { "text": format!("{text} Way out: {}.", finding.rule.way_out) },
+        "message": { "text": format!("{text} Fix: {}.", finding.rule.way_out) },
         "locations": [location],
         "partialFingerprints": { "rocwheel/v1": fingerprint(finding) },
     })

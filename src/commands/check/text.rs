@@ -48,9 +48,9 @@ fn annotation(rule: &Rule, findings: &[&Finding]) -> Annotation {
     }
     let rest = findings.len().saturating_sub(MOST_PLACES);
     if rest > 0 {
-        lines.push(format!("and {rest} more, in the log"));
+        lines.push(format!("and {rest} more in the log"));
     }
-    lines.push(format!("way out: {}", rule.way_out));
+    lines.push(format!("fix: {}", rule.way_out));
     Annotation::new(annotation_level(rule), rule.to_string(), lines.join("\n"))
 }
 
@@ -115,7 +115,7 @@ impl fmt::Display for ReportText<'_> {
             }
         }
         if !rules.is_empty() {
-            writeln!(f, "\nways out")?;
+            writeln!(f, "\nfixes")?;
             let mut rules = rules;
             rules.sort_by_key(|(rule, _)| rule.id);
             for (rule, _) in rules {
@@ -173,7 +173,7 @@ mod tests {
         fact 0
         fact 1
         fact 2
-        way out: build again from these artifacts, or compare with the plan of this set
+        fix: build again from these artifacts, or compare with the plan of this set
         ");
         let warnings = RULES.iter().filter(|it| it.severity == Severity::Warning);
         let warnings = warnings.map(|rule| Finding::new(rule, "a fact"));
@@ -204,8 +204,8 @@ mod tests {
         a2::error::.whl: x��::add-mask::y: 100% of it,�all: of it
         a3::error::.whl: x��::add-mask::y: 100% of it,�all: of it
         a4::error::.whl: x��::add-mask::y: 100% of it,�all: of it
-        and 2 more, in the log
-        way out: build or copy the file again
+        and 2 more in the log
+        fix: build or copy the file again
         ");
     }
 }

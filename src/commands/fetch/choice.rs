@@ -28,19 +28,19 @@ use crate::{
 /// The artifacts of a run.
 #[derive(Debug, clap::Args)]
 pub struct ChoiceArgs {
-    /// The family that the run was built for: what is for it, or for everything
+    /// Family that the run was built for: fetch its artifacts and the generic ones
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
     artifact_group: Option<ArtifactGroup>,
-    /// Only what is for these families, or for everything: `gfx94X-dcgpu,gfx110X-all`
+    /// Fetch only these families, plus generic artifacts: `gfx94X-dcgpu,gfx110X-all`
     #[arg(long, value_name = "FAMILIES", env = "AMDGPU_FAMILIES")]
     amdgpu_families: Option<String>,
-    /// Only what is for these targets with or without features, or for everything: `gfx942,gfx1100`
+    /// Fetch only these targets and their variants, plus generic artifacts: `gfx942,gfx1100`
     #[arg(long, value_name = "TARGETS", env = "AMDGPU_TARGETS")]
     amdgpu_targets: Option<String>,
-    /// Fetch what there is, even if it is not enough for packages
+    /// Fetch even if artifacts that the packages need are missing
     #[arg(long, env = "ROCWHEEL_ALLOW_INCOMPLETE")]
     allow_incomplete: bool,
-    /// How many archives are fetched at once
+    /// Number of parallel downloads
     #[arg(
         long,
         value_name = "N",
@@ -48,7 +48,7 @@ pub struct ChoiceArgs {
         env = "ROCWHEEL_DOWNLOADS"
     )]
     downloads: NonZeroUsize,
-    /// How long the downloads may take together: `90s`, `30m`, `2h`
+    /// Time limit for all downloads together: `90s`, `30m`, `2h`
     #[arg(long, value_name = "DURATION", env = "ROCWHEEL_DOWNLOAD_TIMEOUT")]
     download_timeout: Option<Wait>,
     #[command(flatten)]
@@ -112,7 +112,7 @@ impl ChoiceArgs {
         let plan = FetchPlan::new(&*source, &output, parcels)?;
         if plan.unverified() > 0 {
             let count = many(plan.unverified(), "archive");
-            let text = format!("no digest to verify {count} by, but for checksums of their own");
+            let text = format!("{count} without a digest: only the checksums inside are verified");
             world.console.note(text);
         }
         Ok(Errand {

@@ -20,16 +20,16 @@ const MOST_RUNS: usize = 20;
 #[command(next_help_heading = "Run options")]
 #[group(multiple = false)]
 pub(super) struct SearchArgs {
-    /// The newest run for a commit, a tag or the tip of a branch
+    /// Use the newest run for this commit, tag or branch tip
     #[arg(long, value_name = "REF", env = "ROCWHEEL_RUN_COMMIT")]
     commit: Option<String>,
-    /// The newest run on a branch that has what is wanted
+    /// Use the newest run on this branch that has the wanted artifacts
     #[arg(long, value_name = "NAME", env = "ROCWHEEL_RUN_BRANCH")]
     branch: Option<String>,
-    /// The newest run for a pull request
+    /// Use the newest run for this pull request
     #[arg(long, value_name = "NUMBER", env = "ROCWHEEL_RUN_PR")]
     pr: Option<u64>,
-    /// The newest run on the default branch that has what is wanted
+    /// Use the newest run on the default branch that has the wanted artifacts
     #[arg(long, env = "ROCWHEEL_RUN_LATEST")]
     latest: bool,
 }
@@ -38,7 +38,7 @@ pub(super) struct SearchArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Run options")]
 pub(super) struct AskArgs {
-    /// The workflow whose runs are looked at
+    /// Workflow whose runs are searched
     #[arg(
         long,
         value_name = "FILE",
@@ -46,7 +46,7 @@ pub(super) struct AskArgs {
         env = "ROCWHEEL_WORKFLOW"
     )]
     workflow: Workflow,
-    /// How long to wait for what is not there yet while the run goes on: `90s`, `30m`, `2h`
+    /// How long to wait for missing artifacts while the run is in progress: `90s`, `30m`, `2h`
     #[arg(long, value_name = "DURATION", env = "ROCWHEEL_WAIT")]
     pub(super) wait: Option<Wait>,
     #[command(flatten)]

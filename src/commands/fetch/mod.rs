@@ -17,26 +17,27 @@ use crate::{
     },
 };
 
-/// Fetch the artifacts of a run
+/// Download and unpack the artifacts of a run
 ///
-/// Each archive that is wanted is downloaded, verified and unpacked in one stream into a directory
-/// of its name; without patterns and lists, all are. What is there already and whole is kept.
+/// Downloads, verifies and unpacks each archive in one stream, into a directory of its name.
+/// Without patterns and lists, fetches all archives. Keeps complete artifacts of an earlier fetch.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel fetch --run-id 21440027240 --output-dir artifacts --dry-run
   rocwheel fetch --latest --amdgpu-families gfx94X-dcgpu --output-dir artifacts
   rocwheel fetch --pr 1234 blas --components lib,dev --output-dir artifacts")]
 pub struct Args {
-    /// Regular expressions: only archives in whose names one of them matches
+    /// Regular expressions: fetch only archives whose name matches one of them
     #[arg(value_name = "PATTERN")]
     include: Vec<Pattern>,
-    /// Regular expressions: no archive in whose name one of them matches
+    /// Regular expressions: skip archives whose name matches one of them
     #[arg(long, value_name = "PATTERN", num_args = 1.., env = "ROCWHEEL_EXCLUDE")]
     exclude: Vec<Pattern>,
-    /// Only these components, with commas between: `lib`, `run`, `dbg`, `dev`, `doc`, `test`
+    /// Fetch only these components, comma-separated: `lib`, `run`, `dbg`, `dev`, `doc`, `test`
     #[arg(long, value_delimiter = ',', env = "ROCWHEEL_COMPONENTS")]
     components: Vec<Component>,
-    /// Only what `build --only` makes these packages of: `core`, `device-gfx942`, `rocm-sdk-devel`
+    /// Fetch only the artifacts that `build --only` needs for these packages: `core`,
+    /// `device-gfx942`, `rocm-sdk-devel`
     #[arg(
         long,
         value_name = "PACKAGE",
@@ -44,7 +45,7 @@ pub struct Args {
         env = "ROCWHEEL_ONLY"
     )]
     only: Vec<String>,
-    /// Where the artifacts go
+    /// Directory for the artifacts
     #[arg(
         long,
         value_name = "DIR",
@@ -52,13 +53,13 @@ pub struct Args {
         env = "ROCWHEEL_OUTPUT_DIR"
     )]
     output_dir: PathBuf,
-    /// Keep the archives, and do not unpack them
+    /// Save the archives without unpacking them
     #[arg(long, env = "ROCWHEEL_NO_EXTRACT", conflicts_with = "flatten")]
     no_extract: bool,
-    /// Make one install tree of all artifacts, if no two of them differ about a path
+    /// Merge all artifacts into one install tree; different files at one path are an error
     #[arg(long, env = "ROCWHEEL_FLATTEN")]
     flatten: bool,
-    /// Only say what would be fetched
+    /// Print what would be fetched, and fetch nothing
     #[arg(long, env = "ROCWHEEL_DRY_RUN")]
     dry_run: bool,
     #[command(flatten)]

@@ -41,7 +41,8 @@ pub(super) struct PlaceArgs {
     ask: AskArgs,
     #[command(flatten)]
     access: AccessArgs,
-    /// A directory laid out like a bucket, or with nothing but the archives, instead of a bucket
+    /// Read from this directory instead of a bucket: laid out like the bucket, or only with
+    /// archives in it
     #[arg(
         long,
         value_name = "DIR",
@@ -49,7 +50,8 @@ pub(super) struct PlaceArgs {
         help_heading = "Run options"
     )]
     input_dir: Option<PathBuf>,
-    /// Who keeps the artifacts; `auto` is GitHub itself where the run's usual bucket has nothing
+    /// Where to fetch artifacts from; `auto` tries the bucket, then GitHub if the run's usual
+    /// bucket has none
     #[arg(
         long = "source",
         value_name = "WHO",
@@ -66,7 +68,7 @@ enum Keeper {
     #[default]
     Auto,
     Bucket,
-    /// What was uploaded with `actions/upload-artifact`.
+    /// Artifacts of `actions/upload-artifact`.
     #[value(name = "github")]
     GitHub,
 }

@@ -19,21 +19,21 @@ use crate::{
     set::{Act, IndexOptions, IndexPlace, Mode, Site, YankList, index},
 };
 
-/// Write the index of a directory of packages, here or in a bucket
+/// Write the package index of a directory or bucket
 ///
-/// The packages are checked first, and with errors nothing is written. In DIR, or for the packages in
-/// DIR/dist: `simple/` for `--index-url`, `index.html` for `--find-links`, a `.metadata` file beside
-/// each wheel, SHA256SUMS and set.json. Pages of projects that are gone are removed. What set.json remembers of a file is not found out again as long as
-/// its size, its time and, in a bucket, its mark are the same.
+/// Checks the packages first; with errors, writes nothing. Writes `simple/` for `--index-url`,
+/// `index.html` for `--find-links`, a `.metadata` file beside each wheel, SHA256SUMS and set.json,
+/// into DIR. Removes the pages of projects that no longer have packages. Reads only files that
+/// changed since the last set.json.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel index packages
   rocwheel index s3://bucket/directory --dry-run")]
 pub struct Args {
-    /// The directory, or `s3://BUCKET/PREFIX`; packages are in it, or in its `dist`
+    /// Directory or `s3://bucket/prefix`, with packages in it or in its `dist`
     #[arg(value_name = "DIR", env = "ROCWHEEL_PACKAGES_DIR")]
     place: IndexPlace,
-    /// Where the packages are: `auto` takes `dist` if there is one
+    /// Where the packages are; `auto` uses `dist` if it exists
     #[arg(
         long,
         value_name = "LAYOUT",
@@ -41,20 +41,20 @@ pub struct Args {
         env = "ROCWHEEL_LAYOUT"
     )]
     layout: LayoutChoice,
-    /// Withdraw what FILE lists, one file name or `project==version` on a line, with a reason
-    /// behind it; without it, what was withdrawn stays so
+    /// Yank the packages in FILE: one file name or `project==version` per line, then a reason
+    /// (default: keep earlier yanks)
     #[arg(long, value_name = "FILE", env = "ROCWHEEL_YANK")]
     yank: Option<PathBuf>,
-    /// Write no pages under keys that end in `/`, for servers that refuse them; installers then need
-    /// `--find-links`
+    /// Write no pages under keys that end in `/`, for servers that reject such keys; installers
+    /// then need `--find-links`
     #[arg(long, env = "ROCWHEEL_NO_DIRECTORY_PAGES")]
     no_directory_pages: bool,
-    /// Say what would be written, and write nothing
+    /// Print what would be written, and write nothing
     #[arg(long, env = "ROCWHEEL_DRY_RUN")]
     dry_run: bool,
     #[command(flatten)]
     jobs: Jobs,
-    /// Write the index without looking for what is wrong with the packages
+    /// Write the index without checking the packages
     #[arg(long, env = "ROCWHEEL_NO_CHECK", help_heading = "Check options")]
     no_check: bool,
     #[command(flatten, next_help_heading = "Check options")]

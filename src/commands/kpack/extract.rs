@@ -19,14 +19,18 @@ use crate::{
 
 /// Write the code objects of a file to a directory
 ///
-/// Each becomes `NAME.BUNDLE.TARGET.hsaco`, with `-` for every colon; what comes from an archive
-/// keeps the directories of its key.
+/// FILE is a binary, an offload bundle as compilers write it, or a `.kpack` archive. Each code object
+/// becomes `NAME.BUNDLE.TARGET.hsaco`, with `-` for every colon. Code objects of an archive keep
+/// the directories of their keys.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel kpack extract lib/librocblas.so.5 --output-dir code
+  rocwheel kpack extract .kpack/blas_lib_gfx942.kpack --output-dir code --target gfx942")]
 pub(super) struct ExtractArgs {
-    /// The binary, bundle or archive
+    /// Binary, bundle or archive
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Where to write
+    /// Directory to write to
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
     output_dir: PathBuf,
     #[command(flatten)]

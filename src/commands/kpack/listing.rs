@@ -16,9 +16,14 @@ use crate::{
 };
 
 /// List the code objects of a file: target, size, compression, kernels
+///
+/// FILE is a binary, an offload bundle as compilers write it, or a `.kpack` archive.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel kpack ls lib/librocblas.so.5
+  rocwheel kpack ls .kpack/blas_lib_gfx942.kpack --target gfx942:xnack+")]
 pub(super) struct ListArgs {
-    /// The binary, bundle or archive
+    /// Binary, bundle or archive
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]

@@ -13,10 +13,14 @@ use crate::{
     kpack::CodeTarget,
 };
 
-/// Look into files with device code
+/// Inspect device code, and recombine split artifacts
 ///
 /// FILE is a binary, a bundle as compilers write it, or a `.kpack` archive.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel kpack ls lib/librocblas.so.5
+  rocwheel kpack extract blas_lib_gfx942.kpack --output-dir code --target gfx942
+  rocwheel kpack recombine --artifact-dir artifacts --output-dir fat --family gfx94X-dcgpu")]
 pub struct KpackArgs {
     #[command(subcommand)]
     verb: Verb,
@@ -32,7 +36,7 @@ enum Verb {
 /// Which code objects are meant.
 #[derive(Debug, clap::Args)]
 struct TargetSelection {
-    /// Only code for this target; without features, for all of its variants; may be repeated
+    /// Only code for this target, and for its variants if it names no features; can be repeated
     #[arg(
         long = "target",
         value_name = "TARGET",

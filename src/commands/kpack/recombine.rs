@@ -13,20 +13,22 @@ use crate::{
     target::Family,
 };
 
-/// Put split artifacts together again: the inverse of `split`
+/// Merge split artifacts into fat ones: the inverse of `split`
 ///
-/// The generic part of an artifact and its parts for targets become one fat artifact for a family.
-/// Every code object comes back byte for byte, uncompressed; what else is in a binary stays where it
-/// is, and the code lies behind it.
+/// Merges the generic part of an artifact and the parts for its targets into one fat artifact for a
+/// family. Every code object comes back byte for byte, uncompressed. It goes to the end of its
+/// binary; nothing else in the binary moves.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel kpack recombine --artifact-dir artifacts --output-dir fat --family gfx94X-dcgpu")]
 pub(super) struct RecombineArgs {
-    /// The directory with the artifacts that `split` wrote
+    /// Directory with the artifacts that `split` wrote
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_ARTIFACT_DIR")]
     artifact_dir: PathBuf,
-    /// Where the fat artifacts go; none of them may be there yet
+    /// Directory for the fat artifacts, none of which may exist yet
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
     output_dir: PathBuf,
-    /// What the fat artifacts are for, in their names: `gfx94X-dcgpu`
+    /// Family in the names of the fat artifacts: `gfx94X-dcgpu`
     #[arg(long, value_name = "FAMILY", env = "ROCWHEEL_KPACK_FAMILY")]
     family: Family,
     #[command(flatten)]

@@ -33,10 +33,10 @@ use crate::{
     set::LocalSet,
 };
 
-/// Take the artifacts of a run to packages that pip and uv install
+/// Run every step from artifacts to packages that pip and uv can install
 ///
-/// Fetches or unpacks them, builds, checks, indexes, and publishes to a directory laid out like the
-/// bucket of the run. Ends with the commands that install the packages. Uploads nothing.
+/// Fetches or unpacks the artifacts, builds, checks, indexes, and publishes to a directory laid out
+/// like the run's bucket. Ends with the commands that install the packages. Uploads nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel pipeline --sample --output-dir out
@@ -48,16 +48,16 @@ pub struct Args {
     /// Directory for the artifacts, the packages and the published set
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
     output_dir: PathBuf,
-    /// Check and publish the packages that an earlier run built, and do not build them again
+    /// Check and publish the packages that an earlier call built, without building them again
     #[arg(long, env = "ROCWHEEL_RESUME", value_parser = clap::builder::FalseyValueParser::new())]
     resume: bool,
-    /// Only say what would be read and written
+    /// Print what would be read and written, and write nothing
     #[arg(long, env = "ROCWHEEL_DRY_RUN", value_parser = clap::builder::FalseyValueParser::new())]
     dry_run: bool,
     /// Index for third-party dependencies; adds a second index to the install lines
     #[arg(long, value_name = "URL", env = "ROCWHEEL_BASE_INDEX")]
     base_index: Option<Urls>,
-    /// Compare package sizes with this set: a directory, or a `set.json`
+    /// Compare package sizes with this set: a directory or a `set.json`
     #[arg(long, value_name = "SET", env = "ROCWHEEL_BASELINE")]
     baseline: Option<PathBuf>,
     /// Write the summary to this file

@@ -22,10 +22,10 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(group = ArgGroup::new("source"))]
 pub(super) struct OriginArgs {
-    /// The built-in sample: a small run with everything that a real one has
+    /// Use the built-in sample, a small run with every kind of artifact
     #[arg(long, env = "ROCWHEEL_SAMPLE", group = "source")]
     sample: bool,
-    /// Where the artifacts are, as directories, as archives, or both
+    /// Directory with the artifacts, as directories, archives, or both
     #[arg(
         long,
         value_name = "DIR",

@@ -22,32 +22,32 @@ use crate::{
 
 use self::source::SetPlace;
 
-/// Say what was built and how to install it
+/// Summarize a package set and how to install it
 ///
-/// Of the packages in SET, which is a directory or an address such as `s3://bucket/prefix`; or else of
-/// those that a run has published. Without `--output` and outside of GitHub Actions, the summary is
-/// printed.
+/// Reads the packages in SET, a directory or an address such as `s3://bucket/prefix`, or else those
+/// that a run has published. Prints the summary, unless `--output` is given or GitHub Actions shows
+/// it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel summary packages --check
   rocwheel summary s3://bucket/directory --output summary.md")]
 pub struct Args {
-    /// The set: a directory, whose packages may be in its `dist`, or `s3://bucket/prefix`
+    /// Directory with packages in it or in its `dist`, or `s3://bucket/prefix`
     #[arg(value_name = "SET", conflicts_with = "packages_dir")]
     set: Option<SetPlace>,
-    /// The directory that `build` wrote: packages are in it, or in its `dist`
+    /// Directory with packages in it or in its `dist`
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_PACKAGES_DIR")]
     packages_dir: Option<PathBuf>,
-    /// Of a run's sets, the one that is for this family
+    /// Family of the set among the sets of a run
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
     artifact_group: Option<ArtifactGroup>,
-    /// Look for what a run published in this directory, laid out as the bucket would be
+    /// Read the published set from this directory, laid out like the bucket
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
     output_dir: Option<PathBuf>,
-    /// Where the set is published, as `upload` says it; by default where it lies
+    /// Address of the published set, as `upload` prints it (default: the address of SET)
     #[arg(long, value_name = "URL", env = "ROCWHEEL_INDEX_URL")]
     index_url: Option<String>,
-    /// The set is published nowhere, and kept with the run as this artifact of the workflow
+    /// Name of the workflow artifact that has the set, if it is not published
     #[arg(
         long,
         value_name = "NAME",
@@ -73,10 +73,10 @@ pub struct Args {
 /// What a summary may tell besides.
 #[derive(Debug, clap::Args)]
 pub struct More {
-    /// What `check --format json` wrote, to show what was found and which library has which code
+    /// Show the findings and the device code of libraries from this output of `check --format json`
     #[arg(long, value_name = "FILE", env = "ROCWHEEL_FINDINGS")]
     findings: Option<PathBuf>,
-    /// Run `check` on the packages, where they are in a directory
+    /// Run `check` on the packages, if they are in a directory
     #[arg(long, env = "ROCWHEEL_CHECK", conflicts_with = "findings",
           value_parser = clap::builder::FalseyValueParser::new())]
     check: bool,

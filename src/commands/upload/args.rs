@@ -18,12 +18,12 @@ use crate::{
     run::{ArtifactGroup, Buckets, Run, RunId},
 };
 
-/// Publish a package set and its index where its run keeps them
+/// Publish a package set and its index to the place of its run
 ///
-/// The set is checked, and one with errors goes nowhere. It goes to
-/// {external_repo}{run_id}-{platform}/python/{artifact_group}/: the packages and their metadata
-/// first, then the pages of the index, then its root. Bytes that are there already are left alone;
-/// other bytes under the same name are an error, and nothing is changed.
+/// Checks the set first; with errors, uploads nothing. The set goes to
+/// {external_repo}{run_id}-{platform}/python/{artifact_group}/: packages and their metadata first,
+/// then the pages of the index, its root page last. Skips identical files that exist already. A
+/// file that exists with other contents is an error, and nothing is changed.
 #[derive(Debug, clap::Args)]
 #[command(group = ArgGroup::new("set").required(true))]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
@@ -32,16 +32,16 @@ use crate::{
   rocwheel upload --packages-dir packages --multi-target --run-id 21440027240
   rocwheel upload --packages-dir packages --to s3://bucket/directory")]
 pub struct Args {
-    /// The directory that `build` wrote: packages are in it, or in its `dist`
+    /// Directory with packages in it or in its `dist`
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_PACKAGES_DIR")]
     pub packages_dir: PathBuf,
-    /// The family that the set is for, which names its directory
+    /// Family of the set, which names its directory
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP", group = "set")]
     pub artifact_group: Option<ArtifactGroup>,
-    /// The set is for all targets, and has no directory of its own below `python/`
+    /// The set is for all targets and goes directly into `python/`
     #[arg(long, env = "ROCWHEEL_MULTI_TARGET", group = "set")]
     pub multi_target: bool,
-    /// Write to this address, `s3://bucket/directory`, instead of where a run keeps its sets
+    /// Write to this address, `s3://bucket/directory`, instead of the place of the run
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -50,26 +50,26 @@ pub struct Args {
         conflicts_with = "output_dir"
     )]
     pub to: Option<Location>,
-    /// The packages are a part of a set: write them and no index, which is made of the whole
+    /// Upload a part of a set, without an index; run `index` when all parts are uploaded
     #[arg(long, env = "ROCWHEEL_PART", value_parser = clap::builder::FalseyValueParser::new())]
     pub part: bool,
-    /// Write to this directory, laid out as the bucket would be
+    /// Write to this directory, laid out like the bucket, instead of to S3
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
     pub output_dir: Option<PathBuf>,
-    /// Write no pages under keys that end in `/`, for servers that refuse them; installers then need
-    /// `--find-links`
+    /// Write no pages under keys that end in `/`, for servers that reject such keys; installers
+    /// then need `--find-links`
     #[arg(long, env = "ROCWHEEL_NO_DIRECTORY_PAGES")]
     pub no_directory_pages: bool,
-    /// Replace packages that are there with other bytes
+    /// Replace existing packages that have other contents
     #[arg(long, env = "ROCWHEEL_OVERWRITE")]
     pub overwrite: bool,
-    /// Say what would be written, and write nothing
+    /// Print what would be written, and write nothing
     #[arg(long, env = "ROCWHEEL_DRY_RUN")]
     pub dry_run: bool,
     /// Append step outputs to this file
     #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
     pub github_output: Option<PathBuf>,
-    /// Publish without looking for what is wrong with the set
+    /// Publish without checking the set
     #[arg(long, env = "ROCWHEEL_NO_CHECK", help_heading = "Check options")]
     pub no_check: bool,
     #[command(flatten, next_help_heading = "Check options")]

@@ -133,7 +133,7 @@ fn a_library_that_leaves_out_a_target_of_its_family_is_found() {
       error   RW314 only-with-xnack: `libblas.so.1` has code for `gfx1102:xnack+`, and none for `gfx1102` itself
       warning RW313 beyond-provider: `_rocm_sdk_libraries_gfx110X_all/lib/librccl.so.1`: it has code for gfx1102, and `libsolver.so.1`, which it needs, has none
 
-    ways out
+    fixes
       RW303: build the library for the target, or tell users that it does not run there
       RW304: build the target, or take it out of `--require-targets`
       RW313: build what the library needs for the same targets, or the library for fewer
@@ -166,7 +166,7 @@ fn a_library_with_its_code_in_it_is_part_of_the_coverage_of_device_wheels() {
     rocm_sdk_libraries-0.0.1.dev0-py3-none-linux_x86_64.whl
       warning RW307 device-file-in-host-wheel: `_rocm_sdk_libraries/lib/libfat.so.1`: it still carries its device code, for gfx90a, gfx942
 
-    ways out
+    fixes
       RW303: build the library for the target, or tell users that it does not run there
       RW307: move the file to the device package of its target: everybody downloads it now
 
@@ -234,7 +234,7 @@ fn each_family_of_an_older_set_has_its_own_gaps() {
       warning RW303 uncovered-library: no library has code for gfx1102, which is of its family
       warning RW303 uncovered-library: no library has code for gfx1103, which is of its family
 
-    ways out
+    fixes
       RW303: build the library for the target, or tell users that it does not run there
 
     library          gfx1100     gfx1101     gfx1102     gfx1103

@@ -59,7 +59,7 @@ fn findings_are_listed_by_package_with_ways_out() {
       warning RW605 debug-leftover: `_rocm_sdk_core/lib/a.pdb`: a leftover of building or debugging
       warning RW605 debug-leftover: `_rocm_sdk_core/lib/b.pdb`: a leftover of building or debugging
 
-    ways out
+    fixes
       RW202: build the device package of the target, or stop promising the target
       RW605: leave it to the `dbg` artifacts: users download it for nothing
 
@@ -92,7 +92,7 @@ fn on_github_each_rule_is_one_annotation() {
       warning RW605 debug-leftover: `_rocm_sdk_core/lib/a.pdb`: a leftover of building or debugging
       warning RW605 debug-leftover: `_rocm_sdk_core/lib/b.pdb`: a leftover of building or debugging
 
-    ways out
+    fixes
       RW202: build the device package of the target, or stop promising the target
       RW605: leave it to the `dbg` artifacts: users download it for nothing
 
@@ -105,8 +105,8 @@ fn on_github_each_rule_is_one_annotation() {
     1 error, 2 warnings in 6 packages
     --- stderr
          Checked 6 packages: 1 error, 2 warnings
-    ::error title=RW202 missing-device-wheel::rocm-0.0.1.dev0.tar.gz: it promises `rocm-sdk-device-gfx1100`, which is not in the set%0Away out: build the device package of the target, or stop promising the target
-    ::warning title=RW605 debug-leftover::rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl: _rocm_sdk_core/lib/a.pdb: a leftover of building or debugging%0Arocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl: _rocm_sdk_core/lib/b.pdb: a leftover of building or debugging%0Away out: leave it to the `dbg` artifacts: users download it for nothing
+    ::error title=RW202 missing-device-wheel::rocm-0.0.1.dev0.tar.gz: it promises `rocm-sdk-device-gfx1100`, which is not in the set%0Afix: build the device package of the target, or stop promising the target
+    ::warning title=RW605 debug-leftover::rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl: _rocm_sdk_core/lib/a.pdb: a leftover of building or debugging%0Arocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl: _rocm_sdk_core/lib/b.pdb: a leftover of building or debugging%0Afix: leave it to the `dbg` artifacts: users download it for nothing
     error: check: 1 error in the package set
 
     hint: `rocwheel check explain RW202` explains a rule; `--accept FILE` accepts findings that are known, and `--ignore` skips a rule
@@ -162,7 +162,7 @@ fn ten_findings_of_a_rule_are_shown_and_all_where_they_are_asked_for_or_logged()
       warning RW605 debug-leftover: `_rocm_sdk_core/7.pdb`: a leftover of building or debugging
     …and 1 more of RW605 (`--all`)
 
-    ways out
+    fixes
       RW605: leave it to the `dbg` artifacts: users download it for nothing
 
     library                 gfx1100      gfx942
@@ -215,7 +215,7 @@ fn a_rule_is_explained_as_docs_checks_md_does() {
 
     For example: an older ROCm in `LD_LIBRARY_PATH` wins over the one that was installed.
 
-    Way out: build with rocwheel, which writes DT_RPATH: LD_LIBRARY_PATH comes before DT_RUNPATH.
+    Fix: build with rocwheel, which writes DT_RPATH: LD_LIBRARY_PATH comes before DT_RUNPATH.
 
     RW405 too-new-a-host (error)
 
@@ -224,9 +224,9 @@ fn a_rule_is_explained_as_docs_checks_md_does() {
 
     For example: a library was built on Ubuntu 24.04, and needs `GLIBC_2.38`.
 
-    Way out: build on an older system, or raise `--glibc-max` and tell users.
+    Fix: build on an older system, or raise `--glibc-max` and tell users.
     ");
-    assert_eq!(explained(&["RW8"]).matches("Way out: ").count(), 5);
+    assert_eq!(explained(&["RW8"]).matches("Fix: ").count(), 5);
 }
 
 /// A list for `--accept`, with a directory to keep it in.

@@ -84,11 +84,11 @@ fn findings_are_valid_sarif_with_help_for_every_rule() {
         "text": "Unreadable package."
       },
       "fullDescription": {
-        "text": "Nothing can be said about a file that is not a wheel or an sdist, or has not the name of one.\n\nFor example: `rocm_sdk_core-7.13.0-py3-none-linux_x86_64.whl` was cut off while it was copied.\n\nWay out: build or copy the file again."
+        "text": "Nothing can be said about a file that is not a wheel or an sdist, or has not the name of one.\n\nFor example: `rocm_sdk_core-7.13.0-py3-none-linux_x86_64.whl` was cut off while it was copied.\n\nFix: build or copy the file again."
       },
       "help": {
-        "text": "Nothing can be said about a file that is not a wheel or an sdist, or has not the name of one.\n\nFor example: `rocm_sdk_core-7.13.0-py3-none-linux_x86_64.whl` was cut off while it was copied.\n\nWay out: build or copy the file again.",
-        "markdown": "Nothing can be said about a file that is not a wheel or an sdist, or has not the name of one.\n\nFor example: `rocm_sdk_core-7.13.0-py3-none-linux_x86_64.whl` was cut off while it was copied.\n\nWay out: build or copy the file again."
+        "text": "Nothing can be said about a file that is not a wheel or an sdist, or has not the name of one.\n\nFor example: `rocm_sdk_core-7.13.0-py3-none-linux_x86_64.whl` was cut off while it was copied.\n\nFix: build or copy the file again.",
+        "markdown": "Nothing can be said about a file that is not a wheel or an sdist, or has not the name of one.\n\nFor example: `rocm_sdk_core-7.13.0-py3-none-linux_x86_64.whl` was cut off while it was copied.\n\nFix: build or copy the file again."
       },
       "defaultConfiguration": {
         "level": "error"
@@ -104,7 +104,7 @@ fn findings_are_valid_sarif_with_help_for_every_rule() {
         },
         "level": "error",
         "message": {
-          "text": "No `rocm` sdist among 6 packages. Way out: add the `rocm` sdist: nobody can install the set by its extras without it."
+          "text": "No `rocm` sdist among 6 packages. Fix: add the `rocm` sdist: nobody can install the set by its extras without it."
         },
         "locations": [
           {
@@ -123,7 +123,7 @@ fn findings_are_valid_sarif_with_help_for_every_rule() {
         },
         "level": "warning",
         "message": {
-          "text": "`_rocm_sdk_core/lib/ü \"a\".pdb`: a leftover of building or debugging. Way out: leave it to the `dbg` artifacts: users download it for nothing."
+          "text": "`_rocm_sdk_core/lib/ü \"a\".pdb`: a leftover of building or debugging. Fix: leave it to the `dbg` artifacts: users download it for nothing."
         },
         "locations": [
           {

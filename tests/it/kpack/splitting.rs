@@ -271,9 +271,9 @@ fn two_families_of_the_same_artifact_are_refused() {
     let said = split(&fat, &place.path().join("split"), "2");
     insta::assert_snapshot!(said, @"
     exit 2
-    error: one `blas_lib_generic` cannot be for the binaries of both: `blas_lib_gfx110X-all` and `blas_lib_gfx90X-dcgpu`
+    error: `blas_lib_gfx110X-all` and `blas_lib_gfx90X-dcgpu` would both become `blas_lib_generic`
 
-    hint: keep the artifacts of one family in `--artifact-dir`: another is another set
+    hint: split one family at a time: keep only its artifacts in `--artifact-dir`
     ");
     let gone = fs_err::remove_dir_all(fat.join("blas_lib_gfx110X-all"));
     gone.unwrap();
@@ -281,7 +281,7 @@ fn two_families_of_the_same_artifact_are_refused() {
     let said = split(&fat, &place.path().join("split"), "2");
     insta::assert_snapshot!(said, @"
     exit 2
-    error: split already, and not: `blas_lib_generic` and `blas_lib_gfx90X-dcgpu`
+    error: only one of `blas_lib_generic` and `blas_lib_gfx90X-dcgpu` is split
 
     hint: keep the artifacts of one run in `--artifact-dir`
     ");
@@ -291,8 +291,8 @@ fn two_families_of_the_same_artifact_are_refused() {
     let said = split(&fat, &place.path().join("split"), "2");
     insta::assert_snapshot!(said, @"
     exit 2
-    error: split already: `blas_lib_gfx942` is a part beside `blas_lib_generic`
+    error: `blas_lib_gfx942` is split already, beside `blas_lib_generic`
 
-    hint: `rocwheel build` takes split artifacts as they are
+    hint: pass split artifacts to `rocwheel build` as they are
     ");
 }
