@@ -3,26 +3,28 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    error::{Result, bail, ensure},
+    error::{Hint as _, Result, anyhow, ensure},
     package::{
         catalog::{Catalog, Kind, PackageSpec},
-        promise::ArtifactPart,
+        promise::{self, ArtifactPart, Promise},
+        python_literal,
     },
+    run::Platform,
 };
+
+/// So many letters may be wrong in a name for another one to be suggested.
+const MOST_WRONG: usize = 2;
 
 impl Catalog {
     /// The policy without some things. A name is that of an optional package (`profiler`), of an
     /// artifact (`fft`), of a library (`hipsparselt`) or command (`rocgdb`), or the path of a file.
     pub fn without(mut self, names: &[String]) -> Result<Self> {
+        let unchanged = self.clone();
         for name in names {
             let mut is_known = false;
             for package in &mut self.packages {
                 if *name == package.name || *name == package.dist.python_template() {
-                    let is_optional = match package.kind {
-                        Kind::Runtime => !package.required,
-                        Kind::Devel => true,
-                        Kind::Selector | Kind::Device => false,
-                    };
+                    let is_optional = package.is_optional();
                     ensure!(is_optional, "no set goes without package `{name}`");
                     package.omit();
                     is_known = true;
@@ -30,7 +32,11 @@ impl Catalog {
                 is_known |= package.forget(name);
             }
             if !is_known {
-                bail!("no package, artifact, library or command is called `{name}`");
+                let error = anyhow!("no package, artifact, library or command is called `{name}`");
+                return match unchanged.nearest(name).as_slice() {
+                    [] => Err(error),
+                    nearest => Err(error).hint(format!("did you mean {}?", nearest.join(" or "))),
+                };
             }
         }
         self.without.extend(names.iter().cloned());
@@ -41,9 +47,93 @@ impl Catalog {
     pub fn omitted(&self) -> &BTreeSet<String> {
         &self.without
     }
+
+    /// What a set goes without, as the `_dist_info.py` of one of its packages says it: packages that
+    /// are not there, and libraries, commands and files that its tables lack of this policy.
+    pub fn left_out(&self, dist_info: &str, platform: Platform) -> Result<Vec<String>> {
+        let there = promise::read(dist_info, platform)?;
+        let is_there = |one: &Promise| {
+            let mut there = there.iter();
+            there.any(|it| it.kind == one.kind && it.name() == one.name())
+        };
+        let is_absent = |package: &&PackageSpec| {
+            let name = python_literal::literal(&package.name);
+            let line = format!("ABSENT_PACKAGES.append({name})");
+            package.is_optional() && dist_info.lines().any(|it| it == line)
+        };
+        let (absent, packages): (Vec<_>, Vec<_>) = self.packages.iter().partition(is_absent);
+        let mut names: BTreeSet<String> = absent.iter().map(|it| it.name.clone()).collect();
+        let promises = packages.iter().flat_map(|it| it.promises(platform));
+        let (kept, lacking): (Vec<_>, Vec<_>) = promises.partition(is_there);
+        for promise in &lacking {
+            // An artifact of which nothing is left was left out as a whole.
+            let artifact = promise.artifact.as_ref().filter(|part| {
+                let mut kept = kept.iter().filter_map(|it| it.artifact.as_ref());
+                kept.all(|it| it.name != part.name)
+            });
+            names.insert(
+                artifact
+                    .map_or(promise.name(), |part| &part.name)
+                    .to_owned(),
+            );
+        }
+        Ok(names.into_iter().collect())
+    }
+
+    /// The names that may have been meant: those with the name in them, or in the name, and those
+    /// that differ from it in few letters.
+    fn nearest(&self, name: &str) -> Vec<String> {
+        let is_near = |known: &&str| {
+            let (shorter, longer) = if known.len() < name.len() {
+                (*known, name)
+            } else {
+                (name, *known)
+            };
+            let is_within = shorter.len() > MOST_WRONG && longer.contains(shorter);
+            is_within || (name.len() > MOST_WRONG && distance(name, known) <= MOST_WRONG)
+        };
+        let names = self.packages.iter().flat_map(PackageSpec::names);
+        let near: BTreeSet<&str> = names.filter(is_near).collect();
+        near.into_iter().map(|name| format!("`{name}`")).collect()
+    }
+}
+
+/// How many letters have to be changed, added or taken out to make one name of another.
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, left) in one.bytes().enumerate() {
+        let mut corner = at;
+        row[0] = at + 1;
+        for (index, right) in other.bytes().enumerate() {
+            let changed = corner + usize::from(left != right);
+            corner = row[index + 1];
+            row[index + 1] = changed.min(corner + 1).min(row[index] + 1);
+        }
+    }
+    row[other.len()]
 }
 
 impl PackageSpec {
+    fn is_optional(&self) -> bool {
+        match self.kind {
+            Kind::Runtime => !self.required,
+            Kind::Devel => true,
+            Kind::Selector | Kind::Device => false,
+        }
+    }
+
+    /// Everything in it that a set may go without, and its own name if it is optional.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let own = self.is_optional().then_some(self.name.as_str());
+        let artifacts = self.take.iter().flat_map(|take| &take.artifacts);
+        let scripts = self.scripts.iter().map(|script| script.name.as_str());
+        let libraries = self.libraries.iter().map(|library| library.name.as_str());
+        let rows = scripts.chain(libraries);
+        own.into_iter()
+            .chain(artifacts.map(String::as_str))
+            .chain(rows)
+    }
+
     fn omit(&mut self) {
         self.is_omitted = true;
         self.take.clear();

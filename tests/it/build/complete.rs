@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::{build, place, refusal, succeed};
+use crate::support::{place::text, program::command};
 
 /// The names of the sample's archives, without one.
 fn without(place: &Path, archive: &Path, then: impl FnOnce()) {
@@ -148,6 +149,16 @@ artifacts = ["rocgdb", "rpp"]
     ] {
         assert!(info.contains(&format!("{line}\n")), "{info}");
     }
+    let check = |more: &[&str]| {
+        let mut check = command();
+        check.env("ROCWHEEL_PACKAGES_FILE", &file);
+        check.arg("check").arg(place.join("out")).args(more);
+        String::from_utf8(succeed(&mut check).stdout).unwrap()
+    };
+    let said = check(&["--fail-on", "warning"]);
+    assert!(said.ends_with("\nnothing found in 8 packages\n"), "{said}");
+    let said = check(&["--artifact-dir", text(&place.join("out/artifacts"))]);
+    assert!(said.ends_with("\nnothing found in 8 packages\n"), "{said}");
 }
 
 #[test]
@@ -183,7 +194,13 @@ fn what_is_left_out_on_purpose_is_in_no_table_and_no_extra() {
     insta::assert_snapshot!(said, @"
     error: failed to apply `--without`
       caused by: no package, artifact, library or command is called `ftt`
+
+    hint: did you mean `fft`?
     ");
+    let said = refusal(build(&place, "out").args(["--without", "rocfft"]), 2);
+    assert!(said.ends_with("hint: did you mean `fft`?\n"), "{said}");
+    let said = refusal(build(&place, "out").args(["--without", "qwerty"]), 2);
+    assert!(!said.contains("hint"), "{said}");
     let said = refusal(build(&place, "out").args(["--without", "core"]), 2);
     insta::assert_snapshot!(said, @"
     error: failed to apply `--without`
