@@ -250,6 +250,15 @@ impl WheelFile {
         member.content.as_ref().ok()?.kept.as_deref()
     }
 
+    /// Its `_dist_info.py`. Other builders make no list of files, and their sets are known to lack
+    /// some.
+    pub fn tables(&self) -> Option<&str> {
+        let paths = self.members.iter().map(|it| it.path.as_str());
+        let mut own = paths.filter(|path| path.ends_with("/_dist_info.py"));
+        let text = str::from_utf8(own.find_map(|path| self.text(path))?).ok()?;
+        text.contains("\nclass FileEntry").then_some(text)
+    }
+
     /// The members of the `.dist-info` directory, by file name.
     pub fn dist_info(&self, name: &str) -> Option<(&str, &[u8])> {
         let member = self.members.iter().find(|member| {
@@ -314,6 +323,12 @@ impl SetFacts {
             let name = sdist.name.as_ref().map(|name| name.name().normalized());
             name == Ok("rocm")
         })
+    }
+
+    /// The `_dist_info.py` of a package, with the tables that builds of ours write into each.
+    pub fn dist_info(&self) -> Option<&str> {
+        let mut wheels = self.wheels.iter();
+        wheels.find_map(|wheel| wheel.tables())
     }
 
     /// How many packages there are.

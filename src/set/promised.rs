@@ -20,6 +20,7 @@ use crate::{
 /// The promises of all pages of a place.
 #[derive(Debug, Default)]
 pub(super) struct Promised {
+    without: Vec<String>,
     pub(super) promises: Vec<Promise>,
     listings: BTreeSet<ListingPlace>,
     empty_pages: Vec<(String, String)>,
@@ -60,6 +61,7 @@ impl Promised {
 
     pub(super) fn into_published(self, unlisted: BTreeSet<String>) -> Published {
         Published {
+            without: self.without,
             promises: self.promises,
             listings: self.listings,
             empty_pages: self.empty_pages,
@@ -102,6 +104,7 @@ impl Promised {
         match SetJson::parse(&text) {
             Err(error) => self.bad(place, &path, &error),
             Ok(set) => {
+                self.without.clone_from(&set.identity.without);
                 let listing = self.listing(None, Listing::SetJson);
                 for file in set.files() {
                     let address = Address {

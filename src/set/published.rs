@@ -7,6 +7,8 @@ use crate::digest::Sha256;
 /// What was found out about a published set besides its packages.
 #[derive(Clone, Debug, Default)]
 pub struct Published {
+    /// What the set goes without on purpose, by its `set.json`.
+    pub without: Vec<String>,
     pub promises: Vec<Promise>,
     /// The listings that there are. One without a promise names no package.
     pub listings: BTreeSet<ListingPlace>,

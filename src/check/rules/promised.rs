@@ -34,7 +34,7 @@ pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
         let Some((text, package)) = dist_info(wheel) else {
             continue;
         };
-        let facts = match promise::read(&text, platform) {
+        let facts = match promise::read(text, platform) {
             Ok(promises) => {
                 let own = promises.into_iter().filter(|it| it.package == package);
                 let names = names(wheel);
@@ -47,18 +47,12 @@ pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
     found
 }
 
-/// The `_dist_info.py` of a wheel of ours, and which package it says that it is in. Other builders
-/// make no list of files, and their sets are known to lack some.
-fn dist_info(wheel: &WheelFile) -> Option<(String, String)> {
+/// The `_dist_info.py` of a wheel, and which package it says that it is in.
+fn dist_info(wheel: &WheelFile) -> Option<(&str, &str)> {
     const OWN: &str = "THIS_PACKAGE_ENTRY = ALL_PACKAGES['";
-    let paths = wheel.members.iter().map(|it| it.path.as_str());
-    let mut own = paths.filter(|path| path.ends_with("/_dist_info.py"));
-    let text = own.find_map(|path| wheel.text(path))?;
-    let text = String::from_utf8(text.to_vec()).ok()?;
+    let text = wheel.tables()?;
     let (_, rest) = text.rsplit_once(OWN)?;
-    let package = rest.split('\'').next()?.to_owned();
-    text.contains("\nclass FileEntry")
-        .then_some((text, package))
+    Some((text, rest.split('\'').next()?))
 }
 
 /// The files of ROCm in a wheel and in its development tree, below the directory at their top.

@@ -148,7 +148,7 @@ pub struct What {
         value_delimiter = ',',
         env = "ROCWHEEL_WITHOUT"
     )]
-    without: Vec<String>,
+    pub without: Vec<String>,
     #[command(flatten)]
     tarball: Tarball,
     #[arg(long, hide = true, overrides_with = "no_wheel_compression")]

@@ -76,9 +76,22 @@ fn planned_from(artifacts: &Path, set: &SetFacts, jobs: &Jobs, world: &World) ->
         let command = What::augment_args(clap::Command::new("build"));
         let mut what = What::from_arg_matches(&command.try_get_matches_from(arguments)?)?;
         what.jobs = jobs.clone();
+        if what.without.is_empty() {
+            what.without = without(set, &what)?;
+        }
         Planned::parse(&build::document(artifacts, &what, world)?)
     };
     plan().with_context(|| format!("plan what `{}` makes", artifacts.display()))
+}
+
+/// What the set says that it goes without: in its `set.json`, or else in its Python.
+fn without(set: &SetFacts, what: &What) -> Result<Vec<String>> {
+    let published = set.published.as_ref().map(|it| &it.without);
+    match (published, set.dist_info()) {
+        (Some(names), _) if !names.is_empty() => Ok(names.clone()),
+        (_, Some(text)) => what.catalog()?.left_out(text, what.platform),
+        _ => Ok(Vec::new()),
+    }
 }
 
 /// The platform and the version of a set that has one of each.

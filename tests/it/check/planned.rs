@@ -140,6 +140,28 @@ fn the_bytes_of_development_files_and_of_the_sdist_count_too() {
 }
 
 #[test]
+fn what_a_set_goes_without_is_not_planned() {
+    let place = tempfile::tempdir().unwrap();
+    let mut build = rocwheel();
+    build.arg("build").arg("--artifact-dir").arg(artifacts());
+    build.args(["--without", "fft,rocgdb,profiler", "--dest-dir"]);
+    succeed(build.arg(place.path()));
+    let check = |with_set_json: bool| {
+        let mut check = rocwheel();
+        let artifacts = artifacts();
+        check.args(["check", "--select", "RW9", "--artifact-dir"]);
+        let dist = place.path().join("dist");
+        let set = if with_set_json { place.path() } else { &dist };
+        String::from_utf8(succeed(check.arg(artifacts).arg(set)).stdout).unwrap()
+    };
+    // Its Python says so too.
+    for with_set_json in [true, false] {
+        let said = check(with_set_json);
+        assert!(said.ends_with("\nnothing found in 6 packages\n"), "{said}");
+    }
+}
+
+#[test]
 fn what_is_no_plan_is_refused_in_words() {
     let set = Set::new();
     let output = set.check(&["--plan", "Cargo.toml"]);
