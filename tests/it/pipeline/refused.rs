@@ -226,6 +226,38 @@ fn nothing_is_resumed_where_nothing_was_built() {
     ");
 }
 
+#[test]
+fn a_list_accepts_what_would_refuse_the_set_until_its_day() {
+    let out = place("accepted");
+    let list = |until: &str| {
+        let list = out.join(format!("{until}.toml"));
+        let entry = format!(
+            "[[accept]]\nrule = \"RW304\"\nsays = \"gfx950\"\nreason = \"later\"\nuntil = {until}\n"
+        );
+        fs_err::write(&list, entry).unwrap();
+        list
+    };
+    let run = |until: &str, more: &[&str]| {
+        let (list, out) = (list(until), out.join("out"));
+        let arguments = [
+            &["--require-targets", "gfx950", "--accept", text(&list)],
+            &["--output-dir", text(&out)][..],
+            more,
+        ];
+        let output = try_pipeline(&arguments.concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        (output.status.code().unwrap(), said)
+    };
+    let (code, said) = run("2020-02-02", &["--sample"]);
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("was accepted until 2020-02-02"), "{said}");
+    assert!(!out.join("out/local-linux").exists());
+    let (code, said) = run("2999-12-31", &["--sample", "--resume"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("nothing found, 1 accepted"), "{said}");
+    assert!(out.join("out/local-linux/python/set.json").exists());
+}
+
 /// In a workflow the log is where people look; annotations show some findings of each rule.
 #[test]
 fn in_a_workflow_the_log_has_every_finding() {
@@ -253,4 +285,16 @@ fn in_a_workflow_the_log_has_every_finding() {
             "{target}\n{said}"
         );
     }
+    assert_eq!(output.status.code(), Some(1));
+    let annotations: Vec<&str> = said
+        .lines()
+        .filter(|it| it.starts_with("::error"))
+        .collect();
+    assert_eq!(annotations.len(), 2, "{said}");
+    assert!(
+        annotations[0].starts_with("::error title=RW304 required-target::")
+            && annotations[0].contains("%0Aand 3 more, in the log%0A"),
+        "{said}"
+    );
+    assert!(!out.join("local-linux").exists());
 }
