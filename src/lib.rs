@@ -47,6 +47,9 @@ pub mod store;
 // A run's artifacts onto this disk.
 pub mod fetch;
 
+// What the dynamic loader of a host would do with installed files (uses elf).
+pub mod loader;
+
 // A package set at a place: read, indexed.
 pub mod set;
 

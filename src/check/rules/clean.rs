@@ -1,10 +1,12 @@
 //! Whether anything of the build machine was left behind, or a right given away.
 
-use crate::check::{
-    facts::{Elf, ElfFile, Member, MemberKind, SetFacts},
-    finding::Finding,
-    rule,
-    search::is_loadable,
+use crate::{
+    check::{
+        facts::{Elf, Member, MemberKind, SetFacts},
+        finding::Finding,
+        rule,
+    },
+    loader::is_loadable,
 };
 
 const SETUID_OR_SETGID: u32 = 0o6000;
@@ -56,8 +58,7 @@ fn run_paths(elf: Option<&Elf>) -> Vec<Finding> {
     let Some(Elf::Read(elf)) = elf else {
         return Vec::new();
     };
-    let elf: &ElfFile = elf;
-    let Some(run_path) = elf.facts.run_path().filter(|_| is_loadable(elf)) else {
+    let Some(run_path) = elf.facts.run_path().filter(|_| is_loadable(&elf.facts)) else {
         return Vec::new();
     };
     let mut found = Vec::new();

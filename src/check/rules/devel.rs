@@ -8,13 +8,13 @@ use crate::{
         facts::{DevelTree, SetFacts, WheelFile},
         finding::Finding,
         rule,
-        site::{Site, join},
     },
+    loader::{InstalledTree, join},
     package::devel_manifest::{self, Member},
     relpath::RelPath,
 };
 
-pub(super) fn find(set: &SetFacts, site: &Site<'_>) -> Vec<Finding> {
+pub(super) fn find(set: &SetFacts, installed: &InstalledTree<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for wheel in &set.wheels {
         let Some(tree) = &wheel.devel else {
@@ -27,7 +27,7 @@ pub(super) fn find(set: &SetFacts, site: &Site<'_>) -> Vec<Finding> {
         }
         let mut found: Vec<Finding> = manifest(wheel, tree).into_iter().collect();
         found.extend(order(tree));
-        found.extend(links(tree, site));
+        found.extend(links(tree, installed));
         findings.extend(found.into_iter().map(|it| it.in_file(&wheel.file)));
     }
     findings
@@ -134,7 +134,7 @@ fn order(tree: &DevelTree) -> Vec<Finding> {
 }
 
 /// Links lead to something: those to other packages must, those within the tree should.
-fn links(tree: &DevelTree, site: &Site<'_>) -> Vec<Finding> {
+fn links(tree: &DevelTree, installed: &InstalledTree<'_>) -> Vec<Finding> {
     let root = root(tree);
     let mut found = Vec::new();
     for devel in &tree.entries {
@@ -142,7 +142,7 @@ fn links(tree: &DevelTree, site: &Site<'_>) -> Vec<Finding> {
         let TarKind::Symlink(text) = &devel.entry.kind else {
             continue;
         };
-        if site.has(path) {
+        if installed.has(path) {
             continue;
         }
         let place = join(path, text);

@@ -5,19 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     archive::TarKind,
     check::{
-        demands::{Demands, Dotted},
+        demands::Demands,
         facts::{Elf, ElfFile, SetFacts},
         finding::Finding,
-        host::Host,
         mention::has_extension,
         rule,
-        search::{Searches, is_loadable},
-        site::{Site, join},
     },
-    elf::{Kind, Machine},
+    elf::{self, Kind, Machine},
+    loader::{Dotted, InstalledTree, LibrarySearches, SystemLibraries, is_loadable, join},
 };
 
-pub(super) fn find(set: &SetFacts, site: &Site<'_>, demands: &Demands) -> Vec<Finding> {
+pub(super) fn find(set: &SetFacts, tree: &InstalledTree<'_>, demands: &Demands) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (wheel, path, elf) in elf_files(set) {
         let found = match elf {
@@ -26,11 +24,11 @@ pub(super) fn find(set: &SetFacts, site: &Site<'_>, demands: &Demands) -> Vec<Fi
                 let fact = "its headers and tables are too far apart, or too large, to be examined";
                 vec![Finding::new(rule::UNEXAMINED_ELF, fact)]
             }
-            Elf::Read(elf) => one_file(path, elf, site, demands),
+            Elf::Read(elf) => one_file(path, elf, tree, demands),
         };
         findings.extend(found.into_iter().map(|it| it.in_file(wheel).at(path)));
     }
-    findings.extend(libraries(site));
+    findings.extend(libraries(tree));
     findings.extend(empty(set));
     findings
 }
@@ -89,7 +87,12 @@ fn elf_files(set: &SetFacts) -> Vec<(&str, &str, &Elf)> {
     found
 }
 
-fn one_file(path: &str, elf: &ElfFile, site: &Site<'_>, demands: &Demands) -> Vec<Finding> {
+fn one_file(
+    path: &str,
+    elf: &ElfFile,
+    tree: &InstalledTree<'_>,
+    demands: &Demands,
+) -> Vec<Finding> {
     // What was split off for debuggers has the headers of a file, and not its content.
     if has_extension(path, "debug") {
         return Vec::new();
@@ -98,9 +101,9 @@ fn one_file(path: &str, elf: &ElfFile, site: &Site<'_>, demands: &Demands) -> Ve
     let faults = elf.faults.iter();
     found.extend(faults.map(|fault| Finding::new(rule::BROKEN_ELF, fault)));
     found.extend(runpath(elf));
-    found.extend(soname(path, elf, site));
+    found.extend(soname(path, elf, tree));
     found.extend(newer_than(elf, demands));
-    found.extend(launcher(path, elf, site));
+    found.extend(launcher(path, elf, tree));
     if let Machine::Other(number) = elf.facts.machine
         && elf.facts.kind != Kind::Other
     {
@@ -113,21 +116,21 @@ fn one_file(path: &str, elf: &ElfFile, site: &Site<'_>, demands: &Demands) -> Ve
 fn runpath(elf: &ElfFile) -> Option<Finding> {
     let runpath = elf.facts.runpath.as_ref()?;
     let fact = format!("DT_RUNPATH is `{runpath}`");
-    is_loadable(elf).then(|| Finding::new(rule::RUNPATH, fact))
+    is_loadable(&elf.facts).then(|| Finding::new(rule::RUNPATH, fact))
 }
 
 /// A library stands under the name that files ask for which were linked with it.
-fn soname(path: &str, elf: &ElfFile, site: &Site<'_>) -> Option<Finding> {
+fn soname(path: &str, elf: &ElfFile, tree: &InstalledTree<'_>) -> Option<Finding> {
     let soname = elf
         .facts
         .soname
         .as_deref()
         .filter(|soname| !soname.is_empty())?;
     let name = path.rsplit('/').next().unwrap_or(path);
-    if !is_loadable(elf) || elf.facts.kind != Kind::SharedObject || name == soname {
+    if !is_loadable(&elf.facts) || elf.facts.kind != Kind::SharedObject || name == soname {
         return None;
     }
-    let is_there = join(path, soname).is_some_and(|place| site.has(&place));
+    let is_there = join(path, soname).is_some_and(|place| tree.has(&place));
     let fact = format!("its SONAME is `{soname}`, and there is no such file beside it");
     (!is_there).then(|| Finding::new(rule::SONAME_WITHOUT_FILE, fact))
 }
@@ -135,14 +138,14 @@ fn soname(path: &str, elf: &ElfFile, site: &Site<'_>) -> Option<Finding> {
 /// The newest symbol version of each kind, where a host need not have it.
 fn newer_than(elf: &ElfFile, demands: &Demands) -> Vec<Finding> {
     let mut newest: BTreeMap<&str, Dotted> = BTreeMap::new();
-    if !is_loadable(elf) {
+    if !is_loadable(&elf.facts) {
         return Vec::new();
     }
     let host = elf
         .facts
         .versions
         .iter()
-        .filter(|needs| Host::builtin().has(&needs.library));
+        .filter(|needs| SystemLibraries::builtin().has(&needs.library));
     for version in host.flat_map(|needs| &needs.versions) {
         let Some((kind, number)) = version.split_once('_') else {
             continue;
@@ -156,7 +159,7 @@ fn newer_than(elf: &ElfFile, demands: &Demands) -> Vec<Finding> {
     newest
         .into_iter()
         .filter_map(|(kind, number)| {
-            let most = Host::builtin().newest(kind, &demands.glibc)?;
+            let most = SystemLibraries::builtin().newest(kind, &demands.glibc)?;
             let glibc = &demands.glibc;
             let fact = if kind == "GLIBC" {
                 format!("it needs glibc {number}, where hosts have {glibc}")
@@ -168,35 +171,35 @@ fn newer_than(elf: &ElfFile, demands: &Demands) -> Vec<Finding> {
         .collect()
 }
 
-fn launcher(path: &str, elf: &ElfFile, site: &Site<'_>) -> Option<Finding> {
+fn launcher(path: &str, elf: &ElfFile, tree: &InstalledTree<'_>) -> Option<Finding> {
     let target = elf.launches.as_deref()?;
-    let is_there = join(path, target).is_some_and(|place| site.file(&place).is_some());
+    let is_there = join(path, target).is_some_and(|place| tree.file(&place).is_some());
     let fact = format!("it runs `{target}`, which no package of the set has");
     (!is_there).then(|| Finding::new(rule::DANGLING_LAUNCHER, fact))
 }
 
 /// What a file needs is found through its own run path, or is on every host.
-fn libraries(site: &Site<'_>) -> Vec<Finding> {
-    let searches = Searches::of(site);
-    let mut first_names: BTreeSet<(*const ElfFile, &str)> = BTreeSet::new();
+fn libraries(tree: &InstalledTree<'_>) -> Vec<Finding> {
+    let searches = LibrarySearches::of(tree);
+    let mut first_names: BTreeSet<(*const elf::Facts, &str)> = BTreeSet::new();
     let mut second_names = Vec::new();
     let mut found = Vec::new();
-    for (path, name, edge) in searches.failures() {
-        let Some(file) = site.file(path) else {
+    for (path, name, outcome) in searches.failures() {
+        let Some(file) = tree.file(path) else {
             continue;
         };
         let Some(elf) = file.elf().filter(|_| !has_extension(path, "debug")) else {
             continue;
         };
-        let (rule, fact) = if edge.is_found_with_others {
+        let (rule, fact) = if outcome.is_found_with_others {
             let fact = format!("`{name}` is found only when another library loads this one");
             (rule::LUCKY_LIBRARY, fact)
         } else {
-            let run_path = elf.facts.run_path().unwrap_or("(none)");
+            let run_path = elf.run_path().unwrap_or("(none)");
             let fact = format!("needs `{name}`, which is not on its run path: {run_path}");
             (rule::MISSING_LIBRARY, fact)
         };
-        let finding = Finding::new(rule, fact).in_file(file.wheel).at(path);
+        let finding = Finding::new(rule, fact).in_file(file.package).at(path);
         let key = (std::ptr::from_ref(elf), name);
         if file.is_second_name {
             second_names.push((key, finding));

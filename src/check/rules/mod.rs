@@ -21,7 +21,7 @@ pub use targets::covers;
 
 use crate::check::{
     baseline::Comparison, coverage::Coverage, demands::Demands, facts::SetFacts, finding::Finding,
-    rule, site::Site,
+    installed, rule,
 };
 
 /// All that is wrong, by package and path.
@@ -67,12 +67,12 @@ fn within(set: &SetFacts, demands: &Demands, coverage: &Coverage) -> Vec<Finding
         Finding::new(rule::FOREIGN_PACKAGE, fact).in_file(file)
     }));
     let set = &set.ours();
-    let site = Site::of(set);
+    let tree = installed::tree(set);
     findings.extend(complete::find(set, demands));
     findings.extend(targets::find(set, demands, coverage));
     findings.extend(kpack::find(set));
-    findings.extend(loadable::find(set, &site, demands));
-    findings.extend(devel::find(set, &site));
+    findings.extend(loadable::find(set, &tree, demands));
+    findings.extend(devel::find(set, &tree));
     findings.extend(clean::find(set));
     findings.extend(python::find(set));
     findings.extend(sdist::find(set));

@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 use super::World;
 use crate::{
     check::{
-        self, Demands, Dotted, Finding, Inventory, Pattern, RULES, Report, Rule, Selection,
-        SetFacts, Severity,
+        self, Demands, Finding, Inventory, Pattern, RULES, Report, Rule, Selection, SetFacts,
+        Severity,
     },
     commands::args::{AccessArgs, Jobs},
     console::{Format, many},
     error::{Hint as _, No, Result},
+    loader::Dotted,
     set::Look,
     target::{Target, TargetTable, split_list},
     wheel::DistName,

@@ -1,4 +1,4 @@
-//! How the dynamic loader of glibc finds libraries (ld.so(8)), played over a `Site`.
+//! How the dynamic loader of glibc finds libraries (ld.so(8)), played over an [`InstalledTree`].
 //!
 //! A file's `DT_RUNPATH` disables its `DT_RPATH`; `DT_RPATH` counts for what its libraries need too.
 //! `LD_LIBRARY_PATH` and the cache of the host do not count: nobody promises them.
@@ -6,75 +6,77 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    check::{
-        facts::ElfFile,
-        host::Host,
-        site::{Seen, Site, join},
-    },
-    elf::{Kind, Machine},
+    elf::{self, Kind, Machine},
+    loader::{FileContents, InstalledTree, SystemLibraries, join},
 };
 
 /// What was needed by whom, and how that went over all ways to load the set.
 #[derive(Debug, Default)]
-pub(super) struct Searches {
+pub struct LibrarySearches {
     /// By the path of the file and the name that it needs.
-    edges: BTreeMap<(String, String), Edge>,
+    outcomes: BTreeMap<(String, String), SearchOutcome>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Edge {
+pub struct SearchOutcome {
     /// The file cannot load by itself because of this.
-    pub(super) is_missing: bool,
+    pub is_missing: bool,
     /// Another file that loads it makes this be found.
-    pub(super) is_found_with_others: bool,
+    pub is_found_with_others: bool,
 }
 
-impl Searches {
+impl LibrarySearches {
     /// Loads every host file by itself, as `dlopen` or a command would.
-    pub(super) fn of(site: &Site<'_>) -> Self {
+    pub fn of(tree: &InstalledTree<'_>) -> Self {
         let mut searches = Self::default();
-        for (path, file) in site.files() {
+        for (path, file) in tree.files() {
             if let Some(elf) = file.elf().filter(|elf| is_loadable(elf)) {
-                searches.load(site, path, elf);
+                searches.load(tree, path, elf);
             }
         }
         searches
     }
 
     /// Each need that fails when its file is loaded by itself.
-    pub(super) fn failures(&self) -> impl Iterator<Item = (&str, &str, Edge)> {
-        let missing = self.edges.iter().filter(|(_, edge)| edge.is_missing);
-        missing.map(|((path, name), edge)| (path.as_str(), name.as_str(), *edge))
+    pub fn failures(&self) -> impl Iterator<Item = (&str, &str, SearchOutcome)> {
+        let missing = self
+            .outcomes
+            .iter()
+            .filter(|(_, outcome)| outcome.is_missing);
+        missing.map(|((path, name), outcome)| (path.as_str(), name.as_str(), *outcome))
     }
 
-    fn load(&mut self, site: &Site<'_>, root: &str, elf: &ElfFile) {
+    fn load(&mut self, tree: &InstalledTree<'_>, root: &str, elf: &elf::Facts) {
         let mut loaded = vec![Loaded {
             path: root.to_owned(),
             elf,
             loader: None,
         }];
-        let mut names: BTreeSet<&str> = elf.facts.soname.as_deref().into_iter().collect();
+        let mut names: BTreeSet<&str> = elf.soname.as_deref().into_iter().collect();
         let mut at = 0;
         while let Some(requester) = loaded.get(at) {
             let (path, elf) = (requester.path.clone(), requester.elf);
-            for name in &elf.facts.needed {
+            for name in &elf.needed {
                 if names.contains(name.as_str()) {
                     self.found(&path, name, root);
                     continue;
                 }
-                if let Some((place, library)) = find(site, &loaded, at, name) {
+                if let Some((place, library)) = find(tree, &loaded, at, name) {
                     self.found(&path, name, root);
                     names.insert(name);
                     let Some(library) = library else { continue };
-                    names.extend(library.facts.soname.as_deref());
+                    names.extend(library.soname.as_deref());
                     loaded.push(Loaded {
                         path: place,
                         elf: library,
                         loader: Some(at),
                     });
-                } else if !Host::builtin().has(name) && path == root {
-                    let edge = self.edges.entry((path.clone(), name.clone())).or_default();
-                    edge.is_missing = true;
+                } else if !SystemLibraries::builtin().has(name) && path == root {
+                    let outcome = self
+                        .outcomes
+                        .entry((path.clone(), name.clone()))
+                        .or_default();
+                    outcome.is_missing = true;
                 }
             }
             at = at.saturating_add(1);
@@ -83,30 +85,30 @@ impl Searches {
 
     fn found(&mut self, path: &str, name: &str, root: &str) {
         if path != root {
-            let edge = self.edges.entry((path.to_owned(), name.to_owned()));
-            edge.or_default().is_found_with_others = true;
+            let outcome = self.outcomes.entry((path.to_owned(), name.to_owned()));
+            outcome.or_default().is_found_with_others = true;
         }
     }
 }
 
 struct Loaded<'a> {
     path: String,
-    elf: &'a ElfFile,
+    elf: &'a elf::Facts,
     /// The index of the file that needed this one first.
     loader: Option<usize>,
 }
 
 /// Whether the loader of a host has anything to do with it.
-pub(super) fn is_loadable(elf: &ElfFile) -> bool {
-    elf.facts.machine == Machine::X86_64 && elf.facts.kind != Kind::Other
+pub fn is_loadable(elf: &elf::Facts) -> bool {
+    elf.machine == Machine::X86_64 && elf.kind != Kind::Other
 }
 
 fn find<'a>(
-    site: &Site<'a>,
+    tree: &InstalledTree<'a>,
     loaded: &[Loaded<'a>],
     requester: usize,
     name: &str,
-) -> Option<(String, Option<&'a ElfFile>)> {
+) -> Option<(String, Option<&'a elf::Facts>)> {
     directories(loaded, requester)
         .into_iter()
         .find_map(|directory| {
@@ -115,11 +117,11 @@ fn find<'a>(
             } else {
                 format!("{directory}/{name}")
             };
-            match site.file(&place)?.seen {
+            match tree.file(&place)?.contents {
                 // The loader passes over files for other machines.
-                Seen::Elf(elf) => is_loadable(elf).then_some((place, Some(elf))),
-                Seen::Other => None,
-                Seen::Unknown => Some((place, None)),
+                FileContents::Elf(elf) => is_loadable(elf).then_some((place, Some(elf))),
+                FileContents::Other => None,
+                FileContents::Unknown => Some((place, None)),
             }
         })
 }
@@ -129,13 +131,13 @@ fn directories(loaded: &[Loaded<'_>], requester: usize) -> Vec<String> {
     let Some(own) = loaded.get(requester) else {
         return Vec::new();
     };
-    if let Some(runpath) = &own.elf.facts.runpath {
+    if let Some(runpath) = &own.elf.runpath {
         return expand(&own.path, runpath);
     }
     let mut found = Vec::new();
     let mut next = Some(own);
     while let Some(file) = next {
-        if let (Some(rpath), None) = (&file.elf.facts.rpath, &file.elf.facts.runpath) {
+        if let (Some(rpath), None) = (&file.elf.rpath, &file.elf.runpath) {
             found.extend(expand(&file.path, rpath));
         }
         next = file.loader.and_then(|loader| loaded.get(loader));
@@ -143,7 +145,7 @@ fn directories(loaded: &[Loaded<'_>], requester: usize) -> Vec<String> {
     found
 }
 
-/// The directories of a run path that lie within the site.
+/// The directories of a run path that lie within the tree.
 fn expand(file: &str, run_path: &str) -> Vec<String> {
     let entries = run_path.split(':');
     let relative = entries.filter_map(|entry| {

@@ -1,20 +1,18 @@
 //! What a Linux host provides: `system_libraries.toml`, read once and checked.
 
-use std::sync::LazyLock;
+use std::{fmt, str::FromStr, sync::LazyLock};
 
 use serde::Deserialize;
 
-use crate::{
-    check::demands::Dotted,
-    error::{Context as _, Result, ensure},
-};
+use crate::error::{Context as _, Result, ensure};
 
-static BUILTIN: LazyLock<Host> = LazyLock::new(|| {
-    Host::parse(include_str!("system_libraries.toml")).expect("a test reads the built-in list")
+static BUILTIN: LazyLock<SystemLibraries> = LazyLock::new(|| {
+    SystemLibraries::parse(include_str!("system_libraries.toml"))
+        .expect("a test reads the built-in list")
 });
 
 #[derive(Debug)]
-pub(super) struct Host {
+pub struct SystemLibraries {
     libraries: Vec<String>,
     /// By the version of glibc, ascending.
     runtimes: Vec<Runtime>,
@@ -49,8 +47,8 @@ struct RawHost {
     cxxabi: String,
 }
 
-impl Host {
-    pub(super) fn builtin() -> &'static Self {
+impl SystemLibraries {
+    pub fn builtin() -> &'static Self {
         &BUILTIN
     }
 
@@ -81,7 +79,7 @@ impl Host {
     }
 
     /// Whether a host has a library of this name.
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub fn has(&self, name: &str) -> bool {
         self.libraries
             .iter()
             .any(|known| match known.split_once('*') {
@@ -97,7 +95,7 @@ impl Host {
 
     /// The newest symbol version of a kind that hosts with this glibc have; `None` if it is not
     /// known or not numbered.
-    pub(super) fn newest(&self, kind: &str, glibc: &Dotted) -> Option<Dotted> {
+    pub fn newest(&self, kind: &str, glibc: &Dotted) -> Option<Dotted> {
         let known = self.runtimes.iter().rev().find(|host| host.glibc <= *glibc);
         match kind {
             "GLIBC" => Some(glibc.clone()),
@@ -108,13 +106,52 @@ impl Host {
     }
 }
 
+/// A version of numbers: `2.28`. `2.28` is below `2.28.1`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Dotted(Vec<u32>);
+
+/// The glibc of `manylinux_2_28`, which the packages are built for.
+impl Default for Dotted {
+    fn default() -> Self {
+        Self(vec![2, 28])
+    }
+}
+
+/// Why a text is not a `Dotted`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a version of numbers such as `2.28`: {0:?}")]
+pub struct InvalidDotted(String);
+
+impl FromStr for Dotted {
+    type Err = InvalidDotted;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let invalid = || InvalidDotted(text.to_owned());
+        let numbers = text.split('.').map(|number| {
+            // `u32` takes a sign, which no version has.
+            Some(number)
+                .filter(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+                .and_then(|number| number.parse().ok())
+                .ok_or_else(invalid)
+        });
+        numbers.collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl fmt::Display for Dotted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let numbers: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&numbers.join("."))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_built_in_list_is_read() {
-        let host = Host::builtin();
+        let host = SystemLibraries::builtin();
         assert!(host.has("libc.so.6") && host.has("libpython3.12.so.1.0"));
         assert!(!host.has("libpython3.so.1.0") && !host.has("libamdhip64.so.7"));
     }
@@ -122,12 +159,29 @@ mod tests {
     #[test]
     fn a_host_has_the_runtime_of_its_glibc() {
         let newest = |kind, glibc: &str| {
-            let found = Host::builtin().newest(kind, &glibc.parse().unwrap());
+            let found = SystemLibraries::builtin().newest(kind, &glibc.parse().unwrap());
             found.map(|version| version.to_string())
         };
         assert_eq!(newest("GLIBC", "2.30"), Some("2.30".to_owned()));
         assert_eq!(newest("GLIBCXX", "2.30"), Some("3.4.25".to_owned()));
         assert_eq!(newest("GLIBCXX", "2.5"), None);
         assert_eq!(newest("OPENSSL", "2.28"), None);
+    }
+
+    #[test]
+    fn versions_compare_by_number() {
+        let version = |text: &str| text.parse::<Dotted>().unwrap();
+        assert!(version("2.9") < version("2.28"));
+        assert!(version("2.28") < version("2.28.1"));
+        assert_eq!(version("3.4.25").to_string(), "3.4.25");
+    }
+
+    #[test]
+    fn anything_else_is_refused_in_words() {
+        for text in ["", "2.", "+2.28", "2.x", "99999999999"] {
+            assert!(text.parse::<Dotted>().is_err(), "{text}");
+        }
+        let error = "2.x".parse::<Dotted>().unwrap_err();
+        insta::assert_snapshot!(error, @r#"not a version of numbers such as `2.28`: "2.x""#);
     }
 }

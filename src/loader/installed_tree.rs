@@ -1,0 +1,206 @@
+//! `InstalledTree`: files as they lie beside each other once installed, with links followed as the
+//! kernel follows them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::elf;
+
+/// Links are followed so often, and then taken for a circle, as Linux does.
+const MOST_LINKS: usize = 40;
+
+/// What lies below one directory, such as `site-packages`. Paths are relative to it.
+#[derive(Debug, Default)]
+pub struct InstalledTree<'a> {
+    files: BTreeMap<String, InstalledFile<'a>>,
+    links: BTreeMap<String, Link<'a>>,
+    directories: BTreeSet<String>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct InstalledFile<'a> {
+    /// The package that it came with.
+    pub package: &'a str,
+    pub contents: FileContents<'a>,
+    /// Whether it is another name for a file of another package.
+    pub is_second_name: bool,
+}
+
+/// What is known of a file as something to load.
+#[derive(Clone, Copy, Debug)]
+pub enum FileContents<'a> {
+    Elf(&'a elf::Facts),
+    /// No ELF file.
+    Other,
+    /// A damaged file. The loader stops at it, and nothing is known of what it needs.
+    Unknown,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Link<'a> {
+    package: &'a str,
+    text: &'a str,
+}
+
+impl<'a> InstalledFile<'a> {
+    pub fn elf(&self) -> Option<&'a elf::Facts> {
+        match self.contents {
+            FileContents::Elf(facts) => Some(facts),
+            FileContents::Other | FileContents::Unknown => None,
+        }
+    }
+}
+
+impl<'a> InstalledTree<'a> {
+    pub fn add_file(&mut self, path: &str, package: &'a str, contents: FileContents<'a>) {
+        self.insert(
+            path,
+            InstalledFile {
+                package,
+                contents,
+                is_second_name: false,
+            },
+        );
+    }
+
+    pub fn add_directory(&mut self, path: &str) {
+        self.directories.insert(path.to_owned());
+    }
+
+    /// Adds a symlink of development files, once the files that it may lead to are there. Unpacking
+    /// them makes a second name of a link to a file of another package, and leaves others links.
+    pub fn add_link(&mut self, path: &str, text: &'a str, package: &'a str) {
+        let place = join(path, text);
+        let is_inside = |place: &String| place.split('/').next() == path.split('/').next();
+        let place = place.filter(|place| !is_inside(place));
+        match place.and_then(|place| self.files.get(&place).copied()) {
+            Some(file) => self.insert(path, file.also_of(package)),
+            None => {
+                self.links.insert(path.to_owned(), Link { package, text });
+            }
+        }
+    }
+
+    /// Adds each library a second time under the symlinks that lead to it, once all links are there.
+    ///
+    /// A symlink is one more path that a library is opened by, with an `$ORIGIN` of its own. The
+    /// `$ORIGIN` of a program is where its file really is.
+    pub fn add_libraries_behind_links(&mut self) {
+        let links = self.links.iter();
+        let found = links.filter_map(|(path, link)| {
+            let file = self.files.get(&self.real(path)?)?;
+            let is_library = file.elf()?.kind == elf::Kind::SharedObject;
+            is_library.then(|| (path.clone(), file.also_of(link.package)))
+        });
+        for (path, file) in found.collect::<Vec<_>>() {
+            self.insert(&path, file);
+        }
+    }
+
+    pub fn files(&self) -> impl Iterator<Item = (&str, &InstalledFile<'a>)> {
+        self.files.iter().map(|(path, file)| (path.as_str(), file))
+    }
+
+    /// The file that a path leads to, through any number of links.
+    pub fn file(&self, path: &str) -> Option<&InstalledFile<'a>> {
+        let file = self.files.get(path);
+        file.or_else(|| self.files.get(&self.real(path)?))
+    }
+
+    /// Whether a path leads to a file or a directory.
+    pub fn has(&self, path: &str) -> bool {
+        let is_there =
+            |path: &str| self.files.contains_key(path) || self.directories.contains(path);
+        is_there(path) || self.real(path).is_some_and(|path| is_there(&path))
+    }
+
+    /// A path without links in it; `None` when it leaves the tree or goes in a circle.
+    fn real(&self, path: &str) -> Option<String> {
+        let mut left: Vec<&str> = path.split('/').rev().collect();
+        let mut done: Vec<&str> = Vec::new();
+        let mut links = 0_usize;
+        while let Some(part) = left.pop() {
+            match part {
+                "" | "." => continue,
+                ".." => {
+                    done.pop()?;
+                    continue;
+                }
+                name => done.push(name),
+            }
+            if let Some(link) = self.links.get(&done.join("/")) {
+                links = links.saturating_add(1);
+                if links > MOST_LINKS || link.text.starts_with('/') {
+                    return None;
+                }
+                done.pop();
+                left.extend(link.text.split('/').rev());
+            }
+        }
+        Some(done.join("/"))
+    }
+
+    fn insert(&mut self, path: &str, file: InstalledFile<'a>) {
+        for (at, _) in path.match_indices('/') {
+            self.add_directory(path.get(..at).unwrap_or_default());
+        }
+        self.files.insert(path.to_owned(), file);
+    }
+}
+
+impl<'a> InstalledFile<'a> {
+    fn also_of(&self, package: &'a str) -> Self {
+        Self {
+            package,
+            is_second_name: true,
+            ..*self
+        }
+    }
+}
+
+/// Where a text leads from the directory of a file; `None` outside of the tree.
+pub fn join(file: &str, text: &str) -> Option<String> {
+    if text.starts_with('/') {
+        return None;
+    }
+    let mut parts: Vec<&str> = file.split('/').collect();
+    parts.pop();
+    for part in text.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            name => parts.push(name),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_followed_as_far_as_they_lead() {
+        let mut tree = InstalledTree::default();
+        tree.add_file("core/lib/llvm/bin/clang", "a.whl", FileContents::Other);
+        tree.add_link("devel/bin/clang", "../../core/lib/llvm/bin/clang", "b.whl");
+        tree.add_link("devel/llvm", "../core/lib/llvm", "b.whl");
+        tree.add_link("devel/a", "b", "b.whl");
+        tree.add_link("devel/b", "a", "b.whl");
+        tree.add_link("devel/etc", "/etc", "b.whl");
+        assert!(tree.file("devel/bin/clang").unwrap().is_second_name);
+        assert!(tree.file("devel/llvm/bin/clang").is_some());
+        assert!(tree.has("devel/llvm/bin") && tree.has("core/lib"));
+        for path in ["devel/a", "devel/etc/passwd", "devel/llvm/../../../..", "x"] {
+            assert!(!tree.has(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_way_out_of_the_tree_leads_nowhere() {
+        assert_eq!(join("a/b", "../c"), Some("c".to_owned()));
+        assert_eq!(join("a/b", "../../c"), None);
+        assert_eq!(join("a/b", "/c"), None);
+    }
+}
