@@ -1,8 +1,12 @@
 //! `Sha256`: the one digest that indexes, RECORD files and transfers speak of.
 
+mod checksum;
+
 use std::{fmt, io, str::FromStr};
 
 use sha2::Digest as _;
+
+pub use self::checksum::{Checking, Checksum};
 
 /// A SHA-256. Shown as 64 lower-case hexadecimal digits, and read back from nothing else.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize)]

@@ -91,7 +91,7 @@ impl FetchPlan {
     /// The archives for whose bytes nobody vouches.
     pub fn unverified(&self) -> usize {
         let due = self.due();
-        due.iter().filter(|parcel| parcel.sha256.is_empty()).count()
+        due.iter().filter(|it| !it.is_vouched_for()).count()
     }
 
     /// All that are wanted, those that are there already included.

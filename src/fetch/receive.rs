@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     artifact::{Limits, Staged, stage},
-    digest::{Hasher, Sha256},
+    digest::{Checking, Hasher, Sha256},
     error::{Context as _, Hint as _, Result, Stop, anyhow, ensure},
 };
 
@@ -47,6 +47,7 @@ struct PartFile {
 struct Stream<'a, R> {
     source: R,
     hasher: Hasher,
+    checking: Option<Checking>,
     /// How far it is.
     at: u64,
     size: u64,
@@ -68,6 +69,7 @@ pub(super) fn receive(source: &dyn Source, parcel: &Parcel, ground: &Ground) -> 
         let mut stream = Stream {
             source: source.open(parcel)?,
             hasher: Hasher::default(),
+            checking: parcel.checksum.map(Checking::new),
             at: 0,
             size: parcel.size,
             ground,
@@ -85,7 +87,7 @@ pub(super) fn receive(source: &dyn Source, parcel: &Parcel, ground: &Ground) -> 
         };
         let unverified = waiting
             .iter()
-            .filter(|(member, waiting)| parcel.sha256.is_empty() && !has_checksum(member, waiting))
+            .filter(|(member, waiting)| !parcel.is_vouched_for() && !has_checksum(member, waiting))
             .map(|(member, _)| member.archive.file_name());
         let unverified = unverified.collect();
         let committed = waiting
@@ -121,13 +123,15 @@ fn is_full(cause: &(dyn std::error::Error + 'static)) -> bool {
 
 fn verify<R>(parcel: &Parcel, stream: Stream<R>) -> Result<Sha256> {
     let (sha256, _) = stream.hasher.finish();
-    for expected in &parcel.sha256 {
-        if sha256 != *expected {
-            return Err(anyhow!(
-                "the bytes are not those that were promised: sha256 {sha256}, not {expected}"
-            ))
-            .hint("fetch it again; if it is the same, its run has to upload it again");
-        }
+    let differs = |how: String| {
+        Err(anyhow!("the bytes are not those that were promised: {how}"))
+            .hint("fetch it again; if it is the same, its run has to upload it again")
+    };
+    if let Some(expected) = parcel.sha256.iter().find(|it| **it != sha256) {
+        return differs(format!("sha256 {sha256}, not {expected}"));
+    }
+    if stream.checking.is_some_and(|checking| !checking.fits()) {
+        return differs("the store has another checksum".to_owned());
     }
     Ok(sha256)
 }
@@ -222,8 +226,11 @@ impl<R: Read> Read for Stream<'_, R> {
             return Ok(0);
         }
         let count = self.source.read(buffer)?;
-        self.hasher
-            .write_all(buffer.get(..count).unwrap_or_default())?;
+        let bytes = buffer.get(..count).unwrap_or_default();
+        self.hasher.write_all(bytes)?;
+        if let Some(checking) = &mut self.checking {
+            checking.update(bytes);
+        }
         self.at = self.at.saturating_add(count as u64);
         (self.ground.progress)(count as u64);
         let (at, size) = (self.at, self.size);
@@ -246,19 +253,19 @@ struct Checked {
     count: u64,
 }
 
-struct Checking<'a, R> {
+struct CrcReader<'a, R> {
     inner: R,
     checked: &'a mut Checked,
 }
 
 impl Checked {
-    fn of<R: Read>(&mut self, inner: R) -> Checking<'_, R> {
+    fn of<R: Read>(&mut self, inner: R) -> CrcReader<'_, R> {
         let checked = self;
-        Checking { inner, checked }
+        CrcReader { inner, checked }
     }
 }
 
-impl<R: Read> Read for Checking<'_, R> {
+impl<R: Read> Read for CrcReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         let read = buffer.get(..count).unwrap_or_default();

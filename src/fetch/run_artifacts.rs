@@ -230,6 +230,7 @@ impl Source for RunArtifacts<'_> {
                 id: artifact.name.clone(),
                 size: artifact.size,
                 sha256: artifact.sha256.into_iter().collect(),
+                checksum: None,
                 // What is uploaded once more is another artifact.
                 etag: Some(artifact.id.to_string()),
                 members: Vec::new(),

@@ -8,7 +8,7 @@ use std::{
 
 use super::inventory::{Archive, Inventory, Listed, SIDECAR};
 use crate::{
-    digest::Sha256,
+    digest::{Checksum, Sha256},
     error::{Context as _, Result, Stop, bail, ensure},
     location::Key,
     parallel,
@@ -48,6 +48,8 @@ pub struct Parcel {
     pub size: u64,
     /// What its bytes have to be, by everybody who says so.
     pub sha256: Vec<Sha256>,
+    /// What its source says where it has no SHA-256.
+    pub checksum: Option<Checksum>,
     /// What changes with the bytes, if its source has such a thing.
     pub etag: Option<String>,
     /// In the order in which they lie in the stream.
@@ -84,6 +86,13 @@ pub enum Deflated {
     No,
 }
 
+impl Parcel {
+    /// Whether its source says what its bytes are.
+    pub fn is_vouched_for(&self) -> bool {
+        !self.sha256.is_empty() || self.checksum.is_some()
+    }
+}
+
 /// A directory of a store, or all of it.
 #[derive(Debug)]
 pub struct StoreSource {
@@ -107,16 +116,20 @@ impl StoreSource {
     fn parcel(&self, archive: &Archive) -> Result<Parcel> {
         let said = archive.sha256.into_iter().chain(self.sidecar(archive)?);
         let mut said: Vec<Sha256> = said.collect();
-        if said.is_empty() {
-            // A listing has no checksums; where the store has one, it says so of the object itself.
-            // It need not, so that a failure here is none.
-            let object = self.store.head(&self.key(&archive.key)?);
-            said.extend(object.ok().and_then(|object| object.sha256));
+        let mut checksum = None;
+        // A listing has no checksums; where the store has one, it says so of the object itself.
+        // It need not, so that a failure here is none.
+        if said.is_empty()
+            && let Ok(object) = self.store.head(&self.key(&archive.key)?)
+        {
+            said.extend(object.sha256);
+            checksum = object.checksum;
         }
         Ok(Parcel {
             id: archive.key.clone(),
             size: archive.size,
             sha256: said,
+            checksum,
             etag: archive.etag.clone(),
             members: vec![Member {
                 archive: archive.clone(),

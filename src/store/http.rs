@@ -216,6 +216,7 @@ impl Store for HttpStore {
             key: key.clone(),
             size,
             sha256: None,
+            checksum: None,
             content_type: header(&answer, &CONTENT_TYPE).map(str::to_owned),
             etag: header(&answer, &ETAG).map(|etag| etag.trim_matches('"').to_owned()),
             modified: None,

@@ -258,6 +258,7 @@ fn object(key: Key, size: u64, modified: Option<SystemTime>, path: &Path) -> Obj
         key,
         size,
         sha256: None,
+        checksum: None,
         content_type: content_type(path).map(str::to_owned),
         etag: modified.and_then(|time| mark(time, size)),
         modified,

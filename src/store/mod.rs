@@ -17,7 +17,10 @@ use std::{
 
 pub use failure::{Kind, StoreError};
 
-use crate::{digest::Sha256, location::Key};
+use crate::{
+    digest::{Checksum, Sha256},
+    location::Key,
+};
 
 /// Something with objects under keys.
 ///
@@ -57,6 +60,8 @@ pub struct Object {
     pub size: u64,
     /// If the store keeps one; a directory does not.
     pub sha256: Option<Sha256>,
+    /// Another checksum that the store keeps of the bytes. A listing has none.
+    pub checksum: Option<Checksum>,
     pub content_type: Option<String>,
     /// A mark that changes with the bytes, without quotes.
     pub etag: Option<String>,

@@ -23,24 +23,26 @@ pub(super) fn encode(digest: &Sha256) -> String {
     text
 }
 
-pub fn decode(text: &str) -> Result<Sha256, InvalidBase64> {
-    let invalid = || InvalidBase64(text.to_owned());
+/// The bytes of a text in that alphabet, or none if it has other characters.
+pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(33);
     for four in text.as_bytes().chunks(4) {
         let mut bits = 0_u32;
         for c in four {
-            let (six, _) = (0..)
-                .zip(ALPHABET)
-                .find(|(_, own)| *own == c)
-                .ok_or_else(invalid)?;
+            let (six, _) = (0..).zip(ALPHABET).find(|(_, own)| *own == c)?;
             bits = bits << 6 | six;
         }
         bits <<= 6 * (4 - four.len());
-        bytes.extend_from_slice(&bits.to_be_bytes()[1..]);
+        bytes.extend_from_slice(&bits.to_be_bytes()[1..four.len().max(1)]);
     }
-    let digest = bytes
-        .first_chunk::<32>()
-        .map(|bytes| Sha256::from(*bytes))
+    Some(bytes)
+}
+
+pub fn decode(text: &str) -> Result<Sha256, InvalidBase64> {
+    let invalid = || InvalidBase64(text.to_owned());
+    let digest = decode_base64(text)
+        .and_then(|bytes| bytes.try_into().ok())
+        .map(<Sha256 as From<[u8; 32]>>::from)
         .ok_or_else(invalid)?;
     // One spelling only: neither longer, nor with bits set where nothing is left to say.
     if encode(&digest) == text {

@@ -17,7 +17,7 @@ pub(crate) mod specimen;
 pub mod tag;
 pub mod writer;
 
-pub use base64::{InvalidBase64, decode as decode_sha256};
+pub use base64::{InvalidBase64, decode as decode_sha256, decode_base64};
 pub use deflate::{Compression, Deflater, Level};
 pub use dist_info::{EntryPoint, entry_points_text, top_level_text, wheel_text};
 pub use filename::{SdistFilename, WheelFilename};

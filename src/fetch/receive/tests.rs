@@ -5,9 +5,12 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use md5::Digest as _;
+
 use super::*;
 use crate::{
     artifact::sample,
+    digest::Checksum,
     error::render,
     fetch::source::{Pace, StoreSource},
     store::{Condition, PutOptions, Store as _, local::LocalStore},
@@ -307,6 +310,40 @@ fn progress_is_told_of_every_byte() {
     assert_eq!(*told.lock().unwrap(), archive_bytes().len() as u64);
 }
 
+#[test]
+fn a_checksum_of_the_store_finds_damage_that_no_digest_is_for() {
+    let stage = Stage::new(None);
+    let store = Box::new(LocalStore::new(stage.from.path()));
+    let source = Spoiled {
+        inner: StoreSource::new(store, None),
+        change: |bytes| bytes,
+    };
+    let pace = Pace {
+        jobs: std::num::NonZeroUsize::MIN,
+        stop: Stop::default(),
+    };
+    let archives = source.inventory().unwrap().archives().to_vec();
+    let mut parcel = source.parcels(&archives, &pace).unwrap().remove(0);
+    let ground = Ground {
+        directory: stage.to.path(),
+        kept: OutputForm::Packed,
+        stop: &pace.stop,
+        progress: &|_| (),
+    };
+    let names = |received: Received| received.unverified.join(" ");
+    assert_eq!(names(receive(&source, &parcel, &ground).unwrap()), NAME);
+    parcel.checksum = Some(Checksum::Crc64Nvme(7));
+    insta::assert_snapshot!(render(&receive(&source, &parcel, &ground).unwrap_err()), @"
+    error: fetch `blas_lib_gfx942.tar.zst`
+      caused by: the bytes are not those that were promised: the store has another checksum
+
+    hint: fetch it again; if it is the same, its run has to upload it again
+    ");
+    let digest: [u8; 16] = md5::Md5::digest(archive_bytes()).into();
+    parcel.checksum = Some(Checksum::Md5(digest));
+    assert_eq!(names(receive(&source, &parcel, &ground).unwrap()), "");
+}
+
 /// A parcel with members of a zip file, as `zip` writes it, streamed or not.
 mod zipped {
     use std::io::{Seek, Write};
@@ -365,6 +402,7 @@ mod zipped {
             id: "artifact".into(),
             size: bytes.len() as u64,
             sha256: vec![Sha256::of(bytes)],
+            checksum: None,
             etag: None,
             members: vec![Member {
                 archive: Archive {

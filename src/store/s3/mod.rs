@@ -27,7 +27,7 @@ use std::{
 use aws_sdk_s3::{
     operation::head_object::HeadObjectOutput,
     primitives::DateTime,
-    types::{ChecksumMode, ChecksumType},
+    types::{ChecksumMode, ChecksumType, ServerSideEncryption},
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -37,12 +37,12 @@ pub use access::{
 
 use self::{connection::Connection, spare::Spare};
 use crate::{
-    digest::Sha256,
+    digest::{Checksum, Sha256},
     error::Stop,
     location::{Bucket, Key},
     retry::Backoff,
     store::{Body, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
-    wheel::decode_sha256,
+    wheel::{decode_base64, decode_sha256},
 };
 
 /// The metadata in which an object's digest is kept.
@@ -146,6 +146,7 @@ impl Store for S3Store {
             key: key.clone(),
             size: size(head.content_length()),
             sha256: sha256(&head),
+            checksum: checksum(&head),
             content_type: head.content_type().map(str::to_owned),
             etag: head.e_tag().map(etag),
             modified: head.last_modified().and_then(time),
@@ -215,6 +216,7 @@ impl Inner {
                     key,
                     size: size(object.size()),
                     sha256: None,
+                    checksum: None,
                     content_type: None,
                     etag: object.e_tag().map(etag),
                     modified: object.last_modified().and_then(time),
@@ -267,14 +269,35 @@ fn sha256(head: &HeadObjectOutput) -> Option<Sha256> {
     let checked = || {
         let text = head.checksum_sha256()?;
         let parts = head.checksum_type() == Some(&ChecksumType::Composite) || text.contains('-');
-        // The other alphabet of base64, without its padding.
-        let text = text
-            .trim_end_matches('=')
-            .replace('+', "-")
-            .replace('/', "_");
-        decode_sha256(&text).ok().filter(|_| !parts)
+        decode_sha256(&url_safe(text)).ok().filter(|_| !parts)
     };
     said(SHA256).or_else(|| said(OTHER_SHA256)).or_else(checked)
+}
+
+/// The other checksums of the whole object.
+fn checksum(head: &HeadObjectOutput) -> Option<Checksum> {
+    let crc = head.checksum_crc64_nvme().and_then(|text| {
+        let bytes = decode_base64(&url_safe(text))?.try_into().ok()?;
+        Some(Checksum::Crc64Nvme(u64::from_be_bytes(bytes)))
+    });
+    crc.or_else(|| {
+        // Where the server encrypts with a key that is not its own, the mark is no MD5; that of an
+        // upload in parts has a `-`.
+        let is_plain = matches!(
+            head.server_side_encryption(),
+            None | Some(ServerSideEncryption::Aes256)
+        ) && head.sse_customer_algorithm().is_none();
+        let etag = etag(head.e_tag()?);
+        let is_md5 = is_plain && etag.len() == 32;
+        let md5 = u128::from_str_radix(&etag, 16).ok().filter(|_| is_md5)?;
+        Some(Checksum::Md5(md5.to_be_bytes()))
+    })
+}
+
+/// The other alphabet of base64, without its padding.
+fn url_safe(text: &str) -> String {
+    let text = text.trim_end_matches('=');
+    text.replace('+', "-").replace('/', "_")
 }
 
 /// Some servers leave the quotes out.
@@ -297,4 +320,48 @@ fn units(bytes: u64) -> u32 {
     u32::try_from(bytes.div_ceil(MIB))
         .unwrap_or(u32::MAX)
         .clamp(1, u32::MAX >> 3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checksum_is_taken_only_where_it_is_of_the_whole_object() {
+        let head = HeadObjectOutput::builder;
+        let md5 = "\"25f9e794323b453885f5181f1b624d0b\"";
+        let shown = [
+            head().checksum_crc64_nvme("rosUhgp5mIg=").e_tag(md5),
+            head().e_tag(md5),
+            head()
+                .e_tag(md5)
+                .server_side_encryption(ServerSideEncryption::Aes256),
+            head()
+                .e_tag(md5)
+                .server_side_encryption(ServerSideEncryption::AwsKms),
+            head().e_tag(md5).sse_customer_algorithm("AES256"),
+            head().e_tag("\"25f9e794323b453885f5181f1b624d0b-2\""),
+            head().e_tag("\"+5f9e794323b453885f5181f1b624d0b-\""),
+            head().e_tag("x"),
+            head().checksum_crc64_nvme("?"),
+            head(),
+        ]
+        .map(|head| match checksum(&head.build()) {
+            Some(Checksum::Crc64Nvme(crc)) => format!("crc {crc:x}"),
+            Some(Checksum::Md5(md5)) => format!("md5 {:x}", u128::from_be_bytes(md5)),
+            None => "none".to_owned(),
+        });
+        insta::assert_snapshot!(shown.join("\n"), @"
+        crc ae8b14860a799888
+        md5 25f9e794323b453885f5181f1b624d0b
+        md5 25f9e794323b453885f5181f1b624d0b
+        none
+        none
+        none
+        none
+        none
+        none
+        none
+        ");
+    }
 }

@@ -68,6 +68,7 @@ fn object(key: &Key, kept: &Kept) -> Object {
         key: key.clone(),
         size: kept.bytes.len() as u64,
         sha256: Some(Sha256::of(&kept.bytes)),
+        checksum: None,
         content_type: Some(kept.content_type.clone()),
         etag: Some(Sha256::of(&kept.bytes).to_string()),
         modified: Some(kept.modified),
