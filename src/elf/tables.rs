@@ -21,6 +21,9 @@ pub(crate) const PROGBITS: u32 = 1;
 pub(crate) const STRTAB: u32 = 3;
 pub(crate) const NOBITS: u32 = 8;
 pub(crate) const ALLOC: u64 = 2;
+pub(crate) const SECTION_EXECUTE: u64 = 4;
+/// What a segment may be used for.
+pub(crate) const EXECUTE: u32 = 1;
 
 /// The size of a program header, and of a section header.
 pub(crate) const SEGMENT: u64 = 56;

@@ -3,6 +3,7 @@
 mod binaries;
 mod families;
 mod linked;
+mod linter;
 mod looking;
 mod page;
 mod real;

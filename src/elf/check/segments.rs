@@ -6,12 +6,10 @@ use crate::elf::{
         raw::{RawElf, text},
         rules::{dynamic_table, is_executable},
     },
-    tables::{ALLOC, DYNAMIC, INTERP, Segment, TLS},
+    tables::{ALLOC, DYNAMIC, EXECUTE, INTERP, SECTION_EXECUTE, Segment, TLS},
 };
 
-const EXECUTE: u32 = 1;
 const SECTION_DYNAMIC: u32 = 6;
-const SECTION_EXECUTE: u64 = 4;
 /// No path of a loader is longer.
 const LONGEST_PATH: u64 = 4096;
 

@@ -93,12 +93,7 @@ fn draft<R: ReadAt + ?Sized>(
     replacements.extend(symbols::moved(image, layout)?);
     let (end, tail, table) = sections(image, placed, layout)?;
     replacements.push(header(image, layout, table)?);
-    HostPlan::new(
-        image.file.len(),
-        end,
-        replacements,
-        vec![HostPiece::Bytes(tail)],
-    )
+    HostPlan::new(image.file.len(), end, replacements, tail)
 }
 
 /// What stands in place of the code: program headers, markers, zeros.
@@ -152,11 +147,13 @@ fn sections<R: ReadAt + ?Sized>(
     image: &HostImage<'_, R>,
     placed: &PlacedMarkers,
     layout: &HostLayout,
-) -> Result<(u64, Vec<u8>, u64)> {
+) -> Result<(u64, Vec<HostPiece>, u64)> {
     let [_, _, (_, start, len)] = image.tables();
     let is_last = start.saturating_add(len) == image.file.len();
     let end = if is_last { start } else { image.file.len() };
-    let begin = end.saturating_sub(layout.removed);
+    let left = end.saturating_sub(layout.removed);
+    let begin = left.max(layout.least_len);
+    let padding = HostPiece::Zeros(begin.saturating_sub(left));
     let mut sections = image.sections.clone();
     for section in &mut sections {
         section.offset = layout.moved(section.offset);
@@ -183,7 +180,7 @@ fn sections<R: ReadAt + ?Sized>(
     tail.resize(usize::try_from(table.saturating_sub(begin)).unwrap_or(0), 0);
     tail.extend(sections.iter().flat_map(|section| section.render()));
     ensure!(sections.len() < 0xff00, "too many sections");
-    Ok((end, tail, table))
+    Ok((end, vec![padding, HostPiece::Bytes(tail)], table))
 }
 
 /// What is left of the section is memory that reads as zeros, hence `SHT_NOBITS`, as upstream's tools
@@ -198,7 +195,7 @@ fn code_section(sections: &mut [NamedSection], layout: &HostLayout) {
         let memory = layout.code_left();
         code.kind = NOBITS;
         code.address = memory.start;
-        code.offset = layout.offset(memory.start);
+        code.offset = layout.hole_offset;
         code.size = memory.end.saturating_sub(memory.start);
         if layout.removed == 0
             && let Some(align) = code.rest.get_mut(8..16)

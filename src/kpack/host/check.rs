@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::{
     elf::{
         self, ReadAt,
-        tables::{LOAD, PHDR, Segment},
+        tables::{ALLOC, EXECUTE, LOAD, NOBITS, PHDR, Section, Segment},
     },
     error::{Result, bail, ensure},
     kpack::{
@@ -43,12 +43,13 @@ pub(super) fn accept<R: ReadAt + ?Sized>(
     copied(old, &new, plan)?;
     other_segments(old, &new, plan)?;
     sections(old, &new, plan)?;
+    inside_by_offset(old, &new)?;
     no_twins(&new)?;
     symbols::ensure_inside(&new)?;
     wrappers(&view, fat, markers)
 }
 
-/// All memory is there, with the permissions that it had.
+/// All memory is there, with the permissions that it had; what no code is in need not be executable.
 fn mapped<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
     old: &HostImage<'_, A>,
     new: &HostImage<'_, B>,
@@ -57,8 +58,11 @@ fn mapped<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
         let wanted = load.memory();
         let mut at = wanted.start;
         for piece in new.loads() {
-            if piece.flags == load.flags && piece.memory().contains(&at) {
-                at = piece.memory().end;
+            let memory = piece.memory();
+            let is_allowed = piece.flags == load.flags
+                || (piece.flags | EXECUTE == load.flags && !old.runs_in(&memory));
+            if is_allowed && memory.contains(&at) {
+                at = memory.end;
             }
         }
         ensure!(at >= wanted.end, "memory is missing: at {at:#x}");
@@ -136,6 +140,45 @@ fn sections<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
         ensure!(moved_one == *other, "`{}` changed", one.name);
     }
     Ok(())
+}
+
+/// Linters and strip find the segment of a section by its offset: it is the first that has the section's
+/// first byte, or zeros in its place for a section without bytes. No section may end outside of that
+/// segment which did not before.
+///
+/// The code's own section is left out. Where the zeros of a segment before it reach far over the end of
+/// the file, it cannot be kept out of them.
+fn inside_by_offset<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
+    old: &HostImage<'_, A>,
+    new: &HostImage<'_, B>,
+) -> Result<()> {
+    for (before, after) in old.sections.iter().zip(&new.sections) {
+        let is_kept = after.name != CODE && after.flags & ALLOC != 0;
+        ensure!(
+            !is_kept || ends_inside(new, after) || !ends_inside(old, before),
+            "`{}` ends outside of its segment by its offset",
+            after.name
+        );
+    }
+    Ok(())
+}
+
+fn ends_inside<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, section: &Section) -> bool {
+    let owner = image.loads().find(|load| {
+        let size = if section.kind == NOBITS {
+            load.memory_size
+        } else {
+            load.file_size
+        };
+        let inside = section.offset.checked_sub(load.offset);
+        inside.is_some_and(|inside| inside < size)
+    });
+    owner.is_none_or(|load| {
+        let end = load.offset.saturating_add(load.memory_size);
+        // mold has all sections without bytes begin at 0, where other bytes are.
+        let is_misplaced = section.kind == NOBITS && section.offset < load.file().end;
+        !is_misplaced && section.offset.saturating_add(section.size) <= end
+    })
 }
 
 /// Tools take two segments at the same place in the file for one when one of them is empty there.

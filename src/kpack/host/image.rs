@@ -1,11 +1,11 @@
 //! A host file as the split needs it: its headers, the names of its sections, and its bytes by address.
 
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 
 use crate::{
     elf::{
         ReadAt,
-        tables::{DYNAMIC, LOAD, SECTION, SEGMENT, Section, Segment},
+        tables::{DYNAMIC, LOAD, SECTION, SECTION_EXECUTE, SEGMENT, Section, Segment},
     },
     error::{Result, ensure},
     kpack::Region,
@@ -94,6 +94,14 @@ impl<'a, R: ReadAt + ?Sized> HostImage<'a, R> {
 
     pub(super) fn loads(&self) -> impl DoubleEndedIterator<Item = &Segment> {
         self.segments.iter().filter(|segment| segment.kind == LOAD)
+    }
+
+    /// Whether a section with code lies in some memory.
+    pub(super) fn runs_in(&self, memory: &Range<u64>) -> bool {
+        self.sections.iter().any(|section| {
+            let own = section.memory();
+            section.flags & SECTION_EXECUTE != 0 && own.start < memory.end && memory.start < own.end
+        })
     }
 
     pub(super) fn has(&self, kind: u32) -> bool {

@@ -15,7 +15,7 @@ use std::ops::Range;
 use crate::{
     elf::{
         ReadAt,
-        tables::{INTERP, LOAD, PHDR, SEGMENT, Segment},
+        tables::{ALLOC, EXECUTE, INTERP, LOAD, PHDR, SEGMENT, Segment},
     },
     error::{Result, bail, ensure},
     kpack::host::{
@@ -27,6 +27,8 @@ use crate::{
 const PAGE: u64 = 4096;
 /// Empty slots behind the program headers, for who adds a run path later.
 const SPARE: u64 = 4;
+/// What a file grows by for the sake of linters, at most.
+const MOST_PADDING: u64 = 1 << 20;
 const FLAGS_1: u64 = 0x6fff_fffb;
 const PIE: u64 = 0x0800_0000;
 
@@ -40,6 +42,10 @@ pub(super) struct HostLayout {
     pub(super) markers: u64,
     /// What leaves the file begins here, behind a page that stays.
     pub(super) hole: u64,
+    /// Where in the new file the section of the code is said to be.
+    pub(super) hole_offset: u64,
+    /// As long is the file at least, so that every segment without bytes begins in it.
+    pub(super) least_len: u64,
     /// How many bytes leave the file: a multiple of every alignment behind them.
     pub(super) removed: u64,
     pub(super) segments: Vec<Segment>,
@@ -127,11 +133,16 @@ fn whole<R: ReadAt + ?Sized>(
         "`{CODE}` is too small for a marker: {} bytes",
         code.size
     );
+    let hole = end.next_multiple_of(8).min(code.memory().end);
     Ok(HostLayout {
         code: code.clone(),
         table: None,
         markers: start,
-        hole: end.next_multiple_of(8).min(code.memory().end),
+        hole,
+        hole_offset: code
+            .offset
+            .saturating_add(hole.saturating_sub(code.address)),
+        least_len: 0,
         removed: 0,
         segments: image.segments.clone(),
     })
@@ -165,14 +176,14 @@ fn shrunk<R: ReadAt + ?Sized>(
         table: Some(table),
         markers: start,
         hole,
+        hole_offset: 0,
+        least_len: 0,
         removed,
         segments: Vec::new(),
     };
     ensure_alone(image, &layout)?;
-    let Some(free) = free_offset(image, &layout) else {
-        return Ok(None);
-    };
-    layout.segments = segments(image, index, &layout, count, free);
+    layout.hole_offset = hole_offset(image, &layout);
+    segments(image, index, &mut layout, count);
     Ok(Some(layout))
 }
 
@@ -234,18 +245,28 @@ fn ensure_alone<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, layout: &HostLayou
 fn segments<R: ReadAt + ?Sized>(
     image: &HostImage<'_, R>,
     covering: usize,
-    layout: &HostLayout,
+    layout: &mut HostLayout,
     count: u64,
-    free: u64,
-) -> Vec<Segment> {
+) {
     let mut segments = Vec::new();
+    layout.least_len = layout.hole_offset;
     for (index, segment) in image.segments.iter().enumerate() {
         let moved = Segment {
             offset: layout.moved(segment.offset),
             ..*segment
         };
         if index == covering {
-            segments.extend(split(segment, layout, free));
+            let mut pieces = split(segment, layout);
+            for piece in pieces.iter_mut().filter(|it| !image.runs_in(&it.memory())) {
+                piece.flags &= !EXECUTE;
+            }
+            segments.extend(pieces);
+        } else if segment.kind == LOAD && is_hole(image, segment) {
+            layout.least_len = layout.least_len.saturating_add(PAGE);
+            segments.push(Segment {
+                offset: layout.least_len,
+                ..*segment
+            });
         } else if segment.kind == PHDR {
             segments.push(table(segment, layout, count));
         } else {
@@ -258,7 +279,7 @@ fn segments<R: ReadAt + ?Sized>(
         segment.file_size = size;
         segment.memory_size = size;
     }
-    segments
+    layout.segments = segments;
 }
 
 fn table(old: &Segment, layout: &HostLayout, count: u64) -> Segment {
@@ -274,9 +295,9 @@ fn table(old: &Segment, layout: &HostLayout, count: u64) -> Segment {
     }
 }
 
-/// The segment up to the hole, the hole, and the rest, if there is any. The hole has a `free` place in
-/// the file.
-fn split(old: &Segment, layout: &HostLayout, free: u64) -> Vec<Segment> {
+/// The segment up to the hole, the hole, and the rest, if there is any. Linkers that put code and data
+/// into one segment leave pieces without code, which need not be executable any more.
+fn split(old: &Segment, layout: &HostLayout) -> Vec<Segment> {
     let at = |address: u64| Segment {
         address,
         physical: old.physical.wrapping_add(address.wrapping_sub(old.address)),
@@ -302,7 +323,7 @@ fn split(old: &Segment, layout: &HostLayout, free: u64) -> Vec<Segment> {
             ..*old
         },
         Segment {
-            offset: free,
+            offset: layout.hole_offset,
             file_size: 0,
             memory_size: hole_size,
             align: PAGE,
@@ -320,20 +341,39 @@ fn split(old: &Segment, layout: &HostLayout, free: u64) -> Vec<Segment> {
     segments
 }
 
-/// A place in the file for what has none there: where no other segment begins, as some tools take
-/// two at the same place for one.
-fn free_offset<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, layout: &HostLayout) -> Option<u64> {
-    let hole = layout.offset(layout.hole);
-    let mut taken: Vec<u64> = image
-        .loads()
-        .map(|load| layout.moved(load.offset))
-        .collect();
-    taken.push(hole);
-    let pages = 1..=taken.len() as u64;
-    let before = pages.clone().map(|pages| hole.saturating_sub(pages * PAGE));
-    let end = image.file.len().saturating_sub(layout.removed);
-    let behind = pages
-        .map(|pages| hole.saturating_add(pages * PAGE))
-        .take_while(|offset| *offset < end);
-    before.chain(behind).find(|offset| !taken.contains(offset))
+/// Where the hole is said to be in the file.
+///
+/// It has no bytes there. But linters and strip look for the segment of a section by its offset, in the
+/// order of the program headers, and a segment of zeros is as long there as it is in memory: a hole in
+/// front of `.bss` would take it for its own. Hence behind all that is loaded, and behind the zeros of
+/// the segments before it, unless these are many.
+fn hole_offset<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, layout: &HostLayout) -> u64 {
+    let loads = || image.loads().filter(|load| !is_hole(image, load));
+    let files = loads().map(|load| layout.moved(load.file().end));
+    let sections = image.sections.iter().filter(|it| it.flags & ALLOC != 0);
+    let sections = sections.map(|it| layout.moved(it.offset).saturating_add(1));
+    let end = files.chain(sections).max().unwrap_or(0);
+    let end = end.min(image.file.len()).next_multiple_of(PAGE);
+    let before = loads().filter(|load| load.address < layout.code.address);
+    let zeros = before.map(|load| {
+        let start = layout.moved(load.offset);
+        start.saturating_add(load.memory_size).min(u64::MAX / 2)
+    });
+    let behind = zeros.max().unwrap_or(0).next_multiple_of(PAGE);
+    let most = MOST_PADDING.min(layout.removed / 16);
+    if behind <= end.saturating_add(most) {
+        end.max(behind)
+    } else {
+        end
+    }
+}
+
+/// Whether a segment is what an earlier split has left of code that came back elsewhere.
+fn is_hole<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, load: &Segment) -> bool {
+    let memory = load.memory();
+    let mut sections = image.sections.iter();
+    load.file_size == 0
+        && load.align <= PAGE
+        && load.address.is_multiple_of(PAGE)
+        && !sections.any(|it| it.flags & ALLOC != 0 && memory.contains(&it.address))
 }

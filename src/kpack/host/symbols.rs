@@ -32,9 +32,11 @@ pub(super) fn moved<R: ReadAt + ?Sized>(
         if !is_outside((left.start, left.end), value, size) {
             return;
         }
-        // What begins in the section keeps its place; others go to the nearer end of it.
+        // A symbol names what is left of that which it named; beside the section it names nothing.
+        let end = value.saturating_add(size).clamp(left.start, left.end);
         let value = value.clamp(left.start, left.end);
-        let bytes = [value.to_le_bytes(), 0_u64.to_le_bytes()].concat();
+        let size = end.saturating_sub(value);
+        let bytes = [value.to_le_bytes(), size.to_le_bytes()].concat();
         replacements.push(Replacement {
             old: place..place.saturating_add(bytes.len() as u64),
             new: vec![HostPiece::Bytes(bytes)],

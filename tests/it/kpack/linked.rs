@@ -7,6 +7,7 @@ use rocwheel::kpack::bundle;
 
 use super::{
     binaries::{code_object, concatenated},
+    linter::complaints,
     runtime::compare,
     splitting::{flattened, put, split},
 };
@@ -187,6 +188,11 @@ fn what_linkers_make_loads_and_registers_without_its_code() {
             failures.push(format!("{name}: {said:?}, {lost} bytes less"));
         }
         assert!(compare(binary, &root, name) > 20, "{name}");
+        let known = complaints(binary);
+        let mut found = complaints(&fs_err::read(&path).unwrap());
+        found.retain(|what, _| !known.contains_key(what));
+        let found = found.iter();
+        failures.extend(found.map(|(what, why)| format!("{name}: {what} {why}")));
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

@@ -52,8 +52,8 @@ fn what_is_split_comes_together_again() {
     split(&fat, &place.path().join("split"), "2");
     insta::assert_snapshot!(recombine(place.path(), "split", "again"), @"
     exit 0
-    blas_lib_gfx90X-dcgpu: 2 binaries, 5 code objects, 85.57 KiB
-      Recombined blas_lib_gfx90X-dcgpu: 5 code objects, 85.57 KiB
+    blas_lib_gfx90X-dcgpu: 2 binaries, 5 code objects, 93.57 KiB
+      Recombined blas_lib_gfx90X-dcgpu: 5 code objects, 93.57 KiB
     ");
     let (before, after) = (files(&fat), files(&place.path().join("again")));
     assert!(before.keys().eq(after.keys()), "{:?}", after.keys());

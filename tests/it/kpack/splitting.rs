@@ -115,10 +115,10 @@ fn artifacts_are_split_by_target() {
     let out = place.path().join("split");
     insta::assert_snapshot!(split(&fat, &out, "2"), @"
     exit 0
-    blas_lib_generic: 5 files, 21.75 KiB
+    blas_lib_generic: 5 files, 25.60 KiB
     blas_lib_gfx1100: 2 files, 10.60 KiB
     blas_lib_gfx90a: 4 files, 29.54 KiB
-           Split blas_lib_gfx90X-dcgpu: 3 artifacts, 61.88 KiB
+           Split blas_lib_gfx90X-dcgpu: 3 artifacts, 65.74 KiB
     ");
     let names: Vec<String> = files(&out).into_keys().collect();
     insta::assert_snapshot!(names.join("\n"), @"

@@ -45,9 +45,9 @@ fn code_for_a_generic_target_goes_to_everybody() {
     ]);
     insta::assert_snapshot!(outcome(place.path(), &library), @"
     exit 0
-    rand_lib_generic: 4 files, 29.29 KiB
+    rand_lib_generic: 4 files, 31.82 KiB
     rand_lib_gfx942: 1 file, 4.67 KiB
-           Split rand_lib_gfx94X-dcgpu: 2 artifacts, 33.95 KiB
+           Split rand_lib_gfx94X-dcgpu: 2 artifacts, 36.49 KiB
     rand_lib_generic/math-libs/stage/.kpack/rand_lib_4c707775_0_gfx11-generic.kpack
     rand_lib_generic/math-libs/stage/.kpack/rand_lib_4c707775_0_gfx9-4-generic.kpack
     rand_lib_generic/math-libs/stage/.kpack/rand_lib_4c707775_1_gfx9-4-generic.kpack
