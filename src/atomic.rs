@@ -10,6 +10,7 @@ use std::{
     ffi::{OsStr, OsString},
     io::{self, Write},
     path::{Path, PathBuf},
+    sync::LazyLock,
     time::{Duration, SystemTime},
 };
 
@@ -20,7 +21,8 @@ use tempfile::{NamedTempFile, TempDir};
 pub const PREFIX: &str = ".rocwheel-";
 const SUFFIX: &str = ".part";
 
-/// How long nothing may have been written to an unfinished file before it can be a leftover.
+/// How long nothing may have been written to an unfinished file of another machine before it can be
+/// a leftover.
 const QUIET: Duration = Duration::from_mins(10);
 /// The same where the file system has no locks, and only time tells a slow writer from a dead one.
 const QUIET_WITHOUT_LOCKS: Duration = Duration::from_hours(24);
@@ -39,10 +41,12 @@ impl AtomicFile {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create_new(true).open(path)
         };
-        let file = named().make_in(directory_of(target), create)?;
-        // Some file systems have no locks. `sweep` then goes by the age of the file alone.
-        let _ = file.as_file().try_lock();
-        Ok(Self(file))
+        loop {
+            let file = named().make_in(directory_of(target), create)?;
+            if is_held(file.as_file(), file.path()) {
+                return Ok(Self(file));
+            }
+        }
     }
 
     pub fn file(&mut self) -> &mut File {
@@ -118,15 +122,18 @@ impl StagedDir {
             // As of any other directory; without this only its owner could read it.
             name.permissions(Permissions::from_mode(0o777));
         }
-        let staging = name.tempdir_in(directory)?;
-        // Elsewhere than on Unix a directory cannot be opened, and only its age protects it.
-        let lock = File::open(staging.path()).ok();
-        let lock = lock.filter(|directory| directory.try_lock().is_ok());
-        Ok(Self {
-            staging,
-            target: target.to_owned(),
-            _lock: lock,
-        })
+        loop {
+            let staging = name.tempdir_in(directory)?;
+            // Elsewhere than on Unix a directory cannot be opened, and only its age protects it.
+            let lock = File::open(staging.path()).ok();
+            if lock.as_ref().is_none_or(|it| is_held(it, staging.path())) {
+                return Ok(Self {
+                    staging,
+                    target: target.to_owned(),
+                    _lock: lock,
+                });
+            }
+        }
     }
 
     pub fn path(&self) -> &Path {
@@ -180,9 +187,10 @@ pub fn restore(target: &Path) -> io::Result<()> {
 
 /// Removes the unfinished files and directories that killed processes have left in a directory.
 ///
-/// One that is still being written is locked by its writer. The lock alone is not trusted, because
-/// a network file system may not show it to other machines; so it must have been quiet for a while
-/// as well. Failures are ignored: a leftover does no harm, and has a name that no reader takes.
+/// One that is still being written is locked by its writer. Of a writer under this kernel, in
+/// whatever container, the lock alone tells whether it lives. A network file system may not show
+/// the locks of other machines; what they wrote must have been quiet for a while as well. Failures
+/// are ignored: a leftover does no harm, and has a name that no reader takes.
 pub fn sweep(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else {
         return;
@@ -203,7 +211,11 @@ fn remove_if_abandoned(path: &Path) -> io::Result<()> {
     let modified = fs::symlink_metadata(path)?.modified()?;
     let quiet = SystemTime::now().duration_since(modified);
     let quiet = quiet.unwrap_or_default();
-    if quiet < QUIET {
+    let name = path.file_name().and_then(OsStr::to_str);
+    let is_of_this_kernel = name
+        .zip(OF_THIS_KERNEL.as_deref())
+        .is_some_and(|(name, ours)| name.starts_with(ours));
+    if quiet < QUIET && !is_of_this_kernel {
         return Ok(());
     }
     // Kept open until the file is removed, so that of two that sweep one does it.
@@ -216,9 +228,26 @@ fn remove_if_abandoned(path: &Path) -> io::Result<()> {
     if is_abandoned { clear(path) } else { Ok(()) }
 }
 
+/// Locks what was just created, and says whether it is this writer's.
+///
+/// Between its creation and the lock it looks abandoned to a `sweep`, which locks and removes it.
+/// Some file systems have no locks. `sweep` then goes by the age of the file alone.
+fn is_held(file: &File, path: &Path) -> bool {
+    let is_being_swept = matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock));
+    !is_being_swept && exists(path)
+}
+
+/// How the names begin that writers under this kernel give, so that their locks can be trusted.
+/// Only Linux says which kernel that is.
+static OF_THIS_KERNEL: LazyLock<Option<String>> = LazyLock::new(|| {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(format!("{PREFIX}{}-", boot.get(..8)?))
+});
+
 fn named() -> tempfile::Builder<'static, 'static> {
     let mut name = tempfile::Builder::new();
-    name.prefix(PREFIX).suffix(SUFFIX).rand_bytes(12);
+    let prefix = OF_THIS_KERNEL.as_deref().unwrap_or(PREFIX);
+    name.prefix(prefix).suffix(SUFFIX).rand_bytes(12);
     name
 }
 
@@ -364,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_old_and_has_no_writer_is_swept() {
+    fn what_has_no_writer_is_swept_and_of_other_machines_only_once_it_is_old() {
         const HOUR: Duration = Duration::from_hours(1);
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
@@ -376,6 +405,10 @@ mod tests {
             fs::write(at(name), "").unwrap();
         }
         fs::create_dir_all(at(".rocwheel-tree.part/a")).unwrap();
+        if let Some(ours) = OF_THIS_KERNEL.as_deref() {
+            fs::write(at(&format!("{ours}killed.part")), "").unwrap();
+            fs::create_dir(at(&format!("{ours}tree.part"))).unwrap();
+        }
         let (written, made) = (
             file(&at("target"), "slow"),
             StagedDir::beside(&at("slow")).unwrap(),
