@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     error::{Hint as _, Result, bail, ensure},
+    index::Layout,
     store::Depth,
     version::Version,
 };
@@ -33,23 +34,30 @@ pub struct Found {
 /// What is looked at of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// Its packages; the pages beside them are still to be written.
-    Packages,
+    /// The packages where this layout has them, or by default in `dist` if it exists; the pages
+    /// beside them are still to be written.
+    Packages(Option<Layout>),
     /// What its pages lead to, if it has any.
     Pages,
 }
 
 /// The packages of a place by name, and what its pages say if that is wanted.
 pub fn find(place: &SetPlace, look: Look) -> Result<Found> {
+    let layout = match look {
+        Look::Packages(layout) => layout,
+        Look::Pages => None,
+    };
     let mut found = match place.local() {
-        Some(root) if look == Look::Packages || !has_pages(root) => Found {
-            packages: directory(root)?,
+        Some(root) if look != Look::Pages || !has_pages(root) => Found {
+            packages: directory(root, layout)?,
             ..Found::default()
         },
-        _ if look == Look::Packages => unpublished(place, lying(place)?)?,
+        _ if look != Look::Pages => unpublished(place, lying(place, layout)?)?,
         _ => find_published(place)?,
     };
-    if let Some(root) = place.local() {
+    if let Some(root) = place.local()
+        && layout != Some(Layout::Flat)
+    {
         let known: BTreeSet<String> = found.packages.iter().map(|it| it.name().into()).collect();
         for (family, packages) in families(root)? {
             let packages = packages.into_iter().map(|it| it.in_directory(&family));
@@ -68,7 +76,7 @@ pub fn find_published(place: &SetPlace) -> Result<Found> {
     let mut promised = Promised::read(place)?;
     if promised.promises.is_empty() {
         // Pages that name nothing promise what lies beside them.
-        let packages = lying(place)?;
+        let packages = lying(place, None)?;
         if !promised.is_of_a_set(!packages.is_empty()) {
             return unpublished(place, packages);
         }
@@ -131,9 +139,15 @@ fn unpublished(place: &SetPlace, packages: Vec<Package>) -> Result<Found> {
 
 /// The packages in `dist` and in the families' directories in it, or else in the place itself, where
 /// it can be listed.
-fn lying(place: &SetPlace) -> Result<Vec<Package>> {
+fn lying(place: &SetPlace, layout: Option<Layout>) -> Result<Vec<Package>> {
     let mut found = Vec::new();
-    for (below, depth) in [("dist/", Depth::All), ("", Depth::Children)] {
+    let (dist, flat) = (("dist/", Depth::All), ("", Depth::Children));
+    let directories = match layout {
+        None => vec![dist, flat],
+        Some(Layout::Dist) => vec![dist],
+        Some(Layout::Flat) => vec![flat],
+    };
+    for (below, depth) in directories {
         let directory = place.path(below);
         for path in place.list(below, depth)?.unwrap_or_default() {
             let file = path.strip_prefix(&directory).unwrap_or(&path).to_owned();
@@ -177,13 +191,17 @@ fn has_pages(place: &Path) -> bool {
 }
 
 /// The packages of a directory or its `dist`, by name.
-fn directory(place: &Path) -> Result<Vec<Package>> {
-    let found = packages(&dist(place))?;
+fn directory(place: &Path, layout: Option<Layout>) -> Result<Vec<Package>> {
+    let directory = match layout {
+        Some(layout) => place.join(layout.files()),
+        None => dist(place),
+    };
+    let found = packages(&directory)?;
     let check = || -> Result<()> {
         ensure!(
             !found.is_empty(),
             "no wheel or sdist in `{}`",
-            dist(place).display()
+            directory.display()
         );
         Ok(())
     };

@@ -16,6 +16,7 @@ use crate::{
     commands::args::{AccessArgs, Jobs},
     console::{Format, many},
     error::{Hint as _, No, Result},
+    index::Layout,
     loader::Dotted,
     set::Look,
     target::{Target, TargetTable, split_list},
@@ -162,6 +163,9 @@ pub struct Policy {
     /// Whether only a part of a set is here, which cannot be judged as a whole.
     #[arg(skip)]
     is_part: bool,
+    /// Where the packages are, for commands that have a flag for it.
+    #[arg(skip)]
+    layout: Option<Layout>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -266,6 +270,7 @@ impl Default for Policy {
             all: false,
             jobs: Jobs::default(),
             is_part: false,
+            layout: None,
         }
     }
 }
@@ -291,6 +296,15 @@ impl Policy {
         }
     }
 
+    /// The same for packages that this layout places.
+    #[must_use]
+    pub fn with_layout(&self, layout: Option<Layout>) -> Self {
+        Self {
+            layout,
+            ..self.clone()
+        }
+    }
+
     /// The same for one of several parts of a set.
     #[must_use]
     pub fn of_part(&self, is_part: bool) -> Self {
@@ -303,7 +317,12 @@ impl Policy {
     /// Looks at packages alone, with nothing to compare them with.
     fn look(&self, place: &Path, access: &AccessArgs, world: &World) -> Result<Report> {
         let place = access.place(place, &world.stop)?;
-        let set = check::facts_of(&place, Look::Packages, self.jobs.count(), world)?;
+        let set = check::facts_of(
+            &place,
+            Look::Packages(self.layout),
+            self.jobs.count(),
+            world,
+        )?;
         self.judge(&set, (None, &Since::default()), Vec::new(), world)
     }
 

@@ -75,7 +75,7 @@ enum LayoutChoice {
 pub fn run(args: &Args, world: &World) -> Result<()> {
     let site = args.site(world)?;
     if !args.no_check {
-        let policy = args.policy.on(&args.jobs);
+        let policy = args.policy.on(&args.jobs).with_layout(args.layout());
         check::gate(&args.place.to_path(), &args.access, &policy, world)?;
     }
     let indexed = index(&site, &args.options()?, world)?;
@@ -105,17 +105,21 @@ impl Args {
         }
     }
 
+    fn layout(&self) -> Option<Layout> {
+        match self.layout {
+            LayoutChoice::Auto => None,
+            LayoutChoice::Flat => Some(Layout::Flat),
+            LayoutChoice::Dist => Some(Layout::Dist),
+        }
+    }
+
     fn options(&self) -> Result<IndexOptions> {
         let yank = self.yank.as_ref().map(|file| {
             let list = YankList::parse(&fs::read_to_string(file)?);
             list.with_context(|| format!("read `{}`", file.display()))
         });
         Ok(IndexOptions {
-            layout: match self.layout {
-                LayoutChoice::Auto => None,
-                LayoutChoice::Flat => Some(Layout::Flat),
-                LayoutChoice::Dist => Some(Layout::Dist),
-            },
+            layout: self.layout(),
             yank: yank.transpose()?,
             mode: if self.dry_run { Mode::Tell } else { Mode::Make },
             jobs: self.jobs.count(),

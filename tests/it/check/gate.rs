@@ -110,6 +110,71 @@ fn half_a_set_gets_no_index() {
     assert_eq!(code, 0, "{text}");
 }
 
+/// A whole set in `dist`, and beside it a set without one of its device wheels.
+#[test]
+fn what_is_indexed_is_what_is_checked() {
+    let built = Built::new();
+    let place = built.1.path();
+    for entry in fs_err::read_dir(place.join("dist")).unwrap() {
+        let path = entry.unwrap().path();
+        fs_err::copy(&path, place.join(path.file_name().unwrap())).unwrap();
+    }
+    let index = |layout: &str| {
+        let mut index = rocwheel();
+        let index = index.args(["index", "--layout", layout, "--dry-run"]);
+        said(&index.arg(place).output().unwrap())
+    };
+    for layout in ["auto", "flat", "dist"] {
+        let (code, text) = index(layout);
+        assert_eq!(code, 0, "{layout}: {text}");
+    }
+    let names = |directory: &Path| -> Vec<_> {
+        let entries = fs_err::read_dir(directory).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    };
+    let is_device = |path: &std::path::PathBuf| path.to_str().unwrap().contains("_device_gfx942");
+    let device = |directory: &Path| names(directory).into_iter().find(is_device).unwrap();
+    fs_err::remove_file(device(place)).unwrap();
+    for (layout, expected) in [("auto", 0), ("flat", 1), ("dist", 0)] {
+        let (code, text) = index(layout);
+        assert_eq!(code, expected, "{layout}: {text}");
+        assert_eq!(text.contains("RW202"), expected == 1, "{layout}: {text}");
+    }
+    fs_err::copy(device(&place.join("dist")), place.join("x")).unwrap();
+    let whole = place.join(device(&place.join("dist")).file_name().unwrap());
+    fs_err::rename(place.join("x"), whole).unwrap();
+    fs_err::remove_file(device(&place.join("dist"))).unwrap();
+    for (layout, expected) in [("auto", 1), ("flat", 0), ("dist", 1)] {
+        let (code, text) = index(layout);
+        assert_eq!(code, expected, "{layout}: {text}");
+    }
+}
+
+#[test]
+fn an_index_takes_a_list_of_accepted_findings() {
+    let set = Set::new();
+    set.remove("rocm_sdk_device_gfx942");
+    let list = set.0.path().join("known.toml");
+    let mut check = rocwheel();
+    let check = check.arg("check").arg(set.0.path());
+    let (code, text) = said(&check.arg("--write-accept").arg(&list).output().unwrap());
+    assert_eq!(code, 0, "{text}");
+    let index = || {
+        let mut index = rocwheel();
+        let index = index.arg("index").arg(set.0.path());
+        said(&index.arg("--accept").arg(&list).output().unwrap())
+    };
+    let (code, text) = index();
+    assert_eq!(code, 0, "{text}");
+    assert!(set.0.path().join("simple/index.html").exists());
+    // What is not on the list stops the next index.
+    set.remove("rocm_profiler");
+    let (code, text) = index();
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("RW201"), "{text}");
+    assert!(!text.contains("RW202"), "{text}");
+}
+
 #[test]
 fn a_wheel_of_another_build_is_refused() {
     let built = Built::new();
