@@ -7,7 +7,7 @@ use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use super::{Members, Set, fat, record, rocwheel, zipped};
 
 /// A compiled wheel of another project, as its own tools make it.
-fn add_foreign(set: &Set, project: &str) {
+pub(super) fn add_foreign(set: &Set, project: &str) {
     let info = format!("{project}-2.9.0.dist-info");
     let metadata = format!(
         "Metadata-Version: 2.4\nName: {project}\nVersion: 2.9.0\n\

@@ -1,16 +1,21 @@
 //! Sets that are published: on a web server, in a bucket, in a directory laid out like one.
 
-use std::{path::PathBuf, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use aws_sdk_s3::primitives::ByteStream;
 
 use super::{
-    Set, rocwheel,
+    Set,
+    others::add_foreign,
+    rocwheel,
     server::{Manner, Server},
 };
 use crate::{
     s3::server::{ID, SECRET, Server as S3},
-    support::published,
+    support::{place::text, published},
 };
 
 /// The sample as `pipeline` published it.
@@ -185,12 +190,10 @@ fn keyed(verb: &str, endpoint: &str) -> Command {
     command
 }
 
-#[test]
-fn a_bucket_is_read_as_it_was_uploaded() {
-    let server = S3::shared();
-    let bucket = server.bucket();
-    let place = published();
-    let mut directories = vec![place.clone()];
+/// Puts every file of a directory into a new bucket, which it returns.
+fn stored(server: &S3, place: &Path) -> String {
+    let bucket = server.bucket().to_string();
+    let mut directories = vec![place.to_owned()];
     while let Some(directory) = directories.pop() {
         for entry in fs_err::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();
@@ -198,13 +201,117 @@ fn a_bucket_is_read_as_it_was_uploaded() {
                 directories.push(path);
                 continue;
             }
-            let key = path.strip_prefix(&place).unwrap().to_str().unwrap();
-            let put = server.client.put_object().bucket(bucket.as_str());
+            let key = path.strip_prefix(place).unwrap().to_str().unwrap();
+            let put = server.client.put_object().bucket(&bucket);
             let body = ByteStream::from(fs_err::read(&path).unwrap());
             let put = put.key(format!("1-linux/python/{key}")).body(body);
             server.runtime.block_on(put.send()).unwrap();
         }
     }
+    bucket
+}
+
+/// The same findings wherever a set is published: in a directory, on a web server, in a bucket.
+fn found_everywhere(place: &Path) -> String {
+    let web = Server::start(place, Manner::Ranges);
+    let server = S3::shared();
+    let bucket = stored(server, place);
+    let endpoint = format!("http://127.0.0.1:{}", server.port);
+    let places = [
+        text(place).to_owned(),
+        web.url.clone(),
+        format!("s3://{bucket}/1-linux/python"),
+    ];
+    let found = places.map(|place| {
+        let mut check = keyed("check", &endpoint);
+        let output = check.args(["--no-progress", &place]).output().unwrap();
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        let findings = stdout.split("\nways out").next().unwrap();
+        format!("exit {}\n{findings}", output.status.code().unwrap())
+    });
+    assert_eq!(found[0], found[1]);
+    assert_eq!(found[0], found[2]);
+    found[0].clone()
+}
+
+#[test]
+fn dead_pages_are_found_wherever_they_are_published() {
+    let dead = |pages: &[&str], text: &str| {
+        let set = Set::new();
+        set.index();
+        for page in pages {
+            fs_err::write(set.0.path().join(page), text).unwrap();
+        }
+        found_everywhere(set.0.path())
+    };
+    let nothing = "<html><body></body></html>";
+    insta::assert_snapshot!(dead(&["index.html", "simple/index.html"], nothing), @"
+    exit 1
+         2 error   RW704 pages-disagree
+
+    index.html
+      error   RW704 pages-disagree: it names no package
+    simple/
+      error   RW704 pages-disagree: it names no package
+    ");
+    insta::assert_snapshot!(dead(&["simple/rocm/index.html"], nothing), @"
+    exit 1
+         1 error   RW704 pages-disagree
+
+    rocm-0.0.1.dev0.tar.gz
+      error   RW704 pages-disagree: named by `SHA256SUMS`, `index.html`, `set.json`, `simple/_json/`, and not by `simple/`
+    ");
+    insta::assert_snapshot!(dead(&["set.json"], r#"{"schema":1,"files":[]}"#), @"
+    exit 1
+         1 error   RW704 pages-disagree
+
+    set.json
+      error   RW704 pages-disagree: it names no package
+    ");
+    let gone = Set::new();
+    gone.index();
+    fs_err::remove_dir_all(gone.0.path().join("simple")).unwrap();
+    fs_err::remove_file(gone.0.path().join("index.html")).unwrap();
+    insta::assert_snapshot!(found_everywhere(gone.0.path()), @"
+    exit 1
+         2 error   RW706 unreadable-page
+
+    index.html
+      error   RW706 unreadable-page: `set.json` is there, and this page is not
+    simple/
+      error   RW706 unreadable-page: `set.json` is there, and this page is not
+    ");
+}
+
+#[test]
+fn packages_of_others_at_a_published_place_are_not_judged_as_ours() {
+    let set = Set::new();
+    add_foreign(&set, "torch");
+    set.index();
+    insta::assert_snapshot!(found_everywhere(set.0.path()), @"
+    exit 0
+         1 note    RW210 foreign-package
+
+    torch-2.9.0-cp312-cp312-linux_x86_64.whl
+      note    RW210 foreign-package: a package of another project
+    ");
+    // Nor are they read.
+    let torch = set.package("torch");
+    fs_err::write(torch, "no wheel").unwrap();
+    insta::assert_snapshot!(found_everywhere(set.0.path()), @"
+    exit 0
+         1 note    RW210 foreign-package
+
+    torch-2.9.0-cp312-cp312-linux_x86_64.whl
+      note    RW210 foreign-package: a package of another project
+    ");
+}
+
+#[test]
+fn a_bucket_is_read_as_it_was_uploaded() {
+    let server = S3::shared();
+    let place = published();
+    let bucket = stored(server, &place);
     let endpoint = format!("http://127.0.0.1:{}", server.port);
     let check = |more: &[&str]| {
         let output = keyed("check", &endpoint)
@@ -222,7 +329,7 @@ fn a_bucket_is_read_as_it_was_uploaded() {
     };
     let (code, stdout, stderr) = check(&[]);
     assert_eq!((code, stderr.as_str()), (0, CLEAN), "{stdout}");
-    let put = server.client.put_object().bucket(bucket.as_str());
+    let put = server.client.put_object().bucket(&bucket);
     let put = put.key("1-linux/python/dist/rocm_profiler-1-py3-none-any.whl");
     let body = ByteStream::from_static(b"x");
     server.runtime.block_on(put.body(body).send()).unwrap();
@@ -238,11 +345,11 @@ fn a_bucket_is_read_as_it_was_uploaded() {
         ("rocm_profiler-1", None),
         ("rocm_sdk_device_gfx942", Some(1)),
     ] {
-        let listed = server.client.list_objects_v2().bucket(bucket.as_str());
+        let listed = server.client.list_objects_v2().bucket(&bucket);
         let listed = listed.prefix(format!("1-linux/python/dist/{name}"));
         let listed = server.runtime.block_on(listed.send()).unwrap();
         for object in listed.contents() {
-            let delete = server.client.delete_object().bucket(bucket.as_str());
+            let delete = server.client.delete_object().bucket(&bucket);
             let delete = delete.key(object.key().unwrap());
             server.runtime.block_on(delete.send()).unwrap();
         }
