@@ -98,7 +98,7 @@ fn ctrl_c_ends_an_upload_and_the_next_one_completes_it() {
 }
 
 /// Puts so many bytes into a wheel, before everything else.
-fn pad(wheel: &Path, len: usize) {
+pub(super) fn pad(wheel: &Path, len: usize) {
     let stored = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
     let mut writer = ZipWriter::new(io::Cursor::new(Vec::new()));
     writer.start_file("payload.bin", stored).unwrap();
