@@ -44,6 +44,7 @@ pub fn files(info: &DistInfo<'_>) -> Result<Vec<(RelPath, Vec<u8>)>, InvalidRelP
         .iter()
         .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
         .collect();
+    texts.push(("README.md".into(), readme(&info)));
     texts.push((
         "src/rocm_sdk/_dist_info.py".into(),
         dist_info::render(&info),
@@ -67,9 +68,7 @@ pub fn files(info: &DistInfo<'_>) -> Result<Vec<(RelPath, Vec<u8>)>, InvalidRelP
 /// The metadata that the sdist carries; what depends on the machine is declared dynamic.
 pub fn pkg_info(info: &DistInfo<'_>) -> String {
     let common = &info.catalog.metadata;
-    let mut selectors = info.catalog.packages().iter();
-    let selector = selectors.find(|package| package.kind == Kind::Selector);
-    let (name, summary) = selector.map_or_else(Default::default, |package| {
+    let (name, summary) = selector(info).map_or_else(Default::default, |package| {
         let dist = package.dist_template(info.form.mode()).fill_text("");
         (dist, package.summary(None))
     });
@@ -102,8 +101,18 @@ pub fn pkg_info(info: &DistInfo<'_>) -> String {
         }
     }
     text.push('\n');
-    text.push_str(templates::README);
+    text.push_str(&readme(info));
     text
+}
+
+fn readme(info: &DistInfo<'_>) -> String {
+    let dist = selector(info).map(|package| package.dist_template(info.form.mode()).fill_text(""));
+    templates::readme(&dist.unwrap_or_default(), info.version)
+}
+
+fn selector<'a>(info: &DistInfo<'a>) -> Option<&'a PackageSpec> {
+    let mut packages = info.catalog.packages().iter();
+    packages.find(|package| package.kind == Kind::Selector)
 }
 
 /// What `rocm` requires by itself.

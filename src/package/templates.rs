@@ -21,8 +21,8 @@ pub const DIST_INFO: &str = include_str!("python/_dist_info.py");
 /// The console scripts of a package that has no text of its own here; functions follow it.
 const CLI: &str = include_str!("python/_cli.py");
 
-/// The description of the `rocm` package.
-pub const README: &str = include_str!("python/rocm/README.md");
+/// The description of the `rocm` package; its name and version are filled in.
+const README: &str = include_str!("python/rocm/README.md");
 
 const ROCM_SDK: &[Text] = texts!("rocm/src/rocm_sdk":
     "__init__.py",
@@ -55,7 +55,6 @@ const ROCM_SDK: &[Text] = texts!("rocm/src/rocm_sdk":
 
 const ROCM_TOP: &[Text] = texts!("rocm":
     "MANIFEST.in",
-    "README.md",
     "pyproject.toml",
     "rocm_build.py",
     "setup.py",
@@ -108,7 +107,12 @@ pub fn plain_package(package: &PackageSpec) -> Vec<(&'static str, String)> {
     files
 }
 
-/// The files at the top of the `rocm` source distribution.
+/// The description of the selector, with the line that installs this version and no other.
+pub fn readme(dist: &str, version: &str) -> String {
+    README.replace("{name}", dist).replace("{version}", version)
+}
+
+/// The files at the top of the `rocm` source distribution, without its description.
 pub fn sdist_top() -> &'static [Text] {
     ROCM_TOP
 }
@@ -131,6 +135,26 @@ mod tests {
                 assert!(!text.contains('\r'), "{logical}: {name}");
                 assert!(text.lines().count() < 500, "{logical}: {name}");
             }
+        }
+    }
+
+    /// Another index may have a `rocm` of somebody else, and a newer one.
+    #[test]
+    fn every_line_that_installs_names_an_index_and_pins_the_version() {
+        let readme = readme("rocm", "7.13.0");
+        let python = ["meta", "core", "libraries", "devel", "profiler"].map(pure_package);
+        let python = python.iter().flat_map(|files| files.iter());
+        let texts = python.chain(ROCM_TOP).map(|(_, text)| *text);
+        let texts: Vec<&str> = texts.chain([DIST_INFO, CLI, &readme]).collect();
+        let lines = texts.iter().flat_map(|text| text.lines());
+        let found: Vec<_> = lines.filter(|it| it.contains("pip install")).collect();
+        assert_eq!(found.len(), 2, "{found:?}");
+        for line in found {
+            assert!(line.contains("pip install --index-url INDEX_URL"), "{line}");
+            assert!(
+                line.contains("=={__version__}") || line.contains("==7.13.0"),
+                "{line}"
+            );
         }
     }
 

@@ -238,7 +238,7 @@ def module(name: str) -> ModuleType:
 def _shipped_package() -> None:
     if "rocm_sdk_shipped" not in sys.modules:
         package = ModuleType("rocm_sdk_shipped")
-        package.__path__ = [str(SOURCES / "rocm" / "src" / "rocm_sdk")]
+        package.__path__ = [str(stage() / "none/src/rocm_sdk")]
         sys.modules["rocm_sdk_shipped"] = package
 
 

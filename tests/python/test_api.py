@@ -14,6 +14,10 @@ from sdk import SONAME, Sdk, module, run
 from wheels import uninstall
 
 
+# Another index may have a `rocm` of somebody else.
+COMMAND = 'pip install --index-url INDEX_URL "rocm[libraries]==10.1.0"'
+
+
 class Loaded:
     """Stands in for `ctypes.CDLL`: the libraries of the tests are not real."""
 
@@ -74,7 +78,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
     # Once an UnboundLocalError, or a search in the package of the name before.
     uninstall(installed, "rocm-sdk-libraries")
     uninstall(installed, "rocm-sdk-device-gfx942")
-    with pytest.raises(ModuleNotFoundError, match=re.escape("pip install rocm[libraries]")):
+    with pytest.raises(ModuleNotFoundError, match=re.escape(COMMAND)):
         load("rocm_sdk").find_libraries(*names)
 
 
@@ -84,7 +88,7 @@ def test_empty_directories_of_an_uninstalled_package_are_no_package(
 ) -> None:
     shutil.rmtree(installed / "_rocm_sdk_libraries")
     (installed / "_rocm_sdk_libraries/lib/rocblas").mkdir(parents=True)
-    with pytest.raises(ModuleNotFoundError, match=re.escape("pip install rocm[libraries]")):
+    with pytest.raises(ModuleNotFoundError, match=re.escape(COMMAND)):
         load("rocm_sdk").find_libraries("rccl")
 
 

@@ -366,7 +366,7 @@ def test_a_python_without_the_package_is_told_how_to_get_it(site: Path) -> None:
         assert result.returncode == 1
         assert result.stdout == ""
         assert "ERROR" in result.stderr
-        assert "pip install 'rocm[devel]==10.1.0'" in result.stderr
+        assert 'pip install --index-url INDEX_URL "rocm[devel]==10.1.0"' in result.stderr
 
 
 def test_python_is_new_enough() -> None:

@@ -212,7 +212,7 @@ def test_device_code_for_another_gpu_is_noticed(site: Path) -> None:
     gpu(site, "gfx1100")
     summary = report(site, "-k", "testDeviceCode")
     assert failed(summary) == ["device.DeviceTest.testDeviceCodeIsForThisGPU"]
-    assert "pip install 'rocm[device-gfx1100]'" in summary["failed"][0]["message"]
+    assert '--index-url INDEX_URL "rocm[device-gfx1100]==10.1.0"' in summary["failed"][0]["message"]
     gpu(site, "gfx942:sramecc+:xnack-")
     assert report(site, "-k", "testDeviceCode")["ok"]
 

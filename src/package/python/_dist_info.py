@@ -310,6 +310,18 @@ def build_install_requires(target_family: str | None = None) -> list[str]:
     ]
 
 
+def install_command(*extras: str) -> str:
+    """What installs `rocm` of this version, with these extras.
+
+    It names one index, because another may have a `rocm` that somebody else made. A package does
+    not know which index it came from: the reader has to fill that in.
+    """
+    name = ALL_PACKAGES["meta"].get_dist_package_name()
+    names = f"[{','.join(extras)}]" if extras else ""
+    command = f'pip install --index-url INDEX_URL "{name}{names}=={__version__}"'
+    return f"{command} (INDEX_URL is the index that this ROCm came from)"
+
+
 def _requirement(package: PackageEntry, target: str | None, marker: str) -> str:
     pin = package.get_dist_package_require(target)
     return f"{pin}; {marker}" if marker else pin

@@ -51,7 +51,8 @@ def choose() -> Any:
     if not choice.is_certain:
         print(
             "rocm: no GPU of this release was found, so there is no extra `device`. Name the "
-            "target, as in `rocm[device-gfx942]`, or set ROCM_SDK_TARGET_FAMILY.",
+            f"target, as in `{NAME}[device-{info.base_targets()[0]}]=={info.__version__}`, or set "
+            "ROCM_SDK_TARGET_FAMILY.",
             file=sys.stderr,
         )
     return choice

@@ -54,7 +54,7 @@ def _package_directory() -> Path:
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(
             "the development files are not installed; install them with: "
-            f"pip install 'rocm[devel]=={_dist_info.__version__}'",
+            f"{_dist_info.install_command('devel')}",
             name=name,
         )
     # Not resolved: an installer may have put links to its cache in place of files.

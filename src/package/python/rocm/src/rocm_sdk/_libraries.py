@@ -89,9 +89,8 @@ def _not_found(entry: _dist_info.LibraryEntry, root: Path) -> str:
 
 def _missing(packages: list[_dist_info.PackageEntry], shortnames: tuple[str, ...]) -> str:
     extras = [package.logical_name for package in packages if not package.required]
-    wanted = f"rocm[{','.join(extras)}]" if extras else "rocm"
     names = ", ".join(repr(name) for name in shortnames)
     return (
         f"ROCm packages are missing for the libraries {names}. "
-        f"Install them with: pip install {wanted}"
+        f"Install them with: {_dist_info.install_command(*extras)}"
     )

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from . import _dist_info
 from ._manifest import Entry
 from ._problem import DevelError
 
@@ -150,5 +151,5 @@ def _missing(places: list[str]) -> str:
     return (
         f"{len(places)} development files belong to {names} but are not there, for example "
         f"{places[0]}. Install or reinstall the same version of {names}, "
-        "such as with: pip install 'rocm[libraries,devel]'"
+        f"such as with: {_dist_info.install_command('libraries', 'devel')}"
     )
