@@ -128,13 +128,7 @@ impl Describer<'_> {
         scope: Option<&Scope>,
         members: &mut Members,
     ) -> Result<()> {
-        let mut files: Vec<(&str, String)> = templates::pure_package(&spec.name)
-            .iter()
-            .map(|(name, text)| (*name, (*text).to_owned()))
-            .collect();
-        if files.is_empty() && spec.kind == Kind::Runtime {
-            files = templates::plain_package(spec);
-        }
+        let files = templates::pure_package(spec);
         if files.is_empty() {
             return Ok(());
         }

@@ -34,6 +34,9 @@ pub struct ScriptSpec {
     /// The script is there only when the program is.
     #[serde(default)]
     pub if_present: bool,
+    /// The program needs no development files, which are otherwise unpacked before it runs.
+    #[serde(default)]
+    pub only_asks: bool,
 }
 
 /// A library that `rocm_sdk.find_libraries` finds by a short name.

@@ -49,8 +49,9 @@ pub fn files(info: &DistInfo<'_>) -> Result<Vec<(RelPath, Vec<u8>)>, InvalidRelP
         "src/rocm_sdk/_dist_info.py".into(),
         dist_info::render(&info),
     ));
-    for (name, text) in templates::pure_package("meta") {
-        texts.push((format!("src/rocm_sdk/{name}"), (*text).to_owned()));
+    let python = selector(&info).map(templates::pure_package);
+    for (name, text) in python.unwrap_or_default() {
+        texts.push((format!("src/rocm_sdk/{name}"), text));
     }
     texts.extend(egg_info(&info, &texts));
     texts.push(("PKG-INFO".into(), pkg_info(&info)));

@@ -4,7 +4,10 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use crate::package::{catalog::PackageSpec, python_literal::literal};
+use crate::package::{
+    catalog::{Kind, PackageSpec},
+    python_literal::literal,
+};
 
 /// A file of a package: its name and its text.
 pub type Text = (&'static str, &'static str);
@@ -18,8 +21,10 @@ macro_rules! texts {
 /// The static part of `_dist_info.py`; `dist_info::render` adds the rest.
 pub const DIST_INFO: &str = include_str!("python/_dist_info.py");
 
-/// The console scripts of a package that has no text of its own here; functions follow it.
+/// What console scripts call; `console_scripts` adds the functions that they name.
 const CLI: &str = include_str!("python/_cli.py");
+const CORE_CLI: &str = include_str!("python/rocm_sdk_core/_cli.py");
+const PROFILER_CLI: &str = include_str!("python/rocm_profiler/_cli.py");
 
 /// The description of the `rocm` package; its name and version are filled in.
 const README: &str = include_str!("python/rocm/README.md");
@@ -60,51 +65,62 @@ const ROCM_TOP: &[Text] = texts!("rocm":
     "setup.py",
 );
 
-const CORE: &[Text] = texts!("rocm_sdk_core": "__init__.py", "_cli.py", "py.typed");
+const CORE: &[Text] = texts!("rocm_sdk_core": "__init__.py", "py.typed");
 const LIBRARIES: &[Text] = texts!("rocm_sdk_libraries": "__init__.py", "py.typed");
 const DEVEL: &[Text] = texts!("rocm_sdk_devel": "__init__.py", "py.typed");
-const PROFILER: &[Text] = texts!("rocm_profiler": "__init__.py", "_cli.py", "py.typed");
+const PROFILER: &[Text] = texts!("rocm_profiler": "__init__.py", "py.typed");
 
-/// The files of a package's pure part, by its logical name, without `_dist_info.py`.
+/// The files of a package's pure part, without `_dist_info.py`.
 ///
-/// Empty for packages that have none: a device package only adds files to the libraries.
-pub fn pure_package(logical: &str) -> &'static [Text] {
-    match logical {
+/// Empty for packages that have none: a device package only adds files to the libraries. A runtime
+/// package that only `packages.toml` knows has an empty one.
+pub fn pure_package(package: &PackageSpec) -> Vec<(&'static str, String)> {
+    let own = match package.name.as_str() {
         "meta" => ROCM_SDK,
         "core" => CORE,
         "libraries" => LIBRARIES,
         "devel" => DEVEL,
         "profiler" => PROFILER,
         _ => &[],
+    };
+    let mut files: Vec<_> = own
+        .iter()
+        .map(|(name, text)| (*name, (*text).to_owned()))
+        .collect();
+    if files.is_empty() && package.kind == Kind::Runtime {
+        let purpose = format!("\"\"\"The files of `{}`.\"\"\"\n", package.name);
+        files.extend([("__init__.py", purpose), ("py.typed", String::new())]);
     }
+    files.extend(console_scripts(package).map(|text| ("_cli.py", text)));
+    files
 }
 
-/// The Python part of a runtime package that only `packages.toml` knows.
-pub fn plain_package(package: &PackageSpec) -> Vec<(&'static str, String)> {
-    let mut files = vec![
-        (
-            "__init__.py",
-            format!("\"\"\"The files of `{}`.\"\"\"\n", package.name),
-        ),
-        ("py.typed", String::new()),
-    ];
+/// `_cli.py`: what runs a program of the package, and a function for each script. The functions of
+/// both platforms are in it, because which scripts there are is decided by `entry_points.txt`.
+fn console_scripts(package: &PackageSpec) -> Option<String> {
     let mut functions = BTreeMap::new();
     for script in &package.scripts {
         if let Some(runs) = &script.runs {
-            functions.insert(script.function(), literal(runs.as_str()));
+            let run = if script.only_asks { "_query" } else { "_run" };
+            functions.insert(script.function(), (run, literal(runs.as_str())));
         }
     }
-    if !functions.is_empty() {
-        let mut text = CLI.to_owned();
-        for (function, runs) in functions {
-            let _ = write!(
-                text,
-                "\n\ndef {function}() -> NoReturn:\n    _run({runs})\n"
-            );
-        }
-        files.push(("_cli.py", text));
+    if functions.is_empty() {
+        return None;
     }
-    files
+    let own = match package.name.as_str() {
+        "core" => CORE_CLI,
+        "profiler" => PROFILER_CLI,
+        _ => CLI,
+    };
+    let mut text = own.to_owned();
+    for (function, (run, program)) in functions {
+        let _ = write!(
+            text,
+            "\n\ndef {function}() -> NoReturn:\n    {run}({program})\n"
+        );
+    }
+    Some(text)
 }
 
 /// The description of the selector, with the line that installs this version and no other.
@@ -120,15 +136,15 @@ pub fn sdist_top() -> &'static [Text] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::package::Catalog;
 
     #[test]
     fn every_pure_package_is_typed_and_starts_with_its_purpose() {
-        for logical in ["meta", "core", "libraries", "devel", "profiler"] {
-            let files = pure_package(logical);
-            assert!(
-                files.iter().any(|(name, _)| *name == "py.typed"),
-                "{logical}"
-            );
+        for package in Catalog::built_in().unwrap().packages() {
+            let (logical, files) = (&package.name, pure_package(package));
+            assert_eq!(files.is_empty(), package.kind == Kind::Device, "{logical}");
+            let is_typed = files.iter().any(|(name, _)| *name == "py.typed");
+            assert!(is_typed || files.is_empty(), "{logical}");
             for (name, text) in files.iter().filter(|(name, _)| *name != "py.typed") {
                 assert!(text.starts_with("\"\"\""), "{logical}: {name}");
                 assert!(text.ends_with('\n'), "{logical}: {name}");
@@ -138,28 +154,35 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_script_of_the_policy_is_a_function_of_its_package() {
+        let added = r#"scripts = [
+    { name = "amdgone", runs = "bin/amdgone", only-asks = true },"#;
+        let policy =
+            include_str!("packages.toml").replacen("scripts = [\n", &format!("{added}\n"), 1);
+        let catalog = Catalog::parse(&policy).unwrap();
+        let (_, text) = pure_package(catalog.get("core").unwrap()).pop().unwrap();
+        let function = "\n\n\ndef amdgone() -> NoReturn:\n    _query('bin/amdgone')\n";
+        assert!(text.contains(function), "{text}");
+        let function = "\n\n\ndef amdclangpp() -> NoReturn:\n    _run('lib/llvm/bin/amdclang++')\n";
+        assert!(text.contains(function), "{text}");
+    }
+
     /// Another index may have a `rocm` of somebody else, and a newer one.
     #[test]
     fn every_line_that_installs_names_an_index_and_pins_the_version() {
-        let readme = readme("rocm", "7.13.0");
-        let python = ["meta", "core", "libraries", "devel", "profiler"].map(pure_package);
-        let python = python.iter().flat_map(|files| files.iter());
-        let texts = python.chain(ROCM_TOP).map(|(_, text)| *text);
-        let texts: Vec<&str> = texts.chain([DIST_INFO, CLI, &readme]).collect();
+        let catalog = Catalog::built_in().unwrap();
+        let python = catalog.packages().iter().flat_map(pure_package);
+        let top = ROCM_TOP.iter().map(|(_, text)| (*text).to_owned());
+        let mut texts: Vec<String> = python.map(|(_, text)| text).chain(top).collect();
+        texts.extend([DIST_INFO.to_owned(), readme("rocm", "7.13.0")]);
         let lines = texts.iter().flat_map(|text| text.lines());
         let found: Vec<_> = lines.filter(|it| it.contains("pip install")).collect();
         assert_eq!(found.len(), 2, "{found:?}");
         for line in found {
-            assert!(line.contains("pip install --index-url INDEX_URL"), "{line}");
-            assert!(
-                line.contains("=={__version__}") || line.contains("==7.13.0"),
-                "{line}"
-            );
+            let is_pinned = line.contains("=={__version__}") || line.contains("==7.13.0");
+            let has_index = line.contains("pip install --index-url INDEX_URL");
+            assert!(is_pinned && has_index, "{line}");
         }
-    }
-
-    #[test]
-    fn a_device_package_has_no_pure_part() {
-        assert!(pure_package("device").is_empty());
     }
 }

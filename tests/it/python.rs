@@ -75,8 +75,8 @@ fn write_package(packages: &Path, logical: &str) {
         ..info(&[], &[], &[], &[])
     };
     let mut files = vec![("_dist_info.py".to_owned(), dist_info::render(&info))];
-    for (file, text) in templates::pure_package(logical) {
-        files.push(((*file).to_owned(), (*text).to_owned()));
+    for (file, text) in templates::pure_package(info.catalog.get(logical).unwrap()) {
+        files.push((file.to_owned(), text));
     }
     for (file, text) in files {
         write(&packages.join(&name).join(file), text.as_bytes());
@@ -102,6 +102,9 @@ pub(crate) fn write_sdists(place: &Path) {
         this_target: Some("gfx94X-dcgpu"),
         ..info(&families, &[], &[], &[])
     };
+    for logical in ["core", "profiler"] {
+        write_package(&place.join("packages"), logical);
+    }
     for (name, info) in [
         ("both", info(&all, &linux, &windows, &[])),
         ("single", info(&single, &[], &[], &[])),

@@ -23,11 +23,16 @@ CSV_NAME = "include/a,b.h" if sys.platform == "win32" else 'include/a,b "quoted"
 SONAME = "libamdhip64.so.7"
 
 
+def stage() -> Path:
+    """Where the Python is that rocwheel generates."""
+    path = os.environ.get("ROCWHEEL_SDISTS")
+    assert path, "the sdists are written by `cargo test --test it python`"
+    return Path(path)
+
+
 def tables() -> list[str]:
     """The lines that say which packages, libraries and files a distribution has."""
-    stage = os.environ.get("ROCWHEEL_SDISTS")
-    assert stage, "the sdists are written by `cargo test --test it python`"
-    text = Path(stage, "none", "src", "rocm_sdk", "_dist_info.py").read_text("utf-8")
+    text = (stage() / "none/src/rocm_sdk/_dist_info.py").read_text("utf-8")
     starts = ("PackageEntry(", "LibraryEntry(", "FileEntry(", "_FAMILIES[")
     return [line for line in text.splitlines() if line.startswith(starts)]
 
@@ -73,6 +78,8 @@ class Sdk:
             if path.suffix == ".py" or path.name == "py.typed"
         }
         files[f"{name}/_dist_info.py"] = self.dist_info(package)
+        if f"{name}/_cli.py" in files:
+            files[f"{name}/_cli.py"] = (stage() / "packages" / name / "_cli.py").read_bytes()
         return files
 
     def rocm(self) -> Wheel:

@@ -13,7 +13,6 @@ from conftest import Importer
 from sdk import SONAME, Sdk, module, run
 from wheels import uninstall
 
-
 # Another index may have a `rocm` of somebody else.
 COMMAND = 'pip install --index-url INDEX_URL "rocm[libraries]==10.1.0"'
 

@@ -59,6 +59,11 @@ impl PackageSpec {
         for script in &self.scripts {
             let call = script.call(&self.python);
             format!("{} = {call}", script.name).parse::<EntryPoint>()?;
+            ensure!(
+                !script.only_asks || self.name == "core",
+                "script `{}`: only those of `core` unpack anything, so `only-asks` says nothing here",
+                script.name
+            );
         }
         self.summary.parse::<Line>().context("`summary`")?;
         for artifact in self.artifacts() {

@@ -98,8 +98,8 @@ fn a_mistake_in_the_policy_is_named_with_its_line() {
        |        ^^^^^^^^^^
     unknown variant `selecter`, expected one of `selector`, `runtime`, `device`, `devel`
     "#);
-    insta::assert_snapshot!(with("overlay = \"libraries\"", "overlay = \"librarys\""), @"line 190: package `device`: `overlay` names no runtime package: `librarys`");
-    insta::assert_snapshot!(with("name = \"libraries\"", "name = \"core\""), @"lines 29 and 145: two packages are called `core`");
+    insta::assert_snapshot!(with("overlay = \"libraries\"", "overlay = \"librarys\""), @"line 191: package `device`: `overlay` names no runtime package: `librarys`");
+    insta::assert_snapshot!(with("name = \"libraries\"", "name = \"core\""), @"lines 29 and 146: two packages are called `core`");
     insta::assert_snapshot!(with("\"lib/llvm/lib\"", "\"/lib/llvm/lib\""), @r#"
     TOML parse error at line 48, column 9
        |

@@ -1,4 +1,7 @@
-"""Console scripts of the profilers: each becomes the program of the same name."""
+"""Console scripts of the profilers: each becomes the program of the same name.
+
+The functions that follow this text are generated from the scripts of the package.
+"""
 
 from __future__ import annotations
 
@@ -11,42 +14,10 @@ from typing import NoReturn
 from . import _dist_info
 
 
-def rocprof_compute() -> NoReturn:
-    _become("rocprof-compute")
-
-
-def rocprof_sys_attach() -> NoReturn:
-    _become("rocprof-sys-attach")
-
-
-def rocprof_sys_avail() -> NoReturn:
-    _become("rocprof-sys-avail")
-
-
-def rocprof_sys_causal() -> NoReturn:
-    _become("rocprof-sys-causal")
-
-
-def rocprof_sys_instrument() -> NoReturn:
-    _become("rocprof-sys-instrument")
-
-
-def rocprof_sys_run() -> NoReturn:
-    _become("rocprof-sys-run")
-
-
-def rocprof_sys_sample() -> NoReturn:
-    _become("rocprof-sys-sample")
-
-
-def rocprof_sys_python() -> NoReturn:
-    _become("rocprof-sys-python")
-
-
-def _become(name: str) -> NoReturn:
+def _run(relpath: str) -> NoReturn:
     if sys.platform == "win32":
         raise RuntimeError("rocm-profiler is not supported on Windows.")
-    program = _root("profiler") / "bin" / name
+    program = _root("profiler") / relpath
     if not program.exists():
         raise FileNotFoundError(f"Profiler tool not found: {program}")
     os.execve(program, [str(program), *sys.argv[1:]], _environment(dict(os.environ)))

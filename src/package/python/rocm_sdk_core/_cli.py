@@ -1,4 +1,7 @@
-"""Console scripts: each becomes the program of the same name in the installed ROCm."""
+"""Console scripts: each becomes the program of the same name in the installed ROCm.
+
+The functions that follow this text are generated from the scripts of the package.
+"""
 
 from __future__ import annotations
 
@@ -13,122 +16,6 @@ from typing import NoReturn
 from . import _dist_info
 
 _TARBALLS = ("_devel.tar.xz", "_devel.tar")
-
-
-def amdclang() -> NoReturn:
-    _run("lib/llvm/bin/amdclang")
-
-
-def amdclang_cpp() -> NoReturn:
-    _run("lib/llvm/bin/amdclang-cpp")
-
-
-def amdclang_cl() -> NoReturn:
-    _run("lib/llvm/bin/amdclang-cl")
-
-
-def amdclangpp() -> NoReturn:
-    _run("lib/llvm/bin/amdclang++")
-
-
-def amdflang() -> NoReturn:
-    _run("lib/llvm/bin/amdflang")
-
-
-def amdlld() -> NoReturn:
-    _run("lib/llvm/bin/amdlld")
-
-
-def hipcc() -> NoReturn:
-    _run("bin/hipcc")
-
-
-def hipconfig() -> NoReturn:
-    _run("bin/hipconfig")
-
-
-def hipify_clang() -> NoReturn:
-    _run("bin/hipify-clang")
-
-
-def hipify_perl() -> NoReturn:
-    _run("bin/hipify-perl")
-
-
-def roccoremerge() -> NoReturn:
-    _run("bin/roccoremerge")
-
-
-def rocgdb() -> NoReturn:
-    _run("bin/rocgdb")
-
-
-def rocpd() -> NoReturn:
-    _run("bin/rocpd")
-
-
-def rocpd2csv() -> NoReturn:
-    _run("bin/rocpd2csv")
-
-
-def rocpd2otf2() -> NoReturn:
-    _run("bin/rocpd2otf2")
-
-
-def rocpd2pftrace() -> NoReturn:
-    _run("bin/rocpd2pftrace")
-
-
-def rocpd2summary() -> NoReturn:
-    _run("bin/rocpd2summary")
-
-
-def rocprofv3() -> NoReturn:
-    _run("bin/rocprofv3")
-
-
-def rocprofv3_attach() -> NoReturn:
-    _run("bin/rocprofv3-attach")
-
-
-def rocprofv3_avail() -> NoReturn:
-    _run("bin/rocprofv3-avail")
-
-
-def roc_obj() -> NoReturn:
-    _run("bin/roc-obj")
-
-
-def roc_obj_extract() -> NoReturn:
-    _run("bin/roc-obj-extract")
-
-
-def roc_obj_ls() -> NoReturn:
-    _run("bin/roc-obj-ls")
-
-
-def amd_smi() -> NoReturn:
-    _query("bin/amd-smi")
-
-
-def hipInfo() -> NoReturn:  # noqa: N802 (the name of the program)
-    _query("bin/hipInfo")
-
-
-def offload_arch() -> NoReturn:
-    _query("lib/llvm/bin/offload-arch")
-
-
-def rocm_agent_enumerator() -> NoReturn:
-    _query("bin/rocm_agent_enumerator")
-
-
-def rocm_info() -> NoReturn:
-    _query("bin/rocminfo")
-
-
-def rocm_smi() -> NoReturn:
-    _query("bin/rocm-smi")
 
 
 def _run(relpath: str) -> NoReturn:

@@ -80,6 +80,5 @@ class DeviceTest(unittest.TestCase):
         self.assertTrue(
             installed.intersection(known),
             f"the GPUs are {', '.join(known)}, the device code is for "
-            f"{', '.join(sorted(installed))}: "
-            + _dist_info.install_command(f"device-{known[0]}"),
+            f"{', '.join(sorted(installed))}: " + _dist_info.install_command(f"device-{known[0]}"),
         )
