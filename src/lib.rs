@@ -29,6 +29,9 @@ pub mod wheel;
 // Device code: bundles, archives, and the host files that it leaves (uses elf).
 pub mod kpack;
 
+// What is said to people and to GitHub's log.
+pub mod console;
+
 // What CI built, and where it put it.
 pub mod artifact;
 pub mod run;
@@ -40,7 +43,6 @@ pub mod package;
 pub mod index;
 
 // The world outside.
-pub mod console;
 pub mod github;
 pub mod store;
 

@@ -1,5 +1,6 @@
 //! Artifacts: the slices of a build that CI publishes, as names, as archives and as a tree on disk.
 
+pub mod input;
 mod manifest;
 mod name;
 mod output;

@@ -37,7 +37,7 @@ pub use facts::{SdistFile, SetFacts, WheelFile};
 pub use finding::Finding;
 pub use observe::{Outline, Portion, PortionFacts, Source, Watch, read_sdist, read_wheel};
 pub use observed::{facts_of, judge};
-pub use planned::{Digests, Planned};
+pub use planned::{Digests, originals};
 pub use report::Report;
 pub use rule::{RULES, Rule, Severity};
 pub use rules::{covers, differences, findings, findings_of_all, findings_of_part, sort};

@@ -48,7 +48,9 @@ pub fn run(args: &SplitArgs, world: &World) -> Result<()> {
     let splittings = split::all(&tree.artifacts, jobs, stop)?;
     let mut names = Vec::new();
     for splitting in &splittings {
-        warn_of_kept_code(splitting, world);
+        for warning in splitting.kept_code() {
+            world.console.warn(warning);
+        }
         names.extend(splitting.names()?);
     }
     let _lock = Lock::to_write(&args.output_dir, Work::Split)?;
@@ -62,15 +64,6 @@ pub fn run(args: &SplitArgs, world: &World) -> Result<()> {
         schema: "rocwheel-split-v1",
         artifacts,
     })
-}
-
-pub(super) fn warn_of_kept_code(splitting: &SplitPlan<'_>, world: &World) {
-    for (file, why) in &splitting.kept {
-        let file = file.display();
-        world
-            .console
-            .warn(format!("`{file}` keeps its device code: {why}"));
-    }
 }
 
 fn split_one(

@@ -3,6 +3,7 @@
 //! `packages.toml` is the policy; `plan` decides, `assemble` writes.
 
 pub mod assemble;
+pub mod build;
 pub mod catalog;
 pub mod claims;
 pub mod complete;
@@ -11,6 +12,7 @@ mod devel;
 pub mod devel_manifest;
 mod device;
 pub mod dist_info;
+pub mod document;
 mod expected;
 pub mod naming;
 pub mod origin;
@@ -22,6 +24,7 @@ mod runtime;
 pub mod sdk_tree;
 mod search;
 pub mod selector;
+mod split_tree;
 mod subset;
 pub mod templates;
 
@@ -30,4 +33,5 @@ pub use expected::{Expected, expected};
 pub use naming::{ImportSuffix, Mode, Release};
 pub use plan::{BuildPlan, Packing, SdistPlan, WheelPlan};
 pub use planner::{OnCollision, Request, Same};
+pub use split_tree::Kpack;
 pub use subset::{Sibling, Subset};

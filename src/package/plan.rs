@@ -97,12 +97,14 @@ pub enum Source {
 }
 
 /// How the SDK tree is packed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Packing {
-    /// `_devel.tar`, which the wheel compresses like any other member.
+    /// `_devel.tar`
     #[default]
+    #[value(name = "none")]
     Tar,
-    /// `_devel.tar.xz`: smaller, and slower to make and to unpack.
+    /// `_devel.tar.xz`
+    #[value(name = "xz")]
     TarXz,
 }
 

@@ -50,11 +50,12 @@ pub struct Request {
 }
 
 /// What to do when two artifacts differ about one path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum OnCollision {
+    /// Stop with an error that names both
     #[default]
     Refuse,
-    /// The last of them counts, by name; a note says so.
+    /// Use the artifact whose name sorts last, and print a note
     Last,
 }
 

@@ -1,6 +1,7 @@
 //! A package set at a place, near or far: its files, what they say, and the index of them.
 
 mod address;
+mod built;
 mod directory;
 mod facts;
 mod found;

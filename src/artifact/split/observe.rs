@@ -80,6 +80,12 @@ impl<'a> SplitPlan<'a> {
         Ok(names.collect())
     }
 
+    /// A warning for each file that keeps its device code.
+    pub fn kept_code(&self) -> impl Iterator<Item = String> {
+        let kept = self.kept.iter();
+        kept.map(|(file, why)| format!("`{}` keeps its device code: {why}", file.display()))
+    }
+
     pub fn name(&self, scope: &Scope) -> ArtifactName {
         ArtifactName {
             scope: scope.clone(),

@@ -7,16 +7,17 @@ use crate::{
     check::{
         facts::{Content, DevelEntry, DevelTree, Elf, Member, SdistFile, SetFacts, WheelFile},
         finding::Finding,
-        planned::{self, Digests, Package, Planned, Source},
+        planned::{Digests, original},
         rule,
     },
     digest::Sha256,
+    package::document::{PlanDocument, PlannedMember, PlannedPackage, PlannedSource as Source},
 };
 
 /// What differs from a plan; bytes of artifacts count as far as their digests are known.
-pub fn differences(set: &SetFacts, plan: &Planned, digests: &Digests) -> Vec<Finding> {
+pub fn differences(set: &SetFacts, plan: &PlanDocument, digests: &Digests) -> Vec<Finding> {
     let mut found = Vec::new();
-    let planned: BTreeMap<&str, &Package> = plan
+    let planned: BTreeMap<&str, &PlannedPackage> = plan
         .packages
         .iter()
         .map(|package| (package.path.as_str(), package))
@@ -51,7 +52,7 @@ fn name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-fn sdist_changes(sdist: &SdistFile, package: &Package) -> Vec<Finding> {
+fn sdist_changes(sdist: &SdistFile, package: &PlannedPackage) -> Vec<Finding> {
     let members = package.members.iter();
     let planned = members.clone().map(|it| it.path.clone());
     let mut found = outside(planned, sdist.files.keys().map(String::as_str));
@@ -67,7 +68,7 @@ fn sdist_changes(sdist: &SdistFile, package: &Package) -> Vec<Finding> {
     found
 }
 
-fn wheel_changes(wheel: &WheelFile, package: &Package, digests: &Digests) -> Vec<Finding> {
+fn wheel_changes(wheel: &WheelFile, package: &PlannedPackage, digests: &Digests) -> Vec<Finding> {
     let own = wheel.members.iter().filter(|it| !is_record(&it.path));
     let there: BTreeMap<&str, &Member> = own.map(|it| (it.path.as_str(), it)).collect();
     let mut found = outside(
@@ -130,7 +131,12 @@ fn content_change(content: &Content, source: &Source, digests: &Digests) -> Opti
         _ => None,
     };
     match source {
-        Source::Copy { size, .. } | Source::Text { size, .. } if content.len != *size => {
+        Source::Copy {
+            size: Some(size), ..
+        }
+        | Source::Text { size, .. }
+            if content.len != *size =>
+        {
             return Some(format!("{} bytes, where {size} were planned", content.len));
         }
         Source::Launcher { target } => {
@@ -160,7 +166,7 @@ fn bytes_change(sha256: Sha256, source: &Source, digests: &Digests) -> Option<St
     {
         return (sha256 != *expected).then(|| "another text than planned".to_owned());
     }
-    let original = source.original()?;
+    let original = original(source)?;
     let expected = digests.get(&original)?;
     (sha256 != *expected).then(|| format!("other bytes than those of `{}` make", name(&original.1)))
 }
@@ -168,14 +174,14 @@ fn bytes_change(sha256: Sha256, source: &Source, digests: &Digests) -> Option<St
 /// How the development files differ.
 fn tree_changes(
     top: &str,
-    members: &[planned::Member],
+    members: &[PlannedMember],
     tree: &DevelTree,
     digests: &Digests,
 ) -> Vec<Finding> {
     let entries = tree.entries.iter();
     let there: BTreeMap<&str, &DevelEntry> =
         entries.map(|it| (it.entry.path.as_str(), it)).collect();
-    let path = |member: &planned::Member| format!("{top}/{}", member.path);
+    let path = |member: &PlannedMember| format!("{top}/{}", member.path);
     let mut found = outside(members.iter().map(path), there.keys().copied());
     for member in members {
         let path = path(member);
@@ -190,7 +196,7 @@ fn tree_changes(
     found
 }
 
-fn entry_change(entry: &DevelEntry, member: &planned::Member) -> Option<String> {
+fn entry_change(entry: &DevelEntry, member: &PlannedMember) -> Option<String> {
     let shown = match &entry.entry.kind {
         TarKind::Directory => "a directory".to_owned(),
         TarKind::Symlink(text) => format!("a link to `{text}`"),
@@ -204,9 +210,10 @@ fn entry_change(entry: &DevelEntry, member: &planned::Member) -> Option<String> 
     let expected = match &member.source {
         Source::Directory => "a directory".to_owned(),
         Source::Link { target } => format!("a link to `{target}`"),
-        Source::Copy { size, .. } | Source::Text { size, .. } => {
-            format!("a {program} of {size} bytes")
+        Source::Copy {
+            size: Some(size), ..
         }
+        | Source::Text { size, .. } => format!("a {program} of {size} bytes"),
         // How long it is depends on the run path, which is compared instead.
         Source::Relink { rpath, .. } => {
             let Some(Elf::Read(elf)) = &entry.elf else {

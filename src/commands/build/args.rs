@@ -5,28 +5,23 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{
-    input,
-    kpack::{Apart, Kpack},
-};
+use super::in_words;
 use crate::{
-    artifact::{ArtifactTree, TherockManifest},
+    artifact::input,
     atomic::lock::{Lock, Work},
-    commands::{World, args::Jobs},
+    commands::args::Jobs,
     error::{Context as _, Hint as _, Result, anyhow, ensure},
     fetch,
     package::{
-        Catalog, ImportSuffix, Mode, OnCollision, Packing, Release, Request, Subset,
+        Catalog, ImportSuffix, Kpack, OnCollision, Packing, Subset,
         assemble::{Existing, Settings},
+        build::{BuildOptions, FIRST_DAY, Selection},
     },
     run::Platform,
     target::{Scope, Target, TargetTable, split_list},
     version::Version,
-    wheel::{Compression, Tag},
+    wheel::Compression,
 };
-
-/// 1980-01-01, the first day that a wheel can name.
-const FIRST_DAY: u64 = 315_532_800;
 
 /// Build Python packages from the artifacts of a run
 ///
@@ -112,7 +107,7 @@ pub struct What {
         default_value = "refuse",
         env = "ROCWHEEL_ON_COLLISION"
     )]
-    on_collision: CollisionChoice,
+    on_collision: OnCollision,
     /// What to do with device code that is inside host binaries
     #[arg(
         long,
@@ -139,7 +134,7 @@ pub struct What {
         default_value = "none",
         env = "ROCWHEEL_DEVEL_COMPRESSION"
     )]
-    devel_compression: DevelCompression,
+    devel_compression: Packing,
     /// Packages, artifacts, libraries or commands that this run does not build, such as
     /// `profiler,rpp,hipsparselt`
     #[arg(
@@ -171,39 +166,48 @@ struct Tarball {
     no_devel_tarball_compression: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum DevelCompression {
-    /// `_devel.tar`
-    None,
-    /// `_devel.tar.xz`
-    Xz,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum CollisionChoice {
-    /// Stop with an error that names both
-    Refuse,
-    /// Use the artifact whose name sorts last, and print a note
-    Last,
-}
-
 impl Args {
-    /// What is made of artifacts that are not all of the run's.
-    pub fn subset(&self) -> Result<Option<Subset>> {
+    /// Which packages are made. Refuses artifacts that were fetched for other packages: a set would be
+    /// made of them all the same, and be another than the run's.
+    pub fn selection(&self, options: &BuildOptions) -> Result<Selection> {
         let names = self.targets.as_deref().unwrap_or_default();
         let targets: BTreeSet<Scope> = split_list(names)
             .map(|name| Ok(name.parse::<Scope>()?.base()))
             .collect::<Result<_>>()
-            .context("read `--targets`")?;
+            .context("failed to read `--targets`")?;
         ensure!(
             !targets.contains(&Scope::Generic),
-            "`generic` is no target: read `--targets`"
+            "`generic` is not a GPU target (in `--targets`)"
         );
         if targets.is_empty() {
-            return Ok(None);
+            super::ensure_all(&self.artifact_dir)?;
+            return Ok(match &self.only[..] {
+                [] => Selection::All,
+                names => Selection::Named(names.to_vec()),
+            });
         }
-        let (catalog, platform) = (self.what.catalog()?, self.what.platform);
-        Subset::new(&self.only, &catalog, platform, targets).map(Some)
+        let subset = Subset::new(&self.only, &options.catalog, options.platform, targets)?;
+        self.ensure_enough(&subset, options)?;
+        Ok(Selection::Subset(subset))
+    }
+
+    fn ensure_enough(&self, subset: &Subset, options: &BuildOptions) -> Result<()> {
+        let names = fetch::fetched_for(&self.artifact_dir)?;
+        if names.is_empty() {
+            return Ok(());
+        }
+        let fetched = in_words(&self.artifact_dir, &names);
+        let targets = subset.targets().clone();
+        let enough = Subset::new(&names, &options.catalog, options.platform, targets)
+            .with_context(|| fetched.clone())
+            .hint("pass all targets of the run as `--targets`")?;
+        let lacking = enough.lacks(subset);
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        let lacking = lacking.join(", ");
+        Err(anyhow!("{fetched}, and not enough for {lacking}"))
+            .hint("fetch with the `--only` of this build")
     }
 
     /// The directory for this build alone. A plan writes nothing there, unless it unpacks archives.
@@ -212,32 +216,6 @@ impl Args {
             return Ok(None);
         }
         Lock::to_write(&self.dest_dir, Work::Build).map(Some)
-    }
-
-    /// Refuses artifacts that were fetched for other packages than those that are to be made: they would
-    /// be made all the same, and be others than those of the whole.
-    pub fn ensure_enough(&self, subset: Option<&Subset>) -> Result<()> {
-        let Some(subset) = subset else {
-            return input::ensure_all(&self.artifact_dir);
-        };
-        let names = fetch::fetched_for(&self.artifact_dir)?;
-        if names.is_empty() {
-            return Ok(());
-        }
-        let fetched = input::in_words(&self.artifact_dir, &names);
-        let (catalog, targets) = (self.what.catalog()?, subset.targets().clone());
-        let enough = Subset::new(&names, &catalog, self.what.platform, targets)
-            .with_context(|| fetched.clone())
-            .hint("pass all targets of the run as `--targets`")?;
-        let lacking = enough.lacks(subset);
-        if lacking.is_empty() {
-            return Ok(());
-        }
-        Err(anyhow!(
-            "{fetched}, and not enough for {}",
-            lacking.join(", ")
-        ))
-        .hint("fetch with the `--only` of this build")
     }
 
     pub fn existing(&self) -> Existing {
@@ -250,96 +228,46 @@ impl Args {
 }
 
 impl What {
-    /// The artifacts with their device code apart, if that is wanted.
-    pub fn apart<'a>(
-        &self,
-        tree: &'a ArtifactTree,
-        dest: &Path,
-        world: &World,
-    ) -> Result<Apart<'a>> {
-        Apart::new(
-            tree,
-            self.kpack,
-            &dest.join("kpack.part"),
-            &self.jobs,
-            world,
-        )
-    }
-
-    pub fn catalog(&self) -> Result<Catalog> {
-        let catalog = match &self.packages_file {
-            None => Catalog::built_in(),
-            Some(file) => {
-                let text = fs_err::read_to_string(file)?;
-                Catalog::parse(&text)
-                    .with_context(|| format!("failed to read `{}`", file.display()))
-            }
-        };
-        catalog?
-            .without(&self.without)
-            .context("failed to apply `--without`")
-    }
-
-    pub fn settings(&self) -> Settings {
-        Settings {
-            time: self.source_date_epoch,
-            compression: if self.no_wheel_compression {
-                Compression::Store
-            } else {
-                self.compression
-            },
-            jobs: self.jobs.count(),
-        }
-    }
-
-    /// What is asked for, where it is not said completed by what the build says of itself.
-    pub fn request(&self, tree: &ArtifactTree) -> Result<Request> {
-        self.request_of(&tree.therock_manifest()?)
-    }
-
-    pub fn request_of(&self, manifest: &TherockManifest) -> Result<Request> {
-        let version = match self.version.clone().and_then(|named| named.0) {
-            Some(version) => version,
-            None => version_of(manifest)?,
-        };
-        let tag = self
-            .wheel_platform_tag
-            .as_deref()
-            .unwrap_or(self.platform.wheel_tag());
-        Ok(Request {
-            release: Release {
-                version,
-                suffix: self.version_suffix.clone().unwrap_or_default(),
-            },
-            mode: if manifest.kpack_split || self.kpack == Kpack::Split {
-                Mode::Split
-            } else {
-                Mode::Legacy
-            },
+    pub fn options(&self) -> Result<BuildOptions> {
+        let tag = self.wheel_platform_tag.as_deref();
+        let tag = tag.unwrap_or(self.platform.wheel_tag());
+        Ok(BuildOptions {
+            catalog: self.catalog()?,
+            version: self.version.clone().and_then(|named| named.0),
+            suffix: self.version_suffix.clone().unwrap_or_default(),
             platform: self.platform,
             linux: targets(self.linux_amdgpu_families.as_deref())?,
             windows: targets(self.windows_amdgpu_families.as_deref())?,
             tag: format!("py3-none-{tag}")
-                .parse::<Tag>()
-                .context("read `--wheel-platform-tag`")?,
-            on_collision: match self.on_collision {
-                CollisionChoice::Refuse => OnCollision::Refuse,
-                CollisionChoice::Last => OnCollision::Last,
+                .parse()
+                .context("failed to read `--wheel-platform-tag`")?,
+            on_collision: self.on_collision,
+            kpack: self.kpack,
+            devel_packing: match &self.tarball {
+                it if it.no_devel_tarball_compression => Packing::Tar,
+                it if it.devel_tarball_compression => Packing::TarXz,
+                _ => self.devel_compression,
             },
-            devel_packing: self.devel_packing(),
-            subset: None,
+            settings: Settings {
+                time: self.source_date_epoch,
+                compression: if self.no_wheel_compression {
+                    Compression::Store
+                } else {
+                    self.compression
+                },
+                jobs: self.jobs.count(),
+            },
         })
     }
 
-    fn devel_packing(&self) -> Packing {
-        let upstream = &self.tarball;
-        let xz =
-            self.devel_compression == DevelCompression::Xz || upstream.devel_tarball_compression;
-        if xz && !upstream.no_devel_tarball_compression {
-            Packing::TarXz
-        } else {
-            Packing::Tar
-        }
+    fn catalog(&self) -> Result<Catalog> {
+        let catalog = match &self.packages_file {
+            None => Catalog::built_in(),
+            Some(file) => read_catalog(file),
+        };
+        catalog?
+            .without(&self.without)
+            .context("failed to apply `--without`")
     }
 }
 
@@ -350,17 +278,6 @@ pub struct Named(Option<Version>);
 fn version(text: &str) -> Result<Named, <Version as std::str::FromStr>::Err> {
     let version = (!text.is_empty()).then(|| text.parse()).transpose()?;
     Ok(Named(version))
-}
-
-fn version_of(manifest: &TherockManifest) -> Result<Version> {
-    let text = manifest.package_version.as_deref();
-    let version = text
-        .context("the build does not say its version")
-        .hint("pass `--version`")?;
-    version
-        .parse()
-        .with_context(|| format!("read the version of the build: {version}"))
-        .hint("pass `--version`")
 }
 
 /// A list of families and targets, as targets; an empty list says nothing.
@@ -376,4 +293,10 @@ fn targets(list: Option<&str>) -> Result<Option<Vec<Target>>> {
             let hint = unknown.hint();
             Err(unknown).hint(hint)
         })
+}
+
+/// The policy in a `--packages-file`.
+pub fn read_catalog(file: &Path) -> Result<Catalog> {
+    let text = fs_err::read_to_string(file)?;
+    Catalog::parse(&text).with_context(|| format!("failed to read `{}`", file.display()))
 }

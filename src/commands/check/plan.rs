@@ -5,21 +5,22 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::{Args as _, FromArgMatches as _};
 use fs_err as fs;
 
 use crate::{
     artifact::FileAt,
-    check::{Digests, Finding, Planned, SetFacts, differences},
-    commands::{
-        World,
-        args::Jobs,
-        build::{self, What},
-    },
+    artifact::input,
+    check::{Digests, Finding, SetFacts, differences, originals},
+    commands::{World, args::Jobs, build},
     digest::Sha256,
     elf::{self, PatchedReader, Rpath},
     error::{Context as _, Hint as _, Result, bail},
+    package::{
+        build::{Build, BuildOptions, Selection},
+        document::PlanDocument,
+    },
     parallel,
+    run::Platform,
 };
 
 /// The directory that `build` puts archives of device code in before it packs them.
@@ -41,6 +42,9 @@ pub(super) struct PlanArgs {
     /// plan the build and compare the packages with it
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_ARTIFACT_DIR")]
     artifact_dir: Option<PathBuf>,
+    /// The file that the set was built with, where no `--planned` says what was to be made
+    #[arg(long, value_name = "FILE", env = "ROCWHEEL_PACKAGES_FILE")]
+    packages_file: Option<PathBuf>,
 }
 
 impl PlanArgs {
@@ -53,10 +57,10 @@ impl PlanArgs {
     ) -> Result<Vec<Finding>> {
         let plan = match (&self.planned, &self.artifact_dir) {
             (Some(file), _) => {
-                let read = || Planned::parse(&fs::read_to_string(file)?);
+                let read = || PlanDocument::parse(&fs::read_to_string(file)?);
                 read().with_context(|| format!("compare with `{}`", file.display()))?
             }
-            (None, Some(artifacts)) => planned_from(artifacts, set, jobs, world)?,
+            (None, Some(artifacts)) => self.planned_from(artifacts, set, jobs, world)?,
             (None, None) => return Ok(Vec::new()),
         };
         let digests = match &self.artifact_dir {
@@ -65,40 +69,49 @@ impl PlanArgs {
         };
         Ok(differences(set, &plan, &digests))
     }
-}
 
-/// What `build` would make of artifacts: the same version, for the same platform.
-fn planned_from(artifacts: &Path, set: &SetFacts, jobs: &Jobs, world: &World) -> Result<Planned> {
-    let plan = || -> Result<Planned> {
-        let (platform, version) = one(set)
-            .hint("pass what `rocwheel build --plan --format json` wrote to `--planned`")?;
-        let arguments = ["build", "--platform", platform, "--version", &version];
-        let command = What::augment_args(clap::Command::new("build"));
-        let mut what = What::from_arg_matches(&command.try_get_matches_from(arguments)?)?;
-        what.jobs = jobs.clone();
-        if what.without.is_empty() {
-            what.without = without(set, &what)?;
-        }
-        Planned::parse(&build::document(artifacts, &what, world)?)
-    };
-    plan().with_context(|| format!("plan what `{}` makes", artifacts.display()))
+    /// What `build` would make of artifacts: the same version, for the same platform.
+    fn planned_from(
+        &self,
+        artifacts: &Path,
+        set: &SetFacts,
+        jobs: &Jobs,
+        world: &World,
+    ) -> Result<PlanDocument> {
+        let plan = || -> Result<PlanDocument> {
+            let (platform, version) = one(set)
+                .hint("pass what `rocwheel build --plan --format json` wrote to `--planned`")?;
+            build::ensure_all(artifacts)?;
+            let mut options = BuildOptions::new(platform, jobs.count())?;
+            options.version = Some(version.parse()?);
+            if let Some(file) = &self.packages_file {
+                options.catalog = build::read_catalog(file)?;
+            }
+            let without = without(set, &options)?;
+            options.catalog = options.catalog.without(&without)?;
+            let tree = input::scan(artifacts, jobs.count(), world)?;
+            let build = Build::plan(&tree, &options, &Selection::All, Path::new(""), world)?;
+            Ok(PlanDocument::from(&build.plan))
+        };
+        plan().with_context(|| format!("plan what `{}` makes", artifacts.display()))
+    }
 }
 
 /// What the set says that it goes without: in its `set.json`, or else in its Python.
-fn without(set: &SetFacts, what: &What) -> Result<Vec<String>> {
+fn without(set: &SetFacts, options: &BuildOptions) -> Result<Vec<String>> {
     let published = set.published.as_ref().map(|it| &it.without);
     match (published, set.dist_info()) {
         (Some(names), _) if !names.is_empty() => Ok(names.clone()),
-        (_, Some(text)) => what.catalog()?.left_out(text, what.platform),
+        (_, Some(text)) => options.catalog.left_out(text, options.platform),
         _ => Ok(Vec::new()),
     }
 }
 
 /// The platform and the version of a set that has one of each.
-fn one(set: &SetFacts) -> Result<(&'static str, String)> {
+fn one(set: &SetFacts) -> Result<(Platform, String)> {
     let platform = match set.platforms().as_slice() {
-        ["win32"] => "windows",
-        ["linux"] => "linux",
+        ["win32"] => Platform::Windows,
+        ["linux"] => Platform::Linux,
         _ => bail!("the packages are not for one platform"),
     };
     let wheels = set.wheels.iter().filter_map(|it| it.name.as_ref().ok());
@@ -112,8 +125,8 @@ fn one(set: &SetFacts) -> Result<(&'static str, String)> {
 }
 
 /// The bytes that the files of a plan become.
-fn digests(plan: &Planned, artifacts: &Path, jobs: &Jobs, world: &World) -> Result<Digests> {
-    let mut originals = plan.originals();
+fn digests(plan: &PlanDocument, artifacts: &Path, jobs: &Jobs, world: &World) -> Result<Digests> {
+    let mut originals = originals(plan);
     // What is split off while a set is built is nowhere else.
     originals.retain(|(_, file, _)| {
         !Path::new(file)

@@ -14,7 +14,7 @@ use self::{
 use super::{
     World,
     args::AccessArgs,
-    build::{self, What},
+    build::What,
     check,
     destination::Destination,
     fetch::Purpose,
@@ -28,7 +28,10 @@ use crate::{
     console::{many, size},
     error::{Hint as _, Result, anyhow, hinted},
     index::{Addresses, Places, SetJson, Urls, Way, install},
-    package::assemble::Existing,
+    package::{
+        assemble::Existing,
+        build::{Build, Selection},
+    },
     report::{LIMIT, Page, Whereabouts},
     set::LocalSet,
 };
@@ -111,19 +114,12 @@ impl Args {
     fn build(&self, tree: &ArtifactTree, world: &World) -> Result<LocalSet> {
         let _group = world.console.group("Packages");
         let packages = self.output_dir.join("packages");
-        let apart = self.what.apart(tree, &packages, world)?;
-        let plan = build::decide(&apart.tree, &self.what, world)?;
+        let options = self.what.options()?;
+        let build = Build::plan(tree, &options, &Selection::All, &packages, world)?;
+        build.ensure_complete()?;
         let _lock = Lock::to_write(&packages, Work::BuildBelow)?;
-        let _archives = apart.write(&self.what.jobs, world)?;
-        let (_, set) = build::make(
-            &plan,
-            &apart.tree,
-            &self.what,
-            &packages,
-            Existing::Replace,
-            world,
-        )?;
-        Ok(set)
+        let made = build.make(&packages, Existing::Replace, world)?;
+        LocalSet::built(&packages, &build.plan, &build.manifest()?, &made, world)
     }
 
     /// The packages that an earlier run built, once it is certain that they are still the same.

@@ -5,16 +5,20 @@ use std::path::{Path, PathBuf};
 use clap::{ArgGroup, ArgMatches, Command, FromArgMatches};
 
 use crate::{
-    artifact::{ArchiveName, ArtifactTree, TherockManifest, sample},
+    artifact::{ArchiveName, ArtifactTree, TherockManifest, input, sample},
     commands::{
         World,
-        build::{self, What, input},
+        build::{self, What},
         fetch::{ChoiceArgs, Errand, Purpose},
     },
     error::{Result, anyhow, hinted},
     fetch::{FetchPlan, OutputForm, Wish},
     location::Location,
-    package::{Expected, expected},
+    package::{
+        Expected,
+        build::{Build, Selection},
+        expected,
+    },
     run,
 };
 
@@ -66,7 +70,7 @@ impl OriginArgs {
         let here = match &self.artifact_dir {
             _ if self.sample => Some(("--sample", Artifacts::Sample)),
             Some(directory) => {
-                input::ensure_all(directory)?;
+                build::ensure_all(directory)?;
                 Some(("--artifact-dir", Artifacts::Directory(directory)))
             }
             None => None,
@@ -135,12 +139,14 @@ impl Origin<'_> {
             Artifacts::Sample => {
                 let names = unpack_sample(unpacked, world)?;
                 let names: Vec<_> = names.iter().map(|name| &name.artifact).collect();
-                input::scan_only(unpacked, &names, &what.jobs, world)
+                input::scan_only(unpacked, &names, what.jobs.count(), world)
             }
-            Artifacts::Directory(directory) => input::read(directory, unpacked, &what.jobs, world),
+            Artifacts::Directory(directory) => {
+                input::read(directory, unpacked, what.jobs.count(), world)
+            }
             Artifacts::Run(errand) => {
                 errand.carry_out(world)?;
-                input::scan_only(unpacked, &errand.artifacts(), &what.jobs, world)
+                input::scan_only(unpacked, &errand.artifacts(), what.jobs.count(), world)
             }
         }
     }
@@ -225,16 +231,19 @@ impl Origin<'_> {
         {
             scanned = ArtifactTree::scan(directory, what.jobs.count(), &world.stop)?;
         }
-        let request = what.request_of(&scanned.therock_manifest()?)?;
-        expected(&what.catalog()?, &request, &names)
+        let options = what.options()?;
+        let request = options.request(&scanned.therock_manifest()?)?;
+        expected(&options.catalog, &request, &names)
     }
 }
 
 /// The packages of artifacts that can be looked at.
 fn planned(directory: &Path, what: &What, world: &World) -> Result<Vec<Expected>> {
-    let tree = input::scan(directory, &what.jobs, world)?;
-    let apart = what.apart(&tree, Path::new(""), world)?;
-    Ok(build::decide(&apart.tree, what, world)?.expected())
+    let tree = input::scan(directory, what.jobs.count(), world)?;
+    let options = what.options()?;
+    let build = Build::plan(&tree, &options, &Selection::All, Path::new(""), world)?;
+    build.ensure_complete()?;
+    Ok(build.plan.expected())
 }
 
 fn unpack_sample(unpacked: &Path, world: &World) -> Result<Vec<ArchiveName>> {

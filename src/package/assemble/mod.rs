@@ -4,24 +4,29 @@
 mod content;
 pub mod pipeline;
 mod place;
+mod space;
 mod unchanged;
 
 use std::{
     io::{Seek as _, SeekFrom},
     num::NonZeroUsize,
     path::Path,
+    time::Instant,
 };
 
+use serde::Serialize;
+
 use crate::{
+    atomic::{self, StagedDir},
+    console::{World, many, size, took},
     digest::Sha256,
-    error::{Context as _, Result, Stop},
+    error::{Context as _, Result},
     package::plan::{self, BuildPlan, Packing, SdistPlan, Source, WheelPlan},
     wheel::{self, Compression, Member, Timestamp},
 };
 
 use content::Content;
 use pipeline::{BLOCK, Contents};
-use place::Part;
 
 /// How packages are written.
 #[derive(Clone, Debug)]
@@ -34,20 +39,14 @@ pub struct Settings {
 }
 
 /// A finished package.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Made {
     /// Its path below `dist/`.
     pub path: String,
     pub size: u64,
     pub sha256: Sha256,
+    #[serde(skip)]
     pub members: usize,
-}
-
-/// Told of the bytes that are read, and of each package when it is made.
-pub trait Watch: Sync {
-    fn begins(&self, path: &str, bytes: u64);
-    fn reads(&self, bytes: u64);
-    fn made(&self, made: &Made);
 }
 
 /// What to do with packages that lie where the new ones go.
@@ -65,33 +64,38 @@ pub fn assemble(
     dist: &Path,
     existing: Existing,
     settings: &Settings,
-    stop: &Stop,
-    watch: &dyn Watch,
+    world: &World,
 ) -> Result<Vec<Made>> {
+    let began = Instant::now();
+    space::check(plan, settings.compression, dist, world)?;
     let names: Vec<String> = plan.file_names().collect();
-    place::restore(dist)?;
+    atomic::restore(dist)?;
     place::check(dist, &names, existing)?;
-    let part = Part::create(dist)?;
+    let staged = StagedDir::beside(dist)?;
     let making = Making {
         plan,
         settings,
-        stop,
-        watch,
+        world,
     };
     let mut all = Vec::new();
     let wheels = plan.wheels.iter().map(Package::Wheel);
     let sdists = plan.sdists.iter().map(Package::Sdist);
     for (package, path) in wheels.chain(sdists).zip(names) {
-        stop.check()?;
-        let made = part
-            .create_file(&path)
+        world.stop.check()?;
+        let made = place::create(staged.path(), &path)
             .and_then(|out| making.package(&package, &path, out))
             .with_context(|| format!("make `{path}`"))
             .map_err(|error| place::advise(error, dist))?;
-        watch.made(&made);
+        let (members, bytes) = (many(made.members, "member"), size(made.size));
+        let facts = format!("{path}: {members}, {bytes}");
+        world.console.status("Packed", facts);
         all.push(made);
     }
-    part.put()?;
+    staged.replace()?;
+    let bytes = size(all.iter().map(|made| made.size).sum());
+    let (packages, time) = (many(all.len(), "package"), took(began.elapsed()));
+    let facts = format!("{packages}, {bytes}, in {time}");
+    world.console.status("Built", facts);
     Ok(all)
 }
 
@@ -104,35 +108,37 @@ enum Package<'a> {
 struct Making<'a> {
     plan: &'a BuildPlan,
     settings: &'a Settings,
-    stop: &'a Stop,
-    watch: &'a dyn Watch,
+    world: &'a World,
 }
 
 impl Making<'_> {
     fn package(&self, package: &Package<'_>, path: &str, out: fs_err::File) -> Result<Made> {
-        match package {
-            Package::Wheel(wheel) => self.wheel(wheel, path, out),
-            Package::Sdist(sdist) => {
-                let (size, sha256) = self.sdist(sdist, out)?;
-                Ok(Made {
-                    path: path.to_owned(),
-                    size,
-                    sha256,
-                    members: sdist.files.len(),
-                })
-            }
-        }
+        let (size, sha256, members) = match package {
+            Package::Wheel(wheel) => self.wheel(wheel, path, out)?,
+            Package::Sdist(sdist) => self.sdist(sdist, out)?,
+        };
+        Ok(Made {
+            path: path.to_owned(),
+            size,
+            sha256,
+            members,
+        })
     }
 
-    fn sdist(&self, sdist: &SdistPlan, mut out: fs_err::File) -> Result<(u64, Sha256)> {
+    fn sdist(&self, sdist: &SdistPlan, mut out: fs_err::File) -> Result<(u64, Sha256, usize)> {
         let top = sdist.filename.top().parse()?;
         wheel::write_sdist(&mut out, &top, &sdist.files, self.settings.time)?;
         out.seek(SeekFrom::Start(0))?;
         let (sha256, size) = Sha256::of_reader(out)?;
-        Ok((size, sha256))
+        Ok((size, sha256, sdist.files.len()))
     }
 
-    fn wheel(&self, wheel: &WheelPlan, path: &str, mut out: fs_err::File) -> Result<Made> {
+    fn wheel(
+        &self,
+        wheel: &WheelPlan,
+        path: &str,
+        mut out: fs_err::File,
+    ) -> Result<(u64, Sha256, usize)> {
         let (mut members, mut contents) = (Vec::new(), Vec::new());
         for (path, planned) in wheel.members.iter() {
             let content = Content::of(&planned.source, &self.plan.version, self.settings.time)
@@ -144,8 +150,8 @@ impl Making<'_> {
             });
             contents.push(content);
         }
-        self.watch
-            .begins(path, members.iter().map(|member| member.len).sum());
+        let bytes = members.iter().map(|member| member.len).sum();
+        let progress = self.world.console.progress("Packing", path, Some(bytes));
         let xz = |member: &plan::Member| matches!(member.source, Source::Sdk(_, Packing::TarXz));
         let open = |index: usize| contents.get(index).context("a member of the plan")?.open();
         let written = pipeline::write_wheel(
@@ -158,16 +164,10 @@ impl Making<'_> {
             },
             &open,
             &self.settings.pipeline(),
-            self.stop,
-            &|bytes| self.watch.reads(bytes),
+            &self.world.stop,
+            &|bytes| progress.inc(bytes),
         )?;
-        let members = written.record.rows().len();
-        Ok(Made {
-            path: path.to_owned(),
-            size: written.len,
-            sha256: written.sha256,
-            members,
-        })
+        Ok((written.len, written.sha256, written.record.rows().len()))
     }
 }
 

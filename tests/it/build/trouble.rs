@@ -44,17 +44,21 @@ fn under_way(place: &Path, arguments: &[&str]) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let part = place.join("out/dist.part");
+    let wheel = "rocm_sdk_libraries-0.0.1.dev0-py3-none-linux_x86_64.whl";
     let begun = Instant::now();
-    while !part
-        .join("rocm_sdk_libraries-0.0.1.dev0-py3-none-linux_x86_64.whl")
-        .exists()
-    {
+    while !unfinished(place).is_some_and(|set| set.join(wheel).exists()) {
         assert!(begun.elapsed() < Duration::from_mins(1), "no wheel comes");
         assert_eq!(child.try_wait().unwrap(), None, "it ended too soon");
         sleep(Duration::from_millis(2));
     }
     child
+}
+
+/// The set that a build writes, or that a killed one left.
+fn unfinished(place: &Path) -> Option<PathBuf> {
+    let entries = fs_err::read_dir(place.join("out")).ok()?;
+    let mut paths = entries.map(|entry| entry.unwrap().path());
+    paths.find(|path| path.extension() == Some("part".as_ref()))
 }
 
 fn signal(mut child: Child, signal: &str) -> ExitStatus {
@@ -97,7 +101,7 @@ fn ctrl_c_leaves_the_old_set_and_nothing_of_the_new_one() {
     for arguments in [["--compression", "12"], ["--devel-compression", "xz"]] {
         let status = signal(under_way(&place, &arguments), "-INT");
         assert_eq!(status.code(), Some(130), "{arguments:?}");
-        assert!(!place.join("out/dist.part").exists(), "{arguments:?}");
+        assert_eq!(unfinished(&place), None, "{arguments:?}");
         assert!(files(&place.join("out/dist")) == before, "{arguments:?}");
     }
 }
@@ -110,7 +114,7 @@ fn a_build_that_is_killed_is_begun_anew_by_the_next() {
     assert!(!place.join("out/dist").exists());
     let arguments = ["--only", "core,libraries", "--compression", "1"];
     succeed(build(&place, "out").args(arguments));
-    assert!(!place.join("out/dist.part").exists());
+    assert_eq!(unfinished(&place), None);
     succeed(build(&place, "again").args(arguments));
     assert!(files(&place.join("out/dist")) == files(&place.join("again/dist")));
 }
@@ -233,7 +237,7 @@ fn a_full_disk_is_named_and_nothing_is_left() {
 }
 
 fn says_the_way_out(said: &str, why: &str) {
-    for part in [why, "dist.part/rocm_sdk_core-", "--dest-dir"] {
+    for part in [why, ".part/rocm_sdk_core-", "--dest-dir"] {
         assert!(said.contains(part), "no `{part}` in:\n{said}");
     }
 }

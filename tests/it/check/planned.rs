@@ -169,7 +169,7 @@ fn what_is_no_plan_is_refused_in_words() {
     let said = String::from_utf8(output.stderr).unwrap();
     insta::assert_snapshot!(said.lines().filter(|it| !it.contains("Check")).collect::<Vec<_>>().join("\n"), @"
     error: compare with `Cargo.toml`
-      caused by: read a plan
+      caused by: failed to read a plan
       caused by: expected value at line 1 column 2
 
     hint: write it with `rocwheel build --plan --format json`

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use crate::{
     atomic::space::free,
-    commands::World,
-    console::size,
+    console::{World, size},
     error::{Result, anyhow, hinted},
     package::{BuildPlan, plan::Source, sdk_tree::SdkEntry},
     wheel::Compression,

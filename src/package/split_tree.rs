@@ -4,6 +4,7 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
+    num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -14,8 +15,7 @@ use crate::{
         split::{self, ArchivePlace, ArchiveSet, SplitAction, SplitPlan},
     },
     atomic,
-    commands::{World, args::Jobs, split::warn_of_kept_code},
-    console::{many, size},
+    console::{World, many, size},
     error::{Context as _, Hint as _, Result, bail},
     relpath::RelPath,
     target::Scope,
@@ -34,26 +34,28 @@ pub enum Kpack {
 }
 
 /// Artifacts as if all device code were apart, and what that still takes.
-pub struct Apart<'a> {
-    pub tree: Cow<'a, ArtifactTree>,
+pub(super) struct SplitTree<'a> {
+    pub(super) tree: Cow<'a, ArtifactTree>,
     splittings: Vec<SplitPlan<'a>>,
     staging: PathBuf,
 }
 
-impl<'a> Apart<'a> {
+impl<'a> SplitTree<'a> {
     /// Looks at the artifacts. Nothing is written; archives will lie in `staging`.
-    pub fn new(
+    pub(super) fn new(
         tree: &'a ArtifactTree,
         kpack: Kpack,
         staging: &Path,
-        jobs: &Jobs,
+        jobs: NonZeroUsize,
         world: &World,
     ) -> Result<Self> {
         // Sources of a tree are absolute.
         let staging = std::path::absolute(staging).context("name a directory")?;
-        let splittings = split::all(candidates(tree, kpack)?, jobs.count(), &world.stop)?;
+        let splittings = split::all(candidates(tree, kpack)?, jobs, &world.stop)?;
         for splitting in &splittings {
-            warn_of_kept_code(splitting, world);
+            for warning in splitting.kept_code() {
+                world.console.warn(warning);
+            }
         }
         let fat = |one: &SplitPlan| {
             let is_family = matches!(one.source.scope, Scope::Family(_));
@@ -89,7 +91,7 @@ impl<'a> Apart<'a> {
     }
 
     /// Writes the archives, which lie there until what this gives is dropped.
-    pub fn write(&self, jobs: &Jobs, world: &World) -> Result<Option<BuildArchives>> {
+    pub(super) fn write(&self, jobs: NonZeroUsize, world: &World) -> Result<Option<BuildArchives>> {
         if self.splittings.is_empty() {
             return Ok(None);
         }
@@ -111,7 +113,7 @@ impl<'a> Apart<'a> {
                 Ok(place)
             })?;
             writing
-                .fill(jobs.count(), &world.stop, &|bytes| progress.inc(bytes))
+                .fill(jobs, &world.stop, &|bytes| progress.inc(bytes))
                 .with_context(|| format!("split `{}`", splitting.source))?;
             for written in writing.finish()?.into_values() {
                 count += 1;
@@ -128,7 +130,7 @@ impl<'a> Apart<'a> {
 ///
 /// Its name is in the plan of the build, so that it cannot be a random one.
 #[derive(Debug)]
-pub struct BuildArchives(PathBuf);
+pub(super) struct BuildArchives(PathBuf);
 
 impl BuildArchives {
     fn new(place: PathBuf) -> Result<Self> {

@@ -1,17 +1,25 @@
 //! Artifacts to build from: directories as they are, archives unpacked first.
 
-use std::path::{Path, PathBuf};
+use std::{
+    cmp::Reverse,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+};
 
 use crate::{
     artifact::{ArchiveName, ArtifactManifest, ArtifactName, ArtifactTree, Limits, unpack},
-    commands::{World, args::Jobs},
-    console::{many, size},
-    error::{Hint as _, Result, anyhow},
-    fetch, parallel,
+    console::{World, many, size},
+    error::{Hint as _, Result},
+    parallel,
 };
 
 /// The facts about every artifact of a directory; its archives are unpacked to `unpacked`.
-pub fn read(directory: &Path, unpacked: &Path, jobs: &Jobs, world: &World) -> Result<ArtifactTree> {
+pub fn read(
+    directory: &Path,
+    unpacked: &Path,
+    jobs: NonZeroUsize,
+    world: &World,
+) -> Result<ArtifactTree> {
     let (archives, notes) = archives_and_notes(directory)?;
     for note in notes {
         world.console.note(&note);
@@ -24,16 +32,11 @@ pub fn read(directory: &Path, unpacked: &Path, jobs: &Jobs, world: &World) -> Re
     for (path, name) in &archives {
         waiting.push((fs_err::metadata(path)?.len(), path, name));
     }
-    waiting.sort_by_key(|(bytes, _, _)| std::cmp::Reverse(*bytes));
-    parallel::map(
-        &waiting,
-        jobs.count(),
-        &world.stop,
-        |(bytes, path, name)| {
-            let file = fs_err::File::open(path)?;
-            unpack_one(file, *bytes, name, unpacked, world)
-        },
-    )?;
+    waiting.sort_by_key(|(bytes, _, _)| Reverse(*bytes));
+    parallel::map(&waiting, jobs, &world.stop, |(bytes, path, name)| {
+        let file = fs_err::File::open(path)?;
+        unpack_one(file, *bytes, name, unpacked, world)
+    })?;
     let names: Vec<&ArtifactName> = archives.iter().map(|(_, name)| &name.artifact).collect();
     let fresh = scan_only(unpacked, &names, jobs, world)?;
     if !has_artifacts(directory)? {
@@ -56,31 +59,11 @@ pub fn names(directory: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Refuses artifacts that were fetched for some packages alone: a set would be made of them all the
-/// same, and be another than the run's.
-pub fn ensure_all(directory: &Path) -> Result<()> {
-    let names = fetch::fetched_for(directory)?;
-    if names.is_empty() {
-        return Ok(());
-    }
-    Err(anyhow!(
-        "{}, which do not show all targets",
-        in_words(directory, &names)
-    ))
-    .hint("build with `--only`, and all targets of the run as `--targets`; or fetch all of it")
-}
-
-/// Which artifacts those are that were fetched for some packages.
-pub(super) fn in_words(directory: &Path, names: &[String]) -> String {
-    let (directory, names) = (directory.display(), names.join(","));
-    format!("the artifacts in `{directory}` are those that `fetch --only {names}` fetches")
-}
-
 /// The facts about some artifacts of a directory in which others may be left from before.
 pub fn scan_only(
     directory: &Path,
     names: &[&ArtifactName],
-    jobs: &Jobs,
+    jobs: NonZeroUsize,
     world: &World,
 ) -> Result<ArtifactTree> {
     let mut tree = scan(directory, jobs, world)?;
@@ -175,8 +158,8 @@ fn archives_and_notes(directory: &Path) -> Result<(Archives, Vec<String>)> {
 }
 
 /// The facts about the artifacts of a directory.
-pub fn scan(directory: &Path, jobs: &Jobs, world: &World) -> Result<ArtifactTree> {
-    let tree = ArtifactTree::scan(directory, jobs.count(), &world.stop)?;
+pub fn scan(directory: &Path, jobs: NonZeroUsize, world: &World) -> Result<ArtifactTree> {
+    let tree = ArtifactTree::scan(directory, jobs, &world.stop)?;
     let files: usize = tree
         .artifacts
         .iter()

@@ -1,0 +1,193 @@
+//! A build: artifacts to the packages of a set, as `build`, `pipeline` and `check` ask for it.
+
+use std::{num::NonZeroUsize, path::Path};
+
+use crate::{
+    artifact::{ArtifactTree, TherockManifest, ensure_fit, same_content},
+    console::{World, many},
+    error::{Context as _, Hint as _, Result},
+    package::{
+        Catalog, ImportSuffix, Mode, OnCollision, Packing, Release, Request, Subset,
+        assemble::{self, Existing, Made, Settings},
+        complete::{self, Extent},
+        plan::BuildPlan,
+        planner,
+        split_tree::{Kpack, SplitTree},
+    },
+    run::Platform,
+    target::Target,
+    version::Version,
+    wheel::{Compression, Tag},
+};
+
+/// 1980-01-01, the first day that a wheel can name.
+pub const FIRST_DAY: u64 = 315_532_800;
+
+/// How a set is built, whatever it is built from.
+#[derive(Clone, Debug)]
+pub struct BuildOptions {
+    pub catalog: Catalog,
+    /// By default the version that the run of CI gave itself.
+    pub version: Option<Version>,
+    pub suffix: ImportSuffix,
+    pub platform: Platform,
+    /// The targets that Linux users are promised, if that is known.
+    pub linux: Option<Vec<Target>>,
+    /// The targets that Windows users are promised, if that is known.
+    pub windows: Option<Vec<Target>>,
+    /// What the wheels say they run on: `py3-none-linux_x86_64`.
+    pub tag: Tag,
+    pub on_collision: OnCollision,
+    pub kpack: Kpack,
+    pub devel_packing: Packing,
+    pub settings: Settings,
+}
+
+/// Which packages of a set are made.
+#[derive(Clone, Debug)]
+pub enum Selection {
+    All,
+    /// Those of these names, from all artifacts of the run.
+    Named(Vec<String>),
+    /// Some, from artifacts that are not all of the run's.
+    Subset(Subset),
+}
+
+/// A build that is decided and not yet done.
+pub struct Build<'a> {
+    pub plan: BuildPlan,
+    options: &'a BuildOptions,
+    selection: &'a Selection,
+    tree: SplitTree<'a>,
+}
+
+impl BuildOptions {
+    /// What is done where nothing is asked for.
+    pub fn new(platform: Platform, jobs: NonZeroUsize) -> Result<Self> {
+        Ok(Self {
+            catalog: Catalog::built_in()?,
+            version: None,
+            suffix: ImportSuffix::default(),
+            platform,
+            linux: None,
+            windows: None,
+            tag: format!("py3-none-{}", platform.wheel_tag()).parse()?,
+            on_collision: OnCollision::default(),
+            kpack: Kpack::default(),
+            devel_packing: Packing::default(),
+            settings: Settings {
+                time: FIRST_DAY,
+                compression: Compression::default(),
+                jobs,
+            },
+        })
+    }
+
+    /// The same, completed by what the run of CI says of itself.
+    pub fn request(&self, manifest: &TherockManifest) -> Result<Request> {
+        let version = match self.version.clone() {
+            Some(version) => version,
+            None => version_of(manifest)?,
+        };
+        Ok(Request {
+            release: Release {
+                version,
+                suffix: self.suffix.clone(),
+            },
+            mode: if manifest.kpack_split || self.kpack == Kpack::Split {
+                Mode::Split
+            } else {
+                Mode::Legacy
+            },
+            platform: self.platform,
+            linux: self.linux.clone(),
+            windows: self.windows.clone(),
+            tag: self.tag.clone(),
+            on_collision: self.on_collision,
+            devel_packing: self.devel_packing,
+            subset: None,
+        })
+    }
+}
+
+fn version_of(manifest: &TherockManifest) -> Result<Version> {
+    let text = manifest.package_version.as_deref();
+    let version = text
+        .context("the build does not say its version")
+        .hint("pass `--version`")?;
+    version
+        .parse()
+        .with_context(|| format!("failed to read the version of the build: {version}"))
+        .hint("pass `--version`")
+}
+
+impl<'a> Build<'a> {
+    /// Decides what the set holds. Nothing is written; archives of device code that `make` takes out
+    /// of binaries will be in `dest`.
+    pub fn plan(
+        tree: &'a ArtifactTree,
+        options: &'a BuildOptions,
+        selection: &'a Selection,
+        dest: &Path,
+        world: &World,
+    ) -> Result<Self> {
+        let (staging, jobs) = (dest.join("kpack.part"), options.settings.jobs);
+        let tree = SplitTree::new(tree, options.kpack, &staging, jobs, world)?;
+        let mut request = options.request(&tree.tree.therock_manifest()?)?;
+        if let Selection::Subset(subset) = selection {
+            request.subset = Some(subset.clone());
+        }
+        if request.mode == Mode::Split {
+            ensure_fit(&tree.tree.artifacts, jobs, &world.stop)?;
+        }
+        let mut plan = planner::plan(&options.catalog, &tree.tree, &request, &same_content)?;
+        say(&plan, world);
+        match selection {
+            Selection::All => {}
+            Selection::Named(names) => plan.keep(names)?,
+            Selection::Subset(subset) => subset.keep(&mut plan)?,
+        }
+        Ok(Self {
+            plan,
+            options,
+            selection,
+            tree,
+        })
+    }
+
+    /// Refuses a plan that lacks what the Python of its packages finds by name.
+    pub fn ensure_complete(&self) -> Result<()> {
+        let extent = match self.selection {
+            Selection::All => Extent::Whole,
+            Selection::Named(_) | Selection::Subset(_) => Extent::Part,
+        };
+        complete::check(&self.options.catalog, &self.plan, extent)
+    }
+
+    /// Makes the packages, at `{dest}/dist`.
+    pub fn make(&self, dest: &Path, existing: Existing, world: &World) -> Result<Vec<Made>> {
+        let settings = &self.options.settings;
+        // Removed when this is dropped.
+        let _archives = self.tree.write(settings.jobs, world)?;
+        assemble::assemble(&self.plan, &dest.join("dist"), existing, settings, world)
+    }
+
+    /// What the run of CI says of itself.
+    pub fn manifest(&self) -> Result<TherockManifest> {
+        self.tree.tree.therock_manifest()
+    }
+}
+
+fn say(plan: &BuildPlan, world: &World) {
+    for note in &plan.notes {
+        world.console.note(note);
+    }
+    let form = match plan.mode {
+        Mode::Split => "with device code apart",
+        Mode::Legacy => "with device code inside",
+    };
+    let packages = many(plan.wheels.len() + plan.sdists.len(), "package");
+    let (version, platform) = (&plan.version, plan.platform);
+    let facts = format!("{packages} of ROCm {version} for {platform}, {form}");
+    world.console.status("Planned", facts);
+}

@@ -1,0 +1,49 @@
+//! The set that a build has just made.
+
+use std::path::Path;
+
+use crate::{
+    artifact::TherockManifest,
+    atomic,
+    console::World,
+    error::{Context as _, Result},
+    index::{Identity, Layout, SetJson},
+    package::{BuildPlan, assemble::Made},
+    set::LocalSet,
+};
+
+impl LocalSet {
+    /// Describes the packages at `{dest}/dist` in `{dest}/set.json`, and what they were made from.
+    /// Their digests are those that packing found: nothing is hashed a second time.
+    pub fn built(
+        dest: &Path,
+        plan: &BuildPlan,
+        manifest: &TherockManifest,
+        made: &[Made],
+        world: &World,
+    ) -> Result<Self> {
+        let page = dest.join("set.json");
+        // What it says of another set is no longer true, even if describing this one fails.
+        atomic::clear(&page)?;
+        let commit = manifest.commit.as_deref();
+        let run_id = manifest.run_id.as_deref();
+        let identity = Identity {
+            platform: Some(plan.platform),
+            commit: commit.and_then(|commit| commit.parse().ok()),
+            run_id: run_id.and_then(|run| run.parse().ok()),
+            version: Some(plan.version.clone()),
+            targets: plan.targets.clone(),
+            repository: None,
+            without: plan.without.clone(),
+        };
+        let made = made.iter().map(|made| {
+            let path = format!("{}{}", Layout::Dist.files(), made.path);
+            (path, (made.size, made.sha256))
+        });
+        let mut set = Self::made(dest, made.collect(), world).context("read the finished set")?;
+        set.document = SetJson::new(identity, &set.set, Layout::Dist);
+        // Without times: the same set is described by the same bytes.
+        atomic::write(&page, set.document.page().body)?;
+        Ok(set)
+    }
+}
