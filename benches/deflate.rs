@@ -234,7 +234,6 @@ impl Bench<'_> {
                 mode: Mode::Regular,
                 len: self.bytes.len() as u64,
             }],
-            xz: None,
             texts: &[],
             record: &record,
         };

@@ -3,10 +3,7 @@
 //! Sizes stand in the local header, which for a streamed member is completed once they are known.
 //! Nothing depends on the machine, and ZIP64 is used only where the old fields cannot say it.
 
-use std::{
-    io::{self, Seek, SeekFrom, Write},
-    ops::Range,
-};
+use std::io::{self, Seek, SeekFrom, Write};
 
 use crate::relpath::RelPath;
 
@@ -178,29 +175,6 @@ impl<W: Write + Seek> ZipWriter<W> {
         self.seek(end)?;
         self.entries.push(entry);
         Ok(())
-    }
-
-    /// Ends a member that was begun without a length: it is what was appended, as it is.
-    ///
-    /// With a length that only ZIP64 can say, the header grows, and `shift` moves the bytes of the
-    /// member further back.
-    pub fn end_stored(
-        &mut self,
-        mut begun: Begun,
-        crc: u32,
-        shift: impl FnOnce(&mut W, Range<u64>, u64) -> io::Result<()>,
-    ) -> io::Result<()> {
-        let bytes = begun.data..self.at;
-        begun.entry.member.len = bytes.end - bytes.start;
-        begun.entry.pack(bytes.end - bytes.start)?;
-        let header = begun.entry.local_header(self.time).len() as u64;
-        let by = begun.entry.offset + header - begun.data;
-        if by > 0 {
-            shift(&mut self.out, bytes, by)?;
-            begun.data += by;
-            self.at += by;
-        }
-        self.end(begun, Method::Stored, crc)
     }
 
     /// Writes the directory; gives the inside back, and the length of the archive.

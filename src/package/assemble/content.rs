@@ -6,6 +6,8 @@ use std::{
     sync::Arc,
 };
 
+use tempfile::TempPath;
+
 use crate::{
     archive::{TarEntry, TarKind, TarPlan},
     artifact::{FileAt, Form},
@@ -37,6 +39,8 @@ pub(super) enum Content {
         plan: EditPlan,
         stamp: Stamp,
     },
+    /// A file of our own, which goes with this.
+    Packed(TempPath, u64),
     Tar {
         plan: TarPlan,
         files: Arc<[Option<Content>]>,
@@ -54,6 +58,11 @@ impl Content {
             Source::Sdk(tree, _) => Self::tar(tree, mtime)?,
             Source::SdkManifest(tree) => Self::Bytes(manifest(tree, version)?.into_bytes().into()),
         })
+    }
+
+    pub(super) fn packed(file: TempPath) -> Result<Self> {
+        let len = fs_err::metadata(&file)?.len();
+        Ok(Self::Packed(file, len))
     }
 
     fn file(origin: &Origin) -> Result<Self> {
@@ -105,7 +114,7 @@ impl Content {
     pub(super) fn len(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
-            Self::File { len, .. } => *len,
+            Self::File { len, .. } | Self::Packed(_, len) => *len,
             Self::Patched { plan, .. } => plan.total_len(),
             Self::Tar { plan, .. } => plan.len(),
         }
@@ -114,6 +123,7 @@ impl Content {
     pub(super) fn open(&self) -> Result<Box<dyn Read + Send>> {
         Ok(match self {
             Self::Bytes(bytes) => Box::new(Cursor::new(Arc::clone(bytes))),
+            Self::Packed(file, _) => Box::new(fs_err::File::open(file)?),
             Self::File {
                 path,
                 form: Form::WithoutCode(plan),

@@ -6,6 +6,7 @@ pub mod pipeline;
 mod place;
 mod space;
 mod unchanged;
+mod xz;
 
 use std::{
     io::{Seek as _, SeekFrom},
@@ -15,18 +16,21 @@ use std::{
 };
 
 use serde::Serialize;
+use tempfile::NamedTempFile;
 
 use crate::{
     atomic::{self, StagedDir},
     console::{World, many, size, took},
     digest::Sha256,
     error::{Context as _, Result},
-    package::plan::{self, BuildPlan, Packing, SdistPlan, Source, WheelPlan},
+    package::plan::{BuildPlan, Packing, SdistPlan, Source, WheelPlan},
+    relpath::RelPath,
     wheel::{self, Compression, Member, Timestamp},
 };
 
 use content::Content;
 use pipeline::{BLOCK, Contents};
+use xz::Watched;
 
 /// How packages are written.
 #[derive(Clone, Debug)]
@@ -76,6 +80,7 @@ pub fn assemble(
         plan,
         settings,
         world,
+        staging: staged.path(),
     };
     let mut all = Vec::new();
     let wheels = plan.wheels.iter().map(Package::Wheel);
@@ -109,6 +114,8 @@ struct Making<'a> {
     plan: &'a BuildPlan,
     settings: &'a Settings,
     world: &'a World,
+    /// The directory in which the set grows.
+    staging: &'a Path,
 }
 
 impl Making<'_> {
@@ -133,6 +140,24 @@ impl Making<'_> {
         Ok((size, sha256, sdist.files.len()))
     }
 
+    /// The content of a member. As xz its length shows only at the end, so that it is packed first,
+    /// into a file that is gone when the wheel is made.
+    fn content(&self, source: &Source, path: &RelPath) -> Result<Content> {
+        let content = Content::of(source, &self.plan.version, self.settings.time)?;
+        if !matches!(source, Source::Sdk(_, Packing::TarXz)) {
+            return Ok(content);
+        }
+        let console = &self.world.console;
+        let progress = console.progress("Packing", path, Some(content.len()));
+        let stop = &self.world.stop;
+        let advance = |bytes| progress.inc(bytes);
+        let watched = Watched::new(content.open()?, stop, &advance);
+        let mut file = NamedTempFile::new_in(self.staging)?;
+        xz::pack(watched, &mut file, self.settings.jobs)
+            .map_err(|error| stop.check().map_or_else(Into::into, |()| error))?;
+        Content::packed(file.into_temp_path())
+    }
+
     fn wheel(
         &self,
         wheel: &WheelPlan,
@@ -141,7 +166,8 @@ impl Making<'_> {
     ) -> Result<(u64, Sha256, usize)> {
         let (mut members, mut contents) = (Vec::new(), Vec::new());
         for (path, planned) in wheel.members.iter() {
-            let content = Content::of(&planned.source, &self.plan.version, self.settings.time)
+            let content = self
+                .content(&planned.source, path)
                 .with_context(|| format!("prepare `{path}`"))?;
             members.push(Member {
                 path: path.clone(),
@@ -152,13 +178,11 @@ impl Making<'_> {
         }
         let bytes = members.iter().map(|member| member.len).sum();
         let progress = self.world.console.progress("Packing", path, Some(bytes));
-        let xz = |member: &plan::Member| matches!(member.source, Source::Sdk(_, Packing::TarXz));
         let open = |index: usize| contents.get(index).context("a member of the plan")?.open();
         let written = pipeline::write_wheel(
             &mut out,
             &Contents {
                 members: &members,
-                xz: wheel.members.iter().position(|(_, member)| xz(member)),
                 texts: &wheel.dist_info,
                 record: &wheel.record()?,
             },

@@ -33,15 +33,12 @@ mod sink;
 mod tasks;
 #[cfg(test)]
 mod tests;
-mod xz;
 
 /// What goes into a wheel, in the order it is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Contents<'a> {
     /// Opened by their number.
     pub members: &'a [Member],
-    /// The member that is packed as xz on its way: its length is that of what is packed.
-    pub xz: Option<usize>,
     /// What the wheel says about itself: all of `.dist-info` but RECORD.
     pub texts: &'a [(RelPath, String)],
     /// Where RECORD goes, which is made here and comes last.

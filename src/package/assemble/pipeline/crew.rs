@@ -65,8 +65,6 @@ enum Job<'a> {
         place: Place,
         sha256: Option<Sha256>,
     },
-    /// Nothing here: the sink reads the member by itself, when it comes to it.
-    Xz,
 }
 
 impl<'a> Crew<'a> {
@@ -125,7 +123,6 @@ impl<'a> Crew<'a> {
             .and_then(|()| match task {
                 Task::Batch(members) => Ok(Job::Batch(members)),
                 Task::Block(block) => self.read(&block, line),
-                Task::Xz(_) => Ok(Job::Xz),
             });
         Some((reply, job))
     }
@@ -169,7 +166,6 @@ impl<'a> Crew<'a> {
     fn perform(&self, job: Job<'a>, deflater: Option<&mut Deflater>) -> Result<Done<'a>> {
         match job {
             Job::Batch(members) => self.batch(members, deflater),
-            Job::Xz => Ok(Done::Xz),
             Job::Block {
                 bytes,
                 place,

@@ -10,7 +10,6 @@ pub(super) enum Done<'a> {
     /// Members, and all of their bytes.
     Batch(Vec<Small>, Buffer<'a>),
     Block(Piece<'a>),
-    Xz,
 }
 
 /// A whole member.

@@ -1,9 +1,6 @@
 //! An output whose hash is known when it is done, although parts of it are written twice.
 
-use std::{
-    io::{self, Read as _, Seek, SeekFrom, Write},
-    ops::Range,
-};
+use std::io::{self, Seek, SeekFrom, Write};
 
 use super::Output;
 use crate::{
@@ -53,28 +50,6 @@ impl<'a, W: Output> Hashed<'a, W> {
     /// Cuts off what lies behind the position.
     pub(super) fn cut(&mut self) -> io::Result<()> {
         self.out.truncate(self.at)
-    }
-
-    /// Moves bytes that may still change, and that are the last ones, further back.
-    pub(super) fn shift(&mut self, bytes: Range<u64>, by: u64) -> io::Result<()> {
-        let mut buffer = Vec::new();
-        let mut end = bytes.end;
-        while end > bytes.start {
-            let start = end.saturating_sub(STEP).max(bytes.start);
-            self.out.seek(SeekFrom::Start(start))?;
-            buffer.clear();
-            let read = (&mut *self.out)
-                .take(end - start)
-                .read_to_end(&mut buffer)?;
-            if read as u64 != end - start {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            self.out.seek(SeekFrom::Start(start + by))?;
-            self.out.write_all(&buffer)?;
-            end = start;
-        }
-        self.seek(SeekFrom::Start(bytes.end + by))?;
-        Ok(())
     }
 
     /// Hashes a little of what is settled; false when there is nothing of that kind.
@@ -134,30 +109,5 @@ impl<W: Output> Seek for Hashed<'_, W> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.at = self.out.seek(to)?;
         Ok(self.at)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_that_move_are_the_same_bytes() {
-        let content: Vec<u8> = (0..5_000_000_u32).map(|at| (at % 251) as u8).collect();
-        for (start, by) in [(0, 20), (30, 1), (4_999_999, 20), (100, 3_000_000)] {
-            let mut out = io::Cursor::new(Vec::new());
-            let mut hashed = Hashed::new(&mut out);
-            hashed.write_all(&content[..start]).unwrap();
-            hashed.hold(start as u64);
-            hashed.write_all(&content[start..]).unwrap();
-            hashed.shift(start as u64..5_000_000, by).unwrap();
-            hashed.settle();
-            let (len, sha256) = hashed.finish().unwrap();
-            let bytes = out.into_inner();
-            assert_eq!(len, 5_000_000 + by);
-            assert_eq!(sha256, Sha256::of(&bytes));
-            let moved = start + usize::try_from(by).unwrap();
-            assert!(bytes[moved..] == content[start..] && bytes[..start] == content[..start]);
-        }
     }
 }

@@ -9,10 +9,9 @@ use super::{
     done::{Done, Piece, Small},
     output::Hashed,
     tasks::{Block, Task},
-    xz::{self, Watched},
 };
 use crate::{
-    digest::{Hasher, Sha256},
+    digest::Sha256,
     error::{Context as _, Result, bail, ensure},
     relpath::RelPath,
     wheel::{
@@ -60,7 +59,6 @@ impl<'a, W: Output> Sink<'a, W> {
                     .try_for_each(|(member, small)| self.add(member, small, &bytes))
             }
             (Task::Block(block), Done::Block(piece)) => self.block(block, &piece),
-            (Task::Xz(member), Done::Xz) => self.xz(*member),
             _ => bail!("a task came back as another"),
         }
     }
@@ -95,56 +93,6 @@ impl<'a, W: Output> Sink<'a, W> {
             sha256,
             record: self.record,
         })
-    }
-
-    /// Packs a member as xz, and stores what that gives. How long it is shows at its end.
-    fn xz(&mut self, index: usize) -> Result<()> {
-        let source = &self.work.contents.members[index];
-        let context = || format!("pack `{}`", source.path);
-        let start = self.zip.position();
-        self.output().hold(start);
-        let begun = self.zip.begin(&Member {
-            len: 0,
-            ..source.clone()
-        })?;
-        let mut count = 0;
-        let watched = Watched {
-            source: (self.work.open)(index).with_context(context)?,
-            stop: self.work.stop,
-            progress: self.work.progress,
-            count: &mut count,
-        };
-        let mut packed = xz::pack(watched, self.work.settings.jobs)?;
-        let (mut hash, mut crc) = (Hasher::default(), crc32fast::Hasher::new());
-        let mut bytes = vec![0; BUFFER];
-        loop {
-            let read = packed.read(&mut bytes);
-            // A stop comes out of the source as an error of its own.
-            self.work.stop.check()?;
-            let read = read.with_context(context)?;
-            if read == 0 {
-                break;
-            }
-            hash.write_all(&bytes[..read])?;
-            crc.update(&bytes[..read]);
-            self.zip.append(&bytes[..read])?;
-        }
-        drop(packed);
-        ensure!(
-            count == source.len,
-            "`{}` has {count} bytes, not {}, before it is packed",
-            source.path,
-            source.len
-        );
-        self.zip
-            .end_stored(begun, crc.finalize(), |out, bytes, by| {
-                out.flush()?;
-                out.get_mut().shift(bytes, by)
-            })?;
-        self.output().settle();
-        let (sha256, len) = hash.finish();
-        self.record.push(source.path.clone(), sha256, len);
-        Ok(())
     }
 
     fn add(&mut self, member: &Member, small: &Small, bytes: &[u8]) -> Result<()> {

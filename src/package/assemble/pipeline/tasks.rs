@@ -11,8 +11,6 @@ pub(super) enum Task {
     /// Members that follow each other, together no longer than a block.
     Batch(Range<usize>),
     Block(Block),
-    /// A member that is packed as xz.
-    Xz(usize),
 }
 
 /// A piece of a member that is longer than a block.
@@ -29,7 +27,6 @@ pub(super) struct Block {
 #[derive(Clone, Debug)]
 pub(super) struct Tasks<'a> {
     members: &'a [Member],
-    xz: Option<usize>,
     block: NonZeroUsize,
     next: usize,
     /// How many blocks of the next member are out.
@@ -43,7 +40,6 @@ impl<'a> Tasks<'a> {
     pub(super) fn new(contents: &Contents<'a>, block: NonZeroUsize) -> Self {
         Self {
             members: contents.members,
-            xz: contents.xz,
             block,
             next: 0,
             cut: 0,
@@ -79,9 +75,6 @@ impl<'a> Tasks<'a> {
         let mut room = self.block.get() as u64;
         let start = self.next;
         for member in self.members.iter().skip(start).take(BATCH) {
-            if self.xz == Some(self.next) {
-                break;
-            }
             let Some(left) = room.checked_sub(member.len) else {
                 break;
             };
@@ -97,10 +90,6 @@ impl Iterator for Tasks<'_> {
 
     fn next(&mut self) -> Option<Task> {
         let member = self.members.get(self.next)?;
-        if self.xz == Some(self.next) {
-            self.next += 1;
-            return Some(Task::Xz(self.next - 1));
-        }
         Some(if member.len > self.block.get() as u64 {
             Task::Block(self.block(member.len))
         } else {
@@ -130,7 +119,6 @@ mod tests {
     fn tasks(members: &[Member], block: usize) -> Tasks<'_> {
         Tasks {
             members,
-            xz: None,
             block: NonZeroUsize::new(block).unwrap(),
             next: 0,
             cut: 0,
@@ -143,7 +131,6 @@ mod tests {
         let shown: Vec<String> = tasks(&members, 10)
             .map(|task| match task {
                 Task::Batch(members) => format!("{members:?}"),
-                Task::Xz(member) => format!("{member} as xz"),
                 Task::Block(block) => format!(
                     "{} at {}: {} {:?}",
                     block.member, block.start, block.len, block.place
@@ -165,24 +152,6 @@ mod tests {
         12 at 0: 10 Inner
         12 at 10: 10 Last
         ");
-    }
-
-    #[test]
-    fn a_member_that_is_packed_as_xz_is_a_task_of_its_own() {
-        let members = members(&[1, 1, 90, 1, 1]);
-        for xz in 0..members.len() {
-            let tasks = Tasks {
-                xz: Some(xz),
-                ..tasks(&members, 10)
-            };
-            let tasks: Vec<Task> = tasks.collect();
-            assert!(tasks.contains(&Task::Xz(xz)));
-            assert!(!tasks.iter().any(|task| match task {
-                Task::Batch(members) => members.contains(&xz),
-                Task::Block(block) => block.member == xz,
-                Task::Xz(member) => *member != xz,
-            }));
-        }
     }
 
     #[test]
@@ -217,7 +186,6 @@ mod tests {
                         *before += piece.len as u64;
                         prop_assert_eq!(piece.place == Place::Last, *before == lens[piece.member]);
                     }
-                    Task::Xz(_) => prop_assert!(false),
                 }
             }
             prop_assert_eq!(done, lens);

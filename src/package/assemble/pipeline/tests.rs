@@ -20,12 +20,10 @@ use crate::wheel::{
 };
 
 mod trouble;
-mod xz;
 
 /// A wheel to be: what each member is called and holds.
 struct Fixture {
     members: Vec<Member>,
-    xz: Option<usize>,
     contents: Vec<Arc<[u8]>>,
     texts: Vec<(RelPath, String)>,
     record: RelPath,
@@ -59,7 +57,6 @@ impl Fixture {
     fn new<'a>(files: impl IntoIterator<Item = (&'a str, Vec<u8>)>) -> Self {
         let mut fixture = Self {
             members: Vec::new(),
-            xz: None,
             contents: Vec::new(),
             texts: ["METADATA", "WHEEL"]
                 .map(|name| {
@@ -84,7 +81,6 @@ impl Fixture {
     fn contents(&self) -> Contents<'_> {
         Contents {
             members: &self.members,
-            xz: self.xz,
             texts: &self.texts,
             record: &self.record,
         }
