@@ -1,9 +1,12 @@
 //! The odd set, which is legal and unlike the sample, through every verb that takes the sample.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     process::Command,
 };
+
+use rocwheel::digest::Sha256;
 
 use crate::{
     judges::tool,
@@ -74,6 +77,38 @@ fn absolute_symlinks_in_archives_are_left_out_with_a_note() {
         let note = format!("symlink `{ABSOLUTE}` of artifact `base_run_generic` is left out");
         assert_eq!(built.stderr.matches(&note).count(), 1, "{}", built.stderr);
     }
+}
+
+/// A local build leaves both, an archive and the directory that it was made of.
+#[test]
+fn a_directory_beside_its_archive_makes_the_same_packages_by_any_number_of_threads() {
+    let odd = published::odd();
+    let place = tempfile::tempdir().unwrap();
+    let [input, output] = ["in", "out"].map(|it| place.path().join(it));
+    odd::write_archives(&input);
+    for artifact in ["base_run_generic", "blas_lib_gfx942"] {
+        let from = odd.root().join("artifacts").join(artifact);
+        succeed(Command::new("cp").arg("-a").arg(from).arg(&input));
+    }
+    let built = rocwheel(&[
+        "build",
+        "--jobs",
+        "1",
+        "--artifact-dir",
+        text(&input),
+        "--dest-dir",
+        text(&output),
+    ]);
+    assert_eq!(built.code, 0, "{}", built.stderr);
+    let digests = |dist: &Path| {
+        let entries = fs_err::read_dir(dist).unwrap().map(Result::unwrap);
+        let packages = entries.map(|entry| {
+            let bytes = fs_err::read(entry.path()).unwrap();
+            (entry.file_name(), Sha256::of(&bytes))
+        });
+        packages.collect::<BTreeMap<_, _>>()
+    };
+    assert_eq!(digests(&output.join("dist")), digests(&odd.dist()));
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod families;
 pub(crate) mod fault;
 mod index;
 mod inprocess;
+mod odd;
 mod rclone;
 mod reading;
 pub(crate) mod server;
