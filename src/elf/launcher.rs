@@ -1,14 +1,14 @@
 //! The executable that stands where a link stood: wheels hold no links.
 //!
-//! The program is `launcher/program.rs`. It is embedded as bytes with room for a path, which packaging
-//! fills. The bytes are checked in and not compiled by each build: every compiler makes others of the
-//! source, and wheels must not depend on the one that built rocwheel. `tests/it/launcher.rs` builds
-//! the program again, and compares.
+//! The program is embedded as bytes with room for a path, which packaging fills. The bytes are checked
+//! in and not compiled by each build: every compiler makes others of the source, and wheels must not
+//! depend on the one that built rocwheel. The source is `tests/it/launcher/source/program.rs`; the tests
+//! beside it compile it again and compare.
 
 /// The longest path that the kernel takes.
 const MAX_TARGET: usize = 4095;
 const MARK: &[u8] = b"rocwheel launcher runs: ";
-const TEMPLATE: &[u8] = include_bytes!("launcher/program.elf");
+const TEMPLATE: &[u8] = include_bytes!("launcher.elf");
 /// Where the path goes, found when the crate is compiled.
 const SLOT: usize = slot(TEMPLATE);
 

@@ -393,7 +393,6 @@ fn nothing_starts_or_ends_a_process() {
     insta::assert_snapshot!(planted(&[
         ("src/commands/build.rs", "use std::process::{Command, ExitCode};\nuse clap::Command;"),
         ("src/elf/launcher.rs", "fn f() { std::process::exit(1) }"),
-        ("src/elf/launcher/program.rs", "#![no_std] use super::super::x; fn f() { exit(1) }"),
     ]), @"
     src/commands/build.rs:2: starts or ends a process with `std::process::Command`
         take the value as an argument, or see who may in architecture/world.rs

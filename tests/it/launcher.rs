@@ -12,7 +12,8 @@ use std::fmt::Write as _;
 
 use sha2::{Digest, Sha256};
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/elf/launcher");
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/launcher/source");
+const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/elf/launcher.elf");
 const REFRESH: &str =
     "to refresh it: `ROCWHEEL_UPDATE_LAUNCHER=1 cargo test --test it launcher`, on x86_64 Linux";
 
@@ -33,7 +34,7 @@ impl Record {
 }
 
 fn program() -> Vec<u8> {
-    fs_err::read(format!("{FOLDER}/program.elf")).unwrap()
+    fs_err::read(PROGRAM).unwrap()
 }
 
 fn source_digest() -> String {
@@ -52,7 +53,7 @@ fn digest(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn the_checked_in_launcher_is_of_the_source_beside_it() {
+fn the_checked_in_launcher_is_of_its_source() {
     let record = Record::read();
     assert_eq!(record.source, source_digest(), "{REFRESH}");
     assert_eq!(record.program, digest(&program()), "{REFRESH}");

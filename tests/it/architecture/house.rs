@@ -4,9 +4,6 @@ use std::{collections::BTreeMap, fmt};
 
 use super::source::{Path, Token, module_of, paths, tokens};
 
-/// A program of its own, which `build.rs` compiles apart: no part of the crate.
-const APART: &str = "src/elf/launcher/program.rs";
-
 /// The sources of the crate and of its tests, by their place in the repository.
 #[derive(Clone, Debug, Default)]
 pub(super) struct House(pub(super) BTreeMap<String, String>);
@@ -61,7 +58,7 @@ impl House {
     pub(super) fn read(&self) -> Vec<Read> {
         self.0
             .iter()
-            .filter(|(file, _)| file.starts_with("src/") && *file != APART)
+            .filter(|(file, _)| file.starts_with("src/"))
             .map(|(file, text)| {
                 let tokens = tokens(file, text);
                 Read {

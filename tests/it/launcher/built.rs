@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Command};
 
-use super::{FOLDER, REFRESH, Record, digest, program, source_digest};
+use super::{FOLDER, PROGRAM, REFRESH, Record, digest, program, source_digest};
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
@@ -55,7 +55,7 @@ fn build() -> Vec<u8> {
             &format!("-Clink-arg=-T{FOLDER}/program.ld"),
             "-Clink-arg=--orphan-handling=error",
             &format!("-o{}", out.display()),
-            "src/elf/launcher/program.rs",
+            "tests/it/launcher/source/program.rs",
         ],
     );
     fs_err::read(out).unwrap()
@@ -69,7 +69,7 @@ fn the_compiler_that_made_the_launcher_makes_it_again() {
         let record =
             format!("compiler = \"{compiler}\"\nsource = \"{source}\"\nprogram = \"{digest}\"\n");
         fs_err::write(format!("{FOLDER}/program.toml"), record).unwrap();
-        fs_err::write(format!("{FOLDER}/program.elf"), built).unwrap();
+        fs_err::write(PROGRAM, built).unwrap();
     } else if compiler() == Record::read().compiler {
         assert!(build() == program(), "the launcher differs; {REFRESH}");
     }

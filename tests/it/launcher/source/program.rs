@@ -1,6 +1,6 @@
 //! The launcher: an executable in the place of a link, which runs what the link pointed to.
 //!
-//! Compiled apart from the crate, by `build.rs`: no standard library, no libc, Linux on x86_64
+//! The tests compile it apart from the crate: no standard library, no libc, Linux on x86_64
 //! only. It leaves arguments and environment as they are, and says why when it cannot go on.
 
 #![no_std]
