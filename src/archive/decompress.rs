@@ -1,6 +1,6 @@
 //! Reading through a compression that may be cut off, damaged, or not what the name says.
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Chain, Cursor, Read};
 
 use xz2::{bufread::XzDecoder, stream};
 use zstd::stream::read::Decoder as ZstdDecoder;
@@ -35,9 +35,22 @@ pub struct Decompressor<R: Read> {
 }
 
 enum Decoder<R: Read> {
-    Zstd(ZstdDecoder<'static, BufReader<Source<R>>>),
+    Zstd(ZstdFrames<R>),
     Xz(XzDecoder<BufReader<Source<R>>>),
 }
+
+/// One frame after the other. The crate reads through all of them, and does not say which of them had
+/// a checksum.
+struct ZstdFrames<R: Read> {
+    frame: Option<ZstdDecoder<'static, FrameSource<R>>>,
+    /// What follows, between two frames.
+    rest: Option<BufReader<Source<R>>>,
+    count: u64,
+    all_have_checksums: bool,
+}
+
+/// The begin of a frame, which was read already, and the rest.
+type FrameSource<R> = Chain<Cursor<Vec<u8>>, BufReader<Source<R>>>;
 
 /// Remembers whether an error was the source's own.
 struct Source<R> {
@@ -48,6 +61,8 @@ struct Source<R> {
 }
 
 const HEAD: usize = 8;
+/// The magic number of a zstd frame, and its descriptor.
+const FRAME_HEAD: u64 = 5;
 
 impl<R: Read> Decompressor<R> {
     pub fn new(format: Format, source: R) -> io::Result<Self> {
@@ -58,9 +73,16 @@ impl<R: Read> Decompressor<R> {
         };
         let decoder = match format {
             Format::TarZst => {
-                let mut decoder = ZstdDecoder::new(source)?;
-                decoder.window_log_max(ZSTD_WINDOW_LOG)?;
-                Decoder::Zstd(decoder)
+                let rest = BufReader::with_capacity(
+                    ZstdDecoder::<&[u8]>::recommended_output_size(),
+                    source,
+                );
+                Decoder::Zstd(ZstdFrames {
+                    frame: None,
+                    rest: Some(rest),
+                    count: 0,
+                    all_have_checksums: true,
+                })
             }
             Format::TarXz => {
                 let stream = stream::Stream::new_stream_decoder(XZ_MEMORY, stream::CONCATENATED)?;
@@ -74,27 +96,25 @@ impl<R: Read> Decompressor<R> {
         })
     }
 
-    /// Whether the data carries a checksum of its content, once something was read. Both formats
-    /// may go without: `xz --check=none`, and zstd as most libraries write it.
+    /// Whether all that was read carries a checksum of its content. Both formats may go without:
+    /// `xz --check=none`, and zstd as most libraries write it, in any of its frames.
     pub fn has_checksum(&self) -> bool {
-        match (&self.decoder, self.source().head.as_slice()) {
-            // RFC 8878: the frame's descriptor follows the magic number, and its third bit says so.
-            (Decoder::Zstd(_), [0x28, 0xb5, 0x2f, 0xfd, descriptor, ..]) => descriptor & 4 != 0,
-            // The .xz format: the lower half of the second flag byte is the kind of the check.
-            (Decoder::Xz(_), [_, b'7', b'z', b'X', b'Z', 0, _, check]) => check & 0xf != 0,
-            _ => false,
-        }
-    }
-
-    fn source(&self) -> &Source<R> {
         match &self.decoder {
-            Decoder::Zstd(decoder) => decoder.get_ref().get_ref(),
-            Decoder::Xz(decoder) => decoder.get_ref().get_ref(),
+            Decoder::Zstd(frames) => frames.count > 0 && frames.all_have_checksums,
+            Decoder::Xz(decoder) => match decoder.get_ref().get_ref().head.as_slice() {
+                // The .xz format: the lower half of the second flag byte is the kind of the check.
+                [_, b'7', b'z', b'X', b'Z', 0, _, check] => check & 0xf != 0,
+                _ => false,
+            },
         }
     }
 
     fn explain(&self, error: io::Error) -> io::Error {
-        if self.source().failed {
+        let source = match &self.decoder {
+            Decoder::Zstd(frames) => frames.source(),
+            Decoder::Xz(decoder) => Some(decoder.get_ref().get_ref()),
+        };
+        if source.is_none_or(|source| source.failed) {
             return error;
         }
         let reason = match &self.decoder {
@@ -111,13 +131,62 @@ impl<R: Read> Read for Decompressor<R> {
             return Ok(0);
         }
         let read = match &mut self.decoder {
-            Decoder::Zstd(decoder) => decoder.read(buf),
+            Decoder::Zstd(frames) => frames.read(buf),
             Decoder::Xz(decoder) => decoder.read(buf),
         };
         let read = read.map_err(|error| self.explain(error))?;
         self.begun |= read > 0;
         self.ended = read == 0;
         Ok(read)
+    }
+}
+
+impl<R: Read> ZstdFrames<R> {
+    fn source(&self) -> Option<&Source<R>> {
+        let frame = self.frame.as_ref().map(|frame| frame.get_ref().get_ref().1);
+        frame.or(self.rest.as_ref()).map(BufReader::get_ref)
+    }
+
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if let Some(frame) = &mut self.frame {
+                let read = frame.read(buf)?;
+                if read > 0 {
+                    return Ok(read);
+                }
+            }
+            if let Some(frame) = self.frame.take() {
+                self.rest = Some(frame.finish().into_inner().1);
+            }
+            if !self.open()? {
+                return Ok(0);
+            }
+        }
+    }
+
+    /// Begins the next frame, if there is one. An empty source is a frame that is cut off.
+    fn open(&mut self) -> io::Result<bool> {
+        let mut head = Vec::new();
+        if let Some(rest) = &mut self.rest {
+            rest.take(FRAME_HEAD).read_to_end(&mut head)?;
+        }
+        if head.is_empty() && self.count > 0 {
+            return Ok(false);
+        }
+        let Some(rest) = self.rest.take() else {
+            return Ok(false);
+        };
+        // RFC 8878: the descriptor of a frame follows the magic number, and its third bit says whether
+        // there is a checksum. Skippable frames have other magic numbers, and no content.
+        let is_skippable = matches!(head.as_slice(), [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]);
+        let has_checksum = head.get(4).is_some_and(|descriptor| descriptor & 4 != 0);
+        self.all_have_checksums &= is_skippable || has_checksum;
+        self.count += 1;
+        let source = Cursor::new(head).chain(rest);
+        let mut frame = ZstdDecoder::with_buffer(source)?.single_frame();
+        frame.window_log_max(ZSTD_WINDOW_LOG)?;
+        self.frame = Some(frame);
+        Ok(true)
     }
 }
 
@@ -191,6 +260,26 @@ mod tests {
             let twice = [compressed(format), compressed(format)].concat();
             assert_eq!(read(format, twice.as_slice()).unwrap(), TEXT.repeat(2));
         }
+    }
+
+    #[test]
+    fn each_frame_has_a_checksum_or_none_has() {
+        let plain = zstd::encode_all(TEXT, 3).unwrap();
+        let sound = compressed(Format::TarZst);
+        let skipped = b"\x5a\x2a\x4d\x18\x03\0\0\0abc".to_vec();
+        let has_checksum = |frames: &[&Vec<u8>]| {
+            let bytes: Vec<u8> = frames
+                .iter()
+                .flat_map(|frame| frame.iter().copied())
+                .collect();
+            let mut decompressor = Decompressor::new(Format::TarZst, bytes.as_slice()).unwrap();
+            let len = io::copy(&mut decompressor, &mut io::sink()).unwrap();
+            (len / TEXT.len() as u64, decompressor.has_checksum())
+        };
+        assert_eq!(has_checksum(&[&sound, &sound]), (2, true));
+        assert_eq!(has_checksum(&[&skipped, &sound, &skipped]), (1, true));
+        assert_eq!(has_checksum(&[&sound, &plain]), (2, false));
+        assert_eq!(has_checksum(&[&plain, &sound]), (2, false));
     }
 
     #[test]
