@@ -12,13 +12,13 @@ pub mod split;
 pub mod tree;
 mod unpack;
 
-pub use manifest::{ArtifactManifest, InvalidManifest, Submodule, TherockManifest, dist_targets};
+pub use manifest::{ArtifactManifest, InvalidManifest, Submodule, TherockManifest};
 pub use name::{ArchiveName, ArtifactName, Component, InvalidArchiveName, InvalidArtifactName};
 pub use output::ArtifactOutput;
 pub use parts::{ensure_fit, is_archive};
 pub use recombine::{RecombinedArtifact, parts_by_name, recombine};
 pub use tree::{
-    Artifact, ArtifactTree, Collision, Content, FileAt, FileFacts, FileKind, Form, FormedFile,
-    LinkEnd, Merged, Mode, Owned, TreeFile, merge, same_content,
+    Artifact, ArtifactTree, Collision, Content, FileAt, FileFacts, FileKind, Form, FormedFile, LinkEnd, Merged,
+    Mode, Owned, TreeFile, merge, same_content,
 };
 pub use unpack::{Clashes, Limits, Staged, Unpacked, stage, unpack};

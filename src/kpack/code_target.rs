@@ -38,13 +38,6 @@ impl CodeTarget {
         target::runs_with_xnack_off(&self.0)
     }
 
-    /// Whether code for this runs on a device that wants `device`: the same processor, and no
-    /// feature that the device lacks.
-    pub fn serves(&self, device: &Self) -> bool {
-        let has: BTreeSet<&str> = device.features().collect();
-        self.processor() == device.processor() && self.features().all(|want| has.contains(want))
-    }
-
     /// What the runtime accepts in place of this, most specific first: for `gfx90a:sramecc+:xnack-`
     /// that is itself, `gfx90a:sramecc+`, `gfx90a:xnack-` and `gfx90a`.
     pub fn accepted(&self) -> Vec<Self> {
@@ -213,10 +206,6 @@ mod tests {
                 "gfx90a"
             ]
         );
-        let device = target("gfx90a:sramecc+:xnack-");
-        assert!(device.accepted().iter().all(|code| code.serves(&device)));
-        assert!(!target("gfx90a:xnack+").serves(&device));
-        assert!(!target("gfx90a:xnack-").serves(&target("gfx90a")));
     }
 
     #[test]

@@ -11,7 +11,6 @@ use crate::{
     kpack::{
         CodeTarget, PLACEHOLDER,
         archive::{Archive, StoredCode, key},
-        bundle::{BundleEntry, OpenedBundle},
         code_target::generic,
         host::Reference,
     },
@@ -27,19 +26,11 @@ pub enum Generation {
 }
 
 /// What a device gets for a wrapper.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LoadedCode {
-    Code(Vec<u8>),
+pub enum CodePlace<'a> {
+    In(&'a Archive<Arc<dyn ReadAt>>, &'a StoredCode),
     /// No archive is there, or none is for the device: the runtime passes the device over.
     PassedOver,
     /// An archive is for the device and lacks the code: the runtime gives up the whole binary.
-    Lacking,
-}
-
-/// Where what a device gets lies.
-pub enum CodePlace<'a> {
-    In(&'a Archive<Arc<dyn ReadAt>>, &'a StoredCode),
-    PassedOver,
     Lacking,
 }
 
@@ -62,23 +53,10 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// What a device gets for a wrapper of the binary at `path`.
+    /// What a device gets for a wrapper of the binary at `path`; of the archives only the contents are
+    /// read.
     ///
     /// An error when an archive is damaged, which the runtime would not tell.
-    pub fn load(
-        &mut self,
-        path: &RelPath,
-        reference: &Reference,
-        device: &CodeTarget,
-    ) -> Result<LoadedCode> {
-        match self.find(path, reference, device)? {
-            CodePlace::In(archive, code) => archive.read(code).map(LoadedCode::Code),
-            CodePlace::PassedOver => Ok(LoadedCode::PassedOver),
-            CodePlace::Lacking => Ok(LoadedCode::Lacking),
-        }
-    }
-
-    /// Where that is; of the archives only the contents are read.
     pub fn find(
         &mut self,
         path: &RelPath,
@@ -131,20 +109,6 @@ impl<'a> Loader<'a> {
         }
         Ok(())
     }
-}
-
-/// The entry of a bundle that a device gets while the code is still in the binary.
-pub fn choose<'a, R: ReadAt + ?Sized>(
-    opened: &'a OpenedBundle<'_, R>,
-    device: &CodeTarget,
-) -> Option<&'a BundleEntry> {
-    let wanted = wanted(device);
-    let mut wanted = wanted.iter();
-    wanted.find_map(|target| {
-        let mut code = opened.code();
-        code.find(|(known, _)| *known == target)
-            .map(|(_, entry)| entry)
-    })
 }
 
 /// What runs on a device, best first: its own target, then the generic one, each with fewer and
@@ -217,9 +181,11 @@ mod tests {
         };
         let path = "a/lib/libx.so".parse().unwrap();
         let mut loader = Loader::new(generation, &open);
-        match loader.load(&path, &reference, &device.parse().unwrap()) {
-            Ok(LoadedCode::Code(bytes)) => String::from_utf8(bytes).unwrap(),
-            other => format!("{:?}", other.unwrap()),
+        let found = loader.find(&path, &reference, &device.parse().unwrap());
+        match found.unwrap() {
+            CodePlace::In(archive, code) => String::from_utf8(archive.read(code).unwrap()).unwrap(),
+            CodePlace::PassedOver => "PassedOver".to_owned(),
+            CodePlace::Lacking => "Lacking".to_owned(),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::relpath::{InvalidRelPath, RelPath};
 
 mod therock;
 
-pub use therock::{Submodule, TherockManifest, dist_targets};
+pub use therock::{Submodule, TherockManifest};
 
 /// `artifact_manifest.txt`: base directories in their order, none twice, none inside another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

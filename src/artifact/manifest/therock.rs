@@ -1,12 +1,9 @@
-//! What a build says of itself: `therock_manifest.json` and `dist_info.json`, in the base artifact.
+//! What a build says of itself: `therock_manifest.json`, in the base artifact.
 
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use crate::{
-    error::{Context, Result, bail},
-    target::{Target, split_list},
-};
+use crate::error::{Context, Result, bail};
 
 /// The build that artifacts come from.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,18 +45,11 @@ struct RawManifest {
     flags: Option<Map<String, Value>>,
 }
 
-#[derive(Deserialize)]
-struct RawDistInfo {
-    dist_amdgpu_targets: String,
-}
-
 impl TherockManifest {
     /// The artifact that has it.
     pub const ARTIFACT: &str = "base_lib_generic";
     /// Where it lies in the install tree.
     pub const PATH: &str = "share/therock/therock_manifest.json";
-    /// Where its neighbour lies, which `dist_targets` reads.
-    pub const DIST_INFO_PATH: &str = "share/therock/dist_info.json";
     /// Far beyond any real one, and soon read.
     pub const MAX_LEN: u64 = 16 << 20;
 
@@ -77,15 +67,6 @@ impl TherockManifest {
             flags,
         })
     }
-}
-
-/// The targets that the build is for, from its `dist_info.json`.
-pub fn dist_targets(bytes: &[u8]) -> Result<Vec<Target>> {
-    let raw: RawDistInfo = from_object(bytes)?;
-    split_list(&raw.dist_amdgpu_targets)
-        .map(|name| Ok(name.parse()?))
-        .collect::<Result<_>>()
-        .context("read `dist_amdgpu_targets`")
 }
 
 /// Only from an object: serde would also take an array, field by field.
@@ -200,24 +181,5 @@ mod tests {
         ");
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         assert!(TherockManifest::parse(deep.as_bytes()).is_err());
-    }
-
-    #[test]
-    fn the_targets_of_a_build_are_a_cmake_list() {
-        let targets = dist_targets(br#"{"dist_amdgpu_targets": "gfx942;gfx1100;"}"#).unwrap();
-        assert_eq!(
-            targets,
-            ["gfx942", "gfx1100"].map(|name| name.parse().unwrap())
-        );
-        let refused = [r#"{"dist_amdgpu_targets": "gfx942;../x"}"#, "{}"];
-        let messages: Vec<String> = refused
-            .iter()
-            .map(|text| render(&dist_targets(text.as_bytes()).unwrap_err()))
-            .collect();
-        insta::assert_snapshot!(messages.join(""), @r#"
-        error: read `dist_amdgpu_targets`
-          caused by: not a GPU target such as `gfx942` or `gfx942:xnack+`: "../x"
-        error: missing field `dist_amdgpu_targets` at line 1 column 2
-        "#);
     }
 }

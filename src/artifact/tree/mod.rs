@@ -2,17 +2,15 @@
 //! and with any number of threads.
 
 use std::{
-    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use crate::{
-    artifact::{ArtifactName, TherockManifest, dist_targets},
+    artifact::{ArtifactName, TherockManifest},
     elf,
     error::{Context, Hint, Result, anyhow},
     relpath::RelPath,
-    target::{Scope, Target},
 };
 
 mod facts;
@@ -128,16 +126,6 @@ impl ArtifactTree {
         artifacts.find(|artifact| artifact.name.to_string() == name)
     }
 
-    /// The targets and families that any artifact with content is for.
-    pub fn scopes(&self) -> BTreeSet<Scope> {
-        self.artifacts
-            .iter()
-            .filter(|artifact| !artifact.basedirs.is_empty())
-            .map(|artifact| artifact.name.scope.clone())
-            .filter(|scope| *scope != Scope::Generic)
-            .collect()
-    }
-
     /// What the build says of itself.
     pub fn therock_manifest(&self) -> Result<TherockManifest> {
         let path = TherockManifest::PATH;
@@ -153,17 +141,6 @@ impl ArtifactTree {
             })?;
         let source = file.source.display();
         TherockManifest::parse(&read_small(file)?).with_context(|| format!("read `{source}`"))
-    }
-
-    /// The targets that the build was for, if it says so.
-    pub fn dist_targets(&self) -> Result<Option<Vec<Target>>> {
-        let Some(file) = self.base_file(TherockManifest::DIST_INFO_PATH) else {
-            return Ok(None);
-        };
-        let source = file.source.display();
-        let targets =
-            dist_targets(&read_small(file)?).with_context(|| format!("read `{source}`"))?;
-        Ok(Some(targets))
     }
 
     fn base_file(&self, path: &str) -> Option<&TreeFile> {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{
     artifact::{ArtifactName, Unpacked},
+    atomic::clear,
     error::{Hint, Result, anyhow},
 };
 
@@ -69,7 +70,7 @@ impl Part {
             return Err(error.into());
         }
         self.kept = true;
-        clear(&self.old)
+        Ok(clear(&self.old)?)
     }
 }
 
@@ -100,15 +101,4 @@ impl Staged {
             ..unpacked
         })
     }
-}
-
-/// Removes what is at a path, if anything; of a link, only the link.
-fn clear(path: &Path) -> Result<()> {
-    match fs_err::symlink_metadata(path) {
-        Ok(found) if found.is_dir() => fs_err::remove_dir_all(path)?,
-        Ok(_) => fs_err::remove_file(path)?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error.into()),
-    }
-    Ok(())
 }

@@ -6,9 +6,10 @@ use rocwheel::{
     elf::ReadAt,
     error::Result,
     kpack::{
-        CodeTarget, bundle,
+        CodeTarget,
+        bundle::{self, BundleEntry, OpenedBundle},
         host::{self, Look},
-        loader::{Generation, LoadedCode, Loader, choose},
+        loader::{CodePlace, Generation, Loader, wanted},
     },
     relpath::RelPath,
 };
@@ -59,12 +60,14 @@ fn compare_devices(
         for (wrapper, reference) in found.wrappers.iter().zip(&references) {
             let bundle = &opened[wrapper.bundle];
             for device in &devices {
-                let expected = match choose(bundle, device) {
-                    Some(entry) => LoadedCode::Code(bundle.read(entry).unwrap()),
-                    None => LoadedCode::PassedOver,
+                let entry = choose(bundle, device);
+                let expected = entry.map(|entry| bundle.read(entry).unwrap());
+                compared += usize::from(expected.is_some());
+                let got = match loader.find(&path, reference, device).unwrap() {
+                    CodePlace::In(archive, code) => Some(archive.read(code).unwrap()),
+                    CodePlace::PassedOver => None,
+                    CodePlace::Lacking => panic!("{path} for {device}: {generation:?}"),
                 };
-                compared += usize::from(expected != LoadedCode::PassedOver);
-                let got = loader.load(&path, reference, device).unwrap();
                 assert!(
                     got == expected,
                     "{path}#{} {device}: {generation:?}",
@@ -74,6 +77,20 @@ fn compare_devices(
         }
     }
     compared
+}
+
+/// The entry of a bundle that a device gets while the code is still in the binary.
+fn choose<'a>(
+    opened: &'a OpenedBundle<'_, Vec<u8>>,
+    device: &CodeTarget,
+) -> Option<&'a BundleEntry> {
+    let wanted = wanted(device);
+    let mut wanted = wanted.iter();
+    wanted.find_map(|target| {
+        let mut code = opened.code();
+        code.find(|(known, _)| *known == target)
+            .map(|(_, entry)| entry)
+    })
 }
 
 /// Every kind of device that the code of any target could be loaded on, and some more.

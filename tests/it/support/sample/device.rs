@@ -149,7 +149,7 @@ mod tests {
 
     use rocwheel::{
         elf::ReadAt,
-        kpack::loader::{Generation, LoadedCode, Loader},
+        kpack::loader::{CodePlace, Generation, Loader},
         relpath::RelPath,
     };
 
@@ -179,9 +179,11 @@ mod tests {
         assert_eq!(references.len(), 2);
         for (unit, reference) in references.iter().enumerate() {
             for target in KERNELS.targets {
-                let answer = loader.load(&path, reference, &target.parse().unwrap());
-                let expected = KERNELS.object(unit, target);
-                assert_eq!(answer.unwrap(), LoadedCode::Code(expected));
+                let found = loader.find(&path, reference, &target.parse().unwrap());
+                let CodePlace::In(archive, code) = found.unwrap() else {
+                    panic!("no code of unit {unit} for {target}");
+                };
+                assert_eq!(archive.read(code).unwrap(), KERNELS.object(unit, target));
             }
         }
     }
