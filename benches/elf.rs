@@ -67,7 +67,7 @@ fn measure(path: &Path) {
         path.file_name().unwrap().display(),
         source.len(),
         change.strategy(),
-        change.total_len() - change.source_len(),
+        change.total_len() - source.len(),
         streamed.as_secs_f64() / untouched.as_secs_f64(),
     );
 }

@@ -10,12 +10,13 @@ use std::{
 };
 
 use libfuzzer_sys::fuzz_target;
+use rocwheel::elf::PatchedReader;
 use rocwheel::kpack::{
     Fat, Marker,
     archive::{ArchiveWriter, Packed, Scheme},
     bundle::{self, Method},
     contents,
-    host::{self, Look, SplitReader},
+    host::{self, Look},
 };
 
 #[allow(dead_code, unused_imports)]
@@ -63,7 +64,7 @@ fuzz_target!(|data: &[u8]| {
     };
     let total = plan.total_len();
     let mut after = Vec::new();
-    SplitReader::new(file, plan)
+    PatchedReader::new(file, plan)
         .read_to_end(&mut after)
         .expect("a stream of bytes in memory");
     assert_eq!(after.len() as u64, total);
@@ -80,7 +81,7 @@ fn restored(fat: &Fat, split: &Vec<u8>) {
         return;
     };
     let mut after = Vec::new();
-    SplitReader::new(split, restored.plan)
+    PatchedReader::new(split, restored.plan)
         .read_to_end(&mut after)
         .expect("a stream of bytes in memory");
     for start in restored.starts {

@@ -15,12 +15,13 @@ use crate::{
         Artifact, ArtifactManifest, ArtifactName, ArtifactOutput, Component, Content, FileAt,
         TreeFile, ensure_fit, is_archive, split::link,
     },
+    elf::PatchedReader,
     error::{Context as _, Hint as _, Result, Stop, bail, ensure},
     kpack::{
         CodeTarget,
         archive::{Archive, StoredCode},
         bundle,
-        host::{self, Look, SplitReader},
+        host::{self, Look},
     },
     relpath::RelPath,
     target::{Family, Scope},
@@ -245,7 +246,7 @@ fn restore(from: &Path, bundles: &BinaryCode<'_>, to: &Path) -> Result<usize> {
     let lens: Vec<u64> = frames.iter().map(|frame| frame.len).collect();
     let restored = host::restore(&source, &lens)?;
     let mut out = fs::File::create(to)?;
-    io::copy(&mut SplitReader::new(&source, restored.plan), &mut out)?;
+    io::copy(&mut PatchedReader::new(&source, restored.plan), &mut out)?;
     let mut written = 0;
     for ((codes, frame), start) in bundles.iter().zip(&frames).zip(&restored.starts) {
         out.seek(SeekFrom::Start(*start))?;

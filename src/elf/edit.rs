@@ -1,14 +1,16 @@
-//! `EditPlan`: what changes in a file, as bytes laid over it and bytes appended to it.
+//! `EditPlan`: how a file gets its run path.
 
-use std::{fmt, ops::Range};
+use std::fmt;
 
-/// Changes to one file of a known length. Nothing in the file ever moves.
+use crate::elf::{
+    ElfError,
+    patch::{Patch, PatchPiece, Replacement},
+};
+
+/// A patch that lays bytes over a file and appends others. Nothing in the file moves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EditPlan {
-    source_len: u64,
-    /// Sorted by offset and disjoint.
-    overlays: Vec<ByteOverlay>,
-    tail: Vec<TailPiece>,
+    pub(super) patch: Patch,
     strategy: Strategy,
     warning: Option<Warning>,
 }
@@ -59,45 +61,26 @@ pub enum Warning {
     MisplacedProgramHeaders,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ByteOverlay {
-    pub(super) offset: u64,
-    pub(super) bytes: Vec<u8>,
-    /// So many zeros behind the bytes.
-    pub(super) zeros: u64,
-}
-
-/// A piece of what is appended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum TailPiece {
-    Bytes(Vec<u8>),
-    /// Bytes of the file itself, as they are before any change.
-    Copy {
-        offset: u64,
-        len: u64,
-    },
-    Zeros(u64),
-}
-
 impl EditPlan {
     pub(super) fn nothing(source_len: u64, strategy: Strategy) -> Self {
-        Self::new(source_len, Vec::new(), Vec::new(), strategy)
+        Self {
+            patch: Patch::nothing(source_len),
+            strategy,
+            warning: None,
+        }
     }
 
     pub(super) fn new(
         source_len: u64,
-        mut overlays: Vec<ByteOverlay>,
-        tail: Vec<TailPiece>,
+        overlays: Vec<Replacement>,
+        tail: Vec<PatchPiece>,
         strategy: Strategy,
-    ) -> Self {
-        overlays.sort_by_key(|overlay| overlay.offset);
-        Self {
-            source_len,
-            overlays,
-            tail,
+    ) -> Result<Self, ElfError> {
+        Ok(Self {
+            patch: Patch::new(source_len, source_len, overlays, tail)?,
             strategy,
             warning: None,
-        }
+        })
     }
 
     pub(super) fn with_warning(mut self, warning: Option<Warning>) -> Self {
@@ -107,74 +90,26 @@ impl EditPlan {
 
     /// Whether the file stays as it is, byte for byte.
     pub fn is_noop(&self) -> bool {
-        self.overlays.is_empty() && self.tail.is_empty()
+        self.patch.is_nothing()
     }
 
     /// The length of the changed file.
     pub fn total_len(&self) -> u64 {
-        let tail = self.tail.iter().map(TailPiece::len);
-        tail.fold(self.source_len, u64::saturating_add)
-    }
-
-    /// The length of the file that the plan was made for.
-    pub fn source_len(&self) -> u64 {
-        self.source_len
+        self.patch.total_len()
     }
 
     pub fn strategy(&self) -> Strategy {
         self.strategy
     }
 
-    /// Why the file is left alone, when it is none that has a run path.
-    pub fn skipped(&self) -> Option<Untouchable> {
-        match self.strategy {
-            Strategy::Skip(reason) => Some(reason),
-            _ => None,
-        }
-    }
-
     pub fn warning(&self) -> Option<Warning> {
         self.warning
     }
-
-    pub(super) fn overlays(&self) -> &[ByteOverlay] {
-        &self.overlays
-    }
-
-    pub(super) fn tail(&self) -> &[TailPiece] {
-        &self.tail
-    }
 }
 
-impl ByteOverlay {
-    pub(super) fn new(offset: u64, bytes: Vec<u8>) -> Self {
-        Self {
-            offset,
-            bytes,
-            zeros: 0,
-        }
-    }
-
-    pub(super) fn blank(range: &Range<u64>) -> Self {
-        Self {
-            offset: range.start,
-            bytes: Vec::new(),
-            zeros: range.end.saturating_sub(range.start),
-        }
-    }
-
-    pub(super) fn end(&self) -> u64 {
-        let bytes = self.offset.saturating_add(self.bytes.len() as u64);
-        bytes.saturating_add(self.zeros)
-    }
-}
-
-impl TailPiece {
-    pub(super) fn len(&self) -> u64 {
-        match self {
-            Self::Bytes(bytes) => bytes.len() as u64,
-            Self::Copy { len, .. } | Self::Zeros(len) => *len,
-        }
+impl From<EditPlan> for Patch {
+    fn from(plan: EditPlan) -> Self {
+        plan.patch
     }
 }
 

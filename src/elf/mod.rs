@@ -9,13 +9,13 @@ mod error;
 mod facts;
 mod image;
 mod launcher;
+pub(crate) mod patch;
 mod plan;
 mod rpath;
 mod source;
 mod strings;
 pub(crate) mod tables;
 mod versions;
-mod view;
 /// Writes ELF files for tests, without a compiler.
 #[cfg(test)]
 #[expect(dead_code, reason = "the integration tests use all of it")]
@@ -27,8 +27,8 @@ pub use edit::{EditPlan, Strategy, Untouchable, Warning};
 pub use error::ElfError;
 pub use facts::{Facts, Kind, Machine, read};
 pub use launcher::{InvalidLauncherTarget, launcher};
+pub use patch::{Patch, PatchedReader};
 pub use plan::plan_rpath;
 pub use rpath::{InvalidRpath, Rpath};
 pub use source::ReadAt;
 pub use versions::NeededVersions;
-pub use view::PatchedReader;

@@ -9,10 +9,11 @@ use std::{
 
 use crate::{
     artifact::{Artifact, ArtifactName, Content, FileAt, FileFacts, FileKind, TreeFile},
+    elf::Patch,
     error::{Context as _, Hint as _, Result, Stop, bail},
     kpack::{
         CodeTarget, Fat, bundle, databases,
-        host::{self, HostPlan, Look},
+        host::{self, Look},
         split::{ArchiveNames, FatBinary, archive_path, home},
     },
     parallel,
@@ -44,7 +45,7 @@ pub enum SplitAction {
 pub struct CodeRemoval {
     pub fat: Fat,
     pub binary: FatBinary,
-    pub plan: Arc<HostPlan>,
+    pub plan: Arc<Patch>,
 }
 
 /// Which archive: its name without the target, and its target without features.

@@ -17,12 +17,12 @@ use super::{
 };
 use crate::{
     artifact::{FileAt, TreeFile},
+    elf::{Patch, PatchedReader},
     error::{Context as _, Result, Stop, ensure},
     kpack::{
         CodeTarget, Region,
         archive::{ArchiveWriter, CodeOrigin, Packed, Scheme, WrittenArchive, key},
         bundle::{self, BundleEntry, BundleForm},
-        host::{HostPlan, SplitReader},
     },
     parallel::{Divide, in_parts},
 };
@@ -42,7 +42,7 @@ pub(super) enum SplitTask<'a> {
     },
     Host {
         from: &'a Path,
-        plan: Arc<HostPlan>,
+        plan: Arc<Patch>,
         to: PathBuf,
     },
     Code(BundleCode<'a>),
@@ -295,11 +295,11 @@ fn slice<'a>(bytes: &'a [u8], entry: &BundleEntry) -> Option<&'a [u8]> {
     bytes.get(start..end)
 }
 
-fn host(from: &Path, plan: &HostPlan, to: &Path) -> Result<()> {
+fn host(from: &Path, plan: &Patch, to: &Path) -> Result<()> {
     let source = FileAt::open(from)?;
     let mut out = io::BufWriter::with_capacity(AT_ONCE, fs::File::create(to)?);
     let len = plan.total_len();
-    let copied = io::copy(&mut SplitReader::new(&source, plan.clone()), &mut out)?;
+    let copied = io::copy(&mut PatchedReader::new(&source, plan.clone()), &mut out)?;
     ensure!(copied == len, "{copied} bytes instead of {len}");
     out.flush()?;
     Ok(fs::set_permissions(to, fs::metadata(from)?.permissions())?)

@@ -4,8 +4,7 @@ use std::{io, path::Path, sync::Arc};
 
 use crate::{
     artifact::FileAt,
-    elf::ReadAt,
-    kpack::host::{HostPlan, SplitReader},
+    elf::{Patch, PatchedReader, ReadAt as _},
 };
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,43 +13,20 @@ pub enum Form {
     #[default]
     Whole,
     /// Without the device code that lies there.
-    WithoutCode(Arc<HostPlan>),
+    WithoutCode(Arc<Patch>),
     /// Nothing lies there yet: it is written once it is decided what the set holds. Its length is
     /// not known.
     ToCome,
 }
 
-/// A file in its form, read at any place.
-#[derive(Debug)]
-pub enum FormedFile {
-    Whole(FileAt),
-    WithoutCode(SplitReader<FileAt>),
-}
-
 impl Form {
-    pub fn open(&self, path: &Path) -> io::Result<FormedFile> {
+    /// The file in its form, read at any place.
+    pub fn open(&self, path: &Path) -> io::Result<PatchedReader<FileAt>> {
         let file = FileAt::open(path)?;
-        Ok(match self {
-            Self::Whole | Self::ToCome => FormedFile::Whole(file),
-            Self::WithoutCode(plan) => {
-                FormedFile::WithoutCode(SplitReader::new(file, (**plan).clone()))
-            }
-        })
-    }
-}
-
-impl ReadAt for FormedFile {
-    fn len(&self) -> u64 {
-        match self {
-            Self::Whole(file) => file.len(),
-            Self::WithoutCode(file) => file.len(),
-        }
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Whole(file) => file.read_at(offset, buffer),
-            Self::WithoutCode(file) => file.read_at(offset, buffer),
-        }
+        let change = match self {
+            Self::Whole | Self::ToCome => Patch::nothing(file.len()),
+            Self::WithoutCode(change) => (**change).clone(),
+        };
+        Ok(PatchedReader::new(file, change))
     }
 }

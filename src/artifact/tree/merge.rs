@@ -7,9 +7,8 @@ use std::{
 };
 
 use crate::{
-    artifact::tree::{Artifact, Content, FileAt, Form, TreeFile},
+    artifact::tree::{Artifact, Content, Form, TreeFile},
     error::Result,
-    kpack::host::SplitReader,
     relpath::RelPath,
 };
 
@@ -81,10 +80,7 @@ fn form(file: &TreeFile) -> Option<&Form> {
 
 fn open(file: &TreeFile) -> io::Result<Box<dyn Read>> {
     Ok(match form(file) {
-        Some(Form::WithoutCode(plan)) => Box::new(SplitReader::new(
-            FileAt::open(&file.source)?,
-            (**plan).clone(),
-        )),
+        Some(form @ Form::WithoutCode(_)) => Box::new(form.open(&file.source)?),
         _ => Box::new(BufReader::with_capacity(
             STEP,
             fs_err::File::open(&file.source)?,

@@ -23,7 +23,7 @@ mod scan;
 mod walk;
 
 pub use file_at::FileAt;
-pub use form::{Form, FormedFile};
+pub use form::Form;
 pub use kind::FileKind;
 pub use merge::{Collision, Merged, Owned, merge, same_content};
 

@@ -7,7 +7,11 @@ mod rules;
 mod sameness;
 mod segments;
 
-use crate::elf::{ElfError, ReadAt, check::raw::RawElf, view::PatchedView};
+use crate::elf::{
+    ElfError, ReadAt,
+    check::raw::RawElf,
+    patch::{Patch, PatchedReader},
+};
 
 /// An error when the file could not be loaded even without a change, or loads by luck alone.
 pub(super) fn loadable(source: &(impl ReadAt + ?Sized)) -> Result<(), ElfError> {
@@ -38,21 +42,21 @@ pub fn faults(source: &(impl ReadAt + ?Sized)) -> Result<Vec<String>, ElfError> 
 /// run path is `goal` afterwards.
 pub(super) fn accept<R: ReadAt + ?Sized>(
     before: &R,
-    after: &PatchedView<'_, R>,
+    patch: &Patch,
     goal: &str,
 ) -> Result<(), ElfError> {
+    let after = &PatchedReader::new(before, patch.clone());
     let old = RawElf::read(before)?;
     let new = RawElf::read(after)?;
     let known = rules::all(&old, before)?;
     let mut broken = rules::all(&new, after)?;
     // What was so before is not made worse, and not ours to refuse.
     broken.retain(|rule| !known.contains(rule));
-    broken.extend(rules::plan(after.plan));
     broken.extend(sameness::segments(&old, &new));
     broken.extend(sameness::small_segments(&old, &new, before, after)?);
     broken.extend(sameness::sections(&old, &new, before, after)?);
     broken.extend(sameness::dynamic(&old, &new, before, after)?);
-    broken.extend(sameness::loaded_bytes(&old, &new, after.plan));
+    broken.extend(sameness::loaded_bytes(&old, &new, patch));
     broken.extend(rules::run_path(&new, after, goal)?);
     match broken.into_iter().next() {
         Some(rule) => Err(ElfError::Broken(rule)),

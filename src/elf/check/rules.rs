@@ -3,7 +3,6 @@
 use crate::elf::{
     ElfError, ReadAt,
     check::raw::{RawElf, text},
-    edit::EditPlan,
     source::read_exact_at,
     tables::{
         ALLOC, DYNAMIC, EH_FRAME, INTERP, LOAD, NOBITS, NOTE, PHDR, PROPERTY, STRTAB, Segment, TLS,
@@ -81,19 +80,6 @@ pub(super) fn all(raw: &RawElf, source: &(impl ReadAt + ?Sized)) -> Result<Vec<S
     broken.extend(sections(raw));
     broken.extend(memory_of_sections(raw));
     Ok(broken)
-}
-
-/// Overlays ascend, do not touch each other, and lie within the file.
-pub(super) fn plan(plan: &EditPlan) -> Vec<String> {
-    let mut end = 0;
-    let mut broken = Vec::new();
-    for overlay in plan.overlays() {
-        if overlay.offset < end || overlay.end() > plan.source_len() {
-            broken.push(format!("changes overlap: at {:#x}", overlay.offset));
-        }
-        end = overlay.end();
-    }
-    broken
 }
 
 /// The run path reads as wanted, and there is no other.

@@ -8,7 +8,7 @@ use crate::elf::{
         raw::{RawElf, same_bytes},
         rules::{is_executable, string_place},
     },
-    edit::EditPlan,
+    patch::Patch,
     tables::{
         ALLOC, DYNAMIC, EH_FRAME, INTERP, LOAD, NOBITS, NOTE, PHDR, PROPERTY, RELRO, STACK, STRTAB,
         Section, Segment, TLS,
@@ -244,7 +244,7 @@ fn is_address(tag: u64) -> bool {
 }
 
 /// No loaded byte changes except in headers, in the dynamic table, and in tables that moved elsewhere.
-pub(super) fn loaded_bytes(old: &RawElf, new: &RawElf, plan: &EditPlan) -> Vec<String> {
+pub(super) fn loaded_bytes(old: &RawElf, new: &RawElf, patch: &Patch) -> Vec<String> {
     let dynamic = |raw: &RawElf| raw.first(DYNAMIC).map_or(0..0, Segment::file);
     let file_header = 0..64;
     let mut allowed: Vec<Range<u64>> = vec![
@@ -255,8 +255,7 @@ pub(super) fn loaded_bytes(old: &RawElf, new: &RawElf, plan: &EditPlan) -> Vec<S
     ];
     allowed.extend(left(old, new));
     let mut broken = Vec::new();
-    for overlay in plan.overlays() {
-        let range = overlay.offset..overlay.end();
+    for range in patch.overlays() {
         let inside = |place: &Range<u64>| place.start <= range.start && range.end <= place.end;
         if !allowed.iter().any(inside) {
             broken.push(format!("bytes change that must not: at {:#x}", range.start));

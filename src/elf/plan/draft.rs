@@ -9,8 +9,9 @@ use goblin::elf::{
 
 use crate::elf::{
     ElfError, ReadAt,
-    edit::{ByteOverlay, EditPlan, Strategy, TailPiece, Warning},
+    edit::{EditPlan, Strategy, Warning},
     image::DynamicEntry,
+    patch::{PatchPiece, Replacement},
     plan::{
         block::MovableBlock,
         headers::{section_bytes, segment_bytes},
@@ -31,7 +32,7 @@ pub(super) struct PlanDraft<'a, R: ?Sized> {
     segments: Vec<ProgramHeader>,
     sections: Vec<SectionHeader>,
     tail: Tail,
-    overlays: Vec<ByteOverlay>,
+    overlays: Vec<Replacement>,
 }
 
 impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
@@ -58,7 +59,7 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
     /// The order of the steps matters: each one records where in the tail its part goes, and the headers
     /// that name those places are written last. No byte of the original moves, so that addresses in
     /// code, relocations and debug information stay right without being read.
-    pub(super) fn finish(mut self) -> EditPlan {
+    pub(super) fn finish(mut self) -> Result<EditPlan, ElfError> {
         if let SegmentRoom::Evict(block) = &self.room {
             let block = block.clone();
             self.append_block(&block);
@@ -84,22 +85,19 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
             SegmentRoom::Evict(_) => Strategy::Evict,
             SegmentRoom::Relocate { .. } => Strategy::Relocate,
         };
-        let plan = EditPlan::new(self.parts.len, self.overlays, self.tail.pieces, strategy);
-        plan.with_warning(self.warning)
+        let plan = EditPlan::new(self.parts.len, self.overlays, self.tail.pieces, strategy)?;
+        Ok(plan.with_warning(self.warning))
     }
 
     /// The strings come first: strip takes the lowest part of a segment for its beginning, and
     /// this one has no alignment that it could get wrong.
     fn append_strings(&mut self, goal: &str) -> Result<(), ElfError> {
         let old = self.parts.strings.clone();
-        let place = self.tail.push(TailPiece::Copy {
-            offset: old.start,
-            len: old.end - old.start,
-        });
+        let place = self.tail.push(PatchPiece::Copy(old.clone()));
         let mut text = goal.as_bytes().to_vec();
         text.push(0);
         let len = old.end - old.start + text.len() as u64;
-        self.tail.push(TailPiece::Bytes(text));
+        self.tail.push(PatchPiece::Bytes(text));
         self.point(DT_STRTAB, place.address);
         self.point(DT_STRSZ, len);
         if let Some(index) = self.parts.string_section()?
@@ -116,10 +114,7 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
     fn append_block(&mut self, block: &MovableBlock) {
         let aligned = block.range.start % block.align;
         let place = self.tail.align_to(block.align, aligned);
-        self.tail.push(TailPiece::Copy {
-            offset: block.range.start,
-            len: block.range.end - block.range.start,
-        });
+        self.tail.push(PatchPiece::Copy(block.range.clone()));
         let by_offset = place.offset - block.range.start;
         let by_address = place.address - block.address;
         for section in &mut self.sections {
@@ -149,9 +144,9 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
         // The end mark.
         bytes.resize(bytes.len() + 16, 0);
         let len = bytes.len() as u64;
-        self.tail.push(TailPiece::Bytes(bytes));
+        self.tail.push(PatchPiece::Bytes(bytes));
         // readelf 2.30 takes a table that ends with the file for a damaged one.
-        self.tail.push(TailPiece::Zeros(16));
+        self.tail.push(PatchPiece::Zeros(16));
         let old = self.parts.table.offset;
         for segment in &mut self.segments {
             if segment.p_type == PT_DYNAMIC {
@@ -184,7 +179,7 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
             self.add_load();
             self.tail
                 .pieces
-                .push(TailPiece::Bytes(self.segment_bytes()));
+                .push(PatchPiece::Bytes(self.segment_bytes()));
             return;
         }
         if let SegmentRoom::Extend { load } = self.room {
@@ -199,7 +194,7 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
             self.add_load();
         }
         self.overlays
-            .push(ByteOverlay::new(table.start, self.segment_bytes()));
+            .push(Replacement::bytes(table.start, self.segment_bytes()));
     }
 
     fn reuses_slot(&self) -> bool {
@@ -259,9 +254,9 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
         let count = self.parts.image.segments.len() as u64 + more;
         let count = u16::try_from(count).unwrap_or(u16::MAX);
         self.overlays
-            .push(ByteOverlay::new(E_PHOFF, table.to_le_bytes().to_vec()));
+            .push(Replacement::bytes(E_PHOFF, table.to_le_bytes().to_vec()));
         self.overlays
-            .push(ByteOverlay::new(E_PHNUM, count.to_le_bytes().to_vec()));
+            .push(Replacement::bytes(E_PHNUM, count.to_le_bytes().to_vec()));
     }
 
     fn write_sections(&mut self) {
@@ -269,7 +264,7 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
         let pairs = self.sections.iter().zip(&self.parts.sections);
         for (index, (new, old)) in pairs.enumerate() {
             if new != old {
-                self.overlays.push(ByteOverlay::new(
+                self.overlays.push(Replacement::bytes(
                     start + index as u64 * SHDR,
                     section_bytes(new),
                 ));

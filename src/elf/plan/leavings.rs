@@ -14,8 +14,8 @@ use goblin::elf::{
 };
 
 use crate::elf::{
-    edit::ByteOverlay,
     image::DynamicEntry,
+    patch::Replacement,
     plan::{
         block::{MOVING, STAYING},
         parts::{ElfParts, SHDR, file_range, overlaps, segment_range},
@@ -47,7 +47,7 @@ pub(super) struct Leavings<'a, R: ?Sized> {
 
 impl<R: ?Sized> Leavings<'_, R> {
     /// Zeros for every old place of a table, but for what is written there.
-    pub(super) fn blanks(&self, written: &[ByteOverlay]) -> Vec<ByteOverlay> {
+    pub(super) fn blanks(&self, written: &[Replacement]) -> Vec<Replacement> {
         let pairs = self.parts.sections.iter().zip(self.sections);
         let mut free: Vec<Range<u64>> = pairs
             .filter(|(old, new)| old.sh_offset != new.sh_offset && self.is_left(old))
@@ -56,11 +56,11 @@ impl<R: ?Sized> Leavings<'_, R> {
         for overlay in written {
             free = free
                 .into_iter()
-                .flat_map(|range| without(&range, &(overlay.offset..overlay.end())))
+                .flat_map(|range| without(&range, &overlay.old))
                 .collect();
         }
         free.retain(|range| range.end - range.start >= LEAST);
-        free.iter().map(ByteOverlay::blank).collect()
+        free.into_iter().map(Replacement::zeros).collect()
     }
 
     /// Whether nothing leads to the old place of a table any more.

@@ -24,7 +24,6 @@ use crate::elf::{
     facts::{Machine, machine},
     image::ElfImage,
     plan::{draft::PlanDraft, parts::ElfParts, table::DynamicTable},
-    view::PatchedView,
 };
 
 /// Plans the change after which the file has the run path `goal`, as its only `DT_RPATH`.
@@ -55,11 +54,7 @@ pub fn plan_rpath(source: &(impl ReadAt + ?Sized), goal: &Rpath) -> Result<EditP
     }
     check::loadable(source)?;
     let plan = change(parts, &goal)?;
-    let view = PatchedView {
-        source,
-        plan: &plan,
-    };
-    check::accept(source, &view, &goal)?;
+    check::accept(source, &plan.patch, &goal)?;
     Ok(plan)
 }
 
@@ -112,14 +107,9 @@ fn change<R: ReadAt + ?Sized>(parts: ElfParts<'_, R>, goal: &str) -> Result<Edit
     };
     if let Some(place) = known {
         let overlay = parts.table.overlay(&parts.table.with_run_path(place));
-        return Ok(EditPlan::new(
-            source_len,
-            vec![overlay],
-            Vec::new(),
-            Strategy::Retag,
-        ));
+        return EditPlan::new(source_len, vec![overlay], Vec::new(), Strategy::Retag);
     }
-    Ok(PlanDraft::new(parts, goal)?.finish())
+    PlanDraft::new(parts, goal)?.finish()
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use goblin::elf::{
 
 use crate::elf::{
     ElfError, ReadAt,
-    edit::ByteOverlay,
     image::{DynamicEntry, ElfImage},
+    patch::Replacement,
 };
 
 const ENTRY: usize = 16;
@@ -80,11 +80,11 @@ impl DynamicTable {
     }
 
     /// The table in its place, with other entries that fit.
-    pub(super) fn overlay(&self, entries: &[DynamicEntry]) -> ByteOverlay {
+    pub(super) fn overlay(&self, entries: &[DynamicEntry]) -> Replacement {
         let mut bytes = to_bytes(entries);
         let used = self.entries.len().max(entries.len()).saturating_add(1);
         bytes.resize(used.saturating_mul(ENTRY), 0);
-        ByteOverlay::new(self.offset, bytes)
+        Replacement::bytes(self.offset, bytes)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::elf::{
     ReadAt,
-    edit::TailPiece,
+    patch::PatchPiece,
     plan::{
         parts::ElfParts,
         room::{PAGE, SegmentRoom},
@@ -11,7 +11,7 @@ use crate::elf::{
 
 /// What is appended, and the address of its every byte.
 pub(super) struct Tail {
-    pub(super) pieces: Vec<TailPiece>,
+    pub(super) pieces: Vec<PatchPiece>,
     /// Where the next piece begins.
     pub(super) offset: u64,
     /// Address minus offset.
@@ -55,7 +55,7 @@ impl Tail {
         let pad = start - parts.len;
         Self {
             pieces: if pad > 0 {
-                vec![TailPiece::Zeros(pad)]
+                vec![PatchPiece::Zeros(pad)]
             } else {
                 Vec::new()
             },
@@ -65,7 +65,7 @@ impl Tail {
         }
     }
 
-    pub(super) fn push(&mut self, piece: TailPiece) -> TailPlace {
+    pub(super) fn push(&mut self, piece: PatchPiece) -> TailPlace {
         let place = self.place();
         self.offset += piece.len();
         self.pieces.push(piece);
@@ -76,7 +76,7 @@ impl Tail {
     pub(super) fn align_to(&mut self, align: u64, rest: u64) -> TailPlace {
         let pad = (align + rest - self.offset % align) % align;
         if pad > 0 {
-            self.push(TailPiece::Zeros(pad));
+            self.push(PatchPiece::Zeros(pad));
         }
         self.place()
     }

@@ -2,7 +2,8 @@
 
 use crate::{
     elf::{
-        ReadAt,
+        Patch, ReadAt,
+        patch::{PatchPiece, Replacement},
         tables::{ALLOC, NOBITS, PROGBITS, Section, Segment},
     },
     error::{Context as _, Result, bail, ensure},
@@ -13,7 +14,6 @@ use crate::{
             fat::Wrapper,
             image::{HostFile, HostImage, NamedSection},
             layout::HostLayout,
-            pieces::{HostPiece, HostPlan, Replacement},
             relocations::How,
             symbols,
             wrapper::{SPLIT, WRAPPER},
@@ -35,7 +35,7 @@ struct PlacedMarkers {
 ///
 /// There is a marker for each bundle. The plan is checked: a binary that would not load, or not
 /// find its markers, is an error.
-pub fn plan<R: ReadAt + ?Sized>(source: &R, fat: &Fat, markers: &[Marker]) -> Result<HostPlan> {
+pub fn plan<R: ReadAt + ?Sized>(source: &R, fat: &Fat, markers: &[Marker]) -> Result<Patch> {
     ensure!(
         markers.len() == fat.bundles.len(),
         "{} markers for {} bundles",
@@ -83,7 +83,7 @@ fn draft<R: ReadAt + ?Sized>(
     markers: &[Marker],
     placed: &PlacedMarkers,
     layout: &HostLayout,
-) -> Result<HostPlan> {
+) -> Result<Patch> {
     let mut replacements = vec![code(image, placed, layout)];
     for wrapper in &fat.wrappers {
         let marker = placed.place(markers.get(wrapper.bundle));
@@ -93,7 +93,7 @@ fn draft<R: ReadAt + ?Sized>(
     replacements.extend(symbols::moved(image, layout)?);
     let (end, tail, table) = sections(image, placed, layout)?;
     replacements.push(header(image, layout, table)?);
-    HostPlan::new(image.file.len(), end, replacements, tail)
+    Ok(Patch::new(image.file.len(), end, replacements, tail)?)
 }
 
 /// What stands in place of the code: program headers, markers, zeros.
@@ -118,26 +118,22 @@ fn code<R: ReadAt + ?Sized>(
     debug_assert!(image.file.len() >= left);
     Replacement {
         old: layout.code.file(),
-        new: vec![HostPiece::Bytes(bytes), HostPiece::Zeros(zeros)],
+        new: vec![PatchPiece::Bytes(bytes), PatchPiece::Zeros(zeros)],
     }
 }
 
 /// Leads a wrapper somewhere else. The address also stands in the file: that is what counts in a
 /// program at a fixed address, and what packed relocations add to.
 pub(super) fn lead(wrapper: &Wrapper, magic: u64, to: u64, ordinal: u64) -> Vec<Replacement> {
-    let replace = |start: u64, bytes: Vec<u8>| Replacement {
-        old: start..start.saturating_add(bytes.len() as u64),
-        new: vec![HostPiece::Bytes(bytes)],
-    };
     let magic = u32::try_from(magic).unwrap_or(0).to_le_bytes();
     let mut bytes = [magic, 1_u32.to_le_bytes()].concat();
     bytes.extend(to.to_le_bytes());
     bytes.extend(ordinal.to_le_bytes());
     debug_assert_eq!(bytes.len() as u64, WRAPPER);
-    let mut replacements = vec![replace(wrapper.offset, bytes)];
+    let mut replacements = vec![Replacement::bytes(wrapper.offset, bytes)];
     if let How::Entry { at } = wrapper.how {
         let entry = [RELATIVE.to_le_bytes(), to.to_le_bytes()].concat();
-        replacements.push(replace(at.saturating_add(8), entry));
+        replacements.push(Replacement::bytes(at.saturating_add(8), entry));
     }
     replacements
 }
@@ -147,13 +143,13 @@ fn sections<R: ReadAt + ?Sized>(
     image: &HostImage<'_, R>,
     placed: &PlacedMarkers,
     layout: &HostLayout,
-) -> Result<(u64, Vec<HostPiece>, u64)> {
+) -> Result<(u64, Vec<PatchPiece>, u64)> {
     let [_, _, (_, start, len)] = image.tables();
     let is_last = start.saturating_add(len) == image.file.len();
     let end = if is_last { start } else { image.file.len() };
     let left = end.saturating_sub(layout.removed);
     let begin = left.max(layout.least_len);
-    let padding = HostPiece::Zeros(begin.saturating_sub(left));
+    let padding = PatchPiece::Zeros(begin.saturating_sub(left));
     let mut sections = image.sections.clone();
     for section in &mut sections {
         section.offset = layout.moved(section.offset);
@@ -180,7 +176,7 @@ fn sections<R: ReadAt + ?Sized>(
     tail.resize(usize::try_from(table.saturating_sub(begin)).unwrap_or(0), 0);
     tail.extend(sections.iter().flat_map(|section| section.render()));
     ensure!(sections.len() < 0xff00, "too many sections");
-    Ok((end, vec![padding, HostPiece::Bytes(tail)], table))
+    Ok((end, vec![padding, PatchPiece::Bytes(tail)], table))
 }
 
 /// What is left of the section is memory that reads as zeros, hence `SHT_NOBITS`, as upstream's tools
@@ -242,10 +238,7 @@ fn header<R: ReadAt + ?Sized>(
     let sections = image.sections.len().saturating_add(1);
     let sections = u16::try_from(sections).context("too many sections")?;
     put(&mut bytes, 60, &sections.to_le_bytes());
-    Ok(Replacement {
-        old: 0..64,
-        new: vec![HostPiece::Bytes(bytes)],
-    })
+    Ok(Replacement::bytes(0, bytes))
 }
 
 /// Writes a number into a table that was read as a whole.

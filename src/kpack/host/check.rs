@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::{
     elf::{
-        self, ReadAt,
+        self, Patch, PatchedReader, ReadAt,
         tables::{ALLOC, EXECUTE, LOAD, NOBITS, PHDR, Section, Segment},
     },
     error::{Result, bail, ensure},
@@ -13,7 +13,6 @@ use crate::{
         host::{
             CODE,
             image::{HostFile, HostImage},
-            pieces::{HostPlan, SplitReader},
             references::references,
             symbols,
         },
@@ -27,9 +26,9 @@ pub(super) fn accept<R: ReadAt + ?Sized>(
     old: &HostImage<'_, R>,
     fat: &Fat,
     markers: &[Marker],
-    plan: &HostPlan,
+    plan: &Patch,
 ) -> Result<()> {
-    let view = SplitReader::new(source, plan.clone());
+    let view = PatchedReader::new(source, plan.clone());
     let HostFile::Host(new) = HostImage::see(&view)? else {
         bail!("it is no binary any more");
     };
@@ -74,7 +73,7 @@ fn mapped<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
 fn copied<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
     old: &HostImage<'_, A>,
     new: &HostImage<'_, B>,
-    plan: &HostPlan,
+    plan: &Patch,
 ) -> Result<()> {
     for (range, start) in plan.copies() {
         for load in old.loads() {
@@ -102,7 +101,7 @@ fn copied<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
 fn other_segments<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
     old: &HostImage<'_, A>,
     new: &HostImage<'_, B>,
-    plan: &HostPlan,
+    plan: &Patch,
 ) -> Result<()> {
     let other = |segments: &[Segment]| -> Vec<Segment> {
         let kept = segments.iter().filter(|s| !matches!(s.kind, LOAD | PHDR));
@@ -123,7 +122,7 @@ fn other_segments<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
 fn sections<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
     old: &HostImage<'_, A>,
     new: &HostImage<'_, B>,
-    plan: &HostPlan,
+    plan: &Patch,
 ) -> Result<()> {
     ensure!(
         new.sections.len() == old.sections.len().saturating_add(1),
@@ -213,7 +212,7 @@ fn wrappers(view: &(impl ReadAt + ?Sized), fat: &Fat, markers: &[Marker]) -> Res
 
 /// Where some bytes of the old file are in the new one, if they are copied in one piece or begin
 /// in a copy.
-fn moved(plan: &HostPlan, offset: u64, size: u64) -> Option<u64> {
+fn moved(plan: &Patch, offset: u64, size: u64) -> Option<u64> {
     if size == 0 {
         return None;
     }

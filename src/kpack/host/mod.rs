@@ -8,7 +8,6 @@ mod image;
 mod imports;
 mod layout;
 mod pe;
-mod pieces;
 mod references;
 mod relocations;
 mod restore;
@@ -23,7 +22,6 @@ pub use fat::{Fat, FindBundles, Look, Wrapper, look, look_with};
 pub use imports::imports;
 #[cfg(test)]
 pub(crate) use pe::tests as windows_specimen;
-pub use pieces::{HostPlan, SplitReader};
 pub use references::references;
 pub use restore::{Restored, restore};
 pub use wrapper::Reference;

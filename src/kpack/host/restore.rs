@@ -2,7 +2,8 @@
 
 use crate::{
     elf::{
-        ReadAt,
+        Patch, ReadAt,
+        patch::{PatchPiece, Replacement},
         tables::{LOAD, PHDR, PROGBITS, SEGMENT, Section, Segment},
     },
     error::{Context as _, Result, bail, ensure},
@@ -11,7 +12,6 @@ use crate::{
         change::{lead, put},
         fat::{Wrapper, pointers, wrappers},
         image::{HostFile, HostImage, NamedSection, number},
-        pieces::{HostPiece, HostPlan, Replacement},
         wrapper::FAT,
     },
 };
@@ -24,7 +24,7 @@ const SPARE: u64 = 4;
 /// A binary with room for code: the plan has zeros where the bundles go.
 #[derive(Clone, Debug)]
 pub struct Restored {
-    pub plan: HostPlan,
+    pub plan: Patch,
     /// Where each bundle begins in the new file.
     pub starts: Vec<u64>,
 }
@@ -62,34 +62,29 @@ pub fn restore<R: ReadAt + ?Sized>(source: &R, bundles: &[u64]) -> Result<Restor
     let headers: Vec<u8> = segments.iter().flat_map(Segment::render).collect();
     let mut tail = Vec::new();
     if let Some(segment) = place.segment {
-        tail.push(HostPiece::Zeros(segment.offset.saturating_sub(end)));
+        tail.push(PatchPiece::Zeros(segment.offset.saturating_sub(end)));
         let mut room = place.offset.saturating_sub(segment.offset);
         if place.moves {
             room = room.saturating_sub(headers.len() as u64);
-            tail.push(HostPiece::Bytes(headers.clone()));
+            tail.push(PatchPiece::Bytes(headers.clone()));
         }
-        tail.push(HostPiece::Zeros(room.saturating_add(len)));
+        tail.push(PatchPiece::Zeros(room.saturating_add(len)));
     } else {
-        replacements.push(Replacement {
-            old: place.offset..place.offset.saturating_add(place.len),
-            new: vec![HostPiece::Zeros(place.len)],
-        });
+        replacements.push(Replacement::zeros(
+            place.offset..place.offset.saturating_add(place.len),
+        ));
     }
-    let so_far = end.saturating_add(tail.iter().map(HostPiece::len).sum());
+    let so_far = end.saturating_add(tail.iter().map(PatchPiece::len).sum());
     let table = so_far.next_multiple_of(8);
-    tail.push(HostPiece::Zeros(table.saturating_sub(so_far)));
+    tail.push(PatchPiece::Zeros(table.saturating_sub(so_far)));
     let sections = sections(&image, &place);
     let rendered = sections.iter().flat_map(|section| section.render());
-    tail.push(HostPiece::Bytes(rendered.collect()));
+    tail.push(PatchPiece::Bytes(rendered.collect()));
     let [_, (_, mut program_headers, _), _] = image.tables();
     if place.moves {
         program_headers = place.segment.map_or(0, |segment| segment.offset);
     } else {
-        let len = headers.len() as u64;
-        replacements.push(Replacement {
-            old: program_headers..program_headers.saturating_add(len),
-            new: vec![HostPiece::Bytes(headers)],
-        });
+        replacements.push(Replacement::bytes(program_headers, headers));
     }
     let mut header = image.header.clone();
     let segments = u16::try_from(segments.len()).context("too many segments")?;
@@ -98,16 +93,13 @@ pub fn restore<R: ReadAt + ?Sized>(source: &R, bundles: &[u64]) -> Result<Restor
     put(&mut header, 40, &table.to_le_bytes());
     put(&mut header, 56, &segments.to_le_bytes());
     put(&mut header, 60, &sections.to_le_bytes());
-    replacements.push(Replacement {
-        old: 0..64,
-        new: vec![HostPiece::Bytes(header)],
-    });
+    replacements.push(Replacement::bytes(0, header));
     let starts = starts
         .iter()
         .map(|start| place.offset.saturating_add(*start));
     Ok(Restored {
         starts: starts.collect(),
-        plan: HostPlan::new(image.file.len(), end, replacements, tail)?,
+        plan: Patch::new(image.file.len(), end, replacements, tail)?,
     })
 }
 

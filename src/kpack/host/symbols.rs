@@ -5,13 +5,12 @@
 //! compute wrong addresses from them. See the symbol table in the gABI.
 
 use crate::{
-    elf::ReadAt,
+    elf::{ReadAt, patch::Replacement},
     error::{Result, bail},
     kpack::host::{
         CODE,
         image::{HostImage, number},
         layout::HostLayout,
-        pieces::{HostPiece, Replacement},
     },
 };
 
@@ -37,10 +36,7 @@ pub(super) fn moved<R: ReadAt + ?Sized>(
         let value = value.clamp(left.start, left.end);
         let size = end.saturating_sub(value);
         let bytes = [value.to_le_bytes(), size.to_le_bytes()].concat();
-        replacements.push(Replacement {
-            old: place..place.saturating_add(bytes.len() as u64),
-            new: vec![HostPiece::Bytes(bytes)],
-        });
+        replacements.push(Replacement::bytes(place, bytes));
     })?;
     Ok(replacements)
 }

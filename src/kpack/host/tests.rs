@@ -5,7 +5,7 @@ use std::io::Read as _;
 use super::*;
 use crate::{
     elf::{
-        self,
+        self, PatchedReader,
         write::{DeviceRelocations, Executable, SharedObject},
     },
     kpack::{Marker, bundle},
@@ -57,7 +57,7 @@ fn split(file: &Vec<u8>) -> Vec<u8> {
     let fat = fat(file);
     let plan = plan(file, &fat, &markers(&fat)).unwrap();
     let mut bytes = Vec::new();
-    let mut reader = SplitReader::new(file, plan.clone());
+    let mut reader = PatchedReader::new(file, plan.clone());
     reader.read_to_end(&mut bytes).unwrap();
     assert_eq!(bytes.len() as u64, plan.total_len());
     bytes
@@ -209,7 +209,7 @@ fn the_run_path_can_be_changed_afterwards() {
     let plan = elf::plan_rpath(&split, &goal).unwrap();
     assert_eq!(plan.strategy(), elf::Strategy::Slot);
     let mut bytes = Vec::new();
-    elf::PatchedReader::new(&split, plan)
+    PatchedReader::new(&split, plan)
         .read_to_end(&mut bytes)
         .unwrap();
     assert_eq!(references(&bytes).unwrap(), references(&split).unwrap());
@@ -322,7 +322,7 @@ fn damaged_binaries_are_answered_and_a_plan_always_holds() {
             };
             if let Ok(plan) = plan(&damaged, &fat, &markers(&fat)) {
                 let mut bytes = Vec::new();
-                SplitReader::new(&damaged, plan)
+                PatchedReader::new(&damaged, plan)
                     .read_to_end(&mut bytes)
                     .unwrap();
                 assert!(references(&bytes).is_ok());
@@ -342,7 +342,7 @@ fn restored(file: &Vec<u8>) -> Vec<u8> {
     let lens: Vec<u64> = bundles.iter().map(|bytes| bytes.len() as u64).collect();
     let restored = restore(&split, &lens).unwrap();
     let mut bytes = Vec::new();
-    let mut reader = SplitReader::new(&split, restored.plan);
+    let mut reader = PatchedReader::new(&split, restored.plan);
     reader.read_to_end(&mut bytes).unwrap();
     for (start, bundle) in restored.starts.iter().zip(bundles) {
         let start = usize::try_from(*start).unwrap();
@@ -408,7 +408,7 @@ fn room_is_made_for_code_that_comes_back() {
     let large = |file: &Vec<u8>| {
         let restored = restore(file, &[5000, 500_000]).unwrap();
         let mut bytes = Vec::new();
-        let mut reader = SplitReader::new(file, restored.plan);
+        let mut reader = PatchedReader::new(file, restored.plan);
         reader.read_to_end(&mut bytes).unwrap();
         (bytes, restored.starts)
     };

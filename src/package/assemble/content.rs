@@ -10,10 +10,9 @@ use tempfile::TempPath;
 
 use crate::{
     archive::{TarEntry, TarKind, TarPlan},
-    artifact::{FileAt, Form},
+    artifact::Form,
     elf::{self, EditPlan, PatchedReader, Rpath},
     error::{Context as _, Result},
-    kpack::host::SplitReader,
     package::{
         assemble::unchanged::{Stamp, Unchanged},
         devel_manifest,
@@ -126,13 +125,10 @@ impl Content {
             Self::Packed(file, _) => Box::new(fs_err::File::open(file)?),
             Self::File {
                 path,
-                form: Form::WithoutCode(plan),
+                form: form @ Form::WithoutCode(_),
                 stamp,
                 ..
-            } => {
-                let reader = SplitReader::new(FileAt::open(path)?, (**plan).clone());
-                Box::new(Unchanged::new(reader, path, *stamp, self.len()))
-            }
+            } => Box::new(Unchanged::new(form.open(path)?, path, *stamp, self.len())),
             Self::File { path, stamp, .. } => {
                 let file = fs_err::File::open(path)?;
                 Box::new(Unchanged::new(file, path, *stamp, self.len()))

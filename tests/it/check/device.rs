@@ -2,11 +2,12 @@
 
 use std::io::{Cursor, Read as _};
 
+use rocwheel::elf::PatchedReader;
 use rocwheel::kpack::{
     CodeTarget, Marker,
     archive::{Archive, ArchiveWriter, Packed, Scheme, key},
     bundle,
-    host::{self, Look, SplitReader},
+    host::{self, Look},
 };
 
 use super::{Members, Set, add, member};
@@ -92,7 +93,7 @@ fn split_library(needed: &str) -> Vec<u8> {
     };
     let plan = host::plan(&fat, &seen, &[Marker::new(1, &["fft_lib"], "libfft")]).unwrap();
     let mut bytes = Vec::new();
-    let mut reader = SplitReader::new(&fat, plan);
+    let mut reader = PatchedReader::new(&fat, plan);
     reader.read_to_end(&mut bytes).unwrap();
     bytes
 }

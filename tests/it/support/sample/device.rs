@@ -4,12 +4,13 @@
 use std::io::{Cursor, Read as _};
 
 use rocwheel::{
+    elf::PatchedReader,
     error::{Context as _, Result, bail},
     kpack::{
         Marker,
         archive::{ArchiveWriter, Packed, Scheme, key},
         bundle,
-        host::{self, Look, SplitReader},
+        host::{self, Look},
     },
 };
 
@@ -55,7 +56,7 @@ fn try_split(library: SharedObject, kernels: &Kernels) -> Result<Vec<u8>> {
     let marker = Marker::new(1, &[kernels.archive], kernels.name);
     let plan = host::plan(&fat, &seen, &vec![marker; kernels.units.len()])?;
     let mut bytes = Vec::new();
-    SplitReader::new(&fat, plan)
+    PatchedReader::new(&fat, plan)
         .read_to_end(&mut bytes)
         .context("split the library")?;
     Ok(bytes)

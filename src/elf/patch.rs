@@ -1,0 +1,281 @@
+//! `Patch`: a changed file as pieces of the old one and new bytes, read without a copy.
+
+use std::{
+    io::{self, Read},
+    ops::Range,
+};
+
+use crate::elf::{ElfError, ReadAt};
+
+/// How a file of a known length changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Patch {
+    source_len: u64,
+    total_len: u64,
+    /// Where each piece begins in the new file, ascending from 0 and without gaps.
+    pieces: Vec<(u64, PatchPiece)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PatchPiece {
+    Copy(Range<u64>),
+    Bytes(Vec<u8>),
+    Zeros(u64),
+}
+
+/// Some bytes of the old file, and what stands in their place.
+#[derive(Clone, Debug)]
+pub(crate) struct Replacement {
+    pub(crate) old: Range<u64>,
+    pub(crate) new: Vec<PatchPiece>,
+}
+
+/// The changed file, as a stream and at any offset; never held as a whole.
+#[derive(Clone, Debug)]
+pub struct PatchedReader<R> {
+    source: R,
+    patch: Patch,
+    position: u64,
+}
+
+impl PatchPiece {
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Copy(range) => range.end.saturating_sub(range.start),
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Zeros(len) => *len,
+        }
+    }
+}
+
+impl Replacement {
+    /// New bytes in the place of as many old ones.
+    pub(crate) fn bytes(offset: u64, bytes: Vec<u8>) -> Self {
+        Self {
+            old: offset..offset.saturating_add(bytes.len() as u64),
+            new: vec![PatchPiece::Bytes(bytes)],
+        }
+    }
+
+    /// Zeros in the place of old bytes.
+    pub(crate) fn zeros(old: Range<u64>) -> Self {
+        let zeros = PatchPiece::Zeros(old.end.saturating_sub(old.start));
+        Self {
+            old,
+            new: vec![zeros],
+        }
+    }
+}
+
+impl Patch {
+    /// All of a file up to `end` but for the replacements, then the tail.
+    pub(crate) fn new(
+        source_len: u64,
+        end: u64,
+        mut replacements: Vec<Replacement>,
+        tail: Vec<PatchPiece>,
+    ) -> Result<Self, ElfError> {
+        replacements.sort_by_key(|replacement| replacement.old.start);
+        let mut patch = Self {
+            source_len,
+            total_len: 0,
+            pieces: Vec::new(),
+        };
+        let mut at = 0;
+        for replacement in replacements {
+            let old = &replacement.old;
+            let is_next = old.start >= at && old.start <= old.end;
+            if !is_next || old.end > end || end > source_len {
+                let overlap = format!("changes overlap: at {:#x}", old.start);
+                return Err(ElfError::Broken(overlap));
+            }
+            patch.push(PatchPiece::Copy(at..old.start));
+            at = old.end;
+            for piece in replacement.new {
+                patch.push(piece);
+            }
+        }
+        patch.push(PatchPiece::Copy(at..end));
+        for piece in tail {
+            patch.push(piece);
+        }
+        Ok(patch)
+    }
+
+    /// The file as it is.
+    pub fn nothing(source_len: u64) -> Self {
+        let mut patch = Self {
+            source_len,
+            total_len: 0,
+            pieces: Vec::new(),
+        };
+        patch.push(PatchPiece::Copy(0..source_len));
+        patch
+    }
+
+    /// Whether the file stays as it is, byte for byte.
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::nothing(self.source_len)
+    }
+
+    /// The length of the changed file.
+    pub fn total_len(&self) -> u64 {
+        self.total_len
+    }
+
+    /// What is copied: from where, and to where.
+    pub(crate) fn copies(&self) -> impl Iterator<Item = (Range<u64>, u64)> {
+        self.pieces.iter().filter_map(|(start, piece)| match piece {
+            PatchPiece::Copy(range) => Some((range.clone(), *start)),
+            _ => None,
+        })
+    }
+
+    /// The bytes of the old file that others take the place of, where no byte moves.
+    pub(crate) fn overlays(&self) -> impl Iterator<Item = Range<u64>> {
+        let pieces = self.pieces.iter();
+        let new = pieces.filter(|(_, piece)| !matches!(piece, PatchPiece::Copy(_)));
+        new.map(|(start, piece)| *start..start.saturating_add(piece.len()))
+            .take_while(|range| range.start < self.source_len)
+    }
+
+    fn push(&mut self, piece: PatchPiece) {
+        let len = piece.len();
+        if len > 0 {
+            self.pieces.push((self.total_len, piece));
+            self.total_len = self.total_len.saturating_add(len);
+        }
+    }
+
+    fn read(
+        &self,
+        source: &(impl ReadAt + ?Sized),
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> io::Result<usize> {
+        if source.len() != self.source_len {
+            return Err(io::Error::other(format!(
+                "the file was changed while it was read: {} bytes instead of {}",
+                source.len(),
+                self.source_len
+            )));
+        }
+        let index = self.pieces.partition_point(|(start, _)| *start <= offset);
+        let Some((start, piece)) = index
+            .checked_sub(1)
+            .and_then(|index| self.pieces.get(index))
+        else {
+            return Ok(0);
+        };
+        let inside = offset.saturating_sub(*start);
+        let rest = usize::try_from(piece.len().saturating_sub(inside)).unwrap_or(usize::MAX);
+        let count = buffer.len().min(rest);
+        let buffer = buffer.get_mut(..count).unwrap_or_default();
+        match piece {
+            PatchPiece::Copy(range) => source.read_at(range.start.saturating_add(inside), buffer),
+            PatchPiece::Bytes(bytes) => bytes.read_at(inside, buffer),
+            PatchPiece::Zeros(_) => {
+                buffer.fill(0);
+                Ok(count)
+            }
+        }
+    }
+}
+
+impl<R: ReadAt> PatchedReader<R> {
+    /// The patch must be one for this file.
+    pub fn new(source: R, patch: impl Into<Patch>) -> Self {
+        Self {
+            source,
+            patch: patch.into(),
+            position: 0,
+        }
+    }
+}
+
+impl<R: ReadAt> ReadAt for PatchedReader<R> {
+    fn len(&self) -> u64 {
+        self.patch.total_len
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.patch.read(&self.source, offset, buffer)
+    }
+}
+
+impl<R: ReadAt> Read for PatchedReader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.read_at(self.position, buffer)?;
+        if count == 0 && !buffer.is_empty() && self.position < self.patch.total_len {
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the file ends early",
+            ));
+        }
+        self.position = self.position.saturating_add(count as u64);
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elf::source::read_exact_at;
+
+    fn patch() -> Patch {
+        let bytes = |offset, bytes: &[u8]| Replacement::bytes(offset, bytes.to_vec());
+        let changes = vec![
+            bytes(7, b"HI"),
+            bytes(0, b"A"),
+            bytes(2, b"C"),
+            Replacement::zeros(3..5),
+            Replacement::zeros(6..7),
+        ];
+        let tail = vec![
+            PatchPiece::Zeros(2),
+            PatchPiece::Copy(1..5),
+            PatchPiece::Bytes(b"xyz".to_vec()),
+        ];
+        Patch::new(10, 10, changes, tail).unwrap()
+    }
+
+    #[test]
+    fn a_stream_is_the_file_with_its_changes_and_then_the_tail() {
+        let mut reader = PatchedReader::new(b"abcdefghij".to_vec(), patch());
+        let mut seen = Vec::new();
+        reader.read_to_end(&mut seen).unwrap();
+        assert_eq!(seen, b"AbC\0\0f\0HIj\0\0bcdexyz");
+        assert_eq!(seen.len() as u64, reader.len());
+        let overlays: Vec<Range<u64>> = patch().overlays().collect();
+        assert_eq!(overlays, [0..1, 2..3, 3..5, 6..7, 7..9]);
+    }
+
+    #[test]
+    fn any_range_reads_as_it_does_in_the_stream() {
+        let mut reader = PatchedReader::new(b"abcdefghij".to_vec(), patch());
+        let mut whole = Vec::new();
+        reader.read_to_end(&mut whole).unwrap();
+        for start in 0..=whole.len() {
+            for end in start..=whole.len() {
+                let mut bytes = vec![0; end - start];
+                read_exact_at(&reader, start as u64, &mut bytes).unwrap();
+                assert_eq!(bytes, whole[start..end], "{start}..{end}");
+            }
+        }
+        assert_eq!(reader.read_at(99, &mut [0; 4]).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_file_of_another_length_is_refused() {
+        let mut reader = PatchedReader::new(b"abcdefghi".to_vec(), patch());
+        let error = reader.read_to_end(&mut Vec::new()).unwrap_err();
+        insta::assert_snapshot!(error, @"the file was changed while it was read: 9 bytes instead of 10");
+    }
+
+    #[test]
+    fn changes_that_overlap_are_refused() {
+        let twice = vec![Replacement::zeros(2..5), Replacement::zeros(4..6)];
+        let error = Patch::new(10, 10, twice, Vec::new()).unwrap_err();
+        insta::assert_snapshot!(error, @"the changed ELF file would be broken: changes overlap: at 0x4");
+    }
+}
