@@ -6,7 +6,7 @@ mod github;
 pub(crate) mod inputs;
 mod run;
 
-use std::{num::NonZeroUsize, thread::available_parallelism};
+use std::{num::NonZeroUsize, thread::available_parallelism, time::Duration};
 
 use clap::ArgAction;
 
@@ -76,5 +76,54 @@ fn count(text: &str) -> Result<u8, String> {
         _ => text
             .parse()
             .map_err(|_| "expected a number, `true` or `false`".into()),
+    }
+}
+
+/// A number with its unit: `90s`, `30m`, `2h`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let unit = |(number, seconds): (&str, u64)| {
+        let number: u32 = number.parse().ok()?;
+        Some(Duration::from_secs(u64::from(number) * seconds))
+    };
+    [("s", 1), ("m", 60), ("h", 3600)]
+        .into_iter()
+        .find_map(|(name, seconds)| unit((text.strip_suffix(name)?, seconds)))
+        .ok_or_else(|| format!("not a duration such as `90s`, `30m` or `2h`: {text:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_has_a_number_and_a_unit() {
+        let seconds = |text: &str| duration(text).unwrap().as_secs();
+        assert_eq!(
+            [seconds("90s"), seconds("30m"), seconds("2h"), seconds("0s")],
+            [90, 1800, 7200, 0]
+        );
+        let refused = [
+            "",
+            "m",
+            "30",
+            "30 m",
+            "-1m",
+            "1.5h",
+            "1d",
+            "99999999999s",
+            "3é",
+        ];
+        let messages = refused.map(|text| duration(text).unwrap_err());
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        not a duration such as `90s`, `30m` or `2h`: ""
+        not a duration such as `90s`, `30m` or `2h`: "m"
+        not a duration such as `90s`, `30m` or `2h`: "30"
+        not a duration such as `90s`, `30m` or `2h`: "30 m"
+        not a duration such as `90s`, `30m` or `2h`: "-1m"
+        not a duration such as `90s`, `30m` or `2h`: "1.5h"
+        not a duration such as `90s`, `30m` or `2h`: "1d"
+        not a duration such as `90s`, `30m` or `2h`: "99999999999s"
+        not a duration such as `90s`, `30m` or `2h`: "3é"
+        "#);
     }
 }

@@ -21,7 +21,7 @@ use crate::{
 
 /// How a selection compares with what packages are made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Completeness {
+pub(super) struct Completeness {
     /// Without these there can be no packages.
     pub lacks: Vec<String>,
     /// With these there could be better ones.
@@ -29,7 +29,7 @@ pub struct Completeness {
 }
 
 impl Completeness {
-    pub fn of(
+    pub(super) fn of(
         selection: &Selection,
         inventory: &Inventory,
         catalog: &Catalog,
@@ -60,7 +60,7 @@ impl Completeness {
     }
 
     /// An error when something is lacking.
-    pub fn require(&self) -> Result<()> {
+    pub(super) fn require(&self) -> Result<()> {
         if self.lacks.is_empty() {
             return Ok(());
         }
@@ -71,7 +71,7 @@ impl Completeness {
 }
 
 /// What some packages are made of, among what is there for the targets that were asked for.
-pub fn subset(
+pub(super) fn subset(
     names: &[String],
     selection: &Selection,
     inventory: &Inventory,

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Does what a plan says, and at the end merges what is to be one tree.
-pub fn deliver(
+pub(super) fn deliver(
     source: &dyn Source,
     plan: &FetchPlan,
     (output, enough): (&OutputDir, &Sufficiency),

@@ -13,7 +13,7 @@ use crate::{
 /// Removes what was being written when a fetch was killed.
 ///
 /// Only for whoever has the lock: to another fetch, this is not left but being written.
-pub fn clear(directory: &Path) -> io::Result<()> {
+pub(super) fn clear(directory: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries?,
@@ -44,7 +44,7 @@ fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// A line about what is there besides what a plan is about, if that is from elsewhere.
-pub fn of_others(output: &OutputDir, plan: &FetchPlan) -> Option<String> {
+pub(super) fn of_others(output: &OutputDir, plan: &FetchPlan) -> Option<String> {
     let own: BTreeSet<String> = plan.archives().map(|it| output.form.name(it)).collect();
     let mut others = output.others_than(&plan.from);
     others.retain(|(name, _)| !own.contains(name));

@@ -3,25 +3,30 @@
 //! `source` and `run_artifacts` list what a run has, `select` and `completeness` decide what of it is
 //! wanted, `plan` compares that with the output directory, and `deliver` reads what is due.
 
-pub mod completeness;
-pub mod deliver;
-pub mod either;
+mod candidates;
+mod completeness;
+mod deliver;
 pub mod inventory;
-pub mod leftovers;
+mod job;
+mod leftovers;
 mod merge;
 pub mod output;
 pub mod plan;
+mod query;
 mod receive;
-pub mod run_artifacts;
+mod run_artifacts;
 pub mod select;
+mod settle;
 pub mod source;
 mod space;
 pub mod state;
 mod zip_directory;
 
 pub use self::{
+    job::{FetchJob, FetchRequest, Purpose},
     output::OutputForm,
     plan::FetchPlan,
+    query::{GitHubSettings, Keeper, RunQuery, Search},
     select::{Pattern, Wish},
     state::fetched_for,
 };

@@ -15,7 +15,8 @@ use super::{
 };
 use crate::{
     artifact::ArchiveName,
-    error::{Context as _, Error, No, Result, Stop, hinted},
+    console::World,
+    error::{Context as _, Error, Exit, No, Result, hinted, hints, one_line},
     github::{Content, GitHub, Keeping, RunArtifact},
     parallel,
     run::{Platform, Repository, RunId},
@@ -25,18 +26,26 @@ use crate::{
 const LOOKS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 
 /// Opens a connection when there is something to ask.
-pub type Connect<'a> = Box<dyn Fn() -> Result<GitHub<'a>> + Send + Sync + 'a>;
+pub(super) type Connect<'a> = Box<dyn Fn() -> Result<GitHub<'a>> + Send + Sync + 'a>;
 
 /// The artifacts of a run that may have archives for a platform.
-pub struct RunArtifacts<'a> {
+pub(super) struct RunArtifacts<'a> {
     connect: Connect<'a>,
     github: OnceLock<GitHub<'a>>,
-    announce: Box<dyn Fn(&str) + Send + Sync + 'a>,
-    stop: Stop,
+    world: &'a World,
+    role: Role,
     repository: Repository,
     run: RunId,
     platform: Platform,
     known: Mutex<Known>,
+}
+
+/// Whether anything else has artifacts of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Only,
+    /// The bucket was asked before, and has nothing. That GitHub cannot be asked is not why.
+    Second,
 }
 
 #[derive(Default)]
@@ -63,18 +72,18 @@ struct Place {
 }
 
 impl<'a> RunArtifacts<'a> {
-    pub fn new(
+    pub(super) fn new(
         connect: Connect<'a>,
-        announce: impl Fn(&str) + Send + Sync + 'a,
-        stop: Stop,
+        world: &'a World,
         (repository, run): (Repository, RunId),
         platform: Platform,
+        role: Role,
     ) -> Self {
         Self {
             connect,
             github: OnceLock::new(),
-            announce: Box::new(announce),
-            stop,
+            world,
+            role,
             repository,
             run,
             platform,
@@ -90,11 +99,11 @@ impl<'a> RunArtifacts<'a> {
         Ok(self.github.get_or_init(|| github))
     }
 
-    /// Says something once.
-    pub fn announce(&self, text: String) {
+    /// Says something once, however often the artifacts are listed.
+    fn announce(&self, text: String) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.announced.contains(&text) {
-            (self.announce)(&text);
+            self.world.console.note(&text);
             known.announced.push(text);
         }
     }
@@ -107,7 +116,7 @@ impl<'a> RunArtifacts<'a> {
         parallel::try_each(
             &new,
             LOOKS,
-            &self.stop,
+            &self.world.stop,
             |artifact| self.inside(github, artifact),
             |artifact, found| drop(known.inside.insert(artifact.id, found)),
         )
@@ -189,8 +198,8 @@ impl<'a> RunArtifacts<'a> {
     }
 }
 
-impl Source for RunArtifacts<'_> {
-    fn inventory(&self) -> Result<Inventory> {
+impl RunArtifacts<'_> {
+    fn list(&self) -> Result<Inventory> {
         let artifacts = self.github()?.artifacts(&self.repository, &self.run)?;
         let is_for = |it: &RunArtifact| is_for(&it.name, self.platform);
         let (kept, expired): (Vec<_>, Vec<_>) = artifacts
@@ -220,6 +229,22 @@ impl Source for RunArtifacts<'_> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.archives = archives;
         Ok(inventory)
+    }
+}
+
+impl Source for RunArtifacts<'_> {
+    fn inventory(&self) -> Result<Inventory> {
+        match self.list() {
+            Err(error) if self.role == Role::Second && Exit::of(&error) == Exit::CouldNotTry => {
+                let hints = hints(&error).join("; ");
+                let hints = Some(hints).filter(|it| !it.is_empty());
+                let hints = hints.map(|it| format!(" ({it})")).unwrap_or_default();
+                let error = one_line(&error);
+                self.announce(format!("only the bucket was looked in: {error}{hints}"));
+                Ok(Inventory::default())
+            }
+            listed => listed,
+        }
     }
 
     fn parcels(&self, archives: &[Archive], _: &Pace) -> Result<Vec<Parcel>> {

@@ -12,7 +12,7 @@ pub use buckets::{BucketFacts, Buckets, Channel, Product, Publication, Role};
 pub use group::{ArtifactGroup, InvalidArtifactGroup};
 pub use origin::{Event, InvalidUtcTime, Origin, RunFacts, UtcTime};
 pub use reference::{InvalidRunReference, RunReference};
-pub use resolve::{Choices, Environment, Run};
+pub use resolve::{Choices, Environment, Run, RunContext};
 
 /// What GitHub calls a run: decimal digits of any length, or `local` for no run at all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

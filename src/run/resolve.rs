@@ -72,7 +72,7 @@ pub struct Run {
 
 /// Everything that decides where a run keeps its outputs.
 #[derive(Clone, Debug, Default)]
-struct RunContext {
+pub struct RunContext {
     choices: Choices,
     environment: Environment,
     /// What GitHub says about the run, once it has been asked.
@@ -80,40 +80,6 @@ struct RunContext {
 }
 
 impl Run {
-    /// Finds out where a run keeps its outputs. `lookup` asks GitHub about the run; it is called
-    /// only if the answer depends on whose code the run built.
-    pub fn resolve(
-        reference: &RunReference,
-        platform: Platform,
-        choices: &Choices,
-        environment: &Environment,
-        lookup: impl FnOnce(&Repository) -> Result<RunFacts>,
-    ) -> Result<Self> {
-        let mut context = RunContext {
-            choices: choices.clone(),
-            environment: environment.clone(),
-            run: None,
-        };
-        if context.needs_lookup(reference)? {
-            context.run = Some(lookup(&context.repository(reference)?)?);
-        }
-        context.place(reference, platform)
-    }
-
-    /// The repository of a run, which is known without asking GitHub.
-    pub fn repository_of(
-        reference: &RunReference,
-        choices: &Choices,
-        environment: &Environment,
-    ) -> Result<Repository> {
-        let context = RunContext {
-            choices: choices.clone(),
-            environment: environment.clone(),
-            run: None,
-        };
-        context.repository(reference)
-    }
-
     /// `{owner-repo/}{run}-{platform}`, without a `/` at its end. Each attempt of a run has the same.
     pub fn prefix(&self) -> &Key {
         &self.prefix
@@ -141,8 +107,36 @@ fn key(text: &str) -> Key {
 }
 
 impl RunContext {
-    /// The run's repository: as its address says, as chosen, as the environment says, or home.
-    fn repository(&self, run: &RunReference) -> Result<Repository> {
+    pub fn new(choices: Choices, environment: Environment) -> Self {
+        Self {
+            choices,
+            environment,
+            run: None,
+        }
+    }
+
+    /// Whether the bucket was named, and is not merely the usual one.
+    pub fn names_a_bucket(&self) -> bool {
+        self.choices.bucket.is_some()
+    }
+
+    /// Finds out where a run keeps its outputs. `lookup` asks GitHub about the run; it is called
+    /// only if the answer depends on whose code the run built.
+    pub fn resolve(
+        &self,
+        reference: &RunReference,
+        platform: Platform,
+        lookup: impl FnOnce(&Repository) -> Result<RunFacts>,
+    ) -> Result<Run> {
+        let mut context = self.clone();
+        if context.needs_lookup(reference)? {
+            context.run = Some(lookup(&context.repository(reference)?)?);
+        }
+        context.place(reference, platform)
+    }
+
+    /// The run's repository, which is known without asking GitHub: as its address says, as chosen, as the environment says, or home.
+    pub fn repository(&self, run: &RunReference) -> Result<Repository> {
         let chosen = self.choices.repository.as_ref();
         if let (Some(told), Some(chosen)) = (&run.repository, chosen) {
             ensure!(

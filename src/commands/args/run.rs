@@ -13,7 +13,7 @@ use crate::{
     commands::World,
     error::{Context, Hint, Result},
     location::Bucket,
-    run::{Choices, Environment, Platform, Repository, Run, RunFacts, RunReference},
+    run::{Choices, Environment, Platform, Repository, Run, RunContext, RunReference},
     version::ReleaseType,
 };
 
@@ -62,11 +62,6 @@ impl RunArgs {
         self.names_a_run
     }
 
-    /// Whether the bucket was named, and is not merely the usual one.
-    pub fn names_a_bucket(&self) -> bool {
-        self.choices.bucket.is_some()
-    }
-
     /// The system that the packages are for.
     pub fn platform(&self) -> Platform {
         self.flags.platform.unwrap_or(if cfg!(windows) {
@@ -80,17 +75,14 @@ impl RunArgs {
     /// also where the outputs are in a directory of the user's own, so that each command finds
     /// them in the same one.
     pub fn resolve(&self, run: &RunReference, github: &GitHubArgs, world: &World) -> Result<Run> {
-        self.resolve_with(run, |repository| github.facts(repository, run, world))
+        let facts = |repository: &_| github.facts(repository, run, world);
+        self.context()?.resolve(run, self.platform(), facts)
     }
 
-    /// The same, where somebody else asks GitHub.
-    pub fn resolve_with(
-        &self,
-        run: &RunReference,
-        lookup: impl FnOnce(&Repository) -> Result<RunFacts>,
-    ) -> Result<Run> {
+    /// What decides where runs keep their outputs.
+    pub fn context(&self) -> Result<RunContext> {
         let environment = self.environment(|name| env::var(name).ok())?;
-        Run::resolve(run, self.platform(), &self.choices, &environment, lookup)
+        Ok(RunContext::new(self.choices.clone(), environment))
     }
 
     /// The same, with this bucket whatever else was named.
@@ -98,12 +90,6 @@ impl RunArgs {
     pub fn in_bucket(mut self, bucket: &Bucket) -> Self {
         self.choices.bucket = Some(bucket.clone());
         self
-    }
-
-    /// The repository of a run.
-    pub fn repository(&self, run: &RunReference) -> Result<Repository> {
-        let environment = self.environment(|name| env::var(name).ok())?;
-        Run::repository_of(run, &self.choices, &environment)
     }
 
     fn environment(&self, variable: impl Fn(&str) -> Option<String>) -> Result<Environment> {

@@ -17,7 +17,6 @@ use super::{
     build::What,
     check,
     destination::Destination,
-    fetch::Purpose,
     summary,
     upload::{Others, Published, Upload},
 };
@@ -27,6 +26,7 @@ use crate::{
     check::Report,
     console::{many, size},
     error::{Hint as _, Result, anyhow, hinted},
+    fetch::Purpose,
     index::{Addresses, Places, SetJson, Urls, Way, install},
     package::{
         assemble::Existing,

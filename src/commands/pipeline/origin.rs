@@ -9,10 +9,10 @@ use crate::{
     commands::{
         World,
         build::{self, What},
-        fetch::{ChoiceArgs, Errand, Purpose},
+        fetch::ChoiceArgs,
     },
     error::{Result, anyhow, hinted},
-    fetch::{FetchPlan, OutputForm, Wish},
+    fetch::{FetchJob, FetchPlan, OutputForm, Purpose, Wish},
     location::Location,
     package::{
         Expected,
@@ -55,7 +55,7 @@ pub(super) struct Origin<'a> {
 enum Artifacts<'a> {
     Sample,
     Directory(&'a Path),
-    Run(Box<Errand<'a>>),
+    Run(Box<FetchJob<'a>>),
 }
 
 impl OriginArgs {
@@ -94,9 +94,10 @@ impl OriginArgs {
             }
             None => {
                 let to = (unpacked, OutputForm::Unpacked);
-                let errand = choice.errand(Wish::default(), to, purpose, world)?;
-                let run = errand.run.clone();
-                (Artifacts::Run(Box::new(errand)), run)
+                let request = choice.request(Wish::default())?;
+                let job = request.decide(to, purpose, world)?;
+                let run = job.run.clone();
+                (Artifacts::Run(Box::new(job)), run)
             }
         };
         Ok(Origin {
@@ -144,9 +145,9 @@ impl Origin<'_> {
             Artifacts::Directory(directory) => {
                 input::read(directory, unpacked, what.jobs.count(), world)
             }
-            Artifacts::Run(errand) => {
-                errand.carry_out(world)?;
-                input::scan_only(unpacked, &errand.artifacts(), what.jobs.count(), world)
+            Artifacts::Run(job) => {
+                job.carry_out(world)?;
+                input::scan_only(unpacked, &job.artifacts(), what.jobs.count(), world)
             }
         }
     }
@@ -159,8 +160,8 @@ impl Origin<'_> {
                 let archives = sample::archives()?;
                 names.extend(archives.iter().map(|it| it.file_name().to_owned()));
             }
-            Artifacts::Run(errand) => {
-                names.extend(errand.artifacts().iter().map(ToString::to_string));
+            Artifacts::Run(job) => {
+                names.extend(job.artifacts().iter().map(ToString::to_string));
             }
             Artifacts::Directory(directory) => names = input::names(directory)?,
         }
@@ -171,7 +172,7 @@ impl Origin<'_> {
     /// What would be fetched, if anything would.
     pub(super) fn fetch_plan(&self) -> Option<&FetchPlan> {
         match &self.artifacts {
-            Artifacts::Run(errand) => Some(&errand.plan),
+            Artifacts::Run(job) => Some(&job.plan),
             Artifacts::Sample | Artifacts::Directory(_) => None,
         }
     }
@@ -181,7 +182,7 @@ impl Origin<'_> {
         match &self.artifacts {
             Artifacts::Sample => "the built-in sample".to_owned(),
             Artifacts::Directory(directory) => directory.display().to_string(),
-            Artifacts::Run(errand) => errand.plan.from.clone(),
+            Artifacts::Run(job) => job.plan.from.clone(),
         }
     }
 
@@ -211,18 +212,20 @@ impl Origin<'_> {
                 }
                 names
             }
-            Artifacts::Run(errand) => {
+            Artifacts::Run(job) => {
                 let manifest = format!("^{}", TherockManifest::ARTIFACT);
                 let wish = Wish {
                     include: vec![manifest.parse()?],
                     ..Wish::default()
                 };
                 let quiet = world.quiet();
-                let base =
-                    self.choice
-                        .errand(wish, (place, OutputForm::Unpacked), Purpose::Do, &quiet)?;
+                let base = self.choice.request(wish)?.decide(
+                    (place, OutputForm::Unpacked),
+                    Purpose::Do,
+                    &quiet,
+                )?;
                 base.carry_out(&quiet)?;
-                errand.artifacts().into_iter().cloned().collect()
+                job.artifacts().into_iter().cloned().collect()
             }
         };
         let mut scanned = ArtifactTree::scan(place, what.jobs.count(), &world.stop)?;

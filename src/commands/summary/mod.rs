@@ -197,8 +197,9 @@ impl Args {
             return Ok(None);
         };
         let run = self.run.run().ok().filter(|run| !run.id.is_local());
-        let of =
-            |run: &RunReference| -> Result<_> { Ok((self.run.repository(run)?, run.id.clone())) };
+        let of = |run: &RunReference| -> Result<_> {
+            Ok((self.run.context()?.repository(run)?, run.id.clone()))
+        };
         let run = run.map(of).transpose()?;
         Ok(Some(WorkflowArtifact { name, run }))
     }

@@ -306,18 +306,12 @@ fn a_run_has_one_place_for_a_package_set_of_each_group() {
             bucket: bucket.map(|name| name.parse().unwrap()),
             ..Choices::default()
         };
-        let environment = Environment::default();
-        Run::resolve(
-            &run(reference),
-            Platform::Linux,
-            &choices,
-            &environment,
-            |repository| {
-                assert_eq!(repository.to_string(), "ROCm/TheRock");
-                Ok(facts(Origin::Own))
-            },
-        )
-        .unwrap()
+        let context = RunContext::new(choices, Environment::default());
+        let resolved = context.resolve(&run(reference), Platform::Linux, |repository| {
+            assert_eq!(repository.to_string(), "ROCm/TheRock");
+            Ok(facts(Origin::Own))
+        });
+        resolved.unwrap()
     };
     let python = |run: Run, group: &str| run.python(&group.parse().unwrap()).s3();
     let places = [

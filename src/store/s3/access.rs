@@ -75,6 +75,14 @@ pub struct Region(Box<str>);
 pub struct InvalidRegion(String);
 
 impl Access {
+    /// Where no region was given, the one that the bucket is known to be in counts.
+    pub fn in_known_region(mut self, known: Option<&str>) -> Result<Self, InvalidRegion> {
+        if self.region.is_none() {
+            self.region = known.map(str::parse).transpose()?;
+        }
+        Ok(self)
+    }
+
     /// The address of a place, for everybody.
     pub fn url(&self, place: &Location) -> String {
         let Some(endpoint) = &self.endpoint else {

@@ -1,0 +1,273 @@
+//! `fetch`: the artifacts of a run, each in one stream from where it is kept to a directory.
+
+use std::{collections::BTreeSet, num::NonZeroUsize, path::PathBuf, sync::Arc, time::Duration};
+
+use super::{
+    World,
+    args::{AccessArgs, GitHubArgs, RunArgs, duration},
+};
+use crate::{
+    artifact::Component,
+    error::{Result, ensure},
+    fetch::{FetchRequest, Keeper, OutputForm, Pattern, Purpose, RunQuery, Search, Wish},
+    github::Workflow,
+    run::{ArtifactGroup, Run, RunId},
+    target::split_list,
+};
+
+/// Download and unpack the artifacts of a run
+///
+/// Downloads, verifies and unpacks each archive in one stream, into a directory of its name.
+/// Without patterns and lists, fetches all archives. Keeps complete artifacts of an earlier fetch.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel fetch --run-id 21440027240 --output-dir artifacts --dry-run
+  rocwheel fetch --latest --amdgpu-families gfx94X-dcgpu --output-dir artifacts
+  rocwheel fetch --pr 1234 blas --components lib,dev --output-dir artifacts")]
+pub struct Args {
+    /// Regular expressions: fetch only archives whose name matches one of them
+    #[arg(value_name = "PATTERN")]
+    include: Vec<Pattern>,
+    /// Regular expressions: skip archives whose name matches one of them
+    #[arg(long, value_name = "PATTERN", num_args = 1.., env = "ROCWHEEL_EXCLUDE")]
+    exclude: Vec<Pattern>,
+    /// Fetch only these components, comma-separated: `lib`, `run`, `dbg`, `dev`, `doc`, `test`
+    #[arg(long, value_delimiter = ',', env = "ROCWHEEL_COMPONENTS")]
+    components: Vec<Component>,
+    /// Fetch only the artifacts that `build --only` needs for these packages: `core`,
+    /// `device-gfx942`, `rocm-sdk-devel`
+    #[arg(
+        long,
+        value_name = "PACKAGE",
+        value_delimiter = ',',
+        env = "ROCWHEEL_ONLY"
+    )]
+    only: Vec<String>,
+    /// Directory for the artifacts
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "build/artifacts",
+        env = "ROCWHEEL_OUTPUT_DIR"
+    )]
+    output_dir: PathBuf,
+    /// Save the archives without unpacking them
+    #[arg(long, env = "ROCWHEEL_NO_EXTRACT", conflicts_with = "flatten")]
+    no_extract: bool,
+    /// Merge all artifacts into one install tree; different files at one path are an error
+    #[arg(long, env = "ROCWHEEL_FLATTEN")]
+    flatten: bool,
+    /// Print what would be fetched, and fetch nothing
+    #[arg(long, env = "ROCWHEEL_DRY_RUN")]
+    dry_run: bool,
+    #[command(flatten)]
+    choice: ChoiceArgs,
+}
+
+pub fn run(args: &Args, world: &World) -> Result<()> {
+    let to = (args.output_dir.as_path(), args.form());
+    let purpose = Purpose::of_dry_run(args.dry_run);
+    let request = args.choice.request(args.wish())?;
+    let job = request.decide(to, purpose, world)?;
+    if !args.dry_run {
+        job.carry_out(world)?;
+    }
+    if let Some(others) = job.others() {
+        world.console.warn(others);
+    }
+    world.console.answer(&job.plan)
+}
+
+impl Args {
+    fn wish(&self) -> Wish {
+        Wish {
+            include: self.include.clone(),
+            exclude: self.exclude.clone(),
+            components: self.components.iter().copied().collect::<BTreeSet<_>>(),
+            only: self.only.clone(),
+            ..Wish::default()
+        }
+    }
+
+    fn form(&self) -> OutputForm {
+        if self.no_extract {
+            OutputForm::Packed
+        } else if self.flatten {
+            OutputForm::Merged
+        } else {
+            OutputForm::Unpacked
+        }
+    }
+}
+
+/// The artifacts of a run.
+#[derive(Debug, clap::Args)]
+pub struct ChoiceArgs {
+    /// Family that the run was built for: fetch its artifacts and the generic ones
+    #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
+    artifact_group: Option<ArtifactGroup>,
+    /// Fetch only these families, plus generic artifacts: `gfx94X-dcgpu,gfx110X-all`
+    #[arg(long, value_name = "FAMILIES", env = "AMDGPU_FAMILIES")]
+    amdgpu_families: Option<String>,
+    /// Fetch only these targets and their variants, plus generic artifacts: `gfx942,gfx1100`
+    #[arg(long, value_name = "TARGETS", env = "AMDGPU_TARGETS")]
+    amdgpu_targets: Option<String>,
+    /// Fetch even if artifacts that the packages need are missing
+    #[arg(long, env = "ROCWHEEL_ALLOW_INCOMPLETE")]
+    allow_incomplete: bool,
+    /// Number of parallel downloads
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "8",
+        env = "ROCWHEEL_DOWNLOADS"
+    )]
+    downloads: NonZeroUsize,
+    /// Time limit for all downloads together: `90s`, `30m`, `2h`
+    #[arg(long, value_name = "DURATION", env = "ROCWHEEL_DOWNLOAD_TIMEOUT", value_parser = duration)]
+    download_timeout: Option<Duration>,
+    #[command(flatten)]
+    run: RunArgs,
+    #[command(flatten)]
+    search: SearchArgs,
+    /// Workflow whose runs are searched
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "multi_arch_ci.yml",
+        env = "ROCWHEEL_WORKFLOW",
+        help_heading = "Run options"
+    )]
+    workflow: Workflow,
+    /// How long to wait for missing artifacts while the run is in progress: `90s`, `30m`, `2h`
+    #[arg(long, value_name = "DURATION", env = "ROCWHEEL_WAIT", value_parser = duration, help_heading = "Run options")]
+    wait: Option<Duration>,
+    #[command(flatten)]
+    github: GitHubArgs,
+    #[command(flatten)]
+    access: AccessArgs,
+    /// Read from this directory instead of a bucket: laid out like the bucket, or only with
+    /// archives in it
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "ROCWHEEL_INPUT_DIR",
+        help_heading = "Run options"
+    )]
+    input_dir: Option<PathBuf>,
+    /// Where to fetch artifacts from; `auto` tries the bucket, then GitHub if the run's usual
+    /// bucket has none
+    #[arg(
+        long = "source",
+        value_name = "WHO",
+        default_value = "auto",
+        env = "ROCWHEEL_SOURCE",
+        help_heading = "Run options"
+    )]
+    keeper: Keeper,
+}
+
+/// How to find a run that is not named.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Run options")]
+#[group(multiple = false)]
+struct SearchArgs {
+    /// Use the newest run for this commit, tag or branch tip
+    #[arg(long, value_name = "REF", env = "ROCWHEEL_RUN_COMMIT")]
+    commit: Option<String>,
+    /// Use the newest run on this branch that has the wanted artifacts
+    #[arg(long, value_name = "NAME", env = "ROCWHEEL_RUN_BRANCH")]
+    branch: Option<String>,
+    /// Use the newest run for this pull request
+    #[arg(long, value_name = "NUMBER", env = "ROCWHEEL_RUN_PR")]
+    pr: Option<u64>,
+    /// Use the newest run on the default branch that has the wanted artifacts
+    #[arg(long, env = "ROCWHEEL_RUN_LATEST")]
+    latest: bool,
+}
+
+impl ChoiceArgs {
+    /// What is asked for; `wish` may ask for less than all of a run.
+    pub fn request(&self, wish: Wish) -> Result<FetchRequest<'_>> {
+        let list = |names: &Option<String>| {
+            let names = names.as_deref().unwrap_or_default();
+            split_list(names).map(str::to_owned).collect()
+        };
+        Ok(FetchRequest {
+            query: self.query()?,
+            wish: Wish {
+                group: self.artifact_group.clone(),
+                families: list(&self.amdgpu_families),
+                targets: list(&self.amdgpu_targets),
+                ..wish
+            },
+            allow_incomplete: self.allow_incomplete,
+            downloads: self.downloads,
+            time: self.download_timeout,
+        })
+    }
+
+    fn query(&self) -> Result<RunQuery<'_>> {
+        let search = self.search.get();
+        ensure!(
+            self.input_dir.is_none() || self.keeper != Keeper::GitHub,
+            "`--input-dir` is a place, and `--source github` is another"
+        );
+        if let Some(search) = &search {
+            let flag = search.flag();
+            ensure!(
+                !self.run.names_a_run(),
+                "`--run-id` cannot be used with `{flag}`"
+            );
+        }
+        Ok(RunQuery {
+            run: self.run.run().ok().cloned(),
+            search,
+            workflow: self.workflow.clone(),
+            context: self.run.context()?,
+            platform: self.run.platform(),
+            wait: self.wait,
+            input_dir: self.input_dir.clone(),
+            keeper: self.keeper,
+            access: self.access.access(None)?,
+            github: Arc::new(|server| self.github.settings(server)),
+        })
+    }
+
+    /// The flag that searches for a run, if one does.
+    pub fn search_flag(&self) -> Option<&'static str> {
+        self.search.get().map(|it| it.flag())
+    }
+
+    /// The run that is named, and not searched for; without one, a run of this machine.
+    pub fn named_run(&self, world: &World) -> Result<Run> {
+        let local = RunId::local().into();
+        let run = self.run.run().unwrap_or(&local);
+        self.run.resolve(run, &self.github, world)
+    }
+
+    /// The family that the run is for.
+    pub fn group(&self) -> Option<&ArtifactGroup> {
+        self.artifact_group.as_ref()
+    }
+
+    /// Whether only some families or targets are wanted.
+    pub fn narrows(&self) -> bool {
+        self.amdgpu_families.is_some() || self.amdgpu_targets.is_some()
+    }
+
+    /// Whether anything says which run is meant.
+    pub fn knows_a_run(&self) -> bool {
+        self.run.run().is_ok() || self.search_flag().is_some() || self.input_dir.is_some()
+    }
+}
+
+impl SearchArgs {
+    fn get(&self) -> Option<Search> {
+        let commit = self.commit.clone().map(Search::Commit);
+        let branch = self.branch.clone().map(Search::Branch);
+        let latest = self.latest.then_some(Search::Latest);
+        let pull = self.pr.map(Search::Pull);
+        commit.or(branch).or(pull).or(latest)
+    }
+}

@@ -1,0 +1,178 @@
+//! A fetch from the request to the last byte: what was asked for, what will be done, and doing it.
+
+use std::{num::NonZeroUsize, path::Path, time::Duration};
+
+use super::{
+    completeness::{Completeness, subset},
+    deliver::deliver,
+    inventory::{Archive, Inventory},
+    leftovers,
+    output::{OutputDir, OutputForm},
+    plan::FetchPlan,
+    query::RunQuery,
+    select::{Selection, Wish, select},
+    settle::Settled,
+    source::{Pace, Source},
+    state::Sufficiency,
+};
+use crate::{
+    artifact::ArtifactName,
+    atomic::lock::{Lock, Work},
+    console::{World, many, took},
+    error::{No, Result, TimeOver, hinted},
+    package::catalog::Catalog,
+    run::Run,
+};
+
+/// What is asked of a fetch.
+pub struct FetchRequest<'a> {
+    pub query: RunQuery<'a>,
+    pub wish: Wish,
+    /// Fetch what there is, even if it is not enough for packages.
+    pub allow_incomplete: bool,
+    pub downloads: NonZeroUsize,
+    /// How long the downloads may take together.
+    pub time: Option<Duration>,
+}
+
+/// What will be fetched, from where and to where.
+#[derive(Debug)]
+pub struct FetchJob<'a> {
+    /// The run that the artifacts are of.
+    pub run: Run,
+    pub plan: FetchPlan,
+    enough: Sufficiency,
+    source: Box<dyn Source + 'a>,
+    output: OutputDir,
+    downloads: NonZeroUsize,
+    time: Option<Duration>,
+    /// Until what was fetched has been used.
+    lock: Option<Lock>,
+}
+
+/// What a job is decided for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To say what would be done.
+    Tell,
+    Do,
+}
+
+impl Purpose {
+    pub fn of_dry_run(dry_run: bool) -> Self {
+        if dry_run { Self::Tell } else { Self::Do }
+    }
+}
+
+impl<'a> FetchRequest<'a> {
+    /// Lists what the run has, and decides what of it to fetch to a directory.
+    pub fn decide(
+        self,
+        (to, form): (&Path, OutputForm),
+        purpose: Purpose,
+        world: &'a World,
+    ) -> Result<FetchJob<'a>> {
+        let choose = |source: &dyn Source, inventory: &Inventory| {
+            let count = many(inventory.archives().len(), "artifact");
+            let facts = format!("{count} in {source}");
+            world.console.status("Listed", facts);
+            self.choose(inventory, world)
+        };
+        let Settled {
+            source,
+            candidate,
+            chosen,
+        } = self.query.settle(world, choose)?;
+        let pace = Pace {
+            jobs: self.downloads,
+            stop: world.stop.clone(),
+        };
+        let parcels = source.parcels(&chosen.archives, &pace)?;
+        let lock = match purpose {
+            Purpose::Tell => None,
+            Purpose::Do => Some(Lock::take(to, Work::Fetch)?),
+        };
+        let output = OutputDir::open(to, form)?;
+        if lock.as_ref().is_some_and(Lock::is_held) {
+            leftovers::clear(output.work())?;
+        }
+        let plan = FetchPlan::new(&*source, &output, parcels)?;
+        if plan.unverified() > 0 {
+            let count = many(plan.unverified(), "archive");
+            let text = format!("{count} without a digest: only the checksums inside are verified");
+            world.console.note(text);
+        }
+        Ok(FetchJob {
+            run: candidate.resolve(&self.query)?,
+            plan,
+            enough: self.wish.enough(),
+            source,
+            output,
+            downloads: self.downloads,
+            time: self.time,
+            lock,
+        })
+    }
+
+    /// The archives that are wanted, once it is known that they are enough.
+    fn choose(&self, inventory: &Inventory, world: &World) -> Result<Selection> {
+        let (wish, platform) = (&self.wish, self.query.platform);
+        let mut selection = select(inventory, wish)?;
+        let catalog = Catalog::built_in()?;
+        let mut of = None;
+        if !wish.only.is_empty() {
+            let subset = subset(&wish.only, &selection, inventory, &catalog, platform)?;
+            selection.narrow(&subset, inventory);
+            of = Some(subset);
+        }
+        let found = Completeness::of(&selection, inventory, &catalog, platform, of.as_ref())?;
+        for remark in &found.remarks {
+            world.console.note(remark);
+        }
+        if self.allow_incomplete {
+            for lack in &found.lacks {
+                world.console.warn(lack);
+            }
+        } else {
+            found.require()?;
+        }
+        Ok(selection)
+    }
+}
+
+impl FetchJob<'_> {
+    pub fn carry_out(&self, world: &World) -> Result<()> {
+        if let Some(lock) = &self.lock
+            && !self.plan.due().is_empty()
+        {
+            lock.ensure_writable()?;
+        }
+        let to = (&self.output, &self.enough);
+        let work = || deliver(&*self.source, &self.plan, to, self.downloads, world);
+        self.in_time(work, world)?;
+        self.output.state.end(&self.enough)
+    }
+
+    fn in_time(&self, work: impl FnOnce() -> Result<()>, world: &World) -> Result<()> {
+        let Some(time) = self.time else { return work() };
+        world.stop.within(time, work).map_err(|error| {
+            if !error.is::<TimeOver>() {
+                return error;
+            }
+            let text = format!("not everything was fetched in {}", took(time));
+            let hint =
+                "run it again: what is whole is kept; or allow more with `--download-timeout`";
+            hinted(No(text), hint)
+        })
+    }
+
+    /// A warning, where there is something from elsewhere too.
+    pub fn others(&self) -> Option<String> {
+        leftovers::of_others(&self.output, &self.plan)
+    }
+
+    /// The artifacts that are there afterwards, among others perhaps.
+    pub fn artifacts(&self) -> Vec<&ArtifactName> {
+        self.plan.archives().map(Archive::artifact).collect()
+    }
+}
