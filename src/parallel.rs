@@ -1,5 +1,6 @@
 //! Work on many things at once, on threads that end with the call and that honour a `Stop`.
 
+mod network;
 mod parts;
 
 use std::{
@@ -12,7 +13,10 @@ use std::{
     thread,
 };
 
-pub use self::parts::{Divide, in_parts};
+pub use self::{
+    network::{runtime, wait},
+    parts::{Divide, in_parts},
+};
 use crate::error::{Error, Exit, No, Result, Stop, anyhow, hinted, hints, one_line};
 
 /// How many portions of the items each thread takes, so that none waits long for another, and how

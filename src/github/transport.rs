@@ -13,7 +13,6 @@ use reqwest::{
     redirect::Policy,
 };
 use serde::de::DeserializeOwned;
-use tokio::runtime::{Builder, Runtime};
 
 use super::{
     failure::{GitHubError, Kind, Token},
@@ -23,17 +22,14 @@ use super::{
 };
 use crate::{
     error::{Context as _, Result, Secret, Stop, last_cause},
+    parallel,
     retry::{self, Failures},
 };
 
 const CONNECT: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_mins(1);
-/// How soon a wish to stop is heard.
-const HEARING: Duration = Duration::from_millis(100);
 /// As much as a message of GitHub's is worth repeating.
 const MOST_OF_A_MESSAGE: usize = 200;
-/// Requests wait on the network, so a few threads serve all of them.
-const THREADS: usize = 2;
 const AGENT: &str = concat!("rocwheel/", env!("CARGO_PKG_VERSION"));
 
 /// Who is asked, in whose name.
@@ -51,7 +47,6 @@ pub struct GitHub<'a> {
     crab: Octocrab,
     /// For those who keep artifacts; it has no token to tell.
     keepers: Client,
-    runtime: Runtime,
     stop: Stop,
     announce: Box<dyn Fn(&str) + Send + Sync + 'a>,
 }
@@ -70,21 +65,15 @@ impl<'a> GitHub<'a> {
         stop: Stop,
         announce: impl Fn(&str) + Send + Sync + 'a,
     ) -> Result<Self> {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(THREADS)
-            .thread_name("github")
-            .enable_all()
-            .build()?;
         let crab = {
             // octocrab starts a task of its own, which needs to know where.
-            let _inside = runtime.enter();
+            let _inside = parallel::runtime().enter();
             open(&settings).context("prepare to ask GitHub")?
         };
         Ok(Self {
             keepers: keepers(&settings)?,
             settings,
             crab,
-            runtime,
             stop,
             announce: Box::new(announce),
         })
@@ -206,15 +195,7 @@ impl<'a> GitHub<'a> {
 
     /// Waits for something, or until the user asks to stop.
     pub(super) fn wait<T>(&self, something: impl Future<Output = T>) -> Result<T> {
-        self.runtime.block_on(async {
-            let mut something = Box::pin(something);
-            loop {
-                self.stop.check()?;
-                if let Ok(done) = tokio::time::timeout(HEARING, &mut something).await {
-                    return Ok(done);
-                }
-            }
-        })
+        Ok(parallel::wait(&self.stop, something)?)
     }
 }
 

@@ -14,25 +14,22 @@ use reqwest::{
     Client, Method, Response, StatusCode,
     header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, RANGE, USER_AGENT},
 };
-use tokio::runtime::{Builder, Runtime};
 
 use super::s3::Endpoint;
 use crate::{
-    error::{Interrupted, Stop, last_cause},
+    error::{Stop, last_cause},
     location::{Key, percent_encode},
+    parallel,
     retry::{self, Backoff, Failures},
     store::{Body, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
 };
 
 const CONNECT: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_mins(1);
-const THREADS: usize = 2;
 const BACKOFF: Backoff = Backoff {
     attempts: 5,
     pause: Duration::from_millis(400),
 };
-/// How soon a wish to stop is heard.
-const HEARING: Duration = Duration::from_millis(100);
 
 /// Everything below one origin; a key is the path of an address, without its percent signs.
 pub struct HttpStore(Arc<Inner>);
@@ -40,31 +37,20 @@ pub struct HttpStore(Arc<Inner>);
 struct Inner {
     origin: Endpoint,
     client: Client,
-    runtime: Runtime,
     stop: Stop,
 }
 
 impl HttpStore {
     /// Asks nothing yet.
     pub fn connect(origin: Endpoint, stop: Stop) -> Result<Self, StoreError> {
-        let failed = |error: Box<dyn std::error::Error + Send + Sync>| {
-            StoreError::new(Kind::Failed, &origin).caused_by(error)
-        };
         let client = Client::builder()
             .connect_timeout(CONNECT)
             .read_timeout(SILENCE)
             .build()
-            .map_err(|error| failed(error.into()))?;
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(THREADS)
-            .thread_name("http")
-            .enable_all()
-            .build()
-            .map_err(|error| failed(error.into()))?;
+            .map_err(|error| StoreError::new(Kind::Failed, &origin).caused_by(error))?;
         Ok(Self(Arc::new(Inner {
             origin,
             client,
-            runtime,
             stop,
         })))
     }
@@ -138,17 +124,8 @@ impl Inner {
 
     /// Waits for something, or until the user asks to stop.
     fn wait<T>(&self, url: &str, something: impl Future<Output = T>) -> Result<T, StoreError> {
-        self.runtime.block_on(async {
-            let mut something = Box::pin(something);
-            loop {
-                if self.stop.check().is_err() {
-                    return Err(StoreError::new(Kind::Failed, url).caused_by(Interrupted));
-                }
-                if let Ok(done) = tokio::time::timeout(HEARING, &mut something).await {
-                    return Ok(done);
-                }
-            }
-        })
+        parallel::wait(&self.stop, something)
+            .map_err(|stopped| StoreError::new(Kind::Failed, url).caused_by(stopped))
     }
 }
 

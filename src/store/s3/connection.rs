@@ -21,7 +21,6 @@ use aws_sdk_s3::{
     },
     error::{ProvideErrorMetadata, SdkError},
 };
-use tokio::runtime::{Builder, Runtime};
 
 use super::{
     Limits,
@@ -31,15 +30,13 @@ use super::{
     retry::Patience,
 };
 use crate::{
-    error::{Interrupted, Stop},
+    error::Stop,
     location::Bucket,
+    parallel,
     store::{Kind, StoreError},
 };
 
-/// Requests wait on the network, so a few threads serve all of them.
-const THREADS: usize = 4;
 pub(super) struct Connection {
-    pub(super) runtime: Runtime,
     clients: RwLock<Clients>,
     asker: Asker,
     bucket: Bucket,
@@ -67,26 +64,14 @@ impl Connection {
         stop: Stop,
     ) -> Result<Self, StoreError> {
         let place = format!("s3://{bucket}");
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(THREADS)
-            .thread_name("s3")
-            .enable_all()
-            .build()
-            .map_err(|error| StoreError::new(Kind::Failed, &place).caused_by(error))?;
-        let opening = async {
-            tokio::select! {
-                clients = Clients::open(&place, bucket, access, limits) => clients,
-                () = stopped(&stop) => Err(interrupted(&place)),
-            }
-        };
-        let clients = runtime.block_on(opening)?;
+        let opening = Clients::open(&place, bucket, access, limits);
+        let clients = wait(&stop, &place, opening)?;
         let asker = match (&clients.signed, &access.signing) {
             (Some(_), _) => Asker::Known,
             (None, Signing::Never) => Asker::Anonymous,
             (None, _) => Asker::Unknown,
         };
         Ok(Self {
-            runtime,
             is_private: clients.is_private,
             clients: RwLock::new(clients),
             asker,
@@ -120,13 +105,7 @@ impl Connection {
         place: impl fmt::Display,
         future: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        self.runtime.block_on(async {
-            tokio::select! {
-                biased;
-                answer = future => answer,
-                () = stopped(&self.stop) => Err(interrupted(place)),
-            }
-        })
+        wait(&self.stop, place, future)
     }
 
     /// Asks for a change.
@@ -372,12 +351,11 @@ fn is_mute<E>(error: &SdkError<E>) -> bool {
     status(error) == Some(400) && body(error).is_empty()
 }
 
-async fn stopped(stop: &Stop) {
-    while stop.check().is_ok() {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
-fn interrupted(place: impl fmt::Display) -> StoreError {
-    StoreError::new(Kind::Failed, place).caused_by(Interrupted)
+fn wait<T>(
+    stop: &Stop,
+    place: impl fmt::Display,
+    future: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    parallel::wait(stop, future)
+        .unwrap_or_else(|stopped| Err(StoreError::new(Kind::Failed, place).caused_by(stopped)))
 }

@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     location::Key,
+    parallel::runtime,
     store::{Kind, Span, StoreError},
 };
 
@@ -160,7 +161,7 @@ impl Reader {
             };
             self.ahead.push_back(Ahead {
                 bytes,
-                work: self.store.connection.runtime.spawn(work).abort_handle(),
+                work: runtime().spawn(work).abort_handle(),
                 _room: room,
             });
         }

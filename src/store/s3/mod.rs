@@ -12,7 +12,6 @@ mod multipart;
 mod piece;
 mod put;
 mod retry;
-mod spare;
 
 use std::{
     fmt,
@@ -35,7 +34,7 @@ pub use access::{
     Access, Addressing, Endpoint, InvalidEndpoint, InvalidRegion, Keys, Profile, Region, Signing,
 };
 
-use self::{connection::Connection, spare::Spare};
+use self::connection::Connection;
 use crate::{
     digest::{Checksum, Sha256},
     error::Stop,
@@ -90,7 +89,6 @@ struct Inner {
     limits: Limits,
     /// In units of 1 MiB.
     memory: Arc<Semaphore>,
-    spare: Arc<Spare>,
     skipped: AtomicU64,
 }
 
@@ -109,7 +107,6 @@ impl S3Store {
         Ok(Self(Arc::new(Inner {
             connection: Connection::new(&bucket, access, &limits, stop)?,
             memory: Arc::new(Semaphore::new(units(limits.memory) as usize)),
-            spare: Arc::default(),
             skipped: AtomicU64::new(0),
             bucket,
             limits,

@@ -24,21 +24,15 @@ use super::{
 };
 use crate::{
     location::Key,
+    parallel::runtime,
     store::{Body, Condition, Kind, PutOptions, StoreError},
 };
 
 /// S3 takes no more parts of one object.
 const PARTS: u64 = 10_000;
 
-/// What an object is told to be, before any of its bytes are sent.
-pub(super) struct Labels {
-    pub(super) content_type: String,
-    pub(super) cache_control: Option<String>,
-    pub(super) sha256: Option<String>,
-}
-
 /// An object that is not there yet. It must be completed or abandoned: its parts cost money.
-pub(super) struct Upload<'a> {
+struct Upload<'a> {
     store: &'a Inner,
     key: &'a Key,
     place: String,
@@ -58,17 +52,16 @@ pub(super) fn put(
     if options.condition == Condition::IfAbsent && is_there(store, key)? {
         return Err(StoreError::new(Kind::Exists, store.place(key)));
     }
-    let labels = Labels {
-        content_type: options.content_type.clone(),
-        cache_control: options.cache_control.clone(),
-        // It can be told only beforehand, and is checked before the object appears.
-        sha256: options.sha256.map(|sha256| sha256.to_string()),
-    };
-    let upload = Upload::begin(store, key, body.size(), labels)?;
-    upload.end(&options.condition, || upload.send(body, options))
+    let upload = Upload::begin(store, key, body.size(), options)?;
+    let sent = upload.send(body, options);
+    let ended = sent.and_then(|parts| upload.complete(parts, &options.condition));
+    if ended.is_err() {
+        upload.abandon();
+    }
+    ended
 }
 
-pub(super) fn is_there(store: &Inner, key: &Key) -> Result<bool, StoreError> {
+fn is_there(store: &Inner, key: &Key) -> Result<bool, StoreError> {
     match store.head(key) {
         Ok(_) => Ok(true),
         // Who may write need not be allowed to look.
@@ -78,29 +71,31 @@ pub(super) fn is_there(store: &Inner, key: &Key) -> Result<bool, StoreError> {
 }
 
 /// How large the parts of an object are, given the usual size.
-pub(super) fn part_size(size: u64, usual: u64) -> u64 {
+fn part_size(size: u64, usual: u64) -> u64 {
     let least = size.div_ceil(PARTS).div_ceil(MIB).saturating_mul(MIB);
     usual.max(least)
 }
 
 impl<'a> Upload<'a> {
-    pub(super) fn begin(
+    fn begin(
         store: &'a Inner,
         key: &'a Key,
         size: u64,
-        labels: Labels,
+        options: &PutOptions,
     ) -> Result<Self, StoreError> {
         let place = store.place(key);
+        // It can be told only beforehand, and is checked before the object appears.
+        let sha256 = options.sha256.map(|sha256| sha256.to_string());
         let begun = store.connection.write(&place, async |client| {
             let request = client
                 .create_multipart_upload()
                 .bucket(store.bucket.as_str())
                 .key(key.as_str())
-                .content_type(&labels.content_type)
-                .set_cache_control(labels.cache_control.clone())
+                .content_type(&options.content_type)
+                .set_cache_control(options.cache_control.clone())
                 .checksum_algorithm(ChecksumAlgorithm::Crc64Nvme)
                 .checksum_type(ChecksumType::FullObject);
-            match &labels.sha256 {
+            match &sha256 {
                 Some(sha256) => request.metadata(SHA256, sha256).send().await,
                 None => request.send().await,
             }
@@ -115,21 +110,8 @@ impl<'a> Upload<'a> {
             id,
             client: store.connection.client(),
             size,
-            sha256: labels.sha256,
+            sha256,
         })
-    }
-
-    /// Sends the parts and makes the object of them, or takes everything back.
-    pub(super) fn end(
-        &self,
-        condition: &Condition,
-        send: impl FnOnce() -> Result<Vec<CompletedPart>, StoreError>,
-    ) -> Result<(), StoreError> {
-        let ended = send().and_then(|parts| self.complete(parts, condition));
-        if ended.is_err() {
-            self.abandon();
-        }
-        ended
     }
 
     /// Reads on one thread, sends many parts at once, and keeps to the store's memory.
@@ -142,7 +124,7 @@ impl<'a> Upload<'a> {
         let sent = self.read(body, options, &mut parts);
         if sent.is_err() {
             // What is still on its way would arrive after the upload was abandoned.
-            self.store.connection.runtime.block_on(parts.shutdown());
+            runtime().block_on(parts.shutdown());
         }
         sent
     }
@@ -153,14 +135,13 @@ impl<'a> Upload<'a> {
         options: &PutOptions,
         parts: &mut JoinSet<Result<CompletedPart, StoreError>>,
     ) -> Result<Vec<CompletedPart>, StoreError> {
-        let runtime = self.store.connection.runtime.handle();
         let part = part_size(self.size, self.store.limits.part);
         let mut source = Source::open(&self.place, body)?;
         let mut done = Vec::new();
         for number in 1..=i32::try_from(self.size.div_ceil(part)).unwrap_or(i32::MAX) {
             let room = self.store.room(part)?;
-            let bytes = source.take(part, &self.store.spare)?;
-            parts.spawn_on(self.part(number, bytes, room), runtime);
+            let bytes = source.take(part)?;
+            parts.spawn_on(self.part(number, bytes, room), runtime().handle());
             while let Some(part) = parts.try_join_next() {
                 done.push(self.joined(part)?);
             }
@@ -272,7 +253,7 @@ impl<'a> Upload<'a> {
         let patience = Duration::from_secs(20);
         // A timeout can be made only where there is a clock, which is inside.
         let abandoning = async { timeout(patience, request.send()).await };
-        let _ = self.store.connection.runtime.block_on(abandoning);
+        let _ = runtime().block_on(abandoning);
     }
 }
 

@@ -1,9 +1,6 @@
 //! Writing an object in one request.
 
-use std::{
-    io::{self, Read, Write as _},
-    sync::Arc,
-};
+use std::io::{self, Read, Write as _};
 
 use aws_sdk_s3::{primitives::ByteStream, types::ChecksumAlgorithm};
 use bytes::Bytes;
@@ -11,7 +8,6 @@ use bytes::Bytes;
 use super::{
     Inner, SHA256,
     connection::{patient, retries},
-    spare::Spare,
 };
 use crate::{
     digest::Hasher,
@@ -39,18 +35,18 @@ impl<'a> Source<'a> {
     }
 
     /// As many bytes as are wanted, or as are left.
-    pub(super) fn take(&mut self, wanted: u64, spare: &Arc<Spare>) -> Result<Bytes, StoreError> {
+    pub(super) fn take(&mut self, wanted: u64) -> Result<Bytes, StoreError> {
         let wanted = wanted.min(self.left);
-        let mut buffer = spare.take(usize::try_from(wanted).unwrap_or(usize::MAX));
-        let read = match self.reader.read_exact(buffer.as_mut()) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                return Err(self.differs("it is shorter than it was said to be"));
-            }
-            read => read.and_then(|()| self.hasher.write_all(buffer.as_ref())),
-        };
+        // Not `read_exact`, which would need a buffer that was cleared first.
+        let mut bytes = Vec::with_capacity(usize::try_from(wanted).unwrap_or(usize::MAX));
+        let read = self.reader.by_ref().take(wanted).read_to_end(&mut bytes);
+        let read = read.and_then(|_| self.hasher.write_all(&bytes));
         read.map_err(|error| unread(self.place, error))?;
+        if (bytes.len() as u64) < wanted {
+            return Err(self.differs("it is shorter than it was said to be"));
+        }
         self.left -= wanted;
-        Ok(Bytes::from_owner(buffer))
+        Ok(bytes.into())
     }
 
     /// Once all was taken: what it was, if that is what was promised.
@@ -88,7 +84,7 @@ pub(super) fn put(
     let place = store.place(key);
     let _room = store.room(body.size())?;
     let mut source = Source::open(&place, body)?;
-    let bytes = source.take(u64::MAX, &store.spare)?;
+    let bytes = source.take(u64::MAX)?;
     let sha256 = source.finish(options)?;
     // Some servers keep files, and refuse a key that ends in `/` with an answer that asks to come
     // again: once more is enough to tell that from a busy server.
