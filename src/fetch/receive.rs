@@ -2,11 +2,12 @@
 
 use std::{
     io::{self, Read, Write as _},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use flate2::read::DeflateDecoder;
 use fs_err as fs;
+use tempfile::TempPath;
 
 use super::{
     output::OutputForm,
@@ -33,14 +34,7 @@ pub(super) struct Ground<'a> {
 /// Something received that has no final name yet; it goes when this goes.
 enum Waiting {
     Directory(Box<Staged>),
-    File(PartFile),
-}
-
-/// `NAME.part`, which goes unless it was given its name.
-struct PartFile {
-    part: PathBuf,
-    target: PathBuf,
-    kept: bool,
+    File(TempPath),
 }
 
 /// The bytes of a parcel on their way: counted, hashed and shown.
@@ -183,10 +177,8 @@ impl Ground<'_> {
                 Ok(Waiting::Directory(Box::new(staged)))
             }
             OutputForm::Packed => {
-                let mut file =
-                    PartFile::beside(&self.directory.join(member.archive.name.file_name()))?;
-                file.fill(content)?;
-                Ok(Waiting::File(file))
+                let target = self.directory.join(member.archive.name.file_name());
+                Ok(Waiting::File(write_beside(&target, content)?))
             }
         }
     }
@@ -200,11 +192,12 @@ impl Ground<'_> {
         sha256: Sha256,
     ) -> Result<(String, Fetched)> {
         let name = self.kept.name(&member.archive);
+        let target = self.directory.join(&name);
         match waiting {
             Waiting::Directory(staged) => drop(staged.commit()?),
-            Waiting::File(file) => file.commit()?,
+            Waiting::File(part) => part.persist(&target).map_err(|failed| failed.error)?,
         }
-        let extent = Extent::of(&self.directory.join(&name))?;
+        let extent = Extent::of(&target)?;
         if extent.is_none() {
             return Err(anyhow!("`{name}` was removed during the fetch"));
         }
@@ -275,41 +268,18 @@ impl<R: Read> Read for CrcReader<'_, R> {
     }
 }
 
-impl PartFile {
-    fn beside(target: &Path) -> Result<Self> {
-        let mut part = target.as_os_str().to_owned();
-        part.push(".part");
-        if let Some(directory) = target.parent() {
-            fs::create_dir_all(directory)?;
-        }
-        Ok(Self {
-            part: part.into(),
-            target: target.to_owned(),
-            kept: false,
-        })
+/// Writes `NAME.part`, which goes when this goes unless it is given its name.
+fn write_beside(target: &Path, content: &mut impl Read) -> Result<TempPath> {
+    let mut part = target.as_os_str().to_owned();
+    part.push(".part");
+    if let Some(directory) = target.parent() {
+        fs::create_dir_all(directory)?;
     }
-
-    fn fill(&mut self, content: &mut impl Read) -> Result<()> {
-        let mut file = io::BufWriter::with_capacity(BUFFER, fs::File::create(&self.part)?);
-        io::copy(content, &mut file)?;
-        file.flush()?;
-        Ok(())
-    }
-
-    fn commit(mut self) -> Result<()> {
-        fs::rename(&self.part, &self.target)?;
-        self.kept = true;
-        Ok(())
-    }
-}
-
-impl Drop for PartFile {
-    fn drop(&mut self) {
-        if !self.kept {
-            // There is another error to report already.
-            let _ = fs::remove_file(&self.part);
-        }
-    }
+    let part = TempPath::try_from_path(part)?;
+    let mut file = io::BufWriter::with_capacity(BUFFER, fs::File::create(&part)?);
+    io::copy(content, &mut file)?;
+    file.flush()?;
+    Ok(part)
 }
 
 #[cfg(test)]

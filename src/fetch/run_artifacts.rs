@@ -11,7 +11,7 @@ use std::{
 use super::{
     inventory::{Archive, Inventory, Listed},
     source::{Member, Pace, Packing, Parcel, Source},
-    zip_directory::{self, WINDOW, Windows, Zipped},
+    zip_directory::{self, MOST, Zipped},
 };
 use crate::{
     artifact::ArchiveName,
@@ -20,6 +20,7 @@ use crate::{
     github::{Content, GitHub, Keeping, RunArtifact},
     parallel,
     run::{Platform, Repository, RunId},
+    store::{FIRST_PIECE, Ranged},
 };
 
 /// As many artifacts as are looked into at once.
@@ -134,13 +135,21 @@ impl<'a> RunArtifacts<'a> {
             Ok((blob.content().clone(), bytes))
         };
         let look = || -> Result<Vec<Found>> {
-            let (content, end) = read(size.saturating_sub(WINDOW), size)?;
+            let (content, end) = read(size.saturating_sub(FIRST_PIECE), size)?;
             let found = match content {
                 Content::File(name) => return Ok(bare(&name, size)),
-                Content::Zip => zip_directory::archives(Windows::new(size, end, |from, to| {
-                    let bytes = read(from, to).map(|(_, bytes)| bytes);
-                    bytes.map_err(io::Error::other)
-                }))?,
+                Content::Zip => {
+                    let mut total = 0;
+                    let ranged = Ranged::new(size, |range| {
+                        total += range.end - range.start;
+                        if total > MOST {
+                            return Err(io::Error::other("its directory is too long"));
+                        }
+                        let bytes = read(range.start, range.end).map(|(_, bytes)| bytes);
+                        bytes.map_err(io::Error::other)
+                    });
+                    zip_directory::archives(ranged.with_end(end))?
+                }
             };
             Ok(found.into_iter().map(Found::from).collect())
         };

@@ -1,6 +1,6 @@
 //! What the directory at the end of a zip file says is in it, read in parts from wherever it lies.
 
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{Read, Seek};
 
 use zip::{CompressionMethod, ZipArchive, read::ZipFileEntry};
 
@@ -11,10 +11,8 @@ use crate::{
     relpath::RelPath,
 };
 
-/// As much as is read at once; the directories of most zip files are shorter.
-pub(super) const WINDOW: u64 = 1 << 16;
 /// A directory that takes more reading than this is none that an upload makes.
-const MOST: u64 = 64 << 20;
+pub(super) const MOST: u64 = 64 << 20;
 
 /// An archive of an artifact in a zip file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,70 +58,6 @@ fn span(entry: &ZipFileEntry) -> Result<ZipSpan> {
     })
 }
 
-/// Something of a known size that is read in parts, a few of them, and with seeking in between.
-pub(super) struct Windows<F> {
-    size: u64,
-    at: u64,
-    /// Where `window` begins.
-    from: u64,
-    window: Vec<u8>,
-    /// How much was read already.
-    total: u64,
-    read: F,
-}
-
-impl<F: FnMut(u64, u64) -> io::Result<Vec<u8>>> Windows<F> {
-    /// With its end, which was read already.
-    pub(super) fn new(size: u64, end: Vec<u8>, read: F) -> Self {
-        let total = end.len() as u64;
-        Self {
-            size,
-            at: 0,
-            from: size.saturating_sub(total),
-            window: end,
-            total,
-            read,
-        }
-    }
-
-    fn ahead(&self) -> &[u8] {
-        let skipped = self.at.checked_sub(self.from);
-        let skipped = skipped.and_then(|it| usize::try_from(it).ok());
-        skipped
-            .and_then(|it| self.window.get(it..))
-            .unwrap_or_default()
-    }
-}
-
-impl<F: FnMut(u64, u64) -> io::Result<Vec<u8>>> Read for Windows<F> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.at < self.size && self.ahead().is_empty() {
-            let end = self.size.min(self.at.saturating_add(WINDOW));
-            self.total = self.total.saturating_add(end - self.at);
-            if self.total > MOST {
-                return Err(io::Error::other("its directory is too long"));
-            }
-            self.window = (self.read)(self.at, end)?;
-            self.from = self.at;
-        }
-        let count = self.ahead().read(buffer)?;
-        self.at = self.at.saturating_add(count as u64);
-        Ok(count)
-    }
-}
-
-impl<F> Seek for Windows<F> {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        let at = match to {
-            SeekFrom::Start(at) => Some(at),
-            SeekFrom::End(offset) => self.size.checked_add_signed(offset),
-            SeekFrom::Current(offset) => self.at.checked_add_signed(offset),
-        };
-        self.at = at.ok_or_else(|| io::Error::other("before the beginning"))?;
-        Ok(self.at)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{Cursor, Write as _};
@@ -131,7 +65,7 @@ mod tests {
     use zip::{ZipWriter, write::SimpleFileOptions};
 
     use super::*;
-    use crate::error::render;
+    use crate::{error::render, store::Ranged};
 
     const NAME: &str = "blas_lib_gfx942.tar.zst";
 
@@ -184,24 +118,13 @@ mod tests {
         let bytes = zip(&members, CompressionMethod::Stored);
         let end = bytes[bytes.len() - 100..].to_vec();
         let mut parts = Vec::new();
-        let windows = Windows::new(bytes.len() as u64, end, |from, to| {
-            parts.push(to - from);
-            Ok(bytes[usize::try_from(from).unwrap()..usize::try_from(to).unwrap()].to_vec())
+        let ranged = Ranged::new(bytes.len() as u64, |range| {
+            let [start, end] = [range.start, range.end].map(|it| usize::try_from(it).unwrap());
+            parts.push(end - start);
+            Ok(bytes[start..end].to_vec())
         });
-        assert_eq!(archives(windows).unwrap().len(), 1);
-        assert!(
-            parts.len() < 20 && parts.iter().all(|it| *it <= WINDOW),
-            "{parts:?}"
-        );
-    }
-
-    #[test]
-    fn a_directory_without_end_is_given_up() {
-        let size = 1 << 40;
-        let zeros = |from, to| Ok(vec![0; usize::try_from(to - from).unwrap()]);
-        let mut windows = Windows::new(size, Vec::new(), zeros);
-        let error = io::copy(&mut windows, &mut io::sink()).unwrap_err();
-        assert_eq!(error.to_string(), "its directory is too long");
+        assert_eq!(archives(ranged.with_end(end)).unwrap().len(), 1);
+        assert!(parts.len() < 20, "{parts:?}");
     }
 
     #[test]

@@ -12,7 +12,6 @@ mod pages;
 mod place;
 mod promised;
 mod published;
-mod ranged;
 mod read;
 mod shelf;
 mod source;

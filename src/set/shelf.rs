@@ -11,7 +11,6 @@ use std::{
 
 use fs_err as fs;
 
-use super::ranged::Ranged;
 use crate::{
     digest::Sha256,
     error::{Context as _, Hint as _, Result, Stop},
@@ -19,7 +18,7 @@ use crate::{
     location::Key,
     parallel,
     run::ArtifactGroup,
-    store::{Depth, Kind, Object, Span, Store},
+    store::{Depth, Kind, Object, Ranged, Span, Store},
 };
 
 /// A file of this size is read at once: its digest and what it says come from the same bytes.
@@ -302,7 +301,7 @@ impl Shelf for Prefix {
             reader.take(AT_ONCE).read_to_end(&mut bytes)?;
             return Ok(Opened::Whole(bytes));
         }
-        let ranged = Ranged::new(Arc::clone(&self.store), key, listed.stamp.size);
+        let ranged = Ranged::of(Arc::clone(&self.store), key, listed.stamp.size);
         Ok(Opened::Far(Box::new(ranged)))
     }
 

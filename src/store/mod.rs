@@ -6,6 +6,7 @@
 mod failure;
 pub mod http;
 pub mod local;
+mod ranged;
 pub mod s3;
 
 use std::{
@@ -15,7 +16,10 @@ use std::{
     time::SystemTime,
 };
 
-pub use failure::{Kind, StoreError};
+pub use self::{
+    failure::{Kind, StoreError},
+    ranged::{FIRST as FIRST_PIECE, Ranged},
+};
 
 use crate::{
     digest::{Checksum, Sha256},

@@ -1,7 +1,8 @@
-//! An object of a store as a file: read in pieces, from anywhere.
+//! Something far away as a file: read in pieces, from anywhere.
 
 use std::{
     io::{self, Read, Seek, SeekFrom},
+    ops::Range,
     sync::Arc,
 };
 
@@ -11,16 +12,16 @@ use crate::{
 };
 
 /// The first piece: the end of most wheels, with the directory and METADATA in it.
-const FIRST: u64 = 64 << 10;
+pub const FIRST: u64 = 64 << 10;
 /// Who reads on gets larger pieces, up to this.
 const LARGEST: u64 = 8 << 20;
 /// A reader goes back and forth between the directory and a member.
 const HELD: usize = 3;
 
 /// Reads as little as it can, and nothing twice in a row.
-pub(super) struct Ranged {
-    store: Arc<dyn Store>,
-    key: Key,
+pub struct Ranged<'a> {
+    /// Reads all bytes of a range.
+    read: Box<dyn FnMut(Range<u64>) -> io::Result<Vec<u8>> + Send + 'a>,
     size: u64,
     at: u64,
     /// The last ones that were read, the newest first.
@@ -43,15 +44,39 @@ impl Piece {
     }
 }
 
-impl Ranged {
-    pub(super) fn new(store: Arc<dyn Store>, key: Key, size: u64) -> Self {
+impl Ranged<'static> {
+    /// An object of a store.
+    pub fn of(store: Arc<dyn Store>, key: Key, size: u64) -> Self {
+        Self::new(size, move |range| {
+            let mut bytes = Vec::new();
+            let (span, wanted) = (Span::Between(range.clone()), range.end - range.start);
+            let reader = store.get(&key, span).map_err(io::Error::other)?;
+            reader.take(wanted).read_to_end(&mut bytes)?;
+            if (bytes.len() as u64) < wanted {
+                let problem = format!("`{key}` is shorter than it was said to be");
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, problem));
+            }
+            Ok(bytes)
+        })
+    }
+}
+
+impl<'a> Ranged<'a> {
+    pub fn new(size: u64, read: impl FnMut(Range<u64>) -> io::Result<Vec<u8>> + Send + 'a) -> Self {
         Self {
-            store,
-            key,
+            read: Box::new(read),
             size,
             at: 0,
             pieces: Vec::new(),
         }
+    }
+
+    /// With its end, which was read already.
+    #[must_use]
+    pub fn with_end(mut self, bytes: Vec<u8>) -> Self {
+        let start = self.size.saturating_sub(bytes.len() as u64);
+        self.pieces.push(Piece { start, bytes });
+        self
     }
 
     /// Where to read and how much, so that `at` is in it.
@@ -74,21 +99,14 @@ impl Ranged {
 
     fn fetch(&mut self) -> io::Result<()> {
         let (start, end) = self.next();
-        let mut bytes = Vec::new();
-        let span = Span::Between(start..end);
-        let reader = self.store.get(&self.key, span).map_err(io::Error::other)?;
-        reader.take(end - start).read_to_end(&mut bytes)?;
-        if (bytes.len() as u64) < end - start {
-            let problem = format!("`{}` is shorter than it was said to be", self.key);
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, problem));
-        }
+        let bytes = (self.read)(start..end)?;
         self.pieces.insert(0, Piece { start, bytes });
         self.pieces.truncate(HELD);
         Ok(())
     }
 }
 
-impl Read for Ranged {
+impl Read for Ranged<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if buffer.is_empty() || self.at >= self.size {
             return Ok(0);
@@ -107,7 +125,7 @@ impl Read for Ranged {
     }
 }
 
-impl Seek for Ranged {
+impl Seek for Ranged<'_> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let at = match to {
             SeekFrom::Start(at) => Some(at),
@@ -124,7 +142,7 @@ mod tests {
     use super::*;
     use crate::store::{Condition, PutOptions, local::LocalStore};
 
-    fn ranged(len: usize) -> (tempfile::TempDir, Vec<u8>, Ranged) {
+    fn ranged(len: usize) -> (tempfile::TempDir, Vec<u8>, Ranged<'static>) {
         let place = tempfile::tempdir().unwrap();
         let bytes: Vec<u8> = (0..len).map(|at| u8::try_from(at % 251).unwrap()).collect();
         let store = LocalStore::new(place.path());
@@ -136,7 +154,7 @@ mod tests {
             sha256: None,
         };
         store.put(&key, &bytes.as_slice(), &options).unwrap();
-        let ranged = Ranged::new(Arc::new(store), key, len as u64);
+        let ranged = Ranged::of(Arc::new(store), key, len as u64);
         (place, bytes, ranged)
     }
 
