@@ -102,12 +102,9 @@ impl AccessArgs {
                 .transpose()
                 .hint("`AWS_ENDPOINT_URL` is the address of an S3 server, or unset")?,
         };
-        Ok(Access {
+        let access = Access {
             endpoint,
-            region: match &self.region {
-                Some(region) => Some(region.clone()),
-                None => known.map(str::parse).transpose()?,
-            },
+            region: self.region.clone(),
             profile: self.profile.0.clone(),
             signing: if self.no_sign_request {
                 Signing::Never
@@ -119,7 +116,8 @@ impl AccessArgs {
                 AddressingStyle::Path => Addressing::Path,
                 AddressingStyle::Virtual => Addressing::Virtual,
             },
-        })
+        };
+        Ok(access.in_known_region(known)?)
     }
 }
 

@@ -155,7 +155,7 @@ pub struct Policy {
     #[command(flatten)]
     accept: AcceptArgs,
     /// Show every finding instead of ten of each rule
-    #[arg(long, env = "ROCWHEEL_ALL_FINDINGS", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "ROCWHEEL_ALL_FINDINGS")]
     all: bool,
     /// For commands that have a flag for it.
     #[arg(skip)]

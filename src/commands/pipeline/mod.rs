@@ -52,10 +52,10 @@ pub struct Args {
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
     output_dir: PathBuf,
     /// Check and publish the packages that an earlier call built, without building them again
-    #[arg(long, env = "ROCWHEEL_RESUME", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "ROCWHEEL_RESUME")]
     resume: bool,
     /// Print what would be read and written, and write nothing
-    #[arg(long, env = "ROCWHEEL_DRY_RUN", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "ROCWHEEL_DRY_RUN")]
     dry_run: bool,
     /// Index for third-party dependencies; adds a second index to the install lines
     #[arg(long, value_name = "URL", env = "ROCWHEEL_BASE_INDEX")]

@@ -77,8 +77,7 @@ pub struct More {
     #[arg(long, value_name = "FILE", env = "ROCWHEEL_FINDINGS")]
     findings: Option<PathBuf>,
     /// Run `check` on the packages, if they are in a directory
-    #[arg(long, env = "ROCWHEEL_CHECK", conflicts_with = "findings",
-          value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "ROCWHEEL_CHECK", conflicts_with = "findings")]
     check: bool,
     #[command(flatten)]
     accept: check::AcceptArgs,

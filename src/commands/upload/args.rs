@@ -51,7 +51,7 @@ pub struct Args {
     )]
     pub to: Option<Location>,
     /// Upload a part of a set, without an index; run `index` when all parts are uploaded
-    #[arg(long, env = "ROCWHEEL_PART", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "ROCWHEEL_PART")]
     pub part: bool,
     /// Write to this directory, laid out like the bucket, instead of to S3
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
