@@ -1,10 +1,12 @@
 //! Program and section headers of 64-bit little-endian files as they stand in the file, after the
 //! [gABI](https://gabi.xinuos.com/): `Elf64_Phdr` and `Elf64_Shdr`.
 //!
-//! Plans are made from what goblin reads. What they come to is judged by these few lines, and the split
-//! of device code uses them too: a mistake of one reader does not hide in the other.
+//! Plans of run paths are made from what goblin reads. What they come to is judged by these few lines: a
+//! mistake of one reader does not hide in the other. The split of device code is planned from them too.
 
 use std::ops::Range;
+
+use crate::elf::{ElfError, ReadAt, source::read_exact_at};
 
 pub(crate) const LOAD: u32 = 1;
 pub(crate) const DYNAMIC: u32 = 2;
@@ -41,8 +43,19 @@ pub(crate) struct Segment {
     pub(crate) align: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The headers of a file.
+#[derive(Debug)]
+pub(crate) struct ElfTables {
+    pub(crate) len: u64,
+    pub(crate) header: [u8; 64],
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) sections: Vec<Section>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Section {
+    /// Its name, where a reader asked for it.
+    pub(crate) name: String,
     /// Where its name begins in the table of names.
     pub(crate) name_at: u32,
     pub(crate) kind: u32,
@@ -52,6 +65,104 @@ pub(crate) struct Section {
     pub(crate) size: u64,
     /// Link, info, alignment, size of an entry.
     pub(crate) rest: [u8; 24],
+}
+
+impl ElfTables {
+    pub(crate) fn read(source: &(impl ReadAt + ?Sized)) -> Result<Self, ElfError> {
+        let mut header = [0; 64];
+        read_exact_at(source, 0, &mut header)?;
+        let mut tables = Self {
+            len: source.len(),
+            header,
+            segments: Vec::new(),
+            sections: Vec::new(),
+        };
+        let count = half(&header, 56);
+        if count == u16::MAX {
+            return Err(ElfError::damaged("too many program headers"));
+        }
+        let bytes = entries(source, tables.table(), (count, half(&header, 54)), SEGMENT)?;
+        tables.segments = bytes.chunks_exact(56).map(Segment::parse).collect();
+        if tables.section_table() != 0 {
+            let count = (half(&header, 60), half(&header, 58));
+            let bytes = entries(source, tables.section_table(), count, SECTION)?;
+            tables.sections = bytes.chunks_exact(64).map(Section::parse).collect();
+        }
+        Ok(tables)
+    }
+
+    /// Whether it is a program at a fixed address: nothing in it is relocated.
+    pub(crate) fn is_fixed(&self) -> bool {
+        half(&self.header, 16) == 2
+    }
+
+    /// Where a program begins.
+    pub(crate) fn entry(&self) -> u64 {
+        long(&self.header, 24)
+    }
+
+    /// Where the program headers begin in the file, and where the section headers do.
+    pub(crate) fn table(&self) -> u64 {
+        long(&self.header, 32)
+    }
+
+    pub(crate) fn section_table(&self) -> u64 {
+        long(&self.header, 40)
+    }
+
+    pub(crate) fn loads(&self) -> impl DoubleEndedIterator<Item = &Segment> {
+        self.segments.iter().filter(|segment| segment.kind == LOAD)
+    }
+
+    pub(crate) fn first(&self, kind: u32) -> Option<&Segment> {
+        self.segments.iter().find(|segment| segment.kind == kind)
+    }
+
+    /// Where so many bytes at an address lie in the file.
+    pub(crate) fn place(&self, address: u64, len: u64) -> Option<u64> {
+        self.loads().find_map(|load| {
+            let inside = address.checked_sub(load.address)?;
+            let rest = load.file_size.checked_sub(inside)?;
+            (rest >= len).then(|| load.offset.saturating_add(inside))
+        })
+    }
+
+    /// Tags and values of the dynamic table up to its end mark; `None` without one.
+    pub(crate) fn dynamic(
+        &self,
+        source: &(impl ReadAt + ?Sized),
+    ) -> Result<Option<Vec<(u64, u64)>>, ElfError> {
+        let Some(place) = self.first(DYNAMIC) else {
+            return Ok(None);
+        };
+        let mut entries = Vec::new();
+        for index in 0..place.file_size / 16 {
+            let mut entry = [0; 16];
+            read_exact_at(source, place.offset.saturating_add(index * 16), &mut entry)?;
+            match (long(&entry, 0), long(&entry, 8)) {
+                (0, _) => return Ok(Some(entries)),
+                pair => entries.push(pair),
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The bytes of a table of so many entries, each of the size that the header says.
+fn entries(
+    source: &(impl ReadAt + ?Sized),
+    start: u64,
+    (count, stated): (u16, u16),
+    size: u64,
+) -> Result<Vec<u8>, ElfError> {
+    if count > 0 && u64::from(stated) != size {
+        return Err(ElfError::damaged(format!(
+            "headers of {stated} bytes instead of {size}"
+        )));
+    }
+    let mut bytes = vec![0; usize::from(count) * usize::try_from(size).unwrap_or(0)];
+    read_exact_at(source, start, &mut bytes)?;
+    Ok(bytes)
 }
 
 impl Segment {
@@ -105,6 +216,7 @@ impl Segment {
 impl Section {
     pub(crate) fn parse(entry: &[u8]) -> Self {
         Self {
+            name: String::new(),
             name_at: word(entry, 0),
             kind: word(entry, 4),
             flags: long(entry, 8),
@@ -137,6 +249,13 @@ impl Section {
     pub(crate) fn memory(&self) -> Range<u64> {
         self.address..self.address.saturating_add(self.size)
     }
+}
+
+/// A number of at most eight bytes; 0 behind the end.
+pub(crate) fn number(bytes: &[u8], at: usize, size: usize) -> u64 {
+    let bytes = bytes.get(at..at.saturating_add(size)).unwrap_or_default();
+    let bytes = bytes.iter().rev();
+    bytes.fold(0, |number, byte| (number << 8) | u64::from(*byte))
 }
 
 pub(crate) fn half(bytes: &[u8], at: usize) -> u16 {

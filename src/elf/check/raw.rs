@@ -1,73 +1,49 @@
-//! A second, plain reader of 64-bit little-endian ELF files.
+//! What the check of a change reads, apart from goblin: see `tables`.
 
-use std::{io, ops::Range};
-
-use crate::elf::{
-    ElfError, ReadAt,
-    source::read_exact_at,
-    tables::{DYNAMIC, LOAD, Section, Segment, half, long},
+use std::{
+    io,
+    ops::{Deref, Range},
 };
 
+use crate::elf::{ElfError, ReadAt, source::read_exact_at, tables::ElfTables};
+
+/// The headers and the dynamic table.
 #[derive(Debug)]
 pub(super) struct RawElf {
-    pub(super) len: u64,
-    pub(super) fixed: bool,
-    /// The file header without the place and the number of the program headers.
-    pub(super) header: [u8; 64],
-    pub(super) table: u64,
-    pub(super) section_table: u64,
-    pub(super) segments: Vec<Segment>,
-    pub(super) sections: Vec<Section>,
-    /// Tags and values up to the end mark; `None` without one.
+    tables: ElfTables,
     pub(super) dynamic: Option<Vec<(u64, u64)>>,
 }
 
+impl Deref for RawElf {
+    type Target = ElfTables;
+
+    fn deref(&self) -> &ElfTables {
+        &self.tables
+    }
+}
+
 impl RawElf {
-    /// Where a program begins.
-    pub(super) fn entry(&self) -> u64 {
-        long(&self.header, 24)
-    }
-
     pub(super) fn read(source: &(impl ReadAt + ?Sized)) -> Result<Self, ElfError> {
-        let header: [u8; 64] = bytes(source, 0)?;
-        let mut raw = Self {
-            len: source.len(),
-            fixed: half(&header, 16) == 2,
-            header: without_table(header),
-            table: long(&header, 32),
-            section_table: long(&header, 40),
-            segments: Vec::new(),
-            sections: Vec::new(),
-            dynamic: None,
-        };
-        for index in 0..u64::from(half(&header, 56)) {
-            let entry: [u8; 56] = bytes(source, step(raw.table, index, 56))?;
-            raw.segments.push(Segment::parse(&entry));
-        }
-        if raw.section_table != 0 {
-            for index in 0..u64::from(half(&header, 60)) {
-                let entry: [u8; 64] = bytes(source, step(raw.section_table, index, 64))?;
-                raw.sections.push(Section::parse(&entry));
-            }
-        }
-        raw.dynamic = raw.read_dynamic(source)?;
-        Ok(raw)
+        let tables = ElfTables::read(source)?;
+        let dynamic = tables.dynamic(source)?;
+        Ok(Self { tables, dynamic })
     }
 
-    pub(super) fn loads(&self) -> impl DoubleEndedIterator<Item = &Segment> {
-        self.segments.iter().filter(|segment| segment.kind == LOAD)
-    }
-
-    pub(super) fn first(&self, kind: u32) -> Option<&Segment> {
-        self.segments.iter().find(|segment| segment.kind == kind)
+    /// The file header without the place and the number of the program headers.
+    pub(super) fn header_but_table(&self) -> [u8; 64] {
+        let mut header = self.header;
+        for place in [32..40, 56..58] {
+            header.get_mut(place).unwrap_or_default().fill(0);
+        }
+        header
     }
 
     pub(super) fn table_range(&self) -> Range<u64> {
-        self.table..step(self.table, self.segments.len() as u64, 56)
+        self.table()..step(self.table(), self.segments.len() as u64, 56)
     }
 
     pub(super) fn section_table_range(&self) -> Range<u64> {
-        self.section_table..step(self.section_table, self.sections.len() as u64, 64)
+        self.section_table()..step(self.section_table(), self.sections.len() as u64, 64)
     }
 
     pub(super) fn value(&self, wanted: u64) -> Option<u64> {
@@ -76,33 +52,6 @@ impl RawElf {
         found
             .find(|(tag, _)| *tag == wanted)
             .map(|(_, value)| *value)
-    }
-
-    /// Where an address is in the file, if so many bytes from there on are.
-    pub(super) fn place(&self, address: u64, len: u64) -> Option<u64> {
-        self.loads().find_map(|load| {
-            let inside = address.checked_sub(load.address)?;
-            let rest = load.file_size.checked_sub(inside)?;
-            (rest >= len).then(|| load.offset.saturating_add(inside))
-        })
-    }
-
-    fn read_dynamic(
-        &self,
-        source: &(impl ReadAt + ?Sized),
-    ) -> Result<Option<Vec<(u64, u64)>>, ElfError> {
-        let Some(place) = self.first(DYNAMIC) else {
-            return Ok(None);
-        };
-        let mut entries = Vec::new();
-        for index in 0..place.file_size / 16 {
-            let entry: [u8; 16] = bytes(source, step(place.offset, index, 16))?;
-            if long(&entry, 0) == 0 {
-                return Ok(Some(entries));
-            }
-            entries.push((long(&entry, 0), long(&entry, 8)));
-        }
-        Ok(None)
     }
 }
 
@@ -157,19 +106,6 @@ pub(super) fn text(
     Ok(None)
 }
 
-fn without_table(mut header: [u8; 64]) -> [u8; 64] {
-    for place in [32..40, 56..58] {
-        header.get_mut(place).unwrap_or_default().fill(0);
-    }
-    header
-}
-
 fn step(start: u64, index: u64, size: u64) -> u64 {
     start.saturating_add(index.saturating_mul(size))
-}
-
-fn bytes<const N: usize>(source: &(impl ReadAt + ?Sized), offset: u64) -> io::Result<[u8; N]> {
-    let mut bytes = [0; N];
-    read_exact_at(source, offset, &mut bytes)?;
-    Ok(bytes)
 }

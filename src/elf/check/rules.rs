@@ -113,7 +113,7 @@ pub(super) fn run_path(
 }
 
 pub(super) fn is_executable(raw: &RawElf) -> bool {
-    raw.fixed
+    raw.is_fixed()
         || raw.first(INTERP).is_some()
         || raw.value(FLAGS_1).is_some_and(|flags| flags & PIE != 0)
 }
@@ -152,7 +152,7 @@ pub(super) fn headers(raw: &RawElf) -> Vec<String> {
         broken.push("two segments for the program headers".to_owned());
     }
     if let Some(named) = named.first() {
-        let is_right = named.offset == raw.table
+        let is_right = named.offset == raw.table()
             && named.file().end >= range.end
             && load.is_some_and(|load| load.bias() == named.bias());
         if !is_right {

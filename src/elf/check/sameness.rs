@@ -41,7 +41,7 @@ const TABLES: [u32; 7] = [
 /// Every segment that was loaded still is, where it was; at most one is new, or one grew.
 pub(super) fn segments(old: &RawElf, new: &RawElf) -> Vec<String> {
     let mut broken = Vec::new();
-    if old.header != new.header {
+    if old.header_but_table() != new.header_but_table() {
         broken.push("the file header changed".to_owned());
     }
     let (before, after): (Vec<_>, Vec<_>) = (old.loads().collect(), new.loads().collect());
@@ -130,7 +130,7 @@ pub(super) fn sections<R: ReadAt + ?Sized>(
     after: &(impl ReadAt + ?Sized),
 ) -> Result<Vec<String>, ElfError> {
     let mut broken = Vec::new();
-    if old.sections.len() != new.sections.len() || old.section_table != new.section_table {
+    if old.sections.len() != new.sections.len() || old.section_table() != new.section_table() {
         broken.push("the section table changed".to_owned());
     }
     for (index, (one, other)) in old.sections.iter().zip(&new.sections).enumerate() {
@@ -141,7 +141,7 @@ pub(super) fn sections<R: ReadAt + ?Sized>(
             address: one.address,
             offset: one.offset,
             size: one.size,
-            ..*other
+            ..other.clone()
         } == *one;
         let is_loaded = one.flags & ALLOC != 0 && one.kind != NOBITS;
         let size = one.size.min(other.size);

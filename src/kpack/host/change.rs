@@ -12,7 +12,7 @@ use crate::{
         host::{
             MARKERS, check,
             fat::Wrapper,
-            image::{HostFile, HostImage, NamedSection},
+            image::{HostFile, HostImage},
             layout::HostLayout,
             relocations::How,
             symbols,
@@ -91,8 +91,15 @@ fn draft<R: ReadAt + ?Sized>(
         replacements.extend(lead(wrapper, SPLIT, address, wrapper.bundle as u64));
     }
     replacements.extend(symbols::moved(image, layout)?);
-    let (end, tail, table) = sections(image, placed, layout)?;
-    replacements.push(header(image, layout, table)?);
+    let (end, tail, section_table) = sections(image, placed, layout)?;
+    let table = match layout.table {
+        Some(table) => layout.offset(table),
+        None => layout.moved(image.table()),
+    };
+    replacements.push(image.header_with(
+        (table, layout.segments.len()),
+        (section_table, image.sections.len().saturating_add(1)),
+    )?);
     Ok(Patch::new(image.file.len(), end, replacements, tail)?)
 }
 
@@ -144,9 +151,7 @@ fn sections<R: ReadAt + ?Sized>(
     placed: &PlacedMarkers,
     layout: &HostLayout,
 ) -> Result<(u64, Vec<PatchPiece>, u64)> {
-    let [_, _, (_, start, len)] = image.tables();
-    let is_last = start.saturating_add(len) == image.file.len();
-    let end = if is_last { start } else { image.file.len() };
+    let end = image.end_of_content();
     let left = end.saturating_sub(layout.removed);
     let begin = left.max(layout.least_len);
     let padding = PatchPiece::Zeros(begin.saturating_sub(left));
@@ -157,10 +162,7 @@ fn sections<R: ReadAt + ?Sized>(
     let Some(names) = sections.get_mut(image.names) else {
         bail!("no section names");
     };
-    let old_names = image
-        .sections
-        .get(image.names)
-        .map_or(0..0, |names| names.file());
+    let old_names = image.sections.get(image.names).map_or(0..0, Section::file);
     let size = old_names.end.saturating_sub(old_names.start);
     let mut tail = image
         .file
@@ -174,8 +176,7 @@ fn sections<R: ReadAt + ?Sized>(
     sections.push(marker_section(name_at, placed, layout));
     let table = begin.saturating_add(tail.len() as u64).next_multiple_of(8);
     tail.resize(usize::try_from(table.saturating_sub(begin)).unwrap_or(0), 0);
-    tail.extend(sections.iter().flat_map(|section| section.render()));
-    ensure!(sections.len() < 0xff00, "too many sections");
+    tail.extend(sections.iter().flat_map(Section::render));
     Ok((end, vec![padding, PatchPiece::Bytes(tail)], table))
 }
 
@@ -185,7 +186,7 @@ fn sections<R: ReadAt + ?Sized>(
 /// It ends where the hole ends: zeros behind that, up to the next multiple of the alignment, belong to
 /// another segment, and tools take a section that is in two segments for damaged. Where nothing leaves
 /// the file, the zeros are in the file too. Linters allow that of a section without bytes.
-fn code_section(sections: &mut [NamedSection], layout: &HostLayout) {
+fn code_section(sections: &mut [Section], layout: &HostLayout) {
     let code = sections.iter_mut().find(|s| s.name == layout.code.name);
     if let Some(code) = code {
         let memory = layout.code_left();
@@ -201,8 +202,9 @@ fn code_section(sections: &mut [NamedSection], layout: &HostLayout) {
     }
 }
 
-fn marker_section(name_at: u32, placed: &PlacedMarkers, layout: &HostLayout) -> NamedSection {
-    let mut header = Section {
+fn marker_section(name_at: u32, placed: &PlacedMarkers, layout: &HostLayout) -> Section {
+    let mut section = Section {
+        name: MARKERS.to_owned(),
         name_at,
         kind: PROGBITS,
         flags: ALLOC,
@@ -212,38 +214,6 @@ fn marker_section(name_at: u32, placed: &PlacedMarkers, layout: &HostLayout) -> 
         rest: [0; 24],
     };
     // The alignment, which is the third number of the rest.
-    header.rest[8] = 8;
-    NamedSection {
-        name: MARKERS.to_owned(),
-        header,
-    }
-}
-
-/// The file header, with the new places of the tables.
-fn header<R: ReadAt + ?Sized>(
-    image: &HostImage<'_, R>,
-    layout: &HostLayout,
-    section_table: u64,
-) -> Result<Replacement> {
-    let mut bytes = image.header.clone();
-    let [_, (_, table, _), _] = image.tables();
-    let table = match layout.table {
-        Some(table) => layout.offset(table),
-        None => layout.moved(table),
-    };
-    put(&mut bytes, 32, &table.to_le_bytes());
-    put(&mut bytes, 40, &section_table.to_le_bytes());
-    let segments = u16::try_from(layout.segments.len()).context("too many segments")?;
-    put(&mut bytes, 56, &segments.to_le_bytes());
-    let sections = image.sections.len().saturating_add(1);
-    let sections = u16::try_from(sections).context("too many sections")?;
-    put(&mut bytes, 60, &sections.to_le_bytes());
-    Ok(Replacement::bytes(0, bytes))
-}
-
-/// Writes a number into a table that was read as a whole.
-pub(super) fn put(bytes: &mut [u8], at: usize, number: &[u8]) {
-    if let Some(place) = bytes.get_mut(at..at.saturating_add(number.len())) {
-        place.copy_from_slice(number);
-    }
+    section.rest[8] = 8;
+    section
 }

@@ -3,12 +3,11 @@
 use std::{collections::BTreeSet, ops::Range};
 
 use crate::{
-    elf::ReadAt,
+    elf::{ReadAt, tables::number},
     error::{Context as _, Result, bail, ensure},
     kpack::{
         Region,
         host::{
-            image::number,
             pe::{Pe, PeSection, header, sections},
             wrapper::{FAT, KnownMarkers, Reference, SPLIT, WRAPPER},
         },

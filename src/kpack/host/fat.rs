@@ -6,14 +6,17 @@ use std::{
 };
 
 use crate::{
-    elf::{ReadAt, tables::NOBITS},
+    elf::{
+        ReadAt,
+        tables::{NOBITS, number},
+    },
     error::{Result, bail, ensure},
     kpack::{
         Region,
         bundle::{self, Bundle},
         host::{
             CODE, MARKERS, WRAPPERS, coff,
-            image::{HostFile, HostImage, number},
+            image::{HostFile, HostImage},
             relocations::{self, How, Pointer},
             wrapper::{FAT, WRAPPER},
         },
@@ -131,7 +134,7 @@ pub(super) fn wrappers<R: ReadAt + ?Sized>(
     ensure!(count <= MAX_WRAPPERS, "{count} wrappers");
     let bytes = image.at("wrappers", section.address, section.size)?;
     ensure!(
-        image.locate(section.address, section.size) == Some(section.offset),
+        image.place(section.address, section.size) == Some(section.offset),
         "`{WRAPPERS}` is not loaded from where it lies"
     );
     let address = |index: usize| section.address.saturating_add(index as u64 * WRAPPER);
@@ -168,7 +171,7 @@ pub(super) fn pointers<R: ReadAt + ?Sized>(
             continue;
         }
         ensure!(
-            image.is_fixed,
+            image.is_fixed(),
             "a wrapper that is not relocated: at {address:#x}"
         );
         let fixed = Pointer {
@@ -194,7 +197,7 @@ fn fat<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, bundles: FindBundles<'_, R>
         );
     }
     ensure!(
-        image.locate(section.address, section.size) == Some(section.offset),
+        image.place(section.address, section.size) == Some(section.offset),
         "`{CODE}` is not loaded from where it lies"
     );
     let range = section.memory();
@@ -231,7 +234,7 @@ fn fat<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, bundles: FindBundles<'_, R>
             bail!("a wrapper that leads to no bundle: at {address:#x}");
         };
         wrappers.push(Wrapper {
-            offset: image.locate(address, WRAPPER).unwrap_or(0),
+            offset: image.place(address, WRAPPER).unwrap_or(0),
             address,
             bundle: *bundle,
             how: pointer.how,

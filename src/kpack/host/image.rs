@@ -1,13 +1,14 @@
 //! A host file as the split needs it: its headers, the names of its sections, and its bytes by address.
 
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::{Deref, Range};
 
 use crate::{
     elf::{
         ReadAt,
-        tables::{DYNAMIC, LOAD, SECTION, SECTION_EXECUTE, SEGMENT, Section, Segment},
+        patch::Replacement,
+        tables::{ElfTables, SECTION, SECTION_EXECUTE, SEGMENT, Section, half},
     },
-    error::{Result, ensure},
+    error::{Context as _, Result, ensure},
     kpack::Region,
 };
 
@@ -15,40 +16,23 @@ use crate::{
 /// section may have its name at the begin of a table of megabytes.
 const LONGEST_NAME: usize = 64;
 
-const EXECUTABLE: u64 = 2;
-const SHARED: u64 = 3;
-const X86_64: u64 = 62;
+const EXECUTABLE: u16 = 2;
+const SHARED: u16 = 3;
+const X86_64: u16 = 62;
 
 #[derive(Debug)]
 pub(super) struct HostImage<'a, R: ?Sized> {
     pub(super) file: Region<'a, R>,
-    pub(super) header: Vec<u8>,
-    /// A program at a fixed address: nothing in it is relocated.
-    pub(super) is_fixed: bool,
-    pub(super) section_table: u64,
+    tables: ElfTables,
+    /// Which section has the names.
     pub(super) names: usize,
-    pub(super) segments: Vec<Segment>,
-    pub(super) sections: Vec<NamedSection>,
 }
 
-/// A section with its name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct NamedSection {
-    pub(super) name: String,
-    pub(super) header: Section,
-}
+impl<R: ?Sized> Deref for HostImage<'_, R> {
+    type Target = ElfTables;
 
-impl Deref for NamedSection {
-    type Target = Section;
-
-    fn deref(&self) -> &Section {
-        &self.header
-    }
-}
-
-impl DerefMut for NamedSection {
-    fn deref_mut(&mut self) -> &mut Section {
-        &mut self.header
+    fn deref(&self) -> &ElfTables {
+        &self.tables
     }
 }
 
@@ -67,33 +51,25 @@ impl<'a, R: ReadAt + ?Sized> HostImage<'a, R> {
         if !is_elf || file.len() < 64 {
             return Ok(HostFile::NotElf);
         }
-        let header = file.bytes("header", 0, 64)?;
-        let kind = number(&header, 16, 2);
-        let is_host = matches!(kind, EXECUTABLE | SHARED) && number(&header, 18, 2) == X86_64;
-        let mut image = Self {
+        let mut tables = ElfTables::read(source)?;
+        let [kind, machine, names] = [16, 18, 62].map(|at| half(&tables.header, at));
+        let is_host = matches!(kind, EXECUTABLE | SHARED) && machine == X86_64;
+        let names = usize::from(names);
+        name(&mut tables.sections, names, &file)?;
+        let image = Self {
             file,
-            is_fixed: kind == EXECUTABLE,
-            section_table: number(&header, 40, 8),
-            names: usize::try_from(number(&header, 62, 2)).unwrap_or(0),
-            header,
-            segments: Vec::new(),
-            sections: Vec::new(),
+            tables,
+            names,
         };
-        image.sections = image.read_sections()?;
-        if is_host {
-            image.segments = image.read_segments()?;
-            Ok(HostFile::Host(image))
+        Ok(if is_host {
+            HostFile::Host(image)
         } else {
-            Ok(HostFile::Other(image))
-        }
+            HostFile::Other(image)
+        })
     }
 
-    pub(super) fn section(&self, name: &str) -> Option<&NamedSection> {
+    pub(super) fn section(&self, name: &str) -> Option<&Section> {
         self.sections.iter().find(|section| section.name == name)
-    }
-
-    pub(super) fn loads(&self) -> impl DoubleEndedIterator<Item = &Segment> {
-        self.segments.iter().filter(|segment| segment.kind == LOAD)
     }
 
     /// Whether a section with code lies in some memory.
@@ -104,10 +80,6 @@ impl<'a, R: ReadAt + ?Sized> HostImage<'a, R> {
         })
     }
 
-    pub(super) fn has(&self, kind: u32) -> bool {
-        self.segments.iter().any(|segment| segment.kind == kind)
-    }
-
     /// The headers: what, where, and how long.
     pub(super) fn tables(&self) -> [(&'static str, u64, u64); 3] {
         let segments = self.segments.len() as u64;
@@ -116,29 +88,44 @@ impl<'a, R: ReadAt + ?Sized> HostImage<'a, R> {
             ("header", 0, 64),
             (
                 "program header table",
-                number(&self.header, 32, 8),
+                self.table(),
                 segments.saturating_mul(SEGMENT),
             ),
             (
                 "section header table",
-                self.section_table,
+                self.section_table(),
                 sections.saturating_mul(SECTION),
             ),
         ]
     }
 
-    /// Where so many bytes at an address lie in the file.
-    pub(super) fn locate(&self, address: u64, len: u64) -> Option<u64> {
-        self.loads().find_map(|load| {
-            let inside = address.checked_sub(load.address)?;
-            let rest = load.file_size.checked_sub(inside)?;
-            (rest >= len).then(|| load.offset.saturating_add(inside))
-        })
+    /// Where the section headers begin, if nothing follows them; else the end.
+    pub(super) fn end_of_content(&self) -> u64 {
+        let [_, _, (_, start, len)] = self.tables();
+        let is_last = start.saturating_add(len) == self.file.len();
+        if is_last { start } else { self.file.len() }
+    }
+
+    /// The file header, with the places and the lengths of the program and the section headers.
+    pub(super) fn header_with(
+        &self,
+        (table, segments): (u64, usize),
+        (section_table, sections): (u64, usize),
+    ) -> Result<Replacement> {
+        let segments = u16::try_from(segments).context("too many segments")?;
+        let sections = u16::try_from(sections).context("too many sections")?;
+        ensure!(sections < 0xff00, "too many sections");
+        let mut header = self.header.to_vec();
+        put(&mut header, 32, &table.to_le_bytes());
+        put(&mut header, 40, &section_table.to_le_bytes());
+        put(&mut header, 56, &segments.to_le_bytes());
+        put(&mut header, 60, &sections.to_le_bytes());
+        Ok(Replacement::bytes(0, header))
     }
 
     /// The bytes at an address.
     pub(super) fn at(&self, what: &str, address: u64, len: u64) -> Result<Vec<u8>> {
-        let offset = self.locate(address, len);
+        let offset = self.place(address, len);
         ensure!(
             offset.is_some(),
             "the {what} is not in the file: {address:#x}"
@@ -146,94 +133,48 @@ impl<'a, R: ReadAt + ?Sized> HostImage<'a, R> {
         self.file.bytes(what, offset.unwrap_or(0), len)
     }
 
-    /// Entries of the dynamic table up to its end.
+    /// Entries of the dynamic table; none without an end.
     pub(super) fn dynamic(&self) -> Result<Vec<(u64, u64)>> {
-        let Some(place) = self.segments.iter().find(|s| s.kind == DYNAMIC) else {
-            return Ok(Vec::new());
-        };
-        ensure!(
-            place.file_size <= 1 << 20,
-            "a dynamic table of {} bytes",
-            place.file_size
-        );
-        let bytes = self
-            .file
-            .bytes("dynamic table", place.offset, place.file_size)?;
-        let entries = bytes.chunks_exact(16);
-        Ok(entries
-            .map(|entry| (number(entry, 0, 8), number(entry, 8, 8)))
-            .take_while(|(tag, _)| *tag != 0)
-            .collect())
-    }
-
-    fn read_segments(&self) -> Result<Vec<Segment>> {
-        let count = number(&self.header, 56, 2);
-        ensure!(count < 0xffff, "too many program headers");
-        ensure!(
-            count == 0 || number(&self.header, 54, 2) == SEGMENT,
-            "program headers of an unknown size"
-        );
-        let start = number(&self.header, 32, 8);
-        let bytes =
-            self.file
-                .bytes("program header table", start, count.saturating_mul(SEGMENT))?;
-        let entries = bytes.chunks_exact(56);
-        Ok(entries.map(Segment::parse).collect())
-    }
-
-    fn read_sections(&self) -> Result<Vec<NamedSection>> {
-        let count = number(&self.header, 60, 2);
-        if self.section_table == 0 || count == 0 {
-            return Ok(Vec::new());
-        }
-        ensure!(
-            number(&self.header, 58, 2) == SECTION,
-            "section headers of an unknown size"
-        );
-        let bytes = self.file.bytes(
-            "section header table",
-            self.section_table,
-            count.saturating_mul(SECTION),
-        )?;
-        let headers = bytes.chunks_exact(64);
-        let sections = headers.map(|header| NamedSection {
-            name: String::new(),
-            header: Section::parse(header),
-        });
-        let mut sections: Vec<NamedSection> = sections.collect();
-        let Some(names) = sections.get(self.names).cloned() else {
-            return Ok(sections);
-        };
-        ensure!(
-            names.size <= 1 << 28,
-            "section names of {} bytes",
-            names.size
-        );
-        let names = self
-            .file
-            .bytes("section name table", names.offset, names.size)?;
-        for section in &mut sections {
-            let start = usize::try_from(section.name_at).unwrap_or(usize::MAX);
-            let name = names.get(start..).unwrap_or_default().iter().copied();
-            let name = name.take_while(|byte| *byte != 0).take(LONGEST_NAME);
-            let name: Vec<u8> = name.collect();
-            section.name = String::from_utf8_lossy(&name).into_owned();
-        }
-        Ok(sections)
+        Ok(self.tables.dynamic(&self.file)?.unwrap_or_default())
     }
 }
 
-/// A number in a table that was read as a whole; 0 behind its end.
-pub(super) fn number(bytes: &[u8], at: usize, size: usize) -> u64 {
-    let bytes = bytes.get(at..at.saturating_add(size)).unwrap_or_default();
-    let bytes = bytes.iter().rev();
-    bytes.fold(0, |number, byte| (number << 8) | u64::from(*byte))
+/// Writes a number into a table that was read as a whole.
+pub(super) fn put(bytes: &mut [u8], at: usize, number: &[u8]) {
+    if let Some(place) = bytes.get_mut(at..at.saturating_add(number.len())) {
+        place.copy_from_slice(number);
+    }
+}
+
+/// Reads the names of all sections.
+fn name<R: ReadAt + ?Sized>(
+    sections: &mut [Section],
+    names: usize,
+    file: &Region<'_, R>,
+) -> Result<()> {
+    let Some(names) = sections.get(names) else {
+        return Ok(());
+    };
+    ensure!(
+        names.size <= 1 << 28,
+        "section names of {} bytes",
+        names.size
+    );
+    let names = file.bytes("section name table", names.offset, names.size)?;
+    for section in sections {
+        let start = usize::try_from(section.name_at).unwrap_or(usize::MAX);
+        let name = names.get(start..).unwrap_or_default().iter().copied();
+        let name = name.take_while(|byte| *byte != 0).take(LONGEST_NAME);
+        let name: Vec<u8> = name.collect();
+        section.name = String::from_utf8_lossy(&name).into_owned();
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elf::write::SharedObject;
+    use crate::elf::{tables::number, write::SharedObject};
 
     #[test]
     fn a_name_without_an_end_is_not_kept_for_every_section() {

@@ -3,14 +3,11 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    elf::ReadAt,
+    elf::{ReadAt, tables::number},
     error::{Context as _, Result, bail},
     kpack::{
         Region,
-        host::{
-            image::number,
-            pe::{Pe, header, sections},
-        },
+        host::pe::{Pe, header, sections},
     },
 };
 

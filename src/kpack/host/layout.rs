@@ -15,13 +15,10 @@ use std::ops::Range;
 use crate::{
     elf::{
         ReadAt,
-        tables::{ALLOC, EXECUTE, INTERP, LOAD, PHDR, SEGMENT, Segment},
+        tables::{ALLOC, EXECUTE, INTERP, LOAD, PHDR, SEGMENT, Section, Segment},
     },
     error::{Result, bail, ensure},
-    kpack::host::{
-        CODE,
-        image::{HostImage, NamedSection},
-    },
+    kpack::host::{CODE, image::HostImage},
 };
 
 const PAGE: u64 = 4096;
@@ -36,7 +33,7 @@ const PIE: u64 = 0x0800_0000;
 #[derive(Clone, Debug)]
 pub(super) struct HostLayout {
     /// The code as it was.
-    pub(super) code: NamedSection,
+    pub(super) code: Section,
     /// Where the program headers go; `None` while they stay, as nothing leaves the file.
     pub(super) table: Option<u64>,
     pub(super) markers: u64,
@@ -102,7 +99,7 @@ impl HostLayout {
 /// The one segment that brings the code into memory.
 fn covering<'a, R: ReadAt + ?Sized>(
     image: &'a HostImage<'_, R>,
-    code: &NamedSection,
+    code: &Section,
 ) -> Result<(usize, &'a Segment)> {
     let range = code.memory();
     let mut touching = image.segments.iter().enumerate().filter(|(_, segment)| {
@@ -123,7 +120,7 @@ fn covering<'a, R: ReadAt + ?Sized>(
 /// Nothing leaves the file: the markers take the place of code, the rest of which is zeros.
 fn whole<R: ReadAt + ?Sized>(
     image: &HostImage<'_, R>,
-    code: &NamedSection,
+    code: &Section,
     markers: u64,
 ) -> Result<HostLayout> {
     let start = code.address.next_multiple_of(8);
@@ -150,7 +147,7 @@ fn whole<R: ReadAt + ?Sized>(
 
 fn shrunk<R: ReadAt + ?Sized>(
     image: &HostImage<'_, R>,
-    code: &NamedSection,
+    code: &Section,
     (index, covering): (usize, &Segment),
     markers: u64,
 ) -> Result<Option<HostLayout>> {
@@ -208,7 +205,7 @@ fn is_where_kernels_look<R: ReadAt + ?Sized>(
     let dynamic = image.dynamic()?;
     let flags = dynamic.iter().find(|(tag, _)| *tag == FLAGS_1);
     let is_pie = flags.is_some_and(|(_, flags)| flags & PIE != 0);
-    let is_executable = image.is_fixed || image.has(INTERP) || is_pie;
+    let is_executable = image.is_fixed() || image.first(INTERP).is_some() || is_pie;
     let first = image.loads().next();
     Ok(!is_executable || first.is_some_and(|first| first.bias() == covering.bias()))
 }

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use crate::{
-    elf::ReadAt,
+    elf::{ReadAt, tables::number},
     error::{Result, ensure},
-    kpack::{Region, host::image::number},
+    kpack::Region,
 };
 
 const SECTION: u64 = 40;

@@ -1,12 +1,12 @@
 //! What the runtime finds in a split binary: the marker and the number behind each wrapper.
 
 use crate::{
-    elf::ReadAt,
+    elf::{ReadAt, tables::number},
     error::{Context as _, Result, bail, ensure},
     kpack::{
         host::{
             fat::{pointers, wrappers},
-            image::{HostFile, HostImage, number},
+            image::{HostFile, HostImage},
             wrapper::{KnownMarkers, Reference, SPLIT},
         },
         marker::MAX_LEN,

@@ -6,9 +6,9 @@
 //! [x86-64 psABI](https://gitlab.com/x86-psABIs/x86-64-ABI).
 
 use crate::{
-    elf::ReadAt,
+    elf::{ReadAt, tables::number},
     error::{Context as _, Result, bail, ensure},
-    kpack::host::image::{HostImage, number},
+    kpack::host::image::HostImage,
 };
 
 const RELATIVE: u64 = 8;
@@ -82,7 +82,7 @@ fn entries<R: ReadAt + ?Sized>(
         return Ok(());
     }
     let start = image
-        .locate(address, size)
+        .place(address, size)
         .context("relocations outside of the file")?;
     let table = image.file.part("relocations", start, size)?;
     let mut window = Window::new(image);
@@ -181,7 +181,7 @@ impl<'a, 'f, R: ReadAt + ?Sized> Window<'a, 'f, R> {
             return Ok(Some(0));
         }
         let entry = table.wrapping_add(index.wrapping_mul(24));
-        let Some(at) = self.image.locate(entry, 24) else {
+        let Some(at) = self.image.place(entry, 24) else {
             bail!("symbol {index} is not in the file");
         };
         let section = self.read(at.saturating_add(6), 2)?;
@@ -191,7 +191,7 @@ impl<'a, 'f, R: ReadAt + ?Sized> Window<'a, 'f, R> {
 
     /// The word at an address; `None` where the file has none.
     fn word(&mut self, address: u64) -> Result<Option<u64>> {
-        let at = self.image.locate(address, 8);
+        let at = self.image.place(address, 8);
         at.map(|at| self.read(at, 8)).transpose()
     }
 

@@ -4,14 +4,14 @@ use crate::{
     elf::{
         Patch, ReadAt,
         patch::{PatchPiece, Replacement},
-        tables::{LOAD, PHDR, PROGBITS, SEGMENT, Section, Segment},
+        tables::{LOAD, PHDR, PROGBITS, SEGMENT, Section, Segment, number},
     },
     error::{Context as _, Result, bail, ensure},
     kpack::host::{
         CODE, MARKERS,
-        change::{lead, put},
+        change::lead,
         fat::{Wrapper, pointers, wrappers},
-        image::{HostFile, HostImage, NamedSection, number},
+        image::{HostFile, HostImage, put},
         wrapper::FAT,
     },
 };
@@ -49,7 +49,7 @@ pub fn restore<R: ReadAt + ?Sized>(source: &R, bundles: &[u64]) -> Result<Restor
         bail!("not a binary for x86-64");
     };
     let (starts, len) = starts(bundles)?;
-    let end = tables_begin(&image);
+    let end = image.end_of_content();
     let place = in_place(&image, len).map_or_else(|| behind(&image, end, len), Ok)?;
     let mut replacements = Vec::new();
     for wrapper in found(&image)? {
@@ -78,22 +78,16 @@ pub fn restore<R: ReadAt + ?Sized>(source: &R, bundles: &[u64]) -> Result<Restor
     let table = so_far.next_multiple_of(8);
     tail.push(PatchPiece::Zeros(table.saturating_sub(so_far)));
     let sections = sections(&image, &place);
-    let rendered = sections.iter().flat_map(|section| section.render());
+    let rendered = sections.iter().flat_map(Section::render);
     tail.push(PatchPiece::Bytes(rendered.collect()));
-    let [_, (_, mut program_headers, _), _] = image.tables();
+    let mut program_headers = image.table();
     if place.moves {
         program_headers = place.segment.map_or(0, |segment| segment.offset);
     } else {
         replacements.push(Replacement::bytes(program_headers, headers));
     }
-    let mut header = image.header.clone();
-    let segments = u16::try_from(segments.len()).context("too many segments")?;
-    let sections = u16::try_from(sections.len()).context("too many sections")?;
-    put(&mut header, 32, &program_headers.to_le_bytes());
-    put(&mut header, 40, &table.to_le_bytes());
-    put(&mut header, 56, &segments.to_le_bytes());
-    put(&mut header, 60, &sections.to_le_bytes());
-    replacements.push(Replacement::bytes(0, header));
+    replacements
+        .push(image.header_with((program_headers, segments.len()), (table, sections.len()))?);
     let starts = starts
         .iter()
         .map(|start| place.offset.saturating_add(*start));
@@ -126,7 +120,7 @@ fn found<R: ReadAt + ?Sized>(image: &HostImage<'_, R>) -> Result<Vec<Wrapper>> {
             .context("a wrapper without a pointer")?;
         Ok(Wrapper {
             offset: image
-                .locate(*address, 24)
+                .place(*address, 24)
                 .context("a wrapper outside of the file")?,
             address: *address,
             bundle: usize::try_from(number(bytes, 16, 4))?,
@@ -136,20 +130,13 @@ fn found<R: ReadAt + ?Sized>(image: &HostImage<'_, R>) -> Result<Vec<Wrapper>> {
     found.collect()
 }
 
-/// Where the section headers begin, if nothing follows them; else the end.
-fn tables_begin<R: ReadAt + ?Sized>(image: &HostImage<'_, R>) -> u64 {
-    let [_, _, (_, start, len)] = image.tables();
-    let is_last = start.saturating_add(len) == image.file.len();
-    if is_last { start } else { image.file.len() }
-}
-
 /// The old place, if nothing has left the file and the code fits: markers and zeros lie there.
 fn in_place<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, len: u64) -> Option<CodeSpace> {
     let markers = image.section(MARKERS)?;
     let code = image.section(CODE)?;
     let room = code.memory().end.checked_sub(markers.address)?;
     let is_there = markers.address.is_multiple_of(8)
-        && image.locate(markers.address, room) == Some(markers.offset);
+        && image.place(markers.address, room) == Some(markers.offset);
     (is_there && len <= room).then_some(CodeSpace {
         offset: markers.offset,
         address: markers.address,
@@ -225,7 +212,7 @@ fn has_spare<R: ReadAt + ?Sized>(image: &HostImage<'_, R>) -> Result<bool> {
 
 /// The code's section is where the code is; that of the markers, which nothing leads to any more,
 /// is none.
-fn sections<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, place: &CodeSpace) -> Vec<NamedSection> {
+fn sections<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, place: &CodeSpace) -> Vec<Section> {
     let mut sections = image.sections.clone();
     for section in &mut sections {
         if section.name == CODE {
@@ -235,8 +222,7 @@ fn sections<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, place: &CodeSpace) -> 
             section.size = place.len;
             put(&mut section.rest, 8, &PAGE.to_le_bytes());
         } else if section.name == MARKERS {
-            section.name.clear();
-            section.header = Section::parse(&[]);
+            *section = Section::default();
         }
     }
     if sections.last().is_some_and(|last| last.kind == 0) {

@@ -5,13 +5,9 @@
 //! compute wrong addresses from them. See the symbol table in the gABI.
 
 use crate::{
-    elf::{ReadAt, patch::Replacement},
+    elf::{ReadAt, patch::Replacement, tables::number},
     error::{Result, bail},
-    kpack::host::{
-        CODE,
-        image::{HostImage, number},
-        layout::HostLayout,
-    },
+    kpack::host::{CODE, image::HostImage, layout::HostLayout},
 };
 
 /// `SHT_SYMTAB` and `SHT_DYNSYM`.
