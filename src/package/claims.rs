@@ -43,7 +43,7 @@ pub enum Reference<'a> {
 
 /// All claims, in the order in which the packages were planned.
 #[derive(Debug, Default)]
-pub struct Claims(Vec<Claim>);
+pub struct Claims(pub(super) Vec<Claim>);
 
 impl Claim {
     /// A package that has taken nothing yet.
@@ -88,30 +88,6 @@ impl Claim {
 }
 
 impl Claims {
-    pub fn push(&mut self, claim: Claim) {
-        self.0.push(claim);
-    }
-
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = &Claim> {
-        self.0.iter()
-    }
-
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Claim> {
-        self.0.iter_mut()
-    }
-
-    pub fn into_vec(self) -> Vec<Claim> {
-        self.0
-    }
-
     /// Names of the artifacts that the runtime packages looked at.
     pub fn runtime_artifacts(&self) -> BTreeSet<&str> {
         self.0
@@ -154,7 +130,7 @@ impl Claims {
         owners
     }
 
-    /// The number, in the order of `iter`, of the package that ships a path, for a devel tree of this
+    /// The number, of the package that ships a path, for a devel tree of this
     /// scope.
     pub fn owner_index(&self, path: &RelPath, scope: Option<&Scope>) -> Option<usize> {
         let is_owner = |claim: &Claim| claim.is_seen(scope) && claim.members.contains(path);

@@ -71,11 +71,11 @@ pub fn plan(
 ) -> Result<BuildPlan> {
     platform::check(tree, request.platform)?;
     let planner = Planner::new(catalog, tree, request, same)?;
-    match request.mode {
-        Mode::Split => planner.split(),
-        Mode::Legacy => planner.legacy(),
-    }
+    planner.whole()
 }
+
+const NO_LISTS: &str = "the lists of families are for sets with device code apart, and this one has it \
+    inside: they are ignored";
 
 struct Planner<'a> {
     catalog: &'a Catalog,
@@ -125,8 +125,61 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// One set for all targets: libraries without device code, and device code apart.
-    fn split(mut self) -> Result<BuildPlan> {
+    /// Decides what the packages take, then what each says of the others.
+    fn whole(mut self) -> Result<BuildPlan> {
+        let mut families: Vec<Option<Scope>> = match self.request.mode {
+            Mode::Split => Vec::new(),
+            // With several families, each has a selector and a devel package of its own.
+            Mode::Legacy => self.scopes.iter().cloned().map(Some).collect(),
+        };
+        let several = families.len() > 1;
+        if families.is_empty() {
+            families.push(None);
+        }
+        let (mut claims, absent) = match self.request.mode {
+            Mode::Split => self.claims_of_targets()?,
+            Mode::Legacy => self.claims_of_families()?,
+        };
+        let describer = self.describer(absent);
+        let is_made = |kind| -> Result<bool> {
+            let package = self.catalog.only(kind)?;
+            Ok(!package.is_omitted && self.is_made(|subset| subset.has(package)))
+        };
+        let (has_devel, has_selector) = (is_made(Kind::Devel)?, is_made(Kind::Selector)?);
+        // Its symlinks decide about run paths in other packages, so that it is planned even where
+        // the development files themselves are not built.
+        let notes = self.plan.notes.len();
+        let mut devels = Vec::new();
+        for family in families {
+            let devel = self.devel(&claims, family.as_ref())?;
+            devels.push((family, devel));
+        }
+        if !has_devel {
+            self.plan.notes.truncate(notes);
+        }
+        reached::extend(self.tree, &mut claims, &mut devels)?;
+        for mut claim in claims.0 {
+            self.plan.notes.append(&mut claim.notes);
+            self.plan.wheels.push(describer.wheel(claim)?);
+        }
+        for (family, devel) in devels {
+            let share = Share {
+                family: family.as_ref(),
+                directory: family.as_ref().filter(|_| several).map(Scope::as_str),
+            };
+            if has_devel {
+                self.plan.wheels.push(describer.devel(devel, share)?);
+            }
+            if has_selector {
+                self.plan.sdists.push(describer.selector(share)?);
+            }
+        }
+        Ok(self.plan)
+    }
+
+    /// One set for all targets: libraries without device code, and device code apart. Beside the
+    /// claims, the packages that there is nothing for.
+    fn claims_of_targets(&mut self) -> Result<(Claims, Vec<String>)> {
         check::is_apart(self.catalog, self.tree, &self.scopes)?;
         let extra = check::targets(self.request, &self.scopes)?;
         self.plan.notes.extend(extra);
@@ -144,7 +197,7 @@ impl<'a> Planner<'a> {
             if spec.name == *below {
                 overlay.add(&claim, &merged, &mut self.plan.notes)?;
             }
-            claims.push(claim);
+            claims.0.push(claim);
         }
         if !self.scopes.is_empty() && absent.contains(below) {
             return Err(check::nothing_below(below, &self.scopes));
@@ -153,30 +206,9 @@ impl<'a> Planner<'a> {
         for scope in self.devices.clone() {
             let (claim, merged) = self.device(device, &scope)?;
             overlay.add(&claim, &merged, &mut self.plan.notes)?;
-            claims.push(claim);
+            claims.0.push(claim);
         }
-        let describer = self.describer(absent);
-        let is_made = |kind| -> Result<bool> {
-            let package = self.catalog.only(kind)?;
-            Ok(!package.is_omitted && self.is_made(|subset| subset.has(package)))
-        };
-        let (has_devel, has_selector) = (is_made(Kind::Devel)?, is_made(Kind::Selector)?);
-        // Its symlinks decide about run paths in other packages, so that it is planned even where
-        // the development files themselves are not built.
-        let notes = self.plan.notes.len();
-        let mut devels = vec![(None, self.devel(&claims, None)?)];
-        if !has_devel {
-            self.plan.notes.truncate(notes);
-        }
-        reached::extend(self.tree, &mut claims, &mut devels)?;
-        self.add_wheels(&describer, claims)?;
-        for (_, devel) in devels.into_iter().filter(|_| has_devel) {
-            self.add_devel(&describer, devel, Share::default())?;
-        }
-        if has_selector {
-            self.add_selector(&describer, Share::default())?;
-        }
-        Ok(self.plan)
+        Ok((claims, absent))
     }
 
     /// Whether something is made: all is, where nothing else was asked for.
@@ -184,57 +216,25 @@ impl<'a> Planner<'a> {
         self.request.subset.as_ref().is_none_or(of)
     }
 
-    /// One libraries package for each family; with several families, each has a selector and a
-    /// devel package of its own.
-    fn legacy(mut self) -> Result<BuildPlan> {
+    /// One libraries package for each family, with its device code inside.
+    fn claims_of_families(&mut self) -> Result<(Claims, Vec<String>)> {
         check::is_legacy(self.catalog, self.tree, &self.scopes)?;
         if self.request.linux.is_some() || self.request.windows.is_some() {
-            self.note(
-                "the lists of families are for sets with device code apart, and this one has it \
-                 inside: they count for nothing"
-                    .to_owned(),
-            );
+            self.note(NO_LISTS.to_owned());
         }
-        let (mut claims, mut absent) = (Claims::default(), Vec::new());
-        absent.push(self.catalog.only(Kind::Device)?.name.clone());
+        let device = self.catalog.only(Kind::Device)?.name.clone();
+        let (mut claims, mut absent) = (Claims::default(), vec![device]);
         for spec in self.specs(Kind::Runtime) {
-            let families = self.families_of(spec);
-            let before = claims.len();
-            for family in families {
+            let before = claims.0.len();
+            for family in self.families_of(spec) {
                 let claim = self.runtime(spec, family.as_ref())?;
-                if let Some((claim, _)) = claim {
-                    claims.push(claim);
-                }
+                claims.0.extend(claim.map(|(claim, _)| claim));
             }
-            if claims.len() == before {
+            if claims.0.len() == before {
                 absent.push(spec.name.clone());
             }
         }
-        let describer = self.describer(absent);
-        let several = self.scopes.len() > 1;
-        let mut families: Vec<Option<Scope>> = self.scopes.iter().cloned().map(Some).collect();
-        if families.is_empty() {
-            families.push(None);
-        }
-        let mut devels = Vec::new();
-        for family in families {
-            let devel = self.devel(&claims, family.as_ref())?;
-            devels.push((family, devel));
-        }
-        reached::extend(self.tree, &mut claims, &mut devels)?;
-        self.add_wheels(&describer, claims)?;
-        let has_devel = !self.catalog.only(Kind::Devel)?.is_omitted;
-        for (family, devel) in devels {
-            let share = Share {
-                family: family.as_ref(),
-                directory: family.as_ref().filter(|_| several).map(Scope::as_str),
-            };
-            if has_devel {
-                self.add_devel(&describer, devel, share)?;
-            }
-            self.add_selector(&describer, share)?;
-        }
-        Ok(self.plan)
+        Ok((claims, absent))
     }
 
     /// What a package is built for: each family, or once for all.
@@ -273,24 +273,6 @@ impl<'a> Planner<'a> {
             view,
             absent,
         }
-    }
-
-    fn add_wheels(&mut self, describer: &Describer<'_>, claims: Claims) -> Result<()> {
-        for mut claim in claims.into_vec() {
-            self.plan.notes.append(&mut claim.notes);
-            self.plan.wheels.push(describer.wheel(claim)?);
-        }
-        Ok(())
-    }
-
-    fn add_devel(&mut self, describer: &Describer<'_>, devel: Devel, of: Share<'_>) -> Result<()> {
-        self.plan.wheels.push(describer.devel(devel, of)?);
-        Ok(())
-    }
-
-    fn add_selector(&mut self, describer: &Describer<'_>, share: Share<'_>) -> Result<()> {
-        self.plan.sdists.push(describer.selector(share)?);
-        Ok(())
     }
 
     fn specs(&self, kind: Kind) -> Vec<&'a PackageSpec> {

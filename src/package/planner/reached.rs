@@ -30,7 +30,11 @@ pub(super) fn extend(
     claims: &mut Claims,
     devels: &mut [(Option<Scope>, Devel)],
 ) -> Result<()> {
-    let mut of_claims: Vec<Names> = claims.iter().map(|claim| aliases(&claim.aliases)).collect();
+    let mut of_claims: Vec<Names> = claims
+        .0
+        .iter()
+        .map(|claim| aliases(&claim.aliases))
+        .collect();
     let mut of_trees = Vec::new();
     for (scope, devel) in &*devels {
         let mut own = Names::new();
@@ -46,7 +50,7 @@ pub(super) fn extend(
         return Ok(());
     }
     let libraries = libraries(artifacts);
-    for (claim, names) in claims.iter_mut().zip(of_claims) {
+    for (claim, names) in claims.0.iter_mut().zip(of_claims) {
         for (path, names) in names {
             if let Some(Source::Relink(origin, rpath)) = claim.members.source_mut(&path)
                 && libraries.contains(origin.path.as_path())
