@@ -130,6 +130,9 @@ struct Take {
     artifacts: BTreeSet<String>,
     components: Vec<Component>,
     only: Option<Mode>,
+    /// Of these artifacts, only files that match; without any, all that the package lets through.
+    #[serde(default)]
+    include: Vec<Glob>,
 }
 
 impl Catalog {
@@ -273,6 +276,15 @@ impl PackageSpec {
                 && take.components.contains(&artifact.component)
                 && take.artifacts.contains(&artifact.name)
         })
+    }
+
+    /// Whether a row that takes an artifact takes this file of it.
+    pub fn takes_file(&self, artifact: &ArtifactName, path: &RelPath) -> bool {
+        let mut rows = self.take.iter().filter(|take| {
+            take.components.contains(&artifact.component) && take.artifacts.contains(&artifact.name)
+        });
+        let path = path.as_str();
+        rows.any(|take| take.include.is_empty() || take.include.iter().any(|it| it.matches(path)))
     }
 
     /// Whether a devel package names the artifact itself, beside those of the runtime packages.

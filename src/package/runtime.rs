@@ -85,7 +85,9 @@ pub(super) fn claim(
     let filter = spec.filter();
     let accepted: Files<'_> = files
         .iter()
-        .filter(|(path, _)| filter.accepts(path.as_str()))
+        .filter(|(path, owned)| {
+            filter.accepts(path.as_str()) && spec.takes_file(&owned.artifact.name, path)
+        })
         .map(|(path, owned)| (*path, *owned))
         .collect();
     placing.place(&accepted, claim)?;

@@ -66,6 +66,10 @@ impl PackageSpec {
             );
         }
         self.summary.parse::<Line>().context("`summary`")?;
+        ensure!(
+            self.kind == Kind::Runtime || self.take.iter().all(|take| take.include.is_empty()),
+            "`include` in a `[[package.take]]` row is for runtime packages"
+        );
         for artifact in self.artifacts() {
             format!("{artifact}_lib_generic")
                 .parse::<ArtifactName>()

@@ -48,6 +48,22 @@ fn a_soname_that_no_file_has_is_what_the_library_ships_under() {
 }
 
 #[test]
+fn a_row_takes_only_the_files_that_it_includes() {
+    let row = "artifacts = [\"rocjitsu-hotswap\"]\n";
+    let policy = include_str!("../../packages.toml");
+    let policy = policy.replace(row, &format!("{row}include = [\"etc/**\"]\n"));
+    let mut fixture = Fixture::new()
+        .artifact("rocjitsu-hotswap_lib_generic")
+        .file("etc/kept.txt", file())
+        .file("share/left.txt", file());
+    fixture.catalog = crate::package::Catalog::parse(&policy).unwrap();
+    insta::assert_snapshot!(fixture.shows("rocm-sdk-core"), @"
+    copy   _rocm_sdk_core/.info/version < base_lib_generic
+    copy   _rocm_sdk_core/etc/kept.txt < rocjitsu-hotswap_lib_generic
+    ");
+}
+
+#[test]
 fn a_soname_that_is_no_file_name_changes_nothing() {
     let fixture = core()
         .file("lib/a.so", library("sub/a.so.1"))
