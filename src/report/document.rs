@@ -1,11 +1,14 @@
-//! A summary for programs: `rocwheel-summary-v1`.
+//! A summary for programs, `rocwheel-summary-v1`, and the answer of `pipeline`, `rocwheel-pipeline-v1`.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
 use super::markdown::{self, Page};
-use crate::index::{Addresses, SetJson, install};
+use crate::{
+    console::{many, size},
+    index::{Addresses, Choice, SetJson, install},
+};
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -37,18 +40,44 @@ struct Findings {
 
 impl Serialize for Page<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let addresses = |urls| Addresses::new(urls, &self.set.families());
-        Document {
-            schema: "rocwheel-summary-v1",
-            addresses: self.places().map(|places| addresses(places.set)),
-            set: self.set,
-            install: self.install(),
-            findings: self.report.map(|report| Findings {
-                errors: report.errors,
-                warnings: report.warnings,
-            }),
+        self.document("rocwheel-summary-v1", &install::choices(self.set))
+            .serialize(serializer)
+    }
+}
+
+/// What `pipeline` answers: the set, and how to install it for the first choice that there is.
+pub struct PipelineAnswer<'a>(pub Page<'a>);
+
+impl Serialize for PipelineAnswer<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let choices = install::choices(self.0.set);
+        let first = choices.get(..1).unwrap_or_default();
+        let document = self.0.document("rocwheel-pipeline-v1", first);
+        document.serialize(serializer)
+    }
+}
+
+impl fmt::Display for PipelineAnswer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let files = self.0.set.files();
+        for file in files {
+            writeln!(f, "{:>10}  {}", size(file.size).to_string(), file.name())?;
         }
-        .serialize(serializer)
+        let total = size(files.iter().map(|file| file.size).sum()).to_string();
+        writeln!(f, "{total:>10}  in {}", many(files.len(), "package"))?;
+        let choices = install::choices(self.0.set);
+        let Some((shown, others)) = choices.split_first() else {
+            return Ok(());
+        };
+        if !others.is_empty() {
+            let others: Vec<String> = others.iter().map(ToString::to_string).collect();
+            let others = others.join(", ");
+            writeln!(f, "\nThese lines are for {shown}. Also built: {others}.")?;
+        }
+        for (with, command) in self.0.lines(shown) {
+            write!(f, "\n{with}:\n\n    {command}\n")?;
+        }
+        Ok(())
     }
 }
 
@@ -58,18 +87,26 @@ impl fmt::Display for Page<'_> {
     }
 }
 
-impl Page<'_> {
-    fn install(&self) -> Vec<Install> {
-        let choices = install::choices(self.set).into_iter();
-        let lines = choices.map(|choice| {
-            let lines = self.lines(&choice).into_iter();
-            let line = move |(with, command)| Install {
+impl<'a> Page<'a> {
+    fn document(&self, schema: &'static str, choices: &[Choice]) -> Document<'a> {
+        let addresses = |urls| Addresses::new(urls, &self.set.families());
+        let install = choices.iter().flat_map(|choice| {
+            let lines = self.lines(choice).into_iter();
+            lines.map(|(with, command)| Install {
                 whom: choice.to_string(),
                 with,
                 command,
-            };
-            lines.map(line).collect::<Vec<_>>()
+            })
         });
-        lines.flatten().collect()
+        Document {
+            schema,
+            addresses: self.places().map(|places| addresses(places.set)),
+            set: self.set,
+            install: install.collect(),
+            findings: self.report.map(|report| Findings {
+                errors: report.errors,
+                warnings: report.warnings,
+            }),
+        }
     }
 }

@@ -5,9 +5,12 @@ mod artifact;
 mod cell;
 mod changes;
 mod document;
+mod forecast;
 mod markdown;
 pub mod outputs;
 mod sections;
 
 pub use artifact::{ArtifactName, InvalidArtifactName, WorkflowArtifact};
+pub use document::PipelineAnswer;
+pub use forecast::Forecast;
 pub use markdown::{LIMIT, Page, Whereabouts};

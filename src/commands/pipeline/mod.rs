@@ -1,16 +1,10 @@
 //! `pipeline`: everything from artifacts to published packages, in order.
 
-mod forecast;
 mod origin;
 
-use std::{fmt, path::PathBuf};
+use std::path::PathBuf;
 
-use serde::Serialize;
-
-use self::{
-    forecast::Forecast,
-    origin::{Origin, OriginArgs},
-};
+use self::origin::{Origin, OriginArgs};
 use super::{
     World,
     args::AccessArgs,
@@ -24,15 +18,15 @@ use crate::{
     artifact::ArtifactTree,
     atomic::lock::{Lock, Work},
     check::Report,
-    console::{many, size},
+    console::many,
     error::{Hint as _, Result, anyhow, hinted},
     fetch::Purpose,
-    index::{Addresses, Places, SetJson, Urls, Way, install},
+    index::{Places, SetJson, Urls},
     package::{
         assemble::Existing,
         build::{Build, Selection},
     },
-    report::{LIMIT, Page, Whereabouts},
+    report::{LIMIT, Page, PipelineAnswer, Whereabouts},
     set::LocalSet,
 };
 
@@ -79,12 +73,9 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
     let purpose = Purpose::of_dry_run(args.dry_run || args.resume);
     let origin = args.origin.settle(&unpacked, purpose, world)?;
     if args.dry_run {
-        return world.console.answer(&Forecast::new(
-            &origin,
-            &args.output_dir,
-            &args.what,
-            world,
-        )?);
+        return world
+            .console
+            .answer(&origin.forecast(&args.output_dir, &args.what, world)?);
     }
     let _lock = Lock::to_write(&args.output_dir, Work::Pipeline)?;
     let set = if args.resume {
@@ -93,11 +84,12 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
         args.build(&origin.read(&unpacked, &args.what, world)?, world)?
     };
     let report = args.check(&set, world).hint(args.how_to_go_on())?;
-    let published = args.publish(&set, &origin, world)?;
-    args.summarise(&published, &report, world)?;
-    world
-        .console
-        .answer(&Answer::new(&published, args.base_index.as_ref()))
+    let Published { set, urls, .. } = args.publish(&set, &origin, world)?;
+    let earlier = args.earlier(world)?;
+    let page = args.page(&set, Some(&urls), &report, earlier.as_ref());
+    args.tell(&page, world)?;
+    args.steps.outputs(&set, Some(&urls), world)?;
+    world.console.answer(&PipelineAnswer(page))
 }
 
 impl Args {
@@ -159,103 +151,42 @@ impl Args {
         let report = check::look(&packages, &AccessArgs::default(), &policy, world)?;
         let verdict = policy.verdict(&report);
         if verdict.is_err() {
-            self.tell(&set.document, None, &report, world)?;
+            let earlier = self.earlier(world)?;
+            let page = self.page(&set.document, None, &report, earlier.as_ref());
+            self.tell(&page, world)?;
         }
         verdict.map(|()| report)
     }
 
-    fn summarise(&self, published: &Published, report: &Report, world: &World) -> Result<()> {
-        let (set, urls) = (&published.set, &published.urls);
-        self.tell(set, Some(urls), report, world)?;
-        self.steps.outputs(set, Some(urls), world)
-    }
-
-    fn tell(
-        &self,
-        set: &SetJson,
-        urls: Option<&Urls>,
-        report: &Report,
-        world: &World,
-    ) -> Result<()> {
-        let base = self.base_index.as_ref();
+    fn earlier(&self, world: &World) -> Result<Option<SetJson>> {
         let earlier = self.baseline.as_deref();
         let earlier = earlier.map(|place| summary::local_document(place, world));
-        let earlier = earlier.transpose()?;
-        let page = Page {
+        earlier.transpose()
+    }
+
+    fn page<'a>(
+        &'a self,
+        set: &'a SetJson,
+        urls: Option<&'a Urls>,
+        report: &'a Report,
+        earlier: Option<&'a SetJson>,
+    ) -> Page<'a> {
+        let base = self.base_index.as_ref();
+        Page {
             set,
             whereabouts: urls.map_or(Whereabouts::Nowhere, |set| {
                 Whereabouts::Published(Places { set, base })
             }),
             server: &self.steps.server,
             report: Some(report),
-            earlier: earlier.as_ref(),
-        };
+            earlier,
+        }
+    }
+
+    fn tell(&self, page: &Page<'_>, world: &World) -> Result<()> {
         if let Some(file) = &self.summary {
             fs_err::write(file, page.render(LIMIT))?;
         }
-        self.steps.page(&page, world)
-    }
-}
-
-/// What was made, and how to install it.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct Answer<'a> {
-    schema: &'static str,
-    #[serde(flatten)]
-    addresses: Addresses,
-    set: &'a SetJson,
-    install: Vec<Install>,
-}
-
-#[derive(Debug, Serialize)]
-struct Install {
-    with: &'static str,
-    command: String,
-}
-
-impl<'a> Answer<'a> {
-    fn new(published: &'a Published, base: Option<&Urls>) -> Self {
-        let (set, urls) = (&published.set, &published.urls);
-        let places = Places { set: urls, base };
-        let choices = install::choices(set);
-        let install = Way::ALL.into_iter().filter_map(|way| {
-            Some(Install {
-                with: way.title(),
-                command: install::line(set, places, way, choices.first()?),
-            })
-        });
-        Self {
-            schema: "rocwheel-pipeline-v1",
-            addresses: Addresses::new(urls, &set.families()),
-            set,
-            install: install.collect(),
-        }
-    }
-}
-
-impl fmt::Display for Answer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let total = self.set.files().iter().map(|file| file.size).sum();
-        for file in self.set.files() {
-            writeln!(f, "{:>10}  {}", size(file.size).to_string(), file.name())?;
-        }
-        writeln!(
-            f,
-            "{:>10}  in {}",
-            size(total).to_string(),
-            many(self.set.files().len(), "package")
-        )?;
-        if let [shown, others @ ..] = install::choices(self.set).as_slice()
-            && !others.is_empty()
-        {
-            let others: Vec<String> = others.iter().map(ToString::to_string).collect();
-            let others = others.join(", ");
-            writeln!(f, "\nThese lines are for {shown}. Also built: {others}.")?;
-        }
-        for install in &self.install {
-            write!(f, "\n{}:\n\n    {}\n", install.with, install.command)?;
-        }
-        Ok(())
+        self.steps.page(page, world)
     }
 }

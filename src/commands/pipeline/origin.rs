@@ -12,13 +12,14 @@ use crate::{
         fetch::ChoiceArgs,
     },
     error::{Result, anyhow, hinted},
-    fetch::{FetchJob, FetchPlan, OutputForm, Purpose, Wish},
+    fetch::{FetchJob, OutputForm, Purpose, Wish},
     location::Location,
     package::{
         Expected,
         build::{Build, Selection},
         expected,
     },
+    report::Forecast,
     run,
 };
 
@@ -153,7 +154,7 @@ impl Origin<'_> {
     }
 
     /// What there is, by name.
-    pub(super) fn names(&self) -> Result<Vec<String>> {
+    fn names(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         match &self.artifacts {
             Artifacts::Sample => {
@@ -169,26 +170,32 @@ impl Origin<'_> {
         Ok(names)
     }
 
-    /// What would be fetched, if anything would.
-    pub(super) fn fetch_plan(&self) -> Option<&FetchPlan> {
-        match &self.artifacts {
-            Artifacts::Run(job) => Some(&job.plan),
-            Artifacts::Sample | Artifacts::Directory(_) => None,
-        }
-    }
-
-    /// Where the artifacts are read from.
-    pub(super) fn reads(&self) -> String {
-        match &self.artifacts {
-            Artifacts::Sample => "the built-in sample".to_owned(),
-            Artifacts::Directory(directory) => directory.display().to_string(),
-            Artifacts::Run(job) => job.plan.from.clone(),
-        }
+    /// What a pipeline would read and write.
+    pub(super) fn forecast(
+        &self,
+        output_dir: &Path,
+        what: &What,
+        world: &World,
+    ) -> Result<Forecast<'_>> {
+        let (fetch, reads) = match &self.artifacts {
+            Artifacts::Sample => (None, "the built-in sample".to_owned()),
+            Artifacts::Directory(directory) => (None, directory.display().to_string()),
+            Artifacts::Run(job) => (Some(&job.plan), job.plan.from.clone()),
+        };
+        let expected = self.expected(what, world)?;
+        let artifacts = self.names()?;
+        Forecast::new(
+            fetch,
+            (reads, artifacts),
+            expected,
+            output_dir,
+            &self.place(),
+        )
     }
 
     /// The packages that would be built. Of artifacts that are still packed, only one is read: the
     /// one that says which version was built.
-    pub(super) fn expected(&self, what: &What, world: &World) -> Result<Vec<Expected>> {
+    fn expected(&self, what: &What, world: &World) -> Result<Vec<Expected>> {
         let scratch = tempfile::tempdir()?;
         let place = scratch.path();
         let names = match &self.artifacts {

@@ -4,21 +4,19 @@ use std::{fmt, path::Path};
 
 use serde::Serialize;
 
-use super::origin::Origin;
 use crate::{
-    commands::{World, build::What},
     console::many,
     digest::Sha256,
     error::Result,
     fetch::FetchPlan,
     index::{Layout, PackageSet, SetFile, Sidecar, paths},
-    location::Key,
+    location::{Key, Location},
     package::Expected,
 };
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) struct Forecast<'a> {
+pub struct Forecast<'a> {
     schema: &'static str,
     /// What would be fetched, if anything would.
     fetch: Option<&'a FetchPlan>,
@@ -35,14 +33,15 @@ pub(super) struct Forecast<'a> {
 }
 
 impl<'a> Forecast<'a> {
-    pub(super) fn new(
-        origin: &'a Origin<'_>,
+    /// `reads` names where the `artifacts` are read from, `root` where the packages of the run belong.
+    pub fn new(
+        fetch: Option<&'a FetchPlan>,
+        (reads, artifacts): (String, Vec<String>),
+        expected: Vec<Expected>,
         output_dir: &Path,
-        what: &What,
-        world: &World,
+        root: &Location,
     ) -> Result<Self> {
-        let root = origin.place();
-        let set = package_set(origin.expected(what, world)?)?;
+        let set = package_set(expected)?;
         let key = |path: String| -> Result<String> {
             let key: Key = format!("{}{path}", root.key().directory()).parse()?;
             Ok(key.to_string())
@@ -50,9 +49,9 @@ impl<'a> Forecast<'a> {
         let writes = paths(&set, Layout::Dist).into_iter().map(key);
         Ok(Self {
             schema: "rocwheel-pipeline-dry-run-v1",
-            fetch: origin.fetch_plan(),
-            reads: origin.reads(),
-            artifacts: origin.names()?,
+            fetch,
+            reads,
+            artifacts,
             packages: output_dir.join("packages").display().to_string(),
             published: output_dir.display().to_string(),
             set_url: root.to_string(),
