@@ -12,7 +12,6 @@ use crate::elf::{
 pub struct EditPlan {
     pub(super) patch: Patch,
     strategy: Strategy,
-    warning: Option<Warning>,
 }
 
 /// How the room for a run path is found; each is tried before the next.
@@ -54,19 +53,11 @@ pub enum Untouchable {
     NeedsNothing,
 }
 
-/// What is wrong with the file before and after, and is not made worse.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Warning {
-    /// An executable whose program headers kernels before 5.18 look for in the wrong place.
-    MisplacedProgramHeaders,
-}
-
 impl EditPlan {
     pub(super) fn nothing(source_len: u64, strategy: Strategy) -> Self {
         Self {
             patch: Patch::nothing(source_len),
             strategy,
-            warning: None,
         }
     }
 
@@ -79,13 +70,7 @@ impl EditPlan {
         Ok(Self {
             patch: Patch::new(source_len, source_len, overlays, tail)?,
             strategy,
-            warning: None,
         })
-    }
-
-    pub(super) fn with_warning(mut self, warning: Option<Warning>) -> Self {
-        self.warning = warning;
-        self
     }
 
     /// Whether the file stays as it is, byte for byte.
@@ -100,10 +85,6 @@ impl EditPlan {
 
     pub fn strategy(&self) -> Strategy {
         self.strategy
-    }
-
-    pub fn warning(&self) -> Option<Warning> {
-        self.warning
     }
 }
 
@@ -124,16 +105,6 @@ impl fmt::Display for Untouchable {
             Self::StaticPie => "statically linked, position independent",
             Self::Loader => "the dynamic loader",
             Self::NeedsNothing => "needs no library and has no run path",
-        })
-    }
-}
-
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::MisplacedProgramHeaders => {
-                "kernels before 5.18 look for its program headers in the wrong place"
-            }
         })
     }
 }

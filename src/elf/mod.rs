@@ -23,7 +23,7 @@ mod versions;
 pub(crate) mod write;
 
 pub use check::{broken_rules, faults};
-pub use edit::{EditPlan, Strategy, Untouchable, Warning};
+pub use edit::{EditPlan, Strategy, Untouchable};
 pub use error::ElfError;
 pub use facts::{Facts, Kind, Machine, read};
 pub use launcher::{InvalidLauncherTarget, launcher};
@@ -31,4 +31,5 @@ pub use patch::{Patch, PatchedReader};
 pub use plan::plan_rpath;
 pub use rpath::{InvalidRpath, Rpath};
 pub use source::ReadAt;
+pub(crate) use source::read_exact_at;
 pub use versions::NeededVersions;

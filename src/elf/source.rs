@@ -61,7 +61,7 @@ impl<T: ReadAt + ?Sized> ReadAt for Arc<T> {
 }
 
 /// Fills the buffer; an early end is an error that says where.
-pub(super) fn read_exact_at(
+pub(crate) fn read_exact_at(
     source: &(impl ReadAt + ?Sized),
     offset: u64,
     buffer: &mut [u8],

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Serialize, Serializer};
+
 use crate::{
     elf::ReadAt,
     error::{Context as _, Result, bail},
@@ -25,18 +27,25 @@ pub enum CodeFile {
 }
 
 /// A code object as it lies in a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FoundCode {
     /// What the runtime asks for, in an archive; empty elsewhere.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// The ordinal of the bundle; in an archive the number in the key.
     pub bundle: usize,
+    #[serde(serialize_with = "as_text")]
     pub target: CodeTarget,
     pub size: u64,
     /// What it takes of the file, where it has bytes of its own.
+    #[serde(rename = "stored", skip_serializing_if = "Option::is_none")]
     pub packed: Option<u64>,
     /// `none`, `zstd`, `CCOB v2 zlib`.
     pub compression: String,
+}
+
+fn as_text<S: Serializer>(target: &CodeTarget, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(target)
 }
 
 /// Calls `each` with every code object of a file, and with a way to read it.

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, Read};
 
 use crate::{
-    elf::ReadAt,
+    elf::{ReadAt, read_exact_at},
     error::{Context as _, Result, bail},
 };
 
@@ -77,18 +77,7 @@ impl<'a, R: ReadAt + ?Sized> Region<'a, R> {
     /// Fills a buffer with what begins at a place.
     pub fn fill(&self, what: &str, start: u64, buffer: &mut [u8]) -> Result<()> {
         let part = self.part(what, start, buffer.len() as u64)?;
-        let mut done = 0_usize;
-        while let Some(free) = buffer.get_mut(done..).filter(|free| !free.is_empty()) {
-            done = match part.read_at(done as u64, free) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => done,
-                Ok(0) => bail!("the file ends early, in the {what}"),
-                other => {
-                    let count = other.with_context(|| format!("read the {what}"))?;
-                    done.saturating_add(count)
-                }
-            };
-        }
-        Ok(())
+        read_exact_at(&part, 0, buffer).with_context(|| format!("read the {what}"))
     }
 
     /// A number of so many bytes, the lowest first.

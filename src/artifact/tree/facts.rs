@@ -1,6 +1,6 @@
 //! The facts of a file that only its content tells.
 
-use std::{io, path::Path, sync::Arc};
+use std::{path::Path, sync::Arc};
 
 use crate::{
     artifact::tree::{FileAt, FileFacts, FileKind, Form, Mode},
@@ -51,8 +51,10 @@ pub(super) fn facts(path: &RelPath, source: &Path, len: u64, mode: Mode) -> Resu
 
 fn read(file: &impl ReadAt) -> Result<Content> {
     let mut head = [0; 8];
-    let read = read_head(file, &mut head)?;
-    let (head, _) = head.split_at(read);
+    let len = usize::try_from(file.len()).unwrap_or(usize::MAX);
+    let (head, _) = head.split_at_mut(len.min(8));
+    elf::read_exact_at(file, 0, head)?;
+    let head = &*head;
     if head.starts_with(ELF) {
         return read_elf(file);
     }
@@ -83,15 +85,4 @@ fn read_elf(file: &impl ReadAt) -> Result<Content> {
         damage,
         ..FileKind::Other.into()
     })
-}
-
-fn read_head(file: &impl ReadAt, head: &mut [u8]) -> io::Result<usize> {
-    let mut done = 0;
-    while let Some(rest) = head.get_mut(done..).filter(|rest| !rest.is_empty()) {
-        match file.read_at(done as u64, rest)? {
-            0 => break,
-            read => done += read,
-        }
-    }
-    Ok(done)
 }

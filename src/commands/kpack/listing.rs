@@ -12,7 +12,7 @@ use crate::{
     commands::World,
     console::{many, size},
     error::{Context as _, Result},
-    kpack::contents::{self, CodeFile},
+    kpack::contents::{self, CodeFile, FoundCode},
 };
 
 /// List the code objects of a file: target, size, compression, kernels
@@ -43,14 +43,8 @@ struct ListAnswer {
 
 #[derive(Debug, Serialize)]
 struct CodeRow {
-    #[serde(skip_serializing_if = "String::is_empty")]
-    name: String,
-    bundle: usize,
-    target: String,
-    size: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stored: Option<u64>,
-    compression: String,
+    #[serde(flatten)]
+    code: FoundCode,
     kernels: Vec<String>,
 }
 
@@ -67,15 +61,9 @@ pub(super) fn run(args: &ListArgs, world: &World) -> Result<()> {
     let kind = contents::each(&source, |found, read| {
         world.stop.check()?;
         if args.selection.has(&found.target) {
-            rows.push(CodeRow {
-                name: found.name.clone(),
-                bundle: found.bundle,
-                target: found.target.to_string(),
-                size: found.size,
-                stored: found.packed,
-                compression: found.compression.clone(),
-                kernels: contents::kernels(&read()?),
-            });
+            let kernels = contents::kernels(&read()?);
+            let code = found.clone();
+            rows.push(CodeRow { code, kernels });
         }
         Ok(())
     })
@@ -103,7 +91,7 @@ fn leads(kind: CodeFile) -> Vec<Lead> {
 
 impl fmt::Display for ListAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let total = self.code_objects.iter().map(|row| row.size).sum();
+        let total = self.code_objects.iter().map(|row| row.code.size).sum();
         let many = many(self.code_objects.len(), "code object");
         writeln!(f, "{}: {}, {many}, {}", self.file, self.kind, size(total))?;
         let head = [
@@ -129,6 +117,7 @@ impl fmt::Display for ListAnswer {
 
 impl CodeRow {
     fn cells(&self) -> Vec<String> {
+        let code = &self.code;
         let shown = self.kernels.iter().take(3).map(String::as_str);
         let mut kernels: Vec<&str> = shown.collect();
         let more = self.kernels.len().saturating_sub(kernels.len());
@@ -137,12 +126,12 @@ impl CodeRow {
             kernels.push(&rest);
         }
         vec![
-            format!("{}#{}", self.name, self.bundle),
-            self.target.clone(),
-            self.size.to_string(),
-            self.stored
+            format!("{}#{}", code.name, code.bundle),
+            code.target.to_string(),
+            code.size.to_string(),
+            code.packed
                 .map_or("-".to_owned(), |stored| stored.to_string()),
-            self.compression.clone(),
+            code.compression.clone(),
             kernels.join(", "),
         ]
     }

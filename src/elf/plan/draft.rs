@@ -9,7 +9,7 @@ use goblin::elf::{
 
 use crate::elf::{
     ElfError, ReadAt,
-    edit::{EditPlan, Strategy, Warning},
+    edit::{EditPlan, Strategy},
     image::DynamicEntry,
     patch::{PatchPiece, Replacement},
     plan::{
@@ -26,7 +26,6 @@ use crate::elf::{
 pub(super) struct PlanDraft<'a, R: ?Sized> {
     parts: ElfParts<'a, R>,
     room: SegmentRoom,
-    warning: Option<Warning>,
     entries: Vec<DynamicEntry>,
     moves_table: bool,
     segments: Vec<ProgramHeader>,
@@ -40,7 +39,7 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
         let old = parts.strings.end - parts.strings.start;
         let entries = parts.table.with_run_path(Some(old));
         let moves_table = !parts.table.fits(&entries);
-        let (room, warning) = room::find(&parts)?;
+        let room = room::find(&parts)?;
         let mut draft = Self {
             tail: Tail::new(&parts, &room),
             segments: parts.image.segments.clone(),
@@ -48,7 +47,6 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
             overlays: Vec::new(),
             parts,
             room,
-            warning,
             entries,
             moves_table,
         };
@@ -85,8 +83,7 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
             SegmentRoom::Evict(_) => Strategy::Evict,
             SegmentRoom::Relocate { .. } => Strategy::Relocate,
         };
-        let plan = EditPlan::new(self.parts.len, self.overlays, self.tail.pieces, strategy)?;
-        Ok(plan.with_warning(self.warning))
+        EditPlan::new(self.parts.len, self.overlays, self.tail.pieces, strategy)
     }
 
     /// The strings come first: strip takes the lowest part of a segment for its beginning, and

