@@ -8,7 +8,6 @@ pub mod args;
 pub mod build;
 pub mod check;
 pub mod completions;
-pub mod destination;
 pub mod fetch;
 pub mod index;
 pub mod kpack;

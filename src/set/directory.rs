@@ -8,8 +8,8 @@ use std::{
 use super::{
     address::local_urls,
     known::Known,
+    place::SetPlace,
     read::{Kept, Metadata, Reading, Watch},
-    shelf::{Directory, Shelf},
 };
 use crate::{
     console::World,
@@ -35,21 +35,28 @@ pub struct LocalSet {
 impl LocalSet {
     /// Reads and hashes every package. They are in `dist` if it exists.
     pub fn read(root: &Path, world: &World) -> Result<Self> {
-        let shelf = Directory(root.to_owned());
-        let layout = layout_of(&shelf)?;
-        let known = Known::read(&shelf)?;
+        let place = SetPlace::directory(root, &world.stop);
+        let (layout, known) = (place.layout()?, Known::read(&place)?);
         let progress = world.console.progress("Reading", root.display(), None);
-        Self::read_known(shelf, layout, known, world, &|bytes| progress.inc(bytes))
+        Self::read_known((root, &place), layout, known, world, &|bytes| {
+            progress.inc(bytes);
+        })
     }
 
     /// The packages below `dist` that were just made, with their sizes and digests by path.
     pub fn made(root: &Path, made: HashMap<String, (u64, Sha256)>, world: &World) -> Result<Self> {
-        let shelf = Directory(root.to_owned());
-        Self::read_known(shelf, Layout::Dist, Known::made(made), world, &|_| {})
+        let place = SetPlace::directory(root, &world.stop);
+        Self::read_known(
+            (root, &place),
+            Layout::Dist,
+            Known::made(made),
+            world,
+            &|_| {},
+        )
     }
 
     fn read_known(
-        shelf: Directory,
+        (root, place): (&Path, &SetPlace),
         layout: Layout,
         known: Known,
         world: &World,
@@ -57,7 +64,7 @@ impl LocalSet {
     ) -> Result<Self> {
         let kept = Kept::default();
         let reading = Reading {
-            shelf: &shelf,
+            place,
             layout,
             known: &known,
             metadata: Metadata::Wanted,
@@ -73,7 +80,7 @@ impl LocalSet {
         };
         let set = reading.run()?.set;
         Ok(Self {
-            root: shelf.0,
+            root: root.to_owned(),
             layout,
             described: known.digests(),
             document: SetJson::new(known.identity, &set, layout),
@@ -142,13 +149,4 @@ impl LocalSet {
     pub fn urls(&self) -> Result<Urls> {
         local_urls(&self.root)
     }
-}
-
-/// Where the packages of a shelf are.
-pub(super) fn layout_of(shelf: &dyn Shelf) -> Result<Layout> {
-    Ok(if shelf.has_dist()? {
-        Layout::Dist
-    } else {
-        Layout::Flat
-    })
 }

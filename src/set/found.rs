@@ -1,21 +1,15 @@
 //! What a place promises, and the packages that are there.
 
-use std::{
-    collections::BTreeSet,
-    mem,
-    path::{Path, PathBuf},
-};
-
-use fs_err as fs;
+use std::{collections::BTreeSet, mem, path::Path};
 
 use super::{
     package::{Package, is_package, is_wheel},
+    place::{Address, PlaceKind, SetPlace},
     promised::Promised,
     published::Published,
-    source::{Address, PlaceKind, SetPlace},
 };
 use crate::{
-    error::{Hint as _, Result, bail, ensure},
+    error::{Hint as _, Result, bail},
     index::Layout,
     store::Depth,
     version::Version,
@@ -43,28 +37,26 @@ pub enum Look {
 
 /// The packages of a place by name, and what its pages say if that is wanted.
 pub fn find(place: &SetPlace, look: Look) -> Result<Found> {
-    let layout = match look {
-        Look::Packages(layout) => layout,
-        Look::Pages => None,
-    };
-    let mut found = match place.local() {
-        Some(root) if look != Look::Pages || !has_pages(root) => Found {
-            packages: directory(root, layout)?,
-            ..Found::default()
+    let mut found = match look {
+        Look::Packages(layout) => unpublished(place, lying(place, layout)?)?,
+        Look::Pages => match place.local() {
+            Some(root) if !has_pages(root) => unpublished(place, lying(place, None)?)?,
+            local => {
+                let mut found = find_published(place)?;
+                if local.is_some() {
+                    // What lies in a directory is checked, whether a page names it or not.
+                    let known: BTreeSet<String> =
+                        found.packages.iter().map(|it| it.name().into()).collect();
+                    let lying = lying(place, Some(Layout::Dist))?.into_iter();
+                    let others = lying.filter(|it| it.name().contains('/'));
+                    found
+                        .packages
+                        .extend(others.filter(|it| !known.contains(it.name())));
+                }
+                found
+            }
         },
-        _ if look != Look::Pages => unpublished(place, lying(place, layout)?)?,
-        _ => find_published(place)?,
     };
-    if let Some(root) = place.local()
-        && layout != Some(Layout::Flat)
-    {
-        let known: BTreeSet<String> = found.packages.iter().map(|it| it.name().into()).collect();
-        for (family, packages) in families(root)? {
-            let packages = packages.into_iter().map(|it| it.in_directory(&family));
-            let others = packages.filter(|it| !known.contains(it.name()));
-            found.packages.extend(others);
-        }
-    }
     found
         .packages
         .sort_by(|one, other| one.name().cmp(other.name()));
@@ -128,51 +120,46 @@ fn unpublished(place: &SetPlace, packages: Vec<Package>) -> Result<Found> {
     }
     let what = || -> Result<Found> {
         match place.kind() {
+            PlaceKind::Directory(_) => bail!("no wheel or sdist in `{place}`"),
             PlaceKind::Web => bail!("no index and no link to a package: `{place}`"),
-            _ => bail!("no wheel or sdist, and no index: `{place}`"),
+            PlaceKind::Bucket(_) => bail!("no wheel or sdist, and no index: `{place}`"),
         }
     };
-    what().hint(
-        "pass what holds `simple/`, `set.json` or `dist/`, or the address of a page with links",
-    )
+    what().hint(match place.local() {
+        Some(_) => "pass the directory that `rocwheel build` wrote to",
+        None => {
+            "pass what holds `simple/`, `set.json` or `dist/`, or the address of a page with links"
+        }
+    })
 }
 
-/// The packages in `dist` and in the families' directories in it, or else in the place itself, where
-/// it can be listed.
+/// The packages where this layout has them, or by default in `dist` if it exists, with those in the
+/// directories of families; none where a place cannot be listed.
 fn lying(place: &SetPlace, layout: Option<Layout>) -> Result<Vec<Package>> {
-    let mut found = Vec::new();
-    let (dist, flat) = (("dist/", Depth::All), ("", Depth::Children));
-    let directories = match layout {
-        None => vec![dist, flat],
-        Some(Layout::Dist) => vec![dist],
-        Some(Layout::Flat) => vec![flat],
-    };
-    for (below, depth) in directories {
-        let directory = place.path(below);
-        for path in place.list(below, depth)?.unwrap_or_default() {
-            let file = path.strip_prefix(&directory).unwrap_or(&path).to_owned();
-            let (family, name) = file.rsplit_once('/').unwrap_or(("", &file));
-            if !is_package(name) || family.contains('/') {
-                continue;
-            }
-            let package = place.package(&Address { origin: None, path })?;
-            found.extend(package.map(|package| match family {
-                "" => package,
-                family => package.in_directory(family),
-            }));
-        }
-        if !found.is_empty() {
-            break;
-        }
+    if *place.kind() == PlaceKind::Web {
+        return Ok(Vec::new());
     }
-    Ok(found)
+    let layout = layout.map_or_else(|| place.layout(), Ok)?;
+    let files = place.files(layout)?.into_iter();
+    let packages = files.filter(|file| is_package(&file.name)).map(|file| {
+        let key = place.key(&file.path(layout))?;
+        let package = Package::object(place.store(), &key, file.stamp.size);
+        Ok(match file.family {
+            Some(family) => package.in_directory(family.as_str()),
+            None => package,
+        })
+    });
+    packages.collect()
 }
 
 /// Packages that lie there and that no page names.
 fn unlisted(place: &SetPlace, names: &BTreeSet<String>) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     for below in ["dist/", ""] {
-        for path in place.list(below, Depth::Children)?.unwrap_or_default() {
+        if *place.kind() == PlaceKind::Web {
+            break;
+        }
+        for (path, _) in place.list(below, Depth::Children)? {
             let name = path.rsplit('/').next().unwrap_or_default();
             if is_package(name) && !names.contains(name) {
                 found.insert(name.to_owned());
@@ -184,71 +171,7 @@ fn unlisted(place: &SetPlace, names: &BTreeSet<String>) -> Result<BTreeSet<Strin
 
 /// Whether anything in a directory says what is in it.
 fn has_pages(place: &Path) -> bool {
-    place.is_file()
-        || ["set.json", "simple", "SHA256SUMS", "index.html"]
-            .iter()
-            .any(|name| place.join(name).exists())
-}
-
-/// The packages of a directory or its `dist`, by name.
-fn directory(place: &Path, layout: Option<Layout>) -> Result<Vec<Package>> {
-    let directory = match layout {
-        Some(layout) => place.join(layout.files()),
-        None => dist(place),
-    };
-    let found = packages(&directory)?;
-    let check = || -> Result<()> {
-        ensure!(
-            !found.is_empty(),
-            "no wheel or sdist in `{}`",
-            directory.display()
-        );
-        Ok(())
-    };
-    check().hint(ADVICE)?;
-    Ok(found)
-}
-
-const ADVICE: &str = "pass the directory that `rocwheel build` wrote to";
-
-fn dist(place: &Path) -> PathBuf {
-    let dist = place.join("dist");
-    if dist.is_dir() {
-        dist
-    } else {
-        place.to_owned()
-    }
-}
-
-fn packages(directory: &Path) -> Result<Vec<Package>> {
-    let mut packages = Vec::new();
-    for entry in fs::read_dir(directory).hint(ADVICE)? {
-        let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        // A link to a file will do.
-        if is_package(&name) && path.is_file() {
-            packages.push(Package::file(&path, &name)?);
-        }
-    }
-    Ok(packages)
-}
-
-/// The packages of each family that has a directory of its own.
-fn families(place: &Path) -> Result<Vec<(String, Vec<Package>)>> {
-    let dist = place.join("dist");
-    let mut found = Vec::new();
-    if !dist.is_dir() {
-        return Ok(found);
-    }
-    for entry in fs::read_dir(&dist)? {
-        let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if !name.starts_with('.') && path.is_dir() {
-            let packages = packages(&path)?;
-            if !packages.is_empty() {
-                found.push((name.into_owned(), packages));
-            }
-        }
-    }
-    Ok(found)
+    ["set.json", "simple", "SHA256SUMS", "index.html"]
+        .iter()
+        .any(|name| place.join(name).exists())
 }

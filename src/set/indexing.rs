@@ -3,11 +3,10 @@
 use std::num::NonZeroUsize;
 
 use super::{
-    directory::layout_of,
     known::Known,
-    place::Site,
+    place::SetPlace,
     read::{Found, Metadata, Reading, Watch},
-    write::{Change, Mode, Overtaken, Serving, Writer},
+    write::{Change, Mode, Overtaken, Writer},
     yank::YankList,
 };
 use crate::{
@@ -32,8 +31,6 @@ pub struct IndexOptions {
     pub yank: Option<YankList>,
     pub mode: Mode,
     pub jobs: NonZeroUsize,
-    /// Whether pages have the keys too that clients ask a directory for.
-    pub directory_pages: bool,
 }
 
 impl Default for IndexOptions {
@@ -43,7 +40,6 @@ impl Default for IndexOptions {
             yank: None,
             mode: Mode::Make,
             jobs: NonZeroUsize::MIN,
-            directory_pages: true,
         }
     }
 }
@@ -61,7 +57,7 @@ pub struct Indexed {
 
 /// Brings an index up to date with its packages; again from the start where another writer comes
 /// first.
-pub fn index(site: &Site, options: &IndexOptions, world: &World) -> Result<Indexed> {
+pub fn index(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<Indexed> {
     for _ in 0..ATTEMPTS {
         match once(site, options, world)? {
             Ok(indexed) => return Ok(indexed),
@@ -74,26 +70,22 @@ pub fn index(site: &Site, options: &IndexOptions, world: &World) -> Result<Index
 }
 
 /// One attempt.
-fn once(site: &Site, options: &IndexOptions, world: &World) -> Result<Result<Indexed, Overtaken>> {
-    let known = Known::read(site.shelf())?;
-    let to = site.prefix();
-    let writer = Writer::new(
-        &to,
-        site.serving(),
-        options.mode,
-        &world.stop,
-        &known.families(),
-        options.directory_pages,
-    )?;
+fn once(
+    site: &SetPlace,
+    options: &IndexOptions,
+    world: &World,
+) -> Result<Result<Indexed, Overtaken>> {
+    let known = Known::read(site)?;
+    let writer = Writer::new(site, options.mode, &world.stop, &known.families())?;
     let attempt = Attempt {
         site,
         options,
         world,
         known: &known,
         writer: &writer,
-        at_once: match site.serving() {
-            Serving::Files => options.jobs,
-            Serving::Keys => REQUESTS,
+        at_once: match site.local() {
+            Some(_) => options.jobs,
+            None => REQUESTS,
         },
     };
     match (attempt.run(), writer.is_overtaken()) {
@@ -110,7 +102,7 @@ fn once(site: &Site, options: &IndexOptions, world: &World) -> Result<Result<Ind
 }
 
 struct Attempt<'a> {
-    site: &'a Site,
+    site: &'a SetPlace,
     options: &'a IndexOptions,
     world: &'a World,
     known: &'a Known,
@@ -124,7 +116,7 @@ impl Attempt<'_> {
     fn run(&self) -> Result<(usize, Vec<ArtifactGroup>, String)> {
         let layout = match self.options.layout {
             Some(layout) => layout,
-            None => layout_of(self.site.shelf())?,
+            None => self.site.layout()?,
         };
         let mut found = self.read(layout)?;
         let document = document(self.known, &mut found, layout);
@@ -153,7 +145,7 @@ impl Attempt<'_> {
     fn read(&self, layout: Layout) -> Result<Found> {
         let progress = self.world.console.progress("Reading", self.site, None);
         let reading = Reading {
-            shelf: self.site.shelf(),
+            place: self.site,
             layout,
             known: self.known,
             metadata: Metadata::Remembered,
@@ -166,7 +158,7 @@ impl Attempt<'_> {
                 let path = file.sidecar_path(layout);
                 self.writer.sidecar(&path, listed, &bytes)?;
                 match self.options.mode {
-                    Mode::Make => self.site.shelf().stamp(&path),
+                    Mode::Make => self.site.stamp(&path),
                     Mode::Tell => Ok(listed.cloned()),
                 }
             },
@@ -206,7 +198,7 @@ impl Attempt<'_> {
 
     fn tell(&self, lost: &[String]) -> Result<()> {
         if let Some(path) = lost.first() {
-            let (key, url) = (self.site.prefix().key(path)?, self.site.urls().find_links());
+            let (key, url) = (self.site.key(path)?, self.site.urls()?.find_links());
             self.world.console.warn(format!(
                 "this server drops the pages of directories, such as `{key}`: install with `--find-links {url}`"
             ));

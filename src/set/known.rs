@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::shelf::{Listed, Shelf, is_wheel};
+use super::{files::Listed, package::is_wheel, place::SetPlace};
 use crate::{
     digest::Sha256,
     error::{Context as _, Hint as _, Result},
@@ -29,13 +29,13 @@ pub(super) struct Known {
 
 impl Known {
     /// What `set.json` says, if there is one, or else what those who uploaded parts said.
-    pub(super) fn read(shelf: &dyn Shelf) -> Result<Self> {
+    pub(super) fn read(place: &SetPlace) -> Result<Self> {
         let read = |name: &str| -> Result<Option<(SetJson, Stamp)>> {
-            let Some((text, stamp)) = shelf.document(name)? else {
+            let Some((text, stamp)) = place.document(name)? else {
                 return Ok(None);
             };
             let document = SetJson::parse(&text)
-                .with_context(|| format!("read `{}`", shelf.shown(name)))
+                .with_context(|| format!("read `{}`", place.shown_in_full(name)))
                 .hint("remove it to have it written anew")?;
             Ok(Some((document, stamp)))
         };

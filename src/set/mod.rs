@@ -4,6 +4,7 @@ mod address;
 mod built;
 mod directory;
 mod facts;
+mod files;
 mod found;
 mod indexing;
 mod known;
@@ -11,10 +12,9 @@ mod package;
 mod pages;
 mod place;
 mod promised;
+pub mod publish;
 mod published;
 mod read;
-mod shelf;
-mod source;
 mod stale;
 mod write;
 mod yank;
@@ -25,10 +25,8 @@ pub use self::{
     found::{Found, Look, find, find_published},
     indexing::{IndexOptions, Indexed, index},
     package::{Package, identity, is_ours},
-    place::{IndexPlace, Site},
+    place::{NamedPlace, SetPlace},
     published::{Listing, ListingPlace, Promise, Published, SidecarPromise},
-    shelf::{Directory, Prefix},
-    source::SetPlace,
-    write::{ASK_FIRST, Act, Change, FOREVER, Mode},
+    write::{Act, Change, Mode},
     yank::YankList,
 };

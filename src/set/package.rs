@@ -1,13 +1,10 @@
 //! `Package`: a file of a set, on this machine or in a store, read as streams.
 
 use std::{
-    io::{self, Read, Seek as _, SeekFrom},
+    io::{self, Read},
     ops::Range,
-    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
-
-use fs_err as fs;
 
 use crate::{
     error::{Context as _, Error, Result, anyhow},
@@ -22,33 +19,19 @@ use crate::{
 pub struct Package {
     name: String,
     len: u64,
-    place: Place,
+    store: Arc<dyn Store>,
+    key: Key,
     /// Why it could not be read, which is no finding: the next time it may be.
     failure: Mutex<Option<Error>>,
 }
 
-#[derive(Debug)]
-enum Place {
-    File(PathBuf),
-    Object(Arc<dyn Store>, Key),
-}
-
 impl Package {
-    pub(super) fn file(path: &Path, name: &str) -> Result<Self> {
-        let len = fs::metadata(path)?.len();
-        Ok(Self::new(name, len, Place::File(path.to_owned())))
-    }
-
     pub(super) fn object(store: &Arc<dyn Store>, key: &Key, len: u64) -> Self {
-        let place = Place::Object(Arc::clone(store), key.clone());
-        Self::new(key.file_name(), len, place)
-    }
-
-    fn new(name: &str, len: u64, place: Place) -> Self {
         Self {
-            name: name.to_owned(),
+            name: key.file_name().to_owned(),
             len,
-            place,
+            store: Arc::clone(store),
+            key: key.clone(),
             failure: Mutex::default(),
         }
     }
@@ -77,17 +60,6 @@ impl Package {
         }
     }
 
-    fn open(&self, range: &Range<u64>) -> Result<Box<dyn Read + Send>> {
-        match &self.place {
-            Place::File(path) => {
-                let mut file = fs::File::open(path)?;
-                file.seek(SeekFrom::Start(range.start))?;
-                Ok(Box::new(file))
-            }
-            Place::Object(store, key) => Ok(store.get(key, Span::Between(range.clone()))?),
-        }
-    }
-
     /// The error that goes on through the reader of the format, and is told apart there no more.
     fn failed(&self, error: Error) -> io::Error {
         let shown = io::Error::other(format!("{error:#}"));
@@ -105,7 +77,8 @@ impl Package {
     /// The bytes of a range, in order. It ends early where the package does.
     pub fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + '_>> {
         let len = range.end.min(self.len).saturating_sub(range.start);
-        let reader = self.open(&range).map_err(|error| self.failed(error))?;
+        let reader = self.store.get(&self.key, Span::Between(range));
+        let reader = reader.map_err(|error| self.failed(error.into()))?;
         Ok(Box::new(Stream {
             reader: reader.take(len),
             package: self,
@@ -146,7 +119,8 @@ pub(super) fn is_wheel(name: &str) -> bool {
 
 /// Whether a name is that of a wheel or an sdist; anything else may lie beside them.
 pub(super) fn is_package(name: &str) -> bool {
-    !name.starts_with('.') && (is_wheel(name) || name.ends_with(SDIST))
+    let ends = |end: &str| name.len() > end.len() && name.ends_with(end);
+    !name.starts_with('.') && (ends(WHEEL) || ends(SDIST))
 }
 
 /// The project and the version that a file name tells.

@@ -1,38 +1,48 @@
-//! Where an index is: a directory on this machine, or a prefix in a bucket.
+//! `SetPlace`: a directory that holds a set, on this machine, in a bucket or on a web server.
 
 use std::{
-    fmt, iter,
+    collections::BTreeMap,
+    fmt,
+    io::Read as _,
+    iter,
     path::{Path, PathBuf},
     str::FromStr,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use fs_err as fs;
 
 use super::{
     address::local_urls,
-    shelf::{Directory, Prefix, Shelf},
-    write::Serving,
+    package::{Package, is_package},
 };
 use crate::{
-    error::{Context as _, Hint as _, Result, Stop, ensure},
-    index::Urls,
-    location::{InvalidLocation, Location},
-    run::ArtifactGroup,
+    error::{Context as _, Hint as _, Result, Stop, anyhow, bail, ensure},
+    index::{SetJson, Urls},
+    location::{InvalidLocation, Key, Location},
+    run::{ArtifactGroup, Buckets},
     store::{
+        Depth, Kind, Object, Span, Store, StoreError,
+        http::HttpStore,
         local::LocalStore,
-        s3::{Access, S3Store},
+        s3::{Access, Endpoint, S3Store},
     },
 };
 
-/// What a user names.
+/// Pages, documents and metadata are text; more is not read. A `set.json` of 100,000 files has 30 MiB.
+const LONGEST_PAGE: u64 = 256 << 20;
+const PAGE: &str = ".html";
+/// The directory of the set itself, as a path below it.
+pub(super) const TOP: &str = "./";
+
+/// A place that can be written, as a user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum IndexPlace {
+pub enum NamedPlace {
     Directory(PathBuf),
     Bucket(Location),
 }
 
-impl IndexPlace {
+impl NamedPlace {
     /// As `check` takes it.
     pub fn to_path(&self) -> PathBuf {
         match self {
@@ -42,7 +52,7 @@ impl IndexPlace {
     }
 }
 
-impl FromStr for IndexPlace {
+impl FromStr for NamedPlace {
     type Err = InvalidLocation;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -54,73 +64,220 @@ impl FromStr for IndexPlace {
     }
 }
 
-/// A place that can be read and written.
+/// A directory of a store that holds a set.
 #[derive(Debug)]
-pub enum Site {
-    Directory(Directory, Urls),
-    Bucket(Prefix, Urls),
+pub struct SetPlace {
+    store: Arc<dyn Store>,
+    /// The directory of the set in the store: empty, or ending in `/`.
+    top: String,
+    /// The page that the user named, if it is none of those that every set has.
+    page: Option<String>,
+    kind: PlaceKind,
+    /// Whether pages have the keys too that clients ask a directory for.
+    directory_pages: bool,
+    /// Other servers that pages lead to.
+    others: Mutex<BTreeMap<String, Arc<dyn Store>>>,
+    stop: Stop,
 }
 
-impl Site {
-    pub fn directory(path: &Path) -> Result<Self> {
-        let check = || -> Result<()> {
-            ensure!(
-                !path.is_file(),
-                "a file, not a directory: `{}`",
-                path.display()
-            );
-            Ok(())
-        };
-        check().hint("pass the directory that `rocwheel build` wrote to")?;
-        let urls = local_urls(path)?;
-        Ok(Self::Directory(Directory(path.to_owned()), urls))
-    }
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum PlaceKind {
+    Directory(PathBuf),
+    /// With the addresses of the set in it.
+    Bucket(Urls),
+    Web,
+}
 
-    pub fn bucket(location: &Location, access: &Access, stop: &Stop) -> Result<Self> {
-        let bucket = location.bucket().clone();
-        let store = S3Store::connect(bucket, access, stop.clone())
-            .with_context(|| format!("reach `{location}`"))?;
-        let prefix = Prefix {
-            store: Arc::new(store),
-            directory: Some(location.key().directory()),
-        };
-        let urls = access.url(&location.directory()).parse()?;
-        Ok(Self::Bucket(prefix, urls))
-    }
+/// Where a file is: on another server, or in the store itself.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Address {
+    pub(super) origin: Option<String>,
+    pub(super) path: String,
+}
 
-    pub(super) fn shelf(&self) -> &dyn Shelf {
-        match self {
-            Self::Directory(directory, _) => directory,
-            Self::Bucket(prefix, _) => prefix,
+impl SetPlace {
+    /// A set to read: in a directory, in `s3://bucket/directory`, or at the address of an index or a
+    /// page.
+    pub fn open(
+        place: &Path,
+        access: impl FnOnce(Option<&str>) -> Result<Access>,
+        stop: &Stop,
+    ) -> Result<Self> {
+        match place.to_str() {
+            Some(text) if text.starts_with("s3://") => {
+                let text = text.strip_suffix("set.json").unwrap_or(text);
+                let place = text.parse().hint(
+                    "pass a directory of a bucket, as `upload` shows it: `s3://bucket/1-linux/python`",
+                )?;
+                Self::bucket(&place, access, stop)
+            }
+            Some(text) if text.contains("://") => Self::web(text, stop),
+            _ => Self::existing(place, stop),
         }
     }
 
-    pub(super) fn prefix(&self) -> Prefix {
-        match self {
-            Self::Directory(directory, _) => Prefix {
-                store: Arc::new(LocalStore::new(&directory.0)),
-                directory: None,
+    fn existing(place: &Path, stop: &Stop) -> Result<Self> {
+        if !place.exists() {
+            return Err(anyhow!("no such directory: `{}`", place.display()))
+                .hint("pass the directory that `rocwheel build` wrote to");
+        }
+        let name = place.file_name().unwrap_or_default().to_string_lossy();
+        // A baseline may be named by the file that describes it.
+        let is_document = name == "set.json";
+        if place.is_file() && !is_document {
+            let noun = if is_package(&name) { "package" } else { "file" };
+            let shown = place.display();
+            return Err(anyhow!("`{shown}` is one {noun}, and not a set"))
+                .hint("pass the directory that it lies in");
+        }
+        Ok(Self::directory(
+            match place.parent() {
+                Some(parent) if is_document => parent,
+                _ => place,
             },
-            Self::Bucket(prefix, _) => prefix.clone(),
+            stop,
+        ))
+    }
+
+    /// A directory on this machine, in which a package may be a symlink to a file.
+    pub fn directory(root: &Path, stop: &Stop) -> Self {
+        let store = Arc::new(LocalStore::following_links(root));
+        let kind = PlaceKind::Directory(root.to_owned());
+        Self::new(store, String::new(), None, kind, stop)
+    }
+
+    /// A place in a directory that is laid out as a bucket.
+    pub fn below(root: &Path, directory: &Key, stop: &Stop) -> Self {
+        let kind = PlaceKind::Directory(root.join(directory.to_path().as_str()));
+        let top = directory.directory().as_str().to_owned();
+        Self::new(Arc::new(LocalStore::new(root)), top, None, kind, stop)
+    }
+
+    /// A directory of a bucket. The region of the usual buckets is known.
+    pub fn bucket(
+        place: &Location,
+        access: impl FnOnce(Option<&str>) -> Result<Access>,
+        stop: &Stop,
+    ) -> Result<Self> {
+        let known = Buckets::builtin().find(place.bucket());
+        let access = access(known.map(|it| it.region.as_str()))?;
+        let store = S3Store::connect(place.bucket().clone(), &access, stop.clone())
+            .with_context(|| format!("reach `{place}`"))?;
+        let urls = access.url(&place.directory()).parse()?;
+        Ok(Self::of_store(Arc::new(store), place.key(), urls, stop))
+    }
+
+    /// A directory of any store that has exact keys, as a bucket has.
+    pub fn of_store(store: Arc<dyn Store>, directory: &Key, urls: Urls, stop: &Stop) -> Self {
+        let top = directory.directory().as_str().to_owned();
+        Self::new(store, top, None, PlaceKind::Bucket(urls), stop)
+    }
+
+    fn web(text: &str, stop: &Stop) -> Result<Self> {
+        let parts = text.split_once("://").map(|(scheme, rest)| {
+            let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+            (format!("{scheme}://{host}"), path)
+        });
+        let (origin, path) = parts.unwrap_or_default();
+        ensure!(
+            !path.contains(['?', '#']),
+            "an address with a query or a fragment: `{text}`"
+        );
+        let (top, page) = top_of(path);
+        let store: Arc<dyn Store> = Arc::new(connect(&origin, stop)?);
+        Ok(Self::new(store, top, page, PlaceKind::Web, stop))
+    }
+
+    fn new(
+        store: Arc<dyn Store>,
+        top: String,
+        page: Option<String>,
+        kind: PlaceKind,
+        stop: &Stop,
+    ) -> Self {
+        Self {
+            store,
+            top,
+            page,
+            kind,
+            directory_pages: true,
+            others: Mutex::default(),
+            stop: stop.clone(),
         }
     }
 
-    pub(super) fn serving(&self) -> Serving {
-        match self {
-            Self::Directory(..) => Serving::Files,
-            Self::Bucket(..) => Serving::Keys,
+    /// The same on a server that may refuse keys ending in `/`.
+    #[must_use]
+    pub fn with_directory_pages(self, directory_pages: bool) -> Self {
+        Self {
+            directory_pages,
+            ..self
         }
     }
 
-    pub fn urls(&self) -> &Urls {
-        match self {
-            Self::Directory(_, urls) | Self::Bucket(_, urls) => urls,
+    pub(super) fn has_directory_pages(&self) -> bool {
+        self.directory_pages
+    }
+
+    pub(super) fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// The directory, if it is one on this machine.
+    pub fn local(&self) -> Option<&Path> {
+        match &self.kind {
+            PlaceKind::Directory(root) => Some(root),
+            PlaceKind::Bucket(_) | PlaceKind::Web => None,
         }
+    }
+
+    pub(super) fn kind(&self) -> &PlaceKind {
+        &self.kind
+    }
+
+    /// The addresses of the set.
+    pub fn urls(&self) -> Result<Urls> {
+        match &self.kind {
+            PlaceKind::Directory(root) => local_urls(root),
+            PlaceKind::Bucket(urls) => Ok(urls.clone()),
+            PlaceKind::Web => bail!("a place on a web server cannot be written: `{self}`"),
+        }
+    }
+
+    /// The key of a path below the directory of the set; the path may be empty or `TOP`, or end in `/`.
+    pub fn key(&self, below: &str) -> Result<Key> {
+        let key = self.path(below.strip_prefix(TOP).unwrap_or(below)).parse();
+        key.with_context(|| format!("place `{below}`"))
+    }
+
+    /// What is in a directory, by path below the directory of the set.
+    pub fn list(&self, below: &str, depth: Depth) -> Result<Vec<(String, Object)>> {
+        let path = self.path(below);
+        let directory = (!path.is_empty()).then(|| path.parse()).transpose()?;
+        let objects = self.store.list(directory.as_ref(), depth);
+        let objects = objects.with_context(|| format!("list `{path}` of `{}`", self.store))?;
+        let found = objects.into_iter().filter_map(|object| {
+            let path = object.key.as_str().strip_prefix(&self.top)?;
+            Some((path.to_owned(), object))
+        });
+        Ok(found.collect())
+    }
+
+    /// What a set that is whole says about itself.
+    pub fn set_json(&self) -> Result<SetJson> {
+        let read = || -> Result<SetJson> {
+            let key = self.key("set.json")?;
+            self.store.head(&key)?;
+            SetJson::parse(&self.text(key.as_str())?.unwrap_or_default())
+        };
+        read()
+            .with_context(|| format!("read `{}`", self.shown_in_full("set.json")))
+            .hint("`rocwheel upload` writes it when a set is whole")
     }
 
     /// Removes the directories of projects that are gone, where nothing else is in them.
     pub(super) fn tidy(&self, families: &[ArtifactGroup]) {
-        let Self::Directory(Directory(root), _) = self else {
+        let Some(root) = self.local() else {
             return;
         };
         // None is removed that has something in it.
@@ -130,7 +287,7 @@ impl Site {
             }
         };
         let families = families.iter().map(|family| root.join(family.as_str()));
-        for top in iter::once(root.clone()).chain(families) {
+        for top in iter::once(root.to_owned()).chain(families) {
             remove_below(top.join("simple/_json"));
             remove_below(top.join("simple"));
             if top != *root {
@@ -139,11 +296,131 @@ impl Site {
             }
         }
     }
+
+    /// The page that the user named.
+    pub(super) fn page(&self) -> Option<&str> {
+        self.page.as_deref()
+    }
+
+    /// A path below the directory of the set, from the top of the store.
+    pub(super) fn path(&self, below: &str) -> String {
+        format!("{}{below}", self.top)
+    }
+
+    /// For people: a path below the directory of the set, with that directory.
+    pub(super) fn shown_in_full(&self, below: &str) -> String {
+        match self.local() {
+            Some(root) => root.join(below).display().to_string(),
+            None => format!("{self}/{below}"),
+        }
+    }
+
+    /// For people: a path from the top of the store without the directory of the set.
+    pub(super) fn shown<'a>(&self, path: &'a str) -> &'a str {
+        path.strip_prefix(self.top.as_str()).unwrap_or(path)
+    }
+
+    /// A page, if it is there.
+    pub(super) fn text(&self, path: &str) -> Result<Option<String>> {
+        let address = Address {
+            origin: None,
+            path: path.to_owned(),
+        };
+        let bytes = self.bytes(&address)?;
+        bytes
+            .map(|bytes| {
+                let text = String::from_utf8(bytes);
+                text.with_context(|| format!("read `{path}` of `{}`", self.store))
+            })
+            .transpose()
+    }
+
+    /// The bytes of something small, if it is there.
+    pub(super) fn bytes(&self, address: &Address) -> Result<Option<Vec<u8>>> {
+        let (store, path) = (self.store_of(address)?, &address.path);
+        let Ok(key) = path.parse::<Key>() else {
+            return Ok(None);
+        };
+        let reading = || format!("read `{path}` of `{store}`");
+        let Some(reader) = found(store.get(&key, Span::Whole)).with_context(reading)? else {
+            return Ok(None);
+        };
+        let mut bytes = Vec::new();
+        let mut reader = reader.take(LONGEST_PAGE + 1);
+        reader.read_to_end(&mut bytes).with_context(reading)?;
+        ensure!(
+            bytes.len() as u64 <= LONGEST_PAGE,
+            "`{path}` of `{store}` has more than {LONGEST_PAGE} bytes"
+        );
+        Ok(Some(bytes))
+    }
+
+    /// A package, if it is there.
+    pub(super) fn package(&self, address: &Address) -> Result<Option<Package>> {
+        let path = &address.path;
+        let Ok(key) = path.parse::<Key>() else {
+            return Ok(None);
+        };
+        let store = self.store_of(address)?;
+        let looking = || format!("look for `{path}` in `{store}`");
+        let object = found(store.head(&key)).with_context(looking)?;
+        Ok(object.map(|object| Package::object(&store, &key, object.size)))
+    }
+
+    fn store_of(&self, address: &Address) -> Result<Arc<dyn Store>> {
+        let Some(origin) = &address.origin else {
+            return Ok(Arc::clone(&self.store));
+        };
+        if self.kind != PlaceKind::Web {
+            bail!("a page leads to another server: `{origin}`");
+        }
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(store) = others.get(origin) {
+            return Ok(Arc::clone(store));
+        }
+        let store: Arc<dyn Store> = Arc::new(connect(origin, &self.stop)?);
+        others.insert(origin.clone(), Arc::clone(&store));
+        Ok(store)
+    }
 }
 
-impl fmt::Display for Site {
+/// The store, and the directory in it.
+impl fmt::Display for SetPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.shelf().fmt(f)
+        match &self.kind {
+            PlaceKind::Directory(root) => fmt::Display::fmt(&root.display(), f),
+            PlaceKind::Bucket(_) => write!(f, "{}/{}", self.store, self.top.trim_end_matches('/')),
+            PlaceKind::Web => write!(f, "{}/{}", self.store, self.top),
+        }
+    }
+}
+
+fn connect(origin: &str, stop: &Stop) -> Result<HttpStore> {
+    let server: Endpoint = origin.parse()?;
+    Ok(HttpStore::connect(server, stop.clone())?)
+}
+
+/// The directory of a set, and the page that was named: `x/simple` is the index of `x/`.
+fn top_of(path: &str) -> (String, Option<String>) {
+    let directory = |path: &str| match path.trim_end_matches('/') {
+        "" => String::new(),
+        path => format!("{path}/"),
+    };
+    let plain = path.trim_end_matches('/');
+    let (above, name) = plain.rsplit_once('/').unwrap_or(("", plain));
+    match name {
+        "simple" | "set.json" | "SHA256SUMS" => (directory(above), None),
+        name if name.ends_with(PAGE) && !path.ends_with('/') => {
+            (directory(above), Some(path.to_owned()))
+        }
+        _ => (directory(plain), None),
+    }
+}
+
+fn found<T>(answer: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match answer {
+        Err(error) if error.kind() == Kind::NotFound => Ok(None),
+        answer => answer.map(Some),
     }
 }
 
@@ -153,10 +430,10 @@ mod tests {
 
     #[test]
     fn a_place_is_a_path_unless_it_says_otherwise() {
-        let place = |text: &str| text.parse::<IndexPlace>();
-        assert_eq!(place("a/b"), Ok(IndexPlace::Directory("a/b".into())));
+        let place = |text: &str| text.parse::<NamedPlace>();
+        assert_eq!(place("a/b"), Ok(NamedPlace::Directory("a/b".into())));
         let bucket: Location = "s3://bucket/a/b/".parse().unwrap();
-        assert_eq!(place("s3://bucket/a/b/"), Ok(IndexPlace::Bucket(bucket)));
+        assert_eq!(place("s3://bucket/a/b/"), Ok(NamedPlace::Bucket(bucket)));
         let refused = ["s3://bucket", "s3://B/a", "s3://bucket//a"];
         let said = refused.map(|text| place(text).unwrap_err().to_string());
         insta::assert_snapshot!(said.join("\n"), @r#"
@@ -164,5 +441,18 @@ mod tests {
         a bucket's name has 3 to 63 characters: "B"
         a key that begins with `/`: "/a"
         "#);
+    }
+
+    #[test]
+    fn a_set_is_found_by_each_of_its_pages() {
+        let top = |path| {
+            let (top, page) = top_of(path);
+            format!("{top} {page:?}")
+        };
+        let tops = ["x/y/simple/", "x/y/simple", "x/y/set.json", "x/y", "x/y/"].map(top);
+        assert_eq!(tops, ["x/y/ None"; 5]);
+        assert_eq!(top(""), " None");
+        assert_eq!(top("simple/"), " None");
+        assert_eq!(top("x/links.html"), "x/ Some(\"x/links.html\")");
     }
 }

@@ -8,8 +8,8 @@ use std::{
 use super::{
     package::{identity, is_ours, is_package},
     pages::{self, Leads, Link},
+    place::{Address, PlaceKind, SetPlace},
     published::{Listing, ListingPlace, Promise, Published},
-    source::{Address, PlaceKind, SetPlace},
 };
 use crate::{
     error::{Result, one_line},

@@ -1,4 +1,4 @@
-//! Reads a shelf: every package once, several at a time, and as little of it as will do.
+//! Reads the packages of a place: every package once, several at a time, and as little of it as will do.
 
 use std::{
     collections::HashMap,
@@ -9,8 +9,10 @@ use std::{
 
 use super::{
     facts,
+    files::{Listed, Opened},
     known::Known,
-    shelf::{Listed, Opened, Shelf, is_package},
+    package::is_package,
+    place::SetPlace,
 };
 use crate::{
     digest::Sha256,
@@ -39,7 +41,7 @@ pub(super) enum Metadata {
     Wanted,
 }
 
-/// The packages of a shelf.
+/// The packages of a place.
 pub(super) struct Found {
     pub(super) set: PackageSet,
     /// What to remember, by path.
@@ -52,7 +54,7 @@ pub(super) struct Found {
 
 /// How to read.
 pub(super) struct Reading<'a> {
-    pub(super) shelf: &'a dyn Shelf,
+    pub(super) place: &'a SetPlace,
     pub(super) layout: Layout,
     pub(super) known: &'a Known,
     pub(super) metadata: Metadata,
@@ -69,10 +71,10 @@ struct Task {
 
 impl Reading<'_> {
     pub(super) fn run(&self) -> Result<Found> {
-        let listed = self.shelf.list(self.layout, self.at_once)?;
+        let listed = self.place.files(self.layout)?;
         let (tasks, orphans) = tasks(listed, self.layout);
         let check = || -> Result<()> {
-            let shown = self.shelf.shown(self.layout.files());
+            let shown = self.shown(self.layout.files());
             ensure!(!tasks.is_empty(), "no wheel or sdist in `{shown}`");
             Ok(())
         };
@@ -83,7 +85,7 @@ impl Reading<'_> {
             let path = task.package.path(self.layout);
             let (file, facts, is_known) = self
                 .one(task, &path)
-                .with_context(|| format!("read `{}`", self.shelf.shown(&path)))?;
+                .with_context(|| format!("read `{}`", self.shown(&path)))?;
             Ok((file, (path, facts), is_known))
         };
         let read = parallel::try_map(&tasks, self.at_once, self.watch.stop, reading)?;
@@ -107,7 +109,7 @@ impl Reading<'_> {
         if !found.remembered.values().any(lacks) {
             return Ok(());
         }
-        let listed = self.shelf.list(self.layout, self.at_once)?;
+        let listed = self.place.files(self.layout)?;
         let stamps = listed
             .into_iter()
             .map(|it| (it.path(self.layout), it.stamp));
@@ -118,11 +120,16 @@ impl Reading<'_> {
                 !lacks(facts),
                 No(format!(
                     "the metadata of `{}` was written and is not there",
-                    self.shelf.shown(path)
+                    self.shown(path)
                 ))
             );
         }
         Ok(())
+    }
+
+    /// For people: a path below the directory of the set.
+    fn shown(&self, path: &str) -> String {
+        self.place.shown_in_full(path)
     }
 
     /// A package, what to remember of it, and whether it was known without being opened.
@@ -177,10 +184,10 @@ impl Reading<'_> {
     /// The digest, remembered or vouched for or computed, and what the package says.
     fn examine(&self, listed: &Listed) -> Result<(Sha256, facts::Facts)> {
         let known = match self.known.sha256(listed, self.layout) {
-            None => self.shelf.vouched(listed, self.layout)?,
+            None => self.place.kept_digest(listed, self.layout)?,
             known => known,
         };
-        match self.shelf.open(listed, self.layout)? {
+        match self.place.open_file(listed, self.layout)? {
             Opened::Whole(bytes) => {
                 if bytes.len() as u64 != listed.stamp.size {
                     bail!("it changed while it was read");
@@ -202,7 +209,7 @@ impl Reading<'_> {
 
     fn hash(&self, listed: &Listed) -> Result<Sha256> {
         let watched = Watched {
-            source: self.shelf.stream(listed, self.layout)?,
+            source: self.place.stream(listed, self.layout)?,
             watch: &self.watch,
         };
         let answer = Sha256::of_reader(io::BufReader::with_capacity(1 << 20, watched));

@@ -8,7 +8,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use super::{shelf::Prefix, stale};
+use super::{place::SetPlace, stale};
 use crate::{
     digest::Sha256,
     error::{Context as _, No, Result, Stop, bail, ensure},
@@ -20,9 +20,9 @@ use crate::{
 };
 
 /// Files are immutable: another file would have another name.
-pub const FOREVER: &str = "public, max-age=31536000, immutable";
+pub(super) const FOREVER: &str = "public, max-age=31536000, immutable";
 /// Pages change; a cache may keep them but has to ask.
-pub const ASK_FIRST: &str = "no-cache";
+pub(super) const ASK_FIRST: &str = "no-cache";
 
 /// What is done with a path, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,7 +50,7 @@ pub enum Mode {
 
 /// Which keys a page has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Serving {
+enum Serving {
     /// A directory's page is a file in it, and two processes that index it are one user's affair.
     Files,
     /// Exact keys, and other writers: a page is written only over what was seen.
@@ -63,7 +63,7 @@ pub(super) enum Serving {
 pub(super) struct Overtaken(String);
 
 pub(super) struct Writer<'a> {
-    to: &'a Prefix,
+    to: &'a SetPlace,
     serving: Serving,
     mode: Mode,
     stop: &'a Stop,
@@ -91,13 +91,15 @@ impl<'a> Writer<'a> {
     /// Looks at what is there, before anybody lists the packages: what changes later, another
     /// writer changed.
     pub(super) fn new(
-        to: &'a Prefix,
-        serving: Serving,
+        to: &'a SetPlace,
         mode: Mode,
         stop: &'a Stop,
         families: &[ArtifactGroup],
-        directory_pages: bool,
     ) -> Result<Self> {
+        let serving = match to.local() {
+            Some(_) => Serving::Files,
+            None => Serving::Keys,
+        };
         let mut watched = vec!["simple/".to_owned()];
         watched.extend(families.iter().map(|family| format!("{family}/")));
         let mut listed = match serving {
@@ -114,7 +116,7 @@ impl<'a> Writer<'a> {
             stop,
             before: listed.into_iter().collect(),
             watched,
-            directory_pages: directory_pages && serving == Serving::Keys,
+            directory_pages: to.has_directory_pages() && serving == Serving::Keys,
             made: Mutex::default(),
         })
     }
@@ -194,7 +196,7 @@ impl<'a> Writer<'a> {
             // If another writer has put something there since, the condition will say so.
             (None, _) if self.is_watched(path) => return Ok(There::Nothing),
             (Some(object), Serving::Files) => object.clone(),
-            _ => match self.to.store.head(key) {
+            _ => match self.to.store().head(key) {
                 Err(error) if error.kind() == Kind::NotFound => return Ok(There::Nothing),
                 object => object?,
             },
@@ -223,7 +225,7 @@ impl<'a> Writer<'a> {
 
     fn read(&self, key: &Key, size: u64) -> Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).min(64 << 20) + 1);
-        let reader = self.to.store.get(key, Span::Whole)?;
+        let reader = self.to.store().get(key, Span::Whole)?;
         reader
             .take(size.saturating_add(1))
             .read_to_end(&mut bytes)?;
@@ -241,7 +243,7 @@ impl<'a> Writer<'a> {
             condition: condition.clone(),
             sha256,
         };
-        match self.to.store.put(&self.to.key(path)?, &bytes, &options) {
+        match self.to.store().put(&self.to.key(path)?, &bytes, &options) {
             // What was to be replaced can be gone as well.
             Err(error) if is_conflict(&error, condition) => bail!(self.overtaken(path)),
             done => done?,
@@ -279,7 +281,7 @@ impl<'a> Writer<'a> {
                 let page = page.or_else(|| path.strip_suffix("index.json"));
                 let page = page.filter(|_| self.directory_pages);
                 for path in page.into_iter().chain([path.as_str()]) {
-                    let deleted = self.to.store.delete(&self.to.key(path)?);
+                    let deleted = self.to.store().delete(&self.to.key(path)?);
                     deleted.with_context(|| format!("remove `{path}`"))?;
                 }
             }
@@ -302,7 +304,7 @@ impl<'a> Writer<'a> {
         let look = |(path, sha256, size): &(String, Sha256, u64)| {
             let look = || -> Result<bool> {
                 let key = self.to.key(path)?;
-                let object = self.to.store.head(&key)?;
+                let object = self.to.store().head(&key)?;
                 if object.size == 0 && *size > 0 && key.is_directory() {
                     return Ok(false);
                 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::shelf::is_package;
+use super::package::is_package;
 use crate::{
     error::{Context as _, No, Result, bail},
     index::{PackageSet, SetFile},

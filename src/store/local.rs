@@ -24,6 +24,8 @@ use crate::{
 #[derive(Debug)]
 pub struct LocalStore {
     root: PathBuf,
+    /// Whether a symlink to a file is read as that file. Nothing is written through one.
+    follows_links: bool,
     /// The directories that were cleared of what killed writers have left.
     swept: Mutex<BTreeSet<PathBuf>>,
 }
@@ -33,7 +35,16 @@ impl LocalStore {
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
+            follows_links: false,
             swept: Mutex::default(),
+        }
+    }
+
+    /// A directory of the user's own, in which an object may be a symlink to a file.
+    pub fn following_links(root: impl Into<PathBuf>) -> Self {
+        Self {
+            follows_links: true,
+            ..Self::new(root)
         }
     }
 
@@ -57,7 +68,9 @@ impl LocalStore {
     /// The path of a key, once nothing about the key, the directories or the file can lead elsewhere.
     fn place(&self, key: &str) -> Result<PathBuf, StoreError> {
         let path = self.place_in_directory(key)?;
-        refuse_link(&path, key)?;
+        if !self.follows_links {
+            refuse_link(&path, key)?;
+        }
         Ok(path)
     }
 
@@ -98,6 +111,18 @@ impl LocalStore {
         }
     }
 
+    fn look(&self, key: &Key, path: &Path) -> Result<Object, StoreError> {
+        match fs::metadata(path) {
+            Ok(found) if self.follows_links && found.is_file() => Ok(object(
+                key.clone(),
+                found.len(),
+                found.modified().ok(),
+                path,
+            )),
+            _ => head(key, path),
+        }
+    }
+
     /// Adds the objects of one directory and says which directories are in it.
     fn list_directory(&self, prefix: &str, objects: &mut Vec<Object>) -> io::Result<Vec<String>> {
         let mut directories = Vec::new();
@@ -112,7 +137,13 @@ impl LocalStore {
             let Some(name) = name.to_str().filter(|name| is_plain(name)) else {
                 continue;
             };
-            let found = entry.metadata()?;
+            let mut found = entry.metadata()?;
+            if self.follows_links && found.is_symlink() {
+                found = match fs::metadata(entry.path()) {
+                    Ok(target) if target.is_file() => target,
+                    _ => continue,
+                };
+            }
             if found.is_dir() {
                 directories.push(format!("{prefix}{name}/"));
             } else if let (true, Ok(key)) = (found.is_file(), format!("{prefix}{name}").parse()) {
@@ -146,12 +177,12 @@ impl Store for LocalStore {
     }
 
     fn head(&self, key: &Key) -> Result<Object, StoreError> {
-        head(key, &self.find(key)?)
+        self.look(key, &self.find(key)?)
     }
 
     fn get(&self, key: &Key, span: Span) -> Result<Box<dyn Read + Send>, StoreError> {
         let path = self.find(key)?;
-        head(key, &path)?;
+        self.look(key, &path)?;
         let (start, len) = match span {
             Span::Whole => (0, u64::MAX),
             Span::From(start) => (start, u64::MAX),

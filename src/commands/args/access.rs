@@ -6,7 +6,8 @@ use clap::{Arg, ArgMatches, Command, FromArgMatches, parser::ValueSource};
 
 use crate::{
     error::{Hint as _, Result, Stop},
-    set::SetPlace,
+    location::Location,
+    set::{NamedPlace, SetPlace},
     store::s3::{Access, Addressing, Endpoint, Profile, Region, Signing},
 };
 
@@ -87,6 +88,19 @@ impl AccessArgs {
     /// A set in a directory, in a bucket or on a web server.
     pub fn place(&self, place: &Path, stop: &Stop) -> Result<SetPlace> {
         SetPlace::open(place, |known| self.access(known), stop)
+    }
+
+    /// A set in a directory of a bucket.
+    pub fn bucket(&self, place: &Location, stop: &Stop) -> Result<SetPlace> {
+        SetPlace::bucket(place, |known| self.access(known), stop)
+    }
+
+    /// A place that can be written.
+    pub fn named(&self, place: &NamedPlace, stop: &Stop) -> Result<SetPlace> {
+        match place {
+            NamedPlace::Directory(path) => Ok(SetPlace::directory(path, stop)),
+            NamedPlace::Bucket(location) => self.bucket(location, stop),
+        }
     }
 
     fn access_in(

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use crate::{
     console::many,
-    index::{Addresses, size_text},
-    set::{Act, Change, Indexed, Site},
+    index::{Addresses, Urls, size_text},
+    set::{Act, Change, Indexed, SetPlace},
 };
 
 /// Where the index is.
@@ -23,10 +23,10 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    pub(super) fn new(site: &Site, indexed: &Indexed) -> Self {
+    pub(super) fn new(urls: &Urls, indexed: &Indexed) -> Self {
         Self {
             schema: "rocwheel-index-v1",
-            addresses: Addresses::new(site.urls(), &indexed.families),
+            addresses: Addresses::new(urls, &indexed.families),
             files: indexed.files,
             changed: indexed.changes.len(),
         }
@@ -56,7 +56,7 @@ struct Step {
 }
 
 impl Plan {
-    pub(super) fn new(site: &Site, changes: Vec<Change>) -> Self {
+    pub(super) fn new(site: &SetPlace, changes: Vec<Change>) -> Self {
         let actions = changes.into_iter().map(|change| Step {
             action: change.act.to_string(),
             // The page of the set's own directory has no name.

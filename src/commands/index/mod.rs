@@ -13,10 +13,9 @@ use super::{
     check,
 };
 use crate::{
-    error::{Context as _, Result},
+    error::{Context as _, Hint as _, Result, anyhow},
     index::Layout,
-    run::Buckets,
-    set::{Act, IndexOptions, IndexPlace, Mode, Site, YankList, index},
+    set::{Act, IndexOptions, Mode, NamedPlace, SetPlace, YankList, index},
 };
 
 /// Write the package index of a directory or bucket
@@ -32,7 +31,7 @@ use crate::{
 pub struct Args {
     /// Directory or `s3://bucket/prefix`, with packages in it or in its `dist`
     #[arg(value_name = "DIR", env = "ROCWHEEL_PACKAGES_DIR")]
-    place: IndexPlace,
+    place: NamedPlace,
     /// Where the packages are; `auto` uses `dist` if it exists
     #[arg(
         long,
@@ -88,21 +87,19 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
         }
     }
     world.console.status("Indexed", &indexed.facts);
-    world.console.answer(&Answer::new(&site, &indexed))
+    world.console.answer(&Answer::new(&site.urls()?, &indexed))
 }
 
 impl Args {
-    fn site(&self, world: &World) -> Result<Site> {
-        match &self.place {
-            IndexPlace::Directory(path) => Site::directory(path),
-            IndexPlace::Bucket(location) => {
-                let facts = Buckets::builtin().find(location.bucket());
-                let access = self
-                    .access
-                    .access(facts.map(|facts| facts.region.as_str()))?;
-                Site::bucket(location, &access, &world.stop)
-            }
+    fn site(&self, world: &World) -> Result<SetPlace> {
+        if let NamedPlace::Directory(path) = &self.place
+            && path.is_file()
+        {
+            return Err(anyhow!("a file, not a directory: `{}`", path.display()))
+                .hint("pass the directory that `rocwheel build` wrote to");
         }
+        let place = self.access.named(&self.place, &world.stop)?;
+        Ok(place.with_directory_pages(!self.no_directory_pages))
     }
 
     fn layout(&self) -> Option<Layout> {
@@ -123,7 +120,6 @@ impl Args {
             yank: yank.transpose()?,
             mode: if self.dry_run { Mode::Tell } else { Mode::Make },
             jobs: self.jobs.count(),
-            directory_pages: !self.no_directory_pages,
         })
     }
 }

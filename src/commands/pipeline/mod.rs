@@ -5,15 +5,7 @@ mod origin;
 use std::path::PathBuf;
 
 use self::origin::{Origin, OriginArgs};
-use super::{
-    World,
-    args::AccessArgs,
-    build::What,
-    check,
-    destination::Destination,
-    summary,
-    upload::{Others, Published, Upload},
-};
+use super::{World, args::AccessArgs, build::What, check, summary};
 use crate::{
     artifact::ArtifactTree,
     atomic::lock::{Lock, Work},
@@ -27,7 +19,10 @@ use crate::{
         build::{Build, Selection},
     },
     report::{LIMIT, Page, PipelineAnswer, Whereabouts},
-    set::LocalSet,
+    set::{
+        LocalSet, SetPlace,
+        publish::{Others, Published, Upload},
+    },
 };
 
 /// Run every step from artifacts to packages that pip and uv can install
@@ -139,7 +134,7 @@ impl Args {
     fn publish(&self, set: &LocalSet, origin: &Origin<'_>, world: &World) -> Result<Published> {
         let _group = world.console.group("Index");
         let identity = set.document.identity.clone().or_of(origin.run());
-        let destination = Destination::local(&self.output_dir, origin.place().key())?;
+        let destination = SetPlace::below(&self.output_dir, origin.place().key(), &world.stop);
         // What an earlier run left here is this user's own, and is replaced.
         Upload::plan(set, identity, destination, Others::Replace, &world.stop)?.carry_out(world)
     }

@@ -18,9 +18,8 @@ use crate::{
     index::{Places, SetJson, Urls},
     report::{ArtifactName, LIMIT, Page, Whereabouts, WorkflowArtifact, outputs},
     run::{ArtifactGroup, RunReference},
+    set::NamedPlace,
 };
-
-use self::source::SetPlace;
 
 /// Summarize a package set and how to install it
 ///
@@ -34,7 +33,7 @@ use self::source::SetPlace;
 pub struct Args {
     /// Directory with packages in it or in its `dist`, or `s3://bucket/prefix`
     #[arg(value_name = "SET", conflicts_with = "packages_dir")]
-    set: Option<SetPlace>,
+    set: Option<NamedPlace>,
     /// Directory with packages in it or in its `dist`
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_PACKAGES_DIR")]
     packages_dir: Option<PathBuf>,
@@ -83,7 +82,7 @@ pub struct More {
     accept: check::AcceptArgs,
     /// Compare package sizes with this set: a directory, a `set.json`, or `s3://bucket/prefix`
     #[arg(long, value_name = "SET", env = "ROCWHEEL_BASELINE")]
-    baseline: Option<SetPlace>,
+    baseline: Option<NamedPlace>,
     /// Index for third-party dependencies; adds a second index to the install lines
     #[arg(long, value_name = "URL", env = "ROCWHEEL_BASE_INDEX")]
     base_index: Option<Urls>,
@@ -128,22 +127,22 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
 
 impl Args {
     /// What was named; else where the run keeps its packages.
-    fn place(&self, world: &World) -> Result<SetPlace> {
+    fn place(&self, world: &World) -> Result<NamedPlace> {
         if let Some(set) = &self.set {
             return Ok(set.clone());
         }
         if let Some(directory) = &self.packages_dir {
-            return Ok(SetPlace::Directory(directory.clone()));
+            return Ok(NamedPlace::Directory(directory.clone()));
         }
         let Ok(run) = self.run.run() else {
-            let none = || -> Result<SetPlace> { bail!("no package set was named") };
+            let none = || -> Result<NamedPlace> { bail!("no package set was named") };
             return none().hint("pass a directory, `s3://bucket/prefix`, or `--run-id`");
         };
         let run = self.run.resolve(run, &self.github, world)?;
         let root = run.python(&self.artifact_group.clone().unwrap_or_default());
         Ok(match &self.output_dir {
-            Some(directory) => SetPlace::Directory(directory.join(root.key().to_path().as_str())),
-            None => SetPlace::Bucket(root, run.region),
+            Some(directory) => NamedPlace::Directory(directory.join(root.key().to_path().as_str())),
+            None => NamedPlace::Bucket(root),
         })
     }
 }
@@ -152,7 +151,7 @@ impl Args {
     /// The set, and its addresses unless it is published nowhere.
     fn read(
         &self,
-        place: &SetPlace,
+        place: &NamedPlace,
         artifact: Option<&WorkflowArtifact>,
         world: &World,
     ) -> Result<(SetJson, Option<Urls>)> {
@@ -205,16 +204,16 @@ impl Args {
 }
 
 impl More {
-    fn report(&self, place: &SetPlace, world: &World) -> Result<Option<Report>> {
+    fn report(&self, place: &NamedPlace, world: &World) -> Result<Option<Report>> {
         if let Some(file) = &self.findings {
             return Report::parse(&fs::read_to_string(file)?).map(Some);
         }
         match place {
             _ if !self.check => Ok(None),
-            SetPlace::Directory(directory) => {
+            NamedPlace::Directory(directory) => {
                 check::report(directory, &self.accept, world).map(Some)
             }
-            SetPlace::Bucket(..) => {
+            NamedPlace::Bucket(..) => {
                 let none = || -> Result<_> { bail!("`--check` is for packages in a directory") };
                 none().hint("pass `--findings` with what `rocwheel check --format json` wrote")
             }
@@ -222,7 +221,7 @@ impl More {
     }
 
     fn earlier(&self, access: &AccessArgs, world: &World) -> Result<Option<SetJson>> {
-        let read = |place: &SetPlace| source::document(place, access, world);
+        let read = |place: &NamedPlace| source::document(place, access, world);
         self.baseline.as_ref().map(read).transpose()
     }
 }

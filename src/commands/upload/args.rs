@@ -4,18 +4,20 @@ use std::path::PathBuf;
 
 use clap::ArgGroup;
 
-use super::{Extent, plan::Others};
 use crate::{
     commands::{
         World,
         args::{AccessArgs, GitHubArgs, RunArgs},
         check,
-        destination::Destination,
     },
     error::{Hint as _, Result, Stop, ensure},
     index::Identity,
     location::Location,
-    run::{ArtifactGroup, Buckets, Run, RunId},
+    run::{ArtifactGroup, Run, RunId},
+    set::{
+        SetPlace,
+        publish::{Extent, Others},
+    },
 };
 
 /// Publish a package set and its index to the place of its run
@@ -130,27 +132,14 @@ impl Args {
         Ok(identity.or_of(run))
     }
 
-    pub fn destination(&self, run: &Run, stop: &Stop) -> Result<Destination> {
-        Ok(Destination {
-            directory_pages: !self.no_directory_pages,
-            ..self.place(run, stop)?
-        })
-    }
-
-    fn place(&self, run: &Run, stop: &Stop) -> Result<Destination> {
-        if let Some(to) = &self.to {
-            let known = Buckets::builtin().find(to.bucket());
-            let access = self
-                .access
-                .access(known.map(|facts| facts.region.as_str()))?;
-            return Destination::bucket(to, &access, stop);
-        }
+    pub fn destination(&self, run: &Run, stop: &Stop) -> Result<SetPlace> {
         let root = run.python(&self.artifact_group.clone().unwrap_or_default());
-        if let Some(directory) = &self.output_dir {
-            return Destination::local(directory, root.key());
-        }
-        let access = self.access.access(run.region.as_deref())?;
-        Destination::bucket(&root, &access, stop)
+        let place = match (&self.to, &self.output_dir) {
+            (Some(to), _) => self.access.bucket(to, stop)?,
+            (None, Some(directory)) => SetPlace::below(directory, root.key(), stop),
+            (None, None) => self.access.bucket(&root, stop)?,
+        };
+        Ok(place.with_directory_pages(!self.no_directory_pages))
     }
 
     /// Whether the set goes to a place of one's own, which follows from no run.

@@ -1,23 +1,16 @@
 //! `upload`: a package set, with its index, to where a run keeps it.
 
 mod args;
-mod execute;
-mod plan;
-
-use std::fmt;
-
-use serde::Serialize;
 
 pub use args::Args;
-pub use execute::{Outcome, look, verify, write};
-pub use plan::{Bytes, Item, Others, Phase, Seen, There, UploadPlan, Why};
 
-use super::{World, args::AccessArgs, check, destination::Destination, summary};
+use super::{World, args::AccessArgs, check, summary};
 use crate::{
-    console::{many, size},
-    error::{Context as _, Error, Hint as _, Result, Stop, one_line},
-    index::{Addresses, Identity, Layout, Page, SetJson, Urls, pages},
-    set::LocalSet,
+    error::{Error, Result, one_line},
+    set::{
+        LocalSet, SetPlace,
+        publish::{Extent, Item, Seen, Upload, look},
+    },
     store::{Kind, StoreError},
 };
 
@@ -52,123 +45,8 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
     world.console.answer(&published)
 }
 
-/// How much of a set there is to upload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
-    Whole,
-    /// Some of its packages: pages about them alone would be wrong.
-    Part,
-}
-
-/// An upload that is decided and not begun.
-#[derive(Debug)]
-pub struct Upload {
-    pub plan: UploadPlan,
-    destination: Destination,
-    pages: Vec<Page>,
-    set: SetJson,
-}
-
-impl Upload {
-    /// Decides what to write, from the packages here and what is there already.
-    pub fn plan(
-        local: &LocalSet,
-        identity: Identity,
-        destination: Destination,
-        others: Others,
-        stop: &Stop,
-    ) -> Result<Self> {
-        let look = |destination: &_, items: &_| look(destination, items, stop);
-        Self::decide(local, identity, destination, others, Extent::Whole, look)
-    }
-
-    fn decide(
-        local: &LocalSet,
-        identity: Identity,
-        destination: Destination,
-        others: Others,
-        extent: Extent,
-        look: impl FnOnce(&Destination, &[Item]) -> Result<Seen>,
-    ) -> Result<Self> {
-        let (packages, layout) = (&local.set, Layout::Dist);
-        let set = SetJson::new(identity, packages, layout);
-        let mut pages = match extent {
-            Extent::Whole => pages(packages, layout),
-            Extent::Part => Vec::new(),
-        };
-        if extent == Extent::Whole {
-            // The last page of all: a set that has it is whole.
-            pages.push(set.page());
-        }
-        let mut items = Vec::new();
-        for file in packages.files() {
-            items.push(Item::file(file, layout, local.path(file)));
-            let metadata = local.metadata(file);
-            items.extend(metadata.map(|bytes| Item::sidecar(file, layout, bytes)));
-        }
-        items.extend(pages.iter().flat_map(Item::page));
-        if !destination.directory_pages {
-            items.retain(|item| !item.path.ends_with('/'));
-        }
-        // What `build` made has a version; of other packages each upload may come from another run.
-        if extent == Extent::Part && set.identity.version.is_some() {
-            items.push(Item::part(&set.part()));
-        }
-        let shown = destination.shown();
-        let seen = look(&destination, &items).with_context(|| format!("look at `{shown}`"))?;
-        let mut plan = UploadPlan::new(shown, items, &seen, others);
-        if extent == Extent::Part {
-            // What else is there is of the other parts.
-            plan.strangers.clear();
-        }
-        Ok(Self {
-            plan,
-            destination,
-            pages,
-            set,
-        })
-    }
-
-    /// Writes everything, reads it back, and says what came of it.
-    pub fn carry_out(self, world: &World) -> Result<Published> {
-        let Self {
-            plan,
-            destination,
-            pages,
-            set,
-        } = self;
-        if let Some(refusal) = plan.refusal() {
-            let hint = "build under another version, or pass `--overwrite` to replace the files";
-            return Err(refusal).hint(hint);
-        }
-        let shown = destination.shown();
-        let mut tally = Tally::default();
-        write(&plan, &destination, world, &mut |item, outcome| {
-            tally.count(item, outcome, world);
-        })
-        .with_context(|| format!("upload to `{shown}`"))?;
-        let lost = verify(&plan, &pages, &destination, &world.stop)
-            .with_context(|| format!("check what was uploaded to `{shown}`"))?;
-        if let Some(path) = lost.first() {
-            let (key, url) = (destination.key(path)?, destination.urls.find_links());
-            world.console.warn(format!(
-                "this server drops the pages of directories, such as `{key}`: install with `--find-links {url}`"
-            ));
-        }
-        tally.tell(&plan, world);
-        Ok(Published {
-            schema: "rocwheel-upload-v1",
-            addresses: Addresses::new(&destination.urls, &set.families()),
-            uploaded: tally.uploaded,
-            unchanged: tally.unchanged,
-            set,
-            urls: destination.urls,
-        })
-    }
-}
-
 /// A plan without what is there already still says what would be written.
-fn look_if_allowed(destination: &Destination, items: &[Item], world: &World) -> Result<Seen> {
+fn look_if_allowed(destination: &SetPlace, items: &[Item], world: &World) -> Result<Seen> {
     let error = match look(destination, items, &world.stop) {
         Err(error) if is_closed(&error) => error,
         seen => return seen,
@@ -185,71 +63,4 @@ fn is_closed(error: &Error) -> bool {
         .chain()
         .find_map(|cause| cause.downcast_ref::<StoreError>());
     failure.is_some_and(|failure| matches!(failure.kind(), Kind::Denied | Kind::Unavailable))
-}
-
-/// A set that is where it belongs, seen and checked.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Published {
-    schema: &'static str,
-    #[serde(flatten)]
-    addresses: Addresses,
-    /// Objects: files, sidecars, and pages under each of their keys.
-    pub uploaded: usize,
-    pub unchanged: usize,
-    pub set: SetJson,
-    #[serde(skip)]
-    pub urls: Urls,
-}
-
-impl fmt::Display for Published {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.addresses.fmt(f)
-    }
-}
-
-#[derive(Default)]
-struct Tally {
-    uploaded: usize,
-    unchanged: usize,
-}
-
-impl Tally {
-    fn count(&mut self, item: &Item, outcome: Outcome, world: &World) {
-        let verb = match outcome {
-            Outcome::Uploaded => {
-                self.uploaded += 1;
-                "Uploaded"
-            }
-            Outcome::Unchanged => {
-                self.unchanged += 1;
-                "Unchanged"
-            }
-        };
-        if item.phase == Phase::File {
-            world
-                .console
-                .status(verb, format!("{}: {}", item.path, size(item.size)));
-        } else {
-            world.console.debug(format!("{verb} {}", item.path));
-        }
-    }
-
-    fn tell(&self, plan: &UploadPlan, world: &World) {
-        let total = many(plan.actions.len(), "object");
-        let unchanged = self.unchanged;
-        world.console.status(
-            "Published",
-            format!(
-                "{total} in {}, {unchanged} of them there before",
-                plan.destination
-            ),
-        );
-        if let Some(first) = plan.strangers.first() {
-            let count = many(plan.strangers.len(), "object");
-            world.console.warn(format!(
-                "{count} there that the index does not list, such as `{first}`"
-            ));
-        }
-    }
 }

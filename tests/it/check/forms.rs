@@ -420,9 +420,9 @@ fn what_cannot_be_tried_is_said_in_words() {
     error: `[sample]/rocm-0.0.1.dev0.tar.gz` is one package, and not a set
 
     hint: pass the directory that it lies in
-    error: no wheel or sdist, and no index: `Cargo.toml`
+    error: `Cargo.toml` is one file, and not a set
 
-    hint: pass what holds `simple/`, `set.json` or `dist/`, or the address of a page with links
+    hint: pass the directory that it lies in
     "#);
 }
 

@@ -226,7 +226,7 @@ fn found_everywhere(place: &Path) -> String {
         let mut check = keyed("check", &endpoint);
         let output = check.args(["--no-progress", &place]).output().unwrap();
         let stdout = String::from_utf8(output.stdout).unwrap();
-        let findings = stdout.split("\nways out").next().unwrap();
+        let findings = stdout.split("\nfixes").next().unwrap();
         format!("exit {}\n{findings}", output.status.code().unwrap())
     });
     assert_eq!(found[0], found[1]);

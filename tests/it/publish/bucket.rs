@@ -15,7 +15,7 @@ use rocwheel::{
     digest::Sha256,
     error::{Exit, Result, Stop, render},
     location::Key,
-    set::{IndexOptions, Indexed, Prefix, Site, index},
+    set::{IndexOptions, Indexed, SetPlace, index},
     store::{Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError},
 };
 
@@ -139,16 +139,10 @@ fn index_in(store: &(impl Store + Clone + 'static)) -> Result<Indexed> {
         console: Console::of_this_process(&quiet),
         stop: Stop::default(),
     };
-    let prefix = Prefix {
-        store: Arc::new(store.clone()),
-        directory: Some(PLACE.parse()?),
-    };
     let urls = "https://bucket.s3.amazonaws.com/42-linux/python/".parse()?;
-    index(
-        &Site::Bucket(prefix, urls),
-        &IndexOptions::default(),
-        &world,
-    )
+    let store = Arc::new(store.clone());
+    let place = SetPlace::of_store(store, &PLACE.parse()?, urls, &world.stop);
+    index(&place, &IndexOptions::default(), &world)
 }
 
 fn text(store: &MemoryStore, path: &str) -> String {

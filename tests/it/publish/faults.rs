@@ -1,18 +1,17 @@
 //! Uploads to a store that fails, forgets or garbles.
 
-use std::{fmt, io::Read};
+use std::{fmt, io::Read, sync::Arc};
 
 use rocwheel::{
-    commands::{
-        World,
-        destination::Destination,
-        upload::{Item, Others, Seen, UploadPlan, verify, write},
-    },
+    commands::World,
     console::{Console, Options},
     error::{Exit, Stop, render},
     index::{Layout, pages},
     location::Key,
-    set::LocalSet,
+    set::{
+        LocalSet, SetPlace,
+        publish::{Item, Others, Seen, UploadPlan, verify, write},
+    },
     store::{Body, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
 };
 
@@ -155,18 +154,18 @@ fn a_page_that_leads_to_nothing_is_found_when_it_is_read_back() {
         console: Console::of_this_process(&quiet),
         stop: Stop::default(),
     };
-    let to = Destination {
-        directory_pages: true,
-        store: Box::new(MemoryStore::default()),
-        directory: "42-linux/python/".parse().unwrap(),
-        urls: "https://bucket.s3.amazonaws.com/42-linux/python/"
+    let to = SetPlace::of_store(
+        Arc::new(MemoryStore::default()),
+        &"42-linux/python/".parse().unwrap(),
+        "https://bucket.s3.amazonaws.com/42-linux/python/"
             .parse()
             .unwrap(),
-    };
+        &world.stop,
+    );
     let set = LocalSet::read(&bench.root, &world).unwrap();
     let pages = pages(&set.set, Layout::Dist);
     let items = pages.iter().flat_map(Item::page).collect();
-    let plan = UploadPlan::new(to.shown(), items, &Seen::default(), Others::Refuse);
+    let plan = UploadPlan::new(to.to_string(), items, &Seen::default(), Others::Refuse);
     write(&plan, &to, &world, &mut |_, _| {}).unwrap();
     let error = verify(&plan, &pages, &to, &world.stop).unwrap_err();
     insta::assert_snapshot!(render(&error), @"

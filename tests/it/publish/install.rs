@@ -3,15 +3,14 @@
 use std::process::Command;
 
 use rocwheel::{
-    commands::{
-        World,
-        destination::Destination,
-        upload::{Others, Published, Upload},
-    },
+    commands::World,
     console::{Console, Options},
     error::{Result, Stop},
     index::Identity,
-    set::LocalSet,
+    set::{
+        LocalSet, SetPlace,
+        publish::{Others, Published, Upload},
+    },
     store::Store,
 };
 
@@ -148,12 +147,9 @@ pub(crate) fn publish_to(store: Box<dyn Store>, bench: &Bench) -> Result<Publish
         console: Console::of_this_process(&quiet),
         stop: Stop::default(),
     };
-    let destination = Destination {
-        directory_pages: true,
-        store,
-        directory: "42-linux/python/".parse()?,
-        urls: "https://bucket.s3.amazonaws.com/42-linux/python/".parse()?,
-    };
+    let urls = "https://bucket.s3.amazonaws.com/42-linux/python/".parse()?;
+    let directory = "42-linux/python/".parse()?;
+    let destination = SetPlace::of_store(store.into(), &directory, urls, &world.stop);
     let set = LocalSet::read(&bench.root, &world)?;
     let (identity, others) = (Identity::default(), Others::Refuse);
     let upload = Upload::plan(&set, identity, destination, others, &world.stop)?;

@@ -332,7 +332,7 @@ fn a_dry_run_needs_no_credentials_and_says_so() {
         "{:?}",
         begun.elapsed()
     );
-    insta::assert_snapshot!(blind.stderr, @"warning: everything counts as new, because what is there could not be seen: access denied: `s3://BUCKET/42-linux/python/`: AccessDenied: Access Denied. (HTTP 403)");
+    insta::assert_snapshot!(blind.stderr, @"warning: everything counts as new, because what is there could not be seen: list `42-linux/python/` of `s3://BUCKET`: access denied: `s3://BUCKET/42-linux/python/`: AccessDenied: Access Denied. (HTTP 403)");
     assert!(blind.ok().contains("new "));
     Server::shared().publish(&desk.bucket);
     desk.put(&format!("42-linux/python/dist/{CORE}"), b"other");

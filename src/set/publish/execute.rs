@@ -12,12 +12,12 @@ use fs_err as fs;
 
 use super::plan::{Bytes, Item, Phase, Seen, There, UploadPlan, Why, conflict};
 use crate::{
-    commands::World,
-    commands::destination::{Destination, TOP},
+    console::World,
     digest::Sha256,
     error::{Context as _, Error, No, Result, Stop, bail, ensure, hinted, hints, one_line},
     index::{Page, targets_of},
     parallel,
+    set::{SetPlace, place::TOP},
     store::{self, Body, Condition, Depth, Kind, PutOptions, Span, StoreError},
 };
 
@@ -32,16 +32,10 @@ pub enum Outcome {
 }
 
 /// What is in the directory already.
-pub fn look(destination: &Destination, items: &[Item], stop: &Stop) -> Result<Seen> {
+pub fn look(destination: &SetPlace, items: &[Item], stop: &Stop) -> Result<Seen> {
     let mut seen = Seen::default();
-    let listed = destination
-        .store
-        .list(Some(&destination.directory), Depth::All)?;
-    let listed: BTreeSet<String> = listed
-        .iter()
-        .filter_map(|object| object.key.relative_to(&destination.directory))
-        .map(|path| path.to_string())
-        .collect();
+    let listed = destination.list("", Depth::All)?;
+    let listed: BTreeSet<String> = listed.into_iter().map(|(path, _)| path).collect();
     let is_likely = |item: &&Item| is_listed(&item.path, &listed);
     let items: Vec<&Item> = items.iter().filter(is_likely).collect();
     let there = |item: &&Item| existing(destination, &item.path);
@@ -68,8 +62,8 @@ fn is_listed(path: &str, listed: &BTreeSet<String>) -> bool {
     listed.contains(path) || path.ends_with('/') && twin(path).contains(&true)
 }
 
-fn existing(destination: &Destination, path: &str) -> Result<Option<There>> {
-    let (store, key) = (destination.store.as_ref(), destination.key(path)?);
+fn existing(destination: &SetPlace, path: &str) -> Result<Option<There>> {
+    let (store, key) = (destination.store().as_ref(), destination.key(path)?);
     match store.head(&key) {
         Err(error) if error.kind() == Kind::NotFound => Ok(None),
         Err(error) => Err(error.into()),
@@ -85,7 +79,7 @@ fn existing(destination: &Destination, path: &str) -> Result<Option<There>> {
 /// is there.
 pub fn write(
     plan: &UploadPlan,
-    destination: &Destination,
+    destination: &SetPlace,
     world: &World,
     report: &mut dyn FnMut(&Item, Outcome),
 ) -> Result<()> {
@@ -116,7 +110,7 @@ pub fn write(
     Ok(())
 }
 
-fn act(item: &Item, why: Why, to: &Destination, watch: &Watch) -> Result<Outcome> {
+fn act(item: &Item, why: Why, to: &SetPlace, watch: &Watch) -> Result<Outcome> {
     let condition = match why {
         Why::Same => return Ok(Outcome::Unchanged),
         Why::Refused(there) => bail!(No(conflict(item, there))),
@@ -127,7 +121,7 @@ fn act(item: &Item, why: Why, to: &Destination, watch: &Watch) -> Result<Outcome
     put(item, to, condition, watch).with_context(|| format!("upload `{}`", item.path))
 }
 
-fn put(item: &Item, to: &Destination, condition: Condition, watch: &Watch) -> Result<Outcome> {
+fn put(item: &Item, to: &SetPlace, condition: Condition, watch: &Watch) -> Result<Outcome> {
     let key = to.key(&item.path)?;
     let options = PutOptions {
         content_type: item.content_type.to_owned(),
@@ -136,10 +130,11 @@ fn put(item: &Item, to: &Destination, condition: Condition, watch: &Watch) -> Re
         sha256: Some(item.sha256),
     };
     let answer = match &item.bytes {
-        Bytes::Here(bytes) => to.store.put(&key, &bytes.as_slice(), &options),
+        Bytes::Here(bytes) => to.store().put(&key, &bytes.as_slice(), &options),
         Bytes::OnDisk(path) => {
             let size = item.size;
-            to.store.put(&key, &OnDisk { path, size, watch }, &options)
+            to.store()
+                .put(&key, &OnDisk { path, size, watch }, &options)
         }
     };
     match answer {
@@ -175,7 +170,7 @@ fn failed(error: StoreError) -> Error {
 pub fn verify(
     plan: &UploadPlan,
     pages: &[Page],
-    to: &Destination,
+    to: &SetPlace,
     stop: &Stop,
 ) -> Result<Vec<String>> {
     let mut lost = Vec::new();
@@ -194,7 +189,7 @@ pub fn verify(
         .collect();
     for page in pages {
         for mut target in targets_of(page)? {
-            if target.ends_with('/') && !to.directory_pages {
+            if target.ends_with('/') && !to.has_directory_pages() {
                 target.push_str(page.path.rsplit('/').next().unwrap_or_default());
             }
             if seen.contains(target.as_str()) {
@@ -202,7 +197,7 @@ pub fn verify(
             }
             stop.check()?;
             let key = to.key(&target)?;
-            let there = to.store.head(&key).map_err(failed);
+            let there = to.store().head(&key).map_err(failed);
             there.with_context(|| format!("follow a link of `{}`", page.path))?;
         }
     }
@@ -217,7 +212,7 @@ enum Is {
     Lost,
 }
 
-fn there(item: &Item, to: &Destination) -> Result<Is> {
+fn there(item: &Item, to: &SetPlace) -> Result<Is> {
     // What a directory's page says is read under its other name.
     let there = if item.is_page() && !item.path.ends_with('/') {
         read(to, &item.path).map(|(sha256, size)| There { size, sha256 })
@@ -235,16 +230,16 @@ fn there(item: &Item, to: &Destination) -> Result<Is> {
     Ok(Is::Lost)
 }
 
-fn read(from: &Destination, path: &str) -> Result<(Sha256, u64)> {
+fn read(from: &SetPlace, path: &str) -> Result<(Sha256, u64)> {
     let key = from.key(path)?;
-    let reader = from.store.get(&key, Span::Whole).map_err(failed)?;
+    let reader = from.store().get(&key, Span::Whole).map_err(failed)?;
     Ok(Sha256::of_reader(reader)?)
 }
 
 /// A file's digest is the store's word, if it has one: it checked the bytes as they came.
-fn head(from: &Destination, item: &Item) -> Result<There> {
+fn head(from: &SetPlace, item: &Item) -> Result<There> {
     let key = from.key(&item.path)?;
-    let object = from.store.head(&key).map_err(failed)?;
+    let object = from.store().head(&key).map_err(failed)?;
     Ok(There {
         size: object.size,
         sha256: object.sha256.unwrap_or(item.sha256),

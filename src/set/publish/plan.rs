@@ -10,11 +10,13 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::{
-    commands::destination::TOP,
     digest::Sha256,
     error::{Error, No},
     index::{Layout, Page, PageKind, Rank, SetFile, size_text},
-    set::{ASK_FIRST, FOREVER},
+    set::{
+        place::TOP,
+        write::{ASK_FIRST, FOREVER},
+    },
 };
 
 /// When an object may appear: only after everything that it points at, or that explains it.
