@@ -35,7 +35,7 @@ impl ArtifactOutput {
         for name in &names {
             let place = directory.join(name);
             if place.symlink_metadata().is_ok() {
-                let refuse = || -> Result<Self> { bail!("already there: `{}`", place.display()) };
+                let refuse = || -> Result<Self> { bail!("exists already: `{}`", place.display()) };
                 return refuse().hint("remove it, or pass another `--output-dir`");
             }
         }

@@ -99,7 +99,7 @@ pub fn recombine(
                 if facts.elf.is_some() && is_split(&file.source)? {
                     ensure!(
                         !archives.is_empty(),
-                        "no archive, and a binary without its code: `{}`",
+                        "a binary has no code, and no archive has it: `{}`",
                         file.path
                     );
                     let name = file.basedir.join(&file.path).to_string();
@@ -116,9 +116,9 @@ pub fn recombine(
         }
     }
     if let Some(name) = code.keys().next() {
-        let refuse = || -> Result<_> { bail!("no binary takes its code back: `{name}`") };
+        let refuse = || -> Result<_> { bail!("no binary for the code of `{name}`") };
         return refuse().hint(
-            "have what `split` wrote in `--artifact-dir`, the generic part too; binaries for Windows take none",
+            "put all artifacts of one `split` into `--artifact-dir`, the generic one too; Windows binaries cannot be recombined",
         );
     }
     let manifest = manifest(parts);

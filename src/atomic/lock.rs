@@ -81,7 +81,7 @@ impl Lock {
                 Attempt::Done(hold) => return Ok(Self { hold, work }),
                 Attempt::Gone => {}
                 Attempt::Taken => {
-                    return Err(anyhow!("another {} is at work in `{place}`", work.name()))
+                    return Err(anyhow!("another {} is running in `{place}`", work.name()))
                         .hint(format!("wait until it has ended, or {}", work.way_out()));
                 }
             }
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(Exit::of(&error), Exit::CouldNotTry);
         let text = render(&error).replace(directory.to_str().unwrap(), "OUT");
         insta::assert_snapshot!(text, @"
-        error: another fetch is at work in `OUT`
+        error: another fetch is running in `OUT`
 
         hint: wait until it has ended, or choose another `--output-dir`
         ");

@@ -21,9 +21,11 @@ mod tests {
     #[test]
     fn a_rule_is_explained_by_its_own_section() {
         insta::assert_snapshot!(rule::MISSING_SELECTOR.explanation(), @"
+        The set has no `rocm` sdist, so its extras cannot be installed.
+
         For example: only some of the packages were copied.
 
-        Fix: add the `rocm` sdist: nobody can install the set by its extras without it.
+        Fix: add the `rocm` sdist to the set.
         ");
         for rule in RULES {
             assert!(rule.explanation().contains("\n\nFix: "), "{rule}");

@@ -47,173 +47,173 @@ rules! {
     DAMAGED_MEMBER = Error "RW102" "damaged-member":
         "build or copy the wheel again";
     TRAILING_BYTES = Error "RW103" "trailing-bytes":
-        "write the wheel again: nothing may stand before a zip archive or after it";
+        "write the wheel again, with no bytes before or after the zip archive";
     INCONSISTENT_ZIP = Error "RW104" "inconsistent-zip":
-        "write the wheel again: its two lists of members must agree, with each member once";
+        "write the wheel again: both lists must name the same members, each once";
     BAD_PATH = Error "RW105" "bad-path":
         "rename the file: paths in a wheel are relative, without `..` and without backslashes";
     NOT_A_FILE = Error "RW106" "not-a-file":
-        "ship a copy or a launcher: wheels hold files only, and installers write a link as text";
+        "ship a copy or a launcher instead of the symlink";
     INVALID_RECORD = Error "RW107" "invalid-record":
         "write RECORD again: one row of path, hash and size for each member";
     RECORD_MISMATCH = Error "RW108" "record-mismatch":
         "build the wheel again: it was changed after its RECORD was written";
     UNRECORDED_MEMBER = Error "RW109" "unrecorded-member":
-        "build the wheel again: an installer refuses or forgets what RECORD does not list";
+        "build the wheel again, so that RECORD lists every member";
     MISSING_MEMBER = Error "RW110" "missing-member":
-        "build the wheel again: RECORD promises a file that is not there";
+        "build the wheel again, so that RECORD lists only its members";
     METADATA_DISAGREES = Error "RW111" "metadata-disagrees":
-        "build the package again: installers believe the file name first, and refuse other metadata";
+        "build the package again: installers use the file name, and refuse other metadata";
     WHEEL_DISAGREES = Error "RW112" "wheel-disagrees":
         "build the wheel again with the tag of its name and `Root-Is-Purelib: true`";
     CONFLICTING_PATH = Error "RW113" "conflicting-path":
-        "leave the file to one package: whichever is installed last decides what users get";
+        "remove the file from all packages but one";
     SHARED_PATH = Warning "RW114" "shared-path":
-        "leave the file to one package: removing either package removes it from both";
+        "remove the file from all packages but one";
     CASE_CLASH = Warning "RW115" "case-clash":
-        "rename one of them: Windows and macOS know one file where Linux knows two";
+        "rename one of the files";
     LONG_PATH = Error "RW116" "long-path":
-        "shorten the path, or tell users to install elsewhere: Windows opens 259 characters";
+        "shorten the path, or tell users to install into a shorter directory";
     BROKEN_PYTHON = Error "RW117" "broken-python":
-        "build the package again: this Python cannot be imported";
+        "build the package again: this Python file cannot be imported";
     BROKEN_IMPORT = Error "RW118" "broken-import":
-        "ship the module with the function, or stop calling it";
+        "ship the module with the function, or remove the reference to it";
     BROKEN_SDIST = Error "RW119" "broken-sdist":
-        "build the sdist again: installers cannot make a wheel of this one";
+        "build the sdist again: installers cannot build a wheel from this one";
     FOREIGN_FILE = Error "RW120" "foreign-file":
-        "leave the file out: packages of ours have their own directories and nothing else";
+        "remove the file from the wheel";
     NOT_EXECUTABLE = Error "RW121" "not-executable":
         "pack the program with its execute bits";
     REQUIRES_PYTHON = Error "RW122" "requires-python":
         "write a `Requires-Python` such as `>=3.10`";
 
     UNRESOLVED_REQUIREMENT = Error "RW201" "unresolved-requirement":
-        "build the missing package, or stop requiring it";
+        "build the missing package, or remove the requirement";
     MISSING_DEVICE_WHEEL = Error "RW202" "missing-device-wheel":
-        "build the device package of the target, or stop promising the target";
+        "build the device package of the target, or build `rocm` without the target";
     UNADVERTISED_DEVICE_WHEEL = Error "RW203" "unadvertised-device-wheel":
-        "promise the target to `build` (`--linux-amdgpu-families`), or leave its wheel out";
+        "name the target in `build --linux-amdgpu-families`, or remove its wheel";
     VERSIONS_DISAGREE = Error "RW204" "versions-disagree":
         "build all packages of a set at once, into an empty directory";
     MISSING_SELECTOR = Error "RW205" "missing-selector":
-        "add the `rocm` sdist: nobody can install the set by its extras without it";
+        "add the `rocm` sdist to the set";
     UNKNOWN_TARGET = Error "RW206" "unknown-target":
         "add the target to `src/target.toml`, or correct its name";
     DUPLICATE_PACKAGE = Error "RW207" "duplicate-package":
-        "keep one of them: an installer takes either";
+        "keep one of them";
     SELECTOR_DIFFERS = Error "RW208" "selector-differs":
-        "build both sets from one commit with one list of targets: an index has one `rocm`";
+        "build both sets from one commit with one list of targets";
     FOREIGN_REQUIREMENT = Warning "RW209" "foreign-requirement":
-        "stop requiring it, or say with `--allow-requirements` that the base index has it";
+        "remove the requirement, or pass `--allow-requirements` if the base index has the project";
     FOREIGN_PACKAGE = Note "RW210" "foreign-package":
-        "nothing has to be done: only its archive is checked, and the project itself tests the rest";
+        "nothing to do: the project tests its own packages";
     LEGACY_PROMISE = Note "RW211" "legacy-promise":
-        "nothing has to be done: install the libraries of the family, which have its device code";
+        "nothing to do: install the libraries of the family, which contain its device code";
     LOOSE_REQUIREMENT = Error "RW212" "loose-requirement":
-        "require packages of ours with `==` and the version of the set";
+        "require our packages with `==` and the version of the set";
     UNKEPT_PROMISE = Error "RW213" "unkept-promise":
-        "build with the artifact that has the file, or say `build --without` it";
+        "build with the artifact that has the file, or leave it out with `build --without`";
 
     FOREIGN_DEVICE_FILE = Error "RW301" "foreign-device-file":
         "move the file to the device package of its target";
     DEVEL_LINKS_DISAGREE = Error "RW302" "devel-links-disagree":
-        "build the device package again: its `.devel_links` must list its files, each once";
+        "build the device package again, so that its `.devel_links` lists its files";
     UNCOVERED_LIBRARY = Warning "RW303" "uncovered-library":
-        "build the library for the target, or tell users that it does not run there";
+        "build the library for the target, or document that it does not support it";
     REQUIRED_TARGET = Error "RW304" "required-target":
-        "build the target, or take it out of `--require-targets`";
+        "build the target, or remove it from `--require-targets`";
     EMPTY_DEVICE_WHEEL = Error "RW305" "empty-device-wheel":
-        "find out why the build left no device code for the target";
+        "find out why the build has no device code for the target";
     EMPTY_VARIANT = Warning "RW306" "empty-variant":
-        "build the variant, or leave it out: the runtime prefers it to the code that works";
+        "build the variant completely, or leave it out";
     DEVICE_FILE_IN_HOST_WHEEL = Warning "RW307" "device-file-in-host-wheel":
-        "move the file to the device package of its target: everybody downloads it now";
+        "move the file to the device package of its target";
     BROKEN_KPACK_REFERENCE = Error "RW308" "broken-kpack-reference":
-        "split the library again, and let no tool strip it afterwards";
+        "split the library again, and do not strip it afterwards";
     UNRESOLVED_KPACK = Error "RW309" "unresolved-kpack":
-        "ship the archives at the place that the library names, seen from its own directory";
+        "ship the archives at the path that the library names, relative to its own directory";
     MISSING_KERNELS = Error "RW310" "missing-kernels":
-        "build the archive again from all libraries that lead to it, or give it another name";
+        "build the archive again from all libraries that use it, or give it another name";
     UNREADABLE_DEVICE_CODE = Error "RW311" "unreadable-device-code":
-        "build the file again: it was cut off or changed after it was written";
+        "build the file again: it was truncated or changed";
     UNASKED_ARCHIVE = Warning "RW312" "unasked-archive":
-        "name the archive as its libraries do, or leave it out: the runtime never opens it";
+        "name the archive as its libraries do, or leave it out";
     BEYOND_PROVIDER = Warning "RW313" "beyond-provider":
-        "build what the library needs for the same targets, or the library for fewer";
+        "build both libraries for the same targets";
     ONLY_WITH_XNACK = Error "RW314" "only-with-xnack":
-        "build the library for the target itself, which devices with XNACK off look for";
+        "build the library for the target itself, for GPUs with XNACK off";
     LOST_DEVICE_CODE = Error "RW315" "lost-device-code":
-        "take the generic artifact and those of all targets from one run of the split";
+        "use the generic artifact and the artifacts of all targets from one run of the split";
 
     MISSING_LIBRARY = Error "RW401" "missing-library":
-        "ship the library, or add its directory to the run path of what needs it";
+        "ship the library, or add its directory to the run path of the file that needs it";
     LUCKY_LIBRARY = Warning "RW402" "lucky-library":
-        "add the directory to the run path of the file itself: it loads only after another";
+        "add the directory to the run path of the file itself";
     RUNPATH = Warning "RW403" "runpath":
-        "build with rocwheel, which writes DT_RPATH: LD_LIBRARY_PATH comes before DT_RUNPATH";
+        "build with rocwheel, which writes DT_RPATH";
     SONAME_WITHOUT_FILE = Error "RW404" "soname-without-file":
-        "ship the library under its SONAME: the loader asks for that name";
+        "ship the library under its SONAME";
     TOO_NEW_A_HOST = Error "RW405" "too-new-a-host":
-        "build on an older system, or raise `--glibc-max` and tell users";
+        "build on an older system, or raise `--glibc-max` and document it";
     BROKEN_ELF = Error "RW406" "broken-elf":
-        "find the tool that damaged the file: strip and old patchelf versions are known to";
+        "find the tool that damaged the file: strip and old patchelf versions do";
     DANGLING_LAUNCHER = Error "RW407" "dangling-launcher":
         "ship the executable that the launcher runs, or leave the launcher out";
     FOREIGN_MACHINE = Warning "RW408" "foreign-machine":
         "leave the file out: the wheel's platform is x86-64";
     UNEXAMINED_ELF = Warning "RW409" "unexamined-elf":
-        "find out what fills its tables: no linker makes an ELF file like that";
+        "find out what fills its tables: no linker writes such an ELF file";
 
     UNREADABLE_DEVEL = Error "RW501" "unreadable-devel":
         "build the devel package again";
     DEVEL_MANIFEST_DISAGREES = Error "RW502" "devel-manifest-disagrees":
-        "build the devel package again: its manifest must count what its archive holds";
+        "build the devel package again, so that its manifest matches its archive";
     DEVEL_ORDER = Error "RW503" "devel-order":
-        "build the devel package again: directories stand before what is in them, all under one";
+        "build the devel package again: a directory comes before its contents, all under one top directory";
     DANGLING_DEVEL_LINK = Error "RW504" "dangling-devel-link":
-        "ship what the link leads to in the package that it names, or drop the link";
+        "ship the target of the link in the package that it names, or remove the link";
     DANGLING_TREE_LINK = Warning "RW505" "dangling-tree-link":
-        "drop the link from the artifact: it leads nowhere in the SDK tree";
+        "remove the symlink from the artifact";
     NO_DEVEL_MANIFEST = Note "RW506" "no-devel-manifest":
-        "nothing has to be done: build with rocwheel to have the unpacked tree compared";
+        "nothing to do: build with rocwheel to have the unpacked tree verified";
 
     ABSOLUTE_RUN_PATH = Warning "RW601" "absolute-run-path":
-        "build with relative run paths: this one is a directory of the build machine";
+        "build with relative run paths";
     OPEN_RUN_PATH = Error "RW602" "open-run-path":
-        "remove the empty entry: to the loader it means whatever directory the user is in";
+        "remove the empty entry";
     SETUID_MEMBER = Error "RW603" "setuid-member":
-        "drop the setuid and setgid bits: a wheel must not hand out rights";
+        "remove the setuid and setgid bits";
     WORLD_WRITABLE = Error "RW604" "world-writable":
-        "make the file writable to its owner only";
+        "make the file writable only for its owner";
     DEBUG_LEFTOVER = Warning "RW605" "debug-leftover":
-        "leave it to the `dbg` artifacts: users download it for nothing";
+        "leave the file to the `dbg` artifacts";
 
     PROMISED_FILE_MISSING = Error "RW701" "promised-file-missing":
-        "upload the file, or take it out of the index: installers choose it and fail";
+        "upload the file, or write the index again";
     BROKEN_PROMISE = Error "RW702" "broken-promise":
-        "upload the file and the index of one set: installers refuse other bytes than promised";
+        "upload the files and the index of one set";
     WRONG_SIDECAR = Error "RW703" "wrong-sidecar":
-        "write the index again: installers decide by the metadata beside a wheel";
+        "write the index again";
     PAGES_DISAGREE = Error "RW704" "pages-disagree":
-        "write the index again: what is found depends on the page that an installer reads";
+        "write the index again";
     UNLISTED_PACKAGE = Warning "RW705" "unlisted-package":
-        "write the index again, or remove the file: nobody can install it";
+        "write the index again, or remove the file";
     UNREADABLE_PAGE = Error "RW706" "unreadable-page":
-        "write the index again: a page of it is missing or damaged";
+        "write the index again";
 
     PACKAGE_GONE = Error "RW801" "package-gone":
-        "build the package, or compare with a set that has none";
+        "build the package, or compare with another baseline";
     TARGET_GONE = Error "RW802" "target-gone":
-        "build the device package of the target, or compare with a set that has none";
+        "build the device package of the target, or compare with another baseline";
     FILES_GONE = Warning "RW803" "files-gone":
-        "find out which change dropped the files; `--gone-max` allows so many of a package";
+        "find the change that removed the files, or raise `--gone-max`";
     PACKAGE_GROWN = Warning "RW804" "package-grown":
-        "find out what came in; `--growth-max` allows so many hundredths more";
+        "find out what was added, or raise `--growth-max`";
     NEW_ARCHITECTURE = Warning "RW805" "new-architecture":
-        "move the files to the device package of their target, or say that they are meant";
+        "move the files to the device package of their target, or accept the finding";
 
     PLANNED_MISSING = Error "RW901" "planned-missing":
-        "build again: what makes the packages left something out";
+        "build again";
     UNPLANNED = Error "RW902" "unplanned":
         "build into an empty directory, and add nothing to packages afterwards";
     NOT_AS_PLANNED = Error "RW903" "not-as-planned":

@@ -211,7 +211,7 @@ impl ChoiceArgs {
         let search = self.search.get();
         ensure!(
             self.input_dir.is_none() || self.keeper != Keeper::GitHub,
-            "`--input-dir` is a place, and `--source github` is another"
+            "`--source github` cannot be used with `--input-dir`"
         );
         if let Some(search) = &search {
             let flag = search.flag();

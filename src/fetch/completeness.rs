@@ -65,7 +65,7 @@ impl Completeness {
             return Ok(());
         }
         let message = format!("not enough for packages: {}", self.lacks.join("; "));
-        let hint = "pass `--allow-incomplete` to fetch what there is";
+        let hint = "pass `--allow-incomplete` to fetch anyway";
         Err(hinted(No(message), hint))
     }
 }
@@ -80,7 +80,7 @@ pub(super) fn subset(
 ) -> Result<Subset> {
     let device = catalog.only(Kind::Device)?;
     if mode(inventory, device) == Mode::Legacy {
-        let text = "`--only` is for runs with device code apart, and this one has none";
+        let text = "`--only` needs a run with split device code, and this one is fat";
         return Err(hinted(
             No(text.to_owned()),
             "fetch all of it, without `--only`",
@@ -368,7 +368,7 @@ mod tests {
         };
         let families = "base_lib_generic.tar.zst blas_lib_gfx94X-dcgpu.tar.zst";
         insta::assert_snapshot!(refused(families, "core"), @"
-        error: `--only` is for runs with device code apart, and this one has none
+        error: `--only` needs a run with split device code, and this one is fat
 
         hint: fetch all of it, without `--only`
         ");

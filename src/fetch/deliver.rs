@@ -90,7 +90,7 @@ fn read(
         let names = few(unverified.iter().map(|name| format!("`{name}`")));
         let count = many(unverified.len(), "archive");
         world.console.warn(format!(
-            "{count} fetched without any checksum, so that damage would not be noticed: {names}"
+            "{count} fetched without any checksum, so damage would not be detected: {names}"
         ));
     }
     if !failures.is_empty() {

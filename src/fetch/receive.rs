@@ -98,7 +98,7 @@ pub(super) fn receive(source: &dyn Source, parcel: &Parcel, ground: &Ground) -> 
         let full = error.chain().any(is_full);
         let error = Err(error).with_context(|| format!("fetch `{}`", parcel.id));
         if full {
-            error.hint("make room, or choose another `--output-dir`")
+            error.hint("free disk space, or choose another `--output-dir`")
         } else {
             error
         }
@@ -118,11 +118,11 @@ fn is_full(cause: &(dyn std::error::Error + 'static)) -> bool {
 fn verify<R>(parcel: &Parcel, stream: Stream<R>) -> Result<Sha256> {
     let (sha256, _) = stream.hasher.finish();
     let differs = |how: String| {
-        Err(anyhow!("the bytes are not those that were promised: {how}"))
-            .hint("fetch it again; if it is the same, its run has to upload it again")
+        Err(anyhow!("wrong digest: {how}"))
+            .hint("fetch it again; if that does not help, upload it again from its run")
     };
     if let Some(expected) = parcel.sha256.iter().find(|it| **it != sha256) {
-        return differs(format!("sha256 {sha256}, not {expected}"));
+        return differs(format!("sha256 {sha256}, expected {expected}"));
     }
     if stream.checking.is_some_and(|checking| !checking.fits()) {
         return differs("the store has another checksum".to_owned());
@@ -144,7 +144,7 @@ fn unzip<R: Read>(
     ground: &Ground,
 ) -> Result<Waiting> {
     let gap = span.header_at.checked_sub(stream.at);
-    let gap = gap.context("two members of the zip file lie over each other")?;
+    let gap = gap.context("two members of the zip file overlap")?;
     io::copy(&mut stream.by_ref().take(gap), &mut io::sink())?;
     ZipSpan::skip_header(stream)?;
     let mut packed = stream.by_ref().take(span.packed);

@@ -57,7 +57,7 @@ impl<'a> RunQuery<'a> {
                 Err(error) if Exit::of(&error) == Exit::No => {
                     if are_several {
                         let (run, why) = (candidate.in_words(), message(&error));
-                        world.console.note(format!("passed over {run}: {why}"));
+                        world.console.note(format!("skipped {run}: {why}"));
                     }
                     newest = newest.or(Some((candidate, sources, error)));
                 }
@@ -86,7 +86,7 @@ impl<'a> RunQuery<'a> {
         let places = names.join(", nor in ");
         let message = format!("no artifacts for {} in {places}", self.platform);
         let hint = match self.keeper {
-            _ if self.input_dir.is_some() => "look at `--input-dir`, `--run-id` and `--platform`",
+            _ if self.input_dir.is_some() => "check `--input-dir`, `--run-id` and `--platform`",
             Keeper::GitHub => "look at `--run-id` and `--platform`",
             _ => "look at `--run-id`, `--platform` and `--bucket`",
         };
@@ -116,7 +116,7 @@ impl<'a> RunQuery<'a> {
         match &self.input_dir {
             Some(directory) if self.wait.is_none() && !directory.is_dir() => {
                 Err(anyhow!("not a directory: `{}`", directory.display()))
-                    .hint("look at `--input-dir`")
+                    .hint("check `--input-dir`")
             }
             _ => Ok(()),
         }

@@ -31,15 +31,13 @@ pub(super) fn check(directory: &Path, kept: OutputForm, needed: u64, world: &Wor
     match room(kept, needed, free) {
         Room::Sufficiency => Ok(()),
         Room::Doubtful => {
-            world.console.warn(format!("`{place}` may be too small: needs {needs} for the archives as they are and several times that unpacked, has {has}"));
+            world.console.warn(format!("`{place}` may be too small: needs {needs} for the archives and several times as much unpacked, has {has}"));
             Ok(())
         }
         Room::Lacking => {
             let more = match kept {
                 OutputForm::Packed => "",
-                OutputForm::Unpacked | OutputForm::Merged => {
-                    " for the archives as they are and more unpacked"
-                }
+                OutputForm::Unpacked | OutputForm::Merged => " for the archives and more unpacked",
             };
             let error = anyhow!("not enough space for `{place}`: needs {needs}{more}, has {has}");
             Err(hinted(

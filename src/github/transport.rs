@@ -107,7 +107,7 @@ impl<'a> GitHub<'a> {
             .filter(|it| it.starts_with("http"));
         place
             .map(Secret::new)
-            .ok_or_else(|| self.refused(Kind::Strange, route, "it leads nowhere".to_owned()))
+            .ok_or_else(|| self.refused(Kind::Strange, route, "it has no target".to_owned()))
     }
 
     /// Asks whoever keeps an artifact, once; what goes wrong is told without the address.

@@ -113,7 +113,7 @@ impl BuildOptions {
 fn version_of(manifest: &TherockManifest) -> Result<Version> {
     let text = manifest.package_version.as_deref();
     let version = text
-        .context("the build does not say its version")
+        .context("no artifact says the version: `rocm_package_version` in `therock_manifest.json`")
         .hint("pass `--version`")?;
     version
         .parse()
@@ -183,8 +183,8 @@ fn say(plan: &BuildPlan, world: &World) {
         world.console.note(note);
     }
     let form = match plan.mode {
-        Mode::Split => "with device code apart",
-        Mode::Legacy => "with device code inside",
+        Mode::Split => "with split device code",
+        Mode::Legacy => "with fat libraries",
     };
     let packages = many(plan.wheels.len() + plan.sdists.len(), "package");
     let (version, platform) = (&plan.version, plan.platform);

@@ -74,7 +74,7 @@ pub fn plan(
     planner.whole()
 }
 
-const NO_LISTS: &str = "the lists of families are for sets with device code apart, and this one has it \
+const NO_LISTS: &str = "the lists of families are for sets with split device code, and this one has it \
     inside: they are ignored";
 
 struct Planner<'a> {
@@ -439,7 +439,7 @@ impl<'a> Planner<'a> {
             }
             match self.request.on_collision {
                 OnCollision::Refuse => return Err(check::collision(collision)),
-                OnCollision::Last => self.note(format!("{collision}: the last counts")),
+                OnCollision::Last => self.note(format!("{collision}: used the last")),
             }
         }
         Ok(merged)

@@ -11,7 +11,7 @@ pub struct ArtifactName(Box<str>);
 /// Why a text is not an `ArtifactName`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the name of a workflow's artifact has letters, digits, `-`, `_` and `.`, and begins with one of the first two: {0:?}"
+    "not a name of letters, digits, `-`, `_` and `.` that begins with a letter or digit: {0:?}"
 )]
 pub struct InvalidArtifactName(String);
 
@@ -70,7 +70,7 @@ mod tests {
             assert!(name.parse::<ArtifactName>().is_err(), "{name}");
         }
         let refused = "a\"b".parse::<ArtifactName>().unwrap_err();
-        insta::assert_snapshot!(refused, @r#"the name of a workflow's artifact has letters, digits, `-`, `_` and `.`, and begins with one of the first two: "a\"b""#);
+        insta::assert_snapshot!(refused, @r#"not a name of letters, digits, `-`, `_` and `.` that begins with a letter or digit: "a\"b""#);
     }
 
     #[test]

@@ -109,7 +109,7 @@ pub fn render(outputs: &[(&str, String)]) -> Result<String> {
         let delimiter = format!("rocwheel_{}", Sha256::of(value.as_bytes()));
         ensure!(
             !value.contains(&delimiter) && !value.contains('\r'),
-            "a value that would end early for the output `{name}`"
+            "a value that contains its delimiter, for the output `{name}`"
         );
         let _ = writeln!(text, "{name}<<{delimiter}\n{value}\n{delimiter}");
     }
@@ -117,7 +117,7 @@ pub fn render(outputs: &[(&str, String)]) -> Result<String> {
     let check = || -> Result<()> {
         ensure!(
             units <= LIMIT,
-            "too much for the outputs of a job: {units} bytes of {LIMIT}"
+            "too long for the outputs of a job: {units} bytes of {LIMIT}"
         );
         Ok(())
     };
@@ -238,14 +238,14 @@ mod tests {
         ];
         assert_eq!(read(&text), expected);
         let refused = render(&[("name", "a\rb".into())]).unwrap_err();
-        insta::assert_snapshot!(refused, @"a value that would end early for the output `name`");
+        insta::assert_snapshot!(refused, @"a value that contains its delimiter, for the output `name`");
     }
 
     #[test]
     fn more_than_a_job_may_say_is_refused() {
         let refused = render(&[("set-json", "x".repeat(LIMIT / 2))]).unwrap_err();
         insta::assert_snapshot!(error::render(&refused), @r"
-        error: too much for the outputs of a job: 1000318 bytes of 1000000
+        error: too long for the outputs of a job: 1000318 bytes of 1000000
 
         hint: read `set.json` from the published set instead
         ");

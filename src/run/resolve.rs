@@ -141,7 +141,7 @@ impl RunContext {
         if let (Some(told), Some(chosen)) = (&run.repository, chosen) {
             ensure!(
                 told == chosen,
-                "a run of `{told}` was asked for in repository `{chosen}`"
+                "the run belongs to `{told}`, not to `{chosen}`"
             );
         }
         let repository = run.repository.as_ref().or(chosen);
@@ -183,10 +183,10 @@ impl RunContext {
         } else {
             if self.needs_lookup(run)? {
                 return Err(anyhow!(
-                    "not known whose code was built: run `{}` of `{repository}`",
+                    "cannot tell whose code was built: run `{}` of `{repository}`",
                     run.id
                 ))
-                .hint("let GitHub be asked, or pass `--bucket`");
+                .hint("allow access to GitHub's API, or pass `--bucket`");
             }
             let facts = RunFacts {
                 // Where it is unknown by now, it makes no difference.

@@ -61,11 +61,11 @@ pub fn index(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<I
     for _ in 0..ATTEMPTS {
         match once(site, options, world)? {
             Ok(indexed) => return Ok(indexed),
-            Err(overtaken) => world.console.note(format!("{overtaken}: looking again")),
+            Err(overtaken) => world.console.note(format!("{overtaken}: retrying")),
         }
     }
     bail!(No(format!(
-        "others kept changing the index in {ATTEMPTS} attempts: `{site}`"
+        "other writers changed the index in all {ATTEMPTS} attempts: `{site}`"
     )));
 }
 

@@ -36,7 +36,7 @@ impl Known {
             };
             let document = SetJson::parse(&text)
                 .with_context(|| format!("read `{}`", place.shown_in_full(name)))
-                .hint("remove it to have it written anew")?;
+                .hint("remove it, so that it is written again")?;
             Ok(Some((document, stamp)))
         };
         if let Some((document, stamp)) = read("set.json")? {

@@ -49,7 +49,7 @@ impl StoreError {
     pub fn advised(self, hint: impl fmt::Display) -> Self {
         let cause = match &self.cause {
             Some(cause) => anyhow!("{cause}"),
-            None => anyhow!("the server says no more"),
+            None => anyhow!("the server gave no reason"),
         };
         let cause = hinted(cause, hint.to_string());
         self.caused_by(cause.reallocate_into_boxed_dyn_error_without_backtrace())

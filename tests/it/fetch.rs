@@ -257,7 +257,7 @@ fn each_failure_is_told_and_the_others_are_fetched() {
 
     hint: run it again: what is whole is kept
 
-    hint: download the archive again; if it is the same, its run has to build it again
+    hint: download the archive again; if that does not help, rebuild it in its run
     ");
 }
 
@@ -280,14 +280,14 @@ fn what_is_not_there_is_an_answer() {
     insta::assert_snapshot!(said.stderr, @"
     error: no artifacts for linux in BUCKET/8-linux
 
-    hint: look at `--input-dir`, `--run-id` and `--platform`
+    hint: check `--input-dir`, `--run-id` and `--platform`
     ");
     let said = fixture.run_binary("--input-dir nowhere --run-id 8");
     assert_eq!(said.code, 2);
     insta::assert_snapshot!(said.stderr, @"
     error: not a directory: `nowhere`
 
-    hint: look at `--input-dir`
+    hint: check `--input-dir`
     ");
     let said = fixture.fetch("--run-id 7 --amdgpu-targets gfx950");
     assert_eq!(said.code, 1);

@@ -204,7 +204,7 @@ fn packages_that_stay_with_a_run_need_no_index_and_have_no_address() {
     error: the set is published: `s3://bucket/x`
 
     hint: `--workflow-artifact` is for packages in a directory
-    error: invalid value 'a b' for '--workflow-artifact <NAME>': the name of a workflow's artifact has letters, digits, `-`, `_` and `.`, and begins with one of the first two: "a b"
+    error: invalid value 'a b' for '--workflow-artifact <NAME>': not a name of letters, digits, `-`, `_` and `.` that begins with a letter or digit: "a b"
 
     For more information, try '--help'.
     "#);

@@ -93,7 +93,7 @@ impl<R: Read> TarReader<R> {
         }
         ensure!(
             len <= extension::MAX_LEN,
-            "an extension header of {len} bytes, where {} are plenty",
+            "an extension header of {len} bytes, but at most {} are allowed",
             extension::MAX_LEN
         );
         let mut content = vec![0; usize::try_from(len)?];
@@ -276,7 +276,7 @@ fn is_root(name: &str) -> bool {
 fn text(bytes: &[u8]) -> Result<String> {
     ensure!(
         bytes.len() <= NAME_MAX,
-        "a name of {} bytes, where {NAME_MAX} are allowed",
+        "a name of {} bytes, but at most {NAME_MAX} are allowed",
         bytes.len()
     );
     match std::str::from_utf8(bytes) {
@@ -289,7 +289,7 @@ fn text(bytes: &[u8]) -> Result<String> {
 }
 
 fn link_text(path: &RelPath, text: String) -> Result<String> {
-    ensure!(!text.is_empty(), "link `{path}` leads nowhere");
+    ensure!(!text.is_empty(), "link `{path}` has no target");
     ensure!(!text.contains('\0'), "link `{path}` has a NUL: {text:?}");
     Ok(text)
 }

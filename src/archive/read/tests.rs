@@ -215,7 +215,7 @@ fn names_that_leave_the_archive_are_refused() {
     insta::assert_snapshot!(refused(Craft::default().directory("../").end()), @r#"read the tar header at byte 0: a path with `..`: "..""#);
     insta::assert_snapshot!(refused(Craft::default().hardlink("a", "/etc/passwd").end()), @r#"read the tar header at byte 0: hard link `a`: an absolute path: "/etc/passwd""#);
     insta::assert_snapshot!(refused(Craft::default().hardlink("a", "").end()), @r#"read the tar header at byte 0: hard link `a`: an empty path: """#);
-    insta::assert_snapshot!(refused(Craft::default().symlink("a", "").end()), @"read the tar header at byte 0: link `a` leads nowhere");
+    insta::assert_snapshot!(refused(Craft::default().symlink("a", "").end()), @"read the tar header at byte 0: link `a` has no target");
     insta::assert_snapshot!(refused(Craft::default().pax(b'x', &["path=/x"]).file("a", b"").end()), @r#"read the tar header at byte 1024: an absolute path: "/x""#);
     insta::assert_snapshot!(refused(Craft::default().pax(b'x', &["path=a\0b"]).file("a", b"").end()), @r#"read the tar header at byte 1024: a NUL in a path: "a\0b""#);
     insta::assert_snapshot!(refused(Craft::default().pax(b'x', &["linkpath=a\0b"]).symlink("a", "b").end()), @r#"read the tar header at byte 1024: link `a` has a NUL: "a\0b""#);

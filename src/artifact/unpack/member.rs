@@ -130,7 +130,7 @@ impl<'a> Unpacking<'a> {
         }
         if let Some(name) = path.components().find(|name| name.len() > self.limits.name) {
             bail!(
-                "a name of {} bytes, where {} are allowed: `{path}`",
+                "a name of {} bytes, but at most {} are allowed: `{path}`",
                 name.len(),
                 self.limits.name
             );
@@ -202,7 +202,7 @@ impl<'a> Unpacking<'a> {
         if let Some(other) = self.seen.add(path, kind) {
             ensure!(
                 self.limits.clashes == Clashes::Report,
-                "`{path}` and `{other}` are one name where case does not count"
+                "`{path}` and `{other}` differ only in case"
             );
             self.clashes.push((other, path.clone()));
         }

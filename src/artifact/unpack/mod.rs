@@ -126,9 +126,7 @@ pub fn stage(
         let damaged = error.chain().any(is_damage);
         let result = Err(error).with_context(|| format!("unpack `{name}`"));
         if damaged {
-            result.hint(
-                "download the archive again; if it is the same, its run has to build it again",
-            )
+            result.hint("download the archive again; if that does not help, rebuild it in its run")
         } else {
             result
         }

@@ -47,10 +47,11 @@ impl Part {
     /// Only an artifact, or a link to one, is ever replaced.
     fn check_target(&self) -> Result<()> {
         match fs_err::symlink_metadata(&self.target) {
-            Ok(found) if found.is_file() => {
-                Err(anyhow!("a file is in the way: `{}`", self.target.display()))
-                    .hint("remove it, or unpack to another directory")
-            }
+            Ok(found) if found.is_file() => Err(anyhow!(
+                "a file has this name already: `{}`",
+                self.target.display()
+            ))
+            .hint("remove it, or unpack to another directory"),
             _ => Ok(()),
         }
     }

@@ -197,12 +197,12 @@ fn names_that_clash_by_case_are_refused_or_reported() {
         clashes: Clashes::Refuse,
         ..Limits::default()
     };
-    insta::assert_snapshot!(refused_with(&refuse, clashing()), @"`b/e` and `b/E` are one name where case does not count");
+    insta::assert_snapshot!(refused_with(&refuse, clashing()), @"`b/e` and `b/E` differ only in case");
     let base = Craft::default()
         .file(MANIFEST, b"b\nB\n")
         .file("b/x", b"")
         .file("B/y", b"");
-    insta::assert_snapshot!(refused_with(&refuse, base), @"`B` and `b` are one name where case does not count");
+    insta::assert_snapshot!(refused_with(&refuse, base), @"`B` and `b` differ only in case");
 }
 
 #[cfg(not(any(windows, target_vendor = "apple")))]
@@ -270,18 +270,18 @@ fn an_archive_that_is_cut_off_leaves_nothing() {
     insta::assert_snapshot!(refused_zst(&whole[..whole.len() - 9], &Limits::default()), @"
     the zstd data is cut off
 
-    hint: download the archive again; if it is the same, its run has to build it again
+    hint: download the archive again; if that does not help, rebuild it in its run
     ");
     let cut = zst(&archive().file("b/x", b"content").cut());
     insta::assert_snapshot!(refused_zst(&cut, &Limits::default()), @"
     the tar is cut off at byte 2048
 
-    hint: download the archive again; if it is the same, its run has to build it again
+    hint: download the archive again; if that does not help, rebuild it in its run
     ");
     insta::assert_snapshot!(refused_zst(b"<html>", &Limits::default()), @"
     this is not zstd data
 
-    hint: download the archive again; if it is the same, its run has to build it again
+    hint: download the archive again; if that does not help, rebuild it in its run
     ");
 }
 

@@ -149,7 +149,7 @@ impl Examined {
         let Self::Windows(file) = self else {
             return Self::Elf(Elf::TooLarge);
         };
-        let why = "its headers and tables are too far apart, or too large, to be examined";
+        let why = "its headers and tables are too far apart or too large to check";
         Self::Windows(match file.code {
             HostCode::Damaged(_) => WindowsFile {
                 code: HostCode::Damaged(why.to_owned()),

@@ -90,7 +90,7 @@ fn requirements(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
                 continue;
             }
             if !is_ours(&requirement.name) {
-                let fact = format!("it requires `{name}`, which is no package of ours");
+                let fact = format!("it requires `{name}`, which is not one of our packages");
                 let is_allowed = demands.base.contains(&requirement.name);
                 let finding = || Finding::new(rule::FOREIGN_REQUIREMENT, fact).in_file(file);
                 found.extend((!is_allowed).then(finding));
@@ -101,11 +101,13 @@ fn requirements(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
                 (None, _) if gone.contains(name) => continue,
                 (None, _) if is_legacy && is_in_libraries(set, &requirement.name) => Finding::new(
                     rule::LEGACY_PROMISE,
-                    format!("it promises `{name}`, and the code is in the libraries of the family"),
+                    format!(
+                        "it has an extra for `{name}`, but the code is in the libraries of the family"
+                    ),
                 ),
                 (None, _) if device(&requirement.name).is_some() => Finding::new(
                     rule::MISSING_DEVICE_WHEEL,
-                    format!("it promises `{name}`, {NOT_THERE}"),
+                    format!("it has an extra for `{name}`, {NOT_THERE}"),
                 ),
                 (None, _) => Finding::new(
                     rule::UNRESOLVED_REQUIREMENT,
@@ -113,11 +115,11 @@ fn requirements(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
                 ),
                 (Some(versions), Some(pin)) if !versions.contains(&pin) => {
                     let there = shown(versions.iter().copied());
-                    let fact = format!("it requires `{name}` {pin}, and the set has {there}");
+                    let fact = format!("it requires `{name}` {pin}, but the set has {there}");
                     Finding::new(rule::UNRESOLVED_REQUIREMENT, fact)
                 }
                 (Some(_), None) => {
-                    let fact = format!("it requires `{name}`, and not one version of it");
+                    let fact = format!("it requires `{name}` without pinning its version");
                     Finding::new(rule::LOOSE_REQUIREMENT, fact)
                 }
                 (Some(_), Some(_)) => continue,
@@ -202,7 +204,7 @@ fn versions(set: &SetFacts) -> Vec<Finding> {
     others
         .flat_map(|(version, files)| files.iter().map(move |file| (version, file)))
         .map(|(version, file)| {
-            let fact = format!("version {version}, where most of the set has {most}");
+            let fact = format!("version {version}, but most of the set has {most}");
             Finding::new(rule::VERSIONS_DISAGREE, fact).in_file(*file)
         })
         .collect()
@@ -239,7 +241,7 @@ fn devices(set: &SetFacts) -> Vec<Finding> {
                 Some(Finding::new(rule::UNKNOWN_TARGET, fact))
             }
             Ok(target) if TargetTable::builtin().product(&target).is_none() => {
-                let fact = format!("not a target that is known: `{target}`");
+                let fact = format!("not a known target: `{target}`");
                 Some(Finding::new(rule::UNKNOWN_TARGET, fact))
             }
             Ok(target) if set.selector().is_some() && !advertised.contains(&target) => {

@@ -125,7 +125,7 @@ fn order(tree: &DevelTree) -> Vec<Finding> {
             .iter()
             .find(|it| it.strip_prefix(&emptied).is_some());
         if let Some(lost) = lost {
-            let fact = format!("it comes after `{lost}`, which is deleted for it");
+            let fact = format!("it comes after `{lost}`, which `rocm-sdk` then deletes");
             found.push(finding(path, fact));
         }
         touched.insert(emptied);
@@ -153,7 +153,7 @@ fn links(tree: &DevelTree, installed: &InstalledTree<'_>) -> Vec<Finding> {
         } else {
             rule::DANGLING_DEVEL_LINK
         };
-        let fact = format!("it leads to `{text}`, where nothing is");
+        let fact = format!("it leads to `{text}`, which does not exist");
         found.push(Finding::new(rule, fact).at(path));
     }
     found

@@ -43,7 +43,7 @@ pub(super) fn leave_out(findings: &mut Vec<Finding>) {
     let count = before.saturating_sub(findings.len());
     if let Some(cause) = findings.get_mut(cause_at).filter(|_| count > 0) {
         let noun = if count == 1 { "finding" } else { "findings" };
-        let more = format!("; {count} {noun} of what needs it left out");
+        let more = format!("; left out {count} {noun} caused by it");
         cause.fact += &more;
     }
 }

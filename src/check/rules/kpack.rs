@@ -174,13 +174,13 @@ fn unasked(target: &Target, wheel: &WheelFile, reach: &Reach<'_>) -> Vec<Finding
         let (rule, fact) = match (archive.codes().first(), lost.is_empty()) {
             (Some(_), false) => {
                 let fact = format!(
-                    "no library asks it for {}, and no other has it",
+                    "no library looks for {} in it, and no other archive has it",
                     some(&lost)
                 );
                 (rule::LOST_DEVICE_CODE, fact)
             }
             (Some(first), true) => {
-                let fact = format!("no library asks it for `{}` or anything else", first.key);
+                let fact = format!("no library uses `{}` or its other code", first.key);
                 (rule::UNASKED_ARCHIVE, fact)
             }
             (None, _) => (rule::UNASKED_ARCHIVE, "it holds nothing".to_owned()),

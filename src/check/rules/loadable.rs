@@ -21,7 +21,7 @@ pub(super) fn find(set: &SetFacts, tree: &InstalledTree<'_>, demands: &Demands) 
         let found = match elf {
             Elf::Damaged(why) => vec![Finding::new(rule::BROKEN_ELF, why)],
             Elf::TooLarge => {
-                let fact = "its headers and tables are too far apart, or too large, to be examined";
+                let fact = "its headers and tables are too far apart or too large to check";
                 vec![Finding::new(rule::UNEXAMINED_ELF, fact)]
             }
             Elf::Read(elf) => one_file(path, elf, tree, demands),
@@ -162,9 +162,9 @@ fn newer_than(elf: &ElfFile, demands: &Demands) -> Vec<Finding> {
             let most = SystemLibraries::builtin().newest(kind, &demands.glibc)?;
             let glibc = &demands.glibc;
             let fact = if kind == "GLIBC" {
-                format!("it needs glibc {number}, where hosts have {glibc}")
+                format!("it needs glibc {number}, but hosts have {glibc}")
             } else {
-                format!("it needs {kind}_{number}, where hosts with glibc {glibc} have {most}")
+                format!("it needs {kind}_{number}, but hosts with glibc {glibc} have {most}")
             };
             (number > most).then(|| Finding::new(rule::TOO_NEW_A_HOST, fact))
         })

@@ -137,19 +137,19 @@ fn content_change(content: &Content, source: &Source, digests: &Digests) -> Opti
         | Source::Text { size, .. }
             if content.len != *size =>
         {
-            return Some(format!("{} bytes, where {size} were planned", content.len));
+            return Some(format!("{} bytes, but {size} were planned", content.len));
         }
         Source::Launcher { target } => {
             let runs = elf.and_then(|elf| elf.launches.as_ref());
             let shown = runs.map_or("nothing".to_owned(), |runs| format!("`{runs}`"));
             return (runs != Some(target))
-                .then(|| format!("it runs {shown}, where `{target}` was planned"));
+                .then(|| format!("it runs {shown}, but `{target}` was planned"));
         }
         Source::Relink { rpath, .. } => {
             let found = elf.and_then(|elf| elf.facts.run_path()).unwrap_or_default();
             if found != rpath {
                 return Some(format!(
-                    "its run path is `{found}`, where `{rpath}` was planned"
+                    "its run path is `{found}`, but `{rpath}` was planned"
                 ));
             }
         }
@@ -168,7 +168,8 @@ fn bytes_change(sha256: Sha256, source: &Source, digests: &Digests) -> Option<St
     }
     let original = original(source)?;
     let expected = digests.get(&original)?;
-    (sha256 != *expected).then(|| format!("other bytes than those of `{}` make", name(&original.1)))
+    (sha256 != *expected)
+        .then(|| format!("its bytes are not those made from `{}`", name(&original.1)))
 }
 
 /// How the development files differ.
@@ -217,13 +218,13 @@ fn entry_change(entry: &DevelEntry, member: &PlannedMember) -> Option<String> {
         // How long it is depends on the run path, which is compared instead.
         Source::Relink { rpath, .. } => {
             let Some(Elf::Read(elf)) = &entry.elf else {
-                return Some(format!("{shown}, where a library was planned"));
+                return Some(format!("{shown}, but a library was planned"));
             };
             let found = elf.facts.run_path().unwrap_or_default();
             return (found != rpath)
-                .then(|| format!("its run path is `{found}`, where `{rpath}` was planned"));
+                .then(|| format!("its run path is `{found}`, but `{rpath}` was planned"));
         }
         _ => return None,
     };
-    (shown != expected).then(|| format!("{shown}, where {expected} was planned"))
+    (shown != expected).then(|| format!("{shown}, but {expected} was planned"))
 }

@@ -77,7 +77,7 @@ fn broken(promise: &Promise, names: &Names<'_>, platform: Platform) -> Option<Fi
     if there.peek().is_none() {
         let artifact = artifact(promise, platform);
         let artifact = artifact.map_or(String::new(), |it| format!("; artifact `{it}` has it"));
-        let fact = format!("its Python finds {promise} by name, and it is not there{artifact}");
+        let fact = format!("its Python needs {promise}, which is missing{artifact}");
         return Some(Finding::new(rule::UNKEPT_PROMISE, fact));
     }
     let is_program = matches!(promise.kind, PromiseKind::Command(_)) && platform == Platform::Linux;

@@ -30,7 +30,7 @@ pub(super) fn find(set: &SetFacts, reach: &Reach<'_>) -> Vec<Finding> {
     for user in &users {
         let facts = match user.needed() {
             Ok(needed) => user.beyond(&needed, &providers),
-            Err(why) => vec![format!("what it needs cannot be told: {why}")],
+            Err(why) => vec![format!("the libraries it needs cannot be read: {why}")],
         };
         let findings = facts.into_iter().map(|fact| {
             let finding = Finding::new(rule::BEYOND_PROVIDER, fact);
@@ -121,7 +121,7 @@ impl<'a> User<'a> {
             let beyond: Vec<&str> = beyond.collect();
             (!beyond.is_empty()).then(|| {
                 let beyond = beyond.join(", ");
-                format!("it has code for {beyond}, and `{needed}`, which it needs, has none")
+                format!("it has code for {beyond}, but `{needed}`, which it needs, has none")
             })
         });
         facts.collect()

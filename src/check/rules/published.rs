@@ -27,7 +27,7 @@ pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
     for (file, promises) in by_file(published) {
         if published.gone.contains(file) {
             let pages = promises.iter().map(|it| it.page.clone()).collect();
-            let fact = format!("it is not there, and promised by {}", list(pages));
+            let fact = format!("it does not exist, but is listed by {}", list(pages));
             findings.push(Finding::new(rule::PROMISED_FILE_MISSING, fact).in_file(file));
             continue;
         }
@@ -125,7 +125,7 @@ fn disagreements(published: &Published) -> Vec<Finding> {
     // An installer that reads such a page finds nothing at all, which is one cause.
     let mut found: Vec<Finding> = empty
         .iter()
-        .map(|(it, _)| finding(&it.name(), "it names no package"))
+        .map(|(it, _)| finding(&it.name(), "it lists no package"))
         .collect();
     let files = by_file(published);
     for file in files.keys() {
@@ -136,7 +136,7 @@ fn disagreements(published: &Published) -> Vec<Finding> {
         };
         if !lacks.is_empty() {
             let (lacks, has) = (names(lacks), names(has));
-            let fact = format!("named by {has}, and not by {lacks}");
+            let fact = format!("listed by {has}, but not by {lacks}");
             found.push(finding(file, &fact));
         }
     }
@@ -144,7 +144,7 @@ fn disagreements(published: &Published) -> Vec<Finding> {
     let projects: BTreeSet<String> = files.keys().filter_map(|file| project_of(file)).collect();
     let empty = published.empty_pages.iter();
     let empty = empty.filter(|(_, project)| !full.is_empty() && !projects.contains(project));
-    found.extend(empty.map(|(page, _)| finding(page, "it names no package of its project")));
+    found.extend(empty.map(|(page, _)| finding(page, "it lists no package of its project")));
     found
 }
 

@@ -72,7 +72,7 @@ pub(super) fn versions(modules: &PythonModules<'_>, version: &str) -> Vec<Findin
         .filter(|(path, _)| path.ends_with("/_dist_info.py"));
     own.filter_map(|(path, module)| {
         let said = module.text("__version__").filter(|said| *said != version)?;
-        let fact = format!("it is of version {said}, and the metadata of {version}");
+        let fact = format!("its version is {said}, but the metadata says {version}");
         Some(Finding::new(rule::METADATA_DISAGREES, fact).at(*path))
     })
     .collect()
@@ -127,7 +127,7 @@ fn foreign(member: &Member) -> Option<Finding> {
     } else if is_ours && !has_extension(top, "data") && !inside.is_empty() {
         return None;
     } else {
-        format!("it is installed as `{top}`, which belongs to no package of ours")
+        format!("it is installed as `{top}`, which is not a directory of ours")
     };
     Some(Finding::new(rule::FOREIGN_FILE, fact))
 }

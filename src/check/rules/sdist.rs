@@ -121,7 +121,8 @@ fn backend(sdist: &SdistFile, modules: &PythonModules<'_>) -> Option<String> {
         .as_deref()
         .unwrap_or("setuptools.build_meta");
     if system.backend_path.is_empty() {
-        let fact = || format!("`{backend}` is the backend, and nothing that it requires has it");
+        let fact =
+            || format!("`{backend}` is the build backend, but none of its requirements has it");
         return system.requires.is_empty().then(fact);
     }
     let call = format!("{backend}:build_wheel");

@@ -160,7 +160,7 @@ fn unknown_promises(set: &SetFacts) -> Vec<Finding> {
     let unknown = promised.filter(|it| TargetTable::builtin().product(it).is_none());
     unknown
         .map(|target| {
-            let fact = format!("it promises `{target}`, which is not a target that is known");
+            let fact = format!("it has an extra for `{target}`, which is not a known target");
             Finding::new(rule::UNKNOWN_TARGET, fact).in_file(&selector.file)
         })
         .collect()
@@ -220,7 +220,7 @@ fn fat_gaps(set: &SetFacts, coverage: &Coverage) -> Vec<Finding> {
 fn only_with_xnack(coverage: &Coverage) -> Vec<Finding> {
     let finding = |(library, target, file): (&str, &str, &str)| {
         let fact =
-            format!("`{library}` has code for `{target}:xnack+`, and none for `{target}` itself");
+            format!("`{library}` has code for `{target}:xnack+`, but none for `{target}` itself");
         Finding::new(rule::ONLY_WITH_XNACK, fact).in_file(file)
     };
     coverage.only_with_xnack().map(finding).collect()
@@ -228,7 +228,7 @@ fn only_with_xnack(coverage: &Coverage) -> Vec<Finding> {
 
 fn gap(library: &str, others: &[&str], targets: &str) -> String {
     let others = others.join(", ");
-    format!("`{library}` has code for {others}, and none for {targets}")
+    format!("`{library}` has code for {others}, but none for {targets}")
 }
 
 fn required(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
@@ -252,7 +252,7 @@ fn lack(set: &SetFacts, target: &Target) -> Option<String> {
     ) {
         (false, _) if is_fat => Some(format!("no library has code for `{target}`")),
         (false, _) => Some(format!("no device wheel for `{target}`")),
-        (true, false) if !is_fat => Some(format!("`rocm` does not promise `{target}`")),
+        (true, false) if !is_fat => Some(format!("`rocm` has no extra for `{target}`")),
         (true, _) => None,
     }
 }

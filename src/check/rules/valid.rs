@@ -161,7 +161,7 @@ fn missing(wheel: &WheelFile, name: &str) -> String {
     match member.map(|it| &it.content) {
         Some(Ok(content)) => {
             let (path, len) = (&member.map_or(&end, |it| &it.path), content.len);
-            format!("`{path}` has {len} bytes, which is more than anybody reads")
+            format!("`{path}` has {len} bytes, more than installers read")
         }
         Some(Err(_)) => format!("no `*{end}` that can be read"),
         None => format!("no `*{end}`"),
@@ -206,7 +206,7 @@ fn requires_python(inside: &Metadata) -> Option<Finding> {
             if pythons.any(|python| wanted.contains(&python)) {
                 return None;
             }
-            format!("`{text}` is no Python 3")
+            format!("`{text}` is not for Python 3")
         }
     };
     Some(Finding::new(rule::REQUIRES_PYTHON, fact))

@@ -182,7 +182,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
     if place.is_dir() && report.findings.iter().any(|it| it.rule.is_about_pages()) {
         let place = place.display();
         world.console.note(format!(
-            "the pages in `{place}` are of other packages: `rocwheel index {place}` writes them again, and `--ignore RW7` skips these rules"
+            "the pages in `{place}` describe other packages: `rocwheel index {place}` writes them again, and `--ignore RW7` skips these rules"
         ));
     }
     match world.console.format() {

@@ -81,15 +81,15 @@ impl OriginArgs {
                 refuse_search(choice, flag)?;
                 if choice.narrows() {
                     world.console.warn(format!(
-                        "`--amdgpu-families` and `--amdgpu-targets` choose what is fetched: all of \
-                         `{flag}` is taken"
+                        "`--amdgpu-families` and `--amdgpu-targets` are for fetched artifacts: all \
+                         artifacts of `{flag}` are used"
                     ));
                 }
                 (artifacts, choice.named_run(world)?)
             }
             None if !choice.knows_a_run() => {
                 return Err(hinted(
-                    anyhow!("nothing to take artifacts from"),
+                    anyhow!("no artifacts and no run were given"),
                     "pass `--run-id`, `--commit`, `--pr`, `--branch`, `--latest`, `--artifact-dir` or `--sample`",
                 ));
             }

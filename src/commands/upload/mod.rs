@@ -53,7 +53,7 @@ fn look_if_allowed(destination: &SetPlace, items: &[Item], world: &World) -> Res
     };
     let why = one_line(&error);
     world.console.warn(format!(
-        "everything counts as new, because what is there could not be seen: {why}"
+        "existing objects could not be listed, so everything counts as new: {why}"
     ));
     Ok(Seen::default())
 }

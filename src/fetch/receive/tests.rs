@@ -177,7 +177,7 @@ fn an_archive_of_other_bytes_is_refused() {
     error: fetch `blas_lib_gfx942.tar.zst`
       caused by: the bytes are not those that were promised: shaN SHA, not SHA
 
-    hint: fetch it again; if it is the same, its run has to upload it again
+    hint: fetch it again; if that does not help, upload it again from its run
     ");
 }
 
@@ -206,7 +206,7 @@ fn a_download_that_ends_early_or_goes_on_is_refused() {
       caused by: unpack `math-libs/BLAS/rocBLAS/stage/lib/rocblas/library/TensileLibrary_gfx942.co`
       caused by: the download goes on after N bytes, where it should end
 
-    hint: download the archive again; if it is the same, its run has to build it again
+    hint: download the archive again; if that does not help, rebuild it in its run
 
     error: fetch `blas_lib_gfx942.tar.zst`
       caused by: the download goes on after N bytes, where it should end
@@ -229,12 +229,12 @@ fn a_page_in_place_of_an_archive_is_refused() {
       caused by: unpack `blas_lib_gfx942.tar.zst`
       caused by: this is not zstd data
 
-    hint: download the archive again; if it is the same, its run has to build it again
+    hint: download the archive again; if that does not help, rebuild it in its run
 
     error: fetch `blas_lib_gfx942.tar.zst`
       caused by: the bytes are not those that were promised: shaN SHA, not SHA
 
-    hint: fetch it again; if it is the same, its run has to upload it again
+    hint: fetch it again; if that does not help, upload it again from its run
     ");
 }
 
@@ -337,7 +337,7 @@ fn a_checksum_of_the_store_finds_damage_that_no_digest_is_for() {
     error: fetch `blas_lib_gfx942.tar.zst`
       caused by: the bytes are not those that were promised: the store has another checksum
 
-    hint: fetch it again; if it is the same, its run has to upload it again
+    hint: fetch it again; if that does not help, upload it again from its run
     ");
     let digest: [u8; 16] = md5::Md5::digest(archive_bytes()).into();
     parcel.checksum = Some(Checksum::Md5(digest));

@@ -102,8 +102,7 @@ pub(super) fn is_apart(
         .collect::<Vec<_>>();
     Err(hinted(
         anyhow!(
-            "a set with device code apart has packages for targets, and for the family `{family}` \
-             there is {}",
+            "a set with split device code has packages for targets, but {} is for the family `{family}`",
             listed(of_it)
         ),
         "`--kpack split` takes device code out of fat artifacts; of a run that is split, fetch the artifacts of its targets",
@@ -115,7 +114,7 @@ pub(super) fn is_apart(
 pub(super) fn subset(subset: &Subset, found: &BTreeSet<Scope>, mode: Mode) -> Result<()> {
     if mode == Mode::Legacy {
         return Err(hinted(
-            anyhow!("`--targets` is for sets with device code apart, and this one has it inside"),
+            anyhow!("`--targets` needs split device code, and this set is fat"),
             "fetch all artifacts of the run, and leave out `--targets`",
         ));
     }
@@ -184,7 +183,7 @@ pub(super) fn nothing_below(package: &str, scopes: &BTreeSet<Scope>) -> Error {
 
 pub(super) fn collision(collision: &Collision<'_>) -> Error {
     hinted(
-        anyhow!("two artifacts for one path: {collision}"),
+        anyhow!("two artifacts have different files at one path: {collision}"),
         "build them so that one of them has it; `--on-collision last` takes the last by name",
     )
 }

@@ -288,7 +288,7 @@ fn findings_coverage_and_changes_have_their_tables() {
     | :--- | :--- |
     | <code>rocm.tar.gz</code> | it promises <code>x&#124;y</code> |
 
-    Fix: build the device package of the target, or stop promising the target.
+    Fix: build the device package of the target, or build <code>rocm</code> without the target.
 
     </details>
 
@@ -298,7 +298,7 @@ fn findings_coverage_and_changes_have_their_tables() {
     | :--- | :--- |
     | <code>a&#95;gfx1100.whl</code> | <code>rccl</code> has none |
 
-    Fix: build the library for the target, or tell users that it does not run there.
+    Fix: build the library for the target, or document that it does not support it.
 
     </details>
 

@@ -106,7 +106,7 @@ fn another_run_is_where_github_says_and_not_where_this_one_is() {
     insta::assert_snapshot!(show(&context, "7"), @r"
     error: not known whose code was built: run `7` of `ROCm/TheRock`
 
-    hint: let GitHub be asked, or pass `--bucket`
+    hint: allow access to GitHub's API, or pass `--bucket`
     ");
     context.run = Some(facts(Origin::Own));
     assert!(!context.needs_lookup(&run("7")).unwrap());

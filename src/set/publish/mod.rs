@@ -187,14 +187,14 @@ impl Tally {
         world.console.status(
             "Published",
             format!(
-                "{total} in {}, {unchanged} of them there before",
+                "{total} in {}, {unchanged} of them unchanged",
                 plan.destination
             ),
         );
         if let Some(first) = plan.strangers.first() {
             let count = many(plan.strangers.len(), "object");
             world.console.warn(format!(
-                "{count} there that the index does not list, such as `{first}`"
+                "{count} not listed by the index, such as `{first}`"
             ));
         }
     }

@@ -127,7 +127,7 @@ fn two_builds_never_share_a_directory() {
     let other = Lock::to_write(&out, Work::Build).unwrap();
     let said = refusal(&mut build(&place, "out"), 2);
     insta::assert_snapshot!(said.replace(out.to_str().unwrap(), "OUT"), @"
-    error: another build is at work in `OUT`
+    error: another build is running in `OUT`
 
     hint: wait until it has ended, or choose another `--dest-dir`
     ");

@@ -121,7 +121,7 @@ fn a_gap_in_the_coverage_is_found() {
     }), @"
     exit 0
     rocm_sdk_device_gfx1100.whl
-      warning RW303 uncovered-library: `librccl.so.1.0` has code for gfx942, and none for gfx1100
+      warning RW303 uncovered-library: `librccl.so.1.0` has code for gfx942, but none for gfx1100
     ");
 }
 

@@ -129,9 +129,9 @@ fn archives_that_are_nowhere_are_found() {
     })]), @"
     exit 1
     rocm_sdk_device_gfx1100.whl
-      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx1100.kpack`: no library asks it for `comm-libs/rccl/stage/lib/librccl.so.1.0#0` or anything else
+      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx1100.kpack`: no library uses `comm-libs/rccl/stage/lib/librccl.so.1.0#0` or its other code
     rocm_sdk_device_gfx942.whl
-      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx942.kpack`: no library asks it for `comm-libs/rccl/stage/lib/librccl.so.1.0#0` or anything else
+      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx942.kpack`: no library uses `comm-libs/rccl/stage/lib/librccl.so.1.0#0` or its other code
     rocm_sdk_libraries.whl
       error   RW309 unresolved-kpack: `_rocm_sdk_libraries/lib/librccl.so.1`: no package has `_rocm_sdk_libraries/.kpack/nccl_lib_*.kpack` for any target
     ");
@@ -145,15 +145,15 @@ fn a_library_that_was_moved_loses_its_archives() {
     })]), @"
     exit 1
     rocm_sdk_devel.whl
-      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/librccl.so`: it leads to `librccl.so.1`, where nothing is
-      error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/librccl.so.1`: it leads to `../../_rocm_sdk_libraries/lib/librccl.so.1`, where nothing is
-      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/librccl.so.1.0`: it leads to `librccl.so.1`, where nothing is
+      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/librccl.so`: it leads to `librccl.so.1`, which does not exist
+      error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/librccl.so.1`: it leads to `../../_rocm_sdk_libraries/lib/librccl.so.1`, which does not exist
+      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/librccl.so.1.0`: it leads to `librccl.so.1`, which does not exist
     rocm_sdk_device_gfx1100.whl
-      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx1100.kpack`: no library asks it for `comm-libs/rccl/stage/lib/librccl.so.1.0#0` or anything else
+      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx1100.kpack`: no library uses `comm-libs/rccl/stage/lib/librccl.so.1.0#0` or its other code
     rocm_sdk_device_gfx942.whl
-      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx942.kpack`: no library asks it for `comm-libs/rccl/stage/lib/librccl.so.1.0#0` or anything else
+      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx942.kpack`: no library uses `comm-libs/rccl/stage/lib/librccl.so.1.0#0` or its other code
     rocm_sdk_libraries.whl
-      error   RW213 unkept-promise: its Python finds `lib/librccl.so*` (library `rccl`) by name, and it is not there; artifact `rccl_lib` has it
+      error   RW213 unkept-promise: its Python needs `lib/librccl.so*` (library `rccl`), which is missing; artifact `rccl_lib` has it
       error   RW309 unresolved-kpack: `_rocm_sdk_libraries/lib/rccl/librccl.so.1`: no package has `_rocm_sdk_libraries/lib/.kpack/rccl_lib_*.kpack` for any target
       error   RW401 missing-library: `_rocm_sdk_libraries/lib/rccl/librccl.so.1`: needs `libamdhip64.so.7`, which is not on its run path: $ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib:$ORIGIN/../../_rocm_sdk_core/lib/host-math/lib:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib
     ");
@@ -167,7 +167,7 @@ fn code_that_an_archive_lacks_is_found() {
     })]), @"
     exit 1
     rocm_sdk_device_gfx942.whl
-      error   RW314 only-with-xnack: `libhipblaslt.so.1.0` has code for `gfx942:xnack+`, and none for `gfx942` itself
+      error   RW314 only-with-xnack: `libhipblaslt.so.1.0` has code for `gfx942:xnack+`, but none for `gfx942` itself
     rocm_sdk_libraries.whl
       error   RW310 missing-kernels: `_rocm_sdk_libraries/lib/libhipblaslt.so.1`: the archives for `gfx942` lack `math-libs/BLAS/rocBLAS/stage/lib/libhipblaslt.so.1.0#0`
     ");
@@ -211,9 +211,9 @@ fn what_is_no_archive_is_found() {
     })]), @"
     exit 1
     rocm_sdk_device_gfx1100.whl
-      warning RW303 uncovered-library: `libhipblaslt.so.1.0` has code for gfx942, and none for gfx1100
-      warning RW303 uncovered-library: `librccl.so.1.0` has code for gfx942, and none for gfx1100
-      warning RW303 uncovered-library: `librocblas.so.5.1` has code for gfx942, and none for gfx1100
+      warning RW303 uncovered-library: `libhipblaslt.so.1.0` has code for gfx942, but none for gfx1100
+      warning RW303 uncovered-library: `librccl.so.1.0` has code for gfx942, but none for gfx1100
+      warning RW303 uncovered-library: `librocblas.so.5.1` has code for gfx942, but none for gfx1100
       error   RW311 unreadable-device-code: `_rocm_sdk_libraries/.kpack/blas_lib_gfx1100.kpack`: not an archive of device code
       error   RW311 unreadable-device-code: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx1100.kpack`: the contents lies outside of what holds it: 0 bytes at 32850 of 9000
       error   RW311 unreadable-device-code: `_rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_gfx1100.co`: the compressed bundle lies outside of what holds it: 8309 bytes at 0 of 40
@@ -230,7 +230,7 @@ fn an_archive_that_nobody_asks_is_found() {
     })]), @"
     exit 0
     rocm_sdk_device_gfx942.whl
-      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/blas_lib_gfx942-xnack+.kpack`: no library asks it for `math-libs/BLAS/rocBLAS/stage/lib/libhipblaslt.so.1.0#0` or anything else
+      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/blas_lib_gfx942-xnack+.kpack`: no library uses `math-libs/BLAS/rocBLAS/stage/lib/libhipblaslt.so.1.0#0` or its other code
     ");
 }
 
@@ -267,7 +267,7 @@ fn code_of_a_unit_that_its_library_does_not_have_is_lost() {
     })]), @"
     exit 1
     rocm_sdk_device_gfx1100.whl
-      error   RW315 lost-device-code: `_rocm_sdk_libraries/.kpack/blas_lib_gfx1100.kpack`: no library asks it for `math-libs/BLAS/rocBLAS/stage/lib/librocblas.so.5.1#7`, and no other has it
+      error   RW315 lost-device-code: `_rocm_sdk_libraries/.kpack/blas_lib_gfx1100.kpack`: no library looks for `math-libs/BLAS/rocBLAS/stage/lib/librocblas.so.5.1#7` in it, and no other archive has it
     ");
 }
 
@@ -280,9 +280,9 @@ fn code_that_needs_xnack_is_no_code_for_the_target_itself() {
     })]), @"
     exit 1
     rocm_sdk_device_gfx942.whl
-      error   RW314 only-with-xnack: `libhipblaslt.so.1.0` has code for `gfx942:xnack+`, and none for `gfx942` itself
-      error   RW314 only-with-xnack: `librocblas.so.5.1` has code for `gfx942:xnack+`, and none for `gfx942` itself
-      error   RW314 only-with-xnack: `rocblas` has code for `gfx942:xnack+`, and none for `gfx942` itself
+      error   RW314 only-with-xnack: `libhipblaslt.so.1.0` has code for `gfx942:xnack+`, but none for `gfx942` itself
+      error   RW314 only-with-xnack: `librocblas.so.5.1` has code for `gfx942:xnack+`, but none for `gfx942` itself
+      error   RW314 only-with-xnack: `rocblas` has code for `gfx942:xnack+`, but none for `gfx942` itself
     ");
     // Beside the code of another target a library has a gap, and that is told once.
     insta::assert_snapshot!(edited(&[(GFX942, &|members| {
@@ -312,7 +312,7 @@ fn code_of_another_target_is_found_whatever_its_file_is_called() {
     })]), @"
     exit 1
     rocm_sdk_device_gfx942.whl
-      warning RW303 uncovered-library: `librccl.so.1.0` has code for gfx1100, and none for gfx942
+      warning RW303 uncovered-library: `librccl.so.1.0` has code for gfx1100, but none for gfx942
       error   RW301 foreign-device-file: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx942.kpack`: it holds code for `gfx90a`, in the package of `gfx942`
       error   RW301 foreign-device-file: `_rocm_sdk_libraries/lib/rocblas/library/Kernels.so-000-gfx942.hsaco`: it holds code for `gfx90a`, in the package of `gfx942`
       error   RW301 foreign-device-file: `_rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_gfx942.co`: it holds code for `gfx950`, in the package of `gfx942`
@@ -344,7 +344,7 @@ fn a_library_with_its_code_still_in_it_is_found() {
     })]), @"
     exit 0
     rocm_sdk_device_gfx1100.whl
-      warning RW303 uncovered-library: `libfat.so.1` has code for gfx942, and none for gfx1100
+      warning RW303 uncovered-library: `libfat.so.1` has code for gfx942, but none for gfx1100
     rocm_sdk_libraries.whl
       warning RW307 device-file-in-host-wheel: `_rocm_sdk_libraries/lib/libfat.so.1`: it still carries its device code, for gfx90a, gfx942
     ");
@@ -370,10 +370,10 @@ fn code_for_more_targets_than_what_is_needed_has_is_found() {
     insta::assert_snapshot!(with_fft("librocblas.so.5"), @"
     exit 0
     rocm_sdk_device_gfx1100.whl
-      warning RW303 uncovered-library: `libhipblaslt.so.1.0` has code for gfx942, and none for gfx1100
-      warning RW303 uncovered-library: `librocblas.so.5.1` has code for gfx942, and none for gfx1100
+      warning RW303 uncovered-library: `libhipblaslt.so.1.0` has code for gfx942, but none for gfx1100
+      warning RW303 uncovered-library: `librocblas.so.5.1` has code for gfx942, but none for gfx1100
     rocm_sdk_libraries.whl
-      warning RW313 beyond-provider: `_rocm_sdk_libraries/lib/libfft.so.1`: it has code for gfx1100, and `librocblas.so.5`, which it needs, has none
+      warning RW313 beyond-provider: `_rocm_sdk_libraries/lib/libfft.so.1`: it has code for gfx1100, but `librocblas.so.5`, which it needs, has none
     ");
 }
 
@@ -400,11 +400,11 @@ fn a_key_may_say_anything() {
     insta::assert_snapshot!(set.found(&[]), @"
     exit 0
     rocm_sdk_device_gfx1100.whl
-      warning RW303 uncovered-library: `(unnamed)` has code for gfx942, and none for gfx1100
-      warning RW303 uncovered-library: `a�::error::b�[31m` has code for gfx942, and none for gfx1100
-      warning RW303 uncovered-library: `x` has code for gfx942, and none for gfx1100
+      warning RW303 uncovered-library: `(unnamed)` has code for gfx942, but none for gfx1100
+      warning RW303 uncovered-library: `a�::error::b�[31m` has code for gfx942, but none for gfx1100
+      warning RW303 uncovered-library: `x` has code for gfx942, but none for gfx1100
     rocm_sdk_device_gfx942.whl
-      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/x_gfx942.kpack`: no library asks it for `` or anything else
+      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/x_gfx942.kpack`: no library uses `` or its other code
     ");
     let json = set.check(&["--format", "json", "-q"]).stdout;
     let answer: serde_json::Value = serde_json::from_slice(&json).unwrap();

@@ -127,17 +127,17 @@ fn a_library_that_leaves_out_a_target_of_its_family_is_found() {
     the set
       error   RW304 required-target: no library has code for `gfx90a`
     rocm_sdk_libraries_gfx110x_all-0.0.1.dev0-py3-none-linux_x86_64.whl
-      warning RW303 uncovered-library: `libsolver.so.1` has code for gfx1100, gfx1101, and none for gfx1102
-      warning RW303 uncovered-library: `rocblas` has code for gfx1100, gfx1102, and none for gfx1101
+      warning RW303 uncovered-library: `libsolver.so.1` has code for gfx1100, gfx1101, but none for gfx1102
+      warning RW303 uncovered-library: `rocblas` has code for gfx1100, gfx1102, but none for gfx1101
       warning RW303 uncovered-library: no library has code for gfx1103, which is of its family
-      error   RW314 only-with-xnack: `libblas.so.1` has code for `gfx1102:xnack+`, and none for `gfx1102` itself
-      warning RW313 beyond-provider: `_rocm_sdk_libraries_gfx110X_all/lib/librccl.so.1`: it has code for gfx1102, and `libsolver.so.1`, which it needs, has none
+      error   RW314 only-with-xnack: `libblas.so.1` has code for `gfx1102:xnack+`, but none for `gfx1102` itself
+      warning RW313 beyond-provider: `_rocm_sdk_libraries_gfx110X_all/lib/librccl.so.1`: it has code for gfx1102, but `libsolver.so.1`, which it needs, has none
 
     fixes
-      RW303: build the library for the target, or tell users that it does not run there
-      RW304: build the target, or take it out of `--require-targets`
-      RW313: build what the library needs for the same targets, or the library for fewer
-      RW314: build the library for the target itself, which devices with XNACK off look for
+      RW303: build the library for the target, or document that it does not support it
+      RW304: build the target, or remove it from `--require-targets`
+      RW313: build both libraries for the same targets
+      RW314: build the library for the target itself, for GPUs with XNACK off
 
     library            gfx1100     gfx1101     gfx1102     gfx1103
     libblas.so.1         4 KiB       4 KiB           -           -
@@ -162,13 +162,13 @@ fn a_library_with_its_code_in_it_is_part_of_the_coverage_of_device_wheels() {
          1 warning RW307 device-file-in-host-wheel
 
     rocm_sdk_device_gfx1100-0.0.1.dev0-py3-none-linux_x86_64.whl
-      warning RW303 uncovered-library: `libfat.so.1` has code for gfx942, and none for gfx1100
+      warning RW303 uncovered-library: `libfat.so.1` has code for gfx942, but none for gfx1100
     rocm_sdk_libraries-0.0.1.dev0-py3-none-linux_x86_64.whl
       warning RW307 device-file-in-host-wheel: `_rocm_sdk_libraries/lib/libfat.so.1`: it still carries its device code, for gfx90a, gfx942
 
     fixes
-      RW303: build the library for the target, or tell users that it does not run there
-      RW307: move the file to the device package of its target: everybody downloads it now
+      RW303: build the library for the target, or document that it does not support it
+      RW307: move the file to the device package of its target
 
     library                 gfx1100      gfx942
     libfat.so.1                   -       4 KiB
@@ -235,7 +235,7 @@ fn each_family_of_an_older_set_has_its_own_gaps() {
       warning RW303 uncovered-library: no library has code for gfx1103, which is of its family
 
     fixes
-      RW303: build the library for the target, or tell users that it does not run there
+      RW303: build the library for the target, or document that it does not support it
 
     library          gfx1100     gfx1101     gfx1102     gfx1103
     libblas.so.1       4 KiB           -           -           -

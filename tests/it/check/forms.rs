@@ -54,14 +54,14 @@ fn findings_are_listed_by_package_with_ways_out() {
          2 warning RW605 debug-leftover
 
     rocm-0.0.1.dev0.tar.gz
-      error   RW202 missing-device-wheel: it promises `rocm-sdk-device-gfx1100`, which is not in the set
+      error   RW202 missing-device-wheel: it has an extra for `rocm-sdk-device-gfx1100`, which is not in the set
     rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl
       warning RW605 debug-leftover: `_rocm_sdk_core/lib/a.pdb`: a leftover of building or debugging
       warning RW605 debug-leftover: `_rocm_sdk_core/lib/b.pdb`: a leftover of building or debugging
 
     fixes
-      RW202: build the device package of the target, or stop promising the target
-      RW605: leave it to the `dbg` artifacts: users download it for nothing
+      RW202: build the device package of the target, or build `rocm` without the target
+      RW605: leave the file to the `dbg` artifacts
 
     library                  gfx942
     libhipblaslt.so.1.0      64 KiB
@@ -87,14 +87,14 @@ fn on_github_each_rule_is_one_annotation() {
          2 warning RW605 debug-leftover
 
     rocm-0.0.1.dev0.tar.gz
-      error   RW202 missing-device-wheel: it promises `rocm-sdk-device-gfx1100`, which is not in the set
+      error   RW202 missing-device-wheel: it has an extra for `rocm-sdk-device-gfx1100`, which is not in the set
     rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl
       warning RW605 debug-leftover: `_rocm_sdk_core/lib/a.pdb`: a leftover of building or debugging
       warning RW605 debug-leftover: `_rocm_sdk_core/lib/b.pdb`: a leftover of building or debugging
 
     fixes
-      RW202: build the device package of the target, or stop promising the target
-      RW605: leave it to the `dbg` artifacts: users download it for nothing
+      RW202: build the device package of the target, or build `rocm` without the target
+      RW605: leave the file to the `dbg` artifacts
 
     library                  gfx942
     libhipblaslt.so.1.0      64 KiB
@@ -105,8 +105,8 @@ fn on_github_each_rule_is_one_annotation() {
     1 error, 2 warnings in 6 packages
     --- stderr
          Checked 6 packages: 1 error, 2 warnings
-    ::error title=RW202 missing-device-wheel::rocm-0.0.1.dev0.tar.gz: it promises `rocm-sdk-device-gfx1100`, which is not in the set%0Afix: build the device package of the target, or stop promising the target
-    ::warning title=RW605 debug-leftover::rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl: _rocm_sdk_core/lib/a.pdb: a leftover of building or debugging%0Arocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl: _rocm_sdk_core/lib/b.pdb: a leftover of building or debugging%0Afix: leave it to the `dbg` artifacts: users download it for nothing
+    ::error title=RW202 missing-device-wheel::rocm-0.0.1.dev0.tar.gz: it has an extra for `rocm-sdk-device-gfx1100`, which is not in the set%0Afix: build the device package of the target, or build `rocm` without the target
+    ::warning title=RW605 debug-leftover::rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl: _rocm_sdk_core/lib/a.pdb: a leftover of building or debugging%0Arocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl: _rocm_sdk_core/lib/b.pdb: a leftover of building or debugging%0Afix: leave the file to the `dbg` artifacts
     error: check: 1 error in the package set
 
     hint: `rocwheel check explain RW202` explains a rule; `--accept FILE` accepts findings that are known, and `--ignore` skips a rule
@@ -119,7 +119,7 @@ fn json_has_findings_and_coverage() {
     insta::assert_snapshot!(shown(&broken(), &["--format", "json", "-q"]), @r#"
     exit 1
     --- stdout
-    {"schema":"rocwheel-check-v1","packages":6,"errors":1,"warnings":2,"notes":0,"findings":[{"id":"RW202","name":"missing-device-wheel","severity":"error","file":"rocm-0.0.1.dev0.tar.gz","member":null,"fact":"it promises `rocm-sdk-device-gfx1100`, which is not in the set","way-out":"build the device package of the target, or stop promising the target"},{"id":"RW605","name":"debug-leftover","severity":"warning","file":"rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl","member":"_rocm_sdk_core/lib/a.pdb","fact":"a leftover of building or debugging","way-out":"leave it to the `dbg` artifacts: users download it for nothing"},{"id":"RW605","name":"debug-leftover","severity":"warning","file":"rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl","member":"_rocm_sdk_core/lib/b.pdb","fact":"a leftover of building or debugging","way-out":"leave it to the `dbg` artifacts: users download it for nothing"}],"accepted":[],"coverage":{"targets":["gfx942"],"libraries":{"libhipblaslt.so.1.0":{"gfx942":{"files":0,"code-objects":2,"bytes":65556}},"librccl.so.1.0":{"gfx942":{"files":0,"code-objects":1,"bytes":32778}},"librocblas.so.5.1":{"gfx942":{"files":0,"code-objects":4,"bytes":131112}},"rocblas":{"gfx942":{"files":6,"code-objects":0,"bytes":65797}}}}}
+    {"schema":"rocwheel-check-v1","packages":6,"errors":1,"warnings":2,"notes":0,"findings":[{"id":"RW202","name":"missing-device-wheel","severity":"error","file":"rocm-0.0.1.dev0.tar.gz","member":null,"fact":"it has an extra for `rocm-sdk-device-gfx1100`, which is not in the set","way-out":"build the device package of the target, or build `rocm` without the target"},{"id":"RW605","name":"debug-leftover","severity":"warning","file":"rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl","member":"_rocm_sdk_core/lib/a.pdb","fact":"a leftover of building or debugging","way-out":"leave the file to the `dbg` artifacts"},{"id":"RW605","name":"debug-leftover","severity":"warning","file":"rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl","member":"_rocm_sdk_core/lib/b.pdb","fact":"a leftover of building or debugging","way-out":"leave the file to the `dbg` artifacts"}],"accepted":[],"coverage":{"targets":["gfx942"],"libraries":{"libhipblaslt.so.1.0":{"gfx942":{"files":0,"code-objects":2,"bytes":65556}},"librccl.so.1.0":{"gfx942":{"files":0,"code-objects":1,"bytes":32778}},"librocblas.so.5.1":{"gfx942":{"files":0,"code-objects":4,"bytes":131112}},"rocblas":{"gfx942":{"files":6,"code-objects":0,"bytes":65797}}}}}
     --- stderr
     error: check: 1 error in the package set
 
@@ -163,7 +163,7 @@ fn ten_findings_of_a_rule_are_shown_and_all_where_they_are_asked_for_or_logged()
     …and 1 more of RW605 (`--all`)
 
     fixes
-      RW605: leave it to the `dbg` artifacts: users download it for nothing
+      RW605: leave the file to the `dbg` artifacts
 
     library                 gfx1100      gfx942
     libhipblaslt.so.1.0      32 KiB      64 KiB
@@ -211,20 +211,20 @@ fn a_rule_is_explained_as_docs_checks_md_does() {
     insta::assert_snapshot!(explained(&["RW405", "runpath"]), @"
     RW403 runpath (warning)
 
-    DT_RUNPATH comes after `LD_LIBRARY_PATH`, and does not count for what the libraries of a file need.
+    DT_RUNPATH is searched after `LD_LIBRARY_PATH`, and is not used for indirect dependencies.
 
     For example: an older ROCm in `LD_LIBRARY_PATH` wins over the one that was installed.
 
-    Fix: build with rocwheel, which writes DT_RPATH: LD_LIBRARY_PATH comes before DT_RUNPATH.
+    Fix: build with rocwheel, which writes DT_RPATH.
 
     RW405 too-new-a-host (error)
 
-    The newest symbol version that a file needs of glibc, libstdc++ or the C++ ABI is newer than hosts
-    with `--glibc-max` have.
+    A file needs a symbol version of glibc, libstdc++ or the C++ ABI that is newer than on hosts with the glibc
+    of `--glibc-max`.
 
     For example: a library was built on Ubuntu 24.04, and needs `GLIBC_2.38`.
 
-    Fix: build on an older system, or raise `--glibc-max` and tell users.
+    Fix: build on an older system, or raise `--glibc-max` and document it.
     ");
     assert_eq!(explained(&["RW8"]).matches("Fix: ").count(), 5);
 }
@@ -253,7 +253,7 @@ fn what_a_list_accepts_does_not_count() {
     [[accept]]
     rule = "RW202"
     package = "rocm"
-    says = "it promises `rocm-sdk-device-gfx1100`, which is not in the set"
+    says = "it has an extra for `rocm-sdk-device-gfx1100`, which is not in the set"
     reason = "known when this list was written"
     until = [date]
 

@@ -134,8 +134,8 @@ fn promises_that_the_libraries_of_a_legacy_set_keep_are_notes() {
     insta::assert_snapshot!(set.found(&["--select", "RW202,RW211"]), @"
     exit 0
     rocm-0.0.1.dev0.tar.gz
-      note    RW211 legacy-promise: it promises `rocm-sdk-device-gfx110x-all`, and the code is in the libraries of the family
-      note    RW211 legacy-promise: it promises `rocm-sdk-libraries-gfx1100`, and the code is in the libraries of the family
+      note    RW211 legacy-promise: it has an extra for `rocm-sdk-device-gfx110x-all`, but the code is in the libraries of the family
+      note    RW211 legacy-promise: it has an extra for `rocm-sdk-libraries-gfx1100`, but the code is in the libraries of the family
     ");
 }
 

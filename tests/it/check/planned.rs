@@ -79,9 +79,9 @@ fn files_of_other_content_than_planned_are_found() {
     exit 1
     rocm_sdk_core.whl
       error   RW903 not-as-planned: `_rocm_sdk_core/__init__.py`: it is a program, which was not planned
-      error   RW903 not-as-planned: `_rocm_sdk_core/bin/amdclang`: it runs `../lib/llvm/bin/clang`, where `../lib/llvm/bin/amdllvm` was planned
-      error   RW903 not-as-planned: `_rocm_sdk_core/include/hip/hip_runtime.h`: 14 bytes, where 13 were planned
-      error   RW903 not-as-planned: `_rocm_sdk_core/lib/libhiprtc.so.7`: its run path is `/opt`, where `$ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib` was planned
+      error   RW903 not-as-planned: `_rocm_sdk_core/bin/amdclang`: it runs `../lib/llvm/bin/clang`, but `../lib/llvm/bin/amdllvm` was planned
+      error   RW903 not-as-planned: `_rocm_sdk_core/include/hip/hip_runtime.h`: 14 bytes, but 13 were planned
+      error   RW903 not-as-planned: `_rocm_sdk_core/lib/libhiprtc.so.7`: its run path is `/opt`, but `$ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib` was planned
       error   RW903 not-as-planned: `rocm_sdk_core-0.0.1.dev0.dist-info/WHEEL`: another text than planned
     ");
 }
@@ -110,8 +110,8 @@ fn with_the_artifacts_every_byte_counts() {
     insta::assert_snapshot!(found(&set, true), @"
     exit 1
     rocm_sdk_core.whl
-      error   RW903 not-as-planned: `_rocm_sdk_core/include/hip/hip_runtime.h`: other bytes than those of `hip_runtime.h` make
-      error   RW903 not-as-planned: `_rocm_sdk_core/lib/libhiprtc.so.7`: other bytes than those of `libhiprtc.so.7.1.0` make
+      error   RW903 not-as-planned: `_rocm_sdk_core/include/hip/hip_runtime.h`: its bytes are not those made from `hip_runtime.h`
+      error   RW903 not-as-planned: `_rocm_sdk_core/lib/libhiprtc.so.7`: its bytes are not those made from `libhiprtc.so.7.1.0`
     ");
 }
 
@@ -135,7 +135,7 @@ fn the_bytes_of_development_files_and_of_the_sdist_count_too() {
     rocm-0.0.1.dev0.tar.gz
       error   RW903 not-as-planned: `src/rocm_sdk/_lock.py`: another text than planned
     rocm_sdk_devel.whl
-      error   RW903 not-as-planned: `_rocm_sdk_devel/lib/cmake/rocprim/rocprim-config.cmake`: other bytes than those of `rocprim-config.cmake` make
+      error   RW903 not-as-planned: `_rocm_sdk_devel/lib/cmake/rocprim/rocprim-config.cmake`: its bytes are not those made from `rocprim-config.cmake`
     ");
 }
 

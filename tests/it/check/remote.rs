@@ -250,9 +250,9 @@ fn dead_pages_are_found_wherever_they_are_published() {
          2 error   RW704 pages-disagree
 
     index.html
-      error   RW704 pages-disagree: it names no package
+      error   RW704 pages-disagree: it lists no package
     simple/
-      error   RW704 pages-disagree: it names no package
+      error   RW704 pages-disagree: it lists no package
     ");
     insta::assert_snapshot!(dead(&["simple/rocm/index.html"], nothing), @"
     exit 1
@@ -266,7 +266,7 @@ fn dead_pages_are_found_wherever_they_are_published() {
          1 error   RW704 pages-disagree
 
     set.json
-      error   RW704 pages-disagree: it names no package
+      error   RW704 pages-disagree: it lists no package
     ");
     let gone = Set::new();
     gone.index();

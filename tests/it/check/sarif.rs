@@ -84,11 +84,11 @@ fn findings_are_valid_sarif_with_help_for_every_rule() {
         "text": "Unreadable package."
       },
       "fullDescription": {
-        "text": "Nothing can be said about a file that is not a wheel or an sdist, or has not the name of one.\n\nFor example: `rocm_sdk_core-7.13.0-py3-none-linux_x86_64.whl` was cut off while it was copied.\n\nFix: build or copy the file again."
+        "text": "The file cannot be read as a wheel or an sdist, or its name is not that of one.\n\nFor example: `rocm_sdk_core-7.13.0-py3-none-linux_x86_64.whl` was cut off while it was copied.\n\nFix: build or copy the file again."
       },
       "help": {
-        "text": "Nothing can be said about a file that is not a wheel or an sdist, or has not the name of one.\n\nFor example: `rocm_sdk_core-7.13.0-py3-none-linux_x86_64.whl` was cut off while it was copied.\n\nFix: build or copy the file again.",
-        "markdown": "Nothing can be said about a file that is not a wheel or an sdist, or has not the name of one.\n\nFor example: `rocm_sdk_core-7.13.0-py3-none-linux_x86_64.whl` was cut off while it was copied.\n\nFix: build or copy the file again."
+        "text": "The file cannot be read as a wheel or an sdist, or its name is not that of one.\n\nFor example: `rocm_sdk_core-7.13.0-py3-none-linux_x86_64.whl` was cut off while it was copied.\n\nFix: build or copy the file again.",
+        "markdown": "The file cannot be read as a wheel or an sdist, or its name is not that of one.\n\nFor example: `rocm_sdk_core-7.13.0-py3-none-linux_x86_64.whl` was cut off while it was copied.\n\nFix: build or copy the file again."
       },
       "defaultConfiguration": {
         "level": "error"

@@ -275,13 +275,13 @@ fn a_library_for_windows_finds_its_archives() {
     insta::assert_snapshot!([moved, lacking, broken].join("\n"), @"
     exit 1
     rocm_sdk_device_gfx1100 for Windows.whl
-      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/blas_lib_gfx1100.kpack`: no library asks it for `bin/rocblas.dll#0` or anything else
+      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/blas_lib_gfx1100.kpack`: no library uses `bin/rocblas.dll#0` or its other code
     rocm_sdk_libraries for Windows.whl
       error   RW309 unresolved-kpack: `_rocm_sdk_libraries/bin/rocblas.dll`: no package has `_rocm_sdk_libraries/.kpack/nccl_lib_*.kpack` for any target
 
     exit 1
     rocm_sdk_device_gfx1100 for Windows.whl
-      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/blas_lib_gfx1100.kpack`: no library asks it for `bin/other.dll#0` or anything else
+      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/blas_lib_gfx1100.kpack`: no library uses `bin/other.dll#0` or its other code
     rocm_sdk_libraries for Windows.whl
       error   RW310 missing-kernels: `_rocm_sdk_libraries/bin/rocblas.dll`: the archives for `gfx1100` lack `bin/rocblas.dll#0`
 
@@ -331,11 +331,11 @@ fn code_for_more_targets_than_what_a_library_for_windows_needs_has_is_found() {
 
     exit 0
     rocm_sdk_libraries for Windows.whl
-      warning RW313 beyond-provider: `_rocm_sdk_libraries/bin/rocsolver.dll`: it has code for gfx1100, and `rocblas.dll`, which it needs, has none
+      warning RW313 beyond-provider: `_rocm_sdk_libraries/bin/rocsolver.dll`: it has code for gfx1100, but `rocblas.dll`, which it needs, has none
 
     exit 0
     rocm_sdk_libraries for Windows.whl
-      warning RW313 beyond-provider: `_rocm_sdk_libraries/bin/rocsolver.dll`: what it needs cannot be told: a library whose name has no end: at 0xa0050
+      warning RW313 beyond-provider: `_rocm_sdk_libraries/bin/rocsolver.dll`: the libraries it needs cannot be read: a library whose name has no end: at 0xa0050
     ");
 }
 

@@ -325,7 +325,7 @@ fn wrong_bytes_are_told_and_the_next_fetch_repairs_them() {
 
     hint: run it again: what is whole is kept
 
-    hint: download the archive again; if it is the same, its run has to build it again
+    hint: download the archive again; if that does not help, rebuild it in its run
 
     hint: choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`
     ");
@@ -419,7 +419,7 @@ fn a_directory_is_fetched_to_by_one_at_a_time() {
         let error = second.stderr.split_once("error: ").unwrap().1;
         insta::allow_duplicates! {
             insta::assert_snapshot!(error, @"
-            another fetch is at work in `OUT`
+            another fetch is running in `OUT`
 
             hint: wait until it has ended, or choose another `--output-dir`
             ");

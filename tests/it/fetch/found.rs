@@ -140,7 +140,7 @@ fn what_may_still_come_is_told_from_what_never_will() {
 
     hint: the run is `queued`, so it may still come: pass `--wait 2h`
 
-    hint: look at `--input-dir`, `--run-id` and `--platform`
+    hint: check `--input-dir`, `--run-id` and `--platform`
     ");
     let over = Fake::start();
     over.on(
@@ -159,7 +159,7 @@ fn what_may_still_come_is_told_from_what_never_will() {
 
     hint: the run has ended (`failure`), nothing more will come: https://github.com/ROCm/TheRock/actions/runs/8
 
-    hint: look at `--input-dir`, `--run-id` and `--platform`
+    hint: check `--input-dir`, `--run-id` and `--platform`
     ");
 }
 

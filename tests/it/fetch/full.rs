@@ -60,7 +60,7 @@ fn a_disk_that_is_too_small_is_told_before_anything_is_fetched() {
     let said = said.replace(fixture.out().to_str().unwrap(), "OUT");
     let said = said.split_once("error: ").unwrap().1;
     insta::assert_snapshot!(sizes.replace_all(said, "SIZE"), @"
-    not enough space for `OUT`: needs SIZE for the archives as they are and more unpacked, has SIZE
+    not enough space for `OUT`: needs SIZE for the archives and more unpacked, has SIZE
 
     hint: choose another `--output-dir`, or fetch less
     ");

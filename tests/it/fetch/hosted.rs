@@ -195,7 +195,7 @@ fn bytes_that_are_not_those_that_were_uploaded_are_refused() {
 
     hint: run it again: what is whole is kept
 
-    hint: fetch it again; if it is the same, its run has to upload it again
+    hint: fetch it again; if that does not help, upload it again from its run
     ");
 }
 
@@ -406,7 +406,7 @@ fn github_is_asked_where_the_usual_bucket_has_nothing() {
 #[test]
 fn a_directory_is_not_github() {
     let said = Fixture::new().fetch("--source github --run-id 7");
-    insta::assert_snapshot!(error(&said), @"exit 2: `--input-dir` is a place, and `--source github` is another");
+    insta::assert_snapshot!(error(&said), @"exit 2: `--source github` cannot be used with `--input-dir`");
 }
 
 #[test]

@@ -116,9 +116,9 @@ fn code_that_no_binary_takes_back_is_not_lost_without_a_word() {
             insta::assert_snapshot!(recombine(place.path(), "split", "again"), @"
             exit 2
             error: recombine `blas_lib_gfx90X-dcgpu`
-              caused by: no binary takes its code back: `math-libs/stage/lib/deep/libsmall.so.1`
+              caused by: no binary for the code of `math-libs/stage/lib/deep/libsmall.so.1`
 
-            hint: have what `split` wrote in `--artifact-dir`, the generic part too; binaries for Windows take none
+            hint: put all artifacts of one `split` into `--artifact-dir`, the generic one too; Windows binaries cannot be recombined
             ");
         }
     }
@@ -158,7 +158,7 @@ fn a_part_alone_gives_the_code_that_is_there() {
     insta::assert_snapshot!(recombine(place.path(), "split", "none"), @"
     exit 2
     error: recombine `blas_lib_generic`
-      caused by: no archive, and a binary without its code: `lib/deep/libsmall.so.1`
+      caused by: a binary has no code, and no archive has it: `lib/deep/libsmall.so.1`
     ");
     assert!(!place.path().join("none/blas_lib_gfx90X-dcgpu").exists());
 }

@@ -254,7 +254,7 @@ fn a_directory_is_one_split_s_at_a_time() {
     let said = split(&fat, &out, "2");
     insta::assert_snapshot!(said.replace(out.to_str().unwrap(), "OUT"), @"
     exit 2
-    error: another split is at work in `OUT`
+    error: another split is running in `OUT`
 
     hint: wait until it has ended, or choose another `--output-dir`
     ");

@@ -110,7 +110,7 @@ fn fat_artifacts_become_wheels_in_which_every_device_finds_its_code() {
     assert!(said.starts_with("exit 0"), "{said}");
     let told = [
         "Splitting 1 fat artifact: blas_lib_gfx94X-dcgpu",
-        "with device code apart",
+        "with split device code",
         "Split 4 archives of device code, 122.55 KiB",
     ];
     assert!(told.iter().all(|fact| said.contains(fact)), "{said}");
@@ -208,7 +208,7 @@ fn what_happens_to_code_in_binaries_is_a_choice() {
     // The build says that code is apart: users ask for that of a target, and there is none.
     insta::assert_snapshot!(build(&["--kpack", "keep", "-q"]), @"
     exit 2
-    error: a set with device code apart has packages for targets, and for the family `gfx94X-dcgpu` there is `blas_lib_gfx94X-dcgpu`
+    error: a set with split device code has packages for targets, and for the family `gfx94X-dcgpu` there is `blas_lib_gfx94X-dcgpu`
 
     hint: `--kpack split` takes device code out of fat artifacts; of a run that is split, fetch the artifacts of its targets
     ");

@@ -115,7 +115,7 @@ fn artifacts_have_one_origin() {
         String::from_utf8(output.stderr).unwrap()
     };
     insta::assert_snapshot!(refused(&[]), @"
-    error: nothing to take artifacts from
+    error: no artifacts and no run were given
 
     hint: pass `--run-id`, `--commit`, `--pr`, `--branch`, `--latest`, `--artifact-dir` or `--sample`
     ");

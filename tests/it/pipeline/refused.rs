@@ -45,7 +45,7 @@ fn two_pipelines_never_share_a_directory() {
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).unwrap();
     insta::assert_snapshot!(said.replace(text(&out), "OUT"), @"
-    error: another pipeline is at work in `OUT`
+    error: another pipeline is running in `OUT`
 
     hint: wait until it has ended, or choose another `--output-dir`
     ");

@@ -66,7 +66,7 @@ fn packages_that_cannot_be_indexed_are_named() {
       caused by: read the `schema` of a set
       caused by: EOF while parsing an object at line 1 column 1
 
-    hint: remove it to have it written anew
+    hint: remove it, so that it is written again
     error: a file, not a directory: `ROOT/set.json`
 
     hint: pass the directory that `rocwheel build` wrote to

@@ -107,7 +107,7 @@ fn a_family_has_no_device_package() {
         .artifact("blas_test_gfx94X-dcgpu")
         .file("bin/test", program());
     insta::assert_snapshot!(fixture.refusal(), @"
-    error: a set with device code apart has packages for targets, and for the family `gfx94X-dcgpu` there is `blas_lib_gfx94X-dcgpu`, `rand_lib_gfx94X-dcgpu`
+    error: a set with split device code has packages for targets, and for the family `gfx94X-dcgpu` there is `blas_lib_gfx94X-dcgpu`, `rand_lib_gfx94X-dcgpu`
 
     hint: `--kpack split` takes device code out of fat artifacts; of a run that is split, fetch the artifacts of its targets
     ");

@@ -125,7 +125,7 @@ fn several_families_without_the_split_have_a_selector_and_a_devel_package_each()
 
     gfx94X-dcgpu/rocm-1.0.tar.gz
 
-    note: the lists of families are for sets with device code apart, and this one has it inside: they are ignored
+    note: the lists of families are for sets with split device code, and this one has it inside: they are ignored
     note: no artifacts for `rocm-profiler`: it is left out
     ");
     insta::assert_snapshot!(says(&plan, "gfx94X-dcgpu/rocm-1.0.tar.gz: src/rocm_sdk/_dist_info.py"), @"
@@ -182,7 +182,7 @@ fn without_the_split_there_is_no_part_of_a_set() {
     let subset = Subset::new(&names, &fixture.catalog, Platform::Linux, targets);
     fixture.request.subset = Some(subset.unwrap());
     insta::assert_snapshot!(fixture.refusal(), @"
-    error: `--targets` is for sets with device code apart, and this one has it inside
+    error: `--targets` needs split device code, and this set is fat
 
     hint: fetch all artifacts of the run, and leave out `--targets`
     ");

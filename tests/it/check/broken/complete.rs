@@ -26,12 +26,12 @@ fn promises_and_device_wheels_are_compared() {
     insta::assert_snapshot!(after(|set| set.remove("rocm_sdk_device_gfx1100")), @"
     exit 1
     rocm-0.0.1.dev0.tar.gz
-      error   RW202 missing-device-wheel: it promises `rocm-sdk-device-gfx1100`, which is not in the set
+      error   RW202 missing-device-wheel: it has an extra for `rocm-sdk-device-gfx1100`, which is not in the set
     ");
     insta::assert_snapshot!(after(|set| promise(set, "gfx1100", "gfx1101")), @"
     exit 1
     rocm-0.0.1.dev0.tar.gz
-      error   RW202 missing-device-wheel: it promises `rocm-sdk-device-gfx1101`, which is not in the set
+      error   RW202 missing-device-wheel: it has an extra for `rocm-sdk-device-gfx1101`, which is not in the set
     rocm_sdk_device_gfx1100.whl
       error   RW203 unadvertised-device-wheel: `rocm` has no extra for `gfx1100`
     ");
@@ -40,7 +40,7 @@ fn promises_and_device_wheels_are_compared() {
 #[test]
 fn a_promise_of_what_is_no_target_is_found() {
     let found = after(|set| promise(set, "gfx1100", "gfx9999"));
-    let fact = "it promises `gfx9999`, which is not a target that is known";
+    let fact = "it has an extra for `gfx9999`, which is not a known target";
     assert!(
         found.contains(&format!("RW206 unknown-target: {fact}")),
         "{found}"
@@ -78,7 +78,7 @@ fn promise(set: &Set, from: &str, to: &str) {
 #[test]
 fn a_target_that_nobody_knows_is_found() {
     let found = after(|set| set.rename("rocm_sdk_device_gfx1100", "gfx1100", "gfx9420"));
-    insta::assert_snapshot!(only("RW206", &found), @"error   RW206 unknown-target: not a target that is known: `gfx9420`");
+    insta::assert_snapshot!(only("RW206", &found), @"error   RW206 unknown-target: not a known target: `gfx9420`");
     let found = after(|set| set.rename("rocm_sdk_device_gfx1100", "gfx1100", "gpu"));
     insta::assert_snapshot!(only("RW206", &found), @r#"error   RW206 unknown-target: not a target: "gpu""#);
 }
@@ -131,7 +131,7 @@ fn a_requirement_on_what_is_not_ours_is_found() {
     insta::assert_snapshot!(set.found(&[]), @"
     exit 0
     rocm_profiler.whl
-      warning RW209 foreign-requirement: it requires `pyyaml`, which is no package of ours
+      warning RW209 foreign-requirement: it requires `pyyaml`, which is not one of our packages
     ");
     let allowed = [
         "--allow-requirements",
@@ -154,7 +154,7 @@ fn a_requirement_that_any_version_meets_is_found() {
     }), @"
     exit 1
     rocm_sdk_devel.whl
-      error   RW212 loose-requirement: it requires `rocm-sdk-core`, and not one version of it
+      error   RW212 loose-requirement: it requires `rocm-sdk-core` without pinning its version
     rocm_sdk_device_gfx942.whl
       error   RW212 loose-requirement: it does not require `rocm-sdk-libraries`, which its code is for
     ");
@@ -166,7 +166,7 @@ fn a_file_that_the_python_of_the_set_finds_by_name_is_there() {
         let found = edited(wheel, |members| members.retain(|it| !it.0.ends_with(end)));
         only("RW213", &found)
     };
-    insta::assert_snapshot!(without("rocm_sdk_libraries", "lib/libhipfft.so.0"), @"error   RW213 unkept-promise: its Python finds `lib/libhipfft.so*` (library `hipfft`) by name, and it is not there; artifact `fft_lib` has it");
+    insta::assert_snapshot!(without("rocm_sdk_libraries", "lib/libhipfft.so.0"), @"error   RW213 unkept-promise: its Python needs `lib/libhipfft.so*` (library `hipfft`), which is missing; artifact `fft_lib` has it");
     insta::assert_snapshot!(without(CORE, "bin/rocgdb"), @"error   RW213 unkept-promise: its Python finds `bin/rocgdb` (command `rocgdb`) by name, and it is not there; artifact `rocgdb_run` has it");
     insta::assert_snapshot!(edited(CORE, |members| {
         member(members, "bin/hipconfig").1 = 0o100_644;

@@ -53,8 +53,8 @@ fn links_of_the_development_files_that_lead_nowhere_are_found() {
     }), @"
     exit 1
     rocm_sdk_devel.whl
-      error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/a`: it leads to `../../_rocm_sdk_core/lib/gone`, where nothing is
-      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/b`: it leads to `gone`, where nothing is
+      error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/a`: it leads to `../../_rocm_sdk_core/lib/gone`, which does not exist
+      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/b`: it leads to `gone`, which does not exist
       error   RW502 devel-manifest-disagrees: `rocm_sdk_devel/_devel_manifest.json`: `links` is 137, and 140 in the archive
     ");
 }
@@ -85,7 +85,7 @@ fn development_files_in_an_order_that_deletes_some_are_found() {
     exit 1
     rocm_sdk_devel.whl
       error   RW401 missing-library: `_rocm_sdk_devel/bin/rocminfo`: needs `libhsa-runtime64.so.1`, which is not on its run path: $ORIGIN/../lib:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib
-      error   RW503 devel-order: `_rocm_sdk_devel/lib`: it comes after `_rocm_sdk_devel/lib/cmake`, which is deleted for it
+      error   RW503 devel-order: `_rocm_sdk_devel/lib`: it comes after `_rocm_sdk_devel/lib/cmake`, which `rocm-sdk` then deletes
       error   RW502 devel-manifest-disagrees: `rocm_sdk_devel/_devel_manifest.json`: `links` is 137, and 56 in the archive
     ");
 }

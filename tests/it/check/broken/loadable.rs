@@ -72,8 +72,8 @@ fn symbols_that_hosts_do_not_have_are_found() {
     insta::assert_snapshot!(with_library(&object, "liba.so.1"), @"
     exit 1
     rocm_sdk_core.whl
-      error   RW405 too-new-a-host: `_rocm_sdk_core/lib/liba.so.1`: it needs GLIBCXX_3.4.30, where hosts with glibc 2.28 have 3.4.25
-      error   RW405 too-new-a-host: `_rocm_sdk_core/lib/liba.so.1`: it needs glibc 2.38, where hosts have 2.28
+      error   RW405 too-new-a-host: `_rocm_sdk_core/lib/liba.so.1`: it needs GLIBCXX_3.4.30, but hosts with glibc 2.28 have 3.4.25
+      error   RW405 too-new-a-host: `_rocm_sdk_core/lib/liba.so.1`: it needs glibc 2.38, but hosts have 2.28
     ");
 }
 
@@ -139,7 +139,7 @@ fn an_elf_file_with_tables_of_no_use_is_not_examined() {
     }), @"
     exit 0
     rocm_sdk_core.whl
-      warning RW409 unexamined-elf: `_rocm_sdk_core/lib/liba.so.1`: its headers and tables are too far apart, or too large, to be examined
+      warning RW409 unexamined-elf: `_rocm_sdk_core/lib/liba.so.1`: its headers and tables are too far apart or too large to check
     ");
 }
 

@@ -29,7 +29,7 @@ fn a_promised_file_that_is_missing_is_found() {
     insta::assert_snapshot!(published(|set| set.remove("rocm_profiler")), @"
     exit 1
     rocm_profiler.whl
-      error   RW701 promised-file-missing: it is not there, and promised by `SHA256SUMS`, `index.html`, `set.json`, `simple/_json/rocm-profiler/`, `simple/rocm-profiler/`
+      error   RW701 promised-file-missing: it does not exist, but is listed by `SHA256SUMS`, `index.html`, `set.json`, `simple/_json/rocm-profiler/`, `simple/rocm-profiler/`
     ");
 }
 
@@ -83,7 +83,7 @@ fn pages_that_disagree_are_found() {
     }), @"
     exit 1
     rocm_profiler.whl
-      error   RW704 pages-disagree: named by `SHA256SUMS`, `index.html`, `set.json`, `simple/_json/`, and not by `simple/`
+      error   RW704 pages-disagree: listed by `SHA256SUMS`, `index.html`, `set.json`, `simple/_json/`, but not by `simple/`
     ");
 }
 
@@ -113,7 +113,7 @@ fn a_page_of_links_that_another_program_wrote_again_is_found() {
     }), @"
     exit 1
     index.html
-      error   RW704 pages-disagree: it names no package
+      error   RW704 pages-disagree: it lists no package
     ");
     insta::assert_snapshot!(published(|set| {
         fs_err::write(set.0.path().join("index.html"), "").unwrap();
@@ -121,9 +121,9 @@ fn a_page_of_links_that_another_program_wrote_again_is_found() {
     }), @"
     exit 1
     SHA256SUMS
-      error   RW704 pages-disagree: it names no package
+      error   RW704 pages-disagree: it lists no package
     index.html
-      error   RW704 pages-disagree: it names no package
+      error   RW704 pages-disagree: it lists no package
     ");
 }
 
@@ -139,20 +139,20 @@ fn an_index_that_lists_nothing_is_found() {
     }), @"
     exit 1
     SHA256SUMS
-      error   RW704 pages-disagree: it names no package
+      error   RW704 pages-disagree: it lists no package
     index.html
-      error   RW704 pages-disagree: it names no package
+      error   RW704 pages-disagree: it lists no package
     set.json
-      error   RW704 pages-disagree: it names no package
+      error   RW704 pages-disagree: it lists no package
     simple/
-      error   RW704 pages-disagree: it names no package
+      error   RW704 pages-disagree: it lists no package
     ");
     insta::assert_snapshot!(emptied(&["simple/index.html", "simple/_json/index.json"]), @"
     exit 1
     simple/
-      error   RW704 pages-disagree: it names no package
+      error   RW704 pages-disagree: it lists no package
     simple/_json/
-      error   RW704 pages-disagree: it names no package
+      error   RW704 pages-disagree: it lists no package
     ");
     let projects = ["rocm", "rocm-profiler", "rocm-sdk-core", "rocm-sdk-devel"];
     let more = ["device-gfx1100", "device-gfx942", "libraries"].map(|it| format!("rocm-sdk-{it}"));
@@ -164,12 +164,12 @@ fn an_index_that_lists_nothing_is_found() {
     insta::assert_snapshot!(emptied(&pages), @"
     exit 1
     simple/
-      error   RW704 pages-disagree: it names no package
+      error   RW704 pages-disagree: it lists no package
     ");
     insta::assert_snapshot!(emptied(&pages[..1]), @"
     exit 1
     rocm-0.0.1.dev0.tar.gz
-      error   RW704 pages-disagree: named by `SHA256SUMS`, `index.html`, `set.json`, `simple/_json/`, and not by `simple/`
+      error   RW704 pages-disagree: listed by `SHA256SUMS`, `index.html`, `set.json`, `simple/_json/`, but not by `simple/`
     ");
 }
 
@@ -202,7 +202,7 @@ fn the_only_page_of_a_project_names_its_files() {
     rocm_profiler.whl
       warning RW705 unlisted-package: no page of the set leads to it
     simple/rocm-profiler/
-      error   RW704 pages-disagree: it names no package of its project
+      error   RW704 pages-disagree: it lists no package of its project
     ");
 }
 
@@ -246,7 +246,7 @@ fn pages_of_an_earlier_build_are_told_with_the_way_to_write_them_again() {
         .replace(place, "[set]");
     insta::assert_snapshot!(said, @"
          Checked 7 packages: 5 errors
-    note: the pages in `[set]` are of other packages: `rocwheel index [set]` writes them again, and `--ignore RW7` skips these rules
+    note: the pages in `[set]` describe other packages: `rocwheel index [set]` writes them again, and `--ignore RW7` skips these rules
     error: check: 5 errors in the package set
 
     hint: `rocwheel check explain RW702` explains a rule; `--accept FILE` accepts findings that are known, and `--ignore` skips a rule

@@ -89,7 +89,7 @@ fn names_that_lead_nowhere_are_found() {
     }), @"
     exit 1
     rocm_sdk_core.whl
-      error   RW111 metadata-disagrees: `rocm_sdk_core/_dist_info.py`: it is of version 7, and the metadata of 0.0.1.dev0
+      error   RW111 metadata-disagrees: `rocm_sdk_core/_dist_info.py`: its version is 7, but the metadata says 0.0.1.dev0
     ");
 }
 
@@ -104,7 +104,7 @@ fn an_sdist_that_nothing_can_install_is_found() {
     insta::assert_snapshot!(with_file("pyproject.toml", Some(other)), @"
     exit 1
     rocm-0.0.1.dev0.tar.gz
-      error   RW119 broken-sdist: `pyproject.toml`: `setuptools.build_meta` is the backend, and nothing that it requires has it
+      error   RW119 broken-sdist: `pyproject.toml`: `setuptools.build_meta` is the build backend, but none of its requirements has it
     ");
     let lost = "[build-system]\nbuild-backend = 'rocm_maker'\nbackend-path = ['.']\n";
     insta::assert_snapshot!(with_file("pyproject.toml", Some(lost)), @"
@@ -134,9 +134,9 @@ fn files_that_no_package_of_ours_installs_are_found() {
     exit 1
     rocm_sdk_core.whl
       error   RW120 foreign-file: `rocm.pth`: Python runs it whenever it starts
-      error   RW120 foreign-file: `rocm_sdk_core-0.0.1.dev0.data/purelib/a.py`: it is installed as `rocm_sdk_core-0.0.1.dev0.data`, which belongs to no package of ours
+      error   RW120 foreign-file: `rocm_sdk_core-0.0.1.dev0.data/purelib/a.py`: it is installed as `rocm_sdk_core-0.0.1.dev0.data`, which is not a directory of ours
       error   RW120 foreign-file: `sitecustomize.py`: Python runs it whenever it starts
-      error   RW120 foreign-file: `torch/__init__.py`: it is installed as `torch`, which belongs to no package of ours
+      error   RW120 foreign-file: `torch/__init__.py`: it is installed as `torch`, which is not a directory of ours
     ");
 }
 
@@ -158,7 +158,7 @@ fn a_package_for_no_python_is_found() {
     }), @"
     exit 1
     rocm_sdk_core.whl
-      error   RW122 requires-python: `rocm_sdk_core-0.0.1.dev0.dist-info/METADATA`: `>=3.10,<3.9` is no Python 3
+      error   RW122 requires-python: `rocm_sdk_core-0.0.1.dev0.dist-info/METADATA`: `>=3.10,<3.9` is not for Python 3
     ");
     insta::assert_snapshot!(edited(CORE, |members| {
         replace(members, "/METADATA", "Requires-Python: >=3.10", "Requires-Python: three");

@@ -110,7 +110,7 @@ fn a_record_that_says_something_else_is_found() {
       error   RW108 record-mismatch: `_rocm_sdk_core/share/hip/version`: has 1 bytes, but 20 in RECORD
       error   RW110 missing-member: `_rocm_sdk_core/share/therock/dist_info.json`: listed in RECORD, and not in the wheel
     rocm_sdk_devel.whl
-      error   RW504 dangling-devel-link: `_rocm_sdk_devel/share/therock/dist_info.json`: it leads to `../../../_rocm_sdk_core/share/therock/dist_info.json`, where nothing is
+      error   RW504 dangling-devel-link: `_rocm_sdk_devel/share/therock/dist_info.json`: it leads to `../../../_rocm_sdk_core/share/therock/dist_info.json`, which does not exist
     ");
 }
 
@@ -119,9 +119,9 @@ fn a_renamed_wheel_is_found() {
     insta::assert_snapshot!(after(|set| set.rename("rocm_profiler", "dev0", "dev1")), @"
     exit 1
     rocm-0.0.1.dev0.tar.gz
-      error   RW201 unresolved-requirement: it requires `rocm-profiler` 0.0.1.dev0, and the set has 0.0.1.dev1
+      error   RW201 unresolved-requirement: it requires `rocm-profiler` 0.0.1.dev0, but the set has 0.0.1.dev1
     rocm_profiler-0.0.1.dev1-py3-none-linux_x86_64.whl
-      error   RW204 versions-disagree: version 0.0.1.dev1, where most of the set has 0.0.1.dev0
+      error   RW204 versions-disagree: version 0.0.1.dev1, but most of the set has 0.0.1.dev0
       error   RW111 metadata-disagrees: `rocm_profiler-0.0.1.dev0.dist-info/METADATA`: it is not at `rocm_profiler-0.0.1.dev1.dist-info/METADATA`
       error   RW111 metadata-disagrees: `rocm_profiler-0.0.1.dev0.dist-info/METADATA`: it is of version 0.0.1.dev0, and the file name of 0.0.1.dev1
     ");
@@ -215,6 +215,6 @@ fn metadata_that_nobody_reads_is_found() {
     }), @"
     exit 1
     rocm_sdk_core.whl
-      error   RW111 metadata-disagrees: `rocm_sdk_core-0.0.1.dev0.dist-info/METADATA` has 5242880 bytes, which is more than anybody reads
+      error   RW111 metadata-disagrees: `rocm_sdk_core-0.0.1.dev0.dist-info/METADATA` has 5242880 bytes, more than installers read
     ");
 }
