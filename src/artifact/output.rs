@@ -95,7 +95,7 @@ mod tests {
         output.finish().unwrap();
         assert!(there("a_lib_generic") && there("a_lib_gfx942") && !there(MARK));
         let taken = ArtifactOutput::new(directory, names()).unwrap_err();
-        assert!(taken.to_string().starts_with("already there: "), "{taken}");
+        assert!(taken.to_string().starts_with("exists already: "), "{taken}");
         // As if it had been killed after the first rename.
         fs::remove_dir(directory.join("a_lib_gfx942")).unwrap();
         fs::create_dir(directory.join("kept")).unwrap();

@@ -310,7 +310,7 @@ mod tests {
         - `gfx942` has no `blas`, which other targets have
         error: not enough for packages: no `blas_lib_gfx942`; `blas_lib_gfx942:xnack+` runs only where XNACK is on
 
-        hint: pass `--allow-incomplete` to fetch what there is
+        hint: pass `--allow-incomplete` to fetch anyway
         ");
         let only = "base_lib_generic.tar.zst core-hip_lib_generic.tar.zst \
             blas_lib_gfx942:xnack+.tar.zst";
@@ -323,7 +323,7 @@ mod tests {
         insta::assert_snapshot!(report(files, &targets(&["gfx942", "gfx1100"])), @"
         error: not enough for packages: no `base_lib_generic`, which says what was built; no artifact for `rocm-sdk-core`; no device code for `gfx1100`
 
-        hint: pass `--allow-incomplete` to fetch what there is
+        hint: pass `--allow-incomplete` to fetch anyway
         ");
     }
 

@@ -42,8 +42,8 @@ pub(super) fn page<'a>(
     let size = listed.iter().map(|file| file.size).sum();
     let left_out = match yanked.len() {
         0 => String::new(),
-        1 => "<p>1 yanked file is in the index alone.</p>\n".to_owned(),
-        count => format!("<p>{count} yanked files are in the index alone.</p>\n"),
+        1 => "<p>1 yanked file is only in the index.</p>\n".to_owned(),
+        count => format!("<p>{count} yanked files are only in the index.</p>\n"),
     };
     let look = "--no-index --find-links <this address>";
     let lead = format!(
@@ -79,7 +79,7 @@ mod tests {
         <p>2 files, 2.4 MiB. Install with the address of this page:</p>
         <pre>pip install --no-index --find-links &lt;this address&gt; &quot;rocm==7.13.0.dev0+ab&quot;
         uv pip install --no-index --find-links &lt;this address&gt; &quot;rocm==7.13.0.dev0+ab&quot;</pre>
-        <p>1 yanked file is in the index alone.</p>
+        <p>1 yanked file is only in the index.</p>
         </header>
         <main>
         <ul>

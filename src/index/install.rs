@@ -60,8 +60,8 @@ impl Way {
         match self {
             Self::Pip => "pip",
             Self::Uv => "uv",
-            Self::PipPage => "pip, from one page",
-            Self::UvPage => "uv, from one page",
+            Self::PipPage => "pip, from the find-links page",
+            Self::UvPage => "uv, from the find-links page",
         }
     }
 }
@@ -185,7 +185,7 @@ pub(super) fn of_page(view: &View<'_>, pip: &str, uv: &str) -> String {
     let others: Vec<&str> = targets.iter().skip(1).map(Target::as_str).collect();
     let others = match targets.first().filter(|_| !others.is_empty()) {
         Some(first) => format!(
-            "<p>In place of <code>device-{first}</code>, for other GPUs: {}.</p>\n",
+            "<p>For other GPUs, replace <code>{first}</code> with: {}.</p>\n",
             others.join(", ")
         ),
         None => String::new(),

@@ -25,8 +25,8 @@ const MOST_TARGETS: usize = 64;
 const LONGEST_INSTALLATION: usize = LIMIT / 4;
 
 /// Of packages such as `torch`, which need some that no set of ROCm has.
-const NO_BASE: &str = "These lines ask no other index. For packages that this set needs and does not \
-    have, `rocwheel summary --base-index URL` names the index to take them from.\n\n";
+const NO_BASE: &str = "These commands use no other index. If this set needs packages that it does not \
+    have, name their index with `rocwheel summary --base-index URL`.\n\n";
 
 /// Where the packages that a page is about are.
 #[derive(Clone, Copy, Debug)]
@@ -189,7 +189,7 @@ impl<'a> Page<'a> {
         let lines = self.for_each_choice();
         let heading = "### Install\n\n";
         format!(
-            "{heading}The packages are published nowhere: they are the artifact {name} of {run}. \
+            "{heading}The packages are not published. They are the artifact {name} of {run}. \
              Download it, with GitHub's `gh` or from the page of the run, and install from there:\n\n\
              ```sh\n{}\n```\n\n{}",
             artifact.download(),

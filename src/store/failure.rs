@@ -87,8 +87,8 @@ impl fmt::Display for StoreError {
             Kind::Exists => "an object is there already",
             Kind::Denied => "access denied",
             Kind::Unusable => "not a usable key",
-            Kind::Differs => "the bytes are not those that were promised",
-            Kind::Unavailable => "the store does not answer now",
+            Kind::Differs => "wrong contents",
+            Kind::Unavailable => "the store does not answer",
             Kind::Failed => "the store failed",
         };
         write!(f, "{what}: `{}`", self.place)
@@ -124,8 +124,8 @@ mod tests {
         an object is there already: `a/b`
         access denied: `a/b`
         not a usable key: `a/b`
-        the bytes are not those that were promised: `a/b`
-        the store does not answer now: `a/b`
+        wrong contents: `a/b`
+        the store does not answer: `a/b`
         the store failed: `a/b`
         ");
     }

@@ -61,11 +61,11 @@ fn the_last_lines_say_how_to_install_what_was_made() {
 
         uv pip install --default-index file://[out]/local-linux/python/simple/ 'rocm[libraries,devel,device-gfx1100]==0.0.1.dev0'
 
-    pip, from one page:
+    pip, from the find-links page:
 
         pip install --no-index --find-links file://[out]/local-linux/python/index.html 'rocm[libraries,devel,device-gfx1100]==0.0.1.dev0'
 
-    uv, from one page:
+    uv, from the find-links page:
 
         uv pip install --no-index --find-links file://[out]/local-linux/python/index.html 'rocm[libraries,devel,device-gfx1100]==0.0.1.dev0'
     ");

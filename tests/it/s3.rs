@@ -163,7 +163,7 @@ fn large_bytes_that_are_not_the_promised_ones_never_appear() {
     let wrong = promise(b"other");
     let error = store.put(&key, &bytes.as_slice(), &wrong).unwrap_err();
     insta::assert_snapshot!(shown(error, &bucket), @"
-    error: the bytes are not those that were promised: `s3://BUCKET/large.whl`
+    error: wrong contents: `s3://BUCKET/large.whl`
       caused by: promised was d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa, found was 66f1fc8a110f85f700df451adb6071036a0af2b689e2e21916802812556d6f26
     ");
     assert_eq!(store.head(&key).unwrap_err().kind(), Kind::NotFound);
@@ -239,7 +239,7 @@ fn what_cannot_be_sent_leaves_nothing_behind() {
     let (key, bytes) = (key("large.whl"), large());
     let error = store.put(&key, &bytes.as_slice(), &promise(&bytes));
     insta::assert_snapshot!(shown(error.unwrap_err(), &bucket), @"
-    error: the store does not answer now: `s3://BUCKET/large.whl`
+    error: the store does not answer: `s3://BUCKET/large.whl`
       caused by: SlowDown: as told (HTTP 503)
     ");
     assert_eq!(store.head(&key).unwrap_err().kind(), Kind::NotFound);
@@ -321,7 +321,7 @@ fn an_answer_that_always_breaks_off_is_given_up() {
     let error = read(&store, &key, Span::Whole).unwrap_err();
     let text = render(&error).replace(bucket.as_str(), "BUCKET");
     assert!(
-        text.contains("the store does not answer now: `s3://BUCKET/a.whl`"),
+        text.contains("the store does not answer: `s3://BUCKET/a.whl`"),
         "{text}"
     );
     assert_eq!(proxy.count("GET"), 4);
@@ -343,7 +343,7 @@ fn an_object_that_changes_while_it_is_read_is_not_mixed() {
     let error = reader.read_to_end(&mut Vec::new()).unwrap_err();
     let text = render(&error.into()).replace(bucket.as_str(), "BUCKET");
     insta::assert_snapshot!(text, @"
-    error: the bytes are not those that were promised: `s3://BUCKET/a.whl`
+    error: wrong contents: `s3://BUCKET/a.whl`
       caused by: the object was replaced while it was read
     ");
 }

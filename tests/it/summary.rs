@@ -46,12 +46,12 @@ fn programs_get_one_document() {
     insta::assert_snapshot!(told.join("\n"), @r#"
     "gfx1100" with "pip"
     "gfx1100" with "uv"
-    "gfx1100" with "pip, from one page"
-    "gfx1100" with "uv, from one page"
+    "gfx1100" with "pip, from the find-links page"
+    "gfx1100" with "uv, from the find-links page"
     "gfx942" with "pip"
     "gfx942" with "uv"
-    "gfx942" with "pip, from one page"
-    "gfx942" with "uv, from one page"
+    "gfx942" with "pip, from the find-links page"
+    "gfx942" with "uv, from the find-links page"
     "#);
     let command = lines[0]["command"].as_str().unwrap();
     assert!(command.contains("device-gfx1100"), "{command}");

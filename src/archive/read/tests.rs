@@ -284,7 +284,7 @@ fn damaged_headers_are_refused() {
 #[test]
 fn a_huge_extension_is_refused_before_it_is_read() {
     let huge = Craft::default().member("x", b'x', b"", |header| header.set_size(1 << 40));
-    insta::assert_snapshot!(refused(huge.end()), @"read the tar header at byte 0: an extension header of 1099511627776 bytes, where 1048576 are plenty");
+    insta::assert_snapshot!(refused(huge.end()), @"read the tar header at byte 0: an extension header of 1099511627776 bytes, but at most 1048576 are allowed");
 }
 
 #[test]
@@ -296,9 +296,9 @@ fn a_name_longer_than_any_path_is_refused_and_not_shown() {
             .end()
     };
     walk(&named(4096)).unwrap();
-    insta::assert_snapshot!(refused(named(4097)), @"read the tar header at byte 0: a name of 4097 bytes, where 4096 are allowed");
+    insta::assert_snapshot!(refused(named(4097)), @"read the tar header at byte 0: a name of 4097 bytes, but at most 4096 are allowed");
     let link = Craft::default().member("././@LongLink", b'K', &vec![b'x'; 4097], |_| {});
-    insta::assert_snapshot!(refused(link.symlink("x", "").end()), @"read the tar header at byte 0: a name of 4097 bytes, where 4096 are allowed");
+    insta::assert_snapshot!(refused(link.symlink("x", "").end()), @"read the tar header at byte 0: a name of 4097 bytes, but at most 4096 are allowed");
 }
 
 #[test]

@@ -258,7 +258,7 @@ fn what_goes_beyond_a_limit_is_refused_in_words() {
     let archive = Craft::default()
         .file("artifact_manifest.txt", b"b")
         .file("b/12345", b"");
-    insta::assert_snapshot!(refused_with(&name, archive), @"a name of 5 bytes, where 4 are allowed: `b/12345`");
+    insta::assert_snapshot!(refused_with(&name, archive), @"a name of 5 bytes, but at most 4 are allowed: `b/12345`");
 }
 
 #[test]
@@ -337,7 +337,7 @@ fn a_file_in_the_way_is_left_alone() {
     let text = render(&error).replace(&destination.path().display().to_string(), "DIR");
     insta::assert_snapshot!(text, @"
     error: unpack `x_lib_generic.tar.zst`
-      caused by: a file is in the way: `DIR/x_lib_generic`
+      caused by: a file has this name already: `DIR/x_lib_generic`
 
     hint: remove it, or unpack to another directory
     ");

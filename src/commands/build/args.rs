@@ -206,7 +206,7 @@ impl Args {
             return Ok(());
         }
         let lacking = lacking.join(", ");
-        Err(anyhow!("{fetched}, and not enough for {lacking}"))
+        Err(anyhow!("{fetched}, which is not enough for {lacking}"))
             .hint("fetch with the `--only` of this build")
     }
 

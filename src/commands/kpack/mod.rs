@@ -15,7 +15,7 @@ use crate::{
 
 /// Inspect device code, and recombine split artifacts
 ///
-/// FILE is a binary, a bundle as compilers write it, or a `.kpack` archive.
+/// FILE is a binary, an offload bundle as compilers write it, or a `.kpack` archive.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel kpack ls lib/librocblas.so.5

@@ -175,7 +175,7 @@ fn an_archive_of_other_bytes_is_refused() {
     let stage = Stage::new(Some(&Sha256::of(b"other").to_string()));
     insta::assert_snapshot!(stage.refused(|bytes| bytes), @"
     error: fetch `blas_lib_gfx942.tar.zst`
-      caused by: the bytes are not those that were promised: shaN SHA, not SHA
+      caused by: wrong digest: shaN SHA, expected SHA
 
     hint: fetch it again; if that does not help, upload it again from its run
     ");
@@ -232,7 +232,7 @@ fn a_page_in_place_of_an_archive_is_refused() {
     hint: download the archive again; if that does not help, rebuild it in its run
 
     error: fetch `blas_lib_gfx942.tar.zst`
-      caused by: the bytes are not those that were promised: shaN SHA, not SHA
+      caused by: wrong digest: shaN SHA, expected SHA
 
     hint: fetch it again; if that does not help, upload it again from its run
     ");
@@ -335,7 +335,7 @@ fn a_checksum_of_the_store_finds_damage_that_no_digest_is_for() {
     parcel.checksum = Some(Checksum::Crc64Nvme(7));
     insta::assert_snapshot!(render(&receive(&source, &parcel, &ground).unwrap_err()), @"
     error: fetch `blas_lib_gfx942.tar.zst`
-      caused by: the bytes are not those that were promised: the store has another checksum
+      caused by: wrong digest: the store has another checksum
 
     hint: fetch it again; if that does not help, upload it again from its run
     ");

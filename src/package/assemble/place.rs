@@ -61,7 +61,7 @@ pub(super) fn advise(error: Error, dist: &Path) -> Error {
         return error;
     }
     let hint = format!(
-        "make room where `{}` is, or pass another `--dest-dir`; nothing of the new set was left",
+        "free disk space at `{}`, or pass another `--dest-dir`; nothing of the new set was left",
         dist.display()
     );
     hinted(error, hint)
@@ -118,7 +118,7 @@ mod tests {
         error: write `a.whl`
           caused by: no storage space
 
-        hint: make room where `out/dist` is, or pass another `--dest-dir`; nothing of the new set was left
+        hint: free disk space at `out/dist`, or pass another `--dest-dir`; nothing of the new set was left
         ");
         assert!(!advised(io::ErrorKind::PermissionDenied).contains("hint"));
     }

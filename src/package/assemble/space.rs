@@ -43,7 +43,7 @@ pub(super) fn check(
         }
         Room::Lacking => Err(hinted(
             anyhow!("not enough space for `{place}`: needs {needs}, has {has}"),
-            "make room, choose another `--dest-dir`, or leave out `--compression store`",
+            "free disk space, choose another `--dest-dir`, or leave out `--compression store`",
         )),
     }
 }

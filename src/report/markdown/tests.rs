@@ -74,13 +74,13 @@ fn a_summary_says_what_it_is_how_to_install_it_and_what_is_in_it() {
     uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
     ```
 
-    pip, from one page:
+    pip, from the find-links page:
 
     ```sh
     pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
     ```
 
-    uv, from one page:
+    uv, from the find-links page:
 
     ```sh
     uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
@@ -102,13 +102,13 @@ fn a_summary_says_what_it_is_how_to_install_it_and_what_is_in_it() {
     uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
     ```
 
-    pip, from one page:
+    pip, from the find-links page:
 
     ```sh
     pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
     ```
 
-    uv, from one page:
+    uv, from the find-links page:
 
     ```sh
     uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
@@ -189,7 +189,7 @@ fn packages_that_are_kept_with_a_run_are_downloaded_from_it() {
 
     ### Install
 
-    The packages are published nowhere: they are the artifact <code>python-packages-linux</code> of run [<code>42</code>](https://github.com/ROCm/TheRock/actions/runs/42). Download it, with GitHub's `gh` or from the page of the run, and install from there:
+    The packages are not published. They are the artifact <code>python-packages-linux</code> of run [<code>42</code>](https://github.com/ROCm/TheRock/actions/runs/42). Download it, with GitHub's `gh` or from the page of the run, and install from there:
 
     ```sh
     gh run download 42 --repo ROCm/TheRock --name python-packages-linux --dir python-packages-linux
@@ -316,13 +316,13 @@ fn findings_coverage_and_changes_have_their_tables() {
     uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm==7.13.0.dev0+ab'
     ```
 
-    pip, from one page:
+    pip, from the find-links page:
 
     ```sh
     pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm==7.13.0.dev0+ab'
     ```
 
-    uv, from one page:
+    uv, from the find-links page:
 
     ```sh
     uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm==7.13.0.dev0+ab'

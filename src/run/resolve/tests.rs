@@ -103,8 +103,8 @@ fn a_fork_of_ones_own_has_no_role_to_take_on() {
 fn another_run_is_where_github_says_and_not_where_this_one_is() {
     let mut context = inside("ROCm/TheRock", "nightly", Some(FORK));
     assert!(context.needs_lookup(&run("7")).unwrap());
-    insta::assert_snapshot!(show(&context, "7"), @r"
-    error: not known whose code was built: run `7` of `ROCm/TheRock`
+    insta::assert_snapshot!(show(&context, "7"), @"
+    error: cannot tell whose code was built: run `7` of `ROCm/TheRock`
 
     hint: allow access to GitHub's API, or pass `--bucket`
     ");
@@ -257,8 +257,8 @@ fn a_contradiction_is_told_and_so_is_a_release_that_no_run_makes() {
     });
     let url = "https://github.com/ROCm/TheRock/actions/runs/7";
     let messages = [show(&other, url), show(&release, "7")];
-    insta::assert_snapshot!(messages.join("\n"), @r"
-    error: a run of `ROCm/TheRock` was asked for in repository `ROCm/rockrel`
+    insta::assert_snapshot!(messages.join("\n"), @"
+    error: the run belongs to `ROCm/TheRock`, not to `ROCm/rockrel`
 
     error: no run keeps artifacts for release type `release`
 

@@ -159,10 +159,10 @@ fn nothing_is_left_of_a_put_that_failed() {
     ];
     let shown = failures.map(|answer| render(&answer.unwrap_err().into()));
     insta::assert_snapshot!(shown.concat(), @r"
-    error: the bytes are not those that were promised: `a.whl`
+    error: wrong contents: `a.whl`
     error: the store failed: `a.whl`
       caused by: no storage space
-    error: the bytes are not those that were promised: `a.whl`
+    error: wrong contents: `a.whl`
     ");
     assert_eq!(tree(store.root()), Vec::<String>::new());
 }

@@ -215,7 +215,7 @@ mod tests {
           caused by: InvalidDigest (HTTP 400)
         error: not a usable key: `s3://b/k`
           caused by: KeyTooLongError (HTTP 400)
-        error: the store does not answer now: `s3://b/k`
+        error: the store does not answer: `s3://b/k`
           caused by: SlowDown: reduce your rate (HTTP 503)
         error: the store failed: `s3://b/k`
           caused by: HTTP 301

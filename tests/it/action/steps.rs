@@ -156,8 +156,5 @@ fn without_a_command_the_binary_is_put_on_the_path() {
     let run = Repository::new()
         .run("push", &workflow(steps))
         .expect_success();
-    assert!(
-        run.printed("job")
-            .contains("Look into files with device code")
-    );
+    assert!(run.printed("job").contains("Inspect device code"));
 }

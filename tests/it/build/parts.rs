@@ -167,7 +167,7 @@ fn artifacts_that_are_not_those_of_the_part_are_refused() {
         said.replace(device.to_str().unwrap(), "HERE")
     };
     insta::assert_snapshot!(refused("gfx942,gfx1100", "device"), @"
-    error: the artifacts in `HERE` are those that `fetch --only device-gfx942` fetches, and not enough for `rocm-sdk-device-gfx1100`
+    error: the artifacts in `HERE` are those that `fetch --only device-gfx942` fetches, which is not enough for `rocm-sdk-device-gfx1100`
 
     hint: fetch with the `--only` of this build
     ");
@@ -184,7 +184,7 @@ fn artifacts_that_are_not_those_of_the_part_are_refused() {
     "#);
     insta::assert_snapshot!(refused("generic", "device-gfx942"), @"error: `generic` is not a GPU target (in `--targets`)");
     insta::assert_snapshot!(refused("gfx942,gfx1100", "core"), @"
-    error: the artifacts in `HERE` are those that `fetch --only device-gfx942` fetches, and not enough for `rocm-sdk-core`
+    error: the artifacts in `HERE` are those that `fetch --only device-gfx942` fetches, which is not enough for `rocm-sdk-core`
 
     hint: fetch with the `--only` of this build
     ");
@@ -207,7 +207,7 @@ fn artifacts_that_are_not_those_of_the_part_are_refused() {
         2,
     );
     insta::assert_snapshot!(devel.replace(host.to_str().unwrap(), "HERE"), @"
-    error: the artifacts in `HERE` are those that `fetch --only core` fetches, and not enough for `rocm-sdk-devel`
+    error: the artifacts in `HERE` are those that `fetch --only core` fetches, which is not enough for `rocm-sdk-devel`
 
     hint: fetch with the `--only` of this build
     ");
@@ -254,7 +254,7 @@ fn what_a_part_is_called_and_what_it_needs_are_looked_up_before_anything_is_fetc
     insta::assert_snapshot!(refused(&["--only", "device-gfx942"]), @"
     error: not enough for packages: no `base_lib_generic`, which says what was built
 
-    hint: pass `--allow-incomplete` to fetch what there is
+    hint: pass `--allow-incomplete` to fetch anyway
     ");
     assert!(!run.place.exists());
 }

@@ -190,7 +190,7 @@ fn a_disk_that_is_too_small_is_told_before_anything_is_made() {
     insta::assert_snapshot!(small("store"), @"
     error: not enough space for `PLACE/out/dist`: needs SIZE, has SIZE
 
-    hint: make room, choose another `--dest-dir`, or leave out `--compression store`
+    hint: free disk space, choose another `--dest-dir`, or leave out `--compression store`
     ");
     let doubtful = small("1");
     assert!(

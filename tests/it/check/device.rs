@@ -244,7 +244,7 @@ fn code_under_a_name_that_its_library_does_not_ask_for_is_lost() {
     })]), @"
     exit 1
     rocm_sdk_device_gfx1100.whl
-      error   RW315 lost-device-code: `_rocm_sdk_libraries/.kpack/blas_lib_1_gfx1100.kpack`: no library asks it for `math-libs/BLAS/rocBLAS/stage/lib/libhipblaslt.so.1.0#0`, `math-libs/BLAS/rocBLAS/stage/lib/librocblas.so.5.1#0` and 1 more, and no other has it
+      error   RW315 lost-device-code: `_rocm_sdk_libraries/.kpack/blas_lib_1_gfx1100.kpack`: no library looks for `math-libs/BLAS/rocBLAS/stage/lib/libhipblaslt.so.1.0#0`, `math-libs/BLAS/rocBLAS/stage/lib/librocblas.so.5.1#0` and 1 more in it, and no other archive has it
     ");
 }
 
@@ -292,8 +292,8 @@ fn code_that_needs_xnack_is_no_code_for_the_target_itself() {
     })]), @"
     exit 1
     rocm_sdk_device_gfx942.whl
-      warning RW303 uncovered-library: `libhipblaslt.so.1.0` has code for gfx1100, and none for gfx942
-      error   RW314 only-with-xnack: `librocblas.so.5.1` has code for `gfx942:xnack+`, and none for `gfx942` itself
+      warning RW303 uncovered-library: `libhipblaslt.so.1.0` has code for gfx1100, but none for gfx942
+      error   RW314 only-with-xnack: `librocblas.so.5.1` has code for `gfx942:xnack+`, but none for `gfx942` itself
     rocm_sdk_libraries.whl
       error   RW310 missing-kernels: `_rocm_sdk_libraries/lib/libhipblaslt.so.1`: the archives for `gfx942:xnack+` lack `math-libs/BLAS/rocBLAS/stage/lib/libhipblaslt.so.1.0#0`
     ");

@@ -173,7 +173,7 @@ fn a_place_that_cannot_be_read_is_no_finding() {
     error: an address with a query or a fragment: `https://h/?a`
     exit 2
     error: read `set.json` of `http://127.0.0.1:1`
-      caused by: the store does not answer now: `http://127.0.0.1:1/set.json`
+      caused by: the store does not answer: `http://127.0.0.1:1/set.json`
       caused by: Connection refused (os error 111)
     "#);
 }
@@ -259,7 +259,7 @@ fn dead_pages_are_found_wherever_they_are_published() {
          1 error   RW704 pages-disagree
 
     rocm-0.0.1.dev0.tar.gz
-      error   RW704 pages-disagree: named by `SHA256SUMS`, `index.html`, `set.json`, `simple/_json/`, and not by `simple/`
+      error   RW704 pages-disagree: listed by `SHA256SUMS`, `index.html`, `set.json`, `simple/_json/`, but not by `simple/`
     ");
     insta::assert_snapshot!(dead(&["set.json"], r#"{"schema":1,"files":[]}"#), @"
     exit 1

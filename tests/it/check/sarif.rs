@@ -104,7 +104,7 @@ fn findings_are_valid_sarif_with_help_for_every_rule() {
         },
         "level": "error",
         "message": {
-          "text": "No `rocm` sdist among 6 packages. Fix: add the `rocm` sdist: nobody can install the set by its extras without it."
+          "text": "No `rocm` sdist among 6 packages. Fix: add the `rocm` sdist to the set."
         },
         "locations": [
           {
@@ -123,7 +123,7 @@ fn findings_are_valid_sarif_with_help_for_every_rule() {
         },
         "level": "warning",
         "message": {
-          "text": "`_rocm_sdk_core/lib/ü \"a\".pdb`: a leftover of building or debugging. Fix: leave it to the `dbg` artifacts: users download it for nothing."
+          "text": "`_rocm_sdk_core/lib/ü \"a\".pdb`: a leftover of building or debugging. Fix: leave the file to the `dbg` artifacts."
         },
         "locations": [
           {

@@ -85,7 +85,7 @@ fn a_disk_that_is_full_leaves_nothing_half_done_and_the_next_fetch_does_the_rest
     assert_eq!(lines[lines.len() - 1], "8388608", "{answer}{said}");
     assert!(!answer.contains(".part"), "{answer}");
     assert!(said.contains("No space left on device"), "{said}");
-    assert!(said.contains("hint: make room"), "{said}");
+    assert!(said.contains("hint: free disk space"), "{said}");
 }
 
 #[test]

@@ -191,7 +191,7 @@ fn bytes_that_are_not_those_that_were_uploaded_are_refused() {
     assert_eq!(fixture.names().len(), stems().len() - 1);
     insta::assert_snapshot!(error(&said), @"
     exit 1: 1 of 5 archives not fetched
-      fetch `other`: the bytes are not those that were promised: sha256 7952c23c5230d9130906b45f8aeff015be23a056d164d25a928533dd5d847e17, not d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa
+      fetch `other`: wrong digest: sha256 7952c23c5230d9130906b45f8aeff015be23a056d164d25a928533dd5d847e17, expected d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa
 
     hint: run it again: what is whole is kept
 

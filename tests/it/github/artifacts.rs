@@ -301,7 +301,7 @@ fn what_has_expired_is_told_from_what_may_not_be_read() {
     hint: pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`
     error: open artifact `a` of `ROCm/TheRock`
       caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
-      caused by: it leads nowhere
+      caused by: it has no target
     hint: look at `--github-api-url`
     ");
 }

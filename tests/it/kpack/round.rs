@@ -149,7 +149,7 @@ fn a_part_alone_gives_the_code_that_is_there() {
     assert_eq!(ids("deep/libsmall.so.1"), none);
     insta::assert_snapshot!(recombine(place.path(), "split", "again"), @"
     exit 2
-    error: already there: `again/blas_lib_gfx90X-dcgpu`
+    error: exists already: `again/blas_lib_gfx90X-dcgpu`
 
     hint: remove it, or pass another `--output-dir`
     ");

@@ -139,7 +139,7 @@ fn artifacts_are_split_by_target() {
     ");
     insta::assert_snapshot!(split(&fat, &out, "2").replace(out.to_str().unwrap(), "OUT"), @"
     exit 2
-    error: already there: `OUT/blas_lib_generic`
+    error: exists already: `OUT/blas_lib_generic`
 
     hint: remove it, or pass another `--output-dir`
     ");

@@ -208,7 +208,7 @@ fn what_happens_to_code_in_binaries_is_a_choice() {
     // The build says that code is apart: users ask for that of a target, and there is none.
     insta::assert_snapshot!(build(&["--kpack", "keep", "-q"]), @"
     exit 2
-    error: a set with split device code has packages for targets, and for the family `gfx94X-dcgpu` there is `blas_lib_gfx94X-dcgpu`
+    error: a set with split device code has packages for targets, but `blas_lib_gfx94X-dcgpu` is for the family `gfx94X-dcgpu`
 
     hint: `--kpack split` takes device code out of fat artifacts; of a run that is split, fetch the artifacts of its targets
     ");

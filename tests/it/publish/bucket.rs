@@ -341,7 +341,7 @@ fn others_that_never_stop_are_told() {
     };
     let error = index_in(&busy).unwrap_err();
     assert_eq!(Exit::of(&error), Exit::No);
-    insta::assert_snapshot!(render(&error), @"error: others kept changing the index in 5 attempts: `memory:/42-linux/python`");
+    insta::assert_snapshot!(render(&error), @"error: other writers changed the index in all 5 attempts: `memory:/42-linux/python`");
 }
 
 #[test]

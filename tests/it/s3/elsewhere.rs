@@ -70,7 +70,7 @@ fn a_server_that_takes_no_page_of_a_directory_is_told_soon() {
     proxy.breaks("PUT", "/a/", 9, Fault::Answer(500, "InternalError"));
     let error = store.put(&key("a/"), &&b"x"[..], &always()).unwrap_err();
     insta::assert_snapshot!(shown(error, &bucket), @"
-    error: the store does not answer now: `s3://BUCKET/a/`
+    error: the store does not answer: `s3://BUCKET/a/`
       caused by: InternalError: as told (HTTP 500)
 
     hint: where a server takes no keys that end in `/`, pass `--no-directory-pages`, and install with `--find-links`

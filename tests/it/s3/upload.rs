@@ -196,7 +196,7 @@ fn an_uploaded_set_installs_from_its_address() {
         Uploaded dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.00 KiB
         Uploaded dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.14 KiB
         Uploaded dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.04 KiB
-       Published 26 objects in s3://BUCKET/42-linux/python, 0 of them there before
+       Published 26 objects in s3://BUCKET/42-linux/python, 0 of them unchanged
     warning: this server drops the pages of directories, such as `42-linux/python/`: install with `--find-links http://HOST/BUCKET/42-linux/python/index.html`
     ");
     insta::assert_snapshot!(published.ok(), @"http://HOST/BUCKET/42-linux/python/simple/");
@@ -332,7 +332,7 @@ fn a_dry_run_needs_no_credentials_and_says_so() {
         "{:?}",
         begun.elapsed()
     );
-    insta::assert_snapshot!(blind.stderr, @"warning: everything counts as new, because what is there could not be seen: list `42-linux/python/` of `s3://BUCKET`: access denied: `s3://BUCKET/42-linux/python/`: AccessDenied: Access Denied. (HTTP 403)");
+    insta::assert_snapshot!(blind.stderr, @"warning: existing objects could not be listed, so everything counts as new: list `42-linux/python/` of `s3://BUCKET`: access denied: `s3://BUCKET/42-linux/python/`: AccessDenied: Access Denied. (HTTP 403)");
     assert!(blind.ok().contains("new "));
     Server::shared().publish(&desk.bucket);
     desk.put(&format!("42-linux/python/dist/{CORE}"), b"other");

@@ -107,7 +107,7 @@ fn a_family_has_no_device_package() {
         .artifact("blas_test_gfx94X-dcgpu")
         .file("bin/test", program());
     insta::assert_snapshot!(fixture.refusal(), @"
-    error: a set with split device code has packages for targets, and for the family `gfx94X-dcgpu` there is `blas_lib_gfx94X-dcgpu`, `rand_lib_gfx94X-dcgpu`
+    error: a set with split device code has packages for targets, but `blas_lib_gfx94X-dcgpu`, `rand_lib_gfx94X-dcgpu` is for the family `gfx94X-dcgpu`
 
     hint: `--kpack split` takes device code out of fat artifacts; of a run that is split, fetch the artifacts of its targets
     ");
@@ -153,7 +153,7 @@ fn variants_that_differ_about_a_file_are_refused() {
         .artifact("blas_lib_gfx942:xnack+")
         .link("lib/k.co", "j.co");
     insta::assert_snapshot!(fixture.refusal(), @"
-    error: two artifacts for one path: `lib/k.co` differs between `blas_lib_gfx942/stage` and `blas_lib_gfx942:xnack+/stage`
+    error: two artifacts have different files at one path: `lib/k.co` differs between `blas_lib_gfx942/stage` and `blas_lib_gfx942:xnack+/stage`
 
     hint: build them so that one of them has it; `--on-collision last` takes the last by name
     ");

@@ -167,7 +167,7 @@ fn a_file_that_the_python_of_the_set_finds_by_name_is_there() {
         only("RW213", &found)
     };
     insta::assert_snapshot!(without("rocm_sdk_libraries", "lib/libhipfft.so.0"), @"error   RW213 unkept-promise: its Python needs `lib/libhipfft.so*` (library `hipfft`), which is missing; artifact `fft_lib` has it");
-    insta::assert_snapshot!(without(CORE, "bin/rocgdb"), @"error   RW213 unkept-promise: its Python finds `bin/rocgdb` (command `rocgdb`) by name, and it is not there; artifact `rocgdb_run` has it");
+    insta::assert_snapshot!(without(CORE, "bin/rocgdb"), @"error   RW213 unkept-promise: its Python needs `bin/rocgdb` (command `rocgdb`), which is missing; artifact `rocgdb_run` has it");
     insta::assert_snapshot!(edited(CORE, |members| {
         member(members, "bin/hipconfig").1 = 0o100_644;
     }), @"
