@@ -200,6 +200,14 @@ impl Catalog {
             .context("no required runtime package in `packages.toml`: the others find their libraries there")
     }
 
+    /// The package that has the device code of a set.
+    pub fn holder(&self, mode: Mode) -> Result<&PackageSpec> {
+        match mode {
+            Mode::Split => self.only(Kind::Device),
+            Mode::Legacy => self.overlaid(),
+        }
+    }
+
     /// The package that device code is laid over.
     pub fn overlaid(&self) -> Result<&PackageSpec> {
         let name = self

@@ -103,22 +103,13 @@ impl Describer<'_> {
         if own.is_some() {
             info.form = Form::Restricted;
         }
-        let mut label = self.label(spec, share.family);
+        let mut label = Label::of(spec, self.mode, share.family);
         label.directory = share.directory.map(str::to_owned);
         Ok(SdistPlan {
             filename: SdistFilename::new(&label.dist.parse()?, &self.release.version),
             files: selector::files(&info)?,
             label,
         })
-    }
-
-    fn label(&self, spec: &PackageSpec, scope: Option<&Scope>) -> Label {
-        Label {
-            package: spec.name.clone(),
-            scope: scope.cloned(),
-            dist: spec.dist_name(self.mode, scope),
-            directory: None,
-        }
     }
 
     /// Adds the Python part of a package, if it has one.
@@ -160,7 +151,7 @@ impl Describer<'_> {
         scripts: &BTreeMap<&str, String>,
         requires: &[String],
     ) -> Result<WheelPlan> {
-        let label = self.label(spec, scope);
+        let label = Label::of(spec, self.mode, scope);
         let dist: DistName = label.dist.parse()?;
         let filename = WheelFilename::new(&dist, &self.release.version, &self.tag);
         let scripts: Vec<EntryPoint> = scripts

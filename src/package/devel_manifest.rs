@@ -5,42 +5,36 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use crate::{digest::Sha256, relpath::RelPath};
+use crate::{archive::TarKind, digest::Sha256, relpath::RelPath};
 
 /// Where the manifest lies in the devel wheel.
 pub const PATH: &str = "rocm_sdk_devel/_devel_manifest.json";
 
-/// One member of the archive; its path is relative to the root of the development files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Member<'a> {
-    Directory,
-    File { len: u64 },
-    Link { text: &'a str },
-}
-
-/// The text of the manifest. The members may come in any order.
+/// The text of the manifest. Paths are relative to the root of the tree. The members may come in any order.
 pub fn render<'a>(
     version: &str,
-    members: impl IntoIterator<Item = (&'a RelPath, Member<'a>)>,
+    members: impl IntoIterator<Item = (&'a RelPath, &'a TarKind)>,
 ) -> String {
-    let sorted: BTreeMap<&RelPath, Member<'_>> = members.into_iter().collect();
+    let sorted: BTreeMap<&RelPath, &TarKind> = members.into_iter().collect();
     let (mut files, mut links, mut directories, mut bytes) = (0_u64, 0_u64, 0_u64, 0_u64);
     let mut listing = String::new();
     for (path, member) in sorted {
         let (kind, detail) = match member {
-            Member::Directory => {
+            TarKind::Directory => {
                 directories += 1;
                 ("d", String::new())
             }
-            Member::File { len } => {
+            TarKind::File { len, .. } => {
                 files += 1;
-                bytes = bytes.saturating_add(len);
+                bytes = bytes.saturating_add(*len);
                 ("f", len.to_string())
             }
-            Member::Link { text } => {
+            TarKind::Symlink(text) => {
                 links += 1;
-                ("l", text.to_owned())
+                ("l", text.clone())
             }
+            // No package of ours has any.
+            TarKind::Hardlink(_) => continue,
         };
         let _ = writeln!(listing, "{kind}\0{path}\0{detail}");
     }
@@ -65,16 +59,18 @@ mod tests {
             .iter()
             .map(|path| path.parse().unwrap())
             .collect();
+        let file = |len| TarKind::File {
+            len,
+            executable: false,
+        };
         let members = [
-            Member::Link {
-                text: "../../_rocm_sdk_core/lib/b.so",
-            },
-            Member::Directory,
-            Member::File { len: 0 },
-            Member::File { len: 12 },
+            TarKind::Symlink("../../_rocm_sdk_core/lib/b.so".to_owned()),
+            TarKind::Directory,
+            file(0),
+            file(12),
         ];
         // The same figures are in `tests/python/test_parts.py`.
-        insta::assert_snapshot!(render("10.1.0", paths.iter().zip(members)), @r#"
+        insta::assert_snapshot!(render("10.1.0", paths.iter().zip(&members)), @r#"
         {
           "version": "10.1.0",
           "files": 2,

@@ -36,10 +36,7 @@ pub fn expected(
     artifacts: &[ArtifactName],
 ) -> Result<Vec<Expected>> {
     let mode = request.mode;
-    let holder = match mode {
-        Mode::Split => catalog.only(Kind::Device)?,
-        Mode::Legacy => catalog.overlaid()?,
-    };
+    let holder = catalog.holder(mode)?;
     let with_code = artifacts
         .iter()
         .filter(|name| name.scope != Scope::Generic && holder.takes_kind(name, mode));

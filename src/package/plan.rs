@@ -13,6 +13,7 @@ use crate::{
     elf::Rpath,
     error::{Result, bail},
     package::{
+        catalog::PackageSpec,
         naming::Mode,
         origin::Origin,
         sdk_tree::{Line, SdkTree},
@@ -222,6 +223,15 @@ pub(super) fn wanted<'a>(
 }
 
 impl Label {
+    pub(super) fn of(package: &PackageSpec, mode: Mode, scope: Option<&Scope>) -> Self {
+        Self {
+            package: package.name.clone(),
+            scope: scope.cloned(),
+            dist: package.dist_name(mode, scope),
+            directory: None,
+        }
+    }
+
     /// Everything that it can be called.
     fn names(&self) -> impl Iterator<Item = String> + use<> {
         let (package, scope) = (&self.package, self.scope.as_ref());

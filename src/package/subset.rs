@@ -47,7 +47,11 @@ impl Subset {
                 Kind::Device => targets.iter().map(Some).collect(),
                 _ => vec![None],
             };
-            all.extend(scopes.into_iter().map(|scope| Label::of(package, scope)));
+            all.extend(
+                scopes
+                    .into_iter()
+                    .map(|it| Label::of(package, Mode::Split, it)),
+            );
         }
         let is_wanted = wanted(&all.iter().collect::<Vec<_>>(), names)?;
         all.retain(is_wanted);
@@ -157,17 +161,6 @@ impl Subset {
             && !package.leaves_out(artifact, Mode::Split)
             && (package.takes_besides(&artifact.name, Mode::Split)
                 || Component::ALL.into_iter().any(runs))
-    }
-}
-
-impl Label {
-    fn of(package: &PackageSpec, scope: Option<&Scope>) -> Self {
-        Self {
-            package: package.name.clone(),
-            scope: scope.cloned(),
-            dist: package.dist_name(Mode::Split, scope),
-            directory: None,
-        }
     }
 }
 

@@ -2,6 +2,10 @@
 //!
 //! Sizes stand in the local header, which for a streamed member is completed once they are known.
 //! Nothing depends on the machine, and ZIP64 is used only where the old fields cannot say it.
+//!
+//! The format is that of [APPNOTE.TXT](https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT).
+//! Its data descriptors, which would come after a member's bytes, are not used: a reader that gets
+//! the archive as a stream needs the sizes before the bytes.
 
 use std::io::{self, Seek, SeekFrom, Write};
 
@@ -273,7 +277,9 @@ impl Entry {
         let mut header = Fields::default();
         header.u32(0x0201_4B50).u16(UNIX | version(&long));
         self.write_facts(&mut header, time, [packed, len].map(short), &long);
-        // No comment, on the first disk, and nothing that only the writer would know.
+        // The length of the comment, the disk, and the internal attributes. The external attributes
+        // that follow have the mode of Unix in their upper half, which is how installers learn that
+        // a member is a program.
         header.u16(0).u16(0).u16(0);
         header.u32(mode << 16).u32(short(self.offset));
         header.bytes(self.member.path.as_str().as_bytes());

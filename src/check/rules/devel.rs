@@ -10,7 +10,7 @@ use crate::{
         rule,
     },
     loader::{InstalledTree, join},
-    package::devel_manifest::{self, Member},
+    package::devel_manifest,
     relpath::RelPath,
 };
 
@@ -53,20 +53,12 @@ fn manifest(wheel: &WheelFile, tree: &DevelTree) -> Option<Finding> {
     let root = root(tree)?;
     let members = tree.entries.iter().filter_map(|devel| {
         let path = devel.entry.path.strip_prefix(&root)?;
-        let member = match &devel.entry.kind {
-            TarKind::Directory => Member::Directory,
-            TarKind::File { len, .. } => Member::File { len: *len },
-            TarKind::Symlink(text) => Member::Link { text },
-            TarKind::Hardlink(_) => return None,
-        };
-        Some((path, member))
+        Some((path, &devel.entry.kind))
     });
-    let members: Vec<(RelPath, Member<'_>)> = members.collect();
+    let members: Vec<(RelPath, &TarKind)> = members.collect();
     let version = wheel.name.as_ref().ok()?.version().to_string();
-    let text = devel_manifest::render(
-        &version,
-        members.iter().map(|(path, member)| (path, member.clone())),
-    );
+    let members = members.iter().map(|(path, kind)| (path, *kind));
+    let text = devel_manifest::render(&version, members);
     let wanted: serde_json::Value = serde_json::from_str(&text).ok()?;
     let different = [
         "version",

@@ -189,15 +189,8 @@ fn tar_kind(entry: &SdkEntry, content: Option<&Content>) -> TarKind {
 fn manifest(tree: &SdkTree, version: &Version) -> Result<String> {
     let mut members = Vec::new();
     for (path, entry) in tree.ordered() {
-        let member = match entry {
-            SdkEntry::Directory => devel_manifest::Member::Directory,
-            SdkEntry::Shipped(text) | SdkEntry::Link(text) => devel_manifest::Member::Link { text },
-            SdkEntry::File { .. } | SdkEntry::Empty => {
-                let len = sdk_content(entry)?.map_or(0, |content| content.len());
-                devel_manifest::Member::File { len }
-            }
-        };
-        members.push((path, member));
+        members.push((path, tar_kind(entry, sdk_content(entry)?.as_ref())));
     }
+    let members = members.iter().map(|(path, kind)| (*path, kind));
     Ok(devel_manifest::render(&version.to_string(), members))
 }

@@ -25,10 +25,7 @@ pub(super) fn scopes_with_code(
     tree: &ArtifactTree,
     mode: Mode,
 ) -> Result<BTreeSet<Scope>> {
-    let holder = match mode {
-        Mode::Split => catalog.only(Kind::Device)?,
-        Mode::Legacy => catalog.overlaid()?,
-    };
+    let holder = catalog.holder(mode)?;
     let with_code = tree.artifacts.iter().filter(|artifact| {
         let name = &artifact.name;
         let for_gpu = name.scope != Scope::Generic;

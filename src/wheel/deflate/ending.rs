@@ -1,4 +1,8 @@
-//! Where the last block of a deflate stream begins. To walk there through all blocks takes a tenth
+//! Where the last block of a deflate stream begins (RFC 1951).
+//!
+//! Streams that are to be joined must not end: the first bit of a block says whether it is the last,
+//! and that bit has to be cleared. libdeflate only makes whole streams, and does not say where their
+//! last blocks begin; no compressor that leaves a stream open is as fast. To walk there through all blocks takes a tenth
 //! of the time of packing them; so it is looked for from behind, and believed when what it holds
 //! is the end of what was packed.
 
