@@ -19,6 +19,7 @@ pub mod version;
 pub mod atomic;
 pub mod parallel;
 pub mod retry;
+pub mod spool;
 
 // Formats: bytes in, bytes out. Nothing here has heard of a run or a package.
 pub mod archive;

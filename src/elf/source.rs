@@ -2,6 +2,8 @@
 
 use std::{io, sync::Arc};
 
+use crate::spool::Spool;
+
 /// Bytes that can be read at any offset, and whose number is known.
 #[expect(
     clippy::len_without_is_empty,
@@ -12,6 +14,16 @@ pub trait ReadAt {
 
     /// Reads at most `buffer.len()` bytes; fewer only at the end or as `Read::read` would.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+}
+
+impl ReadAt for Spool {
+    fn len(&self) -> u64 {
+        self.len()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read_at(offset, buffer)
+    }
 }
 
 impl ReadAt for [u8] {

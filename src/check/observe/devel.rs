@@ -6,7 +6,7 @@ use crate::{
     archive::{Decompressor, Format, TarKind, TarReader},
     check::{
         facts::{Content, DevelEntry, DevelTree},
-        observe::content::{self, Again},
+        observe::content,
     },
     digest::Hasher,
     error::{Result, ensure},
@@ -51,7 +51,6 @@ pub(super) fn read(
     packing: Packing,
     source: impl Read,
     len: u64,
-    again: Again<'_>,
 ) -> io::Result<(DevelTree, Content)> {
     let mut tree = DevelTree {
         member: member.to_owned(),
@@ -62,7 +61,7 @@ pub(super) fn read(
         inner: source.take(len.saturating_add(1)),
         hasher: Hasher::default(),
     };
-    let walked = walk(packing, &mut source, &mut tree.entries, MOST_HELD, again);
+    let walked = walk(packing, &mut source, &mut tree.entries, MOST_HELD);
     tree.fault = walked.err().map(|error| format!("{error:#}"));
     io::copy(&mut source, &mut io::sink())?;
     let (sha256, found) = source.hasher.finish();
@@ -87,12 +86,10 @@ fn walk(
     source: impl Read,
     entries: &mut Vec<DevelEntry>,
     most: u64,
-    again: Again<'_>,
 ) -> Result<()> {
     let mut tar = packing.open(source)?;
     let mut held = 0_u64;
     while let Some(entry) = tar.next_entry()? {
-        let index = entries.len();
         let target = match &entry.kind {
             TarKind::Symlink(text) => text.as_str(),
             TarKind::Hardlink(path) => path.as_str(),
@@ -104,12 +101,12 @@ fn walk(
         held = held.saturating_add(ENTRY);
         ensure!(held <= most, "entries that take more than {most} bytes");
         let (elf, sha256) = match entry.kind {
-            TarKind::File { len, .. } => {
+            TarKind::File { .. } => {
                 let mut file = Hashed {
                     inner: &mut tar,
                     hasher: Hasher::default(),
                 };
-                let elf = content::elf(&mut file, len, &|| reopen(packing, again, index))?;
+                let elf = content::elf(&mut file)?;
                 io::copy(&mut file, &mut io::sink())?;
                 (elf, Some(file.hasher.finish().0))
             }
@@ -118,21 +115,6 @@ fn walk(
         entries.push(DevelEntry { entry, elf, sha256 });
     }
     Ok(())
-}
-
-/// The bytes of a file in the archive, once more.
-fn reopen<'a>(packing: Packing, again: Again<'a>, index: usize) -> io::Result<Box<dyn Read + 'a>> {
-    let open = || -> Result<TarReader<Box<dyn Read + 'a>>> {
-        let mut tar = packing.open(again()?)?;
-        for _ in 0..=index {
-            ensure!(
-                tar.next_entry()?.is_some(),
-                "the archive changed while it was read"
-            );
-        }
-        Ok(tar)
-    };
-    Ok(Box::new(open().map_err(io::Error::other)?))
 }
 
 struct Hashed<R> {
@@ -163,9 +145,8 @@ mod tests {
         let plan = TarPlan::new((0..9).map(entry).collect(), 0).unwrap();
         let walked = |most| {
             let tar = plan.stream(|_| Ok(io::empty()));
-            let again = || -> io::Result<Box<dyn Read + '_>> { panic!("read again") };
             let mut entries = Vec::new();
-            let walked = walk(Packing::Plain, tar, &mut entries, most, &again);
+            let walked = walk(Packing::Plain, tar, &mut entries, most);
             (walked.map_err(|error| error.to_string()), entries.len())
         };
         let nine = 9 * (ENTRY + 2);

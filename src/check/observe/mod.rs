@@ -1,6 +1,5 @@
 //! Reads packages once, from their bytes to facts. A package that cannot be read is a fact too.
 
-mod bundles;
 mod code;
 mod content;
 mod devel;
@@ -10,7 +9,6 @@ mod portion;
 mod sdist;
 mod source;
 mod wheel;
-mod windows;
 
 pub use sdist::read_sdist;
 pub use source::Source;

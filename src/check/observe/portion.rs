@@ -9,8 +9,7 @@ use crate::{
         facts::{Content, DevelTree, Member},
         mention::has_extension,
         observe::{
-            Source, Watch,
-            content::{self, Again, Keep},
+            content::{self, Keep},
             devel::{self, Packing},
             directory::{Entry, half, large_fields, word},
             source::Walk,
@@ -38,19 +37,13 @@ pub(super) struct Found {
 
 impl Found {
     /// Reads members up to `end`, where the next thing begins.
-    pub(super) fn read(
-        source: &dyn Source,
-        walk: &mut Walk<'_>,
-        entries: &[Entry],
-        end: u64,
-        watch: &Watch<'_>,
-    ) -> Self {
+    pub(super) fn read(walk: &mut Walk<'_>, entries: &[Entry], end: u64) -> Self {
         let mut found = Self::default();
         // Nobody knows where a damaged member ends.
         let mut at = Some(walk.at());
         for entry in entries {
             found.gap(at, entry.at, || format!("`{}`", entry.path));
-            let content = found.content(source, walk, entry, watch);
+            let content = found.content(walk, entry);
             at = content.is_ok().then(|| walk.at());
             found.members.push(Member {
                 path: entry.path.clone(),
@@ -75,13 +68,7 @@ impl Found {
         }
     }
 
-    fn content(
-        &mut self,
-        source: &dyn Source,
-        walk: &mut Walk<'_>,
-        entry: &Entry,
-        watch: &Watch<'_>,
-    ) -> Result<Content> {
+    fn content(&mut self, walk: &mut Walk<'_>, entry: &Entry) -> Result<Content> {
         ensure!(walk.at() <= entry.at, "it overlaps the member before it");
         walk.skip_to(entry.at)?;
         let header = exactly(walk, LOCAL)?;
@@ -98,20 +85,10 @@ impl Found {
                 .map(|fact| format!("`{}`: {fact}", entry.path)),
         );
         ensure!(entry.flags & ENCRYPTED == 0, "it is encrypted");
-        let data_at = walk.at();
-        let silent = Watch {
-            stop: watch.stop,
-            progress: &|_| (),
-        };
-        let open = || -> io::Result<Box<dyn Read + '_>> {
-            let end = data_at.saturating_add(entry.packed);
-            let stream = Walk::new(source.stream(data_at..end)?, data_at, &silent);
-            unpacked(stream.take(entry.packed), entry)
-        };
         let mut packed = Read::take(&mut *walk, entry.packed);
         let (content, devel, crc) = {
             let mut data = Checked::new(unpacked(&mut packed, entry)?);
-            let (content, devel) = read(&mut data, entry, &open)?;
+            let (content, devel) = read(&mut data, entry)?;
             (content, devel, data.crc.finalize())
         };
         let rest = packed.limit();
@@ -130,18 +107,14 @@ impl Found {
 }
 
 /// Learns from the bytes of a member what its path asks for.
-fn read(
-    data: &mut impl Read,
-    entry: &Entry,
-    again: Again<'_>,
-) -> Result<(Content, Option<DevelTree>)> {
+fn read(data: &mut impl Read, entry: &Entry) -> Result<(Content, Option<DevelTree>)> {
     if let Some(packing) = Packing::of(&entry.path) {
-        let (tree, content) = devel::read(&entry.path, packing, data, entry.len, again)?;
+        let (tree, content) = devel::read(&entry.path, packing, data, entry.len)?;
         return Ok((content, Some(tree)));
     }
     // A byte more than there should be is one too many.
     let data = data.take(entry.len.saturating_add(1));
-    let content = content::read(data, entry.len, keep(&entry.path), again)?;
+    let content = content::read(data, entry.len, keep(&entry.path))?;
     Ok((content, None))
 }
 

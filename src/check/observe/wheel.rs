@@ -142,7 +142,7 @@ impl Outline {
                 // What lies before the archive was told already.
                 walk.skip_to(self.directory.begin)?;
             }
-            let found = Found::read(source, &mut walk, members, end, watch);
+            let found = Found::read(&mut walk, members, end);
             Ok((found, walk.finish()?))
         };
         match read() {

@@ -21,7 +21,7 @@ pub(super) fn find(set: &SetFacts, tree: &InstalledTree<'_>, demands: &Demands) 
         let found = match elf {
             Elf::Damaged(why) => vec![Finding::new(rule::BROKEN_ELF, why)],
             Elf::TooLarge => {
-                let fact = "its headers and tables are too far apart or too large to check";
+                let fact = "its headers or tables are too large to check";
                 vec![Finding::new(rule::UNEXAMINED_ELF, fact)]
             }
             Elf::Read(elf) => one_file(path, elf, tree, demands),

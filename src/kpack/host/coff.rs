@@ -37,7 +37,7 @@ pub enum Windows {
 }
 
 /// Where the bundles of a Windows binary lie; `None` for any other file. The begin of it will do.
-pub fn code(file: &Region<'_, impl ReadAt + ?Sized>) -> Result<Option<Range<u64>>> {
+pub(super) fn code(file: &Region<'_, impl ReadAt + ?Sized>) -> Result<Option<Range<u64>>> {
     let Some(header) = header(file)? else {
         return Ok(None);
     };

@@ -74,17 +74,6 @@ impl Fat {
 ///
 /// An error when there is some and the file contradicts itself.
 pub fn look<R: ReadAt + ?Sized>(source: &R) -> Result<Look> {
-    look_with(source, &|file, code| {
-        let len = code.end.saturating_sub(code.start);
-        bundle::find(&file.part(CODE, code.start, len)?)
-    })
-}
-
-/// Tells the bundles of the section that lies there in a file.
-pub type FindBundles<'a, R> = &'a dyn Fn(&Region<'_, R>, &Range<u64>) -> Result<Vec<Bundle>>;
-
-/// Like `look`, for a caller that finds the bundles itself.
-pub fn look_with<R: ReadAt + ?Sized>(source: &R, bundles: FindBundles<'_, R>) -> Result<Look> {
     let stuck = |why: &str, code| {
         let why = why.to_owned();
         Ok(Look::Stuck { why, code })
@@ -115,7 +104,7 @@ pub fn look_with<R: ReadAt + ?Sized>(source: &R, bundles: FindBundles<'_, R>) ->
     if image.section(WRAPPERS).is_none() {
         return stuck("no wrapper leads to the code", code);
     }
-    fat(&image, bundles).map(Look::Fat)
+    fat(&image).map(Look::Fat)
 }
 
 /// Address and bytes of every wrapper of a binary.
@@ -184,7 +173,7 @@ pub(super) fn pointers<R: ReadAt + ?Sized>(
     Ok(found)
 }
 
-fn fat<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, bundles: FindBundles<'_, R>) -> Result<Fat> {
+fn fat<R: ReadAt + ?Sized>(image: &HostImage<'_, R>) -> Result<Fat> {
     let Some(section) = image.section(CODE) else {
         bail!("no `{CODE}`");
     };
@@ -201,8 +190,7 @@ fn fat<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, bundles: FindBundles<'_, R>
         "`{CODE}` is not loaded from where it lies"
     );
     let range = section.memory();
-    image.file.part(CODE, section.offset, section.size)?;
-    let bundles = bundles(&image.file, &code)?;
+    let bundles = bundle::find(&image.file.part(CODE, section.offset, section.size)?)?;
     let starts: BTreeMap<u64, usize> = bundles
         .iter()
         .enumerate()

@@ -17,8 +17,8 @@ mod tests;
 mod wrapper;
 
 pub use change::plan;
-pub use coff::{Windows, code as windows_code, windows};
-pub use fat::{Fat, FindBundles, Look, Wrapper, look, look_with};
+pub use coff::{Windows, windows};
+pub use fat::{Fat, Look, Wrapper, look};
 pub use imports::imports;
 #[cfg(test)]
 pub(crate) use pe::tests as windows_specimen;

@@ -59,6 +59,7 @@ const MAY: [May; 7] = [
         who: &[
             "atomic",
             "artifact/input",
+            "spool",
             "artifact/output",
             "artifact/recombine",
             "artifact/split",

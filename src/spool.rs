@@ -1,0 +1,102 @@
+//! `Spool`: bytes that are needed once more, in memory or, if they are many, in a temporary file.
+
+use std::io::{self, Write as _};
+
+use fs_err::File;
+#[cfg(unix)]
+use fs_err::os::unix::fs::FileExt as _;
+#[cfg(windows)]
+use fs_err::os::windows::fs::FileExt as _;
+
+/// Takes bytes in order, and gives any of them back. The file has no name, and goes with its process.
+#[derive(Debug)]
+pub struct Spool {
+    /// So many bytes stay in memory.
+    most: usize,
+    memory: Vec<u8>,
+    file: Option<File>,
+    len: u64,
+}
+
+impl Spool {
+    pub fn new(most: usize) -> Self {
+        Self {
+            most,
+            memory: Vec::new(),
+            file: None,
+            len: 0,
+        }
+    }
+
+    pub fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.len = self.len.saturating_add(bytes.len() as u64);
+        if self.file.is_none() && self.memory.len().saturating_add(bytes.len()) <= self.most {
+            self.memory.extend_from_slice(bytes);
+            return Ok(());
+        }
+        if self.file.is_none() {
+            let mut file = File::from_parts(tempfile::tempfile()?, "a temporary file");
+            file.write_all(&std::mem::take(&mut self.memory))?;
+            self.file = Some(file);
+        }
+        self.file
+            .as_mut()
+            .map_or(Ok(()), |file| file.write_all(bytes))
+    }
+
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// All bytes, if they are in memory.
+    pub fn memory(&self) -> Option<&[u8]> {
+        self.file.is_none().then_some(&self.memory)
+    }
+
+    pub fn into_memory(self) -> Option<Vec<u8>> {
+        self.file.is_none().then_some(self.memory)
+    }
+
+    /// Reads at most `buffer.len()` bytes from an offset on; fewer at the end.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(file) = &self.file else {
+            let start = usize::try_from(offset).unwrap_or(usize::MAX);
+            let rest = self.memory.get(start..).unwrap_or_default();
+            let count = rest.len().min(buffer.len());
+            buffer[..count].copy_from_slice(&rest[..count]);
+            return Ok(count);
+        };
+        #[cfg(unix)]
+        return file.read_at(buffer, offset);
+        #[cfg(windows)]
+        return file.seek_read(buffer, offset);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_back_from_wherever_they_are() {
+        for most in [0, 5, 10, 100] {
+            let mut spool = Spool::new(most);
+            for chunk in [b"abc", b"def", b"ghi"] {
+                spool.push(chunk).unwrap();
+            }
+            assert_eq!(spool.len(), 9);
+            let mut buffer = [0; 4];
+            assert_eq!(spool.read_at(2, &mut buffer).unwrap(), 4);
+            assert_eq!(&buffer, b"cdef");
+            assert_eq!(spool.read_at(7, &mut buffer).unwrap(), 2);
+            assert_eq!(&buffer[..2], b"hi");
+            assert_eq!(spool.read_at(9, &mut buffer).unwrap(), 0);
+            let kept = (most > 9).then(|| b"abcdefghi".to_vec());
+            assert_eq!(spool.into_memory(), kept);
+        }
+    }
+}
