@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::{
     check::{
-        facts::{DEVICE, SetFacts},
+        facts::{NAMES, SetFacts},
         mention,
         observe::Outline,
     },
@@ -123,7 +123,9 @@ impl Inventory {
     /// The targets that have a package.
     pub fn targets(&self) -> BTreeSet<&str> {
         let names = self.packages.keys();
-        names.filter_map(|name| name.strip_prefix(DEVICE)).collect()
+        names
+            .filter_map(|name| name.strip_prefix(&NAMES.device))
+            .collect()
     }
 }
 

@@ -3,13 +3,11 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    check::facts::{Carried, Content, HostCode, Member, SetFacts, WheelFile},
+    check::facts::{Carried, HostCode, Member, NAMES, SetFacts, WheelFile},
     kpack::{CodeTarget, loader::wanted},
     target::{Target, TargetTable},
 };
 
-/// How the name of a package begins that is for a family; the family follows.
-pub(super) const LIBRARIES: &str = "rocm-sdk-libraries-";
 /// Code that is compiled for a device when it is loaded.
 const LATER: &str = "amdgcnspirv";
 
@@ -22,20 +20,16 @@ pub(super) struct Fat<'a> {
 
 /// The libraries of packages that everybody installs which still have their device code in them.
 pub(super) fn fat(set: &SetFacts) -> Vec<Fat<'_>> {
-    let mut found = Vec::new();
-    for wheel in set.wheels.iter().filter(|it| it.device_target().is_none()) {
-        for member in &wheel.members {
-            let code = member.content.as_ref().ok().and_then(Content::host_code);
-            if let Some(HostCode::Fat(carried)) = code {
-                found.push(Fat {
-                    wheel,
-                    member,
-                    carried,
-                });
-            }
-        }
-    }
-    found
+    let contents = set.contents();
+    let found = contents.filter_map(|(wheel, member, content)| match content.host_code()? {
+        HostCode::Fat(carried) if wheel.device_target().is_none() => Some(Fat {
+            wheel,
+            member,
+            carried,
+        }),
+        _ => None,
+    });
+    found.collect()
 }
 
 /// What device wheels are for; where there are none, what packages are called for, or have in them.
@@ -54,19 +48,16 @@ pub(super) fn targets(set: &SetFacts) -> BTreeSet<Target> {
 
 /// Whether it is a set from before the split: no device wheels, and libraries for families.
 pub(super) fn is_legacy(set: &SetFacts) -> bool {
-    let is_of_family = |wheel: &WheelFile| {
-        let name = wheel.name.as_ref().map(|name| name.name().normalized());
-        name.is_ok_and(|name| name.starts_with(LIBRARIES))
-    };
-    let mut wheels = set.wheels.iter();
-    set.device_wheels().is_empty() && wheels.any(|it| is_of_family(it))
+    let mut projects = set.wheels.iter().filter_map(|it| it.project());
+    set.device_wheels().is_empty() && projects.any(|it| it.starts_with(&NAMES.of_family))
 }
 
 /// The targets of the family that a package is called for.
 pub(super) fn promised(wheel: &WheelFile) -> Vec<Target> {
     let table = TargetTable::builtin();
-    let name = wheel.name.as_ref().map(|name| name.name().normalized());
-    let family = name.ok().and_then(|name| name.strip_prefix(LIBRARIES));
+    let family = wheel
+        .project()
+        .and_then(|name| name.strip_prefix(&NAMES.of_family));
     let family = family.and_then(|own| {
         let mut families = table.families();
         families.find(|it| it.as_str().eq_ignore_ascii_case(own))

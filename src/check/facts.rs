@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, LazyLock},
 };
 
 use crate::{
@@ -10,10 +10,16 @@ use crate::{
     check::sparse::Sparse,
     digest::Sha256,
     elf,
+    error::Result,
     kpack::{CodeTarget, host::Reference},
+    package::{
+        Catalog, Mode,
+        catalog::{Kind, PackageSpec},
+    },
     set::{Published, is_ours},
     target::Target,
-    wheel::{Metadata, SdistFilename, WheelFilename},
+    version::Version,
+    wheel::{DistName, Metadata, SdistFilename, WheelFilename},
 };
 
 /// The packages of a directory, each by its file name.
@@ -25,6 +31,14 @@ pub struct SetFacts {
     pub published: Option<Arc<Published>>,
     /// The sdists of a set for another platform, if there is one to compare with.
     pub siblings: Option<BTreeMap<String, Sha256>>,
+}
+
+/// What the file name of a package says.
+#[derive(Clone, Copy, Debug)]
+pub struct PackageIdentity<'a> {
+    pub file: &'a str,
+    pub name: &'a DistName,
+    pub version: &'a Version,
 }
 
 #[derive(Debug)]
@@ -238,6 +252,22 @@ impl WheelFile {
         self.name.as_ref().is_ok_and(|it| is_ours(it.name())) || self.name.is_err()
     }
 
+    /// The normalized name of its project, if its file name can be read.
+    pub fn project(&self) -> Option<&str> {
+        Some(self.name.as_ref().ok()?.name().normalized())
+    }
+
+    /// The members that could be read.
+    pub fn contents(&self) -> impl Iterator<Item = (&Member, &Content)> {
+        let members = self.members.iter();
+        members.filter_map(|member| Some((member, member.content.as_ref().ok()?)))
+    }
+
+    /// What its development files unpack to.
+    pub fn unpacked(&self) -> impl Iterator<Item = &DevelEntry> {
+        self.devel.iter().flat_map(|tree| &tree.entries)
+    }
+
     /// Whether all members are known.
     pub fn is_readable(&self) -> bool {
         let mut faults = self.faults.iter();
@@ -277,14 +307,38 @@ impl WheelFile {
 
     /// The target of a device wheel, as its name says it.
     pub fn device_target(&self) -> Option<Result<Target, String>> {
-        let name = self.name.as_ref().ok()?.name().normalized().to_owned();
-        let target = name.strip_prefix(DEVICE)?;
+        let target = self.project()?.strip_prefix(&NAMES.device)?;
         Some(target.parse().map_err(|_| target.to_owned()))
     }
 }
 
-/// How the name of a device package begins; its target follows.
-pub const DEVICE: &str = "rocm-sdk-device-";
+/// What the policy calls the packages that rules know.
+#[derive(Debug)]
+pub struct PackageNames {
+    /// How the name of a device package begins; its target follows.
+    pub device: String,
+    /// What device code is laid over.
+    pub overlaid: String,
+    /// How that begins where it is for a family, which follows.
+    pub of_family: String,
+}
+
+pub static NAMES: LazyLock<PackageNames> = LazyLock::new(|| {
+    let names = || -> Result<PackageNames> {
+        let catalog = Catalog::built_in()?;
+        let before_scope = |package: &PackageSpec, mode| {
+            let template = package.dist_template(mode).python_template();
+            template.split('{').next().unwrap_or_default().to_owned()
+        };
+        let overlaid = catalog.overlaid()?;
+        Ok(PackageNames {
+            device: before_scope(catalog.only(Kind::Device)?, Mode::Split),
+            overlaid: before_scope(overlaid, Mode::Split),
+            of_family: before_scope(overlaid, Mode::Legacy),
+        })
+    };
+    names().expect("a test reads the built-in policy")
+});
 
 impl SetFacts {
     /// The set without the wheels and sdists of other projects. What has no readable name stays.
@@ -292,9 +346,14 @@ impl SetFacts {
     pub fn ours(&self) -> Self {
         let wheels = self.wheels.iter().filter(|it| it.is_ours());
         let sdists = self.sdists.iter().filter(|it| it.is_ours());
+        self.with(wheels.cloned().collect(), sdists.cloned().collect())
+    }
+
+    /// The set with other packages.
+    pub(super) fn with(&self, wheels: Vec<Arc<WheelFile>>, sdists: Vec<Arc<SdistFile>>) -> Self {
         Self {
-            wheels: wheels.cloned().collect(),
-            sdists: sdists.cloned().collect(),
+            wheels,
+            sdists,
             published: self.published.clone(),
             siblings: self.siblings.clone(),
         }
@@ -306,6 +365,48 @@ impl SetFacts {
         let sdists = self.sdists.iter().filter(|it| !it.is_ours());
         let wheels = wheels.map(|it| it.file.as_str());
         wheels.chain(sdists.map(|it| it.file.as_str()))
+    }
+
+    /// What the names of all packages say, as far as they can be read.
+    pub fn identities(&self) -> impl Iterator<Item = PackageIdentity<'_>> {
+        let wheels = self.wheels.iter().filter_map(|wheel| {
+            let name = wheel.name.as_ref().ok()?;
+            Some((&wheel.file, name.name(), name.version()))
+        });
+        let sdists = self.sdists.iter().filter_map(|sdist| {
+            let name = sdist.name.as_ref().ok()?;
+            Some((&sdist.file, name.name(), name.version()))
+        });
+        let all = wheels.chain(sdists);
+        all.map(|(file, name, version)| PackageIdentity {
+            file,
+            name,
+            version,
+        })
+    }
+
+    /// The members of all wheels.
+    pub fn members(&self) -> impl Iterator<Item = (&WheelFile, &Member)> {
+        let wheels = self.wheels.iter();
+        wheels.flat_map(|wheel| wheel.members.iter().map(|member| (&**wheel, member)))
+    }
+
+    /// The members of all wheels that could be read.
+    pub fn contents(&self) -> impl Iterator<Item = (&WheelFile, &Member, &Content)> {
+        let members = self.members();
+        members.filter_map(|(wheel, member)| Some((wheel, member, member.content.as_ref().ok()?)))
+    }
+
+    /// Every ELF file with its wheel and its path, those of the development files included.
+    pub fn elf_files(&self) -> impl Iterator<Item = (&str, &str, &Elf)> {
+        self.wheels.iter().flat_map(|wheel| {
+            let members = wheel.contents();
+            let members = members.map(|(member, content)| (&*member.path, &content.elf));
+            let unpacked = wheel.unpacked();
+            let unpacked = unpacked.map(|devel| (devel.entry.path.as_str(), &devel.elf));
+            let all = members.chain(unpacked);
+            all.filter_map(|(path, elf)| Some((&*wheel.file, path, elf.as_ref()?)))
+        })
     }
 
     /// The device wheels of targets that are targets.

@@ -15,6 +15,80 @@ pub struct Finding {
     pub member: Option<String>,
     /// What was seen, as a fragment.
     pub fact: String,
+    /// Whether a package is missing or unreadable, so that what needs it looks broken too.
+    pub(super) is_cause: bool,
+}
+
+/// The findings of rules, as they come.
+#[derive(Debug, Default)]
+pub(super) struct Findings(Vec<Finding>);
+
+/// Where something is wrong: in the set as a whole, in a package, or at a path in one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    file: Option<&'a str>,
+    member: Option<&'a str>,
+}
+
+impl Findings {
+    /// `place` is `()` for the set, the file name of a package, or that with a path in it.
+    pub(super) fn add<'a>(
+        &mut self,
+        rule: &'static Rule,
+        place: impl Into<Place<'a>>,
+        fact: impl Into<String>,
+    ) {
+        let (Place { file, member }, finding) = (place.into(), Finding::new(rule, fact));
+        self.0.push(Finding {
+            file: file.map(|file| one_line(file.to_owned())),
+            member: member.map(|member| one_line(member.to_owned())),
+            ..finding
+        });
+    }
+
+    /// Something that other findings may only follow from.
+    pub(super) fn add_cause<'a>(
+        &mut self,
+        rule: &'static Rule,
+        place: impl Into<Place<'a>>,
+        fact: impl Into<String>,
+    ) {
+        self.add(rule, place, fact);
+        if let Some(last) = self.0.last_mut() {
+            last.is_cause = true;
+        }
+    }
+
+    pub(super) fn into_vec(self) -> Vec<Finding> {
+        self.0
+    }
+}
+
+impl From<()> for Place<'_> {
+    fn from((): ()) -> Self {
+        Self {
+            file: None,
+            member: None,
+        }
+    }
+}
+
+impl<'a, F: AsRef<str> + ?Sized> From<&'a F> for Place<'a> {
+    fn from(file: &'a F) -> Self {
+        Self {
+            file: Some(file.as_ref()),
+            member: None,
+        }
+    }
+}
+
+impl<'a, F: AsRef<str> + ?Sized, M: AsRef<str> + ?Sized> From<(&'a F, &'a M)> for Place<'a> {
+    fn from((file, member): (&'a F, &'a M)) -> Self {
+        Self {
+            file: Some(file.as_ref()),
+            member: Some(member.as_ref()),
+        }
+    }
 }
 
 impl Finding {
@@ -25,6 +99,7 @@ impl Finding {
             file: None,
             member: None,
             fact: one_line(fact.into()),
+            is_cause: false,
         }
     }
 

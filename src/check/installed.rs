@@ -17,7 +17,7 @@ pub(super) fn tree(set: &SetFacts) -> InstalledTree<'_> {
         }
     }
     for wheel in &set.wheels {
-        for devel in wheel.devel.iter().flat_map(|tree| &tree.entries) {
+        for devel in wheel.unpacked() {
             let path = devel.entry.path.as_str();
             match &devel.entry.kind {
                 TarKind::Directory => tree.add_directory(path),

@@ -8,9 +8,10 @@ use std::{num::NonZeroUsize, sync::Arc};
 use super::{
     parts,
     read::{self, Pass},
+    rules,
 };
 use crate::{
-    check::{self, Comparison, Coverage, Demands, Finding, Inventory, SetFacts},
+    check::{CheckOptions, Comparison, Coverage, Finding, Inventory, Report, SetFacts},
     console::World,
     error::Result,
     set::{self, Look, SetPlace},
@@ -39,33 +40,72 @@ pub fn facts_of(
     Ok(set)
 }
 
-/// All that is wrong, and what each library has code for.
+/// What was found, and entries of the list of known findings that are of no use.
+pub struct Judged {
+    pub report: Report,
+    pub unused: Vec<String>,
+}
+
+/// Decides what is wrong with a set, of which `differences` from a plan are known already.
 pub fn judge(
     set: &SetFacts,
-    demands: &Demands,
+    options: &CheckOptions,
     inventory: Option<&Inventory>,
-) -> (Vec<Finding>, Coverage) {
+    differences: Vec<Finding>,
+) -> Judged {
     let since = inventory.map(|old| Comparison::new(old, &Inventory::of(set)));
+    let (mut findings, coverage) = within(set, options, since.as_ref());
+    let has_plan = !differences.is_empty();
+    findings.extend(differences);
+    rules::sort(&mut findings);
+    findings.retain(|finding| options.asks(finding.rule));
+    let accepted = options.accept.apply(&mut findings, &options.today, |rule| {
+        let is_there = match rule.subject() {
+            '7' => set.published.is_some(),
+            '8' => since.is_some(),
+            '9' => has_plan,
+            _ => true,
+        };
+        is_there && options.asks(rule)
+    });
+    let mut report = Report::new(set.len(), findings, coverage);
+    report.accepted = accepted.findings;
+    Judged {
+        report,
+        unused: accepted.unused,
+    }
+}
+
+/// What the rules find, and what each library has code for.
+fn within(
+    set: &SetFacts,
+    options: &CheckOptions,
+    since: Option<&Comparison>,
+) -> (Vec<Finding>, Coverage) {
     let parts = parts::of(set);
+    let of_all = rules::findings_of_all(set, options, since);
     if let [_] = parts.as_slice() {
         let coverage = Coverage::of(&set.ours());
-        let findings = check::findings(set, demands, &coverage, since.as_ref());
+        let mut findings = rules::findings(set, options, &coverage);
+        findings.extend(of_all);
+        rules::leave_out_followers(&mut findings);
         return (findings, coverage);
     }
-    let demands = Demands {
+    let options = CheckOptions {
         // What one part covers, others need not.
-        targets: parts::uncovered(&parts, &demands.targets),
-        ..demands.clone()
+        targets: parts::uncovered(&parts, &options.targets),
+        ..options.clone()
     };
     let mut coverage = Coverage::default();
     let mut all = Vec::new();
     for part in &parts {
         let own = Coverage::of(&part.set.ours());
-        all.push(check::findings_of_part(&part.set, &demands, &own));
+        let mut findings = rules::findings(&part.set, &options, &own);
+        rules::leave_out_followers(&mut findings);
+        all.push(findings);
         coverage.extend(own, |library| part.name(library));
     }
     let mut findings = parts::together(&parts, &all);
-    findings.extend(check::findings_of_all(set, &demands, since.as_ref()));
-    check::sort(&mut findings);
+    findings.extend(of_all);
     (findings, coverage)
 }

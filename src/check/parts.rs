@@ -3,12 +3,9 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
-    check::{self, Finding, SetFacts, WheelFile},
+    check::{self, Finding, SetFacts, WheelFile, facts::NAMES},
     target::Target,
 };
-
-/// How the names of packages begin that have a family in them.
-const LIBRARIES: &str = "rocm-sdk-libraries-";
 
 /// What is installed together.
 pub(super) struct Part {
@@ -80,12 +77,7 @@ fn by_family(all: &SetFacts) -> Vec<Part> {
         Part {
             family: family.cloned(),
             platform: None,
-            set: SetFacts {
-                wheels: wheels.cloned().collect(),
-                sdists: sdists.cloned().collect(),
-                siblings: all.siblings.clone(),
-                published: all.published.clone(),
-            },
+            set: all.with(wheels.cloned().collect(), sdists.cloned().collect()),
         }
     };
     if families.is_empty() {
@@ -95,8 +87,8 @@ fn by_family(all: &SetFacts) -> Vec<Part> {
 }
 
 fn is_library_of(wheel: &WheelFile, family: &str) -> bool {
-    let name = wheel.name.as_ref().map(|name| name.name().normalized());
-    let suffix = name.ok().and_then(|name| name.strip_prefix(LIBRARIES));
+    let name = wheel.project();
+    let suffix = name.and_then(|name| name.strip_prefix(&NAMES.of_family));
     suffix.is_some_and(|suffix| suffix == family.to_lowercase())
 }
 
@@ -110,12 +102,9 @@ fn by_platform(part: Part) -> Vec<Part> {
         Part {
             family: part.family.clone(),
             platform: Some(platform),
-            set: SetFacts {
-                wheels: wheels.cloned().collect(),
-                sdists: part.set.sdists.clone(),
-                siblings: part.set.siblings.clone(),
-                published: part.set.published.clone(),
-            },
+            set: part
+                .set
+                .with(wheels.cloned().collect(), part.set.sdists.clone()),
         }
     };
     [Platform::Linux, Platform::Windows].map(on).into()

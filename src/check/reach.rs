@@ -192,19 +192,16 @@ fn devices(target: &Target, there: &Archives<'_>) -> BTreeSet<CodeTarget> {
 }
 
 fn archives(wheel: &WheelFile) -> impl Iterator<Item = (&str, &Arc<Sparse>)> {
-    wheel
-        .members
-        .iter()
-        .filter_map(|member| match &member.content.as_ref().ok()?.code {
-            Some(Code::Archive(sparse)) => Some((member.path.as_str(), sparse)),
-            _ => None,
-        })
+    let contents = wheel.contents();
+    contents.filter_map(|(member, content)| match &content.code {
+        Some(Code::Archive(sparse)) => Some((member.path.as_str(), sparse)),
+        _ => None,
+    })
 }
 
 /// The directories that development files are unpacked to. Device files show there as well.
 fn development_tops(set: &SetFacts) -> BTreeSet<&str> {
-    let trees = set.wheels.iter().filter_map(|wheel| wheel.devel.as_ref());
-    let entries = trees.flat_map(|tree| &tree.entries);
+    let entries = set.wheels.iter().flat_map(|wheel| wheel.unpacked());
     let tops = entries.filter_map(|it| it.entry.path.as_str().split('/').next());
     tops.collect()
 }
@@ -224,12 +221,10 @@ fn at<'a>(there: &Archives<'a>, tops: &BTreeSet<&str>, path: &str) -> Option<&'a
 fn libraries(set: &SetFacts) -> Vec<Library<'_>> {
     let mut found = Vec::new();
     for wheel in &set.wheels {
-        let members = wheel.members.iter().filter_map(|member| {
-            let content = member.content.as_ref().ok()?;
-            Some((&*member.path, content.binary()?))
-        });
-        let unpacked = wheel.devel.iter().flat_map(|tree| &tree.entries);
-        let unpacked = unpacked.filter_map(|it| match &it.elf {
+        let members = wheel.contents();
+        let members =
+            members.filter_map(|(member, content)| Some((&*member.path, content.binary()?)));
+        let unpacked = wheel.unpacked().filter_map(|it| match &it.elf {
             Some(Elf::Read(elf)) => Some((it.entry.path.as_str(), Binary::Elf(elf))),
             _ => None,
         });

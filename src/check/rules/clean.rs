@@ -1,9 +1,11 @@
 //! Whether anything of the build machine was left behind, or a right given away.
 
+use super::Observed;
 use crate::{
     check::{
-        facts::{Elf, Member, MemberKind, SetFacts},
-        finding::Finding,
+        facts::{Elf, MemberKind},
+        finding::Findings,
+        options::CheckOptions,
         rule,
     },
     loader::is_loadable,
@@ -16,61 +18,40 @@ const LEFTOVERS: &[&str] = &[
     ".debug", ".dwo", ".dwp", ".pdb", ".gch", ".pch", ".orig", ".rej",
 ];
 
-pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for wheel in &set.wheels {
-        for member in &wheel.members {
-            let found = one_member(member);
-            let found = found.into_iter().map(|it| it.at(&member.path));
-            findings.extend(found.map(|it| it.in_file(&wheel.file)));
+pub(super) fn find(seen: &Observed<'_>, _: &CheckOptions, findings: &mut Findings) {
+    for (wheel, member) in seen.set.members() {
+        let place = (&wheel.file, &member.path);
+        let mode = || format!("its mode is {:o}", member.mode);
+        if member.mode & SETUID_OR_SETGID != 0 {
+            findings.add(rule::SETUID_MEMBER, place, mode());
         }
-        for devel in wheel.devel.iter().flat_map(|tree| &tree.entries) {
-            let found = run_paths(devel.elf.as_ref());
-            let found = found.into_iter().map(|it| it.at(devel.entry.path.as_str()));
-            findings.extend(found.map(|it| it.in_file(&wheel.file)));
+        // The mode of a link means nothing, and links are another rule's.
+        if member.mode & WORLD_WRITABLE != 0 && member.kind == MemberKind::File {
+            findings.add(rule::WORLD_WRITABLE, place, mode());
+        }
+        let is_cache = member.path.contains("/__pycache__/");
+        if is_cache || LEFTOVERS.iter().any(|end| member.path.ends_with(end)) {
+            let fact = "a leftover of building or debugging";
+            findings.add(rule::DEBUG_LEFTOVER, place, fact);
         }
     }
-    findings
+    for (wheel, path, elf) in seen.set.elf_files() {
+        run_paths((wheel, path), elf, findings);
+    }
 }
 
-fn one_member(member: &Member) -> Vec<Finding> {
-    let mut found = Vec::new();
-    let content = member.content.as_ref().ok();
-    found.extend(run_paths(content.and_then(|content| content.elf.as_ref())));
-    if member.mode & SETUID_OR_SETGID != 0 {
-        let fact = format!("its mode is {:o}", member.mode);
-        found.push(Finding::new(rule::SETUID_MEMBER, fact));
-    }
-    // The mode of a link means nothing, and links are another rule's.
-    if member.mode & WORLD_WRITABLE != 0 && member.kind == MemberKind::File {
-        let fact = format!("its mode is {:o}", member.mode);
-        found.push(Finding::new(rule::WORLD_WRITABLE, fact));
-    }
-    let is_cache = member.path.contains("/__pycache__/");
-    if is_cache || LEFTOVERS.iter().any(|end| member.path.ends_with(end)) {
-        let fact = "a leftover of building or debugging";
-        found.push(Finding::new(rule::DEBUG_LEFTOVER, fact));
-    }
-    found
-}
-
-fn run_paths(elf: Option<&Elf>) -> Vec<Finding> {
-    let Some(Elf::Read(elf)) = elf else {
-        return Vec::new();
-    };
-    let Some(run_path) = elf.facts.run_path().filter(|_| is_loadable(&elf.facts)) else {
-        return Vec::new();
-    };
-    let mut found = Vec::new();
+fn run_paths(place: (&str, &str), elf: &Elf, findings: &mut Findings) {
+    let Elf::Read(elf) = elf else { return };
+    let run_path = elf.facts.run_path().filter(|_| is_loadable(&elf.facts));
+    let Some(run_path) = run_path else { return };
     for entry in run_path.split(':') {
         let is_relative = entry.starts_with("$ORIGIN") || entry.starts_with("${ORIGIN}");
         if entry.is_empty() || !(entry.starts_with('/') || is_relative) {
             let fact = format!("an entry for the current directory: `{run_path}`");
-            found.push(Finding::new(rule::OPEN_RUN_PATH, fact));
+            findings.add(rule::OPEN_RUN_PATH, place, fact);
         } else if !is_relative {
             let fact = format!("`{entry}` is on its run path");
-            found.push(Finding::new(rule::ABSOLUTE_RUN_PATH, fact));
+            findings.add(rule::ABSOLUTE_RUN_PATH, place, fact);
         }
     }
-    found
 }

@@ -1,42 +1,35 @@
 //! Whether the packages of a set belong together and none is missing.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::Observed;
 use crate::{
     check::{
-        carriage::{self, LIBRARIES},
-        demands::Demands,
-        facts::{DEVICE, SdistFile, SetFacts, WheelFile},
-        finding::Finding,
+        carriage,
+        facts::{NAMES, SetFacts},
+        finding::Findings,
+        options::CheckOptions,
         requirement::Requirement,
         rule,
     },
-    set::is_ours,
+    set::{identity, is_ours},
     target::{Target, TargetTable},
     version::Version,
-    wheel::{DistName, Metadata, SdistFilename, WheelFilename},
+    wheel::{DistName, Metadata},
 };
 
-/// What device code is laid over.
-const OVERLAID: &str = "rocm-sdk-libraries";
-/// How the fact ends that others may follow from.
-pub(super) const NOT_THERE: &str = "which is not in the set";
-
-pub(super) fn find(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
-    let mut findings = requirements(set, demands);
-    findings.extend(versions(set));
-    findings.extend(duplicates(set));
-    findings.extend(devices(set));
-    findings.extend(siblings(set));
-    findings.extend(overlaid(set));
+pub(super) fn find(seen: &Observed<'_>, options: &CheckOptions, findings: &mut Findings) {
+    let set = seen.set;
+    requirements(set, options, findings);
+    versions(set, findings);
+    duplicates(set, findings);
+    devices(set, findings);
+    siblings(set, findings);
+    overlaid(set, findings);
     if set.selector().is_none() {
         let fact = format!("no `rocm` sdist among {} packages", set.len());
-        findings.push(Finding::new(rule::MISSING_SELECTOR, fact));
+        findings.add(rule::MISSING_SELECTOR, (), fact);
     }
-    findings
 }
 
 /// The targets that the selector promises where these wheels are installed.
@@ -49,39 +42,26 @@ pub(super) fn advertised(set: &SetFacts) -> BTreeSet<Target> {
         .collect()
 }
 
-fn device(name: &DistName) -> Option<String> {
-    name.normalized().strip_prefix(DEVICE).map(str::to_owned)
+fn device(name: &DistName) -> Option<&str> {
+    name.normalized().strip_prefix(&NAMES.device)
 }
 
 fn requirements_of<'a>(
     metadata: &'a Metadata,
     platforms: &'a [&'static str],
 ) -> impl Iterator<Item = Requirement> + 'a {
-    metadata
-        .requires_dist
-        .iter()
+    let lines = metadata.requires_dist.iter();
+    lines
         .filter_map(|line| Requirement::parse(line.as_str()))
         .filter(move |requirement| requirement.concerns(platforms))
 }
 
 /// Every package of ours that another one asks for is there, in the version it asks for.
-fn requirements(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
+fn requirements(set: &SetFacts, options: &CheckOptions, findings: &mut Findings) {
     let mut there: BTreeMap<&DistName, Vec<&Version>> = BTreeMap::new();
-    let wheels = set
-        .wheels
-        .iter()
-        .filter_map(|wheel| wheel.name.as_ref().ok());
-    let sdists = set
-        .sdists
-        .iter()
-        .filter_map(|sdist| sdist.name.as_ref().ok());
-    let names = wheels.map(|name| (name.name(), name.version()));
-    for (name, version) in names.chain(sdists.map(|name| (name.name(), name.version()))) {
-        there.entry(name).or_default().push(version);
+    for package in set.identities() {
+        there.entry(package.name).or_default().push(package.version);
     }
-    let gone = gone(set);
-    let is_legacy = carriage::is_legacy(set);
-    let mut found = Vec::new();
     for (file, metadata) in set.metadata() {
         let mut seen = BTreeSet::new();
         for requirement in requirements_of(&metadata, &set.platforms()) {
@@ -90,50 +70,54 @@ fn requirements(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
                 continue;
             }
             if !is_ours(&requirement.name) {
-                let fact = format!("it requires `{name}`, which is not one of our packages");
-                let is_allowed = demands.base.contains(&requirement.name);
-                let finding = || Finding::new(rule::FOREIGN_REQUIREMENT, fact).in_file(file);
-                found.extend((!is_allowed).then(finding));
+                if !options.base.contains(&requirement.name) {
+                    let fact = format!("it requires `{name}`, which is not one of our packages");
+                    findings.add(rule::FOREIGN_REQUIREMENT, file, fact);
+                }
                 continue;
             }
-            let finding = match (there.get(&requirement.name), &requirement.pin) {
-                // That it is promised and gone is told already.
-                (None, _) if gone.contains(name) => continue,
-                (None, _) if is_legacy && is_in_libraries(set, &requirement.name) => Finding::new(
-                    rule::LEGACY_PROMISE,
-                    format!(
-                        "it has an extra for `{name}`, but the code is in the libraries of the family"
-                    ),
-                ),
-                (None, _) if device(&requirement.name).is_some() => Finding::new(
-                    rule::MISSING_DEVICE_WHEEL,
-                    format!("it has an extra for `{name}`, {NOT_THERE}"),
-                ),
-                (None, _) => Finding::new(
-                    rule::UNRESOLVED_REQUIREMENT,
-                    format!("it requires `{name}`, {NOT_THERE}"),
-                ),
+            match (there.get(&requirement.name), &requirement.pin) {
+                (None, _) => missing(set, file, &requirement.name, findings),
                 (Some(versions), Some(pin)) if !versions.contains(&pin) => {
-                    let there = shown(versions.iter().copied());
+                    let there: BTreeSet<String> =
+                        versions.iter().map(ToString::to_string).collect();
+                    let there = Vec::from_iter(there).join(", ");
                     let fact = format!("it requires `{name}` {pin}, but the set has {there}");
-                    Finding::new(rule::UNRESOLVED_REQUIREMENT, fact)
+                    findings.add(rule::UNRESOLVED_REQUIREMENT, file, fact);
                 }
                 (Some(_), None) => {
                     let fact = format!("it requires `{name}` without pinning its version");
-                    Finding::new(rule::LOOSE_REQUIREMENT, fact)
+                    findings.add(rule::LOOSE_REQUIREMENT, file, fact);
                 }
-                (Some(_), Some(_)) => continue,
-            };
-            found.push(finding.in_file(file));
+                (Some(_), Some(_)) => {}
+            }
         }
     }
-    found
+}
+
+/// A package requires one of ours that is not in the set.
+fn missing(set: &SetFacts, file: &str, wanted: &DistName, findings: &mut Findings) {
+    let name = wanted.normalized();
+    let mut gone = set.published.iter().flat_map(|it| &it.gone);
+    if gone.any(|file| identity(file).is_some_and(|(name, _)| name == *wanted)) {
+        // RW701 reports that a page promises its file.
+    } else if carriage::is_legacy(set) && is_in_libraries(set, wanted) {
+        let fact =
+            format!("it has an extra for `{name}`, but the code is in the libraries of the family");
+        findings.add(rule::LEGACY_PROMISE, file, fact);
+    } else if device(wanted).is_some() {
+        let fact = format!("it has an extra for `{name}`, which is not in the set");
+        findings.add(rule::MISSING_DEVICE_WHEEL, file, fact);
+    } else {
+        let fact = format!("it requires `{name}`, which is not in the set");
+        findings.add_cause(rule::UNRESOLVED_REQUIREMENT, file, fact);
+    }
 }
 
 /// Whether the libraries of a family stand for a package. The `rocm` sdist of a legacy build by
 /// TheRock names packages for device code and for single targets, and none of them is built.
 fn is_in_libraries(set: &SetFacts, name: &DistName) -> bool {
-    let target = name.normalized().strip_prefix(LIBRARIES);
+    let target = name.normalized().strip_prefix(&NAMES.of_family);
     let Some(target) = target.and_then(|it| it.parse::<Target>().ok()) else {
         return device(name).is_some();
     };
@@ -142,136 +126,88 @@ fn is_in_libraries(set: &SetFacts, name: &DistName) -> bool {
 }
 
 /// A device wheel brings the libraries that its code is for.
-fn overlaid(set: &SetFacts) -> Vec<Finding> {
-    let lacks = |wheel: &WheelFile| {
-        let metadata = wheel.metadata()?;
-        let mut required = requirements_of(&metadata, &[]);
-        let is_there = required.any(|it| it.name.normalized() == OVERLAID);
-        let fact = format!("it does not require `{OVERLAID}`, which its code is for");
-        (!is_there).then(|| Finding::new(rule::LOOSE_REQUIREMENT, fact).in_file(&wheel.file))
-    };
-    set.device_wheels()
-        .into_values()
-        .filter_map(lacks)
-        .collect()
-}
-
-/// The projects of files that pages promise and that are not there.
-fn gone(set: &SetFacts) -> BTreeSet<String> {
-    let files = set.published.iter().flat_map(|it| &it.gone);
-    let name = |file: &String| -> Option<String> {
-        let wheel = file.parse::<WheelFilename>().ok();
-        let wheel = wheel.map(|name| name.name().normalized().to_owned());
-        let sdist = || {
-            Some(
-                file.parse::<SdistFilename>()
-                    .ok()?
-                    .name()
-                    .normalized()
-                    .to_owned(),
-            )
+fn overlaid(set: &SetFacts, findings: &mut Findings) {
+    let overlaid = &NAMES.overlaid;
+    for wheel in set.device_wheels().into_values() {
+        let Some(metadata) = wheel.metadata() else {
+            continue;
         };
-        wheel.or_else(sdist)
-    };
-    files.filter_map(name).collect()
-}
-
-fn shown<'a>(versions: impl Iterator<Item = &'a Version>) -> String {
-    let versions: BTreeSet<String> = versions.map(ToString::to_string).collect();
-    versions.into_iter().collect::<Vec<_>>().join(", ")
-}
-
-fn versions(set: &SetFacts) -> Vec<Finding> {
-    let mut files: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for wheel in &set.wheels {
-        if let Ok(name) = &wheel.name {
-            let version = name.version().to_string();
-            files.entry(version).or_default().push(&wheel.file);
+        let mut required = requirements_of(&metadata, &[]);
+        if !required.any(|it| it.name.normalized() == overlaid) {
+            let fact = format!("it does not require `{overlaid}`, which its code is for");
+            findings.add(rule::LOOSE_REQUIREMENT, &wheel.file, fact);
         }
     }
-    for sdist in &set.sdists {
-        if let Ok(name) = &sdist.name {
-            let version = name.version().to_string();
-            files.entry(version).or_default().push(&sdist.file);
-        }
+}
+
+fn versions(set: &SetFacts, findings: &mut Findings) {
+    let mut files: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for package in set.identities() {
+        let version = package.version.to_string();
+        files.entry(version).or_default().push(package.file);
     }
     // The version of most is the version of the set; of two that are as frequent, the higher text.
     let most = files.iter().max_by_key(|(_, files)| files.len());
-    let Some(most) = most.map(|(version, _)| version.clone()) else {
-        return Vec::new();
-    };
-    let others = files.iter().filter(|(version, _)| **version != most);
-    others
-        .flat_map(|(version, files)| files.iter().map(move |file| (version, file)))
-        .map(|(version, file)| {
+    let Some((most, _)) = most else { return };
+    for (version, files) in files.iter().filter(|(version, _)| *version != most) {
+        for file in files {
             let fact = format!("version {version}, but most of the set has {most}");
-            Finding::new(rule::VERSIONS_DISAGREE, fact).in_file(*file)
-        })
-        .collect()
+            findings.add(rule::VERSIONS_DISAGREE, *file, fact);
+        }
+    }
 }
 
 /// One wheel for a name and a tag.
-fn duplicates(set: &SetFacts) -> Vec<Finding> {
+fn duplicates(set: &SetFacts, findings: &mut Findings) {
     let mut seen: BTreeMap<(&str, String), &str> = BTreeMap::new();
-    let mut found = Vec::new();
     for wheel in &set.wheels {
         let Ok(name) = &wheel.name else { continue };
         let key = (name.name().normalized(), name.tag().to_string());
-        match seen.get(&key) {
-            None => {
-                seen.insert(key, &wheel.file);
-            }
-            Some(first) => {
-                let fact = format!("the set has `{first}` too");
-                let finding = Finding::new(rule::DUPLICATE_PACKAGE, fact);
-                found.push(finding.in_file(&wheel.file));
-            }
+        if let Some(first) = seen.get(&key) {
+            let fact = format!("the set has `{first}` too");
+            findings.add(rule::DUPLICATE_PACKAGE, &wheel.file, fact);
+        } else {
+            seen.insert(key, &wheel.file);
         }
     }
-    found
 }
 
 /// Each device wheel is of a target that is known, and that users are told about.
-fn devices(set: &SetFacts) -> Vec<Finding> {
+fn devices(set: &SetFacts, findings: &mut Findings) {
     let advertised = advertised(set);
-    let finding = |wheel: &WheelFile, target: Result<Target, String>| {
-        match target {
-            Err(text) => {
+    for wheel in &set.wheels {
+        match wheel.device_target() {
+            Some(Err(text)) => {
                 let fact = format!("not a target: {text:?}");
-                Some(Finding::new(rule::UNKNOWN_TARGET, fact))
+                findings.add(rule::UNKNOWN_TARGET, &wheel.file, fact);
             }
-            Ok(target) if TargetTable::builtin().product(&target).is_none() => {
+            Some(Ok(target)) if TargetTable::builtin().product(&target).is_none() => {
                 let fact = format!("not a known target: `{target}`");
-                Some(Finding::new(rule::UNKNOWN_TARGET, fact))
+                findings.add(rule::UNKNOWN_TARGET, &wheel.file, fact);
             }
-            Ok(target) if set.selector().is_some() && !advertised.contains(&target) => {
+            Some(Ok(target)) if set.selector().is_some() && !advertised.contains(&target) => {
                 let fact = format!("`rocm` has no extra for `{target}`");
-                Some(Finding::new(rule::UNADVERTISED_DEVICE_WHEEL, fact))
+                findings.add(rule::UNADVERTISED_DEVICE_WHEEL, &wheel.file, fact);
             }
-            Ok(_) => None,
+            Some(Ok(_)) | None => {}
         }
-        .map(|finding| finding.in_file(&wheel.file))
-    };
-    let targets = set.wheels.iter();
-    targets
-        .filter_map(|wheel| finding(wheel, wheel.device_target()?))
-        .collect()
+    }
 }
 
 /// The sdists of another platform have the same names, and are the same bytes.
-fn siblings(set: &SetFacts) -> Vec<Finding> {
+fn siblings(set: &SetFacts, findings: &mut Findings) {
     let Some(siblings) = &set.siblings else {
-        return Vec::new();
+        return;
     };
-    let finding = |sdist: &Arc<SdistFile>| {
-        let (digest, _) = sdist.digest?;
+    for sdist in &set.sdists {
+        let Some((digest, _)) = sdist.digest else {
+            continue;
+        };
         let fact = match siblings.get(&sdist.file) {
             None => "the set to compare with has no such sdist".to_owned(),
-            Some(other) if *other == digest => return None,
+            Some(other) if *other == digest => continue,
             Some(other) => format!("it has SHA-256 {digest}, and {other} in the other set"),
         };
-        let finding = Finding::new(rule::SELECTOR_DIFFERS, fact);
-        Some(finding.in_file(&sdist.file))
-    };
-    set.sdists.iter().filter_map(finding).collect()
+        findings.add(rule::SELECTOR_DIFFERS, &sdist.file, fact);
+    }
 }

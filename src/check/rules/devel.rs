@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use super::Observed;
 use crate::{
     archive::TarKind,
     check::{
-        facts::{DevelTree, SetFacts, WheelFile},
-        finding::Finding,
+        facts::{DevelTree, WheelFile},
+        finding::Findings,
+        options::CheckOptions,
         rule,
     },
     loader::{InstalledTree, join},
@@ -14,23 +16,19 @@ use crate::{
     relpath::RelPath,
 };
 
-pub(super) fn find(set: &SetFacts, installed: &InstalledTree<'_>) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for wheel in &set.wheels {
+pub(super) fn find(seen: &Observed<'_>, _: &CheckOptions, findings: &mut Findings) {
+    for wheel in &seen.set.wheels {
         let Some(tree) = &wheel.devel else {
             continue;
         };
         if let Some(why) = &tree.fault {
-            let finding = Finding::new(rule::UNREADABLE_DEVEL, why);
-            findings.push(finding.in_file(&wheel.file).at(&tree.member));
+            findings.add(rule::UNREADABLE_DEVEL, (&wheel.file, &tree.member), why);
             continue;
         }
-        let mut found: Vec<Finding> = manifest(wheel, tree).into_iter().collect();
-        found.extend(order(tree));
-        found.extend(links(tree, installed));
-        findings.extend(found.into_iter().map(|it| it.in_file(&wheel.file)));
+        manifest(wheel, tree, findings);
+        order(wheel, tree, findings);
+        links(wheel, tree, &seen.tree, findings);
     }
-    findings
 }
 
 /// The directory that everything lies in.
@@ -39,28 +37,22 @@ fn root(tree: &DevelTree) -> Option<RelPath> {
     first.entry.path.components().next()?.parse().ok()
 }
 
-fn manifest(wheel: &WheelFile, tree: &DevelTree) -> Option<Finding> {
-    let finding = |fact: &str| Finding::new(rule::DEVEL_MANIFEST_DISAGREES, fact);
+/// The manifest says of the archive what is in it.
+fn manifest(wheel: &WheelFile, tree: &DevelTree, findings: &mut Findings) {
     let path = devel_manifest::PATH;
     let Some(bytes) = wheel.text(path) else {
         // Only our builds have it.
         let fact = format!("no `{path}`");
-        return Some(Finding::new(rule::NO_DEVEL_MANIFEST, fact));
+        return findings.add(rule::NO_DEVEL_MANIFEST, &wheel.file, fact);
     };
+    let place = (wheel.file.as_str(), path);
     let Ok(found) = serde_json::from_slice::<serde_json::Value>(bytes) else {
-        return Some(finding("not JSON").at(path));
+        return findings.add(rule::DEVEL_MANIFEST_DISAGREES, place, "not JSON");
     };
-    let root = root(tree)?;
-    let members = tree.entries.iter().filter_map(|devel| {
-        let path = devel.entry.path.strip_prefix(&root)?;
-        Some((path, &devel.entry.kind))
-    });
-    let members: Vec<(RelPath, &TarKind)> = members.collect();
-    let version = wheel.name.as_ref().ok()?.version().to_string();
-    let members = members.iter().map(|(path, kind)| (path, *kind));
-    let text = devel_manifest::render(&version, members);
-    let wanted: serde_json::Value = serde_json::from_str(&text).ok()?;
-    let different = [
+    let Some(wanted) = expected_manifest(wheel, tree) else {
+        return;
+    };
+    let keys = [
         "version",
         "files",
         "links",
@@ -68,43 +60,47 @@ fn manifest(wheel: &WheelFile, tree: &DevelTree) -> Option<Finding> {
         "bytes",
         "sha256",
     ];
-    let different = different
-        .into_iter()
-        .find(|key| found.get(key) != wanted.get(key))?;
-    let value = |from: &serde_json::Value| from.get(different).map(ToString::to_string);
-    let (found, wanted) = (value(&found), value(&wanted));
-    let fact = format!(
-        "`{different}` is {}, and {} in the archive",
-        found.unwrap_or_else(|| "not there".to_owned()),
-        wanted.unwrap_or_default()
-    );
-    Some(finding(&fact).at(path))
+    if let Some(key) = keys.iter().find(|key| found.get(key) != wanted.get(key)) {
+        let value = |from: &serde_json::Value| from.get(key).map(ToString::to_string);
+        let fact = format!(
+            "`{key}` is {}, and {} in the archive",
+            value(&found).unwrap_or_else(|| "not there".to_owned()),
+            value(&wanted).unwrap_or_default()
+        );
+        findings.add(rule::DEVEL_MANIFEST_DISAGREES, place, fact);
+    }
+}
+
+fn expected_manifest(wheel: &WheelFile, tree: &DevelTree) -> Option<serde_json::Value> {
+    let root = root(tree)?;
+    let members = tree.entries.iter().filter_map(|devel| {
+        let path = devel.entry.path.strip_prefix(&root)?;
+        Some((path, &devel.entry.kind))
+    });
+    let members: Vec<(RelPath, &TarKind)> = members.collect();
+    let members = members.iter().map(|(path, kind)| (path, *kind));
+    let version = wheel.name.as_ref().ok()?.version().to_string();
+    serde_json::from_str(&devel_manifest::render(&version, members)).ok()
 }
 
 /// What upstream's unpacking relies on: it empties a directory when it first comes to it.
-fn order(tree: &DevelTree) -> Vec<Finding> {
-    let finding =
-        |path: &RelPath, fact: String| Finding::new(rule::DEVEL_ORDER, fact).at(path.as_str());
-    let mut found = Vec::new();
+fn order(wheel: &WheelFile, tree: &DevelTree, findings: &mut Findings) {
     let root = root(tree);
     let mut touched: BTreeSet<RelPath> = BTreeSet::new();
     let mut seen: BTreeSet<&RelPath> = BTreeSet::new();
     for devel in &tree.entries {
         let path = &devel.entry.path;
+        let place = (wheel.file.as_str(), path.as_str());
         if path.components().next() != root.as_ref().map(RelPath::as_str) || path.depth() < 2 {
-            found.push(finding(
-                path,
-                "it does not lie below the first directory".to_owned(),
-            ));
+            let fact = "it does not lie below the first directory";
+            findings.add(rule::DEVEL_ORDER, place, fact);
         }
         if !seen.insert(path) {
-            found.push(finding(path, "it is in the archive twice".to_owned()));
+            findings.add(rule::DEVEL_ORDER, place, "it is in the archive twice");
         }
         if matches!(devel.entry.kind, TarKind::Hardlink(_)) {
-            found.push(finding(
-                path,
-                "a hard link, which is passed over".to_owned(),
-            ));
+            let fact = "a hard link, which is passed over";
+            findings.add(rule::DEVEL_ORDER, place, fact);
         }
         let emptied = match devel.entry.kind {
             TarKind::Directory => Some(path.clone()),
@@ -113,22 +109,23 @@ fn order(tree: &DevelTree) -> Vec<Finding> {
         let Some(emptied) = emptied.filter(|it| !touched.contains(it)) else {
             continue;
         };
-        let lost = touched
-            .iter()
-            .find(|it| it.strip_prefix(&emptied).is_some());
-        if let Some(lost) = lost {
+        let mut lost = touched.iter();
+        if let Some(lost) = lost.find(|it| it.strip_prefix(&emptied).is_some()) {
             let fact = format!("it comes after `{lost}`, which `rocm-sdk` then deletes");
-            found.push(finding(path, fact));
+            findings.add(rule::DEVEL_ORDER, place, fact);
         }
         touched.insert(emptied);
     }
-    found
 }
 
 /// Links lead to something: those to other packages must, those within the tree should.
-fn links(tree: &DevelTree, installed: &InstalledTree<'_>) -> Vec<Finding> {
+fn links(
+    wheel: &WheelFile,
+    tree: &DevelTree,
+    installed: &InstalledTree<'_>,
+    findings: &mut Findings,
+) {
     let root = root(tree);
-    let mut found = Vec::new();
     for devel in &tree.entries {
         let path = devel.entry.path.as_str();
         let TarKind::Symlink(text) = &devel.entry.kind else {
@@ -146,7 +143,6 @@ fn links(tree: &DevelTree, installed: &InstalledTree<'_>) -> Vec<Finding> {
             rule::DANGLING_DEVEL_LINK
         };
         let fact = format!("it leads to `{text}`, which does not exist");
-        found.push(Finding::new(rule, fact).at(path));
+        findings.add(rule, (wheel.file.as_str(), path), fact);
     }
-    found
 }

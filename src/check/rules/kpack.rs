@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::providers;
+use super::{Observed, providers};
 use crate::{
     check::{
         carriage,
-        facts::{Code, Content, HostCode, SetFacts, WheelFile},
-        finding::Finding,
+        facts::{Code, HostCode, SetFacts, WheelFile},
+        finding::Findings,
         mention,
+        options::CheckOptions,
         reach::{Finds, Library, Reach},
         rule,
     },
@@ -20,83 +21,73 @@ use crate::{
 /// So many keys are named in a finding.
 const MOST_KEYS: usize = 2;
 
-pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
+pub(super) fn find(seen: &Observed<'_>, _: &CheckOptions, findings: &mut Findings) {
+    let set = seen.set;
     let reach = Reach::of(set);
-    let unreadable = unreadable(set);
-    let mut findings = Vec::new();
     for library in &reach.libraries {
-        let found = one_library(library);
-        let found = found.into_iter().map(|it| it.in_file(library.wheel));
-        findings.extend(found.map(|it| it.at(library.path)));
+        one_library(library, findings);
     }
-    findings.extend(providers::find(set, &reach));
+    providers::find(set, &reach, findings);
+    let is_known = unreadable(set, findings);
     for (target, wheel) in set.device_wheels() {
-        findings.extend(foreign_code(&target, wheel));
-        // What is broken may have asked for anything.
-        let is_known = |it: &Finding| it.rule != rule::BROKEN_KPACK_REFERENCE;
-        if unreadable.iter().all(is_known) {
-            findings.extend(unasked(&target, wheel, &reach));
+        foreign_code(&target, wheel, findings);
+        // A library that is broken may have asked for anything.
+        if is_known {
+            unasked(&target, wheel, &reach, findings);
         }
     }
-    findings.extend(still_fat(set));
-    findings.extend(unreadable);
-    findings
+    if !set.device_wheels().is_empty() {
+        still_fat(set, findings);
+    }
 }
 
-/// What begins as device code, or is called so, and cannot be read as such.
-fn unreadable(set: &SetFacts) -> Vec<Finding> {
-    let mut found = Vec::new();
-    for wheel in &set.wheels {
-        for member in &wheel.members {
-            let Ok(content) = &member.content else {
-                continue;
-            };
-            let is_named_so = mention::has_extension(&member.path, "kpack");
-            let fact = match &content.code {
-                Some(Code::Unreadable(why)) => (rule::UNREADABLE_DEVICE_CODE, why.clone()),
-                None | Some(Code::Objects(_)) if is_named_so => (
-                    rule::UNREADABLE_DEVICE_CODE,
-                    "not an archive of device code".to_owned(),
-                ),
-                _ => match content.host_code() {
-                    // What was split off for debuggers has the headers of a file, not its content.
-                    Some(HostCode::Damaged(why))
-                        if !mention::has_extension(&member.path, "debug") =>
-                    {
-                        (rule::BROKEN_KPACK_REFERENCE, why.clone())
-                    }
-                    _ => continue,
-                },
-            };
-            let finding = Finding::new(fact.0, fact.1);
-            found.push(finding.in_file(&wheel.file).at(&member.path));
+/// Finds what begins as device code, or is called so, and cannot be read as such. Says whether every
+/// library could be followed.
+fn unreadable(set: &SetFacts, findings: &mut Findings) -> bool {
+    let mut is_known = true;
+    for (wheel, member, content) in set.contents() {
+        let place = (&wheel.file, &member.path);
+        let has_extension = |extension| mention::has_extension(&member.path, extension);
+        match (&content.code, content.host_code()) {
+            (Some(Code::Unreadable(why)), _) => {
+                findings.add(rule::UNREADABLE_DEVICE_CODE, place, why);
+            }
+            (None | Some(Code::Objects(_)), _) if has_extension("kpack") => {
+                let fact = "not an archive of device code";
+                findings.add(rule::UNREADABLE_DEVICE_CODE, place, fact);
+            }
+            // What was split off for debuggers has the headers of a file, not its content.
+            (_, Some(HostCode::Damaged(why))) if !has_extension("debug") => {
+                is_known = false;
+                findings.add(rule::BROKEN_KPACK_REFERENCE, place, why);
+            }
+            _ => {}
         }
     }
-    found
+    is_known
 }
 
-fn one_library(library: &Library<'_>) -> Vec<Finding> {
-    let mut found = Vec::new();
-    let is_lost = |(_, finds): (&Target, &Finds)| !finds.any_variant && finds.lacking.is_empty();
-    if !library.finds.is_empty() && library.finds.iter().all(is_lost) {
+fn one_library(library: &Library<'_>, findings: &mut Findings) {
+    let place = (library.wheel, library.path);
+    let is_lost = |finds: &Finds| !finds.any_variant && finds.lacking.is_empty();
+    if !library.finds.is_empty() && library.finds.values().all(is_lost) {
         let patterns: Vec<&str> = library.patterns.iter().map(String::as_str).collect();
         let fact = format!("no package has `{}` for any target", patterns.join("`, `"));
-        return vec![Finding::new(rule::UNRESOLVED_KPACK, fact)];
+        return findings.add(rule::UNRESOLVED_KPACK, place, fact);
     }
     for finds in library.finds.values() {
         for (device, keys) in by_device(&finds.lacking) {
             let fact = format!("the archives for `{device}` lack {}", some(&keys));
-            found.push(Finding::new(rule::MISSING_KERNELS, fact));
+            findings.add(rule::MISSING_KERNELS, place, fact);
         }
         for (device, keys) in by_device(&finds.hidden) {
             let fact = format!(
                 "a runtime that asks one archive only finds no {} for `{device}`",
                 some(&keys)
             );
-            found.push(Finding::new(rule::EMPTY_VARIANT, fact));
+            findings.add(rule::EMPTY_VARIANT, place, fact);
         }
     }
-    found
 }
 
 fn by_device(keys: &BTreeSet<(CodeTarget, String)>) -> BTreeMap<&CodeTarget, Vec<&str>> {
@@ -119,12 +110,10 @@ fn some(keys: &[&str]) -> String {
 }
 
 /// What is in the files of a device wheel is for its target, whatever they are called.
-fn foreign_code(target: &Target, wheel: &WheelFile) -> Vec<Finding> {
+fn foreign_code(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
     let accepted = carriage::found_for(target);
-    let mut found = Vec::new();
-    for member in &wheel.members {
-        let code = member.content.as_ref().ok().and_then(|it| it.code.as_ref());
-        let contained: Vec<String> = match code {
+    for (member, content) in wheel.contents() {
+        let contained: Vec<String> = match &content.code {
             Some(Code::Objects(targets)) => targets.iter().map(ToString::to_string).collect(),
             Some(Code::Archive(sparse)) => Archive::open(sparse.as_ref())
                 .map(|archive| archive.targets().to_vec())
@@ -139,79 +128,55 @@ fn foreign_code(target: &Target, wheel: &WheelFile) -> Vec<Finding> {
         if !foreign.is_empty() {
             let foreign = foreign.join("`, `");
             let fact = format!("it holds code for `{foreign}`, in the package of `{target}`");
-            found.push(Finding::new(rule::FOREIGN_DEVICE_FILE, fact).at(&member.path));
+            findings.add(rule::FOREIGN_DEVICE_FILE, (&wheel.file, &member.path), fact);
         }
     }
-    found
-        .into_iter()
-        .map(|it| it.in_file(&wheel.file))
-        .collect()
 }
 
 /// Code of a library of the set that the library does not ask for, which is lost; and archives that no
 /// library leads to, which are downloaded for nothing.
-fn unasked(target: &Target, wheel: &WheelFile, reach: &Reach<'_>) -> Vec<Finding> {
-    let mut found = Vec::new();
-    for member in &wheel.members {
-        let code = member.content.as_ref().ok().and_then(|it| it.code.as_ref());
-        let (Some(Code::Archive(sparse)), Ok(path)) = (code, member.path.parse::<RelPath>()) else {
+fn unasked(target: &Target, wheel: &WheelFile, reach: &Reach<'_>, findings: &mut Findings) {
+    for (member, content) in wheel.contents() {
+        let Some(Code::Archive(sparse)) = &content.code else {
             continue;
         };
-        let Ok(archive) = Archive::open(sparse.as_ref()) else {
+        let (Ok(path), Ok(archive)) = (
+            member.path.parse::<RelPath>(),
+            Archive::open(sparse.as_ref()),
+        ) else {
             continue;
         };
         let is_asked = |key: &&str| reach.asked.contains(&(path.clone(), (*key).to_owned()));
         let keys = archive.codes().iter().map(|code| code.key.as_str());
         let (asked, unasked): (BTreeSet<&str>, BTreeSet<&str>) = keys.partition(is_asked);
-        let lost = unasked
-            .iter()
-            .copied()
-            .filter(|key| reach.lacks(target, key));
-        let lost: Vec<&str> = lost.collect();
-        if !asked.is_empty() && lost.is_empty() {
-            continue;
+        let lost = unasked.iter().filter(|key| reach.lacks(target, key));
+        let lost: Vec<&str> = lost.copied().collect();
+        let place = (&wheel.file, &member.path);
+        if !lost.is_empty() {
+            let fact = format!(
+                "no library looks for {} in it, and no other archive has it",
+                some(&lost)
+            );
+            findings.add(rule::LOST_DEVICE_CODE, place, fact);
+        } else if asked.is_empty() {
+            let fact = archive.codes().first().map_or_else(
+                || "it holds nothing".to_owned(),
+                |first| format!("no library uses `{}` or its other code", first.key),
+            );
+            findings.add(rule::UNASKED_ARCHIVE, place, fact);
         }
-        let (rule, fact) = match (archive.codes().first(), lost.is_empty()) {
-            (Some(_), false) => {
-                let fact = format!(
-                    "no library looks for {} in it, and no other archive has it",
-                    some(&lost)
-                );
-                (rule::LOST_DEVICE_CODE, fact)
-            }
-            (Some(first), true) => {
-                let fact = format!("no library uses `{}` or its other code", first.key);
-                (rule::UNASKED_ARCHIVE, fact)
-            }
-            (None, _) => (rule::UNASKED_ARCHIVE, "it holds nothing".to_owned()),
-        };
-        found.push(Finding::new(rule, fact).at(&member.path));
     }
-    found
-        .into_iter()
-        .map(|it| it.in_file(&wheel.file))
-        .collect()
 }
 
 /// Where there are device wheels, libraries for everybody hold no device code.
-fn still_fat(set: &SetFacts) -> Vec<Finding> {
-    if set.device_wheels().is_empty() {
-        return Vec::new();
+fn still_fat(set: &SetFacts, findings: &mut Findings) {
+    for fat in carriage::fat(set) {
+        let targets: Vec<&str> = fat.carried.targets().map(CodeTarget::as_str).collect();
+        let fact = format!(
+            "it still carries its device code, for {}",
+            targets.join(", ")
+        );
+        let place = (&fat.wheel.file, &fat.member.path);
+        findings.add(rule::DEVICE_FILE_IN_HOST_WHEEL, place, fact);
     }
-    let mut found = Vec::new();
-    for wheel in set.wheels.iter().filter(|it| it.device_target().is_none()) {
-        for member in &wheel.members {
-            let code = member.content.as_ref().ok().and_then(Content::host_code);
-            if let Some(HostCode::Fat(carried)) = code {
-                let targets: Vec<&str> = carried.targets().map(CodeTarget::as_str).collect();
-                let fact = format!(
-                    "it still carries its device code, for {}",
-                    targets.join(", ")
-                );
-                let finding = Finding::new(rule::DEVICE_FILE_IN_HOST_WHEEL, fact);
-                found.push(finding.in_file(&wheel.file).at(&member.path));
-            }
-        }
-    }
-    found
 }

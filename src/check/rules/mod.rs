@@ -16,72 +16,83 @@ mod sdist;
 mod targets;
 mod valid;
 
+pub(super) use followers::leave_out as leave_out_followers;
 pub use planned::differences;
 pub use targets::covers;
 
-use crate::check::{
-    baseline::Comparison, coverage::Coverage, demands::Demands, facts::SetFacts, finding::Finding,
-    installed, rule,
+use crate::{
+    check::{
+        baseline::Comparison,
+        coverage::Coverage,
+        facts::SetFacts,
+        finding::{Finding, Findings},
+        installed,
+        options::CheckOptions,
+    },
+    loader::InstalledTree,
 };
 
-/// All that is wrong, by package and path.
-pub fn findings(
-    set: &SetFacts,
-    demands: &Demands,
-    coverage: &Coverage,
-    since: Option<&Comparison>,
-) -> Vec<Finding> {
-    let mut findings = within(set, demands, coverage);
-    findings.extend(findings_of_all(set, demands, since));
-    followers::leave_out(&mut findings);
-    sort(&mut findings);
-    findings
+/// What the rules about packages that are installed together look at.
+struct Observed<'a> {
+    /// Every package, of whatever project.
+    all: &'a SetFacts,
+    /// Packages of ours. What others promise and need is theirs: only their archives are checked.
+    set: &'a SetFacts,
+    tree: InstalledTree<'a>,
+    coverage: &'a Coverage,
 }
 
-/// What is wrong with packages that are installed together, of a set that has others too.
-pub fn findings_of_part(set: &SetFacts, demands: &Demands, coverage: &Coverage) -> Vec<Finding> {
-    let mut findings = within(set, demands, coverage);
-    followers::leave_out(&mut findings);
-    sort(&mut findings);
-    findings
+type Rules = fn(&Observed<'_>, &CheckOptions, &mut Findings);
+
+const OF_PACKAGES: [Rules; 10] = [
+    valid::find,
+    complete::find,
+    targets::find,
+    kpack::find,
+    loadable::find,
+    devel::find,
+    clean::find,
+    python::find,
+    sdist::find,
+    promised::find,
+];
+
+/// What is wrong with packages that are installed together.
+pub(super) fn findings(
+    set: &SetFacts,
+    options: &CheckOptions,
+    coverage: &Coverage,
+) -> Vec<Finding> {
+    let ours = set.ours();
+    let observed = Observed {
+        all: set,
+        set: &ours,
+        tree: installed::tree(&ours),
+        coverage,
+    };
+    let mut findings = Findings::default();
+    for rules in OF_PACKAGES {
+        rules(&observed, options, &mut findings);
+    }
+    findings.into_vec()
 }
 
 /// What concerns a set as a whole, whatever its parts are: its pages, and what it was before.
-pub fn findings_of_all(
+pub(super) fn findings_of_all(
     set: &SetFacts,
-    demands: &Demands,
+    options: &CheckOptions,
     since: Option<&Comparison>,
 ) -> Vec<Finding> {
-    let mut findings = published::find(set);
-    let since = since.map(|since| baseline::find(since, demands));
-    findings.extend(since.unwrap_or_default());
-    findings
-}
-
-/// Of packages of other projects only the archives are checked: what they promise and need is
-/// theirs.
-fn within(set: &SetFacts, demands: &Demands, coverage: &Coverage) -> Vec<Finding> {
-    let mut findings = valid::find(set, demands);
-    findings.extend(set.foreign().map(|file| {
-        let fact = "a package of another project";
-        Finding::new(rule::FOREIGN_PACKAGE, fact).in_file(file)
-    }));
-    let set = &set.ours();
-    let tree = installed::tree(set);
-    findings.extend(complete::find(set, demands));
-    findings.extend(targets::find(set, demands, coverage));
-    findings.extend(kpack::find(set));
-    findings.extend(loadable::find(set, &tree, demands));
-    findings.extend(devel::find(set, &tree));
-    findings.extend(clean::find(set));
-    findings.extend(python::find(set));
-    findings.extend(sdist::find(set));
-    findings.extend(promised::find(set));
-    findings
+    let mut findings = Findings::default();
+    published::find(set, &mut findings);
+    if let Some(since) = since {
+        baseline::find(since, options, &mut findings);
+    }
+    findings.into_vec()
 }
 
 /// Each once, by package and path.
-pub fn sort(findings: &mut Vec<Finding>) {
+pub(super) fn sort(findings: &mut Vec<Finding>) {
     findings.sort_by(|one, other| one.order().cmp(&other.order()));
     findings.dedup();
 }

@@ -1,11 +1,8 @@
 //! Whether everything is there that the set's own Python finds by name.
 
+use super::Observed;
 use crate::{
-    check::{
-        facts::{SetFacts, WheelFile},
-        finding::Finding,
-        rule,
-    },
+    check::{facts::WheelFile, finding::Findings, options::CheckOptions, rule},
     package::{
         Catalog,
         promise::{self, Promise, PromiseKind},
@@ -17,34 +14,34 @@ use crate::{
 type Names<'a> = Vec<(&'a str, bool)>;
 
 /// Each `_dist_info.py` has the promises of all packages; a wheel keeps those that are its own.
-pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
-    let platform = match set.platforms().as_slice() {
+pub(super) fn find(seen: &Observed<'_>, _: &CheckOptions, findings: &mut Findings) {
+    let platform = match seen.set.platforms().as_slice() {
         ["linux"] => Platform::Linux,
         ["win32"] => Platform::Windows,
-        _ => return Vec::new(),
+        _ => return,
     };
-    let mut found = Vec::new();
     // Of what cannot be read to its end, files are missing for that reason.
     let is_whole = |it: &WheelFile| {
         let is_tree_whole = it.devel.as_ref().is_none_or(|tree| tree.fault.is_none());
         is_tree_whole && it.members.iter().all(|member| member.content.is_ok())
     };
-    let readable = set.wheels.iter().filter(|it| it.is_readable());
+    let readable = seen.set.wheels.iter().filter(|it| it.is_readable());
     for wheel in readable.filter(|it| is_whole(it)) {
         let Some((text, package)) = dist_info(wheel) else {
             continue;
         };
-        let facts = match promise::read(text, platform) {
+        match promise::read(text, platform) {
             Ok(promises) => {
-                let own = promises.into_iter().filter(|it| it.package == package);
                 let names = names(wheel);
-                own.filter_map(|it| broken(&it, &names, platform)).collect()
+                for promise in promises.iter().filter(|it| it.package == package) {
+                    kept(wheel, promise, &names, platform, findings);
+                }
             }
-            Err(error) => vec![Finding::new(rule::UNKEPT_PROMISE, format!("{error:#}"))],
-        };
-        found.extend(facts.into_iter().map(|it| it.in_file(&wheel.file)));
+            Err(error) => {
+                findings.add(rule::UNKEPT_PROMISE, &wheel.file, format!("{error:#}"));
+            }
+        }
     }
-    found
 }
 
 /// The `_dist_info.py` of a wheel, and which package it says that it is in.
@@ -59,9 +56,8 @@ fn dist_info(wheel: &WheelFile) -> Option<(&str, &str)> {
 fn names(wheel: &WheelFile) -> Names<'_> {
     let members = wheel.members.iter();
     let members = members.map(|it| (it.path.as_str(), it.mode & 0o111 != 0));
-    let devel = wheel.devel.iter().flat_map(|tree| &tree.entries);
     // The programs of the tree are mostly links to those of other packages.
-    let devel = devel.map(|it| (it.entry.path.as_str(), true));
+    let devel = wheel.unpacked().map(|it| (it.entry.path.as_str(), true));
     let all = members
         .chain(devel)
         .filter(|(path, _)| path.starts_with('_'));
@@ -69,24 +65,32 @@ fn names(wheel: &WheelFile) -> Names<'_> {
         .collect()
 }
 
-fn broken(promise: &Promise, names: &Names<'_>, platform: Platform) -> Option<Finding> {
-    let mut there = names
-        .iter()
+/// Whether a file is there for a promise, and is a program if it has to be.
+fn kept(
+    wheel: &WheelFile,
+    promise: &Promise,
+    names: &Names<'_>,
+    platform: Platform,
+    findings: &mut Findings,
+) {
+    let there = names.iter();
+    let mut there = there
         .filter(|(path, _)| promise.pattern.matches(path))
         .peekable();
     if there.peek().is_none() {
         let artifact = artifact(promise, platform);
         let artifact = artifact.map_or(String::new(), |it| format!("; artifact `{it}` has it"));
         let fact = format!("its Python needs {promise}, which is missing{artifact}");
-        return Some(Finding::new(rule::UNKEPT_PROMISE, fact));
+        return findings.add(rule::UNKEPT_PROMISE, &wheel.file, fact);
     }
     let is_program = matches!(promise.kind, PromiseKind::Command(_)) && platform == Platform::Linux;
-    let (path, _) = there.find(|(_, runs)| is_program && !runs)?;
-    let fact = format!(
-        "the command `{}` runs `{path}`, which has no execute bits",
-        promise.name()
-    );
-    Some(Finding::new(rule::NOT_EXECUTABLE, fact))
+    if let Some((path, _)) = there.find(|(_, runs)| is_program && !runs) {
+        let fact = format!(
+            "the command `{}` runs `{path}`, which has no execute bits",
+            promise.name()
+        );
+        findings.add(rule::NOT_EXECUTABLE, &wheel.file, fact);
+    }
 }
 
 /// The artifact that the policy expects it from.

@@ -8,8 +8,8 @@ use std::{
 use crate::{
     check::{
         carriage,
-        facts::{Binary, Content, HostCode, SetFacts},
-        finding::Finding,
+        facts::{Binary, HostCode, SetFacts},
+        finding::Findings,
         provider,
         reach::Reach,
         rule,
@@ -17,7 +17,7 @@ use crate::{
     target::Target,
 };
 
-pub(super) fn find(set: &SetFacts, reach: &Reach<'_>) -> Vec<Finding> {
+pub(super) fn find(set: &SetFacts, reach: &Reach<'_>, findings: &mut Findings) {
     let users = users(set, reach);
     let mut providers: BTreeMap<Cow<'_, str>, BTreeSet<&Target>> = BTreeMap::new();
     for user in &users {
@@ -26,19 +26,15 @@ pub(super) fn find(set: &SetFacts, reach: &Reach<'_>) -> Vec<Finding> {
             targets.extend(&user.targets);
         }
     }
-    let mut found = Vec::new();
     for user in &users {
         let facts = match user.needed() {
             Ok(needed) => user.beyond(&needed, &providers),
             Err(why) => vec![format!("the libraries it needs cannot be read: {why}")],
         };
-        let findings = facts.into_iter().map(|fact| {
-            let finding = Finding::new(rule::BEYOND_PROVIDER, fact);
-            finding.in_file(user.wheel).at(user.path)
-        });
-        found.extend(findings);
+        for fact in facts {
+            findings.add(rule::BEYOND_PROVIDER, (user.wheel, user.path), fact);
+        }
     }
-    found
 }
 
 /// A library with device code, in it or elsewhere.
@@ -58,21 +54,18 @@ fn users<'a>(set: &'a SetFacts, reach: &Reach<'a>) -> Vec<User<'a>> {
     });
     let mut users: Vec<User<'_>> = split.collect();
     let columns = carriage::targets(set);
-    for wheel in &set.wheels {
-        for member in &wheel.members {
-            let content = member.content.as_ref().ok();
-            let Some(binary) = content.and_then(Content::binary) else {
-                continue;
-            };
-            if let HostCode::Fat(carried) = binary.code() {
-                let targets = columns.iter().filter(|it| carriage::serves(carried, it));
-                users.push(User {
-                    wheel: &wheel.file,
-                    path: &member.path,
-                    binary,
-                    targets: targets.cloned().collect(),
-                });
-            }
+    for (wheel, member, content) in set.contents() {
+        let Some(binary) = content.binary() else {
+            continue;
+        };
+        if let HostCode::Fat(carried) = binary.code() {
+            let targets = columns.iter().filter(|it| carriage::serves(carried, it));
+            users.push(User {
+                wheel: &wheel.file,
+                path: &member.path,
+                binary,
+                targets: targets.cloned().collect(),
+            });
         }
     }
     users

@@ -5,21 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     check::{
         facts::{SetFacts, WheelFile},
-        finding::Finding,
+        finding::Findings,
         rule,
     },
     digest::Sha256,
-    set::{ListingPlace, Promise, Published, SidecarPromise},
-    wheel::{SdistFilename, WheelFilename},
+    set::{ListingPlace, Promise, Published, SidecarPromise, identity},
 };
 
-pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
+pub(super) fn find(set: &SetFacts, findings: &mut Findings) {
     let Some(published) = &set.published else {
-        return Vec::new();
+        return;
     };
-    let mut findings: Vec<Finding> = Vec::new();
     for (page, why) in &published.bad_pages {
-        findings.push(Finding::new(rule::UNREADABLE_PAGE, why).in_file(page));
+        findings.add(rule::UNREADABLE_PAGE, page, why);
     }
     let digests = digests(set);
     let wheels = set.wheels.iter().map(|it| (it.file.as_str(), &**it));
@@ -28,26 +26,30 @@ pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
         if published.gone.contains(file) {
             let pages = promises.iter().map(|it| it.page.clone()).collect();
             let fact = format!("it does not exist, but is listed by {}", list(pages));
-            findings.push(Finding::new(rule::PROMISED_FILE_MISSING, fact).in_file(file));
+            findings.add_cause(rule::PROMISED_FILE_MISSING, file, fact);
             continue;
         }
         if let Some(digest) = digests.get(file) {
-            let broken = promises.iter().filter_map(|it| broken(it, *digest));
-            findings.extend(broken.map(|it| it.in_file(file)));
+            for fact in promises.iter().filter_map(|it| broken(it, *digest)) {
+                findings.add(rule::BROKEN_PROMISE, file, fact);
+            }
         }
-        let wheel = wheels.get(file).copied();
-        findings.extend(sidecar(wheel, published, file, &promises));
+        if let Some(bytes) = published.sidecars.get(file) {
+            let inside = wheels.get(file).and_then(|it| it.dist_info("METADATA"));
+            let inside = inside.map(|(_, inside)| inside);
+            for fact in sidecar(bytes.as_deref(), inside, &promises) {
+                findings.add(rule::WRONG_SIDECAR, file, fact);
+            }
+        }
     }
-    findings.extend(disagreements(published));
+    disagreements(published, findings);
     for file in &published.foreign {
-        let fact = "a package of another project";
-        findings.push(Finding::new(rule::FOREIGN_PACKAGE, fact).in_file(file));
+        findings.add(rule::FOREIGN_PACKAGE, file, "a package of another project");
     }
     for file in &published.unlisted {
         let fact = "no page of the set leads to it";
-        findings.push(Finding::new(rule::UNLISTED_PACKAGE, fact).in_file(file));
+        findings.add(rule::UNLISTED_PACKAGE, file, fact);
     }
-    findings
 }
 
 fn by_file(published: &Published) -> BTreeMap<&str, Vec<&Promise>> {
@@ -67,66 +69,52 @@ fn digests(set: &SetFacts) -> BTreeMap<&str, (Sha256, u64)> {
         .collect()
 }
 
-fn broken(promise: &Promise, (sha256, len): (Sha256, u64)) -> Option<Finding> {
+fn broken(promise: &Promise, (sha256, len): (Sha256, u64)) -> Option<String> {
     let page = &promise.page;
-    let fact = if promise.size.is_some_and(|size| size != len) {
-        let size = promise.size.unwrap_or_default();
-        format!("it has {len} bytes, and {size} in `{page}`")
-    } else if promise.sha256.is_some_and(|promised| promised != sha256) {
-        let promised = promise.sha256.map(|it| it.to_string()).unwrap_or_default();
-        format!("it has SHA-256 {sha256}, and {promised} in `{page}`")
-    } else {
-        return None;
-    };
-    Some(Finding::new(rule::BROKEN_PROMISE, fact))
+    match (promise.size, promise.sha256) {
+        (Some(size), _) if size != len => {
+            Some(format!("it has {len} bytes, and {size} in `{page}`"))
+        }
+        (_, Some(promised)) if promised != sha256 => Some(format!(
+            "it has SHA-256 {sha256}, and {promised} in `{page}`"
+        )),
+        _ => None,
+    }
 }
 
 /// The metadata beside a wheel is the METADATA in it, and hashes to what pages say.
-fn sidecar(
-    wheel: Option<&WheelFile>,
-    published: &Published,
-    file: &str,
-    promises: &[&Promise],
-) -> Vec<Finding> {
-    let finding = |fact: String| Finding::new(rule::WRONG_SIDECAR, fact).in_file(file);
-    let Some(found) = published.sidecars.get(file) else {
-        return Vec::new();
-    };
-    let Some(bytes) = found else {
+fn sidecar(beside: Option<&[u8]>, inside: Option<&[u8]>, promises: &[&Promise]) -> Vec<String> {
+    let Some(bytes) = beside else {
         let fact = "its metadata is promised, and there is no such file beside it";
-        return vec![finding(fact.to_owned())];
+        return vec![fact.to_owned()];
     };
-    let inside = wheel.and_then(|wheel| wheel.dist_info("METADATA"));
-    if inside.is_some_and(|(_, inside)| inside != bytes) {
-        let fact = "the metadata beside it is not the METADATA in it";
-        return vec![finding(fact.to_owned())];
+    if inside.is_some_and(|inside| inside != bytes) {
+        return vec!["the metadata beside it is not the METADATA in it".to_owned()];
     }
     let sha256 = Sha256::of(bytes);
-    let broken = promises
-        .iter()
-        .filter_map(|promise| match promise.metadata {
-            Some(SidecarPromise::Digest(digest)) if digest != sha256 => {
-                let page = &promise.page;
-                let fact = format!("its metadata has SHA-256 {sha256}, and {digest} in `{page}`");
-                Some(finding(fact))
-            }
-            _ => None,
-        });
+    let promises = promises.iter();
+    let broken = promises.filter_map(|promise| match promise.metadata {
+        Some(SidecarPromise::Digest(digest)) if digest != sha256 => {
+            let page = &promise.page;
+            Some(format!(
+                "its metadata has SHA-256 {sha256}, and {digest} in `{page}`"
+            ))
+        }
+        _ => None,
+    });
     broken.collect()
 }
 
 /// Every listing names every file that another one names.
-fn disagreements(published: &Published) -> Vec<Finding> {
+fn disagreements(published: &Published, findings: &mut Findings) {
     let listings = published.listings.iter();
     let listings: Vec<(&ListingPlace, BTreeSet<&str>)> =
         listings.map(|it| (it, published.named(it))).collect();
     let (empty, full): (Vec<_>, Vec<_>) = listings.iter().partition(|(_, it)| it.is_empty());
-    let finding = |page: &str, fact: &str| Finding::new(rule::PAGES_DISAGREE, fact).in_file(page);
     // An installer that reads such a page finds nothing at all, which is one cause.
-    let mut found: Vec<Finding> = empty
-        .iter()
-        .map(|(it, _)| finding(&it.name(), "it lists no package"))
-        .collect();
+    for (listing, _) in empty {
+        findings.add(rule::PAGES_DISAGREE, &listing.name(), "it lists no package");
+    }
     let files = by_file(published);
     for file in files.keys() {
         let concerned = full.iter().filter(|(it, _)| it.concerns(file));
@@ -137,22 +125,20 @@ fn disagreements(published: &Published) -> Vec<Finding> {
         if !lacks.is_empty() {
             let (lacks, has) = (names(lacks), names(has));
             let fact = format!("listed by {has}, but not by {lacks}");
-            found.push(finding(file, &fact));
+            findings.add(rule::PAGES_DISAGREE, *file, fact);
         }
     }
     // Where another page names the project's files, the page is among those that lack them.
-    let projects: BTreeSet<String> = files.keys().filter_map(|file| project_of(file)).collect();
-    let empty = published.empty_pages.iter();
-    let empty = empty.filter(|(_, project)| !full.is_empty() && !projects.contains(project));
-    found.extend(empty.map(|(page, _)| finding(page, "it lists no package of its project")));
-    found
-}
-
-fn project_of(file: &str) -> Option<String> {
-    let name = file.rsplit('/').next()?;
-    let wheel = name.parse::<WheelFilename>().map(|it| it.name().clone());
-    let name = wheel.or_else(|_| name.parse::<SdistFilename>().map(|it| it.name().clone()));
-    Some(name.ok()?.normalized().to_owned())
+    let projects = files.keys().filter_map(|file| identity(file));
+    let projects: BTreeSet<String> = projects
+        .map(|(name, _)| name.normalized().to_owned())
+        .collect();
+    for (page, project) in &published.empty_pages {
+        if !full.is_empty() && !projects.contains(project) {
+            let fact = "it lists no package of its project";
+            findings.add(rule::PAGES_DISAGREE, page, fact);
+        }
+    }
 }
 
 /// `a`, `b`

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use super::Observed;
 use crate::{
     check::{
-        facts::{Elf, Member, MemberKind, SetFacts, WheelFile},
-        finding::Finding,
+        facts::{Elf, Member, MemberKind, WheelFile},
+        finding::Findings,
         mention::has_extension,
+        options::CheckOptions,
         python::{PythonModule, PythonModules, broken_imports, unresolved},
         rule,
     },
@@ -18,90 +20,103 @@ const OURS: [&str; 2] = ["rocm", "_rocm"];
 /// What Python runs whenever it starts.
 const AT_START: [&str; 2] = ["sitecustomize.py", "usercustomize.py"];
 
-pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for wheel in set.wheels.iter().filter(|it| it.is_readable()) {
-        let mut found = Vec::new();
-        let mut modules = PythonModules::new();
+pub(super) fn find(seen: &Observed<'_>, _: &CheckOptions, findings: &mut Findings) {
+    for wheel in seen.set.wheels.iter().filter(|it| it.is_readable()) {
         for member in &wheel.members {
-            let content = member.content.as_ref().ok();
-            let source = content.and_then(|it| it.kept.as_deref());
-            if let Some(source) = source.filter(|_| has_extension(&member.path, "py")) {
-                match PythonModule::parse(source) {
-                    Ok(module) => {
-                        modules.insert(&member.path, module);
-                    }
-                    Err(why) => found.push(Finding::new(rule::BROKEN_PYTHON, why).at(&member.path)),
-                }
-            }
-            found.extend(foreign(member).map(|it| it.at(&member.path)));
-            found.extend(not_executable(member).map(|it| it.at(&member.path)));
+            foreign(wheel, member, findings);
+            not_executable(wheel, member, findings);
         }
-        // One that does not parse is missing among the others.
-        if found.iter().all(|it| it.rule != rule::BROKEN_PYTHON) {
-            found.extend(names(wheel, &modules));
+        let sources = wheel.contents();
+        let sources = sources.filter_map(|(member, it)| Some((&*member.path, it.kept.as_deref()?)));
+        // A module that does not parse is missing among the others.
+        if let Some(modules) = modules(&wheel.file, sources, findings) {
+            names(wheel, &modules, findings);
         }
-        findings.extend(found.into_iter().map(|it| it.in_file(&wheel.file)));
     }
-    findings
+}
+
+/// The modules among some files, if all of them parse.
+pub(super) fn modules<'a>(
+    file: &str,
+    sources: impl Iterator<Item = (&'a str, &'a [u8])>,
+    findings: &mut Findings,
+) -> Option<PythonModules<'a>> {
+    let mut modules = PythonModules::new();
+    let mut is_whole = true;
+    for (path, source) in sources.filter(|(path, _)| has_extension(path, "py")) {
+        match PythonModule::parse(source) {
+            Ok(module) => _ = modules.insert(path, module),
+            Err(why) => {
+                is_whole = false;
+                findings.add(rule::BROKEN_PYTHON, (file, path), why);
+            }
+        }
+    }
+    is_whole.then_some(modules)
 }
 
 /// Entry points and imports lead somewhere, and the version is that of the package.
-fn names(wheel: &WheelFile, modules: &PythonModules<'_>) -> Vec<Finding> {
-    let mut found = Vec::new();
+fn names(wheel: &WheelFile, modules: &PythonModules<'_>, findings: &mut Findings) {
     if let Some((path, text)) = wheel.dist_info("entry_points.txt") {
-        let facts = broken_calls(&entry_points(text), modules, "");
-        found.extend(
-            facts
-                .into_iter()
-                .map(|it| Finding::new(rule::BROKEN_IMPORT, it).at(path)),
+        for fact in broken_calls(text, modules, "") {
+            findings.add(rule::BROKEN_IMPORT, (&*wheel.file, path), fact);
+        }
+    }
+    imports(&wheel.file, modules, findings);
+    if let Some(metadata) = wheel.metadata() {
+        versions(
+            &wheel.file,
+            modules,
+            &metadata.version.to_string(),
+            findings,
         );
     }
-    let broken = broken_imports(modules).into_iter();
-    found.extend(broken.map(|(path, fact)| Finding::new(rule::BROKEN_IMPORT, fact).at(path)));
-    if let Some(metadata) = wheel.metadata() {
-        found.extend(versions(modules, &metadata.version.to_string()));
+}
+
+/// Imports within a package lead to modules that have the names.
+pub(super) fn imports(file: &str, modules: &PythonModules<'_>, findings: &mut Findings) {
+    for (path, fact) in broken_imports(modules) {
+        findings.add(rule::BROKEN_IMPORT, (file, path), fact);
     }
-    found
 }
 
 /// What `_dist_info.py` calls the version is the version.
-pub(super) fn versions(modules: &PythonModules<'_>, version: &str) -> Vec<Finding> {
-    let own = modules
-        .iter()
-        .filter(|(path, _)| path.ends_with("/_dist_info.py"));
-    own.filter_map(|(path, module)| {
-        let said = module.text("__version__").filter(|said| *said != version)?;
-        let fact = format!("its version is {said}, but the metadata says {version}");
-        Some(Finding::new(rule::METADATA_DISAGREES, fact).at(*path))
-    })
-    .collect()
+pub(super) fn versions(
+    file: &str,
+    modules: &PythonModules<'_>,
+    version: &str,
+    findings: &mut Findings,
+) {
+    for (path, module) in modules {
+        let said = module.text("__version__").filter(|said| *said != version);
+        if let Some(said) = said.filter(|_| path.ends_with("/_dist_info.py")) {
+            let fact = format!("its version is {said}, but the metadata says {version}");
+            findings.add(rule::METADATA_DISAGREES, (file, *path), fact);
+        }
+    }
 }
 
-/// What console scripts call that is not there, each with the first script that calls it.
-pub(super) fn broken_calls(
-    scripts: &[(String, String)],
-    modules: &PythonModules<'_>,
-    top: &str,
-) -> Vec<String> {
-    let mut callers: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for (name, call) in scripts {
-        if let Some(why) = unresolved(modules, top, call) {
+/// What the console scripts of an `entry_points.txt` call that is not there, each with the first
+/// script that calls it.
+pub(super) fn broken_calls(text: &[u8], modules: &PythonModules<'_>, top: &str) -> Vec<String> {
+    let mut callers: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, call) in entry_points(text) {
+        if let Some(why) = unresolved(modules, top, &call) {
             callers.entry(why).or_default().push(name);
         }
     }
-    let fact = |(why, names): (String, Vec<&str>)| match names.as_slice() {
-        [name] => format!("{why}, which `{name}` calls"),
-        names => {
-            let (first, rest) = (names.first().unwrap_or(&""), names.len().saturating_sub(1));
+    let fact = |(why, names): (String, Vec<String>)| match names.as_slice() {
+        [first, _, ..] => {
+            let rest = names.len().saturating_sub(1);
             format!("{why}, which `{first}` and {rest} more call")
         }
+        names => format!("{why}, which `{}` calls", names.concat()),
     };
     callers.into_iter().map(fact).collect()
 }
 
 /// The names and calls of the console scripts.
-pub(super) fn entry_points(text: &[u8]) -> Vec<(String, String)> {
+fn entry_points(text: &[u8]) -> Vec<(String, String)> {
     let text = String::from_utf8_lossy(text);
     let mut is_script = false;
     let mut found = Vec::new();
@@ -119,28 +134,29 @@ pub(super) fn entry_points(text: &[u8]) -> Vec<(String, String)> {
 }
 
 /// Nothing lands outside of our own directories.
-fn foreign(member: &Member) -> Option<Finding> {
+fn foreign(wheel: &WheelFile, member: &Member, findings: &mut Findings) {
     let (top, inside) = member.path.split_once('/').unwrap_or((&member.path, ""));
     let is_ours = OURS.iter().any(|ours| top.starts_with(ours));
     let fact = if inside.is_empty() && (has_extension(top, "pth") || AT_START.contains(&top)) {
         "Python runs it whenever it starts".to_owned()
     } else if is_ours && !has_extension(top, "data") && !inside.is_empty() {
-        return None;
+        return;
     } else {
         format!("it is installed as `{top}`, which is not a directory of ours")
     };
-    Some(Finding::new(rule::FOREIGN_FILE, fact))
+    findings.add(rule::FOREIGN_FILE, (&wheel.file, &member.path), fact);
 }
 
 /// A program that users call can be run.
-fn not_executable(member: &Member) -> Option<Finding> {
-    let content = member.content.as_ref().ok()?;
-    let Some(Elf::Read(elf)) = &content.elf else {
-        return None;
+fn not_executable(wheel: &WheelFile, member: &Member, findings: &mut Findings) {
+    let elf = member.content.as_ref().map(|content| &content.elf);
+    let Ok(Some(Elf::Read(elf))) = elf else {
+        return;
     };
     let is_called = elf.launches.is_some() || member.path.contains("/bin/");
     let is_program = elf.facts.kind == Kind::Executable && is_called;
-    let is_refused = is_program && member.kind == MemberKind::File && member.mode & 0o111 == 0;
-    let fact = format!("a program, and its mode is {:o}", member.mode & 0o7777);
-    is_refused.then(|| Finding::new(rule::NOT_EXECUTABLE, fact))
+    if is_program && member.kind == MemberKind::File && member.mode & 0o111 == 0 {
+        let fact = format!("a program, and its mode is {:o}", member.mode & 0o7777);
+        findings.add(rule::NOT_EXECUTABLE, (&wheel.file, &member.path), fact);
+    }
 }

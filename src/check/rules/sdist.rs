@@ -2,88 +2,77 @@
 
 use serde::Deserialize;
 
-use super::python::{broken_calls, entry_points, versions};
+use super::{
+    Observed,
+    python::{broken_calls, imports, modules, versions},
+};
 use crate::check::{
-    facts::{SdistFile, SetFacts},
-    finding::Finding,
-    mention::has_extension,
-    python::{PythonModule, PythonModules, broken_imports, unresolved},
+    facts::{SdistFile, SdistMember},
+    finding::Findings,
+    options::CheckOptions,
+    python::{PythonModules, unresolved},
     rule,
 };
 
-pub(super) fn find(set: &SetFacts) -> Vec<Finding> {
-    let readable = set.sdists.iter().filter(|it| it.metadata.is_ok());
-    readable
-        .flat_map(|sdist| one(sdist).into_iter().map(|it| it.in_file(&sdist.file)))
-        .collect()
-}
-
-fn one(sdist: &SdistFile) -> Vec<Finding> {
-    let mut found = Vec::new();
-    let mut modules = PythonModules::new();
-    for (path, file) in &sdist.files {
-        let Some(source) = file.text.as_deref().filter(|_| has_extension(path, "py")) else {
+pub(super) fn find(seen: &Observed<'_>, _: &CheckOptions, findings: &mut Findings) {
+    for sdist in &seen.set.sdists {
+        let Ok(metadata) = &sdist.metadata else {
             continue;
         };
-        match PythonModule::parse(source) {
-            Ok(module) => {
-                modules.insert(path, module);
+        let file = &sdist.file;
+        let sources = sdist.files.iter();
+        let sources = sources.filter_map(|(path, it)| Some((&**path, it.text.as_deref()?)));
+        let modules = modules(file, sources, findings);
+        let is_whole = listed(sdist, findings);
+        // A module that does not parse, or is not there, is missing among the others.
+        let Some(modules) = modules else { continue };
+        if is_whole {
+            imports(file, &modules, findings);
+            scripts(sdist, &modules, findings);
+            if let Some(why) = backend(sdist, &modules) {
+                findings.add(rule::BROKEN_SDIST, (file.as_str(), "pyproject.toml"), why);
             }
-            Err(why) => found.push(Finding::new(rule::BROKEN_PYTHON, why).at(path)),
         }
+        versions(file, &modules, &metadata.version.to_string(), findings);
     }
-    found.extend(listed(sdist));
-    // A module that does not parse is missing among the others.
-    if found.is_empty() {
-        let broken = broken_imports(&modules).into_iter();
-        found.extend(broken.map(|(path, fact)| Finding::new(rule::BROKEN_IMPORT, fact).at(path)));
-        found.extend(scripts(sdist, &modules));
-        let why = backend(sdist, &modules);
-        found.extend(why.map(|why| Finding::new(rule::BROKEN_SDIST, why).at("pyproject.toml")));
-    }
-    if let Ok(metadata) = &sdist.metadata {
-        found.extend(versions(&modules, &metadata.version.to_string()));
-    }
-    found
+}
+
+/// The files of an sdist with this name in an `*.egg-info` directory.
+fn egg_info<'a>(
+    sdist: &'a SdistFile,
+    name: &'static str,
+) -> impl Iterator<Item = (&'a str, &'a [u8])> {
+    let is_it = move |path: &str| path.ends_with(&format!(".egg-info/{name}"));
+    let text = |file: &'a SdistMember| file.text.as_deref().unwrap_or_default();
+    let files = sdist.files.iter().filter(move |(path, _)| is_it(path));
+    files.map(move |(path, file)| (path.as_str(), text(file)))
 }
 
 /// What SOURCES.txt lists is there.
-fn listed(sdist: &SdistFile) -> Vec<Finding> {
-    let lists = sdist
-        .files
-        .iter()
-        .filter(|(path, _)| path.ends_with(".egg-info/SOURCES.txt"));
-    let mut found = Vec::new();
-    for (list, file) in lists {
-        let text = String::from_utf8_lossy(file.text.as_deref().unwrap_or_default());
-        for path in text.lines().filter(|path| !path.trim().is_empty()) {
-            if !sdist.files.contains_key(path) {
-                let fact = format!("listed in `{list}`, and not in the sdist");
-                found.push(Finding::new(rule::BROKEN_SDIST, fact).at(path));
-            }
+fn listed(sdist: &SdistFile, findings: &mut Findings) -> bool {
+    let mut is_whole = true;
+    for (list, text) in egg_info(sdist, "SOURCES.txt") {
+        let text = String::from_utf8_lossy(text);
+        let paths = text.lines().filter(|path| !path.trim().is_empty());
+        for path in paths.filter(|path| !sdist.files.contains_key(*path)) {
+            is_whole = false;
+            let fact = format!("listed in `{list}`, and not in the sdist");
+            findings.add(rule::BROKEN_SDIST, (&*sdist.file, path), fact);
         }
     }
-    found
+    is_whole
 }
 
 /// The console scripts that the package will have call functions that are there.
-fn scripts(sdist: &SdistFile, modules: &PythonModules<'_>) -> Vec<Finding> {
-    let lists = sdist
-        .files
-        .iter()
-        .filter(|(path, _)| path.ends_with(".egg-info/entry_points.txt"));
-    let mut found = Vec::new();
-    for (list, file) in lists {
+fn scripts(sdist: &SdistFile, modules: &PythonModules<'_>, findings: &mut Findings) {
+    for (list, text) in egg_info(sdist, "entry_points.txt") {
         // `src/rocm.egg-info` says that packages lie in `src`.
-        let top = list
-            .rsplitn(3, '/')
-            .nth(2)
-            .map_or(String::new(), |top| format!("{top}/"));
-        let scripts = entry_points(file.text.as_deref().unwrap_or_default());
-        let facts = broken_calls(&scripts, modules, &top).into_iter();
-        found.extend(facts.map(|fact| Finding::new(rule::BROKEN_IMPORT, fact).at(list)));
+        let top = list.rsplitn(3, '/').nth(2);
+        let top = top.map_or(String::new(), |top| format!("{top}/"));
+        for fact in broken_calls(text, modules, &top) {
+            findings.add(rule::BROKEN_IMPORT, (&*sdist.file, list), fact);
+        }
     }
-    found
 }
 
 #[derive(Deserialize)]

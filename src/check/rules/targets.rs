@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::complete::advertised;
+use super::{Observed, complete::advertised};
 use crate::{
     check::{
         carriage,
         coverage::{Coverage, is_device_file},
-        demands::Demands,
-        facts::{SetFacts, WheelFile},
-        finding::Finding,
-        mention, rule,
+        facts::{Member, SetFacts, WheelFile},
+        finding::Findings,
+        mention,
+        options::CheckOptions,
+        rule,
     },
     target::{Target, TargetTable},
 };
@@ -21,46 +22,52 @@ use crate::{
 /// empty ones of 171 KB were seen beside 43 MB.
 const EMPTY_VARIANT: u64 = 20;
 
-pub(super) fn find(set: &SetFacts, demands: &Demands, coverage: &Coverage) -> Vec<Finding> {
-    let mut findings = Vec::new();
+pub(super) fn find(seen: &Observed<'_>, options: &CheckOptions, findings: &mut Findings) {
+    let (set, coverage) = (seen.set, seen.coverage);
     let wheels = set.device_wheels().into_iter();
     for (target, wheel) in wheels.filter(|(_, wheel)| wheel.is_readable()) {
-        let mut found = foreign_files(&target, wheel);
-        found.extend(devel_links(&target, wheel));
-        found.extend(empty_variants(wheel));
-        if !wheel
-            .members
-            .iter()
-            .any(|member| is_device_file(&member.path))
-        {
+        foreign_files(&target, wheel, findings);
+        devel_links(&target, wheel, findings);
+        empty_variants(wheel, findings);
+        if device_files(wheel).next().is_none() {
             let fact = format!("it has no file for `{target}`");
-            found.push(Finding::new(rule::EMPTY_DEVICE_WHEEL, fact));
+            findings.add(rule::EMPTY_DEVICE_WHEEL, &wheel.file, fact);
         }
-        findings.extend(found.into_iter().map(|it| it.in_file(&wheel.file)));
     }
-    findings.extend(unknown_promises(set));
-    findings.extend(only_with_xnack(coverage));
-    findings.extend(gaps(set, coverage));
+    unknown_promises(set, findings);
+    for (library, target, file) in coverage.only_with_xnack() {
+        // Such code runs on no device as it is set up.
+        let fact =
+            format!("`{library}` has code for `{target}:xnack+`, but none for `{target}` itself");
+        findings.add(rule::ONLY_WITH_XNACK, file, fact);
+    }
+    gaps(set, coverage, findings);
     if set.device_wheels().is_empty() {
-        findings.extend(fat_gaps(set, coverage));
+        fat_gaps(set, coverage, findings);
+    } else {
+        host_wheels(set, findings);
     }
-    findings.extend(required(set, demands));
-    findings.extend(host_wheels(set));
-    findings
+    let required: BTreeSet<Target> = options.targets.iter().map(Target::base).collect();
+    for fact in required.iter().filter_map(|target| lack(set, target)) {
+        findings.add(rule::REQUIRED_TARGET, (), fact);
+    }
+}
+
+fn device_files(wheel: &WheelFile) -> impl Iterator<Item = &Member> {
+    let members = wheel.members.iter();
+    members.filter(|member| is_device_file(&member.path))
 }
 
 /// No file of a device wheel speaks of other targets only.
-fn foreign_files(target: &Target, wheel: &WheelFile) -> Vec<Finding> {
+fn foreign_files(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
     let base = target.base();
-    let files = wheel.members.iter().filter(|it| is_device_file(&it.path));
-    files
-        .filter_map(|member| {
-            let named = mention::covered(&member.path);
-            let first = named.first().filter(|_| !named.contains(&base))?;
+    for member in device_files(wheel) {
+        let named = mention::covered(&member.path);
+        if let Some(first) = named.first().filter(|_| !named.contains(&base)) {
             let fact = format!("a file for `{first}` in the package of `{target}`");
-            Some(Finding::new(rule::FOREIGN_DEVICE_FILE, fact).at(&member.path))
-        })
-        .collect()
+            findings.add(rule::FOREIGN_DEVICE_FILE, (&wheel.file, &member.path), fact);
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -75,132 +82,118 @@ struct Link {
 }
 
 /// `.devel_links/{target}.json` lists every file of the wheel, each with the way to it.
-fn devel_links(target: &Target, wheel: &WheelFile) -> Vec<Finding> {
-    let finding = |fact: String| Finding::new(rule::DEVEL_LINKS_DISAGREE, fact);
-    let manifests: Vec<&str> = wheel.members.iter().map(|it| it.path.as_str()).collect();
-    let manifests = manifests
-        .into_iter()
-        .filter(|path| path.contains("/.devel_links/"));
-    let manifests: Vec<&str> = manifests.collect();
+fn devel_links(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
+    let rule = rule::DEVEL_LINKS_DISAGREE;
+    let paths = wheel.members.iter().map(|it| it.path.as_str());
+    let manifests: Vec<&str> = paths.filter(|it| it.contains("/.devel_links/")).collect();
     let [path] = manifests[..] else {
-        return vec![finding(format!(
-            "{} lists of links, not one",
-            manifests.len()
-        ))];
+        let fact = format!("{} lists of links, not one", manifests.len());
+        return findings.add(rule, &wheel.file, fact);
     };
-    let mut found = Vec::new();
+    let place = (wheel.file.as_str(), path);
     if path.rsplit('/').next() != Some(&format!("{target}.json")) {
-        found.push(finding(format!("not named for `{target}`")));
+        findings.add(rule, place, format!("not named for `{target}`"));
     }
     let read = wheel.text(path).map(serde_json::from_slice::<Links>);
     let Some(Ok(list)) = read else {
-        found.push(finding("not a list of links in JSON".to_owned()));
-        return found.into_iter().map(|it| it.at(path)).collect();
+        return findings.add(rule, place, "not a list of links in JSON");
     };
     let top = path.split('/').next().unwrap_or_default();
-    let mut files: BTreeMap<&str, bool> = BTreeMap::new();
-    for member in wheel.members.iter().filter(|it| is_device_file(&it.path)) {
-        files.insert(&member.path, false);
+    for fact in wrong_links(wheel, top, &list.links) {
+        findings.add(rule, place, fact);
     }
+}
+
+/// How a list of links differs from the files of its wheel, which are below the directory `top`.
+fn wrong_links(wheel: &WheelFile, top: &str, links: &[Link]) -> Vec<String> {
+    let files = device_files(wheel).map(|member| (member.path.as_str(), false));
+    let mut files: BTreeMap<&str, bool> = files.collect();
     let mut names = BTreeSet::new();
-    for link in &list.links {
-        if !names.insert(&link.relpath) {
-            found.push(finding(format!("`{}` is listed twice", link.relpath)));
+    let mut facts = Vec::new();
+    for link in links {
+        let name = &link.relpath;
+        if !names.insert(name) {
+            facts.push(format!("`{name}` is listed twice"));
             continue;
         }
-        let own = format!("{top}/{}", link.relpath);
+        let own = format!("{top}/{name}");
         // Seen from the path itself, as if it were a directory: that is how it is resolved.
-        let climb = "../".repeat(link.relpath.split('/').count());
+        let climb = "../".repeat(name.split('/').count());
         let target = link.target.strip_prefix(&climb).unwrap_or_default();
         let is_own = files.get_mut(own.as_str()).map(|listed| *listed = true);
         match (is_own, target == own) {
             (Some(()), true) => {}
             // A library has one file and several names.
             (None, false) if files.contains_key(target) => {}
-            (None, true) => found.push(finding(format!("`{}` is not in the wheel", link.relpath))),
-            (Some(()) | None, false) => found.push(finding(format!(
-                "`{}` leads to `{}`",
-                link.relpath, link.target
-            ))),
+            (None, true) => facts.push(format!("`{name}` is not in the wheel")),
+            (_, false) => facts.push(format!("`{name}` leads to `{}`", link.target)),
         }
     }
     let unlisted = files.iter().filter(|(_, listed)| !**listed);
-    found.extend(unlisted.map(|(file, _)| finding(format!("`{file}` is not listed"))));
-    found.into_iter().map(|it| it.at(path)).collect()
+    facts.extend(unlisted.map(|(file, _)| format!("`{file}` is not listed")));
+    facts
 }
 
 /// The runtime takes a variant before the plain file, however little is in it.
-fn empty_variants(wheel: &WheelFile) -> Vec<Finding> {
-    let len = |path: &str| {
-        let member = wheel.members.iter().find(|member| member.path == path)?;
-        Some(member.content.as_ref().ok()?.len)
-    };
-    let variants = wheel
-        .members
-        .iter()
-        .filter(|it| mention::is_variant(&it.path));
-    let kpacks = variants.filter(|it| mention::has_extension(&it.path, "kpack"));
-    kpacks
-        .filter_map(|member| {
-            let plain = len(&mention::without_features(&member.path))?;
-            let own = member.content.as_ref().ok()?.len;
-            let fact = format!("{own} bytes, where the plain variant has {plain}");
-            (own.saturating_mul(EMPTY_VARIANT) < plain)
-                .then(|| Finding::new(rule::EMPTY_VARIANT, fact).at(&member.path))
-        })
-        .collect()
+fn empty_variants(wheel: &WheelFile, findings: &mut Findings) {
+    let lengths = wheel.contents();
+    let lengths: BTreeMap<&str, u64> = lengths
+        .map(|(member, content)| (member.path.as_str(), content.len))
+        .filter(|(path, _)| mention::has_extension(path, "kpack"))
+        .collect();
+    for (path, len) in lengths.iter().filter(|(path, _)| mention::is_variant(path)) {
+        let plain = mention::without_features(path);
+        let Some(plain) = lengths.get(plain.as_str()) else {
+            continue;
+        };
+        if len.saturating_mul(EMPTY_VARIANT) < *plain {
+            let fact = format!("{len} bytes, where the plain variant has {plain}");
+            findings.add(rule::EMPTY_VARIANT, (&*wheel.file, *path), fact);
+        }
+    }
 }
 
 /// Nothing is promised that is no target.
-fn unknown_promises(set: &SetFacts) -> Vec<Finding> {
+fn unknown_promises(set: &SetFacts, findings: &mut Findings) {
     let Some(selector) = set.selector() else {
-        return Vec::new();
+        return;
     };
-    let promised = advertised(set).into_iter();
-    let unknown = promised.filter(|it| TargetTable::builtin().product(it).is_none());
-    unknown
-        .map(|target| {
+    for target in advertised(set) {
+        if TargetTable::builtin().product(&target).is_none() {
             let fact = format!("it has an extra for `{target}`, which is not a known target");
-            Finding::new(rule::UNKNOWN_TARGET, fact).in_file(&selector.file)
-        })
-        .collect()
+            findings.add(rule::UNKNOWN_TARGET, &selector.file, fact);
+        }
+    }
 }
 
 /// A library that knows some targets knows all that are promised.
-fn gaps(set: &SetFacts, coverage: &Coverage) -> Vec<Finding> {
+fn gaps(set: &SetFacts, coverage: &Coverage, findings: &mut Findings) {
     let wheels = set.device_wheels();
-    let mut found = Vec::new();
     for target in advertised(set) {
-        let Some(wheel) = wheels.get(&target) else {
+        // A wheel without anything is another rule's.
+        let has_some = coverage.count(&target) > 0;
+        let Some(wheel) = wheels.get(&target).filter(|_| has_some) else {
             continue;
         };
-        // A wheel without anything is another rule's.
-        if coverage.count(&target) == 0 {
-            continue;
-        }
         for (library, others) in coverage.gaps(&target) {
             let fact = gap(library, &others, target.as_str());
-            found.push(Finding::new(rule::UNCOVERED_LIBRARY, fact).in_file(&wheel.file));
+            findings.add(rule::UNCOVERED_LIBRARY, &wheel.file, fact);
         }
     }
-    found
 }
 
 /// The same where libraries have their code in them, and packages are called for families.
-fn fat_gaps(set: &SetFacts, coverage: &Coverage) -> Vec<Finding> {
+fn fat_gaps(set: &SetFacts, coverage: &Coverage, findings: &mut Findings) {
     let table = TargetTable::builtin();
     let known = carriage::targets(set).into_iter();
-    let mut found = Vec::new();
     let mut lacking: BTreeMap<&str, (Vec<&str>, Vec<String>)> = BTreeMap::new();
     for target in known.filter(|it| table.product(it).is_some()) {
         if coverage.count(&target) == 0 {
             let promising = set.wheels.iter();
-            let promising = promising.filter(|it| carriage::promised(it).contains(&target));
-            let fact = format!("no library has code for {target}, which is of its family");
-            found
-                .extend(promising.map(|wheel| {
-                    Finding::new(rule::UNCOVERED_LIBRARY, &fact).in_file(&wheel.file)
-                }));
+            for wheel in promising.filter(|it| carriage::promised(it).contains(&target)) {
+                let fact = format!("no library has code for {target}, which is of its family");
+                findings.add(rule::UNCOVERED_LIBRARY, &wheel.file, fact);
+            }
             continue;
         }
         for (library, others) in coverage.gaps(&target) {
@@ -211,19 +204,8 @@ fn fat_gaps(set: &SetFacts, coverage: &Coverage) -> Vec<Finding> {
     for (library, (others, targets)) in lacking {
         let fact = gap(library, &others, &targets.join(", "));
         let place = coverage.place(library).unwrap_or_default();
-        found.push(Finding::new(rule::UNCOVERED_LIBRARY, fact).in_file(place));
+        findings.add(rule::UNCOVERED_LIBRARY, place, fact);
     }
-    found
-}
-
-/// Code for `gfx942:xnack+` alone runs on no device as it is set up.
-fn only_with_xnack(coverage: &Coverage) -> Vec<Finding> {
-    let finding = |(library, target, file): (&str, &str, &str)| {
-        let fact =
-            format!("`{library}` has code for `{target}:xnack+`, but none for `{target}` itself");
-        Finding::new(rule::ONLY_WITH_XNACK, fact).in_file(file)
-    };
-    coverage.only_with_xnack().map(finding).collect()
 }
 
 fn gap(library: &str, others: &[&str], targets: &str) -> String {
@@ -231,15 +213,7 @@ fn gap(library: &str, others: &[&str], targets: &str) -> String {
     format!("`{library}` has code for {others}, but none for {targets}")
 }
 
-fn required(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
-    let required: BTreeSet<Target> = demands.targets.iter().map(Target::base).collect();
-    let lacks = required.iter().filter_map(|target| lack(set, target));
-    lacks
-        .map(|fact| Finding::new(rule::REQUIRED_TARGET, fact))
-        .collect()
-}
-
-/// Whether whoever has a device of a target can install code for it.
+/// Whether a user with a device of a target can install code for it.
 pub fn covers(set: &SetFacts, target: &Target) -> bool {
     lack(set, &target.base()).is_none()
 }
@@ -258,27 +232,16 @@ fn lack(set: &SetFacts, target: &Target) -> Option<String> {
 }
 
 /// Where there are device wheels, no other wheel holds device code.
-fn host_wheels(set: &SetFacts) -> Vec<Finding> {
-    if set.device_wheels().is_empty() {
-        return Vec::new();
-    }
+fn host_wheels(set: &SetFacts, findings: &mut Findings) {
+    let ends = [".kpack", ".hsaco", ".co"];
     let is_code = |path: &str| {
-        [".kpack", ".hsaco", ".co"]
-            .iter()
-            .any(|end| path.ends_with(end))
-            && !mention::targets(path).is_empty()
+        ends.iter().any(|end| path.ends_with(end)) && !mention::targets(path).is_empty()
     };
-    let wheels = set
-        .wheels
-        .iter()
-        .filter(|wheel| wheel.device_target().is_none());
-    wheels
-        .flat_map(|wheel| wheel.members.iter().map(move |member| (wheel, member)))
-        .filter(|(_, member)| is_code(&member.path))
-        .map(|(wheel, member)| {
-            let finding =
-                Finding::new(rule::DEVICE_FILE_IN_HOST_WHEEL, "device code of one target");
-            finding.in_file(&wheel.file).at(&member.path)
-        })
-        .collect()
+    for (wheel, member) in set.members() {
+        if wheel.device_target().is_none() && is_code(&member.path) {
+            let fact = "device code of one target";
+            let place = (&wheel.file, &member.path);
+            findings.add(rule::DEVICE_FILE_IN_HOST_WHEEL, place, fact);
+        }
+    }
 }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use pep440_rs::VersionSpecifiers;
 
+use super::Observed;
 use crate::{
     check::{
-        demands::Demands,
         facts::{ArchiveFault, Member, MemberKind, SdistFile, SetFacts, WheelFile},
-        finding::Finding,
+        finding::Findings,
+        options::CheckOptions,
         reasons::reasons,
         rule,
     },
@@ -19,76 +20,73 @@ use crate::{
 /// The minor versions of Python 3 that a package may be for.
 const PYTHONS: (u64, u64) = (6, 40);
 
-pub(super) fn find(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
-    let mut findings = Vec::new();
+pub(super) fn find(seen: &Observed<'_>, options: &CheckOptions, findings: &mut Findings) {
+    let set = seen.all;
     for wheel in &set.wheels {
-        let mut found: Vec<Finding> = Vec::new();
-        found.extend(wheel.name.as_ref().err().map(unreadable));
-        found.extend(wheel.faults.iter().map(archive_fault));
+        if let Err(why) = &wheel.name {
+            findings.add_cause(rule::UNREADABLE_PACKAGE, &wheel.file, why);
+        }
+        for fault in &wheel.faults {
+            archive_fault(wheel, fault, findings);
+        }
         // What could not be read has nothing that could be compared.
         if wheel.is_readable() {
-            found.extend(wheel.members.iter().flat_map(member));
-            found.extend(unmakeable_paths(wheel));
-            found.extend(record(wheel));
-            found.extend(metadata(wheel));
-            found.extend(wheel_text(wheel));
+            for it in &wheel.members {
+                member(wheel, it, findings);
+            }
+            record(wheel, findings);
+            metadata(wheel, findings);
+            wheel_text(wheel, findings);
         }
-        findings.extend(found.into_iter().map(|it| it.in_file(&wheel.file)));
     }
     for sdist in &set.sdists {
-        let found = sdist_metadata(sdist);
-        findings.extend(found.into_iter().map(|it| it.in_file(&sdist.file)));
+        sdist_metadata(sdist, findings);
     }
-    findings.extend(shared_paths(set));
-    findings.extend(case_clashes(set));
-    findings.extend(long_paths(set, demands));
-    findings
+    shared_paths(set, findings);
+    case_clashes(set, findings);
+    long_paths(set, options, findings);
+    for file in set.foreign() {
+        findings.add(rule::FOREIGN_PACKAGE, file, "a package of another project");
+    }
 }
 
-fn unreadable(why: &String) -> Finding {
-    Finding::new(rule::UNREADABLE_PACKAGE, why)
-}
-
-fn archive_fault(fault: &ArchiveFault) -> Finding {
+fn archive_fault(wheel: &WheelFile, fault: &ArchiveFault, findings: &mut Findings) {
     match fault {
-        ArchiveFault::Unreadable(why) => unreadable(why),
+        ArchiveFault::Unreadable(why) => {
+            findings.add_cause(rule::UNREADABLE_PACKAGE, &wheel.file, why);
+        }
         ArchiveFault::Around(len) => {
             let fact = format!("{len} bytes stand before the archive or after its end");
-            Finding::new(rule::TRAILING_BYTES, fact)
+            findings.add(rule::TRAILING_BYTES, &wheel.file, fact);
         }
-        ArchiveFault::Inconsistent(why) => Finding::new(rule::INCONSISTENT_ZIP, why),
+        ArchiveFault::Inconsistent(why) => {
+            findings.add(rule::INCONSISTENT_ZIP, &wheel.file, why);
+        }
     }
 }
 
-fn member(member: &Member) -> Vec<Finding> {
-    let mut found = Vec::new();
+fn member(wheel: &WheelFile, member: &Member, findings: &mut Findings) {
+    let place = (&wheel.file, &member.path);
     let path = member.path.strip_suffix('/').unwrap_or(&member.path);
     if let Err(why) = path.parse::<RelPath>() {
-        found.push(Finding::new(rule::BAD_PATH, why.to_string()));
+        findings.add(rule::BAD_PATH, place, why.to_string());
     }
-    match member.kind {
-        MemberKind::File => {}
-        MemberKind::Symlink => found.push(Finding::new(rule::NOT_A_FILE, "a symbolic link")),
-        MemberKind::Directory => found.push(Finding::new(rule::NOT_A_FILE, "a directory")),
-        MemberKind::Special => found.push(Finding::new(rule::NOT_A_FILE, "a device or a pipe")),
+    if is_for_windows(wheel) && path.split('/').any(|name| !windows_has(name)) {
+        let fact = "Windows makes no file of that name";
+        findings.add(rule::BAD_PATH, place, fact);
+    }
+    let kind = match member.kind {
+        MemberKind::File => None,
+        MemberKind::Symlink => Some("a symbolic link"),
+        MemberKind::Directory => Some("a directory"),
+        MemberKind::Special => Some("a device or a pipe"),
+    };
+    if let Some(fact) = kind {
+        findings.add(rule::NOT_A_FILE, place, fact);
     }
     if let Err(why) = &member.content {
-        found.push(Finding::new(rule::DAMAGED_MEMBER, why));
+        findings.add(rule::DAMAGED_MEMBER, place, why);
     }
-    found.into_iter().map(|it| it.at(&member.path)).collect()
-}
-
-/// Windows makes no file with some names.
-fn unmakeable_paths(wheel: &WheelFile) -> Vec<Finding> {
-    if !is_for_windows(wheel) {
-        return Vec::new();
-    }
-    let paths = wheel.members.iter().map(|member| member.path.as_str());
-    let paths = paths.filter(|path| path.split('/').any(|name| !windows_has(name)));
-    let fact = "Windows makes no file of that name";
-    paths
-        .map(|path| Finding::new(rule::BAD_PATH, fact).at(path))
-        .collect()
 }
 
 /// Whether Windows has files of this name.
@@ -108,26 +106,26 @@ fn is_for_windows(wheel: &WheelFile) -> bool {
 }
 
 /// RECORD lists every member, as it is, and nothing else.
-fn record(wheel: &WheelFile) -> Vec<Finding> {
+fn record(wheel: &WheelFile, findings: &mut Findings) {
+    let file = wheel.file.as_str();
     let Some((path, bytes)) = wheel.dist_info("RECORD") else {
-        return vec![Finding::new(rule::INVALID_RECORD, missing(wheel, "RECORD"))];
+        let fact = missing(wheel, "RECORD");
+        return findings.add(rule::INVALID_RECORD, file, fact);
     };
     let record = match Record::parse(bytes) {
         Ok(record) => record,
         Err(error) => {
             let why = reasons(&error);
-            return vec![Finding::new(rule::INVALID_RECORD, why).at(path)];
+            return findings.add(rule::INVALID_RECORD, (file, path), why);
         }
     };
-    let mut members: BTreeMap<&str, &Member> = BTreeMap::new();
-    for member in &wheel.members {
-        members.insert(&member.path, member);
-    }
-    let mut found = Vec::new();
+    let members = wheel.members.iter();
+    let mut members: BTreeMap<&str, &Member> = members.map(|it| (it.path.as_str(), it)).collect();
     for row in record.rows() {
+        let place = (file, row.path.as_str());
         let Some(member) = members.remove(row.path.as_str()) else {
             let fact = "listed in RECORD, and not in the wheel";
-            found.push(Finding::new(rule::MISSING_MEMBER, fact).at(row.path.as_str()));
+            findings.add(rule::MISSING_MEMBER, place, fact);
             continue;
         };
         // RECORD cannot hold its own hash.
@@ -141,17 +139,15 @@ fn record(wheel: &WheelFile) -> Vec<Finding> {
             // The path stands before every fact.
             let path = format!("`{}` ", member.path);
             let fact = fact.strip_prefix(&path).unwrap_or(&fact);
-            found.push(Finding::new(rule::RECORD_MISMATCH, fact).at(&member.path));
+            findings.add(rule::RECORD_MISMATCH, place, fact);
         }
     }
-    let unlisted = members
-        .values()
-        .filter(|it| it.kind != MemberKind::Directory);
-    found.extend(unlisted.map(|member| {
-        let fact = "in the wheel, and not listed in RECORD";
-        Finding::new(rule::UNRECORDED_MEMBER, fact).at(&member.path)
-    }));
-    found
+    for (path, member) in members {
+        if member.kind != MemberKind::Directory {
+            let fact = "in the wheel, and not listed in RECORD";
+            findings.add(rule::UNRECORDED_MEMBER, (file, path), fact);
+        }
+    }
 }
 
 /// Why there is no text of that name in the `.dist-info` directory.
@@ -168,48 +164,54 @@ fn missing(wheel: &WheelFile, name: &str) -> String {
     }
 }
 
-fn metadata(wheel: &WheelFile) -> Vec<Finding> {
-    let finding = |fact: String| Finding::new(rule::METADATA_DISAGREES, fact);
+fn metadata(wheel: &WheelFile, findings: &mut Findings) {
+    let rule = rule::METADATA_DISAGREES;
     let Some((path, bytes)) = wheel.dist_info("METADATA") else {
-        return vec![finding(missing(wheel, "METADATA"))];
+        return findings.add(rule, &wheel.file, missing(wheel, "METADATA"));
     };
     let Ok(name) = &wheel.name else {
-        return Vec::new();
+        return;
     };
-    let mut found = Vec::new();
+    let place = (wheel.file.as_str(), path);
     let wanted = format!("{}/METADATA", name.dist_info());
     if path != wanted {
-        found.push(finding(format!("it is not at `{wanted}`")).at(path));
+        findings.add(rule, place, format!("it is not at `{wanted}`"));
     }
     match Metadata::parse(bytes) {
-        Err(error) => {
-            let why = reasons(&error);
-            found.push(finding(why).at(path));
-        }
+        Err(error) => findings.add(rule, place, reasons(&error)),
         Ok(inside) => {
-            let facts = disagreements(&inside, name.name(), &name.version().to_string());
-            found.extend(facts.into_iter().map(|fact| finding(fact).at(path)));
-            found.extend(requires_python(&inside).map(|it| it.at(path)));
+            let version = name.version().to_string();
+            compare(place, &inside, name.name(), &version, findings);
         }
     }
-    found
 }
 
-/// Some Python can install it.
-fn requires_python(inside: &Metadata) -> Option<Finding> {
+/// What the metadata says is what the file name says, and some Python can install it.
+fn compare(
+    place: (&str, &str),
+    inside: &Metadata,
+    name: &DistName,
+    version: &str,
+    findings: &mut Findings,
+) {
+    for fact in disagreements(inside, name, version) {
+        findings.add(rule::METADATA_DISAGREES, place, fact);
+    }
+    if let Some(fact) = requires_python(inside) {
+        findings.add(rule::REQUIRES_PYTHON, place, fact);
+    }
+}
+
+/// Why no Python can install it.
+fn requires_python(inside: &Metadata) -> Option<String> {
     let text = inside.requires_python.as_ref()?.as_str();
-    let fact = match text.parse::<VersionSpecifiers>() {
-        Err(_) => format!("`{text}` is not understood"),
-        Ok(wanted) => {
-            let mut pythons = (PYTHONS.0..PYTHONS.1)
-                .flat_map(|minor| [0, 99].map(|patch| pep440_rs::Version::new([3, minor, patch])));
-            if pythons.any(|python| wanted.contains(&python)) {
-                return None;
-            }
-            format!("`{text}` is not for Python 3")
-        }
+    let Ok(wanted) = text.parse::<VersionSpecifiers>() else {
+        return Some(format!("`{text}` is not understood"));
     };
-    Some(Finding::new(rule::REQUIRES_PYTHON, fact))
+    let mut pythons = (PYTHONS.0..PYTHONS.1)
+        .flat_map(|minor| [0, 99].map(|patch| pep440_rs::Version::new([3, minor, patch])));
+    let is_met = pythons.any(|python| wanted.contains(&python));
+    (!is_met).then(|| format!("`{text}` is not for Python 3"))
 }
 
 fn disagreements(inside: &Metadata, name: &DistName, version: &str) -> Vec<String> {
@@ -230,54 +232,51 @@ fn disagreements(inside: &Metadata, name: &DistName, version: &str) -> Vec<Strin
 }
 
 /// WHEEL says what the file name says, and that everything belongs into one directory.
-fn wheel_text(wheel: &WheelFile) -> Vec<Finding> {
-    let finding = |fact: String| Finding::new(rule::WHEEL_DISAGREES, fact);
+fn wheel_text(wheel: &WheelFile, findings: &mut Findings) {
+    let rule = rule::WHEEL_DISAGREES;
     let Some((path, bytes)) = wheel.dist_info("WHEEL") else {
-        return vec![finding(missing(wheel, "WHEEL"))];
+        return findings.add(rule, &wheel.file, missing(wheel, "WHEEL"));
     };
     let Ok(name) = &wheel.name else {
-        return Vec::new();
+        return;
     };
+    let place = (wheel.file.as_str(), path);
     let facts: WheelFacts = match String::from_utf8_lossy(bytes).parse() {
         Ok(facts) => facts,
-        Err(error) => return vec![finding(reasons(&error)).at(path)],
+        Err(error) => return findings.add(rule, place, reasons(&error)),
     };
-    let mut found = Vec::new();
     let (mut inside, mut outside) = (facts.tags, name.tag().expand());
     inside.sort();
     outside.sort();
     if inside != outside {
         let inside: Vec<String> = inside.iter().map(ToString::to_string).collect();
         let (inside, outside) = (inside.join(" "), name.tag());
-        found.push(finding(format!(
-            "its tag is `{inside}`, and the file name's `{outside}`"
-        )));
+        let fact = format!("its tag is `{inside}`, and the file name's `{outside}`");
+        findings.add(rule, place, fact);
     }
     if !facts.root_is_purelib && wheel.is_ours() {
         let fact = "`Root-Is-Purelib` is false, which parts it from the packages beside it";
-        found.push(finding(fact.to_owned()));
+        findings.add(rule, place, fact);
     }
-    found.into_iter().map(|it| it.at(path)).collect()
 }
 
-fn sdist_metadata(sdist: &SdistFile) -> Vec<Finding> {
-    let mut found: Vec<Finding> = Vec::new();
-    found.extend(sdist.name.as_ref().err().map(unreadable));
+fn sdist_metadata(sdist: &SdistFile, findings: &mut Findings) {
+    if let Err(why) = &sdist.name {
+        findings.add_cause(rule::UNREADABLE_PACKAGE, &sdist.file, why);
+    }
     match (&sdist.name, &sdist.metadata) {
-        (_, Err(why)) => found.push(unreadable(why)),
+        (_, Err(why)) => findings.add_cause(rule::UNREADABLE_PACKAGE, &sdist.file, why),
         (Ok(name), Ok(inside)) => {
-            let facts = disagreements(inside, name.name(), &name.version().to_string());
-            let finding = |fact| Finding::new(rule::METADATA_DISAGREES, fact).at("PKG-INFO");
-            found.extend(facts.into_iter().map(finding));
-            found.extend(requires_python(inside).map(|it| it.at("PKG-INFO")));
+            let place = (sdist.file.as_str(), "PKG-INFO");
+            let version = name.version().to_string();
+            compare(place, inside, name.name(), &version, findings);
         }
         (Err(_), Ok(_)) => {}
     }
     if !sdist.copies_agree {
         let fact = "the copies of PKG-INFO differ";
-        found.push(Finding::new(rule::METADATA_DISAGREES, fact));
+        findings.add(rule::METADATA_DISAGREES, &sdist.file, fact);
     }
-    found
 }
 
 /// What no other package has: the metadata of the package.
@@ -297,17 +296,12 @@ fn are_beside(one: &WheelFile, other: &WheelFile) -> bool {
 }
 
 /// Each path belongs to one package, because all are installed into one directory.
-fn shared_paths(set: &SetFacts) -> Vec<Finding> {
+fn shared_paths(set: &SetFacts, findings: &mut Findings) {
     let mut owners: BTreeMap<&str, Vec<(&WheelFile, &Member)>> = BTreeMap::new();
-    for wheel in &set.wheels {
-        for member in wheel.members.iter().filter(|member| !is_own(&member.path)) {
-            owners
-                .entry(&member.path)
-                .or_default()
-                .push((wheel, member));
-        }
+    for (wheel, member) in set.members().filter(|(_, it)| !is_own(&it.path)) {
+        let owners = owners.entry(&member.path).or_default();
+        owners.push((wheel, member));
     }
-    let mut found = Vec::new();
     for (path, owners) in owners {
         let Some(((first, one), rest)) = owners.split_first() else {
             continue;
@@ -320,50 +314,40 @@ fn shared_paths(set: &SetFacts) -> Vec<Finding> {
                 (rule::CONFLICTING_PATH, "another file")
             };
             let fact = format!("`{}` has {fact} there", first.file);
-            found.push(Finding::new(rule, fact).in_file(&wheel.file).at(path));
+            findings.add(rule, (wheel.file.as_str(), path), fact);
         }
     }
-    found
 }
 
-fn case_clashes(set: &SetFacts) -> Vec<Finding> {
+fn case_clashes(set: &SetFacts, findings: &mut Findings) {
     let mut seen: BTreeMap<String, &str> = BTreeMap::new();
-    let mut found = Vec::new();
-    for wheel in &set.wheels {
-        for member in wheel.members.iter().filter(|member| !is_own(&member.path)) {
-            let first = seen
-                .entry(member.path.to_lowercase())
-                .or_insert(&member.path);
-            if *first != member.path {
-                let fact = format!("`{first}` differs in case only");
-                let finding = Finding::new(rule::CASE_CLASH, fact);
-                found.push(finding.in_file(&wheel.file).at(&member.path));
-            }
+    for (wheel, member) in set.members().filter(|(_, it)| !is_own(&it.path)) {
+        let first = seen.entry(member.path.to_lowercase());
+        let first = first.or_insert(&member.path);
+        if *first != member.path {
+            let fact = format!("`{first}` differs in case only");
+            findings.add(rule::CASE_CLASH, (&wheel.file, &member.path), fact);
         }
     }
-    found
 }
 
 /// Below the place where wheels for Windows are installed, every path can be opened there.
-fn long_paths(set: &SetFacts, demands: &Demands) -> Vec<Finding> {
+fn long_paths(set: &SetFacts, options: &CheckOptions, findings: &mut Findings) {
     /// `MAX_PATH`, without the NUL at the end.
     const MOST: usize = 259;
-    let prefix = demands.windows_prefix.trim_end_matches(['\\', '/']);
-    let finding = |wheel: &WheelFile, path: &str| {
-        let len = prefix.encode_utf16().count().saturating_add(1);
-        let len = len.saturating_add(path.encode_utf16().count());
-        let fact = format!("{len} characters in `{prefix}`");
-        let finding = || Finding::new(rule::LONG_PATH, fact).at(path);
-        (len > MOST).then(|| finding().in_file(&wheel.file))
-    };
-    let mut found = Vec::new();
+    let prefix = options.windows_prefix.trim_end_matches(['\\', '/']);
+    let before = prefix.encode_utf16().count().saturating_add(1);
     for wheel in set.wheels.iter().filter(|it| is_for_windows(it)) {
         let members = wheel.members.iter().map(|member| member.path.as_str());
-        let devel = wheel.devel.iter().flat_map(|tree| &tree.entries);
-        let paths = members.chain(devel.map(|devel| devel.entry.path.as_str()));
-        found.extend(paths.filter_map(|path| finding(wheel, path)));
+        let unpacked = wheel.unpacked().map(|it| it.entry.path.as_str());
+        for path in members.chain(unpacked) {
+            let len = before.saturating_add(path.encode_utf16().count());
+            if len > MOST {
+                let fact = format!("{len} characters in `{prefix}`");
+                findings.add(rule::LONG_PATH, (&*wheel.file, path), fact);
+            }
+        }
     }
-    found
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::World;
 use crate::{
     check::{
-        self, Demands, Finding, Inventory, Pattern, RULES, Report, Rule, Selection, SetFacts,
+        self, CheckOptions, Finding, Inventory, Pattern, RULES, Report, Selection, SetFacts,
         Severity,
     },
     commands::args::{AccessArgs, Jobs},
@@ -334,42 +334,24 @@ impl Policy {
         differences: Vec<Finding>,
         world: &World,
     ) -> Result<Report> {
-        let demands = Demands {
+        let options = CheckOptions {
             targets: self.targets()?,
             glibc: self.glibc_max.clone(),
             growth: since.growth_max,
             gone: since.gone_max,
             base: self.allow_requirements.clone(),
             windows_prefix: self.windows_prefix.clone(),
+            selection: Selection {
+                select: self.select.clone(),
+                ignore: self.ignore.clone(),
+            },
+            accept: self.accept.list()?,
+            today: accept::today(),
+            is_part: self.is_part,
         };
-        let selection = Selection {
-            select: self.select.clone(),
-            ignore: self.ignore.clone(),
-        };
-        let accept = self.accept.list()?;
-        let (mut findings, coverage) = check::judge(set, &demands, inventory);
-        let has_plan = !differences.is_empty();
-        findings.extend(differences);
-        check::sort(&mut findings);
-        let is_asked = |rule: &Rule| {
-            let is_missing = self.is_part && rule.needs_whole_set();
-            selection.has(rule) && !is_missing
-        };
-        findings.retain(|finding| is_asked(finding.rule));
-        let is_published = set.published.is_some();
-        let accepted = accept.apply(&mut findings, &accept::today(), |rule| {
-            let is_there = match rule.subject() {
-                '7' => is_published,
-                '8' => inventory.is_some(),
-                '9' => has_plan,
-                _ => true,
-            };
-            is_there && is_asked(rule)
-        });
-        let mut report = Report::new(set.len(), findings, coverage);
-        report.accepted = accepted.findings;
-        self.tell(&report, &accepted.unused, world);
-        Ok(report)
+        let judged = check::judge(set, &options, inventory, differences);
+        self.tell(&judged.report, &judged.unused, world);
+        Ok(judged.report)
     }
 
     fn tell(&self, report: &Report, unused: &[String], world: &World) {

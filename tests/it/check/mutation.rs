@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use rocwheel::{
-    check::{self, Coverage, Demands, SetFacts, Watch},
+    check::{self, CheckOptions, SetFacts, Watch},
     error::Stop,
 };
 
@@ -56,19 +56,9 @@ fn damage(bytes: &mut Vec<u8>, dice: &mut Dice) -> String {
     }
 }
 
-fn demands() -> Demands {
-    Demands {
-        targets: Vec::new(),
-        glibc: "2.28".parse().unwrap(),
-        growth: 0,
-        gone: 0,
-        base: Vec::new(),
-        windows_prefix: String::new(),
-    }
-}
-
 fn is_found(set: &SetFacts) -> bool {
-    !check::findings(set, &demands(), &Coverage::of(set), None).is_empty()
+    let judged = check::judge(set, &CheckOptions::default(), None, Vec::new());
+    !judged.report.findings.is_empty()
 }
 
 #[test]
