@@ -2,6 +2,7 @@
 //! nothing here opens a file or prints. `docs/checks.md` explains every rule.
 
 mod accept;
+mod annotations;
 pub mod baseline;
 mod carriage;
 pub mod coverage;
@@ -25,10 +26,12 @@ mod report;
 mod requirement;
 pub mod rule;
 mod rules;
+mod sarif;
 pub mod selection;
 pub mod sparse;
 
 pub use accept::{AcceptList, Accepted, AcceptedFinding};
+pub use annotations::{annotations, level};
 pub use baseline::{Comparison, Inventory};
 pub use coverage::Coverage;
 pub use earlier::{inventory, sdists};
@@ -41,4 +44,5 @@ pub use planned::{Digests, originals};
 pub use report::Report;
 pub use rule::{RULES, Rule, Severity};
 pub use rules::{covers, differences};
+pub use sarif::sarif;
 pub use selection::{Pattern, Selection};

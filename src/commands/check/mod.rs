@@ -2,7 +2,6 @@
 
 mod accept;
 mod plan;
-mod sarif;
 mod text;
 
 use std::path::{Path, PathBuf};
@@ -186,7 +185,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
         ));
     }
     match world.console.format() {
-        Format::Sarif => world.console.json(&sarif::document(&report))?,
+        Format::Sarif => world.console.json(&check::sarif(&report))?,
         _ => world.console.answer(&args.policy.text(&report, world))?,
     }
     if let Some(file) = &args.write_accept {
@@ -357,7 +356,7 @@ impl Policy {
     fn tell(&self, report: &Report, unused: &[String], world: &World) {
         let packages = many(report.packages, "package");
         let facts = format!("{packages}: {report}");
-        let level = report.severity().map(text::level);
+        let level = report.severity().map(check::level);
         world.console.outcome("Checked", facts, level);
         for entry in unused {
             let list = self.accept.shown();
@@ -366,7 +365,7 @@ impl Policy {
             ));
         }
         if world.console.format() == Format::Github {
-            for annotation in text::annotations(report) {
+            for annotation in check::annotations(report) {
                 world.console.annotate(&annotation);
             }
         }

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use crate::{
-    check::{Finding, RULES, Report, Rule, Severity},
+    check::{Finding, RULES, Report, Rule},
     digest::Sha256,
     location::percent_encode,
 };
 
 /// The document: every rule with its help, and a result for each finding.
-pub(super) fn document(report: &Report) -> Value {
+pub fn sarif(report: &Report) -> Value {
     let rules: Vec<Value> = RULES.iter().map(|rule| descriptor(rule)).collect();
     let results: Vec<Value> = report.findings.iter().map(result).collect();
     json!({
@@ -35,7 +35,7 @@ fn descriptor(rule: &Rule) -> Value {
         "shortDescription": { "text": sentence(&rule.name.replace('-', " ")) },
         "fullDescription": { "text": explanation },
         "help": { "text": explanation, "markdown": explanation },
-        "defaultConfiguration": { "level": level(rule.severity) },
+        "defaultConfiguration": { "level": rule.severity },
     })
 }
 
@@ -55,19 +55,11 @@ fn result(finding: &Finding) -> Value {
     json!({
         "ruleId": finding.rule.id,
         "ruleIndex": index,
-        "level": level(finding.rule.severity),
+        "level": finding.rule.severity,
         "message": { "text": format!("{text} Fix: {}.", finding.rule.way_out) },
         "locations": [location],
         "partialFingerprints": { "rocwheel/v1": fingerprint(finding) },
     })
-}
-
-fn level(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Error => "error",
-        Severity::Note => "note",
-        Severity::Warning => "warning",
-    }
 }
 
 /// The same for one problem in every version of a package.
