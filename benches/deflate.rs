@@ -24,8 +24,11 @@ use flate2::{Compress, FlushCompress};
 use libdeflater::{CompressionLvl, Compressor};
 use rocwheel::{
     error::{Context as _, Result, Stop},
-    package::assemble::pipeline::{self, Contents, Settings, write_wheel},
-    wheel::{Compression, Deflater, Level, Member, Mode, Timestamp, deflate::Place},
+    package::assemble::pipeline::{self, Contents, PackSettings, write_wheel},
+    wheel::{
+        CompressionLevel, Deflater, FileMode, Timestamp, WheelCompression, WheelMember,
+        deflate::BlockPosition,
+    },
 };
 
 const MIB: usize = 1 << 20;
@@ -66,9 +69,9 @@ fn main() -> Result<()> {
     for _ in 0..2 {
         whole.libdeflate("libdeflate, the whole file in pieces", 6)?;
         whole.zlib("zlib-rs, the whole file in pieces", 6)?;
-        whole.wheel("a wheel of the file", Compression::default())?;
+        whole.wheel("a wheel of the file", WheelCompression::default())?;
     }
-    whole.wheel("a wheel of the file, stored", Compression::Store)
+    whole.wheel("a wheel of the file, stored", WheelCompression::Store)
 }
 
 /// The levels on all files of a directory, which are read beforehand.
@@ -215,29 +218,30 @@ impl Bench<'_> {
     }
 
     fn blocks(&self, what: &str, block: usize, level: &str) -> Result<()> {
-        let level: Level = level.parse()?;
+        let level: CompressionLevel = level.parse()?;
         self.pieces(what, block, || {
             let mut deflater = Deflater::new(level);
             let mut room = vec![0; Deflater::room(block)];
             move |range| {
-                let packed = deflater.block(&self.bytes[range.clone()], Place::Inner, &mut room);
+                let packed =
+                    deflater.block(&self.bytes[range.clone()], BlockPosition::Inner, &mut room);
                 packed.unwrap_or(range.len())
             }
         })
     }
 
-    fn wheel(&self, what: &str, compression: Compression) -> Result<()> {
+    fn wheel(&self, what: &str, compression: WheelCompression) -> Result<()> {
         let record = "x-1.dist-info/RECORD".parse()?;
         let contents = Contents {
-            members: &[Member {
+            members: &[WheelMember {
                 path: "x/large.so".parse()?,
-                mode: Mode::Regular,
+                mode: FileMode::Regular,
                 len: self.bytes.len() as u64,
             }],
             texts: &[],
             record: &record,
         };
-        let settings = Settings {
+        let settings = PackSettings {
             compression,
             time: Timestamp::FIRST,
             jobs: self.threads,

@@ -44,12 +44,8 @@ impl Spool {
             .map_or(Ok(()), |file| file.write_all(bytes))
     }
 
-    pub fn len(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         self.len
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
     }
 
     /// All bytes, if they are in memory.
@@ -88,7 +84,7 @@ mod tests {
             for chunk in [b"abc", b"def", b"ghi"] {
                 spool.push(chunk).unwrap();
             }
-            assert_eq!(spool.len(), 9);
+            assert_eq!(spool.size(), 9);
             let mut buffer = [0; 4];
             assert_eq!(spool.read_at(2, &mut buffer).unwrap(), 4);
             assert_eq!(&buffer, b"cdef");

@@ -5,22 +5,22 @@ use std::io::{self, Read, Write};
 use xz2::write::XzEncoder;
 use zstd::stream::write::Encoder as ZstdEncoder;
 
-use crate::archive::Format;
+use crate::archive::ArchiveFormat;
 
 /// What the artifacts of CI are compressed with.
 const ZSTD_LEVEL: i32 = 3;
 const XZ_PRESET: u32 = 6;
 
 /// Wraps a tar in the compression of `format`.
-pub fn compress(format: Format, mut tar: impl Read, out: impl Write) -> io::Result<()> {
+pub fn compress(format: ArchiveFormat, mut tar: impl Read, out: impl Write) -> io::Result<()> {
     match format {
-        Format::TarZst => {
+        ArchiveFormat::TarZst => {
             let mut encoder = ZstdEncoder::new(out, ZSTD_LEVEL)?;
             encoder.include_checksum(true)?;
             io::copy(&mut tar, &mut encoder)?;
             encoder.finish()?.flush()
         }
-        Format::TarXz => {
+        ArchiveFormat::TarXz => {
             let mut encoder = XzEncoder::new(out, XZ_PRESET);
             io::copy(&mut tar, &mut encoder)?;
             encoder.finish()?.flush()
@@ -42,7 +42,7 @@ mod tests {
         }
     }
 
-    fn compressed(format: Format, tar: impl Read) -> Vec<u8> {
+    fn compressed(format: ArchiveFormat, tar: impl Read) -> Vec<u8> {
         let mut out = Vec::new();
         compress(format, tar, &mut out).unwrap();
         out
@@ -61,10 +61,10 @@ mod tests {
     #[test]
     fn what_is_compressed_can_be_read_by_the_libraries() {
         let sample = sample();
-        let zst = compressed(Format::TarZst, sample.as_slice());
+        let zst = compressed(ArchiveFormat::TarZst, sample.as_slice());
         assert_eq!(zstd::decode_all(zst.as_slice()).unwrap(), sample);
         let mut back = Vec::new();
-        let xz = compressed(Format::TarXz, sample.as_slice());
+        let xz = compressed(ArchiveFormat::TarXz, sample.as_slice());
         xz2::read::XzDecoder::new(xz.as_slice())
             .read_to_end(&mut back)
             .unwrap();
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn the_sizes_of_single_reads_do_not_show() {
         let sample = sample();
-        for format in Format::ALL {
+        for format in ArchiveFormat::ALL {
             let whole = compressed(format, sample.as_slice());
             assert!(whole.len() < sample.len() / 2);
             for most in [1_000, 4_097, 131_073] {
@@ -86,8 +86,8 @@ mod tests {
     #[test]
     fn the_bytes_are_the_same_everywhere() {
         let digest = |format| crc32fast::hash(&compressed(format, sample().as_slice()));
-        insta::assert_snapshot!(digest(Format::TarZst), @"2860048072");
-        insta::assert_snapshot!(digest(Format::TarXz), @"3533373539");
+        insta::assert_snapshot!(digest(ArchiveFormat::TarZst), @"2860048072");
+        insta::assert_snapshot!(digest(ArchiveFormat::TarXz), @"3533373539");
     }
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
                 Err(io::Error::other("the disk is gone"))
             }
         }
-        for format in Format::ALL {
+        for format in ArchiveFormat::ALL {
             let error = compress(format, Broken, io::sink()).unwrap_err();
             assert_eq!(error.to_string(), "the disk is gone");
         }

@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Chain, Cursor, Read};
 use xz2::{bufread::XzDecoder, stream};
 use zstd::stream::read::Decoder as ZstdDecoder;
 
-use crate::archive::Format;
+use crate::archive::ArchiveFormat;
 
 /// A window of 128 MiB, what `zstd` itself reads unless told otherwise; `--ultra -22` stays inside.
 const ZSTD_WINDOW_LOG: u32 = 27;
@@ -36,7 +36,7 @@ pub struct Decompressor<R: Read> {
 
 enum Decoder<R: Read> {
     Zstd(ZstdFrames<R>),
-    Xz(XzDecoder<BufReader<Source<R>>>),
+    Xz(XzDecoder<BufReader<SourceErrors<R>>>),
 }
 
 /// One frame after the other. The crate reads through all of them, and does not say which of them had
@@ -44,16 +44,16 @@ enum Decoder<R: Read> {
 struct ZstdFrames<R: Read> {
     frame: Option<ZstdDecoder<'static, FrameSource<R>>>,
     /// What follows, between two frames.
-    rest: Option<BufReader<Source<R>>>,
+    rest: Option<BufReader<SourceErrors<R>>>,
     count: u64,
     all_have_checksums: bool,
 }
 
 /// The begin of a frame, which was read already, and the rest.
-type FrameSource<R> = Chain<Cursor<Vec<u8>>, BufReader<Source<R>>>;
+type FrameSource<R> = Chain<Cursor<Vec<u8>>, BufReader<SourceErrors<R>>>;
 
 /// Remembers whether an error was the source's own.
-struct Source<R> {
+struct SourceErrors<R> {
     inner: R,
     failed: bool,
     /// The first bytes, which say whether a checksum follows.
@@ -65,14 +65,14 @@ const HEAD: usize = 8;
 const FRAME_HEAD: u64 = 5;
 
 impl<R: Read> Decompressor<R> {
-    pub fn new(format: Format, source: R) -> io::Result<Self> {
-        let source = Source {
+    pub fn new(format: ArchiveFormat, source: R) -> io::Result<Self> {
+        let source = SourceErrors {
             inner: source,
             failed: false,
             head: Vec::new(),
         };
         let decoder = match format {
-            Format::TarZst => {
+            ArchiveFormat::TarZst => {
                 let rest = BufReader::with_capacity(
                     ZstdDecoder::<&[u8]>::recommended_output_size(),
                     source,
@@ -84,7 +84,7 @@ impl<R: Read> Decompressor<R> {
                     all_have_checksums: true,
                 })
             }
-            Format::TarXz => {
+            ArchiveFormat::TarXz => {
                 let stream = stream::Stream::new_stream_decoder(XZ_MEMORY, stream::CONCATENATED)?;
                 Decoder::Xz(XzDecoder::new_stream(BufReader::new(source), stream))
             }
@@ -142,7 +142,7 @@ impl<R: Read> Read for Decompressor<R> {
 }
 
 impl<R: Read> ZstdFrames<R> {
-    fn source(&self) -> Option<&Source<R>> {
+    fn source(&self) -> Option<&SourceErrors<R>> {
         let frame = self.frame.as_ref().map(|frame| frame.get_ref().get_ref().1);
         frame.or(self.rest.as_ref()).map(BufReader::get_ref)
     }
@@ -190,7 +190,7 @@ impl<R: Read> ZstdFrames<R> {
     }
 }
 
-impl<R: Read> Read for Source<R> {
+impl<R: Read> Read for SourceErrors<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         loop {
             let result = self.inner.read(buf);
@@ -240,13 +240,13 @@ mod tests {
 
     const TEXT: &[u8] = b"the tar inside, long enough to be worth it, it, it, it, it, it, it, it";
 
-    fn compressed(format: Format) -> Vec<u8> {
+    fn compressed(format: ArchiveFormat) -> Vec<u8> {
         let mut out = Vec::new();
         compress(format, TEXT, &mut out).unwrap();
         out
     }
 
-    fn read(format: Format, source: impl Read) -> Result<Vec<u8>, String> {
+    fn read(format: ArchiveFormat, source: impl Read) -> Result<Vec<u8>, String> {
         let mut out = Vec::new();
         Decompressor::new(format, source)
             .and_then(|mut decompressor| decompressor.read_to_end(&mut out))
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn several_frames_or_streams_are_one_text() {
-        for format in Format::ALL {
+        for format in ArchiveFormat::ALL {
             let twice = [compressed(format), compressed(format)].concat();
             assert_eq!(read(format, twice.as_slice()).unwrap(), TEXT.repeat(2));
         }
@@ -265,14 +265,15 @@ mod tests {
     #[test]
     fn each_frame_has_a_checksum_or_none_has() {
         let plain = zstd::encode_all(TEXT, 3).unwrap();
-        let sound = compressed(Format::TarZst);
+        let sound = compressed(ArchiveFormat::TarZst);
         let skipped = b"\x5a\x2a\x4d\x18\x03\0\0\0abc".to_vec();
         let has_checksum = |frames: &[&Vec<u8>]| {
             let bytes: Vec<u8> = frames
                 .iter()
                 .flat_map(|frame| frame.iter().copied())
                 .collect();
-            let mut decompressor = Decompressor::new(Format::TarZst, bytes.as_slice()).unwrap();
+            let mut decompressor =
+                Decompressor::new(ArchiveFormat::TarZst, bytes.as_slice()).unwrap();
             let len = io::copy(&mut decompressor, &mut io::sink()).unwrap();
             (len / TEXT.len() as u64, decompressor.has_checksum())
         };
@@ -284,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_reader_at_its_end_stays_there() {
-        for format in Format::ALL {
+        for format in ArchiveFormat::ALL {
             let bytes = compressed(format);
             let mut decompressor = Decompressor::new(format, bytes.as_slice()).unwrap();
             io::copy(&mut decompressor, &mut io::sink()).unwrap();
@@ -294,49 +295,49 @@ mod tests {
 
     #[test]
     fn data_cut_off_anywhere_is_an_error() {
-        for format in Format::ALL {
+        for format in ArchiveFormat::ALL {
             let bytes = compressed(format);
             for len in 0..bytes.len() {
                 let error = read(format, &bytes[..len]).unwrap_err();
                 assert!(error.ends_with("is cut off"), "{format:?} {len}: {error}");
             }
         }
-        insta::assert_snapshot!(read(Format::TarZst, io::empty()).unwrap_err(), @"the zstd data is cut off");
-        insta::assert_snapshot!(read(Format::TarXz, io::empty()).unwrap_err(), @"the xz data is cut off");
+        insta::assert_snapshot!(read(ArchiveFormat::TarZst, io::empty()).unwrap_err(), @"the zstd data is cut off");
+        insta::assert_snapshot!(read(ArchiveFormat::TarXz, io::empty()).unwrap_err(), @"the xz data is cut off");
     }
 
     #[test]
     fn data_that_is_something_else_is_refused() {
         let page = b"<html><body>404 Not Found</body></html>".as_slice();
-        insta::assert_snapshot!(read(Format::TarZst, page).unwrap_err(), @"this is not zstd data");
-        insta::assert_snapshot!(read(Format::TarXz, page).unwrap_err(), @"this is not xz data");
-        let xz = compressed(Format::TarXz);
-        insta::assert_snapshot!(read(Format::TarZst, xz.as_slice()).unwrap_err(), @"this is not zstd data");
+        insta::assert_snapshot!(read(ArchiveFormat::TarZst, page).unwrap_err(), @"this is not zstd data");
+        insta::assert_snapshot!(read(ArchiveFormat::TarXz, page).unwrap_err(), @"this is not xz data");
+        let xz = compressed(ArchiveFormat::TarXz);
+        insta::assert_snapshot!(read(ArchiveFormat::TarZst, xz.as_slice()).unwrap_err(), @"this is not zstd data");
     }
 
     #[test]
     fn garbage_after_the_end_is_refused() {
         let with_tail = |format| [compressed(format), b"and then some".to_vec()].concat();
         let error = |format| read(format, with_tail(format).as_slice()).unwrap_err();
-        insta::assert_snapshot!(error(Format::TarZst), @"something follows the end of the zstd data");
-        insta::assert_snapshot!(error(Format::TarXz), @"the xz data is damaged: lzma data error");
+        insta::assert_snapshot!(error(ArchiveFormat::TarZst), @"something follows the end of the zstd data");
+        insta::assert_snapshot!(error(ArchiveFormat::TarXz), @"the xz data is damaged: lzma data error");
     }
 
     #[test]
     fn a_flipped_bit_is_found_by_the_checksum() {
-        for format in Format::ALL {
+        for format in ArchiveFormat::ALL {
             let mut bytes = compressed(format);
             let middle = bytes.len() / 2;
             bytes[middle] ^= 1;
             read(format, bytes.as_slice()).unwrap_err();
         }
-        let mut zst = compressed(Format::TarZst);
+        let mut zst = compressed(ArchiveFormat::TarZst);
         let last = zst.len() - 1;
         zst[last] ^= 1;
-        insta::assert_snapshot!(read(Format::TarZst, zst.as_slice()).unwrap_err(), @"the zstd data is damaged: Restored data doesn't match checksum");
-        let mut xz = compressed(Format::TarXz);
+        insta::assert_snapshot!(read(ArchiveFormat::TarZst, zst.as_slice()).unwrap_err(), @"the zstd data is damaged: Restored data doesn't match checksum");
+        let mut xz = compressed(ArchiveFormat::TarXz);
         xz[40] ^= 1;
-        insta::assert_snapshot!(read(Format::TarXz, xz.as_slice()).unwrap_err(), @"the xz data is damaged: lzma data error");
+        insta::assert_snapshot!(read(ArchiveFormat::TarXz, xz.as_slice()).unwrap_err(), @"the xz data is damaged: lzma data error");
     }
 
     #[test]
@@ -348,21 +349,21 @@ mod tests {
             encoder.finish().unwrap()
         };
         assert_eq!(
-            read(Format::TarZst, with_window(27).as_slice()).unwrap(),
+            read(ArchiveFormat::TarZst, with_window(27).as_slice()).unwrap(),
             TEXT
         );
-        insta::assert_snapshot!(read(Format::TarZst, with_window(28).as_slice()).unwrap_err(), @"the zstd data needs more memory than 128 MiB to read");
+        insta::assert_snapshot!(read(ArchiveFormat::TarZst, with_window(28).as_slice()).unwrap_err(), @"the zstd data needs more memory than 128 MiB to read");
     }
 
     #[test]
     fn an_xz_dictionary_beyond_the_limit_is_refused() {
-        let mut bytes = compressed(Format::TarXz);
+        let mut bytes = compressed(ArchiveFormat::TarXz);
         // The block header, 12 bytes in: its length, flags, LZMA2, one property; then its checksum.
         assert_eq!(bytes[12..16], [2, 0, 0x21, 1]);
         bytes[16] = 40;
         let checksum = crc32fast::hash(&bytes[12..20]);
         bytes[20..24].copy_from_slice(&checksum.to_le_bytes());
-        insta::assert_snapshot!(read(Format::TarXz, bytes.as_slice()).unwrap_err(), @"the xz data needs more memory than 512 MiB to read");
+        insta::assert_snapshot!(read(ArchiveFormat::TarXz, bytes.as_slice()).unwrap_err(), @"the xz data needs more memory than 512 MiB to read");
     }
 
     #[test]
@@ -379,7 +380,7 @@ mod tests {
                 }
             }
         }
-        for format in Format::ALL {
+        for format in ArchiveFormat::ALL {
             let bytes = compressed(format);
             let error = read(format, Broken(&bytes[..bytes.len() - 3])).unwrap_err();
             assert_eq!(error, "connection closed");

@@ -2,9 +2,9 @@
 //! them.
 
 mod compress;
-#[cfg(test)]
-pub(crate) mod craft;
 mod decompress;
+#[cfg(test)]
+pub(crate) mod hostile_tar;
 mod read;
 mod write;
 
@@ -15,12 +15,12 @@ pub use write::{TarEntry, TarKind, TarPlan, TarStream};
 
 /// What an archive is, as its file name says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Format {
+pub enum ArchiveFormat {
     TarZst,
     TarXz,
 }
 
-impl Format {
+impl ArchiveFormat {
     /// Both, the one to prefer first.
     pub const ALL: [Self; 2] = [Self::TarZst, Self::TarXz];
 
@@ -47,9 +47,12 @@ mod tests {
 
     #[test]
     fn the_file_name_says_the_format() {
-        let format = Format::from_file_name;
-        assert_eq!(format("blas_lib_gfx942.tar.zst"), Some(Format::TarZst));
-        assert_eq!(format("blas_lib_gfx942.tar.xz"), Some(Format::TarXz));
+        let format = ArchiveFormat::from_file_name;
+        assert_eq!(
+            format("blas_lib_gfx942.tar.zst"),
+            Some(ArchiveFormat::TarZst)
+        );
+        assert_eq!(format("blas_lib_gfx942.tar.xz"), Some(ArchiveFormat::TarXz));
         for other in ["a.tar.gz", "a.zst", ".tar.xz", "a.tar.zst.sha256sum", ""] {
             assert_eq!(format(other), None, "{other}");
         }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    artifact::{ArchiveName, ArtifactManifest, ArtifactName, ArtifactTree, Limits, unpack},
+    artifact::{ArchiveName, ArtifactManifest, ArtifactName, ArtifactTree, UnpackLimits, unpack},
     console::{World, many, size},
     error::{Hint as _, Result},
     parallel,
@@ -95,7 +95,7 @@ pub fn unpack_one(
     world: &World,
 ) -> Result<()> {
     let progress = world.console.progress("Unpacking", name, None);
-    let limits = Limits::default();
+    let limits = UnpackLimits::default();
     let done = unpack(archive, name, destination, &limits, &world.stop, &|read| {
         progress.inc(read);
     })?;

@@ -18,7 +18,7 @@ pub use output::ArtifactOutput;
 pub use parts::{ensure_fit, is_archive};
 pub use recombine::{RecombinedArtifact, parts_by_name, recombine};
 pub use tree::{
-    Artifact, ArtifactTree, Collision, Content, FileAt, FileFacts, FileKind, Form, LinkEnd, Merged,
-    Mode, Owned, TreeFile, merge, same_content,
+    Artifact, ArtifactTree, Collision, FileAt, FileFacts, FileKind, LinkEnd, Merged, Owned,
+    PermissionBits, TreeContent, TreeFile, TreeForm, merge, same_content,
 };
-pub use unpack::{Clashes, Limits, Staged, Unpacked, stage, unpack};
+pub use unpack::{Clashes, Staged, UnpackLimits, Unpacked, stage, unpack};

@@ -3,7 +3,7 @@
 use std::{cmp::Ordering, fmt, str::FromStr};
 
 use crate::{
-    archive::Format,
+    archive::ArchiveFormat,
     target::{InvalidScope, Scope},
 };
 
@@ -32,7 +32,7 @@ pub enum Component {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ArchiveName {
     pub artifact: ArtifactName,
-    pub format: Format,
+    pub format: ArchiveFormat,
 }
 
 /// Why a text is not an `ArtifactName`.
@@ -165,7 +165,7 @@ impl FromStr for ArchiveName {
     type Err = InvalidArchiveName;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (stem, format) = Format::from_file_name(text)
+        let (stem, format) = ArchiveFormat::from_file_name(text)
             .and_then(|format| Some((text.strip_suffix(format.extension())?, format)))
             .ok_or_else(|| InvalidArchiveName::Extension(text.to_owned()))?;
         Ok(Self {

@@ -3,13 +3,13 @@
 use std::{collections::BTreeMap, num::NonZeroUsize, sync::Arc};
 
 use crate::{
-    artifact::{Artifact, Component, Content, FileAt, Form, TreeFile},
+    artifact::{Artifact, Component, FileAt, TreeContent, TreeFile, TreeForm},
     elf::ReadAt,
     error::{Context as _, Hint as _, Result, Stop, anyhow},
     kpack::{
-        archive::Archive,
+        archive::KpackArchive,
         fit::{SplitBinary, lost_code},
-        host::{self, Look},
+        host::{self, FatFileKind},
     },
     parallel,
     relpath::RelPath,
@@ -54,13 +54,13 @@ pub fn ensure_fit<'a>(
 fn archives(files: &[&TreeFile]) -> Result<BTreeMap<RelPath, Arc<dyn ReadAt>>> {
     let mut archives: BTreeMap<RelPath, Arc<dyn ReadAt>> = BTreeMap::new();
     for file in files {
-        if let Content::File(facts) = &file.content
-            && facts.form == Form::Whole
+        if let TreeContent::File(facts) = &file.content
+            && facts.form == TreeForm::Whole
             && is_archive(&file.path)
         {
             let archive: Arc<dyn ReadAt> = Arc::new(FileAt::open(&file.source)?);
             // The runtime passes over what it cannot read, and `check` reports it.
-            if Archive::open(Arc::clone(&archive)).is_ok() {
+            if KpackArchive::open(Arc::clone(&archive)).is_ok() {
                 archives.insert(file.path.clone(), archive);
             }
         }
@@ -77,13 +77,13 @@ pub fn is_archive(path: &RelPath) -> bool {
 
 fn split_binary(file: &TreeFile) -> Result<Option<SplitBinary>> {
     match &file.content {
-        Content::File(facts) if facts.elf.is_some() && facts.form == Form::Whole => {}
+        TreeContent::File(facts) if facts.elf.is_some() && facts.form == TreeForm::Whole => {}
         _ => return Ok(None),
     }
     let source = FileAt::open(&file.source)?;
     let look = || -> Result<_> {
         Ok(match host::look(&source)? {
-            Look::Split => Some((file.path.clone(), host::references(&source)?)),
+            FatFileKind::Split => Some((file.path.clone(), host::references(&source)?)),
             _ => None,
         })
     };

@@ -12,16 +12,16 @@ use serde::Serialize;
 
 use crate::{
     artifact::{
-        Artifact, ArtifactManifest, ArtifactName, ArtifactOutput, Component, Content, FileAt,
+        Artifact, ArtifactManifest, ArtifactName, ArtifactOutput, Component, FileAt, TreeContent,
         TreeFile, ensure_fit, is_archive, split::link,
     },
     elf::PatchedReader,
     error::{Context as _, Hint as _, Result, Stop, bail, ensure},
     kpack::{
         CodeTarget,
-        archive::{Archive, StoredCode},
+        archive::{KpackArchive, StoredCode},
         bundle,
-        host::{self, Look},
+        host::{self, FatFileKind},
     },
     relpath::RelPath,
     target::{Family, Scope},
@@ -37,7 +37,7 @@ pub struct RecombinedArtifact {
 }
 
 /// The code of one binary: by the ordinal of the bundle, in the order of the names of entries.
-type BinaryCode<'a> = BTreeMap<usize, BTreeMap<String, (&'a Archive<FileAt>, &'a StoredCode)>>;
+type BinaryCode<'a> = BTreeMap<usize, BTreeMap<String, (&'a KpackArchive<FileAt>, &'a StoredCode)>>;
 
 /// The parts of each artifact, and the name of what they become: fat for a family, or generic where
 /// there is no part for a target.
@@ -93,9 +93,9 @@ pub fn recombine(
             fs::create_dir_all(parent)?;
         }
         match &file.content {
-            Content::Directory => fs::create_dir_all(&to)?,
-            Content::Link { text, .. } => link(text, &to)?,
-            Content::File(facts) => {
+            TreeContent::Directory => fs::create_dir_all(&to)?,
+            TreeContent::Link { text, .. } => link(text, &to)?,
+            TreeContent::File(facts) => {
                 if facts.elf.is_some() && is_split(&file.source)? {
                     ensure!(
                         !archives.is_empty(),
@@ -135,7 +135,7 @@ fn merged<'a>(
         for file in &part.files {
             let before = files.insert((&*file.basedir, &file.path), file);
             let both = before.is_some_and(|before| {
-                before.content != Content::Directory || file.content != Content::Directory
+                before.content != TreeContent::Directory || file.content != TreeContent::Directory
             });
             ensure!(!both, "two parts have `{}`", file.path);
         }
@@ -147,7 +147,7 @@ fn merged<'a>(
 /// Refuses a file of one part below a symlink of another: it would be written to wherever that leads.
 fn ensure_not_below_links<'a>(files: impl Iterator<Item = &'a TreeFile> + Clone) -> Result<()> {
     let place = |file: &TreeFile| file.basedir.join(&file.path);
-    let is_link = |file: &&TreeFile| matches!(file.content, Content::Link { .. });
+    let is_link = |file: &&TreeFile| matches!(file.content, TreeContent::Link { .. });
     let links: BTreeSet<RelPath> = files.clone().filter(is_link).map(place).collect();
     for path in files.map(place) {
         if let Some(link) = path.ancestors().find(|above| links.contains(above)) {
@@ -160,22 +160,24 @@ fn ensure_not_below_links<'a>(files: impl Iterator<Item = &'a TreeFile> + Clone)
 fn is_split(file: &Path) -> Result<bool> {
     let look = host::look(&FileAt::open(file)?);
     let look = look.with_context(|| format!("look into `{}`", file.display()))?;
-    Ok(matches!(look, Look::Split))
+    Ok(matches!(look, FatFileKind::Split))
 }
 
-fn archives(files: &BTreeMap<(&RelPath, &RelPath), &TreeFile>) -> Result<Vec<Archive<FileAt>>> {
+fn archives(
+    files: &BTreeMap<(&RelPath, &RelPath), &TreeFile>,
+) -> Result<Vec<KpackArchive<FileAt>>> {
     let archives = files
         .values()
-        .filter(|file| is_archive(&file.path) && matches!(file.content, Content::File(_)));
+        .filter(|file| is_archive(&file.path) && matches!(file.content, TreeContent::File(_)));
     let archives = archives.map(|file| {
         let shown = || format!("read `{}`", file.source.display());
-        Archive::open(FileAt::open(&file.source)?).with_context(shown)
+        KpackArchive::open(FileAt::open(&file.source)?).with_context(shown)
     });
     archives.collect()
 }
 
 /// What the archives hold, by the name of the binary.
-fn index(archives: &[Archive<FileAt>]) -> Result<BTreeMap<String, BinaryCode<'_>>> {
+fn index(archives: &[KpackArchive<FileAt>]) -> Result<BTreeMap<String, BinaryCode<'_>>> {
     let mut index: BTreeMap<String, BinaryCode<'_>> = BTreeMap::new();
     for archive in archives {
         for code in archive.codes() {
@@ -265,7 +267,7 @@ fn restore(from: &Path, bundles: &BinaryCode<'_>, to: &Path) -> Result<usize> {
 
 /// The binary is fat again, and its wrappers lead where they led.
 fn accept(file: &FileAt, wanted: &[u64], lens: &[u64]) -> Result<()> {
-    let Look::Fat(fat) = host::look(file)? else {
+    let FatFileKind::Fat(fat) = host::look(file)? else {
         bail!("the code is there, and is not found");
     };
     let found: Vec<u64> = fat.wrappers.iter().map(|one| one.bundle as u64).collect();
@@ -297,7 +299,7 @@ mod tests {
     use super::*;
     use crate::artifact::LinkEnd;
 
-    fn part(name: &str, path: &str, content: Content) -> Artifact {
+    fn part(name: &str, path: &str, content: TreeContent) -> Artifact {
         let basedir: Arc<RelPath> = Arc::new("stage".parse().unwrap());
         let file = TreeFile {
             path: path.parse().unwrap(),
@@ -316,8 +318,8 @@ mod tests {
     fn nothing_is_written_through_a_symlink_of_another_part() {
         let text = "/etc".to_owned();
         let end = LinkEnd::Escapes;
-        let link = part("x_lib_generic", "lib", Content::Link { text, end });
-        let below = part("x_lib_gfx942", "lib/y", Content::Directory);
+        let link = part("x_lib_generic", "lib", TreeContent::Link { text, end });
+        let below = part("x_lib_gfx942", "lib/y", TreeContent::Directory);
         let said = merged(&[&link, &below]).unwrap_err().to_string();
         let expected = "`stage/lib/y` lies below `stage/lib`, which is a symlink of another part";
         assert_eq!(said, expected);

@@ -17,7 +17,7 @@ pub(super) enum Node<'a> {
 
 /// Where a link ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum ResolvedLink {
     File(RelPath),
     Directory,
     /// Inside, at nothing; or in a circle.
@@ -34,9 +34,9 @@ pub(super) fn resolve<'a>(
     from: &RelPath,
     text: &'a str,
     at: impl Fn(&str) -> Option<Node<'a>>,
-) -> End {
+) -> ResolvedLink {
     if text.starts_with('/') {
-        return End::Absolute;
+        return ResolvedLink::Absolute;
     }
     let mut here: Vec<&str> = from.components().collect();
     here.pop();
@@ -48,7 +48,7 @@ pub(super) fn resolve<'a>(
         // Only in a directory is there anything, be it `.` or `..`.
         found = found.filter(|node| *node == Node::Directory);
         match component {
-            ".." if here.pop().is_none() => return End::Outside,
+            ".." if here.pop().is_none() => return ResolvedLink::Outside,
             "" | "." | ".." => {}
             name => {
                 here.push(name);
@@ -58,10 +58,10 @@ pub(super) fn resolve<'a>(
         if let Some(Node::Link(text)) = found {
             links += 1;
             if text.starts_with('/') {
-                return End::Absolute;
+                return ResolvedLink::Absolute;
             }
             if links > MOST_LINKS {
-                return End::Missing;
+                return ResolvedLink::Missing;
             }
             here.pop();
             ahead.extend(text.rsplit('/'));
@@ -69,9 +69,12 @@ pub(super) fn resolve<'a>(
         }
     }
     match found {
-        Some(Node::File) => here.join("/").parse().map_or(End::Missing, End::File),
-        Some(Node::Directory) => End::Directory,
-        Some(Node::Link(_)) | None => End::Missing,
+        Some(Node::File) => here
+            .join("/")
+            .parse()
+            .map_or(ResolvedLink::Missing, ResolvedLink::File),
+        Some(Node::Directory) => ResolvedLink::Directory,
+        Some(Node::Link(_)) | None => ResolvedLink::Missing,
     }
 }
 
@@ -82,7 +85,7 @@ mod tests {
     use super::*;
 
     /// `a/` is a directory, `a -> b` a link, anything else a file.
-    fn ends(tree: &[&str]) -> BTreeMap<String, End> {
+    fn ends(tree: &[&str]) -> BTreeMap<String, ResolvedLink> {
         let nodes: BTreeMap<&str, Node> = tree
             .iter()
             .map(
@@ -168,9 +171,9 @@ mod tests {
         ];
         for (path, end) in ends(&tree) {
             let expected = match path.as_str() {
-                "a/b/c/top" => End::Directory,
-                "absolute" | "by-link" | "past-file" => End::Absolute,
-                _ => End::Outside,
+                "a/b/c/top" => ResolvedLink::Directory,
+                "absolute" | "by-link" | "past-file" => ResolvedLink::Absolute,
+                _ => ResolvedLink::Outside,
             };
             assert_eq!(end, expected, "{path}");
         }
@@ -186,12 +189,16 @@ mod tests {
             "d/",
             "d/e -> ../d/e/f",
         ];
-        assert!(ends(&tree).values().all(|end| *end == End::Missing));
+        assert!(
+            ends(&tree)
+                .values()
+                .all(|end| *end == ResolvedLink::Missing)
+        );
         let long: Vec<String> = (0..100).map(|n| format!("l{n} -> l{}", n + 1)).collect();
         let mut long: Vec<&str> = long.iter().map(String::as_str).collect();
         long.push("l100");
         let ends = ends(&long);
-        assert_eq!(ends["l0"], End::Missing);
-        assert_eq!(ends["l60"], End::File("l100".parse().unwrap()));
+        assert_eq!(ends["l0"], ResolvedLink::Missing);
+        assert_eq!(ends["l60"], ResolvedLink::File("l100".parse().unwrap()));
     }
 }

@@ -8,7 +8,7 @@ use crate::error::{Context as _, Hint as _, Result, anyhow};
 
 /// What a process has a directory to itself for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
+pub enum LockPurpose {
     Fetch,
     Build,
     /// A build below the directory of a pipeline.
@@ -25,7 +25,7 @@ const ATTEMPTS: u32 = 100;
 #[derive(Debug)]
 pub struct Lock {
     hold: Hold,
-    work: Work,
+    work: LockPurpose,
 }
 
 #[derive(Debug)]
@@ -39,14 +39,14 @@ enum Hold {
 
 /// What an attempt came to.
 #[derive(Debug)]
-enum Attempt {
+enum LockAttempt {
     Done(Hold),
     /// Whoever had it has removed the file since it was opened.
     Gone,
     Taken,
 }
 
-impl Work {
+impl LockPurpose {
     fn name(self) -> &'static str {
         match self {
             Self::Fetch => "fetch",
@@ -71,16 +71,16 @@ impl Work {
 
 impl Lock {
     /// Makes the directory, and is refused where another process does such work.
-    pub fn take(directory: &Path, work: Work) -> Result<Self> {
+    pub fn take(directory: &Path, work: LockPurpose) -> Result<Self> {
         let place = directory.display();
         fs::create_dir_all(directory)
             .with_context(|| format!("no directory to write to: `{place}`"))
             .hint(work.way_out())?;
         for _ in 0..ATTEMPTS {
             match attempt(&directory.join(work.file_name()))? {
-                Attempt::Done(hold) => return Ok(Self { hold, work }),
-                Attempt::Gone => {}
-                Attempt::Taken => {
+                LockAttempt::Done(hold) => return Ok(Self { hold, work }),
+                LockAttempt::Gone => {}
+                LockAttempt::Taken => {
                     return Err(anyhow!("another {} is running in `{place}`", work.name()))
                         .hint(format!("wait until it has ended, or {}", work.way_out()));
                 }
@@ -91,7 +91,7 @@ impl Lock {
     }
 
     /// The same, where it is certain that something is to be written.
-    pub fn to_write(directory: &Path, work: Work) -> Result<Self> {
+    pub fn to_write(directory: &Path, work: LockPurpose) -> Result<Self> {
         let lock = Self::take(directory, work)?;
         lock.ensure_writable()?;
         Ok(lock)
@@ -112,28 +112,28 @@ impl Lock {
     }
 }
 
-fn attempt(path: &Path) -> io::Result<Attempt> {
+fn attempt(path: &Path) -> io::Result<LockAttempt> {
     let mut options = OpenOptions::new();
     let file = match options.read(true).append(true).create(true).open(path) {
         Err(error) if may_not(&error) => {
             // One that another user has left keeps nobody from writing others.
             let is_there = fs::symlink_metadata(path).is_ok();
-            return Ok(Attempt::Done(if is_there {
+            return Ok(LockAttempt::Done(if is_there {
                 Hold::Without
             } else {
                 Hold::Barred(error.to_string())
             }));
         }
         // Whatever is written next will say so, and there may be nothing to write.
-        Err(error) if is_full(&error) => return Ok(Attempt::Done(Hold::Without)),
+        Err(error) if is_full(&error) => return Ok(LockAttempt::Done(Hold::Without)),
         file => file?,
     };
     Ok(match file.try_lock().map_err(io::Error::from) {
-        Ok(()) if is_at(&file, path)? => Attempt::Done(Hold::Held(file)),
-        Ok(()) => Attempt::Gone,
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Attempt::Taken,
+        Ok(()) if is_at(&file, path)? => LockAttempt::Done(Hold::Held(file)),
+        Ok(()) => LockAttempt::Gone,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => LockAttempt::Taken,
         // Some file systems of networks know no locks.
-        Err(_) => Attempt::Done(Hold::Without),
+        Err(_) => LockAttempt::Done(Hold::Without),
     })
 }
 
@@ -190,8 +190,8 @@ mod tests {
     fn a_directory_is_one_fetch_s_at_a_time() {
         let place = tempfile::tempdir().unwrap();
         let directory = place.path().join("a/b");
-        let lock = Lock::take(&directory, Work::Fetch).unwrap();
-        let error = Lock::take(&directory, Work::Fetch).unwrap_err();
+        let lock = Lock::take(&directory, LockPurpose::Fetch).unwrap();
+        let error = Lock::take(&directory, LockPurpose::Fetch).unwrap_err();
         assert_eq!(Exit::of(&error), Exit::CouldNotTry);
         let text = render(&error).replace(directory.to_str().unwrap(), "OUT");
         insta::assert_snapshot!(text, @"
@@ -202,21 +202,29 @@ mod tests {
         drop(lock);
         let left = fs::read_dir(&directory).unwrap().count();
         assert_eq!(left, usize::from(cfg!(not(unix))));
-        assert!(Lock::take(&directory, Work::Fetch).unwrap().is_held());
+        assert!(
+            Lock::take(&directory, LockPurpose::Fetch)
+                .unwrap()
+                .is_held()
+        );
     }
 
     #[test]
     fn a_file_that_a_killed_fetch_has_left_keeps_nobody_out() {
         let directory = tempfile::tempdir().unwrap();
-        fs::write(directory.path().join(Work::Fetch.file_name()), "").unwrap();
-        assert!(Lock::take(directory.path(), Work::Fetch).unwrap().is_held());
+        fs::write(directory.path().join(LockPurpose::Fetch.file_name()), "").unwrap();
+        assert!(
+            Lock::take(directory.path(), LockPurpose::Fetch)
+                .unwrap()
+                .is_held()
+        );
     }
 
     #[cfg(unix)]
     #[test]
     fn a_lock_on_a_file_that_was_removed_is_none() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join(Work::Fetch.file_name());
+        let path = directory.path().join(LockPurpose::Fetch.file_name());
         let file = File::create(&path).unwrap();
         assert!(is_at(&file, &path).unwrap());
         fs::remove_file(&path).unwrap();
@@ -233,7 +241,7 @@ mod tests {
         let (begin, end) = (Barrier::new(MANY), Barrier::new(MANY));
         let held = || {
             begin.wait();
-            let lock = Lock::take(directory.path(), Work::Fetch);
+            let lock = Lock::take(directory.path(), LockPurpose::Fetch);
             end.wait();
             lock.is_ok()
         };
@@ -251,7 +259,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("file");
         fs::write(&file, "").unwrap();
-        let text = render(&Lock::take(&file, Work::Fetch).unwrap_err());
+        let text = render(&Lock::take(&file, LockPurpose::Fetch).unwrap_err());
         insta::assert_snapshot!(text.replace(file.to_str().unwrap(), "OUT"), @"
         error: no directory to write to: `OUT`
           caused by: failed to create directory `OUT`: File exists (os error 17)

@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, fmt};
 use serde::Deserialize;
 
 use crate::{
-    check::{Finding, Pattern, Severity, rule::Rule},
+    check::{Finding, RulePattern, Severity, rule::Rule},
     error::{Hint as _, Result, anyhow, ensure},
     glob::Glob,
     wheel::{SdistFilename, WheelFilename},
@@ -31,7 +31,7 @@ pub struct AcceptList {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AcceptEntry {
-    rule: Pattern,
+    rule: RulePattern,
     /// The project, or a glob for it; of a page, its path. `None` matches everything.
     #[serde(default)]
     package: Option<String>,
@@ -66,12 +66,12 @@ impl AcceptList {
     pub fn parse(text: &str) -> Result<Self> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
-        struct File {
+        struct AcceptFile {
             #[serde(default)]
             accept: Vec<AcceptEntry>,
         }
         let read = || -> Result<Self> {
-            let file: File = toml::from_str(text).map_err(|error| {
+            let file: AcceptFile = toml::from_str(text).map_err(|error| {
                 let shown = error.to_string();
                 anyhow!("{}", shown.trim_end())
             })?;

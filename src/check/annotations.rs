@@ -2,7 +2,7 @@
 
 use crate::{
     check::{Finding, Report, Rule, Severity},
-    console::{Annotation, Level, many},
+    console::{Annotation, AnnotationLevel, many},
 };
 
 /// GitHub shows no more annotations of a step.
@@ -49,11 +49,11 @@ fn rolled_up(rules: &[(&Rule, Vec<&Finding>)]) -> Option<Annotation> {
     Some(Annotation::new(level(gravest.severity), title, text))
 }
 
-pub fn level(severity: Severity) -> Level {
+pub fn level(severity: Severity) -> AnnotationLevel {
     match severity {
-        Severity::Error => Level::Error,
-        Severity::Warning => Level::Warning,
-        Severity::Note => Level::Notice,
+        Severity::Error => AnnotationLevel::Error,
+        Severity::Warning => AnnotationLevel::Warning,
+        Severity::Note => AnnotationLevel::Notice,
     }
 }
 
@@ -93,7 +93,7 @@ mod tests {
         });
         let shown = self::tests::shown(each.chain(frequent).collect());
         assert_eq!(shown.len(), 10);
-        assert!(shown.iter().all(|it| it.level == Level::Error));
+        assert!(shown.iter().all(|it| it.level == AnnotationLevel::Error));
         insta::assert_snapshot!(shown[0], @"
         RW903 not-as-planned: a fact
         fact 0
@@ -110,7 +110,7 @@ mod tests {
         let mixed = warnings.chain([Finding::new(gravest, "a fact")]);
         let shown = self::tests::shown(mixed.collect());
         assert_eq!(shown.len(), 10);
-        let errors = shown.iter().filter(|it| it.level == Level::Error);
+        let errors = shown.iter().filter(|it| it.level == AnnotationLevel::Error);
         assert_eq!(errors.count(), 1);
         assert_eq!(shown[0].title, gravest.to_string());
     }

@@ -1,4 +1,4 @@
-//! `Inventory`: what a set holds, as far as it is known; `Comparison`: what changed between two.
+//! `PackageInventory`: what a set holds, as far as it is known; `Comparison`: what changed between two.
 //!
 //! Packages are known by their project, and paths without the version in them, so that two nightlies
 //! compare. `check --baseline` makes findings of it, and `summary` a table.
@@ -10,15 +10,15 @@ use serde::Serialize;
 use crate::{
     check::{
         facts::{NAMES, SetFacts},
-        mention,
         observe::Outline,
+        path_facts,
     },
     wheel::DistName,
 };
 
 /// The packages of a set by their normalized names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Inventory {
+pub struct PackageInventory {
     pub packages: BTreeMap<String, Stock>,
 }
 
@@ -28,12 +28,12 @@ pub struct Stock {
     /// Of the files of the package, all told.
     pub size: Option<u64>,
     /// By path, the `.dist-info` directory aside; `None` when only the index was there to ask.
-    pub members: Option<BTreeMap<String, Piece>>,
+    pub members: Option<BTreeMap<String, BaselineFile>>,
 }
 
 /// One file in a package. Files with the same checksum and length are taken for the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct BaselineFile {
     pub len: u64,
     pub crc: u32,
 }
@@ -42,7 +42,7 @@ pub struct Piece {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Comparison {
-    pub packages: BTreeMap<String, Change>,
+    pub packages: BTreeMap<String, BaselineChange>,
     pub old_size: u64,
     pub new_size: u64,
 }
@@ -50,7 +50,7 @@ pub struct Comparison {
 /// What changed in one package.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Change {
+pub struct BaselineChange {
     /// `None` for a package that was not there.
     pub old_size: Option<u64>,
     /// `None` for a package that is gone.
@@ -63,14 +63,14 @@ pub struct Change {
     pub new_targets: Vec<String>,
 }
 
-impl Inventory {
+impl PackageInventory {
     /// Of a set that was read.
     pub fn of(set: &SetFacts) -> Self {
         let mut this = Self::default();
         for wheel in &set.wheels {
             let Ok(name) = &wheel.name else { continue };
             let members = wheel.members.iter().filter_map(|member| {
-                let piece = Piece {
+                let piece = BaselineFile {
                     len: member.content.as_ref().ok()?.len,
                     crc: member.crc,
                 };
@@ -88,14 +88,18 @@ impl Inventory {
 
     /// A package of which only the size is known, if that.
     pub fn add_package(&mut self, project: &DistName, size: Option<u64>) {
-        self.add(project, size, None::<std::iter::Empty<(&str, Piece)>>);
+        self.add(
+            project,
+            size,
+            None::<std::iter::Empty<(&str, BaselineFile)>>,
+        );
     }
 
     /// A wheel whose directory was read.
     pub fn add_wheel(&mut self, project: &DistName, size: Option<u64>, outline: &Outline) {
         let members = outline
             .members()
-            .map(|(path, len, crc)| (path, Piece { len, crc }));
+            .map(|(path, len, crc)| (path, BaselineFile { len, crc }));
         self.add(project, size, Some(members));
     }
 
@@ -103,7 +107,7 @@ impl Inventory {
         &mut self,
         project: &DistName,
         size: Option<u64>,
-        members: Option<impl Iterator<Item = (&'a str, Piece)>>,
+        members: Option<impl Iterator<Item = (&'a str, BaselineFile)>>,
     ) {
         let stock = self
             .packages
@@ -136,7 +140,7 @@ fn is_metadata(path: &str) -> bool {
 }
 
 impl Comparison {
-    pub fn new(old: &Inventory, new: &Inventory) -> Self {
+    pub fn new(old: &PackageInventory, new: &PackageInventory) -> Self {
         let mut this = Self::default();
         let names: BTreeSet<&String> = old.packages.keys().chain(new.packages.keys()).collect();
         for name in names {
@@ -146,14 +150,14 @@ impl Comparison {
             this.new_size = this.new_size.saturating_add(size(after).unwrap_or(0));
             if before != after {
                 this.packages
-                    .insert(name.clone(), Change::new(before, after));
+                    .insert(name.clone(), BaselineChange::new(before, after));
             }
         }
         this
     }
 }
 
-impl Change {
+impl BaselineChange {
     fn new(before: Option<&Stock>, after: Option<&Stock>) -> Self {
         let size = |stock: &Stock| stock.size.unwrap_or(0);
         let mut this = Self {
@@ -176,7 +180,7 @@ impl Change {
         this.removed = gone.cloned().collect();
         let spoken = |paths: &mut dyn Iterator<Item = &String>| -> BTreeSet<String> {
             paths
-                .flat_map(|path| mention::targets(path))
+                .flat_map(|path| path_facts::targets(path))
                 .map(|target| target.to_string())
                 .collect()
         };
@@ -202,12 +206,12 @@ mod tests {
     /// Name, size, and the paths and lengths of its members.
     type Sample<'a> = (&'a str, u64, &'a [(&'a str, u64)]);
 
-    fn inventory(packages: &[Sample<'_>]) -> Inventory {
-        let mut this = Inventory::default();
+    fn inventory(packages: &[Sample<'_>]) -> PackageInventory {
+        let mut this = PackageInventory::default();
         for (name, size, members) in packages {
             let members = members
                 .iter()
-                .map(|(path, len)| (*path, Piece { len: *len, crc: 0 }));
+                .map(|(path, len)| (*path, BaselineFile { len: *len, crc: 0 }));
             this.add(&name.parse().unwrap(), Some(*size), Some(members));
         }
         this
@@ -283,7 +287,7 @@ mod tests {
 
     #[test]
     fn an_index_alone_tells_sizes_and_no_files() {
-        let mut old = Inventory::default();
+        let mut old = PackageInventory::default();
         old.add_package(&"rocm-sdk-core".parse().unwrap(), Some(50));
         let new = inventory(&[("rocm-sdk-core", 75, &[("c/a", 1)])]);
         let change = &Comparison::new(&old, &new).packages["rocm-sdk-core"];

@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     check::{
-        carriage,
-        facts::{Code, Content, Member, SetFacts, WheelFile},
+        device_targets,
+        facts::{ContentFacts, DeviceCodeFacts, MemberFacts, SetFacts, WheelFile},
         finding::one_line,
-        mention,
-        sparse::Sparse,
+        path_facts,
+        sparse::SparseFile,
     },
-    kpack::archive::Archive,
+    kpack::archive::KpackArchive,
     target::Target,
 };
 
@@ -50,11 +50,11 @@ impl Coverage {
     /// about themselves does not count.
     pub fn of(set: &SetFacts) -> Self {
         let mut coverage = Self::default();
-        let targets = carriage::targets(set);
+        let targets = device_targets::targets(set);
         coverage.targets = targets.iter().map(ToString::to_string).collect();
         let devices = set.device_wheels();
         let mut with_xnack = Vec::new();
-        let mut take = |part: Part, target: &Target, wheel: &WheelFile| {
+        let mut take = |part: LibraryCode, target: &Target, wheel: &WheelFile| {
             if part.needs_xnack {
                 with_xnack.push((part, target.to_string(), wheel.file.clone()));
             } else {
@@ -68,7 +68,7 @@ impl Coverage {
                 }
             }
         }
-        for fat in carriage::fat(set) {
+        for fat in device_targets::fat(set) {
             for target in &targets {
                 for part in carried(&fat, target) {
                     take(part, target, fat.wheel);
@@ -84,7 +84,7 @@ impl Coverage {
         coverage
     }
 
-    fn add(&mut self, part: &Part, target: &str, file: &str) {
+    fn add(&mut self, part: &LibraryCode, target: &str, file: &str) {
         let row = self.libraries.entry(part.library.clone()).or_default();
         row.entry(target.to_owned()).or_default().add(part.cell);
         let place = self.places.entry(part.library.clone());
@@ -92,7 +92,7 @@ impl Coverage {
     }
 
     /// Code that needs XNACK adds to what a library has for a target, and is nothing by itself.
-    fn add_variants(&mut self, parts: Vec<(Part, String, String)>) {
+    fn add_variants(&mut self, parts: Vec<(LibraryCode, String, String)>) {
         for (part, target, file) in parts {
             let row = self.libraries.entry(part.library.clone()).or_default();
             match row.get_mut(&target) {
@@ -179,38 +179,39 @@ const LONGEST_NAME: usize = 80;
 const UNNAMED: &str = "(unnamed)";
 
 /// What a library has for a target in one place.
-struct Part {
+struct LibraryCode {
     library: String,
     cell: Cell,
     needs_xnack: bool,
 }
 
 /// What a file has for a target, by library; an archive that cannot be read has nothing.
-fn parts(member: &Member, target: &Target) -> Vec<Part> {
+fn parts(member: &MemberFacts, target: &Target) -> Vec<LibraryCode> {
     let content = member.content.as_ref().ok();
-    if let Some(Code::Archive(sparse)) = content.and_then(|content| content.code.as_ref())
-        && let Ok(archive) = Archive::open(sparse.as_ref())
+    if let Some(DeviceCodeFacts::Archive(sparse)) =
+        content.and_then(|content| content.code.as_ref())
+        && let Ok(archive) = KpackArchive::open(sparse.as_ref())
     {
         return in_archive(&archive, target);
     }
-    if mention::has_extension(&member.path, "kpack") {
+    if path_facts::has_extension(&member.path, "kpack") {
         return Vec::new();
     }
     vec![as_file(member)]
 }
 
 /// A file beside a library.
-fn as_file(member: &Member) -> Part {
+fn as_file(member: &MemberFacts) -> LibraryCode {
     let content = member.content.as_ref().ok();
-    Part {
-        library: mention::library(&member.path),
+    LibraryCode {
+        library: path_facts::library(&member.path),
         cell: Cell {
             files: 1,
             code_objects: 0,
             bytes: content.map_or(0, |content| content.len),
         },
         needs_xnack: match content.and_then(|content| content.code.as_ref()) {
-            Some(Code::Objects(targets)) if !targets.is_empty() => {
+            Some(DeviceCodeFacts::Objects(targets)) if !targets.is_empty() => {
                 targets.iter().all(|it| !it.runs_with_xnack_off())
             }
             _ => member.path.contains("xnack+"),
@@ -222,16 +223,20 @@ fn as_file(member: &Member) -> Part {
 fn beside<'a>(
     set: &'a SetFacts,
     targets: &'a BTreeSet<Target>,
-) -> Vec<(&'a WheelFile, &'a Member, &'a Target)> {
+) -> Vec<(&'a WheelFile, &'a MemberFacts, &'a Target)> {
     let mut found = Vec::new();
     for wheel in &set.wheels {
         let members = wheel.members.iter().filter(|it| is_device_file(&it.path));
-        for member in members.filter(|it| !mention::has_extension(&it.path, "py")) {
-            let is_host = member.content.as_ref().ok().and_then(Content::host_code);
+        for member in members.filter(|it| !path_facts::has_extension(&it.path, "py")) {
+            let is_host = member
+                .content
+                .as_ref()
+                .ok()
+                .and_then(ContentFacts::host_code);
             if is_host.is_none() {
                 // The directory of all of them may be called for the family.
                 let inside = member.path.split_once('/').map_or("", |(_, inside)| inside);
-                let named = mention::covered(inside);
+                let named = path_facts::covered(inside);
                 let own = targets.iter().filter(|it| named.contains(*it));
                 found.extend(own.map(|it| (wheel.as_ref(), member, it)));
             }
@@ -241,12 +246,12 @@ fn beside<'a>(
 }
 
 /// What of the code in a library runs on a target.
-fn carried(fat: &carriage::Fat<'_>, target: &Target) -> Vec<Part> {
-    let accepted = carriage::accepted(target);
+fn carried(fat: &device_targets::FatLibrary<'_>, target: &Target) -> Vec<LibraryCode> {
+    let accepted = device_targets::accepted(target);
     let path = &fat.member.path;
     let amounts = fat.carried.amounts();
     let own = amounts.filter(|it| accepted.contains(&it.0.base()));
-    own.map(|(code, code_objects, bytes)| Part {
+    own.map(|(code, code_objects, bytes)| LibraryCode {
         library: printable(path.rsplit('/').next().unwrap_or(path)),
         cell: Cell {
             files: 0,
@@ -264,8 +269,8 @@ fn printable(name: &str) -> String {
 }
 
 /// Only code that runs there counts.
-fn in_archive(archive: &Archive<&Sparse>, target: &Target) -> Vec<Part> {
-    let accepted = carriage::found_for(target);
+fn in_archive(archive: &KpackArchive<&SparseFile>, target: &Target) -> Vec<LibraryCode> {
+    let accepted = device_targets::found_for(target);
     let codes = archive.codes().iter();
     let codes = codes.filter(|code| accepted.contains(&code.target.base()));
     codes
@@ -279,7 +284,7 @@ fn in_archive(archive: &Archive<&Sparse>, target: &Target) -> Vec<Part> {
                 bytes: archive.packed(code),
             };
             let name = if name.is_empty() { UNNAMED } else { &name };
-            Part {
+            LibraryCode {
                 library: name.to_owned(),
                 cell,
                 needs_xnack: !code.target.runs_with_xnack_off(),

@@ -4,22 +4,22 @@ use std::{collections::BTreeMap, num::NonZeroUsize};
 
 use super::read;
 use crate::{
-    check::Inventory,
+    check::PackageInventory,
     console::World,
     digest::Sha256,
     error::{Context as _, Result},
-    set::{self, Package, Published, SetPlace, identity},
+    set::{self, PackageFile, PublishedFacts, SetPlace, identity},
 };
 
 /// The inventory of a set: a directory, `set.json`, `s3://…` or the address of an index.
 ///
 /// Of wheels that are there the files are known, of others what the index says. Of a wheel no more
 /// is read than its end.
-pub fn inventory(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Result<Inventory> {
-    let read = || -> Result<Inventory> {
+pub fn inventory(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Result<PackageInventory> {
+    let read = || -> Result<PackageInventory> {
         let found = set::find_published(place)?;
-        let mut inventory = Inventory::default();
-        let wheels: Vec<&Package> = found.packages.iter().filter(|it| it.is_wheel()).collect();
+        let mut inventory = PackageInventory::default();
+        let wheels: Vec<&PackageFile> = found.packages.iter().filter(|it| it.is_wheel()).collect();
         let outlines = read::outlines(&wheels, jobs, world)?;
         for (package, outline) in wheels.iter().zip(&outlines) {
             if let Some((project, _)) = identity(package.name()) {
@@ -34,7 +34,7 @@ pub fn inventory(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Result<
         for (file, size) in found
             .published
             .iter()
-            .flat_map(Published::promised_and_gone)
+            .flat_map(PublishedFacts::promised_and_gone)
         {
             if let Some((project, _)) = identity(file) {
                 inventory.add_package(&project, size);

@@ -7,16 +7,16 @@ use std::{
 
 use crate::{
     archive::TarEntry,
-    check::sparse::Sparse,
+    check::sparse::SparseFile,
     digest::Sha256,
     elf,
     error::Result,
-    kpack::{CodeTarget, host::Reference},
+    kpack::{CodeTarget, host::WrapperReference},
     package::{
-        Catalog, Mode,
-        catalog::{Kind, PackageSpec},
+        Catalog, DistributionMode,
+        catalog::{PackageKind, PackageSpec},
     },
-    set::{Published, is_ours},
+    set::{PublishedFacts, is_ours},
     target::Target,
     version::Version,
     wheel::{DistName, Metadata, SdistFilename, WheelFilename},
@@ -28,7 +28,7 @@ pub struct SetFacts {
     pub wheels: Vec<Arc<WheelFile>>,
     pub sdists: Vec<Arc<SdistFile>>,
     /// What pages say about the packages, if they are published.
-    pub published: Option<Arc<Published>>,
+    pub published: Option<Arc<PublishedFacts>>,
     /// The sdists of a set for another platform, if there is one to compare with.
     pub siblings: Option<BTreeMap<String, Sha256>>,
 }
@@ -49,7 +49,7 @@ pub struct WheelFile {
     pub name: Result<WheelFilename, String>,
     /// What is wrong with the archive as such.
     pub faults: Vec<ArchiveFault>,
-    pub members: Vec<Member>,
+    pub members: Vec<MemberFacts>,
     pub devel: Option<DevelTree>,
     /// Of the file itself, with its length, if that was asked for.
     pub digest: Option<(Sha256, u64)>,
@@ -66,14 +66,14 @@ pub enum ArchiveFault {
 }
 
 #[derive(Debug)]
-pub struct Member {
+pub struct MemberFacts {
     pub path: String,
     pub kind: MemberKind,
     /// The permission bits, with setuid, setgid and sticky.
     pub mode: u32,
     /// The checksum that the directory of the archive has.
     pub crc: u32,
-    pub content: Result<Content, String>,
+    pub content: Result<ContentFacts, String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,17 +86,17 @@ pub enum MemberKind {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub struct Content {
+pub struct ContentFacts {
     pub len: u64,
     pub sha256: Sha256,
     /// The bytes, of a file that rules read.
     pub kept: Option<Vec<u8>>,
     pub elf: Option<Elf>,
-    pub code: Option<Code>,
+    pub code: Option<DeviceCodeFacts>,
     pub windows: Option<WindowsFile>,
 }
 
-impl Content {
+impl ContentFacts {
     /// A binary for the host, of whatever kind.
     pub fn binary(&self) -> Option<Binary<'_>> {
         match &self.elf {
@@ -129,11 +129,11 @@ impl<'a> Binary<'a> {
 
 /// The device code of a file, as its headers tell it.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Code {
+pub enum DeviceCodeFacts {
     /// A code object, or a bundle of some: what they are for, as far as that is known.
     Objects(BTreeSet<CodeTarget>),
     /// An archive that can be read; kept without the code in it.
-    Archive(Arc<Sparse>),
+    Archive(Arc<SparseFile>),
     /// It begins as one of these, and cannot be understood.
     Unreadable(String),
 }
@@ -143,7 +143,7 @@ pub enum Code {
 pub enum HostCode {
     None,
     /// Taken out: where each wrapper leads.
-    Split(Vec<Reference>),
+    Split(Vec<WrapperReference>),
     /// Still in it.
     Fat(Carried),
     /// What leads to it cannot be followed.
@@ -184,7 +184,7 @@ pub enum Elf {
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct ElfFile {
-    pub facts: elf::Facts,
+    pub facts: elf::ElfFacts,
     /// What a loader refuses.
     pub faults: Vec<String>,
     /// What a launcher runs, seen from its own directory.
@@ -258,7 +258,7 @@ impl WheelFile {
     }
 
     /// The members that could be read.
-    pub fn contents(&self) -> impl Iterator<Item = (&Member, &Content)> {
+    pub fn contents(&self) -> impl Iterator<Item = (&MemberFacts, &ContentFacts)> {
         let members = self.members.iter();
         members.filter_map(|member| Some((member, member.content.as_ref().ok()?)))
     }
@@ -332,9 +332,9 @@ pub static NAMES: LazyLock<PackageNames> = LazyLock::new(|| {
         };
         let overlaid = catalog.overlaid()?;
         Ok(PackageNames {
-            device: before_scope(catalog.only(Kind::Device)?, Mode::Split),
-            overlaid: before_scope(overlaid, Mode::Split),
-            of_family: before_scope(overlaid, Mode::Legacy),
+            device: before_scope(catalog.only(PackageKind::Device)?, DistributionMode::Split),
+            overlaid: before_scope(overlaid, DistributionMode::Split),
+            of_family: before_scope(overlaid, DistributionMode::Legacy),
         })
     };
     names().expect("a test reads the built-in policy")
@@ -386,13 +386,13 @@ impl SetFacts {
     }
 
     /// The members of all wheels.
-    pub fn members(&self) -> impl Iterator<Item = (&WheelFile, &Member)> {
+    pub fn members(&self) -> impl Iterator<Item = (&WheelFile, &MemberFacts)> {
         let wheels = self.wheels.iter();
         wheels.flat_map(|wheel| wheel.members.iter().map(|member| (&**wheel, member)))
     }
 
     /// The members of all wheels that could be read.
-    pub fn contents(&self) -> impl Iterator<Item = (&WheelFile, &Member, &Content)> {
+    pub fn contents(&self) -> impl Iterator<Item = (&WheelFile, &MemberFacts, &ContentFacts)> {
         let members = self.members();
         members.filter_map(|(wheel, member)| Some((wheel, member, member.content.as_ref().ok()?)))
     }

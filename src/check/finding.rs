@@ -25,7 +25,7 @@ pub(super) struct Findings(Vec<Finding>);
 
 /// Where something is wrong: in the set as a whole, in a package, or at a path in one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct FindingPlace<'a> {
     file: Option<&'a str>,
     member: Option<&'a str>,
 }
@@ -35,10 +35,10 @@ impl Findings {
     pub(super) fn add<'a>(
         &mut self,
         rule: &'static Rule,
-        place: impl Into<Place<'a>>,
+        place: impl Into<FindingPlace<'a>>,
         fact: impl Into<String>,
     ) {
-        let (Place { file, member }, finding) = (place.into(), Finding::new(rule, fact));
+        let (FindingPlace { file, member }, finding) = (place.into(), Finding::new(rule, fact));
         self.0.push(Finding {
             file: file.map(|file| one_line(file.to_owned())),
             member: member.map(|member| one_line(member.to_owned())),
@@ -50,7 +50,7 @@ impl Findings {
     pub(super) fn add_cause<'a>(
         &mut self,
         rule: &'static Rule,
-        place: impl Into<Place<'a>>,
+        place: impl Into<FindingPlace<'a>>,
         fact: impl Into<String>,
     ) {
         self.add(rule, place, fact);
@@ -64,7 +64,7 @@ impl Findings {
     }
 }
 
-impl From<()> for Place<'_> {
+impl From<()> for FindingPlace<'_> {
     fn from((): ()) -> Self {
         Self {
             file: None,
@@ -73,7 +73,7 @@ impl From<()> for Place<'_> {
     }
 }
 
-impl<'a, F: AsRef<str> + ?Sized> From<&'a F> for Place<'a> {
+impl<'a, F: AsRef<str> + ?Sized> From<&'a F> for FindingPlace<'a> {
     fn from(file: &'a F) -> Self {
         Self {
             file: Some(file.as_ref()),
@@ -82,7 +82,7 @@ impl<'a, F: AsRef<str> + ?Sized> From<&'a F> for Place<'a> {
     }
 }
 
-impl<'a, F: AsRef<str> + ?Sized, M: AsRef<str> + ?Sized> From<(&'a F, &'a M)> for Place<'a> {
+impl<'a, F: AsRef<str> + ?Sized, M: AsRef<str> + ?Sized> From<(&'a F, &'a M)> for FindingPlace<'a> {
     fn from((file, member): (&'a F, &'a M)) -> Self {
         Self {
             file: Some(file.as_ref()),
@@ -165,13 +165,13 @@ impl Serialize for Finding {
 impl<'de> Deserialize<'de> for Finding {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        struct Written {
+        struct WrittenFinding {
             id: String,
             file: Option<String>,
             member: Option<String>,
             fact: String,
         }
-        let written = Written::deserialize(deserializer)?;
+        let written = WrittenFinding::deserialize(deserializer)?;
         let mut rules = RULES.iter();
         let rule = rules.find(|rule| rule.id == written.id);
         let rule = rule.ok_or_else(|| {

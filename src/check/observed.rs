@@ -11,16 +11,16 @@ use super::{
     rules,
 };
 use crate::{
-    check::{CheckOptions, Comparison, Coverage, Finding, Inventory, Report, SetFacts},
+    check::{CheckOptions, Comparison, Coverage, Finding, PackageInventory, Report, SetFacts},
     console::World,
     error::Result,
-    set::{self, Look, SetPlace},
+    set::{self, PlaceDepth, SetPlace},
 };
 
 /// Every package of a place, and what its pages say.
 pub fn facts_of(
     place: &SetPlace,
-    look: Look,
+    look: PlaceDepth,
     jobs: NonZeroUsize,
     world: &World,
 ) -> Result<SetFacts> {
@@ -50,10 +50,10 @@ pub struct Judged {
 pub fn judge(
     set: &SetFacts,
     options: &CheckOptions,
-    inventory: Option<&Inventory>,
+    inventory: Option<&PackageInventory>,
     differences: Vec<Finding>,
 ) -> Judged {
-    let since = inventory.map(|old| Comparison::new(old, &Inventory::of(set)));
+    let since = inventory.map(|old| Comparison::new(old, &PackageInventory::of(set)));
     let (mut findings, coverage) = within(set, options, since.as_ref());
     let has_plan = !differences.is_empty();
     findings.extend(differences);

@@ -1,7 +1,7 @@
 //! `CheckOptions`: what a set has to satisfy beyond what always holds, and which findings count.
 
 use crate::{
-    check::{AcceptList, Rule, Selection},
+    check::{AcceptList, Rule, RuleSelection},
     loader::Dotted,
     target::Target,
     wheel::DistName,
@@ -22,7 +22,7 @@ pub struct CheckOptions {
     /// Where wheels for Windows are installed.
     pub windows_prefix: String,
     /// The rules that count.
-    pub selection: Selection,
+    pub selection: RuleSelection,
     /// Findings that are known.
     pub accept: AcceptList,
     /// `2026-11-22`: the day on which that list is asked.

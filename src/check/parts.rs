@@ -8,26 +8,26 @@ use crate::{
 };
 
 /// What is installed together.
-pub(super) struct Part {
+pub(super) struct InstallGroup {
     family: Option<String>,
-    platform: Option<Platform>,
+    platform: Option<GroupPlatform>,
     pub(super) set: SetFacts,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Platform {
+enum GroupPlatform {
     Linux,
     Windows,
 }
 
-impl Part {
+impl InstallGroup {
     /// ``the set of `gfx94X-dcgpu` for Windows``
     fn label(&self) -> String {
         let family = self.family.as_ref();
         let family = family.map_or(String::new(), |family| format!(" of `{family}`"));
         let platform = match self.platform {
-            Some(Platform::Linux) => " for Linux",
-            Some(Platform::Windows) => " for Windows",
+            Some(GroupPlatform::Linux) => " for Linux",
+            Some(GroupPlatform::Windows) => " for Windows",
             None => "",
         };
         format!("the set{family}{platform}")
@@ -36,7 +36,7 @@ impl Part {
     /// What a library of the part is called beside those of others.
     pub(super) fn name(&self, library: &str) -> String {
         match self.platform {
-            Some(Platform::Windows) => format!("{library} (Windows)"),
+            Some(GroupPlatform::Windows) => format!("{library} (Windows)"),
             _ => library.to_owned(),
         }
     }
@@ -49,13 +49,13 @@ impl Part {
 }
 
 /// The parts of a set, of which there is one at least.
-pub(super) fn of(set: &SetFacts) -> Vec<Part> {
+pub(super) fn of(set: &SetFacts) -> Vec<InstallGroup> {
     let parts = by_family(set).into_iter();
     parts.flat_map(by_platform).collect()
 }
 
 /// Each family has what all share, what lies in its directory, and its libraries.
-fn by_family(all: &SetFacts) -> Vec<Part> {
+fn by_family(all: &SetFacts) -> Vec<InstallGroup> {
     let directory = |file: &str| {
         file.split_once('/')
             .map(|(directory, _)| directory.to_owned())
@@ -74,7 +74,7 @@ fn by_family(all: &SetFacts) -> Vec<Part> {
         let wheels = all.wheels.iter().filter(|it| is_own(it));
         let sdists = all.sdists.iter();
         let sdists = sdists.filter(|it| directory(&it.file).is_none_or(|own| Some(&own) == family));
-        Part {
+        InstallGroup {
             family: family.cloned(),
             platform: None,
             set: all.with(wheels.cloned().collect(), sdists.cloned().collect()),
@@ -92,14 +92,14 @@ fn is_library_of(wheel: &WheelFile, family: &str) -> bool {
     suffix.is_some_and(|suffix| suffix == family.to_lowercase())
 }
 
-fn by_platform(part: Part) -> Vec<Part> {
+fn by_platform(part: InstallGroup) -> Vec<InstallGroup> {
     if part.set.platforms().len() < 2 {
         return vec![part];
     }
     let on = |platform| {
         let wheels = part.set.wheels.iter();
         let wheels = wheels.filter(|it| platform_of(it).is_none_or(|own| own == platform));
-        Part {
+        InstallGroup {
             family: part.family.clone(),
             platform: Some(platform),
             set: part
@@ -107,24 +107,26 @@ fn by_platform(part: Part) -> Vec<Part> {
                 .with(wheels.cloned().collect(), part.set.sdists.clone()),
         }
     };
-    [Platform::Linux, Platform::Windows].map(on).into()
+    [GroupPlatform::Linux, GroupPlatform::Windows]
+        .map(on)
+        .into()
 }
 
 /// `None` for a wheel that is for both, or does not say.
-fn platform_of(wheel: &WheelFile) -> Option<Platform> {
+fn platform_of(wheel: &WheelFile) -> Option<GroupPlatform> {
     let platform = match &wheel.name {
         Ok(name) => name.tag().platform().to_owned(),
         Err(_) => wheel.file.clone(),
     };
     match (platform.contains("linux"), platform.contains("win")) {
-        (true, false) => Some(Platform::Linux),
-        (false, true) => Some(Platform::Windows),
+        (true, false) => Some(GroupPlatform::Linux),
+        (false, true) => Some(GroupPlatform::Windows),
         _ => None,
     }
 }
 
 /// The targets that no part covers.
-pub(super) fn uncovered(parts: &[Part], targets: &[Target]) -> Vec<Target> {
+pub(super) fn uncovered(parts: &[InstallGroup], targets: &[Target]) -> Vec<Target> {
     let targets = targets.iter().filter(|target| {
         let mut parts = parts.iter();
         !parts.any(|part| check::covers(&part.set, target))
@@ -133,7 +135,7 @@ pub(super) fn uncovered(parts: &[Part], targets: &[Target]) -> Vec<Target> {
 }
 
 /// What is found in every part is said once; what is not says where.
-pub(super) fn together(parts: &[Part], all: &[Vec<Finding>]) -> Vec<Finding> {
+pub(super) fn together(parts: &[InstallGroup], all: &[Vec<Finding>]) -> Vec<Finding> {
     let everywhere = |finding: &Finding| all.iter().all(|found| found.contains(finding));
     let mut findings: Vec<Finding> = Vec::new();
     for (part, found) in parts.iter().zip(all) {

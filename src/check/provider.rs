@@ -12,7 +12,7 @@ static BUILTIN: LazyLock<Vec<Pair>> = LazyLock::new(|| {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Raw {
+struct RawProvider {
     optional: Vec<Pair>,
 }
 
@@ -41,7 +41,7 @@ fn fits(pattern: &str, name: &str) -> bool {
 }
 
 fn parse(text: &str) -> Result<Vec<Pair>> {
-    let raw: Raw = toml::from_str(text).context("read the list of optional providers")?;
+    let raw: RawProvider = toml::from_str(text).context("read the list of optional providers")?;
     for pair in &raw.optional {
         ensure!(
             !pair.why.is_empty(),

@@ -8,15 +8,15 @@ use std::{
 
 use crate::{
     check::{
-        facts::{Binary, Code, Elf, HostCode, SetFacts, WheelFile},
-        sparse::Sparse,
+        facts::{Binary, DeviceCodeFacts, Elf, HostCode, SetFacts, WheelFile},
+        sparse::SparseFile,
     },
     elf::ReadAt,
     error::Result,
     kpack::{
         CodeTarget, PLACEHOLDER,
-        archive::{Archive, key},
-        host::Reference,
+        archive::{KpackArchive, key},
+        host::WrapperReference,
         loader::{CodePlace, Generation, Loader, candidates, wanted},
     },
     relpath::RelPath,
@@ -36,7 +36,7 @@ pub(super) struct Library<'a> {
     pub(super) wheel: &'a str,
     pub(super) path: &'a str,
     pub(super) binary: Binary<'a>,
-    references: &'a [Reference],
+    references: &'a [WrapperReference],
     /// The archives that it names, with the place for the target left open.
     pub(super) patterns: BTreeSet<String>,
     pub(super) finds: BTreeMap<Target, Finds>,
@@ -58,7 +58,7 @@ pub(super) struct Finds {
 }
 
 /// The archives that are installed together, by their path.
-type Archives<'a> = BTreeMap<&'a str, &'a Arc<Sparse>>;
+type Archives<'a> = BTreeMap<&'a str, &'a Arc<SparseFile>>;
 
 impl<'a> Reach<'a> {
     pub(super) fn of(set: &'a SetFacts) -> Self {
@@ -115,7 +115,7 @@ impl Reach<'_> {
         let libraries = self.libraries.iter();
         let libraries = libraries.filter(|it| it.finds.values().any(|finds| finds.any_variant));
         let name = wanted.rsplit_once('#').map_or(wanted, |(name, _)| name);
-        let is_its = |it: &Reference| it.marker.kernel_name == name;
+        let is_its = |it: &WrapperReference| it.marker.kernel_name == name;
         let mut asking = libraries.filter(|it| it.references.iter().any(is_its));
         asking.any(|it| {
             it.finds
@@ -129,7 +129,7 @@ impl Finds {
     fn add(
         &mut self,
         path: &RelPath,
-        reference: &Reference,
+        reference: &WrapperReference,
         device: &CodeTarget,
         [every, first]: [&mut Loader<'_>; 2],
     ) {
@@ -160,7 +160,7 @@ impl Library<'_> {
 }
 
 /// What a wrapper asks archives for.
-fn key_of(reference: &Reference) -> String {
+fn key_of(reference: &WrapperReference) -> String {
     let index = usize::try_from(reference.index).unwrap_or(usize::MAX);
     key(&reference.marker.kernel_name, index)
 }
@@ -168,7 +168,7 @@ fn key_of(reference: &Reference) -> String {
 /// The archives that are anywhere, and what they are asked for.
 fn asked(
     path: &RelPath,
-    reference: &Reference,
+    reference: &WrapperReference,
     device: &CodeTarget,
     all: &BTreeSet<&str>,
 ) -> impl Iterator<Item = (RelPath, String)> {
@@ -182,7 +182,7 @@ fn devices(target: &Target, there: &Archives<'_>) -> BTreeSet<CodeTarget> {
     let mut devices: BTreeSet<CodeTarget> = target.base().as_str().parse().into_iter().collect();
     let base = devices.clone();
     for sparse in there.values() {
-        let targets = Archive::open(sparse.as_ref());
+        let targets = KpackArchive::open(sparse.as_ref());
         let targets = targets.map(|archive| archive.targets().to_vec());
         let variants = targets.unwrap_or_default().into_iter();
         let variants = variants.filter_map(|text| text.parse::<CodeTarget>().ok());
@@ -191,10 +191,10 @@ fn devices(target: &Target, there: &Archives<'_>) -> BTreeSet<CodeTarget> {
     devices
 }
 
-fn archives(wheel: &WheelFile) -> impl Iterator<Item = (&str, &Arc<Sparse>)> {
+fn archives(wheel: &WheelFile) -> impl Iterator<Item = (&str, &Arc<SparseFile>)> {
     let contents = wheel.contents();
     contents.filter_map(|(member, content)| match &content.code {
-        Some(Code::Archive(sparse)) => Some((member.path.as_str(), sparse)),
+        Some(DeviceCodeFacts::Archive(sparse)) => Some((member.path.as_str(), sparse)),
         _ => None,
     })
 }
@@ -206,7 +206,7 @@ fn development_tops(set: &SetFacts) -> BTreeSet<&str> {
     tops.collect()
 }
 
-fn at<'a>(there: &Archives<'a>, tops: &BTreeSet<&str>, path: &str) -> Option<&'a Arc<Sparse>> {
+fn at<'a>(there: &Archives<'a>, tops: &BTreeSet<&str>, path: &str) -> Option<&'a Arc<SparseFile>> {
     if let Some(found) = there.get(path) {
         return Some(found);
     }
@@ -245,7 +245,7 @@ fn libraries(set: &SetFacts) -> Vec<Library<'_>> {
     found
 }
 
-fn patterns(path: &str, references: &[Reference]) -> BTreeSet<String> {
+fn patterns(path: &str, references: &[WrapperReference]) -> BTreeSet<String> {
     let paths = references
         .iter()
         .flat_map(|it| &it.marker.kpack_search_paths);

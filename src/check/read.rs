@@ -10,15 +10,18 @@ use std::{
 };
 
 use crate::{
-    check::{Outline, Portion, PortionFacts, SdistFile, SetFacts, Source, Watch, read_sdist},
+    check::{
+        ObserveProgress, Outline, PackageReader, Portion, PortionFacts, SdistFile, SetFacts,
+        read_sdist,
+    },
     console::World,
     digest::Sha256,
     error::{Result, Stop},
     parallel,
-    set::Package,
+    set::PackageFile,
 };
 
-impl Source for Package {
+impl PackageReader for PackageFile {
     fn len(&self) -> u64 {
         self.size()
     }
@@ -40,20 +43,20 @@ pub(super) enum Pass {
 }
 
 /// A piece of work.
-struct Piece<'a> {
-    package: &'a Package,
+struct ReadJob<'a> {
+    package: &'a PackageFile,
     /// Of the package among the wheels.
     index: usize,
-    task: Task<'a>,
+    task: CheckTask<'a>,
 }
 
-enum Task<'a> {
+enum CheckTask<'a> {
     Portion(&'a Outline, Portion),
     Hash,
     Sdist,
 }
 
-enum Done {
+enum FinishedCheck {
     Portion(PortionFacts),
     Hash((Sha256, u64)),
     Sdist(Box<SdistFile>),
@@ -61,37 +64,37 @@ enum Done {
 
 /// The facts of all packages, in their order, whatever the number of threads.
 pub(super) fn read(
-    packages: &[Package],
+    packages: &[PackageFile],
     pass: Pass,
     jobs: NonZeroUsize,
     title: &str,
     world: &World,
 ) -> Result<SetFacts> {
-    let total = packages.iter().map(Package::len).sum::<u64>();
+    let total = packages.iter().map(PackageFile::len).sum::<u64>();
     let progress = world.console.progress("Checking", title, total);
-    let watch = Watch {
+    let watch = ObserveProgress {
         stop: &world.stop,
         progress: &|bytes| progress.inc(bytes),
     };
-    let wheels: Vec<&Package> = packages.iter().filter(|it| it.is_wheel()).collect();
+    let wheels: Vec<&PackageFile> = packages.iter().filter(|it| it.is_wheel()).collect();
     let outlines = outlines(&wheels, jobs, world)?;
     let mut pieces = pieces(&wheels, &outlines, pass);
     let sdists = packages.iter().filter(|it| !it.is_wheel());
-    pieces.extend(sdists.map(|package| Piece {
+    pieces.extend(sdists.map(|package| ReadJob {
         package,
         index: 0,
-        task: Task::Sdist,
+        task: CheckTask::Sdist,
     }));
     // What takes longest must not begin last.
     pieces.sort_by_key(|piece| Reverse(piece.weight()));
     let mut set = SetFacts::default();
     let mut portions: HashMap<usize, Vec<PortionFacts>> = HashMap::new();
     let mut digests: HashMap<usize, (Sha256, u64)> = HashMap::new();
-    let work = |piece: &Piece<'_>| piece.work(&watch);
+    let work = |piece: &ReadJob<'_>| piece.work(&watch);
     parallel::try_each(&pieces, jobs, &world.stop, work, |piece, done| match done {
-        Done::Portion(facts) => portions.entry(piece.index).or_default().push(facts),
-        Done::Hash(digest) => _ = digests.insert(piece.index, digest),
-        Done::Sdist(sdist) => set.sdists.push(Arc::new(*sdist)),
+        FinishedCheck::Portion(facts) => portions.entry(piece.index).or_default().push(facts),
+        FinishedCheck::Hash(digest) => _ = digests.insert(piece.index, digest),
+        FinishedCheck::Sdist(sdist) => set.sdists.push(Arc::new(*sdist)),
     })?;
     drop(pieces);
     for package in packages {
@@ -106,11 +109,11 @@ pub(super) fn read(
     Ok(set)
 }
 
-fn pieces<'a>(wheels: &[&'a Package], outlines: &'a [Outline], pass: Pass) -> Vec<Piece<'a>> {
+fn pieces<'a>(wheels: &[&'a PackageFile], outlines: &'a [Outline], pass: Pass) -> Vec<ReadJob<'a>> {
     let mut pieces = Vec::new();
     for (index, (package, outline)) in wheels.iter().zip(outlines).enumerate() {
         let mut push = |task| {
-            pieces.push(Piece {
+            pieces.push(ReadJob {
                 package,
                 index,
                 task,
@@ -121,40 +124,40 @@ fn pieces<'a>(wheels: &[&'a Package], outlines: &'a [Outline], pass: Pass) -> Ve
             Pass::Whole => vec![outline.whole(*package)],
         };
         for portion in portions {
-            push(Task::Portion(outline, portion));
+            push(CheckTask::Portion(outline, portion));
         }
         if pass == Pass::Hashed {
-            push(Task::Hash);
+            push(CheckTask::Hash);
         }
     }
     pieces
 }
 
-impl Piece<'_> {
+impl ReadJob<'_> {
     fn weight(&self) -> u64 {
         match &self.task {
-            Task::Portion(_, portion) => portion.weight(),
+            CheckTask::Portion(_, portion) => portion.weight(),
             // Hashing is four times as fast as inflating.
-            Task::Hash => self.package.len() / 4,
-            Task::Sdist => self.package.len(),
+            CheckTask::Hash => self.package.len() / 4,
+            CheckTask::Sdist => self.package.len(),
         }
     }
 
-    fn work(&self, watch: &Watch<'_>) -> Result<Done> {
+    fn work(&self, watch: &ObserveProgress<'_>) -> Result<FinishedCheck> {
         let package = self.package;
         let whole = || package.stream(0..package.len());
         Ok(match &self.task {
-            Task::Portion(outline, portion) => {
-                Done::Portion(outline.read_portion(package, portion, watch)?)
+            CheckTask::Portion(outline, portion) => {
+                FinishedCheck::Portion(outline.read_portion(package, portion, watch)?)
             }
-            Task::Hash => {
+            CheckTask::Hash => {
                 let stream = Stopping(whole()?, watch.stop);
                 let stream = BufReader::with_capacity(1 << 20, stream);
-                Done::Hash(Sha256::of_reader(stream)?)
+                FinishedCheck::Hash(Sha256::of_reader(stream)?)
             }
-            Task::Sdist => {
+            CheckTask::Sdist => {
                 let sdist = read_sdist(package.name(), whole()?, watch)?;
-                Done::Sdist(Box::new(sdist))
+                FinishedCheck::Sdist(Box::new(sdist))
             }
         })
     }
@@ -162,13 +165,13 @@ impl Piece<'_> {
 
 /// What the end of each wheel says.
 pub(super) fn outlines(
-    wheels: &[&Package],
+    wheels: &[&PackageFile],
     jobs: NonZeroUsize,
     world: &World,
 ) -> Result<Vec<Outline>> {
-    let indexed: Vec<(usize, &&Package)> = wheels.iter().enumerate().collect();
+    let indexed: Vec<(usize, &&PackageFile)> = wheels.iter().enumerate().collect();
     let mut found: Vec<(usize, Outline)> = Vec::new();
-    let work = |(index, package): &(usize, &&Package)| -> Result<(usize, Outline)> {
+    let work = |(index, package): &(usize, &&PackageFile)| -> Result<(usize, Outline)> {
         Ok((*index, Outline::read(package.name(), **package)))
     };
     parallel::try_each(&indexed, jobs, &world.stop, work, |_, outline| {

@@ -47,11 +47,11 @@ impl Report {
     /// Reads what `check --format json` wrote. What later versions add to it is ignored.
     pub fn parse(text: &str) -> Result<Self> {
         #[derive(Deserialize)]
-        struct Schema {
+        struct ReportSchema {
             schema: String,
         }
         let read = || -> Result<Self> {
-            let form: Schema = serde_json::from_str(text)?;
+            let form: ReportSchema = serde_json::from_str(text)?;
             ensure!(form.schema == SCHEMA, "its schema is {:?}", form.schema);
             Ok(serde_json::from_str(text)?)
         };

@@ -1,10 +1,10 @@
-//! `Requirement`: as much of PEP 508 as package sets use.
+//! `ParsedRequirement`: as much of PEP 508 as package sets use.
 
 use crate::{version::Version, wheel::DistName};
 
 /// `rocm-sdk-core==7.13.0; sys_platform == "linux" and extra == "devel"`
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Requirement {
+pub(super) struct ParsedRequirement {
     pub(super) name: DistName,
     /// The version of a plain `==`; anything else is left to installers.
     pub(super) pin: Option<Version>,
@@ -13,7 +13,7 @@ pub(super) struct Requirement {
     pub(super) platform: Option<String>,
 }
 
-impl Requirement {
+impl ParsedRequirement {
     /// `None` for what is not a requirement by name.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (what, marker) = text.split_once(';').unwrap_or((text, ""));
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn a_requirement_says_what_it_pins_and_where() {
-        let parse = |text| Requirement::parse(text).unwrap();
+        let parse = |text| ParsedRequirement::parse(text).unwrap();
         let both = parse("rocm-profiler==7.1; sys_platform == \"linux\" and extra == 'profiler'");
         assert_eq!(both.name.normalized(), "rocm-profiler");
         assert_eq!(both.pin, Some("7.1".parse().unwrap()));
@@ -67,6 +67,6 @@ mod tests {
         let plain = parse("numpy >=1.20");
         assert_eq!((plain.pin, plain.extra, plain.platform), (None, None, None));
         assert_eq!(parse("rocm-sdk-core (==7.1)").pin, both.pin);
-        assert_eq!(Requirement::parse("; a"), None);
+        assert_eq!(ParsedRequirement::parse("; a"), None);
     }
 }

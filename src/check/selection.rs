@@ -1,4 +1,4 @@
-//! `Selection`: which rules count.
+//! `RuleSelection`: which rules count.
 
 use std::{fmt, str::FromStr};
 
@@ -8,7 +8,7 @@ use crate::check::rule::{RULES, Rule};
 
 /// Rules by their id, the beginning of it, or their name: `RW202`, `RW2`, `missing-device-wheel`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pattern(String);
+pub struct RulePattern(String);
 
 /// Why a text names no rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -17,20 +17,20 @@ pub struct UnknownRule(String);
 
 /// All rules, or only some; without others.
 #[derive(Clone, Debug, Default)]
-pub struct Selection {
+pub struct RuleSelection {
     /// If not empty, what is not among these does not count.
-    pub select: Vec<Pattern>,
-    pub ignore: Vec<Pattern>,
+    pub select: Vec<RulePattern>,
+    pub ignore: Vec<RulePattern>,
 }
 
-impl Selection {
+impl RuleSelection {
     pub fn has(&self, rule: &Rule) -> bool {
-        let named = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.fits(rule));
+        let named = |patterns: &[RulePattern]| patterns.iter().any(|pattern| pattern.fits(rule));
         (self.select.is_empty() || named(&self.select)) && !named(&self.ignore)
     }
 }
 
-impl Pattern {
+impl RulePattern {
     /// The rules that it names.
     pub fn rules(&self) -> impl Iterator<Item = &'static Rule> {
         RULES.iter().copied().filter(|rule| self.fits(rule))
@@ -41,20 +41,20 @@ impl Pattern {
     }
 }
 
-impl fmt::Display for Pattern {
+impl fmt::Display for RulePattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl<'de> Deserialize<'de> for Pattern {
+impl<'de> Deserialize<'de> for RulePattern {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         text.parse().map_err(de::Error::custom)
     }
 }
 
-impl FromStr for Pattern {
+impl FromStr for RulePattern {
     type Err = UnknownRule;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -72,9 +72,9 @@ mod tests {
     use super::*;
     use crate::check::rule;
 
-    fn selection(select: &[&str], ignore: &[&str]) -> Selection {
+    fn selection(select: &[&str], ignore: &[&str]) -> RuleSelection {
         let parse = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
-        Selection {
+        RuleSelection {
             select: parse(select),
             ignore: parse(ignore),
         }
@@ -92,9 +92,9 @@ mod tests {
     #[test]
     fn a_name_of_no_rule_is_refused_in_words() {
         for text in ["", "R", "RW", "RW999", "rw101", "runpat"] {
-            assert!(text.parse::<Pattern>().is_err(), "{text}");
+            assert!(text.parse::<RulePattern>().is_err(), "{text}");
         }
-        let error = "RW999".parse::<Pattern>().unwrap_err();
+        let error = "RW999".parse::<RulePattern>().unwrap_err();
         insta::assert_snapshot!(error, @r#"no rule is called that: "RW999""#);
     }
 }

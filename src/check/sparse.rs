@@ -1,4 +1,4 @@
-//! `Sparse`: of a file that passes by, the parts that tell what is in it. The rest is not kept.
+//! `SparseFile`: of a file that passes by, the parts that tell what is in it. The rest is not kept.
 
 use std::io;
 
@@ -13,14 +13,14 @@ const MOST_FRAMES: u32 = 1 << 20;
 
 /// A file of which some parts are known. Reading anything else is an error.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Sparse {
+pub struct SparseFile {
     len: u64,
     /// Where each known part begins, ascending.
-    parts: Vec<(u64, Part)>,
+    parts: Vec<(u64, SparsePart)>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Part {
+enum SparsePart {
     Bytes(Box<[u8]>),
     /// The length of a frame: there may be many.
     Number([u8; 4]),
@@ -30,15 +30,15 @@ enum Part {
 #[derive(Debug)]
 pub(super) struct Sift {
     at: u64,
-    step: Step,
+    step: SparseStep,
     /// What of a step has come.
     pending: Vec<u8>,
-    parts: Vec<(u64, Part)>,
+    parts: Vec<(u64, SparsePart)>,
 }
 
 /// What comes next.
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum SparseStep {
     /// So many bytes that are kept.
     Begin(u64),
     Header,
@@ -60,15 +60,15 @@ enum Step {
 impl Sift {
     /// Keeps the first bytes of a file.
     pub(super) fn begin(most: u64) -> Self {
-        Self::new(Step::Begin(most))
+        Self::new(SparseStep::Begin(most))
     }
 
     /// Keeps the header of an archive of device code, the lengths of its frames, and its contents.
     pub(super) fn archive() -> Self {
-        Self::new(Step::Header)
+        Self::new(SparseStep::Header)
     }
 
-    fn new(step: Step) -> Self {
+    fn new(step: SparseStep) -> Self {
         Self {
             at: 0,
             step,
@@ -82,7 +82,7 @@ impl Sift {
             let wanted = self.wanted();
             let count = usize::try_from(wanted).map_or(chunk.len(), |it| it.min(chunk.len()));
             let (now, later) = chunk.split_at(count);
-            let is_kept = !matches!(self.step, Step::Skip { .. } | Step::Rest);
+            let is_kept = !matches!(self.step, SparseStep::Skip { .. } | SparseStep::Rest);
             if is_kept {
                 self.pending.extend_from_slice(now);
             }
@@ -97,11 +97,11 @@ impl Sift {
     /// How many bytes are missing of this step.
     fn wanted(&self) -> u64 {
         let whole = match self.step {
-            Step::Begin(most) => most,
-            Step::Header => HEADER,
-            Step::Count { .. } | Step::Length { .. } => 4,
-            Step::Skip { until, .. } => return until.saturating_sub(self.at),
-            Step::Rest => return u64::MAX,
+            SparseStep::Begin(most) => most,
+            SparseStep::Header => HEADER,
+            SparseStep::Count { .. } | SparseStep::Length { .. } => 4,
+            SparseStep::Skip { until, .. } => return until.saturating_sub(self.at),
+            SparseStep::Rest => return u64::MAX,
         };
         whole.saturating_sub(self.pending.len() as u64)
     }
@@ -112,35 +112,35 @@ impl Sift {
         let number = <[u8; 4]>::try_from(bytes.as_slice());
         let value = number.map_or(0, u32::from_le_bytes);
         let next = match self.step {
-            Step::Header => {
+            SparseStep::Header => {
                 let contents = bytes.get(8..16).and_then(|it| it.try_into().ok());
                 let contents = contents.map_or(0, u64::from_le_bytes);
                 match contents.checked_sub(HEADER) {
-                    Some(4..) => Step::Count { contents },
+                    Some(4..) => SparseStep::Count { contents },
                     _ => self.skip(contents, contents, 0),
                 }
             }
-            Step::Count { contents } => self.length(contents, value.min(MOST_FRAMES)),
-            Step::Length { contents, left } => {
+            SparseStep::Count { contents } => self.length(contents, value.min(MOST_FRAMES)),
+            SparseStep::Length { contents, left } => {
                 let end = self.at.saturating_add(u64::from(value));
                 self.skip(end.min(contents), contents, left)
             }
-            Step::Skip { contents, left, .. } => self.length(contents, left),
-            Step::Begin(_) | Step::Rest => Step::Rest,
+            SparseStep::Skip { contents, left, .. } => self.length(contents, left),
+            SparseStep::Begin(_) | SparseStep::Rest => SparseStep::Rest,
         };
         match (self.step, number) {
-            (Step::Count { .. } | Step::Length { .. }, Ok(number)) => {
-                self.parts.push((start, Part::Number(number)));
+            (SparseStep::Count { .. } | SparseStep::Length { .. }, Ok(number)) => {
+                self.parts.push((start, SparsePart::Number(number)));
             }
             _ if bytes.is_empty() => {}
-            _ => self.parts.push((start, Part::Bytes(bytes.into()))),
+            _ => self.parts.push((start, SparsePart::Bytes(bytes.into()))),
         }
         self.step = next;
     }
 
-    fn skip(&self, until: u64, contents: u64, left: u32) -> Step {
+    fn skip(&self, until: u64, contents: u64, left: u32) -> SparseStep {
         if until > self.at {
-            Step::Skip {
+            SparseStep::Skip {
                 until,
                 contents,
                 left,
@@ -150,32 +150,33 @@ impl Sift {
         }
     }
 
-    fn length(&self, contents: u64, left: u32) -> Step {
+    fn length(&self, contents: u64, left: u32) -> SparseStep {
         let room = contents.saturating_sub(self.at);
         match left.checked_sub(1) {
-            Some(left) if room >= 4 => Step::Length { contents, left },
-            _ if room > 0 => Step::Skip {
+            Some(left) if room >= 4 => SparseStep::Length { contents, left },
+            _ if room > 0 => SparseStep::Skip {
                 until: contents,
                 contents,
                 left: 0,
             },
-            _ => Step::Begin(LONGEST_CONTENTS),
+            _ => SparseStep::Begin(LONGEST_CONTENTS),
         }
     }
 
-    pub(super) fn finish(mut self) -> Sparse {
+    pub(super) fn finish(mut self) -> SparseFile {
         if !self.pending.is_empty() {
             let start = self.at.saturating_sub(self.pending.len() as u64);
-            self.parts.push((start, Part::Bytes(self.pending.into())));
+            self.parts
+                .push((start, SparsePart::Bytes(self.pending.into())));
         }
-        Sparse {
+        SparseFile {
             len: self.at,
             parts: self.parts,
         }
     }
 }
 
-impl Part {
+impl SparsePart {
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -184,7 +185,7 @@ impl Part {
     }
 }
 
-impl ReadAt for Sparse {
+impl ReadAt for SparseFile {
     fn len(&self) -> u64 {
         self.len
     }
@@ -211,9 +212,9 @@ mod tests {
     use std::io::Cursor;
 
     use super::*;
-    use crate::kpack::archive::{Archive, ArchiveWriter, Packed, Scheme, key};
+    use crate::kpack::archive::{ArchiveWriter, KpackArchive, KpackScheme, Packed, key};
 
-    fn archive(scheme: Scheme) -> Vec<u8> {
+    fn archive(scheme: KpackScheme) -> Vec<u8> {
         let mut writer = ArchiveWriter::new(Cursor::new(Vec::new()), "g", "f", scheme).unwrap();
         for (bundle, len) in [(0, 5000), (1, 70_000), (2, 3)] {
             // Frames that do not shrink are read over, not through.
@@ -227,7 +228,7 @@ mod tests {
     }
 
     /// The same whatever the chunks are.
-    fn sifted(sift: &Sift, bytes: &[u8]) -> Sparse {
+    fn sifted(sift: &Sift, bytes: &[u8]) -> SparseFile {
         let mut found = Vec::new();
         for size in [1, 3, 1000, 1 << 20] {
             let mut sift = Sift::new(sift.step);
@@ -238,7 +239,7 @@ mod tests {
         found.swap_remove(0)
     }
 
-    fn kept(sparse: &Sparse) -> usize {
+    fn kept(sparse: &SparseFile) -> usize {
         sparse
             .parts
             .iter()
@@ -248,14 +249,14 @@ mod tests {
 
     #[test]
     fn an_archive_is_known_by_a_small_part_of_it() {
-        for scheme in [Scheme::Stored, Scheme::Zstd] {
+        for scheme in [KpackScheme::Stored, KpackScheme::Zstd] {
             let bytes = archive(scheme);
             let sparse = sifted(&Sift::archive(), &bytes);
             assert_eq!(sparse.len(), bytes.len() as u64);
             assert!(kept(&sparse) < 1000, "{}", kept(&sparse));
             let (whole, part) = (
-                Archive::open(&bytes).unwrap(),
-                Archive::open(&sparse).unwrap(),
+                KpackArchive::open(&bytes).unwrap(),
+                KpackArchive::open(&sparse).unwrap(),
             );
             assert_eq!(part.codes(), whole.codes());
             assert_eq!(part.targets(), whole.targets());
@@ -272,20 +273,20 @@ mod tests {
 
     #[test]
     fn a_damaged_archive_is_refused_as_it_would_be_whole() {
-        let bytes = archive(Scheme::Zstd);
+        let bytes = archive(KpackScheme::Zstd);
         for end in [0, 3, 4, 8, 20, 64, 66, 68, 70, 5000, bytes.len() - 1] {
             let cut = bytes.get(..end).unwrap();
             let sparse = sifted(&Sift::archive(), cut);
             assert_eq!(sparse.len(), end as u64);
-            assert!(Archive::open(&sparse).is_err(), "{end}");
+            assert!(KpackArchive::open(&sparse).is_err(), "{end}");
         }
         let mut lying = bytes.clone();
         lying[64..68].copy_from_slice(&[0xff; 4]);
         let sparse = sifted(&Sift::archive(), &lying);
-        assert!(Archive::open(&sparse).is_err());
+        assert!(KpackArchive::open(&sparse).is_err());
         lying[8..16].copy_from_slice(&[0xff; 8]);
         let sparse = sifted(&Sift::archive(), &lying);
-        assert!(Archive::open(&sparse).is_err());
+        assert!(KpackArchive::open(&sparse).is_err());
     }
 
     #[test]

@@ -9,15 +9,15 @@ use serde::Serialize;
 
 use super::{
     World,
-    args::inputs::{Kind, arguments, name, verbs},
+    args::inputs::{InputKind, arguments, name, verbs},
 };
 use crate::error::{Context, Result};
 
 /// Run the command that `ROCWHEEL_INPUTS` holds as JSON; without it, list the inputs there are
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct ActionArgs {}
 
-pub fn run(_args: &Args, world: &World) -> Result<()> {
+pub fn run(_args: &ActionArgs, world: &World) -> Result<()> {
     let mut root = super::command();
     root.build();
     let inputs = serde_json::to_string_pretty(&inputs(&root)).context("render the inputs")?;
@@ -27,7 +27,7 @@ pub fn run(_args: &Args, world: &World) -> Result<()> {
 /// An input, and what it is to each verb that has it.
 #[derive(Debug, Serialize)]
 struct Input {
-    kind: Kind,
+    kind: InputKind,
     verbs: BTreeMap<String, Meaning>,
 }
 
@@ -43,7 +43,7 @@ fn inputs(root: &Command) -> BTreeMap<String, Input> {
     for verb in verbs(root) {
         for argument in arguments(verb) {
             let input = inputs.entry(name(argument)).or_insert_with(|| Input {
-                kind: Kind::of(argument),
+                kind: InputKind::of(argument),
                 verbs: BTreeMap::new(),
             });
             let meaning = Meaning::of(argument);
@@ -58,15 +58,16 @@ impl Meaning {
         let defaults = argument.get_default_values().iter();
         let defaults: Vec<_> = defaults.map(|value| value.to_string_lossy()).collect();
         let choices = argument.get_possible_values().into_iter();
-        let says = |kind| matches!(kind, Kind::One | Kind::Many);
+        let says = |kind| matches!(kind, InputKind::One | InputKind::Many);
         Self {
             help: argument
                 .get_help()
                 .map(ToString::to_string)
                 .unwrap_or_default(),
-            default: (says(Kind::of(argument)) && !defaults.is_empty()).then(|| defaults.join(",")),
+            default: (says(InputKind::of(argument)) && !defaults.is_empty())
+                .then(|| defaults.join(",")),
             choices: choices
-                .filter(|_| says(Kind::of(argument)))
+                .filter(|_| says(InputKind::of(argument)))
                 .map(|choice| choice.get_name().to_owned())
                 .collect(),
         }

@@ -12,7 +12,7 @@ use clap::ArgAction;
 
 pub(crate) use self::environment::{globals, line, parse, tidy};
 pub use self::{access::AccessArgs, github::GitHubArgs, run::RunArgs};
-use crate::console::{ColorChoice, Format, Options, ProgressChoice};
+use crate::console::{ColorChoice, Options, OutputFormat, ProgressChoice};
 
 /// What every verb understands.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -28,7 +28,7 @@ pub struct GlobalArgs {
     verbose: u8,
     /// Output format on stdout (default: `github` in GitHub Actions, else `text`)
     #[arg(long, global = true, value_name = "FORMAT", env = "ROCWHEEL_FORMAT")]
-    format: Option<Format>,
+    format: Option<OutputFormat>,
     /// When to use colors; `NO_COLOR` and `CLICOLOR_FORCE` are read too
     #[arg(long, global = true, value_name = "WHEN", env = "ROCWHEEL_COLOR")]
     color: Option<ColorChoice>,

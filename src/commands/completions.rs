@@ -14,12 +14,12 @@ Write the output to a file that the shell reads:
   bash  ~/.local/share/bash-completion/completions/rocwheel
   fish  ~/.config/fish/completions/rocwheel.fish
   zsh   _rocwheel, in a directory of $fpath")]
-pub struct Args {
+pub struct CompletionsArgs {
     /// Shell that reads the script
     shell: Shell,
 }
 
-pub fn run(args: &Args, world: &World) -> Result<()> {
+pub fn run(args: &CompletionsArgs, world: &World) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut super::command(), "rocwheel", &mut script);
     world.console.verbatim(&script)

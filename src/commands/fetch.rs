@@ -9,7 +9,7 @@ use super::{
 use crate::{
     artifact::Component,
     error::{Result, ensure},
-    fetch::{FetchRequest, Keeper, OutputForm, Pattern, Purpose, RunQuery, Search, Wish},
+    fetch::{ArchivePattern, FetchRequest, Keeper, OutputForm, Purpose, RunQuery, Search, Wish},
     github::Workflow,
     run::{ArtifactGroup, Run, RunId},
     target::split_list,
@@ -24,13 +24,13 @@ use crate::{
   rocwheel fetch --run-id 21440027240 --output-dir artifacts --dry-run
   rocwheel fetch --latest --amdgpu-families gfx94X-dcgpu --output-dir artifacts
   rocwheel fetch --pr 1234 blas --components lib,dev --output-dir artifacts")]
-pub struct Args {
+pub struct FetchArgs {
     /// Regular expressions: fetch only archives whose name matches one of them
     #[arg(value_name = "PATTERN")]
-    include: Vec<Pattern>,
+    include: Vec<ArchivePattern>,
     /// Regular expressions: skip archives whose name matches one of them
     #[arg(long, value_name = "PATTERN", num_args = 1.., env = "ROCWHEEL_EXCLUDE")]
-    exclude: Vec<Pattern>,
+    exclude: Vec<ArchivePattern>,
     /// Fetch only these components, comma-separated: `lib`, `run`, `dbg`, `dev`, `doc`, `test`
     #[arg(long, value_delimiter = ',', env = "ROCWHEEL_COMPONENTS")]
     components: Vec<Component>,
@@ -64,7 +64,7 @@ pub struct Args {
     choice: ChoiceArgs,
 }
 
-pub fn run(args: &Args, world: &World) -> Result<()> {
+pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
     let to = (args.output_dir.as_path(), args.form());
     let purpose = Purpose::of_dry_run(args.dry_run);
     let request = args.choice.request(args.wish())?;
@@ -78,7 +78,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
     world.console.answer(&job.plan)
 }
 
-impl Args {
+impl FetchArgs {
     fn wish(&self) -> Wish {
         Wish {
             include: self.include.clone(),

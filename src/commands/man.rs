@@ -8,12 +8,12 @@ use crate::error::{Context, Hint, Result};
 #[command(after_help = "Examples:
   rocwheel man
   rocwheel man build")]
-pub struct Args {
+pub struct ManArgs {
     /// Command to describe (default: rocwheel itself)
     verb: Option<String>,
 }
 
-pub fn run(args: &Args, world: &World) -> Result<()> {
+pub fn run(args: &ManArgs, world: &World) -> Result<()> {
     let page = page(args.verb.as_deref())?;
     world.console.verbatim(&page)
 }

@@ -1,6 +1,6 @@
 //! The verbs: dispatch, and what the process answers.
 //!
-//! A verb is a file here with `Args` (clap), then `pub fn run(args: &Args, world: &World) ->
+//! A verb is a file here with `VerbArgs` (clap), then `pub fn run(args: &VerbArgs, world: &World) ->
 //! Result<()>`, a table of contents, then the pure functions it needs. It speaks through `World`.
 
 pub mod action;
@@ -31,7 +31,7 @@ use signal_hook::{
 use self::args::GlobalArgs;
 pub use crate::console::World;
 use crate::{
-    console::{Console, Format},
+    console::{Console, OutputFormat},
     error::{Context, Error, Exit, Hint, Result, Stop, anyhow, bail, ensure},
 };
 
@@ -57,29 +57,29 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Pipeline(Box<pipeline::Args>),
-    Fetch(Box<fetch::Args>),
+    Pipeline(Box<pipeline::PipelineArgs>),
+    Fetch(Box<fetch::FetchArgs>),
     Split(split::SplitArgs),
-    Build(build::Args),
-    Check(Box<check::Args>),
-    Index(index::Args),
-    Upload(Box<upload::Args>),
-    Summary(Box<summary::Args>),
-    Place(place::Args),
+    Build(build::BuildArgs),
+    Check(Box<check::CheckArgs>),
+    Index(index::IndexArgs),
+    Upload(Box<upload::UploadArgs>),
+    Summary(Box<summary::SummaryArgs>),
+    Place(place::PlaceCommandArgs),
     Kpack(kpack::KpackArgs),
     #[command(hide = true)]
-    Action(action::Args),
+    Action(action::ActionArgs),
     #[command(hide = true)]
-    Completions(completions::Args),
+    Completions(completions::CompletionsArgs),
     #[command(hide = true)]
-    Man(man::Args),
+    Man(man::ManArgs),
 }
 
 impl Cli {
     /// Findings have a form of their own.
-    fn has_form(&self, format: Format) -> Result<()> {
+    fn has_form(&self, format: OutputFormat) -> Result<()> {
         let check = || -> Result<()> {
-            let fits = format != Format::Sarif || matches!(self.command, Command::Check(_));
+            let fits = format != OutputFormat::Sarif || matches!(self.command, Command::Check(_));
             ensure!(fits, "only `check` answers in SARIF");
             Ok(())
         };

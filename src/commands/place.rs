@@ -25,7 +25,7 @@ use crate::{
   rocwheel place --run-id 21440027240
   rocwheel place --run-id 21440027240 --release-type nightly --artifact-group gfx94X-dcgpu
   rocwheel place --run-id 21440027240 --format json")]
-pub struct Args {
+pub struct PlaceCommandArgs {
     /// Family of the set (default: all targets)
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
     artifact_group: Option<ArtifactGroup>,
@@ -40,7 +40,7 @@ pub struct Args {
     github: GitHubArgs,
 }
 
-pub fn run(args: &Args, world: &World) -> Result<()> {
+pub fn run(args: &PlaceCommandArgs, world: &World) -> Result<()> {
     let answer = args.answer(world)?;
     if let Some(file) = &args.github_output {
         let outputs = outputs::render(&answer.outputs());
@@ -52,7 +52,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
 /// A place, and what a workflow needs to write there.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Answer {
+struct PlaceReport {
     schema: &'static str,
     bucket: String,
     set_url: String,
@@ -62,13 +62,13 @@ struct Answer {
     role: Option<String>,
 }
 
-impl Args {
-    fn answer(&self, world: &World) -> Result<Answer> {
+impl PlaceCommandArgs {
+    fn answer(&self, world: &World) -> Result<PlaceReport> {
         let run = self.run.resolve(self.run.run()?, &self.github, world)?;
         let root = run.python(&self.artifact_group.clone().unwrap_or_default());
         let access = self.access.access(run.region.as_deref())?;
         let urls: Urls = access.url(&root.directory()).parse()?;
-        Ok(Answer {
+        Ok(PlaceReport {
             schema: "rocwheel-place-v1",
             bucket: run.bucket.to_string(),
             set_url: root.to_string(),
@@ -80,7 +80,7 @@ impl Args {
     }
 }
 
-impl Answer {
+impl PlaceReport {
     fn outputs(&self) -> Vec<(&'static str, String)> {
         vec![
             ("bucket", self.bucket.clone()),
@@ -93,7 +93,7 @@ impl Answer {
     }
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for PlaceReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.set_url)?;
         writeln!(f, "index:  {}", self.index_url)?;

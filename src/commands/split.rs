@@ -7,10 +7,10 @@ use serde::Serialize;
 use super::{World, args::Jobs};
 use crate::{
     artifact::{
-        ArtifactOutput, ArtifactTree, Content,
+        ArtifactOutput, ArtifactTree, TreeContent,
         split::{self, SplitPlan, WrittenArtifact},
     },
-    atomic::lock::{Lock, Work},
+    atomic::lock::{Lock, LockPurpose},
     console::{many, size},
     error::{Context as _, Result},
     fetch,
@@ -53,7 +53,7 @@ pub fn run(args: &SplitArgs, world: &World) -> Result<()> {
         }
         names.extend(splitting.names()?);
     }
-    let _lock = Lock::to_write(&args.output_dir, Work::Split)?;
+    let _lock = Lock::to_write(&args.output_dir, LockPurpose::Split)?;
     let output = ArtifactOutput::new(&args.output_dir, names)?;
     let mut artifacts = Vec::new();
     for splitting in &splittings {
@@ -75,8 +75,8 @@ fn split_one(
     let files = splitting.files.iter();
     let total: u64 = files
         .map(|(file, _)| match &file.content {
-            Content::File(facts) => facts.len,
-            Content::Directory | Content::Link { .. } => 0,
+            TreeContent::File(facts) => facts.len,
+            TreeContent::Directory | TreeContent::Link { .. } => 0,
         })
         .sum();
     let source = &splitting.source;

@@ -118,7 +118,10 @@ fn nothing_strays_below_the_heading_of_another_group() {
         ("S3 options", names(AccessArgs::augment_args(none()))),
         ("GitHub options", names(GitHubArgs::augment_args(none()))),
         ("Global options", names(GlobalArgs::augment_args(none()))),
-        ("Build options", names(build::What::augment_args(none()))),
+        (
+            "Build options",
+            names(build::BuildInputs::augment_args(none())),
+        ),
         (
             "Check options",
             names(check::Policy::augment_args(none().arg(no_check))),

@@ -9,40 +9,40 @@ use std::{
 use indicatif::{MultiProgress, ProgressDrawTarget, TermLike};
 
 use super::{
-    Console, Format,
-    settings::{Reader, Settings, Show, Verbosity},
+    Console, OutputFormat,
+    settings::{ConsoleSettings, LogReader, Show, Verbosity},
 };
 
 /// Text, without colours or progress, into files.
-pub(crate) const PLAIN: Settings = Settings {
-    format: Format::Text,
+pub(crate) const PLAIN: ConsoleSettings = ConsoleSettings {
+    format: OutputFormat::Text,
     verbosity: Verbosity::Normal,
     progress: Show::Nothing,
     commands: false,
     stdout_color: false,
     stderr_color: false,
-    reader: Reader::Program,
+    reader: LogReader::Program,
 };
 
 /// The same into the log of a workflow.
-pub(crate) const GITHUB: Settings = Settings {
-    format: Format::Github,
+pub(crate) const GITHUB: ConsoleSettings = ConsoleSettings {
+    format: OutputFormat::Github,
     commands: true,
-    reader: Reader::Workflow,
+    reader: LogReader::Workflow,
     ..PLAIN
 };
 
 /// The same with answers in JSON.
-pub(crate) const JSON: Settings = Settings {
-    format: Format::Json,
+pub(crate) const JSON: ConsoleSettings = ConsoleSettings {
+    format: OutputFormat::Json,
     ..PLAIN
 };
 
 /// What a console has said so far.
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
-    stdout: Shared,
-    stderr: Shared,
+    stdout: SharedStream,
+    stderr: SharedStream,
 }
 
 impl Transcript {
@@ -56,7 +56,7 @@ impl Transcript {
 }
 
 /// A console, and what it says.
-pub(crate) fn console(settings: Settings) -> (Console, Transcript) {
+pub(crate) fn console(settings: ConsoleSettings) -> (Console, Transcript) {
     let transcript = Transcript::default();
     let (stdout, stderr) = (transcript.stdout.clone(), transcript.stderr.clone());
     let bars = (settings.progress == Show::Bars).then(|| {
@@ -69,15 +69,15 @@ pub(crate) fn console(settings: Settings) -> (Console, Transcript) {
 
 /// A stream that many hold.
 #[derive(Clone, Debug, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
+struct SharedStream(Arc<Mutex<Vec<u8>>>);
 
-impl Shared {
+impl SharedStream {
     fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 }
 
-impl Write for Shared {
+impl Write for SharedStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().write(bytes)
     }
@@ -89,7 +89,7 @@ impl Write for Shared {
 
 /// A terminal on such a stream, whose cursor movements show in angle brackets.
 #[derive(Debug)]
-struct Screen(Shared);
+struct Screen(SharedStream);
 
 impl Screen {
     fn put(&self, text: fmt::Arguments<'_>) -> io::Result<()> {

@@ -32,11 +32,11 @@ use serde::Serialize;
 pub use self::{
     progress::Progress,
     quantity::{few, many, size, took},
-    settings::{ColorChoice, Format, Options, ProgressChoice, Settings, Terminals},
-    workflow::{Annotation, Level},
+    settings::{ColorChoice, ConsoleSettings, Options, OutputFormat, ProgressChoice, Terminals},
+    workflow::{Annotation, AnnotationLevel},
 };
 use self::{
-    settings::{Reader, Show, Verbosity},
+    settings::{LogReader, Show, Verbosity},
     talk::Talk,
 };
 use crate::error::{self, Context, Error, Exit, Result, Stop};
@@ -72,7 +72,7 @@ impl World {
 
 /// Both streams of a process, and the manners to use them.
 pub struct Console {
-    settings: Settings,
+    settings: ConsoleSettings,
     answer: Mutex<Box<dyn Write + Send>>,
     /// Whether a JSON document is out; a second one would make both unreadable.
     answered: AtomicBool,
@@ -83,7 +83,7 @@ pub struct Console {
 impl Console {
     /// A console on the streams of this process.
     pub fn of_this_process(options: &Options) -> Self {
-        let settings = Settings::of_this_process(options);
+        let settings = ConsoleSettings::of_this_process(options);
         let bars = (settings.progress == Show::Bars)
             .then(|| MultiProgress::with_draw_target(ProgressDrawTarget::stderr()));
         let stdout = stream(io::stdout(), settings.stdout_color);
@@ -92,7 +92,7 @@ impl Console {
     }
 
     fn new(
-        settings: Settings,
+        settings: ConsoleSettings,
         stdout: Box<dyn Write + Send>,
         stderr: Box<dyn Write + Send>,
         bars: Option<MultiProgress>,
@@ -106,15 +106,15 @@ impl Console {
         }
     }
 
-    pub fn format(&self) -> Format {
+    pub fn format(&self) -> OutputFormat {
         self.settings.format
     }
 
     /// The answer of a command: the value as JSON if that was asked for, its text otherwise.
     pub fn answer<T: Serialize + Display>(&self, value: &T) -> Result<()> {
         match self.settings.format {
-            Format::Json | Format::Sarif => self.json(value),
-            Format::Text | Format::Github => self.data(value),
+            OutputFormat::Json | OutputFormat::Sarif => self.json(value),
+            OutputFormat::Text | OutputFormat::Github => self.data(value),
         }
     }
 
@@ -127,9 +127,9 @@ impl Console {
             text.push('\n');
         }
         let text = match self.settings.reader {
-            Reader::Workflow => workflow::defang(&text),
-            Reader::Terminal => workflow::visible(&text),
-            Reader::Program => Cow::Borrowed(text.as_str()),
+            LogReader::Workflow => workflow::defang(&text),
+            LogReader::Terminal => workflow::visible(&text),
+            LogReader::Program => Cow::Borrowed(text.as_str()),
         };
         self.verbatim(text.as_bytes())
     }
@@ -173,11 +173,11 @@ impl Console {
     }
 
     /// The same for work that may have found something: green only if it did not.
-    pub fn outcome(&self, verb: &str, facts: impl Display, worst: Option<Level>) {
+    pub fn outcome(&self, verb: &str, facts: impl Display, worst: Option<AnnotationLevel>) {
         let style = match worst {
-            Some(Level::Error) => talk::ERROR,
-            Some(Level::Warning) => talk::WARNING,
-            Some(Level::Notice) | None => talk::DONE,
+            Some(AnnotationLevel::Error) => talk::ERROR,
+            Some(AnnotationLevel::Warning) => talk::WARNING,
+            Some(AnnotationLevel::Notice) | None => talk::DONE,
         };
         if self.settings.verbosity >= Verbosity::Normal {
             self.talk.status(style, verb, &facts.to_string());
@@ -215,7 +215,7 @@ impl Console {
         if self.settings.commands {
             self.talk.command(&annotation(error).command());
         }
-        if self.settings.format == Format::Json && !self.answered.load(Ordering::Relaxed) {
+        if self.settings.format == OutputFormat::Json && !self.answered.load(Ordering::Relaxed) {
             let document = serde_json::json!({
                 "schema": "rocwheel-error-v1",
                 "error": error::message(error),
@@ -231,9 +231,9 @@ impl Console {
     /// A remark on the page of the run; without GitHub, a line.
     pub fn annotate(&self, annotation: &Annotation) {
         let (style, label, least) = match annotation.level {
-            Level::Error => (talk::ERROR, "error", Verbosity::Errors),
-            Level::Warning => (talk::WARNING, "warning", Verbosity::Warnings),
-            Level::Notice => (talk::NOTE, "note", Verbosity::Normal),
+            AnnotationLevel::Error => (talk::ERROR, "error", Verbosity::Errors),
+            AnnotationLevel::Warning => (talk::WARNING, "warning", Verbosity::Warnings),
+            AnnotationLevel::Notice => (talk::NOTE, "note", Verbosity::Normal),
         };
         if self.settings.commands {
             self.talk.command(&annotation.command());
@@ -267,14 +267,14 @@ impl Console {
         what: impl Display,
         total_bytes: impl Into<Option<u64>>,
     ) -> Progress {
-        let show = (self.settings.progress, progress::Extent::Whole);
+        let show = (self.settings.progress, progress::ProgressExtent::Whole);
         let what = what.to_string();
         Progress::new(&self.talk, verb, &what, total_bytes.into(), show)
     }
 
     /// The same for a part of work that shows as a whole too: a bar of its own, but hardly a line.
     pub fn progress_of_part(&self, verb: &str, what: impl Display, bytes: u64) -> Progress {
-        let show = (self.settings.progress, progress::Extent::Part);
+        let show = (self.settings.progress, progress::ProgressExtent::Part);
         Progress::new(&self.talk, verb, &what.to_string(), Some(bytes), show)
     }
 }
@@ -301,9 +301,9 @@ fn annotation(error: &Error) -> Annotation {
         .chain(hints.iter().map(|hint| format!("hint: {hint}")))
         .collect();
     if rest.is_empty() {
-        Annotation::new(Level::Error, "rocwheel", message)
+        Annotation::new(AnnotationLevel::Error, "rocwheel", message)
     } else {
-        Annotation::new(Level::Error, message, rest.join("\n"))
+        Annotation::new(AnnotationLevel::Error, message, rest.join("\n"))
     }
 }
 

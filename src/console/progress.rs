@@ -37,7 +37,7 @@ struct Lines {
     total: Option<u64>,
     done: AtomicU64,
     start: Instant,
-    pace: Mutex<Pace>,
+    pace: Mutex<LinePace>,
 }
 
 /// A guess beyond four days helps nobody.
@@ -45,27 +45,27 @@ const LONGEST_LEFT: u64 = 4 * 24 * 3600;
 
 /// Whether work is all there is to show, or a part of other work that shows too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(super) enum ProgressExtent {
     Whole,
     Part,
 }
 
 /// When the next line is due.
 #[derive(Debug)]
-struct Pace {
-    extent: Extent,
+struct LinePace {
+    extent: ProgressExtent,
     /// Since the start.
     last_line: Duration,
     tenths: u64,
 }
 
-impl Pace {
+impl LinePace {
     /// A line for each tenth of the work would be too many for work that is done in a moment.
     const SHORTEST: Duration = Duration::from_secs(3);
     /// Longer silence looks like a hang.
     const LONGEST: Duration = Duration::from_secs(30);
 
-    fn new(extent: Extent) -> Self {
+    fn new(extent: ProgressExtent) -> Self {
         Self {
             extent,
             last_line: Duration::ZERO,
@@ -77,7 +77,7 @@ impl Pace {
         let since = elapsed.saturating_sub(self.last_line);
         let tenths = total.map_or(0, |total| tenths(done, total));
         // Of a part, only that it is not stuck.
-        let often = self.extent == Extent::Whole;
+        let often = self.extent == ProgressExtent::Whole;
         let early = often && tenths > self.tenths && since >= Self::SHORTEST;
         let due = since >= Self::LONGEST || early;
         if due {
@@ -94,7 +94,7 @@ impl Progress {
         verb: &str,
         what: &str,
         total: Option<u64>,
-        (show, extent): (Show, Extent),
+        (show, extent): (Show, ProgressExtent),
     ) -> Self {
         Self(match (show, &talk.bars) {
             (Show::Nothing, _) => Shown::Nothing,
@@ -111,7 +111,7 @@ impl Progress {
                 total,
                 done: AtomicU64::new(0),
                 start: Instant::now(),
-                pace: Mutex::new(Pace::new(extent)),
+                pace: Mutex::new(LinePace::new(extent)),
             }),
         })
     }
@@ -221,11 +221,11 @@ mod tests {
 
     /// When lines appear, in seconds, for work of `total` done at an even pace.
     fn lines(seconds: u32, total: Option<u64>) -> Vec<u32> {
-        lines_of(Extent::Whole, seconds, total)
+        lines_of(ProgressExtent::Whole, seconds, total)
     }
 
-    fn lines_of(extent: Extent, seconds: u32, total: Option<u64>) -> Vec<u32> {
-        let mut pace = Pace::new(extent);
+    fn lines_of(extent: ProgressExtent, seconds: u32, total: Option<u64>) -> Vec<u32> {
+        let mut pace = LinePace::new(extent);
         (1..=seconds)
             .filter(|&second| {
                 let done = u64::from(second) * 1000 / u64::from(seconds);
@@ -252,7 +252,10 @@ mod tests {
 
     #[test]
     fn a_part_shows_only_that_it_is_not_stuck() {
-        assert_eq!(lines_of(Extent::Part, 100, Some(1000)), [30, 60, 90]);
+        assert_eq!(
+            lines_of(ProgressExtent::Part, 100, Some(1000)),
+            [30, 60, 90]
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 /// What the answer on stdout looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum OutputFormat {
     /// Human-readable text.
     Text,
     /// One JSON document.
@@ -39,7 +39,7 @@ pub enum ProgressChoice {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// `None`: what suits the place.
-    pub format: Option<Format>,
+    pub format: Option<OutputFormat>,
     pub color: ColorChoice,
     pub progress: ProgressChoice,
     /// Each `-v` adds one, each `-q` takes one away.
@@ -84,7 +84,7 @@ pub enum Show {
 
 /// Whether a line that looks like a workflow command is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reader {
+pub enum LogReader {
     /// GitHub Actions reads the output, and obeys commands in it.
     Workflow,
     /// A person at a terminal, whom an escape sequence could mislead.
@@ -95,8 +95,8 @@ pub enum Reader {
 
 /// What `Console` goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
-    pub format: Format,
+pub struct ConsoleSettings {
+    pub format: OutputFormat,
     pub verbosity: Verbosity,
     pub progress: Show,
     /// Whether groups and annotations are written.
@@ -104,10 +104,10 @@ pub struct Settings {
     pub stdout_color: bool,
     pub stderr_color: bool,
     /// Who reads stdout.
-    pub reader: Reader,
+    pub reader: LogReader,
 }
 
-impl Settings {
+impl ConsoleSettings {
     /// Decides from the options, a look-up of environment variables, and the streams.
     pub fn resolve(
         options: &Options,
@@ -117,8 +117,8 @@ impl Settings {
         let actions = is_on(&variable, "GITHUB_ACTIONS");
         let format = match options.format {
             Some(format) => format,
-            None if actions => Format::Github,
-            None => Format::Text,
+            None if actions => OutputFormat::Github,
+            None => OutputFormat::Text,
         };
         let verbosity = match options.verbosity {
             ..=-2 => Verbosity::Errors,
@@ -142,18 +142,18 @@ impl Settings {
             verbosity,
             progress,
             commands: match format {
-                Format::Text => false,
-                Format::Json | Format::Sarif => actions,
-                Format::Github => true,
+                OutputFormat::Text => false,
+                OutputFormat::Json | OutputFormat::Sarif => actions,
+                OutputFormat::Github => true,
             },
             stdout_color: color(terminals.stdout),
             stderr_color: color(terminals.stderr),
-            reader: if actions || format == Format::Github {
-                Reader::Workflow
+            reader: if actions || format == OutputFormat::Github {
+                LogReader::Workflow
             } else if terminals.stdout {
-                Reader::Terminal
+                LogReader::Terminal
             } else {
-                Reader::Program
+                LogReader::Program
             },
         }
     }
@@ -205,7 +205,7 @@ fn is_on(variable: &impl Fn(&str) -> Option<String>, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn settings(options: Options, environment: &str, terminal: bool) -> Settings {
+    fn settings(options: Options, environment: &str, terminal: bool) -> ConsoleSettings {
         let variable = |name: &str| {
             environment
                 .split_whitespace()
@@ -217,7 +217,7 @@ mod tests {
             stdout: terminal,
             stderr: terminal,
         };
-        Settings::resolve(&options, variable, terminals)
+        ConsoleSettings::resolve(&options, variable, terminals)
     }
 
     #[test]
@@ -293,22 +293,22 @@ mod tests {
     #[test]
     fn commands_are_for_github_unless_plain_text_was_asked_for() {
         let rows = [
-            (None, "", Format::Text, false),
-            (None, "GITHUB_ACTIONS=true", Format::Github, true),
+            (None, "", OutputFormat::Text, false),
+            (None, "GITHUB_ACTIONS=true", OutputFormat::Github, true),
             (
-                Some(Format::Text),
+                Some(OutputFormat::Text),
                 "GITHUB_ACTIONS=true",
-                Format::Text,
+                OutputFormat::Text,
                 false,
             ),
             (
-                Some(Format::Json),
+                Some(OutputFormat::Json),
                 "GITHUB_ACTIONS=true",
-                Format::Json,
+                OutputFormat::Json,
                 true,
             ),
-            (Some(Format::Json), "", Format::Json, false),
-            (Some(Format::Github), "", Format::Github, true),
+            (Some(OutputFormat::Json), "", OutputFormat::Json, false),
+            (Some(OutputFormat::Github), "", OutputFormat::Github, true),
         ];
         for (format, environment, expected, commands) in rows {
             let options = Options {
@@ -327,13 +327,13 @@ mod tests {
     #[test]
     fn plain_text_in_actions_is_still_read_by_actions() {
         let options = Options {
-            format: Some(Format::Text),
+            format: Some(OutputFormat::Text),
             ..Options::default()
         };
         let reader = |environment, terminal| settings(options, environment, terminal).reader;
-        assert_eq!(reader("GITHUB_ACTIONS=true", true), Reader::Workflow);
-        assert_eq!(reader("", true), Reader::Terminal);
-        assert_eq!(reader("", false), Reader::Program);
+        assert_eq!(reader("GITHUB_ACTIONS=true", true), LogReader::Workflow);
+        assert_eq!(reader("", true), LogReader::Terminal);
+        assert_eq!(reader("", false), LogReader::Program);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use anstyle::{AnsiColor, Style};
 use indicatif::MultiProgress;
 
 use super::{
-    settings::{Reader, Settings},
+    settings::{ConsoleSettings, LogReader},
     workflow,
 };
 use crate::error;
@@ -26,7 +26,7 @@ pub(super) const FAINT: Style = Style::new().dimmed();
 pub(super) struct Talk {
     sink: Mutex<Box<dyn Write + Send>>,
     pub(super) bars: Option<MultiProgress>,
-    settings: Settings,
+    settings: ConsoleSettings,
 }
 
 impl fmt::Debug for Talk {
@@ -37,7 +37,7 @@ impl fmt::Debug for Talk {
 
 impl Talk {
     pub(super) fn new(
-        settings: Settings,
+        settings: ConsoleSettings,
         sink: Box<dyn Write + Send>,
         bars: Option<MultiProgress>,
     ) -> Self {
@@ -100,7 +100,7 @@ impl Talk {
     /// One line, whose text may be from outside but has no control characters that are.
     fn line(&self, line: &str) {
         let line = format!("{line}\n");
-        if self.settings.reader == Reader::Workflow {
+        if self.settings.reader == LogReader::Workflow {
             self.write(&workflow::defang(&line));
         } else {
             self.write(&line);

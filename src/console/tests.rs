@@ -20,14 +20,14 @@ impl Write for Refusing {
 }
 
 /// What `speak` puts on stdout and on stderr.
-fn said(settings: Settings, speak: impl FnOnce(&Console)) -> (String, String) {
+fn said(settings: ConsoleSettings, speak: impl FnOnce(&Console)) -> (String, String) {
     let (console, transcript) = captured::console(settings);
     speak(&console);
     drop(console);
     (transcript.stdout(), transcript.stderr())
 }
 
-fn talk(settings: Settings, speak: impl FnOnce(&Console)) -> String {
+fn talk(settings: ConsoleSettings, speak: impl FnOnce(&Console)) -> String {
     said(settings, speak).1
 }
 
@@ -46,7 +46,7 @@ fn everything(console: &Console) {
     console.warn("no manifest in `core_lib_generic`");
     console.debug("read `core_lib_generic/artifact_manifest.txt`");
     console.annotate(&Annotation::new(
-        Level::Warning,
+        AnnotationLevel::Warning,
         "no manifest",
         "in `core_lib_generic`",
     ));
@@ -71,7 +71,7 @@ fn verbs_stand_in_a_column() {
 
 #[test]
 fn colors_mark_verbs_and_labels() {
-    let settings = Settings {
+    let settings = ConsoleSettings {
         stderr_color: true,
         ..PLAIN
     };
@@ -108,7 +108,7 @@ fn github_gets_annotations_beside_the_talk() {
 
 #[test]
 fn each_q_and_v_moves_a_level() {
-    let at = |verbosity| talk(Settings { verbosity, ..PLAIN }, everything);
+    let at = |verbosity| talk(ConsoleSettings { verbosity, ..PLAIN }, everything);
     insta::assert_snapshot!(at(Verbosity::Debug), @r"
          Scanned 214 artifacts, 61,402 files
            Built rocm-7.0.tar.gz: 12 files
@@ -167,12 +167,12 @@ fn an_answer_is_text_or_json() {
     }
     let wheels = Wheels(vec!["a.whl", "b.whl"]);
     let in_format = |format| {
-        let settings = Settings { format, ..PLAIN };
+        let settings = ConsoleSettings { format, ..PLAIN };
         said(settings, |console| console.answer(&wheels).unwrap()).0
     };
-    assert_eq!(in_format(Format::Text), "a.whl\nb.whl\n");
-    assert_eq!(in_format(Format::Github), "a.whl\nb.whl\n");
-    assert_eq!(in_format(Format::Json), "[\"a.whl\",\"b.whl\"]\n");
+    assert_eq!(in_format(OutputFormat::Text), "a.whl\nb.whl\n");
+    assert_eq!(in_format(OutputFormat::Github), "a.whl\nb.whl\n");
+    assert_eq!(in_format(OutputFormat::Json), "[\"a.whl\",\"b.whl\"]\n");
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_group_folds_in_github_and_does_not_nest() {
          Checked b.whl
     upload
     ");
-    let quiet = Settings {
+    let quiet = ConsoleSettings {
         verbosity: Verbosity::Warnings,
         ..GITHUB
     };
@@ -216,7 +216,7 @@ fn relay(console: &Console, text: &str) {
     console.warn(text);
     console.debug(text);
     console.error(&anyhow!(text.to_owned()));
-    console.annotate(&Annotation::new(Level::Error, text, text));
+    console.annotate(&Annotation::new(AnnotationLevel::Error, text, text));
     drop(console.group(text));
     drop(console.group(text));
     console.progress("Reading", text, 2).inc(1);
@@ -227,7 +227,7 @@ fn relay(console: &Console, text: &str) {
 #[test]
 fn no_text_from_outside_is_obeyed_by_the_runner() {
     let hostile = "\n::add-mask::x\r::error::y\n \u{feff}::stop-commands::z\n##[add-path]w";
-    let settings = Settings {
+    let settings = ConsoleSettings {
         verbosity: Verbosity::Debug,
         progress: Show::Lines,
         ..GITHUB
@@ -247,9 +247,9 @@ fn no_text_from_outside_is_obeyed_by_the_runner() {
 
 #[test]
 fn no_text_from_outside_moves_the_cursor() {
-    let settings = Settings {
+    let settings = ConsoleSettings {
         verbosity: Verbosity::Debug,
-        reader: Reader::Terminal,
+        reader: LogReader::Terminal,
         ..PLAIN
     };
     let (stdout, stderr) = said(settings, |console| relay(console, "a\u{1b}[2K\r\u{9b}b"));
@@ -276,7 +276,7 @@ fn a_name_with_a_line_feed_stays_in_its_line() {
 
 #[test]
 fn secrets_are_masked_in_all_talk() {
-    let settings = Settings {
+    let settings = ConsoleSettings {
         verbosity: Verbosity::Debug,
         progress: Show::Lines,
         ..GITHUB
@@ -288,7 +288,7 @@ fn secrets_are_masked_in_all_talk() {
         console.warn(secret);
         console.debug(secret);
         console.error(&anyhow!(secret));
-        console.annotate(&Annotation::new(Level::Notice, secret, secret));
+        console.annotate(&Annotation::new(AnnotationLevel::Notice, secret, secret));
         drop(console.group(secret));
     });
     assert!(stderr.contains("X-Amz-Signature=***"), "{stderr}");
@@ -312,7 +312,7 @@ fn a_reader_who_left_is_no_error_but_a_full_disk_is() {
 
 #[test]
 fn a_bar_makes_room_for_lines_and_leaves_nothing_behind() {
-    let settings = Settings {
+    let settings = ConsoleSettings {
         progress: Show::Bars,
         ..PLAIN
     };
@@ -332,7 +332,7 @@ fn a_bar_makes_room_for_lines_and_leaves_nothing_behind() {
 
 #[test]
 fn many_threads_advance_one_progress() {
-    let settings = Settings {
+    let settings = ConsoleSettings {
         progress: Show::Lines,
         ..PLAIN
     };

@@ -7,13 +7,13 @@ use std::{
 
 /// How grave an annotation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
+pub enum AnnotationLevel {
     Error,
     Warning,
     Notice,
 }
 
-impl fmt::Display for Level {
+impl fmt::Display for AnnotationLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Error => "error",
@@ -26,14 +26,18 @@ impl fmt::Display for Level {
 /// A remark that GitHub shows on the summary page of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Annotation {
-    pub level: Level,
+    pub level: AnnotationLevel,
     pub title: String,
     pub message: String,
 }
 
 impl Annotation {
     /// An annotation of nothing in particular.
-    pub fn new(level: Level, title: impl Into<String>, message: impl Into<String>) -> Self {
+    pub fn new(
+        level: AnnotationLevel,
+        title: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
         Self {
             level,
             title: title.into(),
@@ -166,7 +170,7 @@ mod tests {
     #[test]
     fn a_command_escapes_what_would_end_it() {
         let annotation = Annotation::new(
-            Level::Warning,
+            AnnotationLevel::Warning,
             "50%: a, b",
             "100 %\r\n::error::no: it, is fine",
         );
@@ -178,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_command_without_properties_has_no_space() {
-        let annotation = Annotation::new(Level::Notice, "", "done");
+        let annotation = Annotation::new(AnnotationLevel::Notice, "", "done");
         assert_eq!(annotation.command(), "::notice::done");
     }
 
@@ -224,7 +228,7 @@ mod tests {
 
         #[test]
         fn a_command_is_one_line_whose_data_comes_back(title in ".*", message in r"(?s).*") {
-            let command = Annotation::new(Level::Error, title, message.clone()).command();
+            let command = Annotation::new(AnnotationLevel::Error, title, message.clone()).command();
             prop_assert!(!command.contains(['\r', '\n']));
             let (_, data) = command[2..].split_once("::").unwrap();
             let data = data.replace("%0A", "\n").replace("%0D", "\r").replace("%25", "%");

@@ -21,8 +21,8 @@ const EM_AMDGPU: u16 = 224;
 const KPACK_REF: &[u8] = b".rocm_kpack_ref";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
-    pub kind: Kind,
+pub struct ElfFacts {
+    pub kind: ElfKind,
     pub machine: Machine,
     pub soname: Option<String>,
     pub needed: Vec<String>,
@@ -40,7 +40,7 @@ pub struct Facts {
 
 /// What `file` of libmagic 5.36 and later calls it; mode bits and `PT_INTERP` do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ElfKind {
     /// At a fixed address, or position independent and marked so (`DF_1_PIE`).
     Executable,
     SharedObject,
@@ -57,14 +57,14 @@ pub enum Machine {
     Other(u16),
 }
 
-impl Facts {
+impl ElfFacts {
     /// The text that the loader goes by: `DT_RUNPATH` if there is one, else `DT_RPATH`.
     pub fn run_path(&self) -> Option<&str> {
         self.runpath.as_deref().or(self.rpath.as_deref())
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ElfKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Executable => "executable",
@@ -75,13 +75,13 @@ impl fmt::Display for Kind {
 }
 
 /// The facts of an ELF file; `None` for a file that is none.
-pub fn read(source: &(impl ReadAt + ?Sized)) -> Result<Option<Facts>, ElfError> {
+pub fn read(source: &(impl ReadAt + ?Sized)) -> Result<Option<ElfFacts>, ElfError> {
     let Some(image) = ElfImage::read(source)? else {
         return Ok(None);
     };
     let machine = machine(&image);
     if !matches!(image.header.e_type, ET_DYN | ET_EXEC) {
-        return Ok(Some(Facts::bare(Kind::Other, machine)));
+        return Ok(Some(ElfFacts::bare(ElfKind::Other, machine)));
     }
     let sections = image.sections()?;
     let dynamic = if image.is_debug_only(&sections) {
@@ -95,7 +95,7 @@ pub fn read(source: &(impl ReadAt + ?Sized)) -> Result<Option<Facts>, ElfError> 
             .map(|offset| strings.text(offset))
             .transpose()
     };
-    Ok(Some(Facts {
+    Ok(Some(ElfFacts {
         soname: text(DT_SONAME)?,
         needed: dynamic
             .iter()
@@ -107,12 +107,12 @@ pub fn read(source: &(impl ReadAt + ?Sized)) -> Result<Option<Facts>, ElfError> 
         interpreter: interpreter(&image)?,
         versions: versions(&image, &dynamic, &strings)?,
         kpack_ref: has_kpack_ref(&image, &sections)?,
-        ..Facts::bare(kind(image.header.e_type, &dynamic), machine)
+        ..ElfFacts::bare(kind(image.header.e_type, &dynamic), machine)
     }))
 }
 
-impl Facts {
-    fn bare(kind: Kind, machine: Machine) -> Self {
+impl ElfFacts {
+    fn bare(kind: ElfKind, machine: Machine) -> Self {
         Self {
             kind,
             machine,
@@ -136,12 +136,12 @@ pub(super) fn machine<R: ReadAt + ?Sized>(image: &ElfImage<'_, R>) -> Machine {
     }
 }
 
-fn kind(elf_type: u16, dynamic: &[DynamicEntry]) -> Kind {
+fn kind(elf_type: u16, dynamic: &[DynamicEntry]) -> ElfKind {
     let pie = value(dynamic, DT_FLAGS_1).is_some_and(|flags| flags & DF_1_PIE != 0);
     if elf_type == ET_EXEC || pie {
-        Kind::Executable
+        ElfKind::Executable
     } else {
-        Kind::SharedObject
+        ElfKind::SharedObject
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) mod write;
 pub use check::{broken_rules, faults};
 pub use edit::{EditPlan, Strategy, Untouchable};
 pub use error::ElfError;
-pub use facts::{Facts, Kind, Machine, read};
+pub use facts::{ElfFacts, ElfKind, Machine, read};
 pub use launcher::{InvalidLauncherTarget, launcher};
 pub use patch::{Patch, PatchedReader};
 pub use plan::plan_rpath;

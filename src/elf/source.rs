@@ -18,7 +18,7 @@ pub trait ReadAt {
 
 impl ReadAt for Spool {
     fn len(&self) -> u64 {
-        self.len()
+        self.size()
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {

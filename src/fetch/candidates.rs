@@ -4,7 +4,7 @@ use super::query::{RunQuery, Search};
 use crate::{
     console::World,
     error::{Context as _, Hint as _, No, Result, ensure, hinted},
-    github::{GitHub, Run, Workflow},
+    github::{GitHub, Workflow, WorkflowRun},
     run::{Repository, RunFacts, RunId, RunReference},
 };
 
@@ -16,12 +16,17 @@ const MOST_RUNS: usize = 20;
 pub(super) struct Candidate {
     pub(super) run: RunReference,
     /// What GitHub said about it, if it was asked.
-    pub(super) told: Option<Run>,
+    pub(super) told: Option<WorkflowRun>,
 }
 
 impl Search {
     /// The runs that it finds; there is at least one.
-    fn runs(&self, of: &Repository, workflow: &Workflow, github: &GitHub) -> Result<Vec<Run>> {
+    fn runs(
+        &self,
+        of: &Repository,
+        workflow: &Workflow,
+        github: &GitHub,
+    ) -> Result<Vec<WorkflowRun>> {
         let of_branch = |name: &str| github.runs_of_branch(of, workflow, name, MOST_RUNS);
         let of_commit = |commit: &str| github.runs_of_commit(of, workflow, commit);
         let (runs, what) = match self {
@@ -64,7 +69,7 @@ impl RunQuery<'_> {
         let repository = self.context.repository(&RunId::local().into())?;
         let github = self.connect(None, world)?;
         let runs = search.runs(&repository, &self.workflow, &github)?;
-        let candidate = |told: Run| Candidate {
+        let candidate = |told: WorkflowRun| Candidate {
             run: RunReference {
                 id: told.id.clone(),
                 repository: Some(repository.clone()),

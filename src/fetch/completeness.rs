@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    inventory::{Archive, Inventory},
-    select::{Part, Selection},
+    inventory::{ArtifactArchive, RunInventory},
+    select::{ArchiveSelection, SelectionExtent},
 };
 use crate::{
     artifact::{ArtifactName, Component, TherockManifest},
@@ -12,8 +12,8 @@ use crate::{
     error::{Error, No, Result, hinted, message},
     package::{
         Subset,
-        catalog::{Catalog, Kind, PackageSpec},
-        naming::Mode,
+        catalog::{Catalog, PackageKind, PackageSpec},
+        naming::DistributionMode,
     },
     run::Platform,
     target::Scope,
@@ -30,19 +30,19 @@ pub(super) struct Completeness {
 
 impl Completeness {
     pub(super) fn of(
-        selection: &Selection,
-        inventory: &Inventory,
+        selection: &ArchiveSelection,
+        inventory: &RunInventory,
         catalog: &Catalog,
         platform: Platform,
         subset: Option<&Subset>,
     ) -> Result<Self> {
         let packages = catalog.packages().iter();
-        let view = View {
+        let view = PolicyView {
             packages: packages
                 .filter(|package| package.ships_on(platform))
                 .collect(),
-            device: catalog.only(Kind::Device)?,
-            mode: mode(inventory, catalog.only(Kind::Device)?),
+            device: catalog.only(PackageKind::Device)?,
+            mode: mode(inventory, catalog.only(PackageKind::Device)?),
         };
         let mut found = Self::default();
         if !selection.absent.is_empty() {
@@ -52,9 +52,9 @@ impl Completeness {
                 .push(format!("the run has nothing for {}", few(absent)));
         }
         match (selection.part, subset) {
-            (Part::Some, _) => view.part(selection, inventory, &mut found),
-            (Part::All, Some(subset)) => view.packages(selection, subset, &mut found),
-            (Part::All, None) => view.whole(selection, &mut found),
+            (SelectionExtent::Some, _) => view.part(selection, inventory, &mut found),
+            (SelectionExtent::All, Some(subset)) => view.packages(selection, subset, &mut found),
+            (SelectionExtent::All, None) => view.whole(selection, &mut found),
         }
         Ok(found)
     }
@@ -73,13 +73,13 @@ impl Completeness {
 /// What some packages are made of, among what is there for the targets that were asked for.
 pub(super) fn subset(
     names: &[String],
-    selection: &Selection,
-    inventory: &Inventory,
+    selection: &ArchiveSelection,
+    inventory: &RunInventory,
     catalog: &Catalog,
     platform: Platform,
 ) -> Result<Subset> {
-    let device = catalog.only(Kind::Device)?;
-    if mode(inventory, device) == Mode::Legacy {
+    let device = catalog.only(PackageKind::Device)?;
+    if mode(inventory, device) == DistributionMode::Legacy {
         let text = "`--only` needs a run with split device code, and this one is fat";
         return Err(hinted(
             No(text.to_owned()),
@@ -87,44 +87,44 @@ pub(super) fn subset(
         ));
     }
     let with_code = self::names(&selection.archives)
-        .filter(|it| it.scope != Scope::Generic && device.takes_kind(it, Mode::Split));
+        .filter(|it| it.scope != Scope::Generic && device.takes_kind(it, DistributionMode::Split));
     let targets = with_code.map(|it| it.scope.base()).collect();
     // What is not there may come yet.
     Subset::new(names, catalog, platform, targets).map_err(|error| Error::new(No(message(&error))))
 }
 
 /// The policy, as this platform sees it.
-struct View<'a> {
+struct PolicyView<'a> {
     packages: Vec<&'a PackageSpec>,
     device: &'a PackageSpec,
-    mode: Mode,
+    mode: DistributionMode,
 }
 
 /// Device code in artifacts of single targets means that all of it is.
-fn mode(inventory: &Inventory, device: &PackageSpec) -> Mode {
-    let split = |archive: &Archive| {
+fn mode(inventory: &RunInventory, device: &PackageSpec) -> DistributionMode {
+    let split = |archive: &ArtifactArchive| {
         matches!(archive.artifact().scope, Scope::Target(_))
-            && device.takes_kind(archive.artifact(), Mode::Split)
+            && device.takes_kind(archive.artifact(), DistributionMode::Split)
     };
     if inventory.archives().iter().any(split) {
-        Mode::Split
+        DistributionMode::Split
     } else {
-        Mode::Legacy
+        DistributionMode::Legacy
     }
 }
 
-impl View<'_> {
-    fn whole(&self, selection: &Selection, found: &mut Completeness) {
+impl PolicyView<'_> {
+    fn whole(&self, selection: &ArchiveSelection, found: &mut Completeness) {
         let artifacts: Vec<&ArtifactName> = names(&selection.archives).collect();
         manifest(&artifacts, found);
         self.required(&artifacts, found);
-        if self.mode == Mode::Split {
+        if self.mode == DistributionMode::Split {
             self.targets(selection, &artifacts, found);
         }
     }
 
     /// Device code was asked for by name, and is there.
-    fn packages(&self, selection: &Selection, subset: &Subset, found: &mut Completeness) {
+    fn packages(&self, selection: &ArchiveSelection, subset: &Subset, found: &mut Completeness) {
         let artifacts: Vec<&ArtifactName> = names(&selection.archives).collect();
         manifest(&artifacts, found);
         if subset.is_for_all() {
@@ -136,7 +136,7 @@ impl View<'_> {
         for package in self
             .packages
             .iter()
-            .filter(|it| it.required && it.kind == Kind::Runtime)
+            .filter(|it| it.required && it.kind == PackageKind::Runtime)
         {
             let takes = |it: &&ArtifactName| package.takes(it, self.mode, Some(&it.scope));
             if !artifacts.iter().any(takes) {
@@ -149,7 +149,7 @@ impl View<'_> {
     /// Each target needs device code, and what one has the others should have too.
     fn targets(
         &self,
-        selection: &Selection,
+        selection: &ArchiveSelection,
         artifacts: &[&ArtifactName],
         found: &mut Completeness,
     ) {
@@ -201,7 +201,12 @@ impl View<'_> {
         }
     }
 
-    fn part(&self, selection: &Selection, inventory: &Inventory, found: &mut Completeness) {
+    fn part(
+        &self,
+        selection: &ArchiveSelection,
+        inventory: &RunInventory,
+        found: &mut Completeness,
+    ) {
         let chosen: BTreeSet<&ArtifactName> = names(&selection.archives).collect();
         let wanted = |scope: &Scope| {
             let scopes = selection.scopes.as_ref();
@@ -232,9 +237,9 @@ impl View<'_> {
                 .any(|package| package.takes_kind(&sibling, self.mode))
         };
         self.packages.iter().any(|package| match package.kind {
-            Kind::Selector => false,
-            Kind::Runtime | Kind::Device => takes(package),
-            Kind::Devel => {
+            PackageKind::Selector => false,
+            PackageKind::Runtime | PackageKind::Device => takes(package),
+            PackageKind::Devel => {
                 package.reaches(artifact, self.mode, Some(&artifact.scope))
                     && !package.leaves_out(artifact, self.mode)
                     && (package.takes_besides(&artifact.name, self.mode)
@@ -253,8 +258,8 @@ fn manifest(artifacts: &[&ArtifactName], found: &mut Completeness) {
     }
 }
 
-fn names(archives: &[Archive]) -> impl Iterator<Item = &ArtifactName> {
-    archives.iter().map(Archive::artifact)
+fn names(archives: &[ArtifactArchive]) -> impl Iterator<Item = &ArtifactName> {
+    archives.iter().map(ArtifactArchive::artifact)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ pub const SIDECAR: &str = ".sha256sum";
 
 /// A file that lies where archives lie; it need not be one.
 #[derive(Clone, Debug)]
-pub struct Listed {
+pub struct ListedFile {
     pub name: String,
     pub size: u64,
     pub sha256: Option<Sha256>,
@@ -22,7 +22,7 @@ pub struct Listed {
 
 /// An archive of an artifact.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Archive {
+pub struct ArtifactArchive {
     pub name: ArchiveName,
     /// As whoever keeps it calls it.
     pub key: String,
@@ -37,11 +37,11 @@ pub struct Archive {
 
 /// The archives of a run, by artifact, each artifact once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Inventory {
-    archives: Vec<Archive>,
+pub struct RunInventory {
+    archives: Vec<ArtifactArchive>,
 }
 
-impl Archive {
+impl ArtifactArchive {
     pub fn artifact(&self) -> &ArtifactName {
         &self.name.artifact
     }
@@ -52,20 +52,20 @@ impl Archive {
     }
 }
 
-impl Inventory {
+impl RunInventory {
     /// Ignores what is no archive; of two compressions of one artifact the first in `Format::ALL`
     /// is taken.
-    pub fn of(files: impl IntoIterator<Item = Listed>) -> Self {
+    pub fn of(files: impl IntoIterator<Item = ListedFile>) -> Self {
         let mut sidecars: BTreeSet<String> = BTreeSet::new();
-        let mut archives: BTreeMap<ArtifactName, Archive> = BTreeMap::new();
+        let mut archives: BTreeMap<ArtifactName, ArtifactArchive> = BTreeMap::new();
         for file in files {
             if let Some(archive) = file.name.strip_suffix(SIDECAR) {
                 sidecars.insert(archive.to_owned());
             } else if let Ok(name) = ArchiveName::of_file(&file.name) {
                 let artifact = name.artifact.clone();
-                let better = |known: &Archive| name.format < known.name.format;
+                let better = |known: &ArtifactArchive| name.format < known.name.format;
                 if archives.get(&artifact).is_none_or(better) {
-                    let archive = Archive {
+                    let archive = ArtifactArchive {
                         name,
                         key: file.name,
                         size: file.size,
@@ -77,14 +77,14 @@ impl Inventory {
                 }
             }
         }
-        let mut archives: Vec<Archive> = archives.into_values().collect();
+        let mut archives: Vec<ArtifactArchive> = archives.into_values().collect();
         for archive in &mut archives {
             archive.sidecar = sidecars.contains(&archive.key);
         }
         Self { archives }
     }
 
-    pub fn archives(&self) -> &[Archive] {
+    pub fn archives(&self) -> &[ArtifactArchive] {
         &self.archives
     }
 
@@ -122,8 +122,8 @@ pub(super) mod tests {
     use super::*;
 
     /// An inventory of files of one byte each.
-    pub(crate) fn inventory(files: &str) -> Inventory {
-        Inventory::of(files.split_whitespace().map(|name| Listed {
+    pub(crate) fn inventory(files: &str) -> RunInventory {
+        RunInventory::of(files.split_whitespace().map(|name| ListedFile {
             name: name.to_owned(),
             size: 1,
             sha256: None,
@@ -131,8 +131,8 @@ pub(super) mod tests {
         }))
     }
 
-    fn names(inventory: &Inventory) -> String {
-        let names = inventory.archives().iter().map(Archive::file_name);
+    fn names(inventory: &RunInventory) -> String {
+        let names = inventory.archives().iter().map(ArtifactArchive::file_name);
         names.collect::<Vec<_>>().join(" ")
     }
 

@@ -4,20 +4,20 @@ use std::{num::NonZeroUsize, path::Path, time::Duration};
 
 use super::{
     completeness::{Completeness, subset},
-    deliver::deliver,
-    inventory::{Archive, Inventory},
+    download_all::deliver,
+    inventory::{ArtifactArchive, RunInventory},
     leftovers,
     output::{OutputDir, OutputForm},
     plan::FetchPlan,
     query::RunQuery,
-    select::{Selection, Wish, select},
+    select::{ArchiveSelection, Wish, select},
     settle::Settled,
-    source::{Pace, Source},
+    source::{ArchiveSource, Concurrency},
     state::Sufficiency,
 };
 use crate::{
     artifact::ArtifactName,
-    atomic::lock::{Lock, Work},
+    atomic::lock::{Lock, LockPurpose},
     console::{World, many, took},
     error::{No, Result, TimeOver, hinted},
     package::catalog::Catalog,
@@ -42,7 +42,7 @@ pub struct FetchJob<'a> {
     pub run: Run,
     pub plan: FetchPlan,
     enough: Sufficiency,
-    source: Box<dyn Source + 'a>,
+    source: Box<dyn ArchiveSource + 'a>,
     output: OutputDir,
     downloads: NonZeroUsize,
     time: Option<Duration>,
@@ -72,7 +72,7 @@ impl<'a> FetchRequest<'a> {
         purpose: Purpose,
         world: &'a World,
     ) -> Result<FetchJob<'a>> {
-        let choose = |source: &dyn Source, inventory: &Inventory| {
+        let choose = |source: &dyn ArchiveSource, inventory: &RunInventory| {
             let count = many(inventory.archives().len(), "artifact");
             let facts = format!("{count} in {source}");
             world.console.status("Listed", facts);
@@ -83,14 +83,14 @@ impl<'a> FetchRequest<'a> {
             candidate,
             chosen,
         } = self.query.settle(world, choose)?;
-        let pace = Pace {
+        let pace = Concurrency {
             jobs: self.downloads,
             stop: world.stop.clone(),
         };
         let parcels = source.parcels(&chosen.archives, &pace)?;
         let lock = match purpose {
             Purpose::Tell => None,
-            Purpose::Do => Some(Lock::take(to, Work::Fetch)?),
+            Purpose::Do => Some(Lock::take(to, LockPurpose::Fetch)?),
         };
         let output = OutputDir::open(to, form)?;
         if lock.as_ref().is_some_and(Lock::is_held) {
@@ -115,7 +115,7 @@ impl<'a> FetchRequest<'a> {
     }
 
     /// The archives that are wanted, once it is known that they are enough.
-    fn choose(&self, inventory: &Inventory, world: &World) -> Result<Selection> {
+    fn choose(&self, inventory: &RunInventory, world: &World) -> Result<ArchiveSelection> {
         let (wish, platform) = (&self.wish, self.query.platform);
         let mut selection = select(inventory, wish)?;
         let catalog = Catalog::built_in()?;
@@ -173,6 +173,9 @@ impl FetchJob<'_> {
 
     /// The artifacts that are there afterwards, among others perhaps.
     pub fn artifacts(&self) -> Vec<&ArtifactName> {
-        self.plan.archives().map(Archive::artifact).collect()
+        self.plan
+            .archives()
+            .map(ArtifactArchive::artifact)
+            .collect()
     }
 }

@@ -16,8 +16,8 @@ use fs_err as fs;
 use super::state::{FetchState, Fetched};
 use crate::{
     artifact::{
-        Artifact, ArtifactTree, Content, FileFacts, FileKind, Form, LinkEnd, Mode, TreeFile, merge,
-        same_content,
+        Artifact, ArtifactTree, FileFacts, FileKind, LinkEnd, PermissionBits, TreeContent,
+        TreeFile, TreeForm, merge, same_content,
     },
     console::{World, many},
     error::{Context as _, Error, No, Result, ensure, hinted},
@@ -182,7 +182,7 @@ impl MergedTree {
         for artifact in new {
             for file in &artifact.files {
                 let owner = format!("{}/{}", artifact.name, file.basedir);
-                if let Content::Link { text, end } = &file.content
+                if let TreeContent::Link { text, end } = &file.content
                     && *end == LinkEnd::Escapes
                 {
                     problems.push(format!(
@@ -230,9 +230,9 @@ impl MergedTree {
             found => found?,
         };
         let content = if found.is_dir() {
-            Content::Directory
+            TreeContent::Directory
         } else if found.is_symlink() {
-            Content::Link {
+            TreeContent::Link {
                 text: fs::read_link(&source)?.to_string_lossy().replace('\\', "/"),
                 end: LinkEnd::Dangling,
             }
@@ -241,16 +241,16 @@ impl MergedTree {
             let executable = std::os::unix::fs::MetadataExt::mode(&found) & 0o111 != 0;
             #[cfg(not(unix))]
             let executable = false;
-            Content::File(FileFacts {
+            TreeContent::File(FileFacts {
                 len: found.len(),
-                mode: Mode {
+                mode: PermissionBits {
                     executable,
-                    ..Mode::default()
+                    ..PermissionBits::default()
                 },
                 kind: FileKind::Other,
                 elf: None,
                 damage: None,
-                form: Form::Whole,
+                form: TreeForm::Whole,
             })
         };
         Ok(Some(TreeFile {
@@ -299,7 +299,7 @@ impl MergedTree {
     fn put(&self, file: &TreeFile) -> Result<bool> {
         let at = self.root.join(file.path.as_str());
         let is_directory = fs::symlink_metadata(&at).map(|found| found.is_dir());
-        if file.content == Content::Directory {
+        if file.content == TreeContent::Directory {
             match is_directory {
                 Ok(true) => return Ok(false),
                 Ok(false) => fs::remove_file(&at)?,

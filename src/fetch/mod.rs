@@ -1,11 +1,12 @@
 //! The artifacts of a run, each in one stream from where it is kept to a directory.
 //!
 //! `source` and `run_artifacts` list what a run has, `select` and `completeness` decide what of it is
-//! wanted, `plan` compares that with the output directory, and `deliver` reads what is due.
+//! wanted, `plan` compares that with the output directory, and `download_all` reads what is due.
 
 mod candidates;
 mod completeness;
-mod deliver;
+mod download;
+mod download_all;
 pub mod inventory;
 mod job;
 mod leftovers;
@@ -13,7 +14,6 @@ mod merge;
 pub mod output;
 pub mod plan;
 mod query;
-mod receive;
 mod run_artifacts;
 pub mod select;
 mod settle;
@@ -27,6 +27,6 @@ pub use self::{
     output::OutputForm,
     plan::FetchPlan,
     query::{GitHubSettings, Keeper, RunQuery, Search},
-    select::{Pattern, Wish},
+    select::{ArchivePattern, Wish},
     state::fetched_for,
 };

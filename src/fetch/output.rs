@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    inventory::Archive,
+    inventory::ArtifactArchive,
     merge::MergedTree,
-    state::{Extent, FetchState, Fetched},
+    state::{FetchState, Fetched, PathExtent},
 };
 use crate::error::{Hint as _, Result, anyhow};
 
@@ -34,7 +34,7 @@ pub struct OutputDir {
 
 impl OutputForm {
     /// What an archive becomes in the directory that it is fetched to.
-    pub fn name(self, archive: &Archive) -> String {
+    pub fn name(self, archive: &ArtifactArchive) -> String {
         match self {
             Self::Unpacked | Self::Merged => archive.artifact().file_name(),
             Self::Packed => archive.name.file_name(),
@@ -64,7 +64,7 @@ impl OutputDir {
     }
 
     /// What was fetched under a name, if all of it is still here.
-    pub fn whole(&self, archive: &Archive) -> Result<Option<Fetched>> {
+    pub fn whole(&self, archive: &ArtifactArchive) -> Result<Option<Fetched>> {
         let name = self.form.name(archive);
         let Some(fetched) = self.state.get(&name) else {
             return Ok(None);
@@ -72,7 +72,7 @@ impl OutputDir {
         let is_whole = match (&self.merged, fetched.extent) {
             (Some(merged), None) => merged.is_whole(&name)?,
             (None, None) => false,
-            (_, extent) => Extent::of(&self.work().join(name))? == extent,
+            (_, extent) => PathExtent::of(&self.work().join(name))? == extent,
         };
         Ok(is_whole.then_some(fetched))
     }

@@ -5,9 +5,9 @@ use std::{collections::BTreeSet, fmt};
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
 
 use super::{
-    inventory::Archive,
+    inventory::ArtifactArchive,
     output::{OutputDir, OutputForm},
-    source::{Member, Parcel, Source},
+    source::{ArchiveSource, Parcel, ZipMember},
     state::Fetched,
 };
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 /// Why something is read, or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Why {
+pub enum FetchReason {
     New,
     /// It is there, of other bytes or from elsewhere.
     Changed,
@@ -32,31 +32,35 @@ pub struct FetchPlan {
     pub from: String,
     pub to: String,
     pub kept: OutputForm,
-    pub steps: Vec<Step>,
+    pub steps: Vec<FetchStep>,
 }
 
 #[derive(Debug)]
-pub struct Step {
+pub struct FetchStep {
     pub parcel: Parcel,
-    pub why: Why,
+    pub why: FetchReason,
 }
 
 impl FetchPlan {
-    pub fn new(source: &dyn Source, output: &OutputDir, parcels: Vec<Parcel>) -> Result<Self> {
+    pub fn new(
+        source: &dyn ArchiveSource,
+        output: &OutputDir,
+        parcels: Vec<Parcel>,
+    ) -> Result<Self> {
         let from = source.to_string();
         let step = |parcel: Parcel| {
-            let mut why = Why::Same;
-            for Member { archive, .. } in &parcel.members {
+            let mut why = FetchReason::Same;
+            for ZipMember { archive, .. } in &parcel.members {
                 if !is_same(&parcel, &from, output.whole(archive)?.as_ref()) {
                     why = if output.has(&output.form.name(archive)) {
-                        Why::Changed
+                        FetchReason::Changed
                     } else {
-                        Why::New
+                        FetchReason::New
                     };
                     break;
                 }
             }
-            Ok(Step { parcel, why })
+            Ok(FetchStep { parcel, why })
         };
         Ok(Self {
             steps: parcels.into_iter().map(step).collect::<Result<_>>()?,
@@ -68,7 +72,10 @@ impl FetchPlan {
 
     /// What has to be read.
     pub fn due(&self) -> Vec<&Parcel> {
-        let due = self.steps.iter().filter(|step| step.why != Why::Same);
+        let due = self
+            .steps
+            .iter()
+            .filter(|step| step.why != FetchReason::Same);
         due.map(|step| &step.parcel).collect()
     }
 
@@ -79,7 +86,9 @@ impl FetchPlan {
 
     /// The names of what will be written.
     pub fn due_names(&self) -> BTreeSet<String> {
-        let due = self.rows().filter(|(step, _)| step.why != Why::Same);
+        let due = self
+            .rows()
+            .filter(|(step, _)| step.why != FetchReason::Same);
         due.map(|(_, it)| self.kept.name(it)).collect()
     }
 
@@ -95,11 +104,11 @@ impl FetchPlan {
     }
 
     /// All that are wanted, those that are there already included.
-    pub fn archives(&self) -> impl Iterator<Item = &Archive> {
+    pub fn archives(&self) -> impl Iterator<Item = &ArtifactArchive> {
         self.rows().map(|(_, archive)| archive)
     }
 
-    fn rows(&self) -> impl Iterator<Item = (&Step, &Archive)> {
+    fn rows(&self) -> impl Iterator<Item = (&FetchStep, &ArtifactArchive)> {
         self.steps.iter().flat_map(|step| {
             let members = step.parcel.members.iter();
             members.map(move |member| (step, &member.archive))
@@ -122,9 +131,9 @@ impl fmt::Display for FetchPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (step, archive) in self.rows() {
             let verb = match step.why {
-                Why::New => "fetch",
-                Why::Changed => "renew",
-                Why::Same => "keep",
+                FetchReason::New => "fetch",
+                FetchReason::Changed => "renew",
+                FetchReason::Same => "keep",
             };
             let sized = size(archive.size).to_string();
             writeln!(f, "{verb:5} {sized:>11} {archive}", archive = archive.name)?;
@@ -153,7 +162,7 @@ impl Serialize for FetchPlan {
         map.serialize_entry("to", &self.to)?;
         map.serialize_entry("kept", &self.kept)?;
         map.serialize_entry("size", &self.size())?;
-        let rows: Vec<Row> = self.rows().map(|(step, it)| self.row(step, it)).collect();
+        let rows: Vec<ArchiveRow> = self.rows().map(|(step, it)| self.row(step, it)).collect();
         map.serialize_entry("archives", &rows)?;
         map.end()
     }
@@ -161,7 +170,7 @@ impl Serialize for FetchPlan {
 
 /// One archive, for scripts.
 #[derive(Serialize)]
-struct Row {
+struct ArchiveRow {
     name: String,
     artifact: String,
     component: &'static str,
@@ -169,14 +178,14 @@ struct Row {
     path: String,
     size: u64,
     sha256: Option<Sha256>,
-    state: Why,
+    state: FetchReason,
 }
 
 impl FetchPlan {
-    fn row(&self, step: &Step, archive: &Archive) -> Row {
+    fn row(&self, step: &FetchStep, archive: &ArtifactArchive) -> ArchiveRow {
         let artifact = archive.artifact();
         let alone = step.parcel.members.len() == 1;
-        Row {
+        ArchiveRow {
             name: archive.file_name(),
             artifact: artifact.name.clone(),
             component: artifact.component.as_str(),

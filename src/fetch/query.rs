@@ -5,13 +5,13 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use crate::{
     console::World,
     error::Result,
-    github::{GitHub, Settings, Workflow},
+    github::{ApiSettings, GitHub, Workflow},
     run::{Platform, RunContext, RunReference},
     store::s3::Access,
 };
 
 /// How to reach the GitHub whose address this is, or the usual one.
-pub type GitHubSettings<'a> = Arc<dyn Fn(Option<&str>) -> Result<Settings> + Send + Sync + 'a>;
+pub type GitHubSettings<'a> = Arc<dyn Fn(Option<&str>) -> Result<ApiSettings> + Send + Sync + 'a>;
 
 /// Which run is meant, and where to look for its artifacts.
 pub struct RunQuery<'a> {

@@ -9,15 +9,15 @@ use std::{
 };
 
 use super::{
-    inventory::{Archive, Inventory, Listed},
-    source::{Member, Pace, Packing, Parcel, Source},
+    inventory::{ArtifactArchive, ListedFile, RunInventory},
+    source::{ArchiveSource, Concurrency, Parcel, ParcelPacking, ZipMember},
     zip_directory::{self, MOST, Zipped},
 };
 use crate::{
     artifact::ArchiveName,
     console::World,
     error::{Context as _, Error, Exit, No, Result, hinted, hints, one_line},
-    github::{Content, GitHub, Keeping, RunArtifact},
+    github::{ArtifactBlob, GitHub, Keeping, RunArtifact},
     parallel,
     run::{Platform, Repository, RunId},
     store::{FIRST_PIECE, Ranged},
@@ -34,42 +34,42 @@ pub(super) struct RunArtifacts<'a> {
     connect: Connect<'a>,
     github: OnceLock<GitHub<'a>>,
     world: &'a World,
-    role: Role,
+    role: ArtifactRole,
     repository: Repository,
     run: RunId,
     platform: Platform,
-    known: Mutex<Known>,
+    known: Mutex<KnownArtifact>,
 }
 
 /// Whether anything else has artifacts of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum ArtifactRole {
     Only,
     /// The bucket was asked before, and has nothing. That GitHub cannot be asked is not why.
     Second,
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownArtifact {
     /// What was found in an artifact; one that was looked into does not change.
-    inside: BTreeMap<u64, Vec<Found>>,
+    inside: BTreeMap<u64, Vec<ArchiveInArtifact>>,
     /// The archives of the last inventory, by the names of their files.
-    archives: BTreeMap<String, Place>,
+    archives: BTreeMap<String, ArtifactBlobPlace>,
     announced: Vec<String>,
 }
 
 /// An archive in an artifact.
 #[derive(Clone, Debug)]
-struct Found {
+struct ArchiveInArtifact {
     name: ArchiveName,
     size: u64,
-    packing: Packing,
+    packing: ParcelPacking,
 }
 
 #[derive(Clone, Debug)]
-struct Place {
+struct ArtifactBlobPlace {
     artifact: RunArtifact,
-    found: Found,
+    found: ArchiveInArtifact,
 }
 
 impl<'a> RunArtifacts<'a> {
@@ -78,7 +78,7 @@ impl<'a> RunArtifacts<'a> {
         world: &'a World,
         (repository, run): (Repository, RunId),
         platform: Platform,
-        role: Role,
+        role: ArtifactRole,
     ) -> Self {
         Self {
             connect,
@@ -123,7 +123,7 @@ impl<'a> RunArtifacts<'a> {
         )
     }
 
-    fn inside(&self, github: &GitHub, artifact: &RunArtifact) -> Result<Vec<Found>> {
+    fn inside(&self, github: &GitHub, artifact: &RunArtifact) -> Result<Vec<ArchiveInArtifact>> {
         let size = artifact.size;
         if size == 0 {
             return Ok(Vec::new());
@@ -134,11 +134,11 @@ impl<'a> RunArtifacts<'a> {
             blob.read_to_end(&mut bytes)?;
             Ok((blob.content().clone(), bytes))
         };
-        let look = || -> Result<Vec<Found>> {
+        let look = || -> Result<Vec<ArchiveInArtifact>> {
             let (content, end) = read(size.saturating_sub(FIRST_PIECE), size)?;
             let found = match content {
-                Content::File(name) => return Ok(bare(&name, size)),
-                Content::Zip => {
+                ArtifactBlob::File(name) => return Ok(bare(&name, size)),
+                ArtifactBlob::Zip => {
                     let mut total = 0;
                     let ranged = Ranged::new(size, |range| {
                         total += range.end - range.start;
@@ -151,21 +151,21 @@ impl<'a> RunArtifacts<'a> {
                     zip_directory::archives(ranged.with_end(end))?
                 }
             };
-            Ok(found.into_iter().map(Found::from).collect())
+            Ok(found.into_iter().map(ArchiveInArtifact::from).collect())
         };
         look().with_context(|| format!("look into artifact `{}`", artifact.name))
     }
 
     /// Of one archive in several artifacts, the one uploaded last counts.
-    fn choose(&self, mut artifacts: Vec<RunArtifact>) -> BTreeMap<String, Place> {
+    fn choose(&self, mut artifacts: Vec<RunArtifact>) -> BTreeMap<String, ArtifactBlobPlace> {
         artifacts.sort_by_key(|artifact| artifact.id);
-        let mut archives: BTreeMap<String, Place> = BTreeMap::new();
+        let mut archives: BTreeMap<String, ArtifactBlobPlace> = BTreeMap::new();
         let mut notes = Vec::new();
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         for artifact in artifacts {
             for found in known.inside.get(&artifact.id).into_iter().flatten() {
                 let (name, artifact) = (found.name.to_string(), artifact.clone());
-                let place = Place {
+                let place = ArtifactBlobPlace {
                     artifact,
                     found: found.clone(),
                 };
@@ -185,7 +185,7 @@ impl<'a> RunArtifacts<'a> {
         archives
     }
 
-    fn place(&self, file_name: &str) -> Result<Place> {
+    fn place(&self, file_name: &str) -> Result<ArtifactBlobPlace> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let place = known.archives.get(file_name).cloned();
         place.with_context(|| format!("no `{file_name}` in {self}"))
@@ -208,7 +208,7 @@ impl<'a> RunArtifacts<'a> {
 }
 
 impl RunArtifacts<'_> {
-    fn list(&self) -> Result<Inventory> {
+    fn list(&self) -> Result<RunInventory> {
         let artifacts = self.github()?.artifacts(&self.repository, &self.run)?;
         let is_for = |it: &RunArtifact| is_for(&it.name, self.platform);
         let (kept, expired): (Vec<_>, Vec<_>) = artifacts
@@ -224,14 +224,14 @@ impl RunArtifacts<'_> {
         }
         self.look_into(&kept)?;
         let archives = self.choose(kept);
-        let inventory = Inventory::of(archives.iter().map(|(name, place)| {
-            Listed {
+        let inventory = RunInventory::of(archives.iter().map(|(name, place)| {
+            ListedFile {
                 name: name.clone(),
                 size: place.found.size,
                 sha256: place
                     .artifact
                     .sha256
-                    .filter(|_| place.found.packing == Packing::Bare),
+                    .filter(|_| place.found.packing == ParcelPacking::Bare),
                 etag: None,
             }
         }));
@@ -241,25 +241,27 @@ impl RunArtifacts<'_> {
     }
 }
 
-impl Source for RunArtifacts<'_> {
-    fn inventory(&self) -> Result<Inventory> {
+impl ArchiveSource for RunArtifacts<'_> {
+    fn inventory(&self) -> Result<RunInventory> {
         match self.list() {
-            Err(error) if self.role == Role::Second && Exit::of(&error) == Exit::CouldNotTry => {
+            Err(error)
+                if self.role == ArtifactRole::Second && Exit::of(&error) == Exit::CouldNotTry =>
+            {
                 let hints = hints(&error).join("; ");
                 let hints = Some(hints).filter(|it| !it.is_empty());
                 let hints = hints.map(|it| format!(" ({it})")).unwrap_or_default();
                 let error = one_line(&error);
                 self.announce(format!("only the bucket was looked in: {error}{hints}"));
-                Ok(Inventory::default())
+                Ok(RunInventory::default())
             }
             listed => listed,
         }
     }
 
-    fn parcels(&self, archives: &[Archive], _: &Pace) -> Result<Vec<Parcel>> {
+    fn parcels(&self, archives: &[ArtifactArchive], _: &Concurrency) -> Result<Vec<Parcel>> {
         let mut parcels: BTreeMap<u64, Parcel> = BTreeMap::new();
         for archive in archives {
-            let Place { artifact, found } = self.place(&archive.file_name())?;
+            let ArtifactBlobPlace { artifact, found } = self.place(&archive.file_name())?;
             let parcel = parcels.entry(artifact.id).or_insert_with(|| Parcel {
                 id: artifact.name.clone(),
                 size: artifact.size,
@@ -269,7 +271,7 @@ impl Source for RunArtifacts<'_> {
                 etag: Some(artifact.id.to_string()),
                 members: Vec::new(),
             });
-            parcel.members.push(Member {
+            parcel.members.push(ZipMember {
                 archive: archive.clone(),
                 packing: found.packing,
             });
@@ -277,8 +279,8 @@ impl Source for RunArtifacts<'_> {
         let mut parcels: Vec<Parcel> = parcels.into_values().collect();
         for parcel in &mut parcels {
             parcel.members.sort_by_key(|member| match member.packing {
-                Packing::Bare => 0,
-                Packing::Zip(span) => span.header_at,
+                ParcelPacking::Bare => 0,
+                ParcelPacking::Zip(span) => span.header_at,
             });
         }
         parcels.sort_by(|a, b| a.id.cmp(&b.id));
@@ -287,7 +289,7 @@ impl Source for RunArtifacts<'_> {
 
     fn open(&self, parcel: &Parcel) -> Result<Box<dyn io::Read + Send + '_>> {
         let first = parcel.members.first().context("nothing is wanted of it")?;
-        let Place { artifact, .. } = self.place(&first.archive.file_name())?;
+        let ArtifactBlobPlace { artifact, .. } = self.place(&first.archive.file_name())?;
         let blob = self
             .github()?
             .open(&self.repository, &artifact, 0..artifact.size)?;
@@ -295,33 +297,35 @@ impl Source for RunArtifacts<'_> {
     }
 }
 
-impl Found {
+impl ArchiveInArtifact {
     /// Whether two archives are the same as far as their places tell.
     fn is_like(&self, other: &Self) -> bool {
         let crc32 = |found: &Self| match found.packing {
-            Packing::Bare => None,
-            Packing::Zip(span) => Some(span.crc32),
+            ParcelPacking::Bare => None,
+            ParcelPacking::Zip(span) => Some(span.crc32),
         };
         self.size == other.size && crc32(self).is_some() && crc32(self) == crc32(other)
     }
 }
 
-impl From<Zipped> for Found {
+impl From<Zipped> for ArchiveInArtifact {
     fn from(zipped: Zipped) -> Self {
         Self {
             name: zipped.name,
             size: zipped.size,
-            packing: Packing::Zip(zipped.span),
+            packing: ParcelPacking::Zip(zipped.span),
         }
     }
 }
 
-fn bare(name: &str, size: u64) -> Vec<Found> {
-    let found = ArchiveName::of_file(name).ok().map(|name| Found {
-        name,
-        size,
-        packing: Packing::Bare,
-    });
+fn bare(name: &str, size: u64) -> Vec<ArchiveInArtifact> {
+    let found = ArchiveName::of_file(name)
+        .ok()
+        .map(|name| ArchiveInArtifact {
+            name,
+            size,
+            packing: ParcelPacking::Bare,
+        });
     found.into_iter().collect()
 }
 

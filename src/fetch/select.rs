@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt, str::FromStr};
 use regex::Regex;
 
 use super::{
-    inventory::{Archive, Inventory},
+    inventory::{ArtifactArchive, RunInventory},
     state::Sufficiency,
 };
 use crate::{
@@ -19,9 +19,9 @@ use crate::{
 
 /// A regular expression that has to match somewhere in the name of an archive.
 #[derive(Clone, Debug)]
-pub struct Pattern(Regex);
+pub struct ArchivePattern(Regex);
 
-/// Why a text is not a `Pattern`.
+/// Why a text is not an `ArchivePattern`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a regular expression: {0}")]
 pub struct InvalidPattern(String);
@@ -30,9 +30,9 @@ pub struct InvalidPattern(String);
 #[derive(Clone, Debug, Default)]
 pub struct Wish {
     /// One of them has to match, if there are any.
-    pub include: Vec<Pattern>,
+    pub include: Vec<ArchivePattern>,
     /// None of them may match.
-    pub exclude: Vec<Pattern>,
+    pub exclude: Vec<ArchivePattern>,
     pub group: Option<ArtifactGroup>,
     /// Families and targets, as they were written.
     pub families: Vec<String>,
@@ -44,18 +44,18 @@ pub struct Wish {
 
 /// What is to be fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selection {
-    pub archives: Vec<Archive>,
+pub struct ArchiveSelection {
+    pub archives: Vec<ArtifactArchive>,
     /// What the archives may be for, when not everything was asked for; features do not count.
     pub scopes: Option<BTreeSet<Scope>>,
-    pub part: Part,
+    pub part: SelectionExtent,
     /// What was asked for by a family and is not there.
     pub absent: Vec<Scope>,
 }
 
 /// Whether a selection is meant to be enough for packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum SelectionExtent {
     /// All that the run has for these targets.
     All,
     /// Only what patterns or components let through.
@@ -68,13 +68,13 @@ struct Asked {
     scopes: BTreeSet<Scope>,
 }
 
-impl Selection {
+impl ArchiveSelection {
     /// Leaves out what some packages are not made of.
-    pub fn narrow(&mut self, subset: &Subset, inventory: &Inventory) {
+    pub fn narrow(&mut self, subset: &Subset, inventory: &RunInventory) {
         let for_all: BTreeSet<(&str, Component)> = inventory
             .archives()
             .iter()
-            .map(Archive::artifact)
+            .map(ArtifactArchive::artifact)
             .filter(|artifact| artifact.scope == Scope::Generic)
             .map(|artifact| (artifact.name.as_str(), artifact.component))
             .collect();
@@ -91,7 +91,7 @@ impl Selection {
 }
 
 /// The archives that are wanted; everything that was asked for has to be there.
-pub fn select(inventory: &Inventory, wish: &Wish) -> Result<Selection> {
+pub fn select(inventory: &RunInventory, wish: &Wish) -> Result<ArchiveSelection> {
     let asked = asked(inventory, wish)?;
     let mut nothing = Vec::new();
     for asked in &asked {
@@ -103,9 +103,9 @@ pub fn select(inventory: &Inventory, wish: &Wish) -> Result<Selection> {
         .archives()
         .iter()
         .filter(|archive| asked.is_empty() || is_for(archive, &asked));
-    let candidates: Vec<&Archive> = for_targets.collect();
+    let candidates: Vec<&ArtifactArchive> = for_targets.collect();
     nothing.extend(unmet(&candidates, wish));
-    let archives: Vec<Archive> = candidates
+    let archives: Vec<ArtifactArchive> = candidates
         .into_iter()
         .filter(|archive| wish.lets_through(archive))
         .cloned()
@@ -116,7 +116,7 @@ pub fn select(inventory: &Inventory, wish: &Wish) -> Result<Selection> {
     if !nothing.is_empty() {
         return Err(not_there(inventory, &nothing));
     }
-    Ok(Selection {
+    Ok(ArchiveSelection {
         archives,
         absent: absent(inventory, &asked),
         scopes: (!asked.is_empty()).then(|| asked.into_iter().flat_map(|it| it.scopes).collect()),
@@ -128,23 +128,23 @@ impl Wish {
     /// What packages can be made of it.
     pub fn enough(&self) -> Sufficiency {
         match (self.part(), self.only.is_empty()) {
-            (Part::Some, _) => Sufficiency::Unknown,
-            (Part::All, true) => Sufficiency::All,
-            (Part::All, false) => Sufficiency::Only(self.only.clone()),
+            (SelectionExtent::Some, _) => Sufficiency::Unknown,
+            (SelectionExtent::All, true) => Sufficiency::All,
+            (SelectionExtent::All, false) => Sufficiency::Only(self.only.clone()),
         }
     }
 
-    fn part(&self) -> Part {
+    fn part(&self) -> SelectionExtent {
         if self.include.is_empty() && self.exclude.is_empty() && self.components.is_empty() {
-            Part::All
+            SelectionExtent::All
         } else {
-            Part::Some
+            SelectionExtent::Some
         }
     }
 
-    fn lets_through(&self, archive: &Archive) -> bool {
+    fn lets_through(&self, archive: &ArtifactArchive) -> bool {
         let name = archive.file_name();
-        let matches = |patterns: &[Pattern]| patterns.iter().any(|it| it.0.is_match(&name));
+        let matches = |patterns: &[ArchivePattern]| patterns.iter().any(|it| it.0.is_match(&name));
         let component = archive.artifact().component;
         (self.components.is_empty() || self.components.contains(&component))
             && (self.include.is_empty() || matches(&self.include))
@@ -162,16 +162,16 @@ impl Wish {
 }
 
 impl Asked {
-    fn includes(&self, archive: &Archive) -> bool {
+    fn includes(&self, archive: &ArtifactArchive) -> bool {
         self.scopes.contains(&archive.artifact().scope.base())
     }
 }
 
-fn is_for(archive: &Archive, asked: &[Asked]) -> bool {
+fn is_for(archive: &ArtifactArchive, asked: &[Asked]) -> bool {
     archive.artifact().scope == Scope::Generic || asked.iter().any(|it| it.includes(archive))
 }
 
-fn asked(inventory: &Inventory, wish: &Wish) -> Result<Vec<Asked>> {
+fn asked(inventory: &RunInventory, wish: &Wish) -> Result<Vec<Asked>> {
     let mut asked = Vec::new();
     if let Some(group) = wish.group.as_ref().filter(|group| !group.is_for_all()) {
         asked.push(Asked {
@@ -191,7 +191,7 @@ fn asked(inventory: &Inventory, wish: &Wish) -> Result<Vec<Asked>> {
 }
 
 /// What a name stands for: as the table says, or itself where the run has something of that name.
-fn scopes_of(name: &str, inventory: &Inventory) -> Result<BTreeSet<Scope>> {
+fn scopes_of(name: &str, inventory: &RunInventory) -> Result<BTreeSet<Scope>> {
     match TargetTable::builtin().scopes(&[name]) {
         Ok(mut scopes) => {
             scopes.remove(&Scope::Generic);
@@ -214,7 +214,7 @@ fn scopes_of(name: &str, inventory: &Inventory) -> Result<BTreeSet<Scope>> {
 }
 
 /// The components and patterns that no candidate is of.
-fn unmet(candidates: &[&Archive], wish: &Wish) -> Vec<String> {
+fn unmet(candidates: &[&ArtifactArchive], wish: &Wish) -> Vec<String> {
     let components = wish.components.iter().filter(|component| {
         let mut found = candidates.iter().map(|it| it.artifact().component);
         !found.any(|found| found == **component)
@@ -231,7 +231,7 @@ fn unmet(candidates: &[&Archive], wish: &Wish) -> Vec<String> {
 
 /// The targets of the families that were asked for which nothing is for, neither by its own name
 /// nor by its family's.
-fn absent(inventory: &Inventory, asked: &[Asked]) -> Vec<Scope> {
+fn absent(inventory: &RunInventory, asked: &[Asked]) -> Vec<Scope> {
     let there: Vec<&Scope> = inventory
         .archives()
         .iter()
@@ -261,14 +261,14 @@ fn target(scope: &Scope) -> Option<crate::target::Target> {
     }
 }
 
-fn not_there(inventory: &Inventory, nothing: &[String]) -> crate::error::Error {
+fn not_there(inventory: &RunInventory, nothing: &[String]) -> crate::error::Error {
     let message = format!("the run does not have {}", nothing.join(", nor "));
     let count = many(inventory.archives().len(), "artifact");
     let hint = format!("it has {count}: {}", inventory.in_words());
     crate::error::hinted(No(message), hint)
 }
 
-impl FromStr for Pattern {
+impl FromStr for ArchivePattern {
     type Err = InvalidPattern;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -281,7 +281,7 @@ impl FromStr for Pattern {
     }
 }
 
-impl fmt::Display for Pattern {
+impl fmt::Display for ArchivePattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.0.as_str())
     }

@@ -8,15 +8,15 @@ use std::{
 
 use super::{
     candidates::Candidate,
-    inventory::Inventory,
+    inventory::RunInventory,
     query::{Keeper, RunQuery, connect},
-    run_artifacts::{Role, RunArtifacts},
-    source::{Source, StoreSource},
+    run_artifacts::{ArtifactRole, RunArtifacts},
+    source::{ArchiveSource, StoreSource},
 };
 use crate::{
     console::{World, took},
     error::{Context as _, Error, Exit, Hint as _, No, Result, anyhow, hinted, message},
-    github::{State, Token},
+    github::{RunState, Token},
     location::Key,
     run::{Buckets, RunReference},
     store::{Depth, Store, local::LocalStore, s3::S3Store},
@@ -29,11 +29,11 @@ const SELDOM: Duration = Duration::from_secs(30);
 const SELDOM_WITHOUT_TOKEN: Duration = Duration::from_mins(3);
 
 /// The places that may have the artifacts of one run, in the order in which they are asked.
-type Sources<'a> = Vec<Box<dyn Source + 'a>>;
+type Sources<'a> = Vec<Box<dyn ArchiveSource + 'a>>;
 
 /// What was found of a run.
 pub(super) struct Settled<'a, T> {
-    pub(super) source: Box<dyn Source + 'a>,
+    pub(super) source: Box<dyn ArchiveSource + 'a>,
     pub(super) candidate: Candidate,
     pub(super) chosen: T,
 }
@@ -43,7 +43,7 @@ impl<'a> RunQuery<'a> {
     pub(super) fn settle<T>(
         &self,
         world: &'a World,
-        choose: impl Fn(&dyn Source, &Inventory) -> Result<T>,
+        choose: impl Fn(&dyn ArchiveSource, &RunInventory) -> Result<T>,
     ) -> Result<Settled<'a, T>> {
         self.check_input_dir()?;
         let choose = |sources: &mut Sources<'a>| self.choose(sources, &choose);
@@ -73,8 +73,8 @@ impl<'a> RunQuery<'a> {
     fn choose<T>(
         &self,
         sources: &mut Sources<'a>,
-        choose: impl Fn(&dyn Source, &Inventory) -> Result<T>,
-    ) -> Result<(Box<dyn Source + 'a>, T)> {
+        choose: impl Fn(&dyn ArchiveSource, &RunInventory) -> Result<T>,
+    ) -> Result<(Box<dyn ArchiveSource + 'a>, T)> {
         for (at, source) in sources.iter().enumerate() {
             let inventory = source.inventory()?;
             if !inventory.is_empty() {
@@ -144,8 +144,8 @@ impl<'a> RunQuery<'a> {
                 run => run?,
             };
             let status = match run.state {
-                State::Running(status) => status,
-                State::Ended(how) => {
+                RunState::Running(status) => status,
+                RunState::Ended(how) => {
                     let page = run.page;
                     let hint =
                         format!("the run has ended (`{how}`), nothing more will come: {page}");
@@ -179,10 +179,14 @@ impl<'a> RunQuery<'a> {
         // A bucket that was named is the only place that is meant.
         let only_bucket = self.context.names_a_bucket() || run.id.is_local();
         Ok(match self.keeper {
-            Keeper::GitHub => vec![Box::new(self.run_artifacts(run, Role::Only, world)?)],
+            Keeper::GitHub => vec![Box::new(self.run_artifacts(
+                run,
+                ArtifactRole::Only,
+                world,
+            )?)],
             Keeper::Auto if !only_bucket => vec![
                 Box::new(self.bucket(candidate, world)?),
-                Box::new(self.run_artifacts(run, Role::Second, world)?),
+                Box::new(self.run_artifacts(run, ArtifactRole::Second, world)?),
             ],
             Keeper::Auto | Keeper::Bucket => vec![Box::new(self.bucket(candidate, world)?)],
         })
@@ -192,7 +196,7 @@ impl<'a> RunQuery<'a> {
     fn run_artifacts(
         &self,
         run: &RunReference,
-        role: Role,
+        role: ArtifactRole,
         world: &'a World,
     ) -> Result<RunArtifacts<'a>> {
         let (settings, server) = (Arc::clone(&self.github), run.server.clone());
@@ -245,7 +249,7 @@ impl<'a> RunQuery<'a> {
 }
 
 impl<'a, T> Settled<'a, T> {
-    fn new(candidate: Candidate, (source, chosen): (Box<dyn Source + 'a>, T)) -> Self {
+    fn new(candidate: Candidate, (source, chosen): (Box<dyn ArchiveSource + 'a>, T)) -> Self {
         Self {
             source,
             candidate,

@@ -6,14 +6,14 @@ use std::{
     num::NonZeroUsize,
 };
 
-use super::inventory::{Archive, Inventory, Listed, SIDECAR};
+use super::inventory::{ArtifactArchive, ListedFile, RunInventory, SIDECAR};
 use crate::{
     digest::{Checksum, Sha256},
     error::{Context as _, Result, Stop, bail, ensure},
     location::Key,
     parallel,
     relpath::RelPath,
-    store::{Depth, Kind, Span, Store},
+    store::{Depth, Span, Store, StoreFailureKind},
 };
 
 /// A digest and the name of a file; a longer sidecar is none.
@@ -24,17 +24,17 @@ const LARGE: u64 = 16 << 20;
 
 /// How many things are done at once, and until when.
 #[derive(Clone, Debug)]
-pub struct Pace {
+pub struct Concurrency {
     pub jobs: NonZeroUsize,
     pub stop: Stop,
 }
 
 /// Something that has the archives of a run.
-pub trait Source: fmt::Debug + fmt::Display + Send + Sync {
-    fn inventory(&self) -> Result<Inventory>;
+pub trait ArchiveSource: fmt::Debug + fmt::Display + Send + Sync {
+    fn inventory(&self) -> Result<RunInventory>;
 
     /// What is to be read for these archives, each once.
-    fn parcels(&self, archives: &[Archive], pace: &Pace) -> Result<Vec<Parcel>>;
+    fn parcels(&self, archives: &[ArtifactArchive], pace: &Concurrency) -> Result<Vec<Parcel>>;
 
     /// The bytes of a parcel, which are taken up again where they break off if that is possible.
     fn open(&self, parcel: &Parcel) -> Result<Box<dyn Read + Send + '_>>;
@@ -53,18 +53,18 @@ pub struct Parcel {
     /// What changes with the bytes, if its source has such a thing.
     pub etag: Option<String>,
     /// In the order in which they lie in the stream.
-    pub members: Vec<Member>,
+    pub members: Vec<ZipMember>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
-    pub archive: Archive,
-    pub packing: Packing,
+pub struct ZipMember {
+    pub archive: ArtifactArchive,
+    pub packing: ParcelPacking,
 }
 
 /// How an archive lies in its parcel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Packing {
+pub enum ParcelPacking {
     /// It is all of it.
     Bare,
     /// As a member of a zip file.
@@ -113,7 +113,7 @@ impl StoreSource {
         }
     }
 
-    fn parcel(&self, archive: &Archive) -> Result<Parcel> {
+    fn parcel(&self, archive: &ArtifactArchive) -> Result<Parcel> {
         let said = archive.sha256.into_iter().chain(self.sidecar(archive)?);
         let mut said: Vec<Sha256> = said.collect();
         let mut checksum = None;
@@ -131,15 +131,15 @@ impl StoreSource {
             sha256: said,
             checksum,
             etag: archive.etag.clone(),
-            members: vec![Member {
+            members: vec![ZipMember {
                 archive: archive.clone(),
-                packing: Packing::Bare,
+                packing: ParcelPacking::Bare,
             }],
         })
     }
 
     /// What the file beside an archive says.
-    fn sidecar(&self, archive: &Archive) -> Result<Option<Sha256>> {
+    fn sidecar(&self, archive: &ArtifactArchive) -> Result<Option<Sha256>> {
         if !archive.sidecar {
             return Ok(None);
         }
@@ -147,7 +147,7 @@ impl StoreSource {
         let read = || -> Result<Option<Sha256>> {
             let reader = match self.store.get(&self.key(&name)?, Span::Whole) {
                 // It went since the listing.
-                Err(error) if error.kind() == Kind::NotFound => return Ok(None),
+                Err(error) if error.kind() == StoreFailureKind::NotFound => return Ok(None),
                 reader => reader?,
             };
             let mut text = String::new();
@@ -158,18 +158,20 @@ impl StoreSource {
     }
 }
 
-impl Source for StoreSource {
-    fn inventory(&self) -> Result<Inventory> {
+impl ArchiveSource for StoreSource {
+    fn inventory(&self) -> Result<RunInventory> {
         let objects = self.store.list(self.directory.as_ref(), Depth::Children)?;
-        Ok(Inventory::of(objects.into_iter().map(|object| Listed {
-            name: object.key.file_name().to_owned(),
-            size: object.size,
-            sha256: object.sha256,
-            etag: object.etag,
+        Ok(RunInventory::of(objects.into_iter().map(|object| {
+            ListedFile {
+                name: object.key.file_name().to_owned(),
+                size: object.size,
+                sha256: object.sha256,
+                etag: object.etag,
+            }
         })))
     }
 
-    fn parcels(&self, archives: &[Archive], pace: &Pace) -> Result<Vec<Parcel>> {
+    fn parcels(&self, archives: &[ArtifactArchive], pace: &Concurrency) -> Result<Vec<Parcel>> {
         let mut parcels = Vec::new();
         parallel::try_each(
             archives,

@@ -14,7 +14,7 @@ const USUALLY: u64 = 4;
 
 /// What the comparison comes to.
 #[derive(Debug, PartialEq, Eq)]
-enum Room {
+enum FetchSpace {
     Sufficiency,
     Doubtful,
     Lacking,
@@ -29,12 +29,12 @@ pub(super) fn check(directory: &Path, kept: OutputForm, needed: u64, world: &Wor
     let place = directory.display();
     let (needs, has) = (size(needed), size(free));
     match room(kept, needed, free) {
-        Room::Sufficiency => Ok(()),
-        Room::Doubtful => {
+        FetchSpace::Sufficiency => Ok(()),
+        FetchSpace::Doubtful => {
             world.console.warn(format!("`{place}` may be too small: needs {needs} for the archives and several times as much unpacked, has {has}"));
             Ok(())
         }
-        Room::Lacking => {
+        FetchSpace::Lacking => {
             let more = match kept {
                 OutputForm::Packed => "",
                 OutputForm::Unpacked | OutputForm::Merged => " for the archives and more unpacked",
@@ -48,17 +48,17 @@ pub(super) fn check(directory: &Path, kept: OutputForm, needed: u64, world: &Wor
     }
 }
 
-fn room(kept: OutputForm, needed: u64, free: u64) -> Room {
+fn room(kept: OutputForm, needed: u64, free: u64) -> FetchSpace {
     let likely = match kept {
         OutputForm::Packed => needed,
         OutputForm::Unpacked | OutputForm::Merged => needed.saturating_mul(USUALLY),
     };
     if needed > free {
-        Room::Lacking
+        FetchSpace::Lacking
     } else if likely > free {
-        Room::Doubtful
+        FetchSpace::Doubtful
     } else {
-        Room::Sufficiency
+        FetchSpace::Sufficiency
     }
 }
 
@@ -72,13 +72,13 @@ mod tests {
         assert_eq!(
             rooms,
             [
-                Room::Lacking,
-                Room::Doubtful,
-                Room::Doubtful,
-                Room::Sufficiency
+                FetchSpace::Lacking,
+                FetchSpace::Doubtful,
+                FetchSpace::Doubtful,
+                FetchSpace::Sufficiency
             ]
         );
-        assert_eq!(room(OutputForm::Packed, 100, 100), Room::Sufficiency);
-        assert_eq!(room(OutputForm::Merged, 0, 0), Room::Sufficiency);
+        assert_eq!(room(OutputForm::Packed, 100, 100), FetchSpace::Sufficiency);
+        assert_eq!(room(OutputForm::Merged, 0, 0), FetchSpace::Sufficiency);
     }
 }

@@ -26,7 +26,7 @@ const SCHEMA: &str = "rocwheel-fetch-state-v1";
 #[derive(Debug)]
 pub struct FetchState {
     directory: PathBuf,
-    document: Mutex<Document>,
+    document: Mutex<FetchStateDocument>,
 }
 
 /// What packages can be made of the artifacts that a fetch selects.
@@ -41,7 +41,7 @@ pub enum Sufficiency {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Document {
+struct FetchStateDocument {
     schema: String,
     /// Where the wanted artifacts come from.
     from: String,
@@ -63,12 +63,12 @@ pub struct Fetched {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,
     /// What it came to on disk. None once its files are part of a merged tree.
-    pub extent: Option<Extent>,
+    pub extent: Option<PathExtent>,
 }
 
 /// How much there is at a path; symlinks are not followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Extent {
+pub struct PathExtent {
     pub files: u64,
     pub links: u64,
     pub bytes: u64,
@@ -138,11 +138,11 @@ impl FetchState {
             .collect()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Document> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, FetchStateDocument> {
         self.document.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, change: impl FnOnce(&mut Document)) -> Result<()> {
+    fn change(&self, change: impl FnOnce(&mut FetchStateDocument)) -> Result<()> {
         let mut document = self.lock();
         let before = document.clone();
         change(&mut document);
@@ -199,13 +199,13 @@ pub fn fetched_for(directory: &Path) -> Result<Vec<String>> {
 }
 
 /// None if there is no state; an error inside if it is damaged or of another version.
-fn read(directory: &Path) -> Result<Option<Result<Document>>> {
+fn read(directory: &Path) -> Result<Option<Result<FetchStateDocument>>> {
     let text = match fs::read_to_string(directory.join(FILE_NAME)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         text => text?,
     };
-    let parse = || -> Result<Document> {
-        let document: Document = serde_json::from_str(&text)?;
+    let parse = || -> Result<FetchStateDocument> {
+        let document: FetchStateDocument = serde_json::from_str(&text)?;
         crate::error::ensure!(document.schema == SCHEMA, "expected schema `{SCHEMA}`");
         Ok(document)
     };
@@ -236,7 +236,7 @@ fn sync_file_system(_directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-impl Extent {
+impl PathExtent {
     /// None if nothing is at the path.
     pub fn of(path: &Path) -> Result<Option<Self>> {
         let mut extent = Self::default();
@@ -276,7 +276,7 @@ mod tests {
             size: 3,
             sha256: Sha256::of(b"abc"),
             etag: Some("\"1\"".to_owned()),
-            extent: Some(Extent::default()),
+            extent: Some(PathExtent::default()),
         }
     }
 
@@ -377,7 +377,7 @@ mod tests {
         let at = directory.path();
         fs::create_dir_all(at.join("a/sub")).unwrap();
         fs::write(at.join("a/sub/x"), "abc").unwrap();
-        let of = || Extent::of(&at.join("a")).unwrap();
+        let of = || PathExtent::of(&at.join("a")).unwrap();
         let before = of();
         fs::write(at.join("a/sub/x"), "ab").unwrap();
         assert_ne!(of(), before, "a shorter file");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    failure::Kind,
+    failure::ApiFailureKind,
     model::{ArtifactsPage, RunArtifact},
     transport::GitHub,
 };
@@ -43,7 +43,7 @@ impl GitHub<'_> {
         let (found, promised) = (ids.len() as u64, promised.unwrap_or_default());
         if found < promised {
             let said = format!("{found} of {promised} artifacts were listed");
-            return Err(self.refused(Kind::Unavailable, &first, said));
+            return Err(self.refused(ApiFailureKind::Unavailable, &first, said));
         }
         Ok(newest.into_values().collect())
     }

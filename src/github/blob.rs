@@ -13,7 +13,7 @@ use reqwest::{
     },
 };
 
-use super::{failure::Kind, model::RunArtifact, transport::GitHub};
+use super::{failure::ApiFailureKind, model::RunArtifact, transport::GitHub};
 use crate::{
     error::{Context as _, Error, Result, last_cause},
     location::percent_decode,
@@ -35,7 +35,7 @@ pub struct Blob<'a> {
     size: u64,
     span: Range<u64>,
     answer: Option<Response>,
-    content: Content,
+    content: ArtifactBlob,
     etag: Option<String>,
     ready: Bytes,
     /// Since the last byte that came.
@@ -49,7 +49,7 @@ struct Broken(#[source] Error);
 
 /// What an artifact is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum ArtifactBlob {
     Zip,
     /// One file as it is, with the name it was uploaded under.
     File(String),
@@ -69,7 +69,7 @@ impl GitHub<'_> {
             size: artifact.size,
             span,
             answer: None,
-            content: Content::File(artifact.name.clone()),
+            content: ArtifactBlob::File(artifact.name.clone()),
             etag: None,
             ready: Bytes::new(),
             failures: Failures::default(),
@@ -81,7 +81,7 @@ impl GitHub<'_> {
 }
 
 impl Blob<'_> {
-    pub fn content(&self) -> &Content {
+    pub fn content(&self) -> &ArtifactBlob {
         &self.content
     }
 
@@ -135,7 +135,7 @@ impl Blob<'_> {
         if self.etag.is_none() {
             let kind = header(headers, CONTENT_TYPE).unwrap_or_default();
             let disposition = header(headers, CONTENT_DISPOSITION).unwrap_or_default();
-            if let Content::File(name) = &self.content {
+            if let ArtifactBlob::File(name) = &self.content {
                 self.content = content(kind, answer.url().path(), disposition, name);
             }
         }
@@ -175,13 +175,15 @@ impl Blob<'_> {
     fn pause(&mut self, cause: String) -> Result<()> {
         match self.failures.pause(&self.github.patience().backoff) {
             Some(pause) => self.github.sleep(pause),
-            None => Err(self.github.refused(Kind::Unavailable, &self.route, cause)),
+            None => Err(self
+                .github
+                .refused(ApiFailureKind::Unavailable, &self.route, cause)),
         }
     }
 
     fn failed(&self, cause: &str) -> Error {
         self.github
-            .refused(Kind::Unreadable, &self.route, cause.to_owned())
+            .refused(ApiFailureKind::Unreadable, &self.route, cause.to_owned())
     }
 }
 
@@ -209,15 +211,15 @@ fn header(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
 }
 
 /// What an answer's headers and its address say an artifact is.
-fn content(kind: &str, path: &str, disposition: &str, name: &str) -> Content {
+fn content(kind: &str, path: &str, disposition: &str, name: &str) -> ArtifactBlob {
     let kind = kind.split(';').next().unwrap_or_default().trim();
     let told = file_name(disposition);
     let is_zip_type = ZIP_TYPES.iter().any(|zip| kind.eq_ignore_ascii_case(zip));
     let is_zip = |name: &str| name.to_ascii_lowercase().ends_with(".zip");
     if is_zip_type || is_zip(path) || told.as_deref().is_some_and(is_zip) {
-        Content::Zip
+        ArtifactBlob::Zip
     } else {
-        Content::File(told.unwrap_or_else(|| name.to_owned()))
+        ArtifactBlob::File(told.unwrap_or_else(|| name.to_owned()))
     }
 }
 
@@ -267,12 +269,12 @@ mod tests {
         ] {
             assert_eq!(
                 content(kind, path, disposition, "logs"),
-                Content::Zip,
+                ArtifactBlob::Zip,
                 "{kind} {path}"
             );
         }
         let file = content("application/zstd", "/x/y", none, "a.tar.zst");
-        assert_eq!(file, Content::File("a.tar.zst".into()));
+        assert_eq!(file, ArtifactBlob::File("a.tar.zst".into()));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::error::{Error, hinted};
 
 /// What kind of no an answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ApiFailureKind {
     /// The token is not accepted.
     Token,
     /// The token, or nobody in particular, may not.
@@ -27,14 +27,14 @@ pub enum Kind {
 
 #[derive(Debug)]
 pub struct GitHubError {
-    pub kind: Kind,
+    pub kind: ApiFailureKind,
     /// What was asked for.
     address: String,
     cause: Option<Box<dyn StdError + Send + Sync>>,
 }
 
 impl GitHubError {
-    pub(super) fn new(kind: Kind, address: &str) -> Self {
+    pub(super) fn new(kind: ApiFailureKind, address: &str) -> Self {
         Self {
             kind,
             address: address.split('?').next().unwrap_or_default().to_owned(),
@@ -52,26 +52,30 @@ impl GitHubError {
     pub(super) fn advise(self, with_token: Token) -> Error {
         let anonymous = with_token == Token::None;
         let hint = match self.kind {
-            Kind::Token => {
+            ApiFailureKind::Token => {
                 "renew the token in `--github-token`, `GITHUB_TOKEN` or `GH_TOKEN`, or do without: public repositories need none"
             }
-            Kind::Denied if anonymous => {
+            ApiFailureKind::Denied if anonymous => {
                 "pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`"
             }
-            Kind::Denied => {
+            ApiFailureKind::Denied => {
                 "the token needs `actions: read` and `contents: read` for this repository"
             }
-            Kind::NotFound => return self.advise_where(with_token),
-            Kind::Gone => "what a run kept has expired: take a newer run, or `--bucket`",
-            Kind::Limited(_) if anonymous => {
+            ApiFailureKind::NotFound => return self.advise_where(with_token),
+            ApiFailureKind::Gone => "what a run kept has expired: take a newer run, or `--bucket`",
+            ApiFailureKind::Limited(_) if anonymous => {
                 "pass `--github-token`, or set `GITHUB_TOKEN`: with a token far more may be asked"
             }
-            Kind::Limited(_) => "try again when the limit is lifted, or use another token",
-            Kind::Unavailable => {
+            ApiFailureKind::Limited(_) => {
+                "try again when the limit is lifted, or use another token"
+            }
+            ApiFailureKind::Unavailable => {
                 "look at https://www.githubstatus.com and at the proxy, and try again"
             }
-            Kind::Strange => "look at `--github-api-url`",
-            Kind::Unreadable => "try again; if it is the same, its job has to upload it again",
+            ApiFailureKind::Strange => "look at `--github-api-url`",
+            ApiFailureKind::Unreadable => {
+                "try again; if it is the same, its job has to upload it again"
+            }
         };
         hinted(self, hint)
     }
@@ -109,20 +113,22 @@ impl fmt::Display for GitHubError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let address = &self.address;
         match self.kind {
-            Kind::Token => write!(f, "GitHub does not accept the token: `{address}`"),
-            Kind::Denied => write!(f, "GitHub denies access: `{address}`"),
-            Kind::NotFound => write!(f, "GitHub has no such thing: `{address}`"),
-            Kind::Gone => write!(f, "GitHub does not have it any more: `{address}`"),
-            Kind::Limited(wait) => {
+            ApiFailureKind::Token => write!(f, "GitHub does not accept the token: `{address}`"),
+            ApiFailureKind::Denied => write!(f, "GitHub denies access: `{address}`"),
+            ApiFailureKind::NotFound => write!(f, "GitHub has no such thing: `{address}`"),
+            ApiFailureKind::Gone => write!(f, "GitHub does not have it any more: `{address}`"),
+            ApiFailureKind::Limited(wait) => {
                 let minutes = wait.as_secs().div_ceil(60);
                 write!(
                     f,
                     "GitHub's rate limit is spent for {minutes} min: `{address}`"
                 )
             }
-            Kind::Unavailable => write!(f, "GitHub does not answer now: `{address}`"),
-            Kind::Strange => write!(f, "not an answer of GitHub's API: `{address}`"),
-            Kind::Unreadable => write!(f, "GitHub has it, and it cannot be read: `{address}`"),
+            ApiFailureKind::Unavailable => write!(f, "GitHub does not answer now: `{address}`"),
+            ApiFailureKind::Strange => write!(f, "not an answer of GitHub's API: `{address}`"),
+            ApiFailureKind::Unreadable => {
+                write!(f, "GitHub has it, and it cannot be read: `{address}`")
+            }
         }
     }
 }
@@ -142,14 +148,14 @@ mod tests {
     #[test]
     fn every_failure_has_its_words_and_its_hint() {
         let kinds = [
-            Kind::Token,
-            Kind::Denied,
-            Kind::NotFound,
-            Kind::Gone,
-            Kind::Limited(Duration::from_secs(61)),
-            Kind::Unavailable,
-            Kind::Strange,
-            Kind::Unreadable,
+            ApiFailureKind::Token,
+            ApiFailureKind::Denied,
+            ApiFailureKind::NotFound,
+            ApiFailureKind::Gone,
+            ApiFailureKind::Limited(Duration::from_secs(61)),
+            ApiFailureKind::Unavailable,
+            ApiFailureKind::Strange,
+            ApiFailureKind::Unreadable,
         ];
         let mut said = String::new();
         for token in [Token::Sent, Token::None] {

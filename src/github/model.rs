@@ -11,11 +11,11 @@ use crate::{
 
 /// A run of a workflow.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct WorkflowRun {
     pub id: RunId,
     pub commit: String,
     pub branch: Option<String>,
-    pub state: State,
+    pub state: RunState,
     pub attempt: u64,
     /// When it was created, as GitHub writes it: by text, as by time.
     pub created_at: String,
@@ -25,7 +25,7 @@ pub struct Run {
 
 /// How far a run is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum RunState {
     /// It may still upload something; with GitHub's word for it.
     Running(String),
     /// It will upload nothing more; with its conclusion.
@@ -99,7 +99,7 @@ pub(super) struct RepositoryFacts {
     pub(super) default_branch: String,
 }
 
-impl Run {
+impl WorkflowRun {
     pub(super) fn read(value: &Value, repository: &Repository) -> Result<Self> {
         let raw = RawRun::deserialize(value).context("read a run")?;
         let status = raw.status.unwrap_or_default();
@@ -108,8 +108,8 @@ impl Run {
             commit: raw.head_sha,
             branch: raw.head_branch,
             state: match (status.as_str(), raw.conclusion) {
-                ("completed", conclusion) => State::Ended(conclusion.unwrap_or_default()),
-                _ => State::Running(status),
+                ("completed", conclusion) => RunState::Ended(conclusion.unwrap_or_default()),
+                _ => RunState::Running(status),
             },
             attempt: raw.run_attempt.unwrap_or(1),
             created_at: raw.created_at.unwrap_or_default(),
@@ -152,10 +152,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{error::render, run::Origin};
+    use crate::{error::render, run::RunOrigin};
 
-    fn read(value: &Value) -> Result<Run> {
-        Run::read(value, &"ROCm/TheRock".parse().unwrap())
+    fn read(value: &Value) -> Result<WorkflowRun> {
+        WorkflowRun::read(value, &"ROCm/TheRock".parse().unwrap())
     }
 
     #[test]
@@ -166,8 +166,8 @@ mod tests {
         )
         .unwrap();
         assert_eq!(run.id.as_str(), "21440027240");
-        assert_eq!(run.state, State::Running(String::new()));
-        assert_eq!((run.attempt, run.facts.origin), (1, Origin::Fork));
+        assert_eq!(run.state, RunState::Running(String::new()));
+        assert_eq!((run.attempt, run.facts.origin), (1, RunOrigin::Fork));
     }
 
     #[test]
@@ -178,13 +178,16 @@ mod tests {
         };
         assert_eq!(
             state("completed", json!("failure")),
-            State::Ended("failure".into())
+            RunState::Ended("failure".into())
         );
-        assert_eq!(state("completed", Value::Null), State::Ended(String::new()));
+        assert_eq!(
+            state("completed", Value::Null),
+            RunState::Ended(String::new())
+        );
         // A second attempt is under way, and the first one's conclusion is still told.
         assert_eq!(
             state("in_progress", json!("failure")),
-            State::Running("in_progress".into())
+            RunState::Running("in_progress".into())
         );
     }
 

@@ -5,14 +5,14 @@ use std::{cmp::Reverse, collections::BTreeSet};
 use serde_json::Value;
 
 use super::{
-    model::{Commit, Pull, RepositoryFacts, Run, RunsPage},
+    model::{Commit, Pull, RepositoryFacts, RunsPage, WorkflowRun},
     route::Workflow,
     transport::GitHub,
 };
 use crate::{
     error::{Context as _, Result},
     location::percent_encode,
-    run::{Origin, Repository, RunId},
+    run::{Repository, RunId, RunOrigin},
 };
 
 /// As many pages of a branch's runs as are read: a branch of that name in a fork can fill some.
@@ -27,12 +27,12 @@ struct Limit {
 
 impl GitHub<'_> {
     /// What there is to know of one run.
-    pub fn run(&self, repository: &Repository, id: &RunId) -> Result<Run> {
+    pub fn run(&self, repository: &Repository, id: &RunId) -> Result<WorkflowRun> {
         let route = self.route(repository, &["actions", "runs", id.as_str()], "");
         let run: Value = self
             .get(&route)
             .with_context(|| format!("look up run `{id}` of `{repository}`"))?;
-        Run::read(&run, repository)
+        WorkflowRun::read(&run, repository)
     }
 
     /// The full name of a commit, from a part of it, a branch or a tag.
@@ -67,7 +67,7 @@ impl GitHub<'_> {
         repository: &Repository,
         workflow: &Workflow,
         commit: &str,
-    ) -> Result<Vec<Run>> {
+    ) -> Result<Vec<WorkflowRun>> {
         let filter = format!("head_sha={}", percent_encode(commit));
         let limit = Limit {
             runs: usize::MAX,
@@ -85,13 +85,13 @@ impl GitHub<'_> {
         workflow: &Workflow,
         branch: &str,
         most: usize,
-    ) -> Result<Vec<Run>> {
+    ) -> Result<Vec<WorkflowRun>> {
         let filter = format!("branch={}", percent_encode(branch));
         let limit = Limit {
             runs: most,
             pages: MOST_PAGES,
         };
-        let is_own = |run: &Run| run.facts.origin == Origin::Own;
+        let is_own = |run: &WorkflowRun| run.facts.origin == RunOrigin::Own;
         self.runs(repository, workflow, &filter, limit, is_own)
             .with_context(|| format!("list the runs of `{workflow}` on branch `{branch}`"))
     }
@@ -102,8 +102,8 @@ impl GitHub<'_> {
         workflow: &Workflow,
         filter: &str,
         limit: Limit,
-        is_wanted: impl Fn(&Run) -> bool,
-    ) -> Result<Vec<Run>> {
+        is_wanted: impl Fn(&WorkflowRun) -> bool,
+    ) -> Result<Vec<WorkflowRun>> {
         let segments = ["actions", "workflows", &workflow.to_string(), "runs"];
         let query = format!("{filter}&per_page={}", limit.runs.clamp(1, 100));
         let mut next = Some(self.route(repository, &segments, &query));
@@ -112,7 +112,7 @@ impl GitHub<'_> {
             let (page, further): (RunsPage, _) = self.page(&route)?;
             let known = ids.len();
             for run in &page.workflow_runs {
-                let run = Run::read(run, repository)?;
+                let run = WorkflowRun::read(run, repository)?;
                 // A run that came meanwhile moves others to the next page.
                 if ids.insert(run.id.clone()) && is_wanted(&run) {
                     runs.push(run);

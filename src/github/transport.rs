@@ -15,10 +15,10 @@ use reqwest::{
 use serde::de::DeserializeOwned;
 
 use super::{
-    failure::{GitHubError, Kind, Token},
+    failure::{ApiFailureKind, GitHubError, Token},
     model,
-    patience::{LimitFacts, Patience},
     route::{ApiUrl, next_page},
+    wait_policy::{LimitFacts, WaitPolicy},
 };
 use crate::{
     error::{Context as _, Result, Secret, Stop, last_cause},
@@ -34,16 +34,16 @@ const AGENT: &str = concat!("rocwheel/", env!("CARGO_PKG_VERSION"));
 
 /// Who is asked, in whose name.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ApiSettings {
     pub api: ApiUrl,
     /// Told to this API and to nobody else.
     pub token: Option<Secret>,
-    pub patience: Patience,
+    pub patience: WaitPolicy,
 }
 
 /// A connection to GitHub's API.
 pub struct GitHub<'a> {
-    settings: Settings,
+    settings: ApiSettings,
     crab: Octocrab,
     /// For those who keep artifacts; it has no token to tell.
     keepers: Client,
@@ -52,7 +52,7 @@ pub struct GitHub<'a> {
 }
 
 /// An answer of any kind, in full.
-struct Answer {
+struct ApiResponse {
     status: u16,
     headers: HeaderMap,
     text: String,
@@ -61,7 +61,7 @@ struct Answer {
 impl<'a> GitHub<'a> {
     /// Asks nothing yet. Waits are announced in words.
     pub fn connect(
-        settings: Settings,
+        settings: ApiSettings,
         stop: Stop,
         announce: impl Fn(&str) + Send + Sync + 'a,
     ) -> Result<Self> {
@@ -91,7 +91,7 @@ impl<'a> GitHub<'a> {
     pub(super) fn page<T: DeserializeOwned>(&self, route: &str) -> Result<(T, Option<String>)> {
         let answer = self.ask(route, |status| (200..300).contains(&status))?;
         let value = model::parse(&answer.text)
-            .map_err(|error| self.failed(Kind::Strange, route).caused_by(error))
+            .map_err(|error| self.failed(ApiFailureKind::Strange, route).caused_by(error))
             .map_err(|error| error.advise(self.token()))?;
         let next = answer.header("link").and_then(next_page);
         // An answer does not decide whom the token is told.
@@ -105,9 +105,13 @@ impl<'a> GitHub<'a> {
         let place = answer
             .header("location")
             .filter(|it| it.starts_with("http"));
-        place
-            .map(Secret::new)
-            .ok_or_else(|| self.refused(Kind::Strange, route, "it has no target".to_owned()))
+        place.map(Secret::new).ok_or_else(|| {
+            self.refused(
+                ApiFailureKind::Strange,
+                route,
+                "it has no target".to_owned(),
+            )
+        })
     }
 
     /// Asks whoever keeps an artifact, once; what goes wrong is told without the address.
@@ -122,27 +126,27 @@ impl<'a> GitHub<'a> {
         Ok(answer.map_err(|error| last_cause(&error.without_url())))
     }
 
-    pub(super) fn patience(&self) -> &Patience {
+    pub(super) fn patience(&self) -> &WaitPolicy {
         &self.settings.patience
     }
 
-    fn ask(&self, route: &str, is_good: impl Fn(u16) -> bool) -> Result<Answer> {
+    fn ask(&self, route: &str, is_good: impl Fn(u16) -> bool) -> Result<ApiResponse> {
         let mut failures = Failures::default();
         loop {
             let (kind, said) = match self.once(route)? {
                 Ok(answer) if is_good(answer.status) => return Ok(answer),
                 Ok(answer) => (answer.judge(self.token()), answer.message()),
-                Err(error) => (Kind::Unavailable, last_cause(&error)),
+                Err(error) => (ApiFailureKind::Unavailable, last_cause(&error)),
             };
             let patience = &self.settings.patience;
             let pause = failures.pause(&patience.backoff);
             let wait = match (kind, pause) {
-                (Kind::Limited(wait), Some(_)) if wait <= patience.longest => wait,
-                (Kind::Unavailable, Some(pause)) => pause,
+                (ApiFailureKind::Limited(wait), Some(_)) if wait <= patience.longest => wait,
+                (ApiFailureKind::Unavailable, Some(pause)) => pause,
                 _ => return Err(self.refused(kind, route, said)),
             };
             let why = match kind {
-                Kind::Limited(_) => "its rate limit is spent",
+                ApiFailureKind::Limited(_) => "its rate limit is spent",
                 _ => "it does not answer",
             };
             let seconds = wait.as_secs_f32().ceil();
@@ -151,12 +155,12 @@ impl<'a> GitHub<'a> {
         }
     }
 
-    fn once(&self, route: &str) -> Result<Result<Answer, octocrab::Error>> {
+    fn once(&self, route: &str) -> Result<Result<ApiResponse, octocrab::Error>> {
         let asking = async {
             let answer = self.crab._get(route).await?;
             let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
             let text = self.crab.body_to_string(answer).await?;
-            Ok(Answer {
+            Ok(ApiResponse {
                 status,
                 headers,
                 text,
@@ -165,12 +169,17 @@ impl<'a> GitHub<'a> {
         self.wait(asking)
     }
 
-    fn failed(&self, kind: Kind, route: &str) -> GitHubError {
+    fn failed(&self, kind: ApiFailureKind, route: &str) -> GitHubError {
         let path = route.strip_prefix(self.settings.api.as_str());
         GitHubError::new(kind, path.unwrap_or(route))
     }
 
-    pub(super) fn refused(&self, kind: Kind, route: &str, said: String) -> crate::error::Error {
+    pub(super) fn refused(
+        &self,
+        kind: ApiFailureKind,
+        route: &str,
+        said: String,
+    ) -> crate::error::Error {
         let error = self.failed(kind, route);
         let error = if said.is_empty() {
             error
@@ -199,7 +208,7 @@ impl<'a> GitHub<'a> {
     }
 }
 
-fn open(settings: &Settings) -> Result<Octocrab> {
+fn open(settings: &ApiSettings) -> Result<Octocrab> {
     let client = Client::builder()
         .connect_timeout(CONNECT)
         .read_timeout(SILENCE)
@@ -229,7 +238,7 @@ fn open(settings: &Settings) -> Result<Octocrab> {
     Ok(builder.build_with_reqwest(client)?)
 }
 
-fn keepers(settings: &Settings) -> Result<Client> {
+fn keepers(settings: &ApiSettings) -> Result<Client> {
     let client = Client::builder()
         .user_agent(AGENT)
         .connect_timeout(CONNECT)
@@ -240,12 +249,12 @@ fn keepers(settings: &Settings) -> Result<Client> {
     client.context("prepare to ask for artifacts")
 }
 
-impl Answer {
+impl ApiResponse {
     fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    fn judge(&self, token: Token) -> Kind {
+    fn judge(&self, token: Token) -> ApiFailureKind {
         let number = |name| self.header(name).and_then(|text| text.parse().ok());
         let limits = LimitFacts {
             retry_after: number("retry-after"),
@@ -256,14 +265,14 @@ impl Answer {
         let now = now.map_or(0, |since| since.as_secs());
         let message = self.message();
         match (limits.wait(self.status, &message, now), self.status) {
-            (Some(wait), _) => Kind::Limited(wait),
-            (None, 401) if token == Token::Sent => Kind::Token,
-            (None, 401 | 403) => Kind::Denied,
+            (Some(wait), _) => ApiFailureKind::Limited(wait),
+            (None, 401) if token == Token::Sent => ApiFailureKind::Token,
+            (None, 401 | 403) => ApiFailureKind::Denied,
             // A commit that is none, and one of a repository without any.
-            (None, 404 | 409 | 422) => Kind::NotFound,
-            (None, 410) => Kind::Gone,
-            (None, 408 | 500..) => Kind::Unavailable,
-            (None, _) => Kind::Strange,
+            (None, 404 | 409 | 422) => ApiFailureKind::NotFound,
+            (None, 410) => ApiFailureKind::Gone,
+            (None, 408 | 500..) => ApiFailureKind::Unavailable,
+            (None, _) => ApiFailureKind::Strange,
         }
     }
 

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use crate::index::{Layout, PackageSet, Page, PageKind, Rank};
+use crate::index::{IndexPage, Layout, PackageSet, PageKind, Rank};
 
 /// Every file and sidecar, by path, so that the list can be checked where it lies.
-pub(super) fn page(set: &PackageSet, layout: Layout) -> Page {
+pub(super) fn page(set: &PackageSet, layout: Layout) -> IndexPage {
     let mut body = String::new();
     for file in set.files() {
         let _ = writeln!(body, "{}  {}", file.sha256, file.path(layout));
@@ -13,7 +13,7 @@ pub(super) fn page(set: &PackageSet, layout: Layout) -> Page {
             let _ = writeln!(body, "{}  {}", sidecar.sha256, file.sidecar_path(layout));
         }
     }
-    Page {
+    IndexPage {
         path: "SHA256SUMS".into(),
         kind: PageKind::Text,
         rank: Rank::Root,

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use crate::{
     index::{
-        Layout, Page, PageKind, Rank, SetFile, View,
+        IndexPage, IndexView, Layout, PageKind, Rank, SetFile,
         html::{count_text, frame, whole_list},
         install,
     },
@@ -16,10 +16,10 @@ use crate::{
 
 /// `index.html`. Where families have pages of their own, the page of the set leads to them.
 pub(super) fn page<'a>(
-    view: &View,
+    view: &IndexView,
     families: impl Iterator<Item = &'a ArtifactGroup>,
     layout: Layout,
-) -> Page {
+) -> IndexPage {
     let mut content = String::new();
     let links: Vec<String> = families
         .filter(|_| view.family.is_none())
@@ -51,7 +51,7 @@ pub(super) fn page<'a>(
         count_text(listed.len(), "file", size),
         install::of_page(view, look, look),
     );
-    Page {
+    IndexPage {
         path: format!("{}index.html", view.top()),
         kind: PageKind::Html,
         rank: Rank::Root,
@@ -64,11 +64,11 @@ mod tests {
     use super::*;
     use crate::index::{PackageSet, set::samples};
 
-    fn page_of(set: &PackageSet, layout: Layout) -> Page {
+    fn page_of(set: &PackageSet, layout: Layout) -> IndexPage {
         page(&set.views()[0], set.families().into_iter(), layout)
     }
 
-    fn main_of(page: &Page) -> &str {
+    fn main_of(page: &IndexPage) -> &str {
         page.body.split("<header>\n").nth(1).unwrap()
     }
 

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use crate::{
-    index::{SetJson, Urls, View, html::escape, set_json::device_targets},
+    index::{IndexView, SetJson, Urls, html::escape, set_json::device_targets},
     run::{ArtifactGroup, Platform},
     target::Target,
     version::Version,
@@ -165,7 +165,7 @@ pub fn project(set: &SetJson, places: Places<'_>) -> String {
 
 /// The lines of a page, in HTML. A page does not know its own address, for which `place` stands in
 /// the options of each installer. Empty where there is nothing to install.
-pub(super) fn of_page(view: &View<'_>, pip: &str, uv: &str) -> String {
+pub(super) fn of_page(view: &IndexView<'_>, pip: &str, uv: &str) -> String {
     let files = view.files.iter().filter(|file| file.yanked.is_none());
     let files: Vec<Pinned<'_>> = files
         .map(|file| (file.project.normalized(), &file.version))

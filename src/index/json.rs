@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::{
     digest::Sha256,
-    index::{Layout, Page, PageKind, REPOSITORY_VERSION, Rank, SetFile, View},
+    index::{IndexPage, IndexView, Layout, PageKind, REPOSITORY_VERSION, Rank, SetFile},
     location::percent_encode,
 };
 
@@ -23,11 +23,11 @@ const META: Meta = Meta {
 };
 
 #[derive(Serialize)]
-struct Project<'a> {
+struct JsonProject<'a> {
     meta: Meta,
     name: &'a str,
     versions: Vec<String>,
-    files: Vec<File<'a>>,
+    files: Vec<JsonFile<'a>>,
 }
 
 #[derive(Serialize)]
@@ -48,7 +48,7 @@ struct Hashes {
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct File<'a> {
+struct JsonFile<'a> {
     filename: &'a str,
     url: String,
     hashes: Hashes,
@@ -74,7 +74,12 @@ enum Yanked<'a> {
 }
 
 /// `simple/_json/{project}/index.json`.
-pub(super) fn project_page(view: &View, project: &str, files: &[SetFile], layout: Layout) -> Page {
+pub(super) fn project_page(
+    view: &IndexView,
+    project: &str,
+    files: &[SetFile],
+    layout: Layout,
+) -> IndexPage {
     let directory = view.files_from(3, layout);
     let mut versions: Vec<String> = Vec::new();
     for same in files.chunk_by(|a, b| a.version == b.version) {
@@ -86,7 +91,7 @@ pub(super) fn project_page(view: &View, project: &str, files: &[SetFile], layout
             }
         }
     }
-    let page_of = Project {
+    let page_of = JsonProject {
         meta: META,
         name: project,
         versions,
@@ -97,7 +102,7 @@ pub(super) fn project_page(view: &View, project: &str, files: &[SetFile], layout
 }
 
 /// `simple/_json/index.json`.
-pub(super) fn root_page(view: &View) -> Page {
+pub(super) fn root_page(view: &IndexView) -> IndexPage {
     let projects = view.projects().map(|(name, _)| Name { name });
     let root = Root {
         meta: META,
@@ -107,8 +112,8 @@ pub(super) fn root_page(view: &View) -> Page {
     page(path, Rank::Root, &root)
 }
 
-fn page(path: String, rank: Rank, value: &impl Serialize) -> Page {
-    Page {
+fn page(path: String, rank: Rank, value: &impl Serialize) -> IndexPage {
+    IndexPage {
         path,
         kind: PageKind::SimpleJson,
         rank,
@@ -116,12 +121,12 @@ fn page(path: String, rank: Rank, value: &impl Serialize) -> Page {
     }
 }
 
-fn entry<'a>(file: &'a SetFile, directory: &str) -> File<'a> {
+fn entry<'a>(file: &'a SetFile, directory: &str) -> JsonFile<'a> {
     let name = percent_encode(file.name.as_str());
     let metadata = file.metadata.map(|sidecar| Hashes {
         sha256: sidecar.sha256,
     });
-    File {
+    JsonFile {
         filename: file.name.as_str(),
         url: format!("{directory}{}{name}", file.directory()),
         hashes: Hashes {

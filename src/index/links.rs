@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::index::{Page, PageKind};
+use crate::index::{IndexPage, PageKind};
 use crate::location::decode_component;
 
 /// A link that leads nowhere below the directory of the set.
@@ -16,7 +16,7 @@ pub struct InvalidLink {
 /// The paths that a page links to, below the directory that holds `simple/`, in order, each once.
 ///
 /// A path that ends in `/` is the page of that directory.
-pub fn targets_of(page: &Page) -> Result<Vec<String>, InvalidLink> {
+pub fn targets_of(page: &IndexPage) -> Result<Vec<String>, InvalidLink> {
     let mut targets = Vec::new();
     let mut seen = HashSet::new();
     for link in links(page) {
@@ -31,7 +31,7 @@ pub fn targets_of(page: &Page) -> Result<Vec<String>, InvalidLink> {
     Ok(targets)
 }
 
-fn links(page: &Page) -> Vec<String> {
+fn links(page: &IndexPage) -> Vec<String> {
     match page.kind {
         PageKind::Html => attribute_values(&page.body, "href=\""),
         PageKind::SimpleJson => {
@@ -84,7 +84,7 @@ mod tests {
                 let pages = pages(&set, layout);
                 let files = set.files().iter();
                 let mut there: Vec<String> = files.map(|file| file.path(layout)).collect();
-                let directories = pages.iter().filter_map(Page::directory);
+                let directories = pages.iter().filter_map(IndexPage::directory);
                 there.extend(directories.map(str::to_owned));
                 let targets = pages.iter().flat_map(|page| targets_of(page).unwrap());
                 let targets: Vec<String> = targets.collect();
@@ -119,7 +119,7 @@ mod tests {
             "..",
         ];
         for link in links {
-            let page = Page {
+            let page = IndexPage {
                 path: "index.html".into(),
                 kind: PageKind::Html,
                 rank: Rank::Root,
@@ -127,7 +127,7 @@ mod tests {
             };
             assert!(targets_of(&page).is_err(), "{link}");
         }
-        let page = Page {
+        let page = IndexPage {
             path: "simple/a/index.json".into(),
             kind: PageKind::SimpleJson,
             rank: Rank::Project,

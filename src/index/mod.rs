@@ -24,8 +24,10 @@ pub use addresses::Addresses;
 pub use html::size_text;
 pub use install::{Choice, Places, Way};
 pub use links::{InvalidLink, targets_of};
-pub use set::{Duplicate, FileName, InvalidFileName, PackageSet, SIDECAR, SetFile, Sidecar, View};
-pub use set_json::{Identity, PART, Remembered, SetJson, SetJsonFile, Stamp};
+pub use set::{
+    Duplicate, FileName, IndexView, InvalidFileName, PackageSet, SIDECAR, SetFile, Sidecar,
+};
+pub use set_json::{Identity, PART, Remembered, SetJson, SetJsonFile, SetStamp};
 pub use upload_time::{InvalidUploadTime, UploadTime};
 pub use urls::{InvalidUrl, Urls};
 
@@ -53,7 +55,7 @@ impl Layout {
 
 /// One page, ready to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
+pub struct IndexPage {
     /// The file's path below the directory that holds `simple/`: `simple/rocm/index.html`.
     pub path: String,
     pub kind: PageKind,
@@ -61,7 +63,7 @@ pub struct Page {
     pub body: String,
 }
 
-impl Page {
+impl IndexPage {
     /// `simple/rocm/` for `simple/rocm/index.html`: the key that clients ask for.
     ///
     /// A server that knows exact keys only (S3) has to hold the page under this key as well.
@@ -107,19 +109,19 @@ pub enum Rank {
 
 /// A page that is not written yet: of a set with many files, all pages at once take much memory.
 #[derive(Clone, Copy, Debug)]
-pub struct Draft<'a>(What<'a>, Layout);
+pub struct Draft<'a>(PageSubject<'a>, Layout);
 
 #[derive(Clone, Copy, Debug)]
-enum What<'a> {
-    Project(Form, &'a View<'a>, &'a str, &'a [SetFile]),
-    Root(Form, &'a View<'a>),
-    FindLinks(&'a View<'a>, &'a PackageSet),
+enum PageSubject<'a> {
+    Project(PageForm, &'a IndexView<'a>, &'a str, &'a [SetFile]),
+    Root(PageForm, &'a IndexView<'a>),
+    FindLinks(&'a IndexView<'a>, &'a PackageSet),
     Checksums(&'a PackageSet),
     Set(&'a SetJson),
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Form {
+enum PageForm {
     Html,
     Json,
 }
@@ -128,52 +130,56 @@ impl<'a> Draft<'a> {
     /// The page `set.json`.
     pub fn of_set(set: &'a SetJson) -> Self {
         // Its paths have the layout in them.
-        Self(What::Set(set), Layout::Flat)
+        Self(PageSubject::Set(set), Layout::Flat)
     }
 
     pub fn rank(&self) -> Rank {
         match self.0 {
-            What::Project(..) => Rank::Project,
-            What::Set(_) => Rank::Whole,
+            PageSubject::Project(..) => Rank::Project,
+            PageSubject::Set(_) => Rank::Whole,
             _ => Rank::Root,
         }
     }
 
-    pub fn page(&self) -> Page {
+    pub fn page(&self) -> IndexPage {
         let layout = self.1;
         match self.0 {
-            What::Project(Form::Html, view, project, files) => {
+            PageSubject::Project(PageForm::Html, view, project, files) => {
                 simple::project_page(view, project, files, layout)
             }
-            What::Project(Form::Json, view, project, files) => {
+            PageSubject::Project(PageForm::Json, view, project, files) => {
                 json::project_page(view, project, files, layout)
             }
-            What::Root(Form::Html, view) => simple::root_page(view),
-            What::Root(Form::Json, view) => json::root_page(view),
-            What::FindLinks(view, set) => {
+            PageSubject::Root(PageForm::Html, view) => simple::root_page(view),
+            PageSubject::Root(PageForm::Json, view) => json::root_page(view),
+            PageSubject::FindLinks(view, set) => {
                 find_links::page(view, set.families().into_iter(), layout)
             }
-            What::Checksums(set) => checksums::page(set, layout),
-            What::Set(set) => set.page(),
+            PageSubject::Checksums(set) => checksums::page(set, layout),
+            PageSubject::Set(set) => set.page(),
         }
     }
 }
 
 /// Every page of a set, in the order in which they may be written. `views` are those of the set.
-pub fn drafts<'a>(set: &'a PackageSet, views: &'a [View<'a>], layout: Layout) -> Vec<Draft<'a>> {
+pub fn drafts<'a>(
+    set: &'a PackageSet,
+    views: &'a [IndexView<'a>],
+    layout: Layout,
+) -> Vec<Draft<'a>> {
     let mut all = Vec::new();
     for view in views {
         for (project, files) in view.projects() {
-            all.push(What::Project(Form::Html, view, project, files));
-            all.push(What::Project(Form::Json, view, project, files));
+            all.push(PageSubject::Project(PageForm::Html, view, project, files));
+            all.push(PageSubject::Project(PageForm::Json, view, project, files));
         }
     }
     for view in views {
-        all.push(What::Root(Form::Html, view));
-        all.push(What::Root(Form::Json, view));
-        all.push(What::FindLinks(view, set));
+        all.push(PageSubject::Root(PageForm::Html, view));
+        all.push(PageSubject::Root(PageForm::Json, view));
+        all.push(PageSubject::FindLinks(view, set));
     }
-    all.push(What::Checksums(set));
+    all.push(PageSubject::Checksums(set));
     all.into_iter().map(|what| Draft(what, layout)).collect()
 }
 
@@ -192,7 +198,7 @@ pub fn paths(set: &PackageSet, layout: Layout) -> Vec<String> {
 }
 
 /// Every page of a set, in the order in which they may be written.
-pub fn pages(set: &PackageSet, layout: Layout) -> Vec<Page> {
+pub fn pages(set: &PackageSet, layout: Layout) -> Vec<IndexPage> {
     let views = set.views();
     let drafts = drafts(set, &views, layout);
     drafts.iter().map(Draft::page).collect()

@@ -130,16 +130,16 @@ impl PackageSet {
 
     /// What each index of the set lists: one the files for all targets, and one for each family
     /// those and its own.
-    pub fn views(&self) -> Vec<View<'_>> {
+    pub fn views(&self) -> Vec<IndexView<'_>> {
         let families = self.families();
         if families.is_empty() {
             let files = Cow::Borrowed(self.0.as_slice());
-            return vec![View {
+            return vec![IndexView {
                 family: None,
                 files,
             }];
         }
-        let one = |wanted: Option<&ArtifactGroup>| View {
+        let one = |wanted: Option<&ArtifactGroup>| IndexView {
             family: wanted.cloned(),
             files: self
                 .0
@@ -160,12 +160,12 @@ impl PackageSet {
 
 /// The files of one index.
 #[derive(Clone, Debug)]
-pub struct View<'a> {
+pub struct IndexView<'a> {
     pub family: Option<ArtifactGroup>,
     pub files: Cow<'a, [SetFile]>,
 }
 
-impl View<'_> {
+impl IndexView<'_> {
     pub fn projects(&self) -> impl Iterator<Item = (&str, &[SetFile])> {
         projects(&self.files)
     }

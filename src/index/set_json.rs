@@ -8,7 +8,7 @@ use crate::{
     digest::Sha256,
     error::{Context as _, Hint as _, Result, ensure},
     index::{
-        FileName, Layout, PackageSet, Page, PageKind, Rank,
+        FileName, IndexPage, Layout, PackageSet, PageKind, Rank,
         as_text::{list as list_as_text, one as as_text, option as option_as_text},
     },
     run::{ArtifactGroup, Platform, Repository, Run, RunId},
@@ -95,9 +95,9 @@ pub struct SetJsonFile {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Remembered {
-    pub file: Stamp,
+    pub file: SetStamp,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub sidecar: Option<Stamp>,
+    pub sidecar: Option<SetStamp>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub sidecar_sha256: Option<Sha256>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -107,7 +107,7 @@ pub struct Remembered {
 /// What tells without reading whether a file is still the same one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Stamp {
+pub struct SetStamp {
     pub size: u64,
     /// In nanoseconds since 1970, by the clock of where it lies.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -169,7 +169,7 @@ impl SetJson {
 
     pub fn parse(text: &str) -> Result<Self> {
         #[derive(Deserialize)]
-        struct Schema {
+        struct SetJsonSchema {
             schema: u32,
         }
         #[derive(Deserialize)]
@@ -177,7 +177,8 @@ impl SetJson {
             files: Vec<SetJsonFile>,
         }
         // The number first: of a later form nothing else may be understood.
-        let form: Schema = serde_json::from_str(text).context("read the `schema` of a set")?;
+        let form: SetJsonSchema =
+            serde_json::from_str(text).context("read the `schema` of a set")?;
         ensure_known(form.schema)?;
         // Two times over, because serde keeps all of a flattened document in memory a second time.
         let identity: Identity = serde_json::from_str(text).context("read a set")?;
@@ -240,7 +241,7 @@ impl SetJson {
     }
 
     /// The page `part.json`: what all parts of a set have in common, and no files.
-    pub fn part(&self) -> Page {
+    pub fn part(&self) -> IndexPage {
         let common = Self {
             identity: Identity {
                 targets: Vec::new(),
@@ -249,16 +250,16 @@ impl SetJson {
             files: Vec::new(),
             ..self.clone()
         };
-        Page {
+        IndexPage {
             path: PART.into(),
             ..common.page()
         }
     }
 
     /// The page `set.json`.
-    pub fn page(&self) -> Page {
+    pub fn page(&self) -> IndexPage {
         let text = serde_json::to_string_pretty(self).unwrap_or_default();
-        Page {
+        IndexPage {
             path: "set.json".into(),
             kind: PageKind::Json,
             rank: Rank::Whole,
@@ -359,7 +360,7 @@ mod tests {
     #[test]
     fn a_set_reads_back_and_an_unknown_identity_is_left_out() {
         let mut set = sample();
-        let stamp = Stamp {
+        let stamp = SetStamp {
             size: 7,
             modified: Some(1_700_000_000_000_000_001),
             etag: Some("\"".into()),

@@ -3,17 +3,22 @@
 use std::fmt::Write as _;
 
 use crate::index::{
-    Layout, Page, PageKind, Rank, SetFile, View,
+    IndexPage, IndexView, Layout, PageKind, Rank, SetFile,
     html::{count_text, escape, frame, versions_list},
     install,
 };
 
 /// `simple/{project}/index.html`.
-pub(super) fn project_page(view: &View, project: &str, files: &[SetFile], layout: Layout) -> Page {
+pub(super) fn project_page(
+    view: &IndexView,
+    project: &str,
+    files: &[SetFile],
+    layout: Layout,
+) -> IndexPage {
     let size = files.iter().map(|file| file.size).sum();
     let lead = format!("<p>{}</p>\n", count_text(files.len(), "file", size));
     let list = versions_list(files, &view.files_from(2, layout));
-    Page {
+    IndexPage {
         path: format!("{}simple/{project}/index.html", view.top()),
         kind: PageKind::Html,
         rank: Rank::Project,
@@ -22,7 +27,7 @@ pub(super) fn project_page(view: &View, project: &str, files: &[SetFile], layout
 }
 
 /// `simple/index.html`.
-pub(super) fn root_page(view: &View) -> Page {
+pub(super) fn root_page(view: &IndexView) -> IndexPage {
     let mut list = String::from("<ul class=\"short\">\n");
     let mut count = 0;
     for (project, files) in view.projects() {
@@ -50,7 +55,7 @@ pub(super) fn root_page(view: &View) -> Page {
             "--default-index <address up to simple/>"
         ),
     );
-    Page {
+    IndexPage {
         path: format!("{}simple/index.html", view.top()),
         kind: PageKind::Html,
         rank: Rank::Root,
@@ -63,7 +68,7 @@ mod tests {
     use super::*;
     use crate::index::set::samples;
 
-    fn main_of(page: &Page) -> &str {
+    fn main_of(page: &IndexPage) -> &str {
         page.body.split("<header>\n").nth(1).unwrap()
     }
 

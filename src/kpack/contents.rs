@@ -8,10 +8,10 @@ use crate::{
     elf::ReadAt,
     error::{Context as _, Result, bail},
     kpack::{
-        CodeTarget, Region,
-        archive::{self, Archive},
+        ByteRegion, CodeTarget,
+        archive::{self, KpackArchive},
         bundle::{self, Bundle, BundleForm},
-        host::{self, Look, Reference},
+        host::{self, FatFileKind, WrapperReference},
     },
 };
 
@@ -23,7 +23,7 @@ pub enum CodeFile {
     /// A binary with its code in it.
     Fat,
     /// A binary whose code has been taken out, and where it says that it is.
-    Split(Vec<Reference>),
+    Split(Vec<WrapperReference>),
 }
 
 /// A code object as it lies in a file.
@@ -53,9 +53,9 @@ pub fn each<R: ReadAt>(
     source: &R,
     mut each: impl FnMut(&FoundCode, &dyn Fn() -> Result<Vec<u8>>) -> Result<()>,
 ) -> Result<CodeFile> {
-    let file = Region::whole(source);
+    let file = ByteRegion::whole(source);
     if file.has(0, archive::MAGIC)? {
-        let archive = Archive::open(source)?;
+        let archive = KpackArchive::open(source)?;
         in_archive(&archive, &mut each)?;
         return Ok(CodeFile::Archive);
     }
@@ -64,20 +64,22 @@ pub fn each<R: ReadAt>(
         return Ok(CodeFile::Bundles);
     }
     match host::look(source)? {
-        Look::Fat(fat) => in_bundles(&fat.section(source)?, &fat.bundles, &mut each)?,
-        Look::Stuck { code, .. } => {
+        FatFileKind::Fat(fat) => in_bundles(&fat.section(source)?, &fat.bundles, &mut each)?,
+        FatFileKind::Stuck { code, .. } => {
             let len = code.end.saturating_sub(code.start);
             let region = file.part("device code", code.start, len)?;
             in_bundles(&region, &bundle::find(&region)?, &mut each)?;
         }
-        Look::Split => return Ok(CodeFile::Split(host::references(source)?)),
-        Look::Plain => bail!("no device code: neither an archive, nor bundles, nor a fat binary"),
+        FatFileKind::Split => return Ok(CodeFile::Split(host::references(source)?)),
+        FatFileKind::Plain => {
+            bail!("no device code: neither an archive, nor bundles, nor a fat binary")
+        }
     }
     Ok(CodeFile::Fat)
 }
 
 fn in_archive<R: ReadAt>(
-    archive: &Archive<&R>,
+    archive: &KpackArchive<&R>,
     each: &mut impl FnMut(&FoundCode, &dyn Fn() -> Result<Vec<u8>>) -> Result<()>,
 ) -> Result<()> {
     for code in archive.codes() {
@@ -91,8 +93,8 @@ fn in_archive<R: ReadAt>(
             size: code.size,
             packed: Some(archive.packed(code)),
             compression: match archive.scheme() {
-                archive::Scheme::Stored => "none".to_owned(),
-                archive::Scheme::Zstd => "zstd".to_owned(),
+                archive::KpackScheme::Stored => "none".to_owned(),
+                archive::KpackScheme::Zstd => "zstd".to_owned(),
             },
         };
         each(&found, &|| archive.read(code))?;
@@ -101,7 +103,7 @@ fn in_archive<R: ReadAt>(
 }
 
 fn in_bundles<R: ReadAt + ?Sized>(
-    section: &Region<'_, R>,
+    section: &ByteRegion<'_, R>,
     bundles: &[Bundle],
     each: &mut impl FnMut(&FoundCode, &dyn Fn() -> Result<Vec<u8>>) -> Result<()>,
 ) -> Result<()> {

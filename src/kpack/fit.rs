@@ -16,15 +16,15 @@ use crate::{
     error::{Context as _, Result},
     kpack::{
         CodeTarget,
-        archive::{Archive, key},
-        host::Reference,
+        archive::{KpackArchive, key},
+        host::WrapperReference,
         loader::{CodePlace, Generation, Loader, candidates, wanted},
     },
     relpath::RelPath,
 };
 
 /// A split binary: its path in the tree that is installed, and what its wrappers ask for.
-pub type SplitBinary = (RelPath, Vec<Reference>);
+pub type SplitBinary = (RelPath, Vec<WrapperReference>);
 
 /// Code that is in an archive, and that the runtime gives to no binary.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub fn lost_code(
     let names: BTreeMap<&str, &RelPath> = names.collect();
     let mut held: BTreeMap<(RelPath, String, CodeTarget), &RelPath> = BTreeMap::new();
     for (path, bytes) in archives {
-        let archive = Archive::open(Arc::clone(bytes));
+        let archive = KpackArchive::open(Arc::clone(bytes));
         let archive = archive.with_context(|| format!("failed to read `{path}`"))?;
         for code in archive.codes() {
             let name = code.key.rsplit_once('#').map(|(name, _)| name);

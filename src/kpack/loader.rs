@@ -10,9 +10,9 @@ use crate::{
     error::{Context as _, Result},
     kpack::{
         CodeTarget, PLACEHOLDER,
-        archive::{Archive, StoredCode, key},
+        archive::{KpackArchive, StoredCode, key},
         code_target::generic,
-        host::Reference,
+        host::WrapperReference,
     },
     relpath::RelPath,
 };
@@ -27,7 +27,7 @@ pub enum Generation {
 
 /// What a device gets for a wrapper.
 pub enum CodePlace<'a> {
-    In(&'a Archive<Arc<dyn ReadAt>>, &'a StoredCode),
+    In(&'a KpackArchive<Arc<dyn ReadAt>>, &'a StoredCode),
     /// No archive is there, or none is for the device: the runtime passes the device over.
     PassedOver,
     /// An archive is for the device and lacks the code: the runtime gives up the whole binary.
@@ -41,7 +41,7 @@ pub type OpenArchive<'a> = &'a dyn Fn(&RelPath) -> Result<Option<Arc<dyn ReadAt>
 pub struct Loader<'a> {
     generation: Generation,
     open: OpenArchive<'a>,
-    archives: BTreeMap<RelPath, Option<Archive<Arc<dyn ReadAt>>>>,
+    archives: BTreeMap<RelPath, Option<KpackArchive<Arc<dyn ReadAt>>>>,
 }
 
 impl<'a> Loader<'a> {
@@ -60,7 +60,7 @@ impl<'a> Loader<'a> {
     pub fn find(
         &mut self,
         path: &RelPath,
-        reference: &Reference,
+        reference: &WrapperReference,
         device: &CodeTarget,
     ) -> Result<CodePlace<'_>> {
         let wanted = wanted(device);
@@ -104,7 +104,7 @@ impl<'a> Loader<'a> {
 
     fn know(&mut self, path: &RelPath) -> Result<()> {
         if !self.archives.contains_key(path) {
-            let archive = (self.open)(path)?.map(Archive::open).transpose()?;
+            let archive = (self.open)(path)?.map(KpackArchive::open).transpose()?;
             self.archives.insert(path.clone(), archive);
         }
         Ok(())
@@ -129,7 +129,11 @@ pub fn wanted(device: &CodeTarget) -> Vec<CodeTarget> {
 }
 
 /// The archives that a marker leads to, in the order in which they are asked.
-pub fn candidates(path: &RelPath, reference: &Reference, wanted: &[CodeTarget]) -> Vec<RelPath> {
+pub fn candidates(
+    path: &RelPath,
+    reference: &WrapperReference,
+    wanted: &[CodeTarget],
+) -> Vec<RelPath> {
     let mut candidates = Vec::new();
     for pattern in &reference.marker.kpack_search_paths {
         for target in wanted {
@@ -151,14 +155,15 @@ mod tests {
     use super::*;
     use crate::kpack::{
         Marker,
-        archive::{ArchiveWriter, Packed, Scheme},
+        archive::{ArchiveWriter, KpackScheme, Packed},
     };
 
     fn archive(codes: &[(usize, &str)]) -> Arc<dyn ReadAt> {
         let mut writer =
-            ArchiveWriter::new(Cursor::new(Vec::new()), "p", "f", Scheme::Zstd).unwrap();
+            ArchiveWriter::new(Cursor::new(Vec::new()), "p", "f", KpackScheme::Zstd).unwrap();
         for (bundle, target) in codes {
-            let code = Packed::new(format!("{bundle} {target}").as_bytes(), Scheme::Zstd).unwrap();
+            let code =
+                Packed::new(format!("{bundle} {target}").as_bytes(), KpackScheme::Zstd).unwrap();
             writer
                 .add(&key("k", *bundle), &target.parse().unwrap(), &code, None)
                 .unwrap();
@@ -175,7 +180,7 @@ mod tests {
                 _ => None,
             })
         };
-        let reference = Reference {
+        let reference = WrapperReference {
             marker: Arc::new(Marker::new(1, &["p"], "k")),
             index: bundle,
         };

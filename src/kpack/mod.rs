@@ -16,6 +16,6 @@ mod region;
 pub mod split;
 
 pub use code_target::{CodeTarget, InvalidCodeTarget, generic};
-pub use host::Fat;
+pub use host::SplittableBinary;
 pub use marker::{Marker, PLACEHOLDER};
-pub use region::Region;
+pub use region::ByteRegion;

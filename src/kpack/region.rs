@@ -15,21 +15,21 @@ const FURTHER: usize = 1 << 16;
 
 /// A range of bytes of a file that certainly lies within it.
 #[derive(Debug)]
-pub struct Region<'a, R: ?Sized> {
+pub struct ByteRegion<'a, R: ?Sized> {
     source: &'a R,
     start: u64,
     len: u64,
 }
 
-impl<R: ?Sized> Clone for Region<'_, R> {
+impl<R: ?Sized> Clone for ByteRegion<'_, R> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<R: ?Sized> Copy for Region<'_, R> {}
+impl<R: ?Sized> Copy for ByteRegion<'_, R> {}
 
-impl<'a, R: ReadAt + ?Sized> Region<'a, R> {
+impl<'a, R: ReadAt + ?Sized> ByteRegion<'a, R> {
     /// All of a file.
     pub fn whole(source: &'a R) -> Self {
         Self {
@@ -126,7 +126,7 @@ impl<'a, R: ReadAt + ?Sized> Region<'a, R> {
     }
 }
 
-impl<R: ReadAt + ?Sized> ReadAt for Region<'_, R> {
+impl<R: ReadAt + ?Sized> ReadAt for ByteRegion<'_, R> {
     fn len(&self) -> u64 {
         self.len
     }
@@ -144,7 +144,7 @@ impl<R: ReadAt + ?Sized> ReadAt for Region<'_, R> {
 
 /// A reader that knows how far it is.
 pub(super) struct Through<'a, R: ?Sized> {
-    region: Region<'a, R>,
+    region: ByteRegion<'a, R>,
     next: u64,
     buffer: Vec<u8>,
     used: usize,
@@ -198,19 +198,19 @@ mod tests {
     #[test]
     fn a_region_never_leaves_what_holds_it() {
         let bytes = b"0123456789".to_vec();
-        let region = Region::new(&bytes, "middle", 2, 5).unwrap();
+        let region = ByteRegion::new(&bytes, "middle", 2, 5).unwrap();
         assert_eq!(region.bytes("all", 0, 5).unwrap(), b"23456");
         let mut buffer = [0; 9];
         assert_eq!(region.read_at(3, &mut buffer).unwrap(), 2);
         assert_eq!(region.read_at(9, &mut buffer).unwrap(), 0);
         insta::assert_snapshot!(region.bytes("tail", 3, 3).unwrap_err(), @"the tail lies outside of what holds it: 3 bytes at 3 of 5");
-        insta::assert_snapshot!(Region::new(&bytes, "head", u64::MAX, 2).unwrap_err(), @"the head lies outside of what holds it: 2 bytes at 18446744073709551615 of 10");
+        insta::assert_snapshot!(ByteRegion::new(&bytes, "head", u64::MAX, 2).unwrap_err(), @"the head lies outside of what holds it: 2 bytes at 18446744073709551615 of 10");
     }
 
     #[test]
     fn a_buffer_is_filled_or_nothing_is_read() {
         let bytes = b"0123456789".to_vec();
-        let region = Region::new(&bytes, "middle", 2, 5).unwrap();
+        let region = ByteRegion::new(&bytes, "middle", 2, 5).unwrap();
         let mut buffer = [0; 3];
         region.fill("end", 2, &mut buffer).unwrap();
         assert_eq!(&buffer, b"456");
@@ -220,10 +220,10 @@ mod tests {
     #[test]
     fn zeros_are_skipped_across_buffers() {
         let mut bytes = vec![0; 200_000];
-        let region = Region::whole(&bytes);
+        let region = ByteRegion::whole(&bytes);
         assert_eq!(region.skip_zeros(5).unwrap(), 200_000);
         bytes[150_000] = 7;
-        let region = Region::whole(&bytes);
+        let region = ByteRegion::whole(&bytes);
         assert_eq!(region.skip_zeros(5).unwrap(), 150_000);
         assert_eq!(region.skip_zeros(150_001).unwrap(), 200_000);
         assert_eq!(region.skip_zeros(u64::MAX).unwrap(), 200_000);
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn a_reader_knows_how_far_it_is() {
         let bytes = vec![1; 100_000];
-        let region = Region::whole(&bytes);
+        let region = ByteRegion::whole(&bytes);
         let mut through = region.from(10);
         let mut some = vec![0; 70_000];
         through.read_exact(&mut some).unwrap();

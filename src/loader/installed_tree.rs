@@ -28,7 +28,7 @@ pub struct InstalledFile<'a> {
 /// What is known of a file as something to load.
 #[derive(Clone, Copy, Debug)]
 pub enum FileContents<'a> {
-    Elf(&'a elf::Facts),
+    Elf(&'a elf::ElfFacts),
     /// No ELF file.
     Other,
     /// A damaged file. The loader stops at it, and nothing is known of what it needs.
@@ -42,7 +42,7 @@ struct Link<'a> {
 }
 
 impl<'a> InstalledFile<'a> {
-    pub fn elf(&self) -> Option<&'a elf::Facts> {
+    pub fn elf(&self) -> Option<&'a elf::ElfFacts> {
         match self.contents {
             FileContents::Elf(facts) => Some(facts),
             FileContents::Other | FileContents::Unknown => None,
@@ -88,7 +88,7 @@ impl<'a> InstalledTree<'a> {
         let links = self.links.iter();
         let found = links.filter_map(|(path, link)| {
             let file = self.files.get(&self.real(path)?)?;
-            let is_library = file.elf()?.kind == elf::Kind::SharedObject;
+            let is_library = file.elf()?.kind == elf::ElfKind::SharedObject;
             is_library.then(|| (path.clone(), file.also_of(link.package)))
         });
         for (path, file) in found.collect::<Vec<_>>() {

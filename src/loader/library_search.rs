@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    elf::{self, Kind, Machine},
+    elf::{self, ElfKind, Machine},
     loader::{FileContents, InstalledTree, SystemLibraries, join},
 };
 
@@ -46,7 +46,7 @@ impl LibrarySearches {
         missing.map(|((path, name), outcome)| (path.as_str(), name.as_str(), *outcome))
     }
 
-    fn load(&mut self, tree: &InstalledTree<'_>, root: &str, elf: &elf::Facts) {
+    fn load(&mut self, tree: &InstalledTree<'_>, root: &str, elf: &elf::ElfFacts) {
         let mut loaded = vec![Loaded {
             path: root.to_owned(),
             elf,
@@ -93,14 +93,14 @@ impl LibrarySearches {
 
 struct Loaded<'a> {
     path: String,
-    elf: &'a elf::Facts,
+    elf: &'a elf::ElfFacts,
     /// The index of the file that needed this one first.
     loader: Option<usize>,
 }
 
 /// Whether the loader of a host has anything to do with it.
-pub fn is_loadable(elf: &elf::Facts) -> bool {
-    elf.machine == Machine::X86_64 && elf.kind != Kind::Other
+pub fn is_loadable(elf: &elf::ElfFacts) -> bool {
+    elf.machine == Machine::X86_64 && elf.kind != ElfKind::Other
 }
 
 fn find<'a>(
@@ -108,7 +108,7 @@ fn find<'a>(
     loaded: &[Loaded<'a>],
     requester: usize,
     name: &str,
-) -> Option<(String, Option<&'a elf::Facts>)> {
+) -> Option<(String, Option<&'a elf::ElfFacts>)> {
     directories(loaded, requester)
         .into_iter()
         .find_map(|directory| {

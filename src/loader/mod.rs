@@ -2,7 +2,7 @@
 //! files lie where, what `$ORIGIN` stands for in each, and which library is found under a name
 //! (ld.so(8)).
 //!
-//! It knows paths and [`elf::Facts`](crate::elf::Facts), and nothing of wheels.
+//! It knows paths and [`elf::ElfFacts`](crate::elf::ElfFacts), and nothing of wheels.
 
 mod installed_tree;
 mod library_search;

@@ -27,7 +27,7 @@ struct Runtime {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Raw {
+struct RawHostFile {
     library: Vec<RawLibraries>,
     host: Vec<RawHost>,
 }
@@ -53,7 +53,7 @@ impl SystemLibraries {
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let raw: Raw = toml::from_str(text).context("read the list of system libraries")?;
+        let raw: RawHostFile = toml::from_str(text).context("read the list of system libraries")?;
         let mut libraries = Vec::new();
         for group in raw.library {
             ensure!(!group.provider.is_empty(), "libraries without a provider");

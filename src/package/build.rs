@@ -7,9 +7,10 @@ use crate::{
     console::{World, many},
     error::{Context as _, Hint as _, Result},
     package::{
-        Catalog, ImportSuffix, Mode, OnCollision, Packing, Release, Request, Subset,
-        assemble::{self, Existing, Made, Settings},
-        complete::{self, Extent},
+        Catalog, DistributionMode, ImportSuffix, OnCollision, PublicationName, Request,
+        SdkTreePacking, Subset,
+        assemble::{self, AssembleSettings, Existing, MadePackage},
+        complete::{self, PlanExtent},
         plan::BuildPlan,
         planner,
         split_tree::{Kpack, SplitTree},
@@ -17,7 +18,7 @@ use crate::{
     run::Platform,
     target::Target,
     version::Version,
-    wheel::{Compression, Tag},
+    wheel::{Tag, WheelCompression},
 };
 
 /// 1980-01-01, the first day that a wheel can name.
@@ -39,13 +40,13 @@ pub struct BuildOptions {
     pub tag: Tag,
     pub on_collision: OnCollision,
     pub kpack: Kpack,
-    pub devel_packing: Packing,
-    pub settings: Settings,
+    pub devel_packing: SdkTreePacking,
+    pub settings: AssembleSettings,
 }
 
 /// Which packages of a set are made.
 #[derive(Clone, Debug)]
-pub enum Selection {
+pub enum BuildSelection {
     All,
     /// Those of these names, from all artifacts of the run.
     Named(Vec<String>),
@@ -57,7 +58,7 @@ pub enum Selection {
 pub struct Build<'a> {
     pub plan: BuildPlan,
     options: &'a BuildOptions,
-    selection: &'a Selection,
+    selection: &'a BuildSelection,
     tree: SplitTree<'a>,
 }
 
@@ -74,10 +75,10 @@ impl BuildOptions {
             tag: format!("py3-none-{}", platform.wheel_tag()).parse()?,
             on_collision: OnCollision::default(),
             kpack: Kpack::default(),
-            devel_packing: Packing::default(),
-            settings: Settings {
+            devel_packing: SdkTreePacking::default(),
+            settings: AssembleSettings {
                 time: FIRST_DAY,
-                compression: Compression::default(),
+                compression: WheelCompression::default(),
                 jobs,
             },
         })
@@ -90,14 +91,14 @@ impl BuildOptions {
             None => version_of(manifest)?,
         };
         Ok(Request {
-            release: Release {
+            release: PublicationName {
                 version,
                 suffix: self.suffix.clone(),
             },
             mode: if manifest.kpack_split || self.kpack == Kpack::Split {
-                Mode::Split
+                DistributionMode::Split
             } else {
-                Mode::Legacy
+                DistributionMode::Legacy
             },
             platform: self.platform,
             linux: self.linux.clone(),
@@ -127,25 +128,25 @@ impl<'a> Build<'a> {
     pub fn plan(
         tree: &'a ArtifactTree,
         options: &'a BuildOptions,
-        selection: &'a Selection,
+        selection: &'a BuildSelection,
         dest: &Path,
         world: &World,
     ) -> Result<Self> {
         let (staging, jobs) = (dest.join("kpack.part"), options.settings.jobs);
         let tree = SplitTree::new(tree, options.kpack, &staging, jobs, world)?;
         let mut request = options.request(&tree.tree.therock_manifest()?)?;
-        if let Selection::Subset(subset) = selection {
+        if let BuildSelection::Subset(subset) = selection {
             request.subset = Some(subset.clone());
         }
-        if request.mode == Mode::Split {
+        if request.mode == DistributionMode::Split {
             ensure_fit(&tree.tree.artifacts, jobs, &world.stop)?;
         }
         let mut plan = planner::plan(&options.catalog, &tree.tree, &request, &same_content)?;
         say(&plan, world);
         match selection {
-            Selection::All => {}
-            Selection::Named(names) => plan.keep(names)?,
-            Selection::Subset(subset) => subset.keep(&mut plan)?,
+            BuildSelection::All => {}
+            BuildSelection::Named(names) => plan.keep(names)?,
+            BuildSelection::Subset(subset) => subset.keep(&mut plan)?,
         }
         Ok(Self {
             plan,
@@ -158,14 +159,14 @@ impl<'a> Build<'a> {
     /// Refuses a plan that lacks what the Python of its packages finds by name.
     pub fn ensure_complete(&self) -> Result<()> {
         let extent = match self.selection {
-            Selection::All => Extent::Whole,
-            Selection::Named(_) | Selection::Subset(_) => Extent::Part,
+            BuildSelection::All => PlanExtent::Whole,
+            BuildSelection::Named(_) | BuildSelection::Subset(_) => PlanExtent::Part,
         };
         complete::check(&self.options.catalog, &self.plan, extent)
     }
 
     /// Makes the packages, at `{dest}/dist`.
-    pub fn make(&self, dest: &Path, existing: Existing, world: &World) -> Result<Vec<Made>> {
+    pub fn make(&self, dest: &Path, existing: Existing, world: &World) -> Result<Vec<MadePackage>> {
         let settings = &self.options.settings;
         // Removed when this is dropped.
         let _archives = self.tree.write(settings.jobs, world)?;
@@ -183,8 +184,8 @@ fn say(plan: &BuildPlan, world: &World) {
         world.console.note(note);
     }
     let form = match plan.mode {
-        Mode::Split => "with split device code",
-        Mode::Legacy => "with fat libraries",
+        DistributionMode::Split => "with split device code",
+        DistributionMode::Legacy => "with fat libraries",
     };
     let packages = many(plan.wheels.len() + plan.sdists.len(), "package");
     let (version, platform) = (&plan.version, plan.platform);

@@ -13,7 +13,7 @@ use crate::{
     error::{Context as _, Result, anyhow, bail, ensure},
     glob::{Filter, Glob},
     package::{
-        naming::{Mode, NameTemplate},
+        naming::{DistributionMode, NameTemplate},
         promise::{FileSpec, LibrarySpec, ScriptSpec},
     },
     relpath::RelPath,
@@ -35,7 +35,7 @@ pub struct Catalog {
 /// The file as it is written, with the place of each package in it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Document {
+struct CatalogDocument {
     schema: u32,
     metadata: CommonMetadata,
     #[serde(default)]
@@ -58,7 +58,7 @@ pub struct CommonMetadata {
 pub struct PackageSpec {
     /// `core`, `libraries`, …: also the name of the extra that asks for it.
     pub name: String,
-    pub kind: Kind,
+    pub kind: PackageKind,
     dist: NameTemplate,
     legacy_dist: Option<NameTemplate>,
     /// The import name of its Python part.
@@ -103,7 +103,7 @@ pub struct PackageSpec {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum PackageKind {
     /// The sdist that chooses the others.
     Selector,
     /// Files as they run: libraries under their SONAME, launchers in place of links.
@@ -129,7 +129,7 @@ pub enum ScopeRule {
 struct Take {
     artifacts: BTreeSet<String>,
     components: Vec<Component>,
-    only: Option<Mode>,
+    only: Option<DistributionMode>,
     /// Of these artifacts, only files that match; without any, all that the package lets through.
     #[serde(default)]
     include: Vec<Glob>,
@@ -143,7 +143,7 @@ impl Catalog {
 
     /// Reads a policy; an error names the line.
     pub fn parse(text: &str) -> Result<Self> {
-        let document: Document =
+        let document: CatalogDocument =
             toml::from_str(text).map_err(|error| anyhow!("{}", error.to_string().trim_end()))?;
         ensure!(
             document.schema == SCHEMA,
@@ -178,7 +178,7 @@ impl Catalog {
     }
 
     /// The one package of a kind that there is one of.
-    pub fn only(&self, kind: Kind) -> Result<&PackageSpec> {
+    pub fn only(&self, kind: PackageKind) -> Result<&PackageSpec> {
         let mut of_kind = self.packages.iter().filter(|package| package.kind == kind);
         match (of_kind.next(), of_kind.next()) {
             (Some(package), None) => Ok(package),
@@ -196,22 +196,22 @@ impl Catalog {
     pub fn core(&self) -> Result<&PackageSpec> {
         self.packages
             .iter()
-            .find(|package| package.kind == Kind::Runtime && package.required)
+            .find(|package| package.kind == PackageKind::Runtime && package.required)
             .context("no required runtime package in `packages.toml`: the others find their libraries there")
     }
 
     /// The package that has the device code of a set.
-    pub fn holder(&self, mode: Mode) -> Result<&PackageSpec> {
+    pub fn holder(&self, mode: DistributionMode) -> Result<&PackageSpec> {
         match mode {
-            Mode::Split => self.only(Kind::Device),
-            Mode::Legacy => self.overlaid(),
+            DistributionMode::Split => self.only(PackageKind::Device),
+            DistributionMode::Legacy => self.overlaid(),
         }
     }
 
     /// The package that device code is laid over.
     pub fn overlaid(&self) -> Result<&PackageSpec> {
         let name = self
-            .only(Kind::Device)?
+            .only(PackageKind::Device)?
             .overlay
             .as_deref()
             .unwrap_or_default();
@@ -238,15 +238,15 @@ impl PackageSpec {
         }
     }
 
-    pub fn dist_template(&self, mode: Mode) -> &NameTemplate {
+    pub fn dist_template(&self, mode: DistributionMode) -> &NameTemplate {
         match mode {
-            Mode::Split => &self.dist,
-            Mode::Legacy => self.legacy_dist.as_ref().unwrap_or(&self.dist),
+            DistributionMode::Split => &self.dist,
+            DistributionMode::Legacy => self.legacy_dist.as_ref().unwrap_or(&self.dist),
         }
     }
 
     /// `rocm-sdk-device-gfx942`.
-    pub fn dist_name(&self, mode: Mode, scope: Option<&Scope>) -> String {
+    pub fn dist_name(&self, mode: DistributionMode, scope: Option<&Scope>) -> String {
         self.dist_template(mode).fill(scope)
     }
 
@@ -258,15 +258,25 @@ impl PackageSpec {
     }
 
     /// Whether this package, built for `scope`, takes the files of an artifact.
-    pub fn takes(&self, artifact: &ArtifactName, mode: Mode, scope: Option<&Scope>) -> bool {
+    pub fn takes(
+        &self,
+        artifact: &ArtifactName,
+        mode: DistributionMode,
+        scope: Option<&Scope>,
+    ) -> bool {
         self.takes_kind(artifact, mode) && self.reaches(artifact, mode, scope)
     }
 
     /// Whether an artifact was built for what this package is about.
-    pub fn reaches(&self, artifact: &ArtifactName, mode: Mode, scope: Option<&Scope>) -> bool {
+    pub fn reaches(
+        &self,
+        artifact: &ArtifactName,
+        mode: DistributionMode,
+        scope: Option<&Scope>,
+    ) -> bool {
         let rule = match mode {
-            Mode::Legacy => self.legacy_scope.or(self.scope),
-            Mode::Split => self.scope,
+            DistributionMode::Legacy => self.legacy_scope.or(self.scope),
+            DistributionMode::Split => self.scope,
         };
         let same = || scope.is_some_and(|scope| artifact.scope.base() == scope.base());
         match rule.unwrap_or(ScopeRule::Any) {
@@ -278,7 +288,7 @@ impl PackageSpec {
     }
 
     /// Whether a `take` row names an artifact of this name and component.
-    pub fn takes_kind(&self, artifact: &ArtifactName, mode: Mode) -> bool {
+    pub fn takes_kind(&self, artifact: &ArtifactName, mode: DistributionMode) -> bool {
         self.take.iter().any(|take| {
             take.only.is_none_or(|only| only == mode)
                 && take.components.contains(&artifact.component)
@@ -296,20 +306,20 @@ impl PackageSpec {
     }
 
     /// Whether a devel package names the artifact itself, beside those of the runtime packages.
-    pub fn takes_besides(&self, name: &str, mode: Mode) -> bool {
+    pub fn takes_besides(&self, name: &str, mode: DistributionMode) -> bool {
         self.take
             .iter()
             .any(|take| take.only.is_none_or(|only| only == mode) && take.artifacts.contains(name))
     }
 
     /// Whether a devel package leaves an artifact out although a runtime package took it.
-    pub fn leaves_out(&self, artifact: &ArtifactName, mode: Mode) -> bool {
+    pub fn leaves_out(&self, artifact: &ArtifactName, mode: DistributionMode) -> bool {
         let components = match mode {
-            Mode::Legacy => self
+            DistributionMode::Legacy => self
                 .legacy_without_components
                 .as_ref()
                 .unwrap_or(&self.without_components),
-            Mode::Split => &self.without_components,
+            DistributionMode::Split => &self.without_components,
         };
         components.contains(&artifact.component) || self.without_artifacts.contains(&artifact.name)
     }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     error::Result,
     package::{
-        catalog::{Kind, PackageSpec},
-        plan::{Member, Members, Source},
+        catalog::{PackageKind, PackageSpec},
+        plan::{MemberSource, Members, WheelMemberPlan},
     },
     relpath::RelPath,
     target::Scope,
@@ -18,7 +18,7 @@ use crate::{
 pub struct Claim {
     /// `core`, `libraries`, …
     pub package: String,
-    pub kind: Kind,
+    pub kind: PackageKind,
     /// The target or family it is built for.
     pub scope: Option<Scope>,
     /// The import name of the directory its files go to.
@@ -34,7 +34,7 @@ pub struct Claim {
 
 /// How the devel tree refers to a path that a package ships.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Reference<'a> {
+pub enum ClaimReference<'a> {
     /// One more name of the library at this path.
     Alias(&'a RelPath),
     /// The file itself, in this package's directory.
@@ -66,7 +66,7 @@ impl Claim {
             (Some(tree), Some(package)) => tree == package,
             _ => true,
         };
-        is_for && self.kind == Kind::Runtime
+        is_for && self.kind == PackageKind::Runtime
     }
 
     /// Makes the directory a Python package: an empty `__init__.py`, unless a file of that name is
@@ -76,11 +76,11 @@ impl Claim {
         if self.members.contains(&path) {
             return Ok(());
         }
-        let source = Source::Text(String::new());
+        let source = MemberSource::Text(String::new());
         self.members.insert(
             path,
-            Member {
-                mode: wheel::Mode::Regular,
+            WheelMemberPlan {
+                mode: wheel::FileMode::Regular,
                 source,
             },
         )
@@ -102,12 +102,12 @@ impl Claims {
     /// A package of another family may ship a path of the same name; a tree that is for one family
     /// does not see it. Nor does any tree see device packages: they come and go after it, and link
     /// their files into it themselves.
-    pub fn find(&self, path: &RelPath, scope: Option<&Scope>) -> Option<Reference<'_>> {
+    pub fn find(&self, path: &RelPath, scope: Option<&Scope>) -> Option<ClaimReference<'_>> {
         let mut eligible = self.eligible(scope);
-        let alias = eligible.find_map(|claim| claim.aliases.get(path).map(Reference::Alias));
+        let alias = eligible.find_map(|claim| claim.aliases.get(path).map(ClaimReference::Alias));
         let shipped = || {
             let directory = &self.owner(path, scope)?.directory;
-            Some(Reference::Shipped { directory })
+            Some(ClaimReference::Shipped { directory })
         };
         alias.or_else(shipped)
     }
@@ -121,8 +121,8 @@ impl Claims {
     ) -> Vec<&Claim> {
         let directories: BTreeSet<&str> = paths
             .filter_map(|path| match self.find(path, scope)? {
-                Reference::Alias(library) => Some(&*self.owner(library, scope)?.directory),
-                Reference::Shipped { directory } => Some(directory),
+                ClaimReference::Alias(library) => Some(&*self.owner(library, scope)?.directory),
+                ClaimReference::Shipped { directory } => Some(directory),
             })
             .collect();
         let mut owners: Vec<&Claim> = self.eligible(scope).collect();

@@ -8,16 +8,16 @@ use std::{
 use crate::{
     error::{Result, anyhow, hinted},
     package::{
-        catalog::{Catalog, Kind},
-        naming::Mode,
-        plan::{BuildPlan, Source, WheelPlan},
+        catalog::{Catalog, PackageKind},
+        naming::DistributionMode,
+        plan::{BuildPlan, MemberSource, WheelPlan},
         promise::{ArtifactPart, Promise},
     },
 };
 
 /// Which packages a plan is meant to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
+pub enum PlanExtent {
     /// Those of the policy, except for what is left out on purpose.
     Whole,
     /// Some of them.
@@ -33,12 +33,12 @@ struct Missing {
 }
 
 /// Refuses a plan that lacks something, and names the artifacts that have it.
-pub fn check(catalog: &Catalog, plan: &BuildPlan, extent: Extent) -> Result<()> {
+pub fn check(catalog: &Catalog, plan: &BuildPlan, extent: PlanExtent) -> Result<()> {
     let mut missing = Vec::new();
     for wheel in &plan.wheels {
         missing.extend(in_wheel(catalog, plan, wheel));
     }
-    if extent == Extent::Whole {
+    if extent == PlanExtent::Whole {
         missing.extend(packages(catalog, plan));
     }
     if missing.is_empty() {
@@ -88,7 +88,7 @@ fn paths(wheel: &WheelPlan) -> Vec<&str> {
     let mut paths = Vec::new();
     for (path, member) in wheel.members.iter() {
         match &member.source {
-            Source::Sdk(tree, _) => {
+            MemberSource::Sdk(tree, _) => {
                 paths.extend(tree.ordered().iter().map(|(path, _)| path.as_str()));
             }
             _ => paths.extend(path.as_str().split_once('/').map(|(_, below)| below)),
@@ -100,7 +100,7 @@ fn paths(wheel: &WheelPlan) -> Vec<&str> {
 /// Optional packages that the policy has and the plan has not.
 fn packages(catalog: &Catalog, plan: &BuildPlan) -> Vec<Missing> {
     let wanted = catalog.packages().iter().filter(|package| {
-        let is_made = matches!(package.kind, Kind::Runtime | Kind::Devel);
+        let is_made = matches!(package.kind, PackageKind::Runtime | PackageKind::Devel);
         is_made && package.is_made_for(plan.platform)
     });
     let has = |name: &str| plan.wheels.iter().any(|wheel| wheel.label.package == name);
@@ -117,9 +117,9 @@ fn packages(catalog: &Catalog, plan: &BuildPlan) -> Vec<Missing> {
 }
 
 /// `fft_lib_generic`, or that of the family that the wheel is for.
-fn full_name(part: &ArtifactPart, mode: Mode, wheel: &WheelPlan) -> String {
+fn full_name(part: &ArtifactPart, mode: DistributionMode, wheel: &WheelPlan) -> String {
     match &wheel.label.scope {
-        Some(scope) if mode == Mode::Legacy => format!("{part}_{scope}"),
+        Some(scope) if mode == DistributionMode::Legacy => format!("{part}_{scope}"),
         _ => format!("{part}_generic"),
     }
 }

@@ -6,12 +6,14 @@ use std::{collections::BTreeMap, sync::Arc};
 use crate::{
     error::{Context as _, Result},
     package::{
-        catalog::{Catalog, Kind, PackageSpec},
+        catalog::{Catalog, PackageKind, PackageSpec},
         claims::Claim,
         devel_manifest, device,
-        dist_info::{self, DistInfo, Form},
-        naming::{Mode, Release, platform_package},
-        plan::{Label, Member, Members, Packing, SdistPlan, Source, WheelPlan},
+        dist_info::{self, DeviceCodeForm, DistInfo},
+        naming::{DistributionMode, PublicationName, platform_package},
+        plan::{
+            Label, MemberSource, Members, SdistPlan, SdkTreePacking, WheelMemberPlan, WheelPlan,
+        },
         sdk_tree::SdkTree,
         selector, templates,
     },
@@ -23,8 +25,8 @@ use crate::{
 /// What all packages of a set say alike.
 pub(super) struct Describer<'a> {
     pub(super) catalog: &'a Catalog,
-    pub(super) release: &'a Release,
-    pub(super) mode: Mode,
+    pub(super) release: &'a PublicationName,
+    pub(super) mode: DistributionMode,
     pub(super) platform: Platform,
     pub(super) tag: Tag,
     pub(super) view: PlatformView,
@@ -44,7 +46,7 @@ pub(super) struct Share<'a> {
 /// What a devel package unpacks.
 pub(super) struct Devel {
     pub(super) tree: SdkTree,
-    pub(super) packing: Packing,
+    pub(super) packing: SdkTreePacking,
     /// The packages that the tree links to, by the names that pip knows.
     pub(super) requires: Vec<String>,
 }
@@ -59,7 +61,7 @@ impl Describer<'_> {
         let scope = claim.scope.clone();
         let scripts = spec.scripts(self.platform, |file| claim.members.has(file));
         let mut members = Members::default();
-        if spec.kind == Kind::Device {
+        if spec.kind == PackageKind::Device {
             let (path, member) = device::links(&claim, &self.release.version)?;
             members.insert(format!("{}/{path}", claim.directory).parse()?, member)?;
         }
@@ -68,7 +70,7 @@ impl Describer<'_> {
             members.insert(format!("{}/{path}", claim.directory).parse()?, member)?;
         }
         let requires = match spec.kind {
-            Kind::Device => vec![self.catalog.overlaid()?.dist_name(self.mode, None)],
+            PackageKind::Device => vec![self.catalog.overlaid()?.dist_name(self.mode, None)],
             _ => Vec::new(),
         };
         self.finish(spec, scope.as_ref(), members, &scripts, &requires)
@@ -76,16 +78,16 @@ impl Describer<'_> {
 
     /// The wheel that packs the SDK tree.
     pub(super) fn devel(&self, devel: Devel, share: Share<'_>) -> Result<WheelPlan> {
-        let spec = self.catalog.only(Kind::Devel)?;
+        let spec = self.catalog.only(PackageKind::Devel)?;
         let mut members = Members::default();
         self.add_python(spec, share.family, &mut members)?;
         let tree = Arc::new(devel.tree);
         let archive = format!("{}/_devel.{}", spec.python, devel.packing.extension()).parse()?;
-        let packed = Source::Sdk(Arc::clone(&tree), devel.packing);
+        let packed = MemberSource::Sdk(Arc::clone(&tree), devel.packing);
         members.insert(archive, regular(packed))?;
         members.insert(
             devel_manifest::PATH.parse()?,
-            regular(Source::SdkManifest(tree)),
+            regular(MemberSource::SdkManifest(tree)),
         )?;
         let scripts = spec.scripts(self.platform, |_| false);
         let mut wheel = self.finish(spec, share.family, members, &scripts, &devel.requires)?;
@@ -95,13 +97,13 @@ impl Describer<'_> {
 
     /// The sdist that selects the others.
     pub(super) fn selector(&self, share: Share<'_>) -> Result<SdistPlan> {
-        let spec = self.catalog.only(Kind::Selector)?;
+        let spec = self.catalog.only(PackageKind::Selector)?;
         let texts = self.texts();
         let own = share.family.filter(|_| share.directory.is_some());
         let this = own.map(Scope::to_string);
         let mut info = texts.dist_info(self, spec, this.as_deref());
         if own.is_some() {
-            info.form = Form::Restricted;
+            info.form = DeviceCodeForm::Restricted;
         }
         let mut label = Label::of(spec, self.mode, share.family);
         label.directory = share.directory.map(str::to_owned);
@@ -133,7 +135,7 @@ impl Describer<'_> {
         let mut add = |name: &str, text: String| {
             members.insert(
                 format!("{import}/{name}").parse()?,
-                regular(Source::Text(text)),
+                regular(MemberSource::Text(text)),
             )
         };
         add("_dist_info.py", info)?;
@@ -226,9 +228,9 @@ impl Describer<'_> {
     }
 }
 
-fn regular(source: Source) -> Member {
-    Member {
-        mode: wheel::Mode::Regular,
+fn regular(source: MemberSource) -> WheelMemberPlan {
+    WheelMemberPlan {
+        mode: wheel::FileMode::Regular,
         source,
     }
 }
@@ -252,8 +254,8 @@ impl Texts {
         this: Option<&'a str>,
     ) -> DistInfo<'a> {
         let form = match describer.mode {
-            Mode::Split => Form::Split,
-            Mode::Legacy => Form::Legacy,
+            DistributionMode::Split => DeviceCodeForm::Split,
+            DistributionMode::Legacy => DeviceCodeForm::Legacy,
         };
         DistInfo {
             catalog: describer.catalog,
@@ -270,7 +272,7 @@ impl Texts {
             libraries_py_package: self
                 .libraries
                 .as_deref()
-                .filter(|_| spec.kind == Kind::Device),
+                .filter(|_| spec.kind == PackageKind::Device),
         }
     }
 }

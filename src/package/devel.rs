@@ -2,11 +2,11 @@
 //! Decides; reads nothing, writes nothing.
 
 use crate::{
-    artifact::{Content, LinkEnd, Owned},
+    artifact::{LinkEnd, Owned, TreeContent},
     error::{Result, bail},
     package::{
-        claims::{Claims, Reference},
-        runtime::{Files, Found, escaping_link},
+        claims::{ClaimReference, Claims},
+        runtime::{Files, RuntimeFile, escaping_link},
         sdk_tree::{SdkEntry, SdkTree, way},
         search,
     },
@@ -28,12 +28,12 @@ pub(super) fn tree(
     for (path, owned) in files {
         let path = *path;
         let entry = match claims.find(path, scope) {
-            _ if owned.file.content == Content::Directory => SdkEntry::Directory,
-            Some(Reference::Alias(library)) => {
+            _ if owned.file.content == TreeContent::Directory => SdkEntry::Directory,
+            Some(ClaimReference::Alias(library)) => {
                 add_library(library, claims, scope, &mut tree);
                 SdkEntry::Link(way(path, library))
             }
-            Some(Reference::Shipped { directory }) => shipped(path, directory),
+            Some(ClaimReference::Shipped { directory }) => shipped(path, directory),
             None => own(path, owned, platform)?,
         };
         tree.add(path.clone(), entry);
@@ -51,7 +51,7 @@ pub(super) fn tree(
 
 /// Adds the library that a name is an alias of: no artifact may have it under its SONAME.
 fn add_library(library: &RelPath, claims: &Claims, scope: Option<&Scope>, tree: &mut SdkTree) {
-    if let Some(Reference::Shipped { directory }) = claims.find(library, scope) {
+    if let Some(ClaimReference::Shipped { directory }) = claims.find(library, scope) {
         tree.add(library.clone(), shipped(library, directory));
     }
 }
@@ -66,17 +66,17 @@ fn shipped(path: &RelPath, directory: &str) -> SdkEntry {
 fn own(path: &RelPath, owned: &Owned<'_>, platform: Platform) -> Result<SdkEntry> {
     let source = &owned.file.source;
     match &owned.file.content {
-        Content::Directory => Ok(SdkEntry::Directory),
-        Content::File(facts) => own_file(
+        TreeContent::Directory => Ok(SdkEntry::Directory),
+        TreeContent::File(facts) => own_file(
             path,
-            &Found {
+            &RuntimeFile {
                 owned,
                 source,
                 facts,
             },
             platform,
         ),
-        Content::Link { text, end } => match end {
+        TreeContent::Link { text, end } => match end {
             LinkEnd::Escapes => Err(escaping_link(path, text, owned)),
             LinkEnd::Dangling | LinkEnd::Directory | LinkEnd::File { .. } => {
                 Ok(SdkEntry::Link(text.clone()))
@@ -87,7 +87,7 @@ fn own(path: &RelPath, owned: &Owned<'_>, platform: Platform) -> Result<SdkEntry
 
 /// A file of the tree itself keeps its run path, as `DT_RPATH`, so that `LD_LIBRARY_PATH` cannot
 /// come before it.
-fn own_file(path: &RelPath, found: &Found<'_>, platform: Platform) -> Result<SdkEntry> {
+fn own_file(path: &RelPath, found: &RuntimeFile<'_>, platform: Platform) -> Result<SdkEntry> {
     let searched = found.loaded().filter(|elf| {
         platform == Platform::Linux && elf.run_path().is_some() && search::is_searched(elf)
     });

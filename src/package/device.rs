@@ -8,7 +8,7 @@ use crate::{
     error::{Result, bail},
     package::{
         claims::Claim,
-        plan::{Member, Source},
+        plan::{MemberSource, WheelMemberPlan},
         runtime::{Files, Placing},
     },
     relpath::RelPath,
@@ -33,7 +33,7 @@ pub(super) fn claim(placing: Placing<'_>, files: &Files<'_>, claim: &mut Claim) 
 ///
 /// A target is read from the directory of the link, up by as many steps as the link's own path has.
 /// Names of libraries that the wheel leaves out are links to the name that it ships.
-pub(super) fn links(claim: &Claim, version: &Version) -> Result<(RelPath, Member)> {
+pub(super) fn links(claim: &Claim, version: &Version) -> Result<(RelPath, WheelMemberPlan)> {
     let shipped = claim.members.iter().map(|(path, _)| (path, path));
     let mut all: Vec<(&RelPath, &RelPath)> = shipped.chain(&claim.aliases).collect();
     all.sort_unstable();
@@ -49,9 +49,9 @@ pub(super) fn links(claim: &Claim, version: &Version) -> Result<(RelPath, Member
     let path = format!(".devel_links/{}.json", target(claim)).parse()?;
     Ok((
         path,
-        Member {
-            mode: wheel::Mode::Regular,
-            source: Source::Text(escaped(&text)),
+        WheelMemberPlan {
+            mode: wheel::FileMode::Regular,
+            source: MemberSource::Text(escaped(&text)),
         },
     ))
 }

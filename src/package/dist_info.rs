@@ -7,7 +7,7 @@
 use crate::{
     package::{
         catalog::{Catalog, PackageSpec},
-        naming::Mode,
+        naming::DistributionMode,
         promise::{LibrarySpec, ScriptSpec},
         python_literal::literal,
         templates,
@@ -23,7 +23,7 @@ pub struct DistInfo<'a> {
     pub version: &'a str,
     /// Appended to every import name of a package with files.
     pub nonce: &'a str,
-    pub form: Form,
+    pub form: DeviceCodeForm,
     pub default: Option<&'a str>,
     pub available: &'a [String],
     pub linux: &'a [String],
@@ -38,7 +38,7 @@ pub struct DistInfo<'a> {
 
 /// How device code is distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum DeviceCodeForm {
     /// Libraries per family, device code inside.
     Legacy,
     /// Legacy, and the text names no family but its own (`this_target`).
@@ -65,7 +65,7 @@ fn generated(info: &DistInfo<'_>) -> Vec<String> {
     ];
     let own = info
         .this_target
-        .filter(|_| info.form == Form::Restricted)
+        .filter(|_| info.form == DeviceCodeForm::Restricted)
         .map(str::to_owned);
     if own.is_none() {
         lines.extend(distribution(info));
@@ -134,7 +134,7 @@ fn tables(info: &DistInfo<'_>) -> Vec<String> {
         .collect()
 }
 
-fn package_entry(package: &PackageSpec, mode: Mode) -> String {
+fn package_entry(package: &PackageSpec, mode: DistributionMode) -> String {
     let template = package.dist_template(mode).python_template();
     let mut call = vec![
         literal(&package.name),
@@ -176,11 +176,11 @@ fn sys_platform(only: Option<Platform>) -> Option<String> {
     only.map(|platform| format!("sys_platform={}", literal(platform.sys_platform())))
 }
 
-impl Form {
-    pub fn mode(self) -> Mode {
+impl DeviceCodeForm {
+    pub fn mode(self) -> DistributionMode {
         match self {
-            Self::Split => Mode::Split,
-            Self::Legacy | Self::Restricted => Mode::Legacy,
+            Self::Split => DistributionMode::Split,
+            Self::Legacy | Self::Restricted => DistributionMode::Legacy,
         }
     }
 }
@@ -214,7 +214,7 @@ mod tests {
             catalog: policy(),
             version: "10.1.0a20260820",
             nonce: "",
-            form: Form::Split,
+            form: DeviceCodeForm::Split,
             default: Some("gfx1100"),
             available,
             linux,
@@ -276,7 +276,7 @@ mod tests {
     fn a_restricted_package_names_no_family_but_its_own() {
         let all = texts(&["gfx110X-all", "gfx94X-dcgpu"]);
         let info = DistInfo {
-            form: Form::Restricted,
+            form: DeviceCodeForm::Restricted,
             default: Some("gfx110X-all"),
             this_target: Some("gfx94X-dcgpu"),
             this_package: "meta",
@@ -296,7 +296,7 @@ mod tests {
     fn a_restriction_without_a_target_restricts_nothing() {
         let all = texts(&["gfx110X-all", "gfx94X-dcgpu"]);
         let info = DistInfo {
-            form: Form::Restricted,
+            form: DeviceCodeForm::Restricted,
             ..split(&all, &[])
         };
         assert!(generated(&info).join("\n").contains("gfx110X-all"));
@@ -321,7 +321,7 @@ mod tests {
     fn the_tables_are_those_of_the_policy() {
         let (all, mut lines) = (texts(&["gfx942"]), tables(&split(&[], &[])));
         let legacy = DistInfo {
-            form: Form::Legacy,
+            form: DeviceCodeForm::Legacy,
             ..split(&all, &[])
         };
         assert!(tables(&legacy).contains(&"PackageEntry('libraries', 'rocm-sdk-libraries-{target_family}', pure_py_package_name='rocm_sdk_libraries')".to_owned()));

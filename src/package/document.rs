@@ -5,17 +5,17 @@ use std::fmt;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{
-    artifact::Form,
+    artifact::TreeForm,
     digest::Sha256,
     error::{Context as _, Hint as _, Result, ensure},
     package::{
         self,
-        assemble::Made,
-        origin::Origin,
-        plan::{BuildPlan, Label, Source},
+        assemble::MadePackage,
+        origin::BuildOrigin,
+        plan::{BuildPlan, Label, MemberSource},
         sdk_tree::{SdkEntry, SdkTree},
     },
-    wheel::Mode,
+    wheel::FileMode,
 };
 
 const SCHEMA: &str = "rocwheel-plan-v1";
@@ -26,7 +26,7 @@ const SCHEMA: &str = "rocwheel-plan-v1";
 pub struct PlanDocument {
     schema: String,
     version: String,
-    mode: package::Mode,
+    mode: package::DistributionMode,
     platform: String,
     targets: Vec<String>,
     pub packages: Vec<PlannedPackage>,
@@ -95,11 +95,11 @@ pub enum PlannedSource {
 impl PlanDocument {
     pub fn parse(text: &str) -> Result<Self> {
         #[derive(Deserialize)]
-        struct Schema {
+        struct PlanSchema {
             schema: String,
         }
         let read = || -> Result<Self> {
-            let form: Schema = serde_json::from_str(text)?;
+            let form: PlanSchema = serde_json::from_str(text)?;
             ensure!(form.schema == SCHEMA, "its schema is {:?}", form.schema);
             Ok(serde_json::from_str(text)?)
         };
@@ -114,7 +114,7 @@ impl From<&BuildPlan> for PlanDocument {
         let wheels = plan.wheels.iter().map(|wheel| {
             let members = wheel.members.iter().map(|(path, member)| PlannedMember {
                 path: path.to_string(),
-                executable: member.mode == Mode::Executable,
+                executable: member.mode == FileMode::Executable,
                 source: source(&member.source),
             });
             let texts = wheel.dist_info.iter();
@@ -170,16 +170,16 @@ fn written(bytes: &[u8]) -> PlannedSource {
     }
 }
 
-fn source(source: &Source) -> PlannedSource {
+fn source(source: &MemberSource) -> PlannedSource {
     match source {
-        Source::Copy(origin) => file(origin, None),
-        Source::Relink(origin, rpath) => file(origin, Some(rpath.to_string())),
-        Source::Launcher(target) => PlannedSource::Launcher {
+        MemberSource::Copy(origin) => file(origin, None),
+        MemberSource::Relink(origin, rpath) => file(origin, Some(rpath.to_string())),
+        MemberSource::Launcher(target) => PlannedSource::Launcher {
             target: target.clone(),
         },
-        Source::Text(text) => written(text.as_bytes()),
-        Source::Sdk(tree, _) => tree_of(tree),
-        Source::SdkManifest(_) => PlannedSource::TreeManifest,
+        MemberSource::Text(text) => written(text.as_bytes()),
+        MemberSource::Sdk(tree, _) => tree_of(tree),
+        MemberSource::SdkManifest(_) => PlannedSource::TreeManifest,
     }
 }
 
@@ -189,7 +189,7 @@ fn tree_of(tree: &SdkTree) -> PlannedSource {
         .into_iter()
         .map(|(path, entry)| PlannedMember {
             path: path.to_string(),
-            executable: matches!(entry, SdkEntry::File { mode, .. } if *mode == Mode::Executable),
+            executable: matches!(entry, SdkEntry::File { mode, .. } if *mode == FileMode::Executable),
             source: match entry {
                 SdkEntry::Directory => PlannedSource::Directory,
                 SdkEntry::Empty => written(&[]),
@@ -207,14 +207,14 @@ fn tree_of(tree: &SdkTree) -> PlannedSource {
     }
 }
 
-fn file(origin: &Origin, rpath: Option<String>) -> PlannedSource {
+fn file(origin: &BuildOrigin, rpath: Option<String>) -> PlannedSource {
     let artifact = origin.artifact.to_string();
     let (file, size) = (origin.path.to_string_lossy().into_owned(), origin.len);
     match rpath {
         None => PlannedSource::Copy {
             artifact,
             file,
-            size: (origin.form != Form::ToCome).then_some(size),
+            size: (origin.form != TreeForm::ToCome).then_some(size),
         },
         Some(rpath) => PlannedSource::Relink {
             artifact,
@@ -229,11 +229,11 @@ fn file(origin: &Origin, rpath: Option<String>) -> PlannedSource {
 #[derive(Serialize)]
 pub struct BuildAnswer<'a> {
     schema: &'static str,
-    packages: &'a [Made],
+    packages: &'a [MadePackage],
 }
 
 impl<'a> BuildAnswer<'a> {
-    pub fn new(packages: &'a [Made]) -> Self {
+    pub fn new(packages: &'a [MadePackage]) -> Self {
         Self {
             schema: "rocwheel-build-v1",
             packages,

@@ -6,8 +6,8 @@ use crate::{
     artifact::ArtifactName,
     error::Result,
     package::{
-        BuildPlan, Mode, Request,
-        catalog::{Catalog, Kind, PackageSpec},
+        BuildPlan, DistributionMode, Request,
+        catalog::{Catalog, PackageKind, PackageSpec},
         plan::Label,
     },
     target::Scope,
@@ -42,22 +42,24 @@ pub fn expected(
         .filter(|name| name.scope != Scope::Generic && holder.takes_kind(name, mode));
     let scopes: BTreeSet<Scope> = with_code.map(|name| name.scope.base()).collect();
     let mut families: Vec<Option<&Scope>> = scopes.iter().map(Some).collect();
-    if mode == Mode::Split || families.is_empty() {
+    if mode == DistributionMode::Split || families.is_empty() {
         families = vec![None];
     }
     let mut all = Vec::new();
     for spec in catalog.packages() {
-        if !spec.ships_on(request.platform) || (spec.kind == Kind::Device && mode == Mode::Legacy) {
+        if !spec.ships_on(request.platform)
+            || (spec.kind == PackageKind::Device && mode == DistributionMode::Legacy)
+        {
             continue;
         }
         let of_each = match spec.kind {
-            Kind::Device => scopes.iter().map(Some).collect(),
-            Kind::Runtime if !spec.dist_template(mode).is_for_one_scope() => vec![None],
+            PackageKind::Device => scopes.iter().map(Some).collect(),
+            PackageKind::Runtime if !spec.dist_template(mode).is_for_one_scope() => vec![None],
             _ => families.clone(),
         };
         for scope in of_each {
             let takes = |name| spec.takes(name, mode, scope);
-            if spec.kind != Kind::Runtime || artifacts.iter().any(takes) {
+            if spec.kind != PackageKind::Runtime || artifacts.iter().any(takes) {
                 all.push(one(spec, request, scope, families.len() > 1)?);
             }
         }
@@ -73,15 +75,16 @@ fn one(
 ) -> Result<Expected> {
     let dist = spec.dist_name(request.mode, scope);
     let (name, version) = (dist.parse()?, &request.release.version);
-    let is_apart = has_directories && matches!(spec.kind, Kind::Devel | Kind::Selector);
+    let is_apart =
+        has_directories && matches!(spec.kind, PackageKind::Devel | PackageKind::Selector);
     Ok(Expected {
         filename: match spec.kind {
-            Kind::Selector => SdistFilename::new(&name, version).as_str().to_owned(),
+            PackageKind::Selector => SdistFilename::new(&name, version).as_str().to_owned(),
             _ => WheelFilename::new(&name, version, &request.tag)
                 .as_str()
                 .to_owned(),
         },
-        is_wheel: spec.kind != Kind::Selector,
+        is_wheel: spec.kind != PackageKind::Selector,
         dist,
         version: version.clone(),
         directory: scope.filter(|_| is_apart).map(Scope::to_string),

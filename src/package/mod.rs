@@ -30,8 +30,8 @@ pub mod templates;
 
 pub use catalog::Catalog;
 pub use expected::{Expected, expected};
-pub use naming::{ImportSuffix, Mode, Release};
-pub use plan::{BuildPlan, Packing, SdistPlan, WheelPlan};
+pub use naming::{DistributionMode, ImportSuffix, PublicationName};
+pub use plan::{BuildPlan, SdistPlan, SdkTreePacking, WheelPlan};
 pub use planner::{OnCollision, Request, Same};
 pub use split_tree::Kpack;
 pub use subset::{Sibling, Subset};

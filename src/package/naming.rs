@@ -7,7 +7,7 @@ use crate::{target::Scope, version::Version};
 /// Whether device code travels apart from the libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+pub enum DistributionMode {
     /// One arch-neutral libraries package and one device package per target.
     Split,
     /// One libraries package per family, device code inside.
@@ -16,7 +16,7 @@ pub enum Mode {
 
 /// What this publication is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Release {
+pub struct PublicationName {
     pub version: Version,
     pub suffix: ImportSuffix,
 }
@@ -104,7 +104,7 @@ impl TryFrom<String> for NameTemplate {
 }
 
 /// `_rocm_sdk_core`: the import name of the files that a distribution of this name installs.
-pub fn platform_package(dist: &str, release: &Release) -> String {
+pub fn platform_package(dist: &str, release: &PublicationName) -> String {
     format!("_{}{}", dist.replace('-', "_"), release.suffix)
 }
 
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn an_import_name_keeps_case_and_ends_with_the_suffix() {
-        let release = Release {
+        let release = PublicationName {
             version: "7.1".parse().unwrap(),
             suffix: "_v1".parse().unwrap(),
         };

@@ -14,9 +14,9 @@ use crate::{
     error::{Result, bail},
     package::{
         catalog::PackageSpec,
-        naming::Mode,
-        origin::Origin,
-        sdk_tree::{Line, SdkTree},
+        naming::DistributionMode,
+        origin::BuildOrigin,
+        sdk_tree::{NameLine, SdkTree},
     },
     relpath::RelPath,
     run::Platform,
@@ -28,7 +28,7 @@ use crate::{
 #[derive(Debug)]
 pub struct BuildPlan {
     pub version: Version,
-    pub mode: Mode,
+    pub mode: DistributionMode,
     pub platform: Platform,
     /// What the set has device code for.
     pub targets: Vec<Scope>,
@@ -72,34 +72,34 @@ pub struct SdistPlan {
 
 /// A sorted map that notices when a path is claimed twice.
 #[derive(Debug, Default)]
-pub struct Members(BTreeMap<RelPath, Member>);
+pub struct Members(BTreeMap<RelPath, WheelMemberPlan>);
 
 #[derive(Clone, Debug)]
-pub struct Member {
-    pub mode: wheel::Mode,
-    pub source: Source,
+pub struct WheelMemberPlan {
+    pub mode: wheel::FileMode,
+    pub source: MemberSource,
 }
 
 /// Where a member's bytes come from.
 #[derive(Clone, Debug)]
-pub enum Source {
+pub enum MemberSource {
     /// The file as it is.
-    Copy(Origin),
+    Copy(BuildOrigin),
     /// A library or executable, with this run path and no other.
-    Relink(Origin, Rpath),
+    Relink(BuildOrigin, Rpath),
     /// The executable standing in for a link with this text.
     Launcher(String),
     /// A text that this program wrote.
     Text(String),
     /// The SDK tree, packed.
-    Sdk(Arc<SdkTree>, Packing),
+    Sdk(Arc<SdkTree>, SdkTreePacking),
     /// What the packed SDK tree holds; sizes are known once run paths are.
     SdkManifest(Arc<SdkTree>),
 }
 
 /// How the SDK tree is packed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Packing {
+pub enum SdkTreePacking {
     /// `_devel.tar`
     #[default]
     #[value(name = "none")]
@@ -109,7 +109,7 @@ pub enum Packing {
     TarXz,
 }
 
-impl Packing {
+impl SdkTreePacking {
     pub fn extension(self) -> &'static str {
         match self {
             Self::Tar => "tar",
@@ -120,7 +120,7 @@ impl Packing {
 
 impl Members {
     /// Adds a member; a path that is taken already is an error naming both sources.
-    pub fn insert(&mut self, path: RelPath, member: Member) -> Result<()> {
+    pub fn insert(&mut self, path: RelPath, member: WheelMemberPlan) -> Result<()> {
         match self.0.entry(path) {
             btree_map::Entry::Vacant(place) => {
                 place.insert(member);
@@ -135,15 +135,15 @@ impl Members {
         }
     }
 
-    pub fn into_entries(self) -> impl Iterator<Item = (RelPath, Member)> {
+    pub fn into_entries(self) -> impl Iterator<Item = (RelPath, WheelMemberPlan)> {
         self.0.into_iter()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (&RelPath, &Member)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&RelPath, &WheelMemberPlan)> {
         self.0.iter()
     }
 
-    pub(super) fn source_mut(&mut self, path: &RelPath) -> Option<&mut Source> {
+    pub(super) fn source_mut(&mut self, path: &RelPath) -> Option<&mut MemberSource> {
         self.0.get_mut(path).map(|member| &mut member.source)
     }
 
@@ -166,7 +166,7 @@ impl Members {
 
 impl BuildPlan {
     /// A set with nothing in it yet.
-    pub fn new(version: &Version, mode: Mode, platform: Platform) -> Self {
+    pub fn new(version: &Version, mode: DistributionMode, platform: Platform) -> Self {
         Self {
             version: version.clone(),
             mode,
@@ -223,7 +223,7 @@ pub(super) fn wanted<'a>(
 }
 
 impl Label {
-    pub(super) fn of(package: &PackageSpec, mode: Mode, scope: Option<&Scope>) -> Self {
+    pub(super) fn of(package: &PackageSpec, mode: DistributionMode, scope: Option<&Scope>) -> Self {
         Self {
             package: package.name.clone(),
             scope: scope.cloned(),
@@ -294,21 +294,23 @@ impl fmt::Display for WheelPlan {
         writeln!(f, "{}", self.path())?;
         for (path, member) in self.members.iter() {
             let mark = match member.mode {
-                wheel::Mode::Executable => "*",
-                wheel::Mode::Regular => "",
+                wheel::FileMode::Executable => "*",
+                wheel::FileMode::Regular => "",
             };
-            let path = Line(path.as_str());
+            let path = NameLine(path.as_str());
             match &member.source {
-                Source::Copy(origin) => writeln!(f, "  copy   {path}{mark} < {}", origin.artifact)?,
-                Source::Relink(origin, rpath) => {
+                MemberSource::Copy(origin) => {
+                    writeln!(f, "  copy   {path}{mark} < {}", origin.artifact)?;
+                }
+                MemberSource::Relink(origin, rpath) => {
                     writeln!(f, "  relink {path}{mark} < {} [{rpath}]", origin.artifact)?;
                 }
-                Source::Launcher(target) => {
-                    writeln!(f, "  launch {path}{mark} -> {}", Line(target))?;
+                MemberSource::Launcher(target) => {
+                    writeln!(f, "  launch {path}{mark} -> {}", NameLine(target))?;
                 }
-                Source::Text(text) => writeln!(f, "  text   {path} ({} bytes)", text.len())?,
-                Source::Sdk(tree, _) => write!(f, "  pack   {path}\n{tree}")?,
-                Source::SdkManifest(_) => writeln!(f, "  count  {path}")?,
+                MemberSource::Text(text) => writeln!(f, "  text   {path} ({} bytes)", text.len())?,
+                MemberSource::Sdk(tree, _) => write!(f, "  pack   {path}\n{tree}")?,
+                MemberSource::SdkManifest(_) => writeln!(f, "  count  {path}")?,
             }
         }
         for (path, text) in &self.dist_info {
@@ -319,7 +321,7 @@ impl fmt::Display for WheelPlan {
 }
 
 /// A source in a sentence about it.
-impl fmt::Display for Source {
+impl fmt::Display for MemberSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Copy(origin) | Self::Relink(origin, _) => {

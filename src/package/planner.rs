@@ -10,16 +10,16 @@ mod reached;
 use std::collections::BTreeSet;
 
 use crate::{
-    artifact::{self, Artifact, ArtifactName, ArtifactTree, Content, Merged, TreeFile},
+    artifact::{self, Artifact, ArtifactName, ArtifactTree, Merged, TreeContent, TreeFile},
     error::{Context as _, Result, anyhow, hinted},
     package::{
-        catalog::{Catalog, Kind, PackageSpec},
+        catalog::{Catalog, PackageKind, PackageSpec},
         claims::{Claim, Claims},
         describe::{Describer, Devel, Share},
         devel, device,
-        naming::{Mode, Release, platform_package},
-        plan::{BuildPlan, Packing},
-        runtime::{self, Links, Placing},
+        naming::{DistributionMode, PublicationName, platform_package},
+        plan::{BuildPlan, SdkTreePacking},
+        runtime::{self, LinkPolicy, Placing},
         search::SearchPath,
         subset::Subset,
     },
@@ -33,8 +33,8 @@ use overlay::Overlay;
 /// What is to be built, beyond what the artifacts say.
 #[derive(Clone, Debug)]
 pub struct Request {
-    pub release: Release,
-    pub mode: Mode,
+    pub release: PublicationName,
+    pub mode: DistributionMode,
     pub platform: Platform,
     /// The targets that Linux users are promised, if that is known.
     pub linux: Option<Vec<Target>>,
@@ -44,7 +44,7 @@ pub struct Request {
     pub tag: Tag,
     pub on_collision: OnCollision,
     /// How the devel package holds its tree.
-    pub devel_packing: Packing,
+    pub devel_packing: SdkTreePacking,
     /// What the artifacts are enough for, where they are not all of the run's.
     pub subset: Option<Subset>,
 }
@@ -128,24 +128,27 @@ impl<'a> Planner<'a> {
     /// Decides what the packages take, then what each says of the others.
     fn whole(mut self) -> Result<BuildPlan> {
         let mut families: Vec<Option<Scope>> = match self.request.mode {
-            Mode::Split => Vec::new(),
+            DistributionMode::Split => Vec::new(),
             // With several families, each has a selector and a devel package of its own.
-            Mode::Legacy => self.scopes.iter().cloned().map(Some).collect(),
+            DistributionMode::Legacy => self.scopes.iter().cloned().map(Some).collect(),
         };
         let several = families.len() > 1;
         if families.is_empty() {
             families.push(None);
         }
         let (mut claims, absent) = match self.request.mode {
-            Mode::Split => self.claims_of_targets()?,
-            Mode::Legacy => self.claims_of_families()?,
+            DistributionMode::Split => self.claims_of_targets()?,
+            DistributionMode::Legacy => self.claims_of_families()?,
         };
         let describer = self.describer(absent);
         let is_made = |kind| -> Result<bool> {
             let package = self.catalog.only(kind)?;
             Ok(!package.is_omitted && self.is_made(|subset| subset.has(package)))
         };
-        let (has_devel, has_selector) = (is_made(Kind::Devel)?, is_made(Kind::Selector)?);
+        let (has_devel, has_selector) = (
+            is_made(PackageKind::Devel)?,
+            is_made(PackageKind::Selector)?,
+        );
         // Its symlinks decide about run paths in other packages, so that it is planned even where
         // the development files themselves are not built.
         let notes = self.plan.notes.len();
@@ -186,7 +189,7 @@ impl<'a> Planner<'a> {
         let (mut claims, mut absent) = (Claims::default(), Vec::new());
         let mut overlay = Overlay::new(self.request.on_collision, self.same);
         let below = &self.catalog.overlaid()?.name;
-        for spec in self.specs(Kind::Runtime) {
+        for spec in self.specs(PackageKind::Runtime) {
             if !self.is_made(|subset| subset.looks_at(spec)) {
                 continue;
             }
@@ -202,7 +205,7 @@ impl<'a> Planner<'a> {
         if !self.scopes.is_empty() && absent.contains(below) {
             return Err(check::nothing_below(below, &self.scopes));
         }
-        let device = self.catalog.only(Kind::Device)?;
+        let device = self.catalog.only(PackageKind::Device)?;
         for scope in self.devices.clone() {
             let (claim, merged) = self.device(device, &scope)?;
             overlay.add(&claim, &merged, &mut self.plan.notes)?;
@@ -222,9 +225,9 @@ impl<'a> Planner<'a> {
         if self.request.linux.is_some() || self.request.windows.is_some() {
             self.note(NO_LISTS.to_owned());
         }
-        let device = self.catalog.only(Kind::Device)?.name.clone();
+        let device = self.catalog.only(PackageKind::Device)?.name.clone();
         let (mut claims, mut absent) = (Claims::default(), vec![device]);
-        for spec in self.specs(Kind::Runtime) {
+        for spec in self.specs(PackageKind::Runtime) {
             let before = claims.0.len();
             for family in self.families_of(spec) {
                 let claim = self.runtime(spec, family.as_ref())?;
@@ -239,7 +242,10 @@ impl<'a> Planner<'a> {
 
     /// What a package is built for: each family, or once for all.
     fn families_of(&mut self, spec: &PackageSpec) -> Vec<Option<Scope>> {
-        if !spec.dist_template(Mode::Legacy).is_for_one_scope() {
+        if !spec
+            .dist_template(DistributionMode::Legacy)
+            .is_for_one_scope()
+        {
             return vec![None];
         }
         if self.scopes.is_empty() {
@@ -258,9 +264,9 @@ impl<'a> Planner<'a> {
         let omitted = packages.filter(|package| package.is_omitted);
         absent.extend(omitted.map(|package| package.name.clone()));
         // Another platform of the same release may have device code where this one has none.
-        if self.request.mode == Mode::Split
+        if self.request.mode == DistributionMode::Split
             && view.available.is_empty()
-            && let Ok(device) = self.catalog.only(Kind::Device)
+            && let Ok(device) = self.catalog.only(PackageKind::Device)
         {
             absent.push(device.name.clone());
         }
@@ -275,7 +281,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn specs(&self, kind: Kind) -> Vec<&'a PackageSpec> {
+    fn specs(&self, kind: PackageKind) -> Vec<&'a PackageSpec> {
         let on_platform =
             |spec: &&PackageSpec| spec.kind == kind && spec.is_made_for(self.request.platform);
         self.catalog.packages().iter().filter(on_platform).collect()
@@ -286,11 +292,11 @@ impl<'a> Planner<'a> {
     /// Packages of families know nothing of the targets that either platform was promised.
     fn view(&self) -> PlatformView {
         let (linux, windows) = match self.request.mode {
-            Mode::Split => (
+            DistributionMode::Split => (
                 self.request.linux.as_deref(),
                 self.request.windows.as_deref(),
             ),
-            Mode::Legacy => (None, None),
+            DistributionMode::Legacy => (None, None),
         };
         PlatformView::new(linux, windows, self.scopes.iter().cloned())
     }
@@ -313,7 +319,7 @@ impl<'a> Planner<'a> {
         let search = SearchPath::new(&self.core, &spec.rpath);
         runtime::claim(
             spec,
-            self.placing(&search, Links::Drop),
+            self.placing(&search, LinkPolicy::Drop),
             &merged.files,
             &mut claim,
         )
@@ -346,7 +352,7 @@ impl<'a> Planner<'a> {
         let mut claim = self.claim(spec, &below, Some(scope));
         let search = SearchPath::new(&self.core, &spec.rpath);
         device::claim(
-            self.placing(&search, Links::Refuse),
+            self.placing(&search, LinkPolicy::Refuse),
             &merged.files,
             &mut claim,
         )
@@ -355,7 +361,7 @@ impl<'a> Planner<'a> {
     }
 
     fn devel(&mut self, claims: &Claims, scope: Option<&Scope>) -> Result<Devel> {
-        let spec = self.catalog.only(Kind::Devel)?;
+        let spec = self.catalog.only(PackageKind::Devel)?;
         let mode = self.request.mode;
         let runtime = claims.runtime_artifacts();
         let selected = self.select(|name| {
@@ -365,7 +371,7 @@ impl<'a> Planner<'a> {
         });
         let merged = self.merge(&selected, |_| true)?;
         for (path, owned) in &merged.files {
-            if let Content::File(facts) = &owned.file.content
+            if let TreeContent::File(facts) = &owned.file.content
                 && let Some(damage) = &facts.damage
                 && claims.find(path, scope).is_none()
             {
@@ -393,7 +399,7 @@ impl<'a> Planner<'a> {
         })
     }
 
-    fn placing<'b>(&self, search: &'b SearchPath, links: Links) -> Placing<'b> {
+    fn placing<'b>(&self, search: &'b SearchPath, links: LinkPolicy) -> Placing<'b> {
         Placing {
             platform: self.request.platform,
             search,
@@ -456,7 +462,7 @@ impl<'a> Planner<'a> {
 fn needed(tree: &ArtifactTree) -> BTreeSet<&str> {
     let files = tree.artifacts.iter().flat_map(|artifact| &artifact.files);
     let loaded = files.filter_map(|file| match &file.content {
-        Content::File(facts) => facts.elf.as_deref(),
+        TreeContent::File(facts) => facts.elf.as_deref(),
         _ => None,
     });
     loaded

@@ -7,15 +7,15 @@ use std::{
 };
 
 use crate::{
-    artifact::{Content, FileFacts, FileKind, LinkEnd, Owned},
+    artifact::{FileFacts, FileKind, LinkEnd, Owned, TreeContent},
     elf::Machine,
     error::{Error, Result, anyhow, hinted},
     glob::Glob,
     package::{
         catalog::PackageSpec,
         claims::Claim,
-        origin::Origin,
-        plan::{Member, Source},
+        origin::BuildOrigin,
+        plan::{MemberSource, WheelMemberPlan},
         sdk_tree::way,
         search::{self, SearchPath},
     },
@@ -29,7 +29,7 @@ pub(super) type Files<'a> = BTreeMap<&'a RelPath, Owned<'a>>;
 
 /// A file with its bytes, wherever the link to it stands.
 #[derive(Clone, Copy)]
-pub(super) struct Found<'a> {
+pub(super) struct RuntimeFile<'a> {
     pub(super) owned: &'a Owned<'a>,
     pub(super) source: &'a Path,
     pub(super) facts: &'a FileFacts,
@@ -40,12 +40,12 @@ pub(super) struct Found<'a> {
 pub(super) struct Placing<'a> {
     pub(super) platform: Platform,
     pub(super) search: &'a SearchPath,
-    pub(super) links: Links,
+    pub(super) links: LinkPolicy,
 }
 
 /// What becomes of links to directories and to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Links {
+pub(super) enum LinkPolicy {
     /// Another package may have what they mean; the devel tree keeps them.
     Drop,
     /// Nobody would ever miss them until run time.
@@ -55,14 +55,17 @@ pub(super) enum Links {
 /// What becomes of one path.
 enum Fate {
     /// It ships, with these bytes.
-    Ships(Member),
+    Ships(WheelMemberPlan),
     /// A launcher for what is at `place`; if that does not ship, these bytes.
-    Launches { place: RelPath, instead: Member },
+    Launches {
+        place: RelPath,
+        instead: WheelMemberPlan,
+    },
     /// It is one more name of the library at `place`, which loaders know by its SONAME.
     Names {
         soname: RelPath,
         place: RelPath,
-        library: Member,
+        library: WheelMemberPlan,
     },
     /// A directory, or a link that leads to no file of this artifact.
     Left,
@@ -70,9 +73,9 @@ enum Fate {
 
 /// What waits until it is known which paths ship.
 #[derive(Default)]
-struct Waiting {
-    launchers: Vec<(RelPath, RelPath, Member)>,
-    names: Vec<(RelPath, RelPath, RelPath, Member)>,
+struct PendingLinks {
+    launchers: Vec<(RelPath, RelPath, WheelMemberPlan)>,
+    names: Vec<(RelPath, RelPath, RelPath, WheelMemberPlan)>,
 }
 
 /// Decides for every path of a runtime package.
@@ -100,7 +103,7 @@ pub(super) fn claim(
 impl Placing<'_> {
     /// Takes every path.
     pub(super) fn place(&self, files: &Files<'_>, claim: &mut Claim) -> Result<()> {
-        let mut waiting = Waiting::default();
+        let mut waiting = PendingLinks::default();
         for (path, owned) in files {
             let path = (*path).clone();
             match self.fate(&path, owned)? {
@@ -134,25 +137,25 @@ impl Placing<'_> {
     fn fate(&self, path: &RelPath, owned: &Owned<'_>) -> Result<Fate> {
         let file = owned.file;
         match &file.content {
-            Content::Directory => Ok(Fate::Left),
-            Content::File(facts) => {
+            TreeContent::Directory => Ok(Fate::Left),
+            TreeContent::File(facts) => {
                 let source = &file.source;
                 self.fate_of_file(
                     path,
                     path,
-                    Found {
+                    RuntimeFile {
                         owned,
                         source,
                         facts,
                     },
                 )
             }
-            Content::Link { text, end } => match end {
+            TreeContent::Link { text, end } => match end {
                 LinkEnd::Escapes => Err(escaping_link(path, text, owned)),
-                LinkEnd::Dangling if self.links == Links::Refuse => {
+                LinkEnd::Dangling if self.links == LinkPolicy::Refuse => {
                     Err(useless_link(path, text, owned, "to nothing"))
                 }
-                LinkEnd::Directory if self.links == Links::Refuse => {
+                LinkEnd::Directory if self.links == LinkPolicy::Refuse => {
                     Err(useless_link(path, text, owned, "to a directory"))
                 }
                 LinkEnd::Dangling | LinkEnd::Directory => Ok(Fate::Left),
@@ -161,7 +164,7 @@ impl Placing<'_> {
                     source,
                     facts,
                 } => {
-                    let found = Found {
+                    let found = RuntimeFile {
                         owned,
                         source,
                         facts,
@@ -179,7 +182,12 @@ impl Placing<'_> {
     }
 
     /// `place` is where the bytes are; `path` is the name they are asked for by.
-    fn fate_of_file(&self, path: &RelPath, place: &RelPath, found: Found<'_>) -> Result<Fate> {
+    fn fate_of_file(
+        &self,
+        path: &RelPath,
+        place: &RelPath,
+        found: RuntimeFile<'_>,
+    ) -> Result<Fate> {
         let elf = found.facts.elf.as_ref();
         let library = elf.filter(|_| self.kind(found.facts) == FileKind::SharedObject);
         let soname = library.and_then(|elf| elf.soname.as_deref());
@@ -213,7 +221,7 @@ impl Placing<'_> {
     }
 
     /// The member for the file at a path: as it is, or with the run path that the place needs.
-    fn member(&self, path: &RelPath, found: Found<'_>) -> Result<Member> {
+    fn member(&self, path: &RelPath, found: RuntimeFile<'_>) -> Result<WheelMemberPlan> {
         let linux = self.platform == Platform::Linux;
         if let Some(damage) = found.facts.damage.as_ref().filter(|_| linux) {
             return Err(hinted(
@@ -229,10 +237,10 @@ impl Placing<'_> {
             .loaded()
             .filter(|elf| linux && search::is_searched(elf))
         {
-            Some(elf) => Source::Relink(found.origin(), self.search.extend(path, elf)?),
-            None => Source::Copy(found.origin()),
+            Some(elf) => MemberSource::Relink(found.origin(), self.search.extend(path, elf)?),
+            None => MemberSource::Copy(found.origin()),
         };
-        Ok(Member {
+        Ok(WheelMemberPlan {
             mode: found.mode(),
             source,
         })
@@ -246,7 +254,7 @@ impl Placing<'_> {
         claim: &mut Claim,
     ) -> Result<()> {
         for (command, target) in commands {
-            let Some(Content::File(facts)) = files.get(target).map(|owned| &owned.file.content)
+            let Some(TreeContent::File(facts)) = files.get(target).map(|owned| &owned.file.content)
             else {
                 continue;
             };
@@ -265,7 +273,7 @@ impl Placing<'_> {
             files
                 .iter()
                 .filter_map(|(path, owned)| match &owned.file.content {
-                    Content::File(facts) => Some((*path, facts)),
+                    TreeContent::File(facts) => Some((*path, facts)),
                     _ => None,
                 })
         };
@@ -285,15 +293,15 @@ impl Placing<'_> {
     }
 }
 
-impl<'a> Found<'a> {
+impl<'a> RuntimeFile<'a> {
     /// The facts of a file that a loader may come by.
-    pub(super) fn loaded(&self) -> Option<&'a crate::elf::Facts> {
+    pub(super) fn loaded(&self) -> Option<&'a crate::elf::ElfFacts> {
         let elf = self.facts.elf.as_deref();
         elf.filter(|_| self.facts.kind.is_loaded())
     }
 
-    pub(super) fn origin(&self) -> Origin {
-        Origin {
+    pub(super) fn origin(&self) -> BuildOrigin {
+        BuildOrigin {
             artifact: self.owned.artifact.name.clone(),
             path: self.source.to_owned(),
             len: self.facts.len,
@@ -302,11 +310,11 @@ impl<'a> Found<'a> {
     }
 
     /// What a wheel can say of a mode: whether it can be run.
-    pub(super) fn mode(&self) -> wheel::Mode {
+    pub(super) fn mode(&self) -> wheel::FileMode {
         if self.facts.mode.executable {
-            wheel::Mode::Executable
+            wheel::FileMode::Executable
         } else {
-            wheel::Mode::Regular
+            wheel::FileMode::Regular
         }
     }
 }
@@ -352,10 +360,10 @@ fn useless_link(path: &RelPath, text: &str, owned: &Owned<'_>, to: &str) -> Erro
     )
 }
 
-fn launcher(path: &RelPath, place: &RelPath) -> Member {
-    Member {
-        mode: wheel::Mode::Executable,
-        source: Source::Launcher(way(path, place)),
+fn launcher(path: &RelPath, place: &RelPath) -> WheelMemberPlan {
+    WheelMemberPlan {
+        mode: wheel::FileMode::Executable,
+        source: MemberSource::Launcher(way(path, place)),
     }
 }
 
@@ -367,7 +375,7 @@ fn settle(
     path: RelPath,
     soname: &RelPath,
     place: &RelPath,
-    library: Member,
+    library: WheelMemberPlan,
     claim: &mut Claim,
 ) -> Result<()> {
     let beside = |path: &RelPath| match path.parent() {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use crate::{elf::Rpath, package::origin::Origin, relpath::RelPath, wheel};
+use crate::{elf::Rpath, package::origin::BuildOrigin, relpath::RelPath, wheel};
 
 /// So many symlinks are followed before they are taken for a circle, as Linux does.
 const MOST_LINKS: usize = 40;
@@ -20,8 +20,8 @@ pub enum SdkEntry {
     Directory,
     /// A file that no other package ships; with a run path, it has this one and no other.
     File {
-        origin: Origin,
-        mode: wheel::Mode,
+        origin: BuildOrigin,
+        mode: wheel::FileMode,
         rpath: Option<Rpath>,
     },
     /// A file that another package ships.
@@ -76,7 +76,7 @@ impl SdkTree {
     }
 
     /// The run path of a file of the tree itself, and where the file comes from.
-    pub(super) fn run_path_mut(&mut self, path: &RelPath) -> Option<(&Origin, &mut Rpath)> {
+    pub(super) fn run_path_mut(&mut self, path: &RelPath) -> Option<(&BuildOrigin, &mut Rpath)> {
         match self.entries.get_mut(path)? {
             SdkEntry::File {
                 origin,
@@ -168,7 +168,7 @@ impl SdkEntry {
 impl fmt::Display for SdkTree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (path, entry) in self.ordered() {
-            let path = Line(path.as_str());
+            let path = NameLine(path.as_str());
             match entry {
                 SdkEntry::Directory => writeln!(f, "    mkdir  {path}")?,
                 SdkEntry::Empty => writeln!(f, "    empty  {path}")?,
@@ -179,7 +179,7 @@ impl fmt::Display for SdkTree {
                     }
                 },
                 SdkEntry::Shipped(text) | SdkEntry::Link(text) => {
-                    writeln!(f, "    link   {path} -> {}", Line(text))?;
+                    writeln!(f, "    link   {path} -> {}", NameLine(text))?;
                 }
             }
         }
@@ -188,9 +188,9 @@ impl fmt::Display for SdkTree {
 }
 
 /// A name on one line, whatever is in it.
-pub(super) struct Line<'a>(pub(super) &'a str);
+pub(super) struct NameLine<'a>(pub(super) &'a str);
 
-impl fmt::Display for Line<'_> {
+impl fmt::Display for NameLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.chars().any(char::is_control) {
             write!(f, "{:?}", self.0)

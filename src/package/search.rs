@@ -1,7 +1,7 @@
 //! Where the files of a package find the libraries of `rocm-sdk-core`.
 
 use crate::{
-    elf::{Facts, Kind, Machine, Rpath},
+    elf::{ElfFacts, ElfKind, Machine, Rpath},
     error::{Context as _, Result},
     relpath::RelPath,
 };
@@ -26,7 +26,7 @@ impl SearchPath {
     ///
     /// The way leaves the package and enters the core package even when they are the same, so that
     /// it also holds at the same place below `_rocm_sdk_devel`.
-    pub(super) fn extend(&self, path: &RelPath, facts: &Facts) -> Result<Rpath> {
+    pub(super) fn extend(&self, path: &RelPath, facts: &ElfFacts) -> Result<Rpath> {
         let up = "../".repeat(path.depth());
         let added: Vec<String> = self
             .directories
@@ -39,7 +39,7 @@ impl SearchPath {
 }
 
 /// The run path that a file came with.
-pub(super) fn own(path: &RelPath, facts: &Facts) -> Result<Rpath> {
+pub(super) fn own(path: &RelPath, facts: &ElfFacts) -> Result<Rpath> {
     let text = facts.run_path().unwrap_or_default();
     text.parse()
         .with_context(|| format!("read the run path of `{path}`"))
@@ -75,9 +75,9 @@ pub(super) fn seen_from(rpath: &Rpath, file: &RelPath, name: &RelPath) -> Result
 }
 
 /// Whether a run path means anything in a file: whether a loader will ever look at it.
-pub(super) fn is_searched(facts: &Facts) -> bool {
+pub(super) fn is_searched(facts: &ElfFacts) -> bool {
     facts.machine == Machine::X86_64
-        && matches!(facts.kind, Kind::Executable | Kind::SharedObject)
+        && matches!(facts.kind, ElfKind::Executable | ElfKind::SharedObject)
         && (!facts.needed.is_empty() || facts.run_path().is_some())
 }
 
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
     use crate::elf::{self, write::SharedObject};
 
-    fn facts(library: &SharedObject) -> Facts {
+    fn facts(library: &SharedObject) -> ElfFacts {
         elf::read(&library.build()).unwrap().unwrap()
     }
 

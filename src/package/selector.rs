@@ -11,9 +11,9 @@ use std::{
 
 use crate::{
     package::{
-        catalog::{Kind, PackageSpec},
-        dist_info::{self, DistInfo, Form},
-        naming::{Mode, NameTemplate},
+        catalog::{PackageKind, PackageSpec},
+        dist_info::{self, DeviceCodeForm, DistInfo},
+        naming::{DistributionMode, NameTemplate},
         templates,
     },
     relpath::{InvalidRelPath, RelPath},
@@ -25,13 +25,13 @@ const ENTRY_POINTS: &str = "[console_scripts]\nrocm-sdk = rocm_sdk.__main__:main
 
 /// A requirement and the condition under which it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Requirement {
+pub struct SelectorRequirement {
     pub pin: String,
     pub marker: Option<&'static str>,
 }
 
 /// An extra's name and what it installs.
-pub type Extra = (String, Vec<Requirement>);
+pub type Extra = (String, Vec<SelectorRequirement>);
 
 /// The files of the sdist below its top directory, in their order.
 pub fn files(info: &DistInfo<'_>) -> Result<Vec<(RelPath, Vec<u8>)>, InvalidRelPath> {
@@ -96,7 +96,7 @@ pub fn pkg_info(info: &DistInfo<'_>) -> String {
     }
     for (extra, requirements) in extras(info) {
         let _ = writeln!(text, "Provides-Extra: {extra}");
-        for Requirement { pin, marker } in requirements {
+        for SelectorRequirement { pin, marker } in requirements {
             let marker = marker.map_or(String::new(), |marker| format!("{marker} and "));
             let _ = writeln!(text, "Requires-Dist: {pin}; {marker}extra == \"{extra}\"");
         }
@@ -113,13 +113,14 @@ fn readme(info: &DistInfo<'_>) -> String {
 
 fn selector<'a>(info: &DistInfo<'a>) -> Option<&'a PackageSpec> {
     let mut packages = info.catalog.packages().iter();
-    packages.find(|package| package.kind == Kind::Selector)
+    packages.find(|package| package.kind == PackageKind::Selector)
 }
 
 /// What `rocm` requires by itself.
 pub fn requires(info: &DistInfo<'_>) -> Vec<String> {
     let packages = info.catalog.packages().iter();
-    let required = packages.filter(|package| package.required && package.kind != Kind::Selector);
+    let required =
+        packages.filter(|package| package.required && package.kind != PackageKind::Selector);
     required
         .map(|package| {
             let dist = package.dist_template(info.form.mode()).fill_text("");
@@ -144,12 +145,12 @@ pub fn extras(info: &DistInfo<'_>) -> Vec<Extra> {
         extras.push((package.logical.to_owned(), requirements));
     }
     // Device packages have them even for a single target, so that one command fits every set.
-    let several = |p: &&ExtraPackage| targets.len() > 1 || p.kind == Kind::Device;
+    let several = |p: &&ExtraPackage| targets.len() > 1 || p.kind == PackageKind::Device;
     let each = packages
         .iter()
         .filter(|p| p.is_per_target() && !targets.is_empty());
     for package in each.filter(several) {
-        let all: Vec<Requirement> = targets
+        let all: Vec<SelectorRequirement> = targets
             .iter()
             .map(|target| package.requirement(info, Some(target), marker(info, target)))
             .collect();
@@ -166,7 +167,7 @@ pub fn extras(info: &DistInfo<'_>) -> Vec<Extra> {
 struct ExtraPackage<'a> {
     logical: &'a str,
     dist: &'a NameTemplate,
-    kind: Kind,
+    kind: PackageKind,
     marker: Option<&'static str>,
 }
 
@@ -180,9 +181,9 @@ impl ExtraPackage<'_> {
         info: &DistInfo<'_>,
         target: Option<&String>,
         marker: Option<&'static str>,
-    ) -> Requirement {
+    ) -> SelectorRequirement {
         let dist = self.dist.fill_text(target.map_or("", String::as_str));
-        Requirement {
+        SelectorRequirement {
             pin: format!("{dist}=={}", info.version),
             marker,
         }
@@ -195,7 +196,7 @@ fn extra_packages<'a>(info: &DistInfo<'a>) -> Vec<ExtraPackage<'a>> {
     let has_extra = |package: &&PackageSpec| {
         let is_absent = info.absent.contains(&package.name);
         // Libraries that hold their device code leave nothing for device packages.
-        let is_inside = mode == Mode::Legacy && package.kind == Kind::Device;
+        let is_inside = mode == DistributionMode::Legacy && package.kind == PackageKind::Device;
         !package.required && !is_absent && !is_inside
     };
     let extras = packages.filter(has_extra).map(|package| ExtraPackage {
@@ -219,7 +220,9 @@ fn base(target: &str) -> &str {
 }
 
 fn base_targets(info: &DistInfo<'_>) -> Vec<String> {
-    let own = info.this_target.filter(|_| info.form == Form::Restricted);
+    let own = info
+        .this_target
+        .filter(|_| info.form == DeviceCodeForm::Restricted);
     let names: BTreeSet<&str> = match own {
         Some(own) => BTreeSet::from([base(own)]),
         None => info.available.iter().map(|name| base(name)).collect(),
@@ -264,7 +267,7 @@ fn requires_txt(info: &DistInfo<'_>) -> String {
     let mut sections: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (extra, requirements) in extras(info) {
         sections.entry(extra.clone()).or_default();
-        for Requirement { pin, marker } in requirements {
+        for SelectorRequirement { pin, marker } in requirements {
             let section = marker.map_or(extra.clone(), |marker| format!("{extra}:{marker}"));
             sections.entry(section).or_default().push(pin);
         }

@@ -11,7 +11,8 @@ use std::{
 
 use crate::{
     artifact::{
-        Artifact, ArtifactTree, Content, FileFacts, FileKind, Form, LinkEnd, Mode, TreeFile,
+        Artifact, ArtifactTree, FileFacts, FileKind, LinkEnd, PermissionBits, TreeContent,
+        TreeFile, TreeForm,
         split::{self, ArchivePlace, ArchiveSet, SplitAction, SplitPlan},
     },
     atomic,
@@ -201,7 +202,7 @@ fn artifacts(splitting: &SplitPlan<'_>, staging: &Path) -> Result<Vec<Artifact>>
             path: at.path.clone(),
             basedir: Arc::clone(basedir.context("no such base directory")?),
             source: place(splitting, &at, staging),
-            content: Content::File(to_come()),
+            content: TreeContent::File(to_come()),
         });
     }
     let parts = parts.into_iter().map(|(scope, mut files)| {
@@ -225,9 +226,9 @@ fn losing<'a>(splitting: &'a SplitPlan<'a>) -> Losing<'a> {
     let changed = splitting.files.iter().filter_map(|(file, fate)| {
         let facts = match (fate, &file.content) {
             (SplitAction::Moves(_), _) => None,
-            (SplitAction::Loses(loss), Content::File(facts)) => Some(FileFacts {
+            (SplitAction::Loses(loss), TreeContent::File(facts)) => Some(FileFacts {
                 len: loss.plan.total_len(),
-                form: Form::WithoutCode(Arc::clone(&loss.plan)),
+                form: TreeForm::WithoutCode(Arc::clone(&loss.plan)),
                 ..facts.clone()
             }),
             _ => return None,
@@ -239,14 +240,14 @@ fn losing<'a>(splitting: &'a SplitPlan<'a>) -> Losing<'a> {
 
 /// A binary is what it is without its code, and so is what a link leads to; a link to what has
 /// moved leads to nothing here.
-fn content(file: &TreeFile, losing: &Losing<'_>) -> Content {
+fn content(file: &TreeFile, losing: &Losing<'_>) -> TreeContent {
     let changed = |path| losing.get(&(&*file.basedir, path));
     match &file.content {
-        Content::File(_) => match changed(&file.path) {
-            Some(Some(facts)) => Content::File(facts.clone()),
+        TreeContent::File(_) => match changed(&file.path) {
+            Some(Some(facts)) => TreeContent::File(facts.clone()),
             _ => file.content.clone(),
         },
-        Content::Link {
+        TreeContent::Link {
             text,
             end: LinkEnd::File { path, source, .. },
         } => {
@@ -260,7 +261,7 @@ fn content(file: &TreeFile, losing: &Losing<'_>) -> Content {
                 },
             };
             let text = text.clone();
-            Content::Link { text, end }
+            TreeContent::Link { text, end }
         }
         _ => file.content.clone(),
     }
@@ -269,11 +270,11 @@ fn content(file: &TreeFile, losing: &Losing<'_>) -> Content {
 fn to_come() -> FileFacts {
     FileFacts {
         len: 0,
-        mode: Mode::default(),
+        mode: PermissionBits::default(),
         kind: FileKind::Other,
         elf: None,
         damage: None,
-        form: Form::ToCome,
+        form: TreeForm::ToCome,
     }
 }
 

@@ -7,8 +7,8 @@ use crate::{
     artifact::{ArtifactName, Component, TherockManifest},
     error::{Result, ensure},
     package::{
-        catalog::{Catalog, Kind, PackageSpec},
-        naming::Mode,
+        catalog::{Catalog, PackageKind, PackageSpec},
+        naming::DistributionMode,
         plan::{BuildPlan, Label, wanted},
     },
     run::Platform,
@@ -44,13 +44,13 @@ impl Subset {
         let mut all = Vec::new();
         for package in &packages {
             let scopes: Vec<_> = match package.kind {
-                Kind::Device => targets.iter().map(Some).collect(),
+                PackageKind::Device => targets.iter().map(Some).collect(),
                 _ => vec![None],
             };
             all.extend(
                 scopes
                     .into_iter()
-                    .map(|it| Label::of(package, Mode::Split, it)),
+                    .map(|it| Label::of(package, DistributionMode::Split, it)),
             );
         }
         let is_wanted = wanted(&all.iter().collect::<Vec<_>>(), names)?;
@@ -83,7 +83,10 @@ impl Subset {
     /// The packages of another subset that the artifacts of this one are not enough for. What is for
     /// all is made of the same, except that `devel` takes more.
     pub fn lacks(&self, other: &Self) -> Vec<String> {
-        let devel = self.packages.iter().find(|it| it.kind == Kind::Devel);
+        let devel = self
+            .packages
+            .iter()
+            .find(|it| it.kind == PackageKind::Devel);
         let is_devel = |label: &Label| devel.is_some_and(|devel| devel.name == label.package);
         let has = |label: &&Label| {
             let is_like = self.is_for_all() && label.scope.is_none() && !is_devel(label);
@@ -126,18 +129,20 @@ impl Subset {
     pub fn needs(&self, artifact: &ArtifactName, sibling: Sibling) -> bool {
         artifact.to_string() == TherockManifest::ARTIFACT
             || self.packages.iter().any(|package| match package.kind {
-                Kind::Selector => false,
-                Kind::Runtime => self.looks_at(package) && self.runs(package, artifact, sibling),
-                Kind::Device => self.is_device_code(package, artifact),
-                Kind::Devel => self.has(package) && self.is_for_devel(package, artifact),
+                PackageKind::Selector => false,
+                PackageKind::Runtime => {
+                    self.looks_at(package) && self.runs(package, artifact, sibling)
+                }
+                PackageKind::Device => self.is_device_code(package, artifact),
+                PackageKind::Devel => self.has(package) && self.is_for_devel(package, artifact),
             })
     }
 
     /// An artifact for a target, which none for all stands beside, may have host code as well.
     fn runs(&self, package: &PackageSpec, artifact: &ArtifactName, sibling: Sibling) -> bool {
         let alone = sibling == Sibling::None && self.is_for_all();
-        package.takes(artifact, Mode::Split, None)
-            || alone && package.takes_kind(artifact, Mode::Split)
+        package.takes(artifact, DistributionMode::Split, None)
+            || alone && package.takes_kind(artifact, DistributionMode::Split)
     }
 
     /// What is for all stands beside what is for a target, which is taken for host code without.
@@ -145,7 +150,7 @@ impl Subset {
         let base = artifact.scope.base();
         let is_for_one = self.devices().any(|scope| *scope == base);
         let is_beside = base == Scope::Generic && self.devices().next().is_some();
-        package.takes_kind(artifact, Mode::Split) && (is_for_one || is_beside)
+        package.takes_kind(artifact, DistributionMode::Split) && (is_for_one || is_beside)
     }
 
     fn is_for_devel(&self, package: &PackageSpec, artifact: &ArtifactName) -> bool {
@@ -154,12 +159,15 @@ impl Subset {
             ..artifact.clone()
         };
         let runs = |component| {
-            let mut runtime = self.packages.iter().filter(|it| it.kind == Kind::Runtime);
-            runtime.any(|it| it.takes_kind(&sibling(component), Mode::Split))
+            let mut runtime = self
+                .packages
+                .iter()
+                .filter(|it| it.kind == PackageKind::Runtime);
+            runtime.any(|it| it.takes_kind(&sibling(component), DistributionMode::Split))
         };
-        package.reaches(artifact, Mode::Split, None)
-            && !package.leaves_out(artifact, Mode::Split)
-            && (package.takes_besides(&artifact.name, Mode::Split)
+        package.reaches(artifact, DistributionMode::Split, None)
+            && !package.leaves_out(artifact, DistributionMode::Split)
+            && (package.takes_besides(&artifact.name, DistributionMode::Split)
                 || Component::ALL.into_iter().any(runs))
     }
 }

@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use crate::package::{
-    catalog::{Kind, PackageSpec},
+    catalog::{PackageKind, PackageSpec},
     python_literal::literal,
 };
 
@@ -87,7 +87,7 @@ pub fn pure_package(package: &PackageSpec) -> Vec<(&'static str, String)> {
         .iter()
         .map(|(name, text)| (*name, (*text).to_owned()))
         .collect();
-    if files.is_empty() && package.kind == Kind::Runtime {
+    if files.is_empty() && package.kind == PackageKind::Runtime {
         let purpose = format!("\"\"\"The files of `{}`.\"\"\"\n", package.name);
         files.extend([("__init__.py", purpose), ("py.typed", String::new())]);
     }
@@ -142,7 +142,11 @@ mod tests {
     fn every_pure_package_is_typed_and_starts_with_its_purpose() {
         for package in Catalog::built_in().unwrap().packages() {
             let (logical, files) = (&package.name, pure_package(package));
-            assert_eq!(files.is_empty(), package.kind == Kind::Device, "{logical}");
+            assert_eq!(
+                files.is_empty(),
+                package.kind == PackageKind::Device,
+                "{logical}"
+            );
             let is_typed = files.iter().any(|(name, _)| *name == "py.typed");
             assert!(is_typed || files.is_empty(), "{logical}");
             for (name, text) in files.iter().filter(|(name, _)| *name != "py.typed") {

@@ -40,12 +40,12 @@ pub fn in_parts<D: Divide>(
     stop: &Stop,
     mut take: impl FnMut(usize, usize, D::Done) -> Result<()>,
 ) -> Result<()> {
-    let shared = Shared {
+    let shared = SharedParts {
         how,
         items,
         room,
         stop,
-        state: Mutex::new(State::default()),
+        state: Mutex::new(PartsState::default()),
         change: Condvar::new(),
     };
     thread::scope(|scope| {
@@ -60,16 +60,16 @@ pub fn in_parts<D: Divide>(
     })
 }
 
-struct Shared<'a, D: Divide> {
+struct SharedParts<'a, D: Divide> {
     how: &'a D,
     items: &'a [D::Item],
     room: u64,
     stop: &'a Stop,
-    state: Mutex<State<D>>,
+    state: Mutex<PartsState<D>>,
     change: Condvar,
 }
 
-struct State<D: Divide> {
+struct PartsState<D: Divide> {
     /// The first item that is not open yet.
     unopened: usize,
     /// What the open items cost.
@@ -84,12 +84,12 @@ struct State<D: Divide> {
     closed: bool,
 }
 
-enum Task<O> {
+enum PartTask<O> {
     Open(usize),
     Work(At, Arc<O>),
 }
 
-impl<D: Divide> Default for State<D> {
+impl<D: Divide> Default for PartsState<D> {
     fn default() -> Self {
         Self {
             unopened: 0,
@@ -104,7 +104,7 @@ impl<D: Divide> Default for State<D> {
     }
 }
 
-impl<D: Divide> State<D> {
+impl<D: Divide> PartsState<D> {
     /// Whether the result of this part can still be taken: no earlier part has failed.
     fn counts(&self, place: At) -> bool {
         self.failure.as_ref().is_none_or(|(at, _)| place < *at)
@@ -117,12 +117,12 @@ impl<D: Divide> State<D> {
     }
 }
 
-impl<D: Divide> Shared<'_, D> {
-    fn lock(&self) -> MutexGuard<'_, State<D>> {
+impl<D: Divide> SharedParts<'_, D> {
+    fn lock(&self) -> MutexGuard<'_, PartsState<D>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State<D>>) -> MutexGuard<'a, State<D>> {
+    fn wait<'a>(&self, state: MutexGuard<'a, PartsState<D>>) -> MutexGuard<'a, PartsState<D>> {
         let woken = self.change.wait(state);
         woken.unwrap_or_else(PoisonError::into_inner)
     }
@@ -131,15 +131,15 @@ impl<D: Divide> Shared<'_, D> {
         let _leave = Leave(self);
         while let Some(task) = self.task() {
             match task {
-                Task::Open(index) => self.open(index),
-                Task::Work(place, opened) => self.work(place, &opened),
+                PartTask::Open(index) => self.open(index),
+                PartTask::Work(place, opened) => self.work(place, &opened),
             }
             self.change.notify_all();
         }
     }
 
     /// What to do next; parts come before further items.
-    fn task(&self) -> Option<Task<D::Opened>> {
+    fn task(&self) -> Option<PartTask<D::Opened>> {
         let mut state = self.lock();
         loop {
             if state.closed {
@@ -147,7 +147,7 @@ impl<D: Divide> Shared<'_, D> {
             }
             while let Some((place, opened)) = state.ready.pop_front() {
                 if state.counts(place) {
-                    return Some(Task::Work(place, opened));
+                    return Some(PartTask::Work(place, opened));
                 }
             }
             let index = state.unopened;
@@ -157,7 +157,7 @@ impl<D: Divide> Shared<'_, D> {
             if item.is_some() && fits {
                 state.unopened += 1;
                 state.used = state.used.saturating_add(cost);
-                return Some(Task::Open(index));
+                return Some(PartTask::Open(index));
             }
             state = self.wait(state);
         }
@@ -229,7 +229,7 @@ impl<D: Divide> Shared<'_, D> {
 }
 
 /// Dropping it ends all threads: when the caller leaves, and when one of the workers panics.
-struct Leave<'a, 'b, D: Divide>(&'a Shared<'b, D>);
+struct Leave<'a, 'b, D: Divide>(&'a SharedParts<'b, D>);
 
 impl<D: Divide> Drop for Leave<'_, '_, D> {
     fn drop(&mut self) {

@@ -6,23 +6,23 @@ use crate::run::{Repository, RunId};
 
 /// What such an artifact is called: letters, digits, `-`, `_` and `.`, and first a letter or digit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ArtifactName(Box<str>);
+pub struct WorkflowArtifactName(Box<str>);
 
-/// Why a text is not an `ArtifactName`.
+/// Why a text is not a `WorkflowArtifactName`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "not a name of letters, digits, `-`, `_` and `.` that begins with a letter or digit: {0:?}"
 )]
-pub struct InvalidArtifactName(String);
+pub struct InvalidWorkflowArtifactName(String);
 
 /// An artifact and the run that has it, where that is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkflowArtifact {
-    pub name: ArtifactName,
+    pub name: WorkflowArtifactName,
     pub run: Option<(Repository, RunId)>,
 }
 
-impl ArtifactName {
+impl WorkflowArtifactName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -39,19 +39,19 @@ impl WorkflowArtifact {
     }
 }
 
-impl FromStr for ArtifactName {
-    type Err = InvalidArtifactName;
+impl FromStr for WorkflowArtifactName {
+    type Err = InvalidWorkflowArtifactName;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let known = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(known) {
             return Ok(Self(text.into()));
         }
-        Err(InvalidArtifactName(text.to_owned()))
+        Err(InvalidWorkflowArtifactName(text.to_owned()))
     }
 }
 
-impl fmt::Display for ArtifactName {
+impl fmt::Display for WorkflowArtifactName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -64,18 +64,21 @@ mod tests {
     #[test]
     fn a_name_means_nothing_to_a_shell() {
         for name in ["python-packages-linux", "a_b.c", "1"] {
-            assert_eq!(name.parse::<ArtifactName>().unwrap().to_string(), name);
+            assert_eq!(
+                name.parse::<WorkflowArtifactName>().unwrap().to_string(),
+                name
+            );
         }
         for name in ["", "-a", ".", "a b", "$(x)", "a/b", "é"] {
-            assert!(name.parse::<ArtifactName>().is_err(), "{name}");
+            assert!(name.parse::<WorkflowArtifactName>().is_err(), "{name}");
         }
-        let refused = "a\"b".parse::<ArtifactName>().unwrap_err();
+        let refused = "a\"b".parse::<WorkflowArtifactName>().unwrap_err();
         insta::assert_snapshot!(refused, @r#"not a name of letters, digits, `-`, `_` and `.` that begins with a letter or digit: "a\"b""#);
     }
 
     #[test]
     fn an_artifact_is_downloaded_from_its_run_or_from_the_one_that_is_picked() {
-        let name: ArtifactName = "python-packages-linux".parse().unwrap();
+        let name: WorkflowArtifactName = "python-packages-linux".parse().unwrap();
         let run = ("ROCm/TheRock".parse().unwrap(), "42".parse().unwrap());
         let of = |run| WorkflowArtifact {
             name: name.clone(),

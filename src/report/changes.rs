@@ -6,7 +6,7 @@ use crate::index::{SetJson, SetJsonFile};
 
 /// What became of a package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum PackageChange {
     New,
     /// The same bytes.
     Same,
@@ -32,11 +32,11 @@ impl<'a> Changes<'a> {
         }
     }
 
-    pub(super) fn of(&self, file: &SetJsonFile) -> Change {
+    pub(super) fn of(&self, file: &SetJsonFile) -> PackageChange {
         match self.before.get(&identity(file)) {
-            None => Change::New,
-            Some(before) if before.sha256 == file.sha256 => Change::Same,
-            Some(before) => Change::From(before.size),
+            None => PackageChange::New,
+            Some(before) if before.sha256 == file.sha256 => PackageChange::Same,
+            Some(before) => PackageChange::From(before.size),
         }
     }
 
@@ -96,8 +96,15 @@ mod tests {
         let set = samples::set_of(&["rocm", "rocm-sdk-core", "rocm-sdk-new"]);
         assert_eq!(set.files()[0].sha256, same);
         let changes = Changes::since(&earlier);
-        let all: Vec<Change> = set.files().iter().map(|file| changes.of(file)).collect();
-        assert_eq!(all, [Change::Same, Change::From(1000), Change::New]);
+        let all: Vec<PackageChange> = set.files().iter().map(|file| changes.of(file)).collect();
+        assert_eq!(
+            all,
+            [
+                PackageChange::Same,
+                PackageChange::From(1000),
+                PackageChange::New
+            ]
+        );
         let gone: Vec<&str> = changes.gone(&set).iter().map(|file| file.name()).collect();
         assert_eq!(gone, ["rocm_sdk_old-7.13.0.dev0+ab.tar.gz"]);
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::markdown::{self, Page};
+use super::markdown::{self, SummaryPage};
 use crate::{
     console::{many, size},
     index::{Addresses, Choice, SetJson, install},
@@ -12,7 +12,7 @@ use crate::{
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Document<'a> {
+struct SummaryDocument<'a> {
     schema: &'static str,
     /// None of a set that is published nowhere.
     #[serde(flatten)]
@@ -21,7 +21,7 @@ struct Document<'a> {
     install: Vec<Install>,
     /// Of a set that was checked.
     #[serde(flatten)]
-    findings: Option<Findings>,
+    findings: Option<FindingsDocument>,
 }
 
 #[derive(Serialize)]
@@ -33,12 +33,12 @@ struct Install {
 }
 
 #[derive(Serialize)]
-struct Findings {
+struct FindingsDocument {
     errors: usize,
     warnings: usize,
 }
 
-impl Serialize for Page<'_> {
+impl Serialize for SummaryPage<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.document("rocwheel-summary-v1", &install::choices(self.set))
             .serialize(serializer)
@@ -46,7 +46,7 @@ impl Serialize for Page<'_> {
 }
 
 /// What `pipeline` answers: the set, and how to install it for the first choice that there is.
-pub struct PipelineAnswer<'a>(pub Page<'a>);
+pub struct PipelineAnswer<'a>(pub SummaryPage<'a>);
 
 impl Serialize for PipelineAnswer<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -81,14 +81,14 @@ impl fmt::Display for PipelineAnswer<'_> {
     }
 }
 
-impl fmt::Display for Page<'_> {
+impl fmt::Display for SummaryPage<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.render(markdown::LIMIT))
     }
 }
 
-impl<'a> Page<'a> {
-    fn document(&self, schema: &'static str, choices: &[Choice]) -> Document<'a> {
+impl<'a> SummaryPage<'a> {
+    fn document(&self, schema: &'static str, choices: &[Choice]) -> SummaryDocument<'a> {
         let addresses = |urls| Addresses::new(urls, &self.set.families());
         let install = choices.iter().flat_map(|choice| {
             let lines = self.lines(choice).into_iter();
@@ -98,12 +98,12 @@ impl<'a> Page<'a> {
                 command,
             })
         });
-        Document {
+        SummaryDocument {
             schema,
             addresses: self.places().map(|places| addresses(places.set)),
             set: self.set,
             install: install.collect(),
-            findings: self.report.map(|report| Findings {
+            findings: self.report.map(|report| FindingsDocument {
                 errors: report.errors,
                 warnings: report.warnings,
             }),

@@ -40,7 +40,7 @@ pub enum Whereabouts<'a> {
 
 /// All that a summary tells of.
 #[derive(Clone, Copy, Debug)]
-pub struct Page<'a> {
+pub struct SummaryPage<'a> {
     pub set: &'a SetJson,
     pub whereabouts: Whereabouts<'a>,
     /// Where runs and commits have their pages.
@@ -50,7 +50,7 @@ pub struct Page<'a> {
     pub earlier: Option<&'a SetJson>,
 }
 
-impl<'a> Page<'a> {
+impl<'a> SummaryPage<'a> {
     /// A summary of at most `limit` bytes; rows are left out as needed, and counted. Empty when
     /// there is no room for what matters most.
     pub fn render(&self, limit: usize) -> String {

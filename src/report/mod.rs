@@ -10,7 +10,7 @@ mod markdown;
 pub mod outputs;
 mod sections;
 
-pub use artifact::{ArtifactName, InvalidArtifactName, WorkflowArtifact};
+pub use artifact::{InvalidWorkflowArtifactName, WorkflowArtifact, WorkflowArtifactName};
 pub use document::PipelineAnswer;
 pub use forecast::Forecast;
-pub use markdown::{LIMIT, Page, Whereabouts};
+pub use markdown::{LIMIT, SummaryPage, Whereabouts};

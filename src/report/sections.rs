@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use super::{
     cell::{code, message, plain},
-    changes::{Change, Changes, percent},
+    changes::{Changes, PackageChange, percent},
 };
 use crate::{
     check::{
@@ -105,11 +105,11 @@ fn package(file: &SetJsonFile, urls: Option<&Urls>, changes: Option<&Changes<'_>
     )
 }
 
-fn change(file: &SetJsonFile, change: Change) -> String {
+fn change(file: &SetJsonFile, change: PackageChange) -> String {
     match change {
-        Change::New => "**new**".to_owned(),
-        Change::Same => "same bytes".to_owned(),
-        Change::From(before) => {
+        PackageChange::New => "**new**".to_owned(),
+        PackageChange::Same => "same bytes".to_owned(),
+        PackageChange::From(before) => {
             let (sign, by) = if file.size < before {
                 ("−", before - file.size)
             } else {

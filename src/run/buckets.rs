@@ -4,7 +4,7 @@ use std::{fmt, sync::LazyLock};
 
 use crate::error::{Hint, Result, anyhow};
 use crate::location::{Bucket, Location};
-use crate::run::{Origin, Repository, RunFacts, UtcTime};
+use crate::run::{Repository, RunFacts, RunOrigin, UtcTime};
 use crate::version::ReleaseType;
 
 mod load;
@@ -21,7 +21,7 @@ pub struct Buckets {
     home: Repository,
     dependencies: Location,
     known: Vec<BucketFacts>,
-    releases: Vec<Release>,
+    releases: Vec<ReleaseBuckets>,
     legacy: Legacy,
     publication: Templates,
     region: String,
@@ -67,7 +67,7 @@ pub struct Publication {
 }
 
 #[derive(Debug)]
-struct Release {
+struct ReleaseBuckets {
     kind: ReleaseType,
     artifacts: Option<Bucket>,
     external: Option<Bucket>,
@@ -130,7 +130,7 @@ impl Buckets {
         };
         let until = &self.legacy.until;
         let is_legacy = run.updated_at.as_ref().is_some_and(|at| at <= until);
-        let is_own = *repository == self.home && run.origin == Origin::Own;
+        let is_own = *repository == self.home && run.origin == RunOrigin::Own;
         self.listed(match (is_legacy, is_own) {
             (false, true) => own,
             (false, false) => external,
@@ -173,7 +173,7 @@ impl Buckets {
         })
     }
 
-    fn release(&self, kind: ReleaseType) -> Result<&Release> {
+    fn release(&self, kind: ReleaseType) -> Result<&ReleaseBuckets> {
         self.releases
             .iter()
             .find(|release| release.kind == kind)

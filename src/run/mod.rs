@@ -10,7 +10,7 @@ mod resolve;
 
 pub use buckets::{BucketFacts, Buckets, Channel, Product, Publication, Role};
 pub use group::{ArtifactGroup, InvalidArtifactGroup};
-pub use origin::{Event, InvalidUtcTime, Origin, RunFacts, UtcTime};
+pub use origin::{Event, InvalidUtcTime, RunFacts, RunOrigin, UtcTime};
 pub use reference::{InvalidRunReference, RunReference};
 pub use resolve::{Choices, Environment, Run, RunContext};
 

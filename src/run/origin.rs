@@ -9,7 +9,7 @@ use crate::run::Repository;
 
 /// Whose code a run builds. A fork's may not write where the repository's own does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum RunOrigin {
     Own,
     Fork,
 }
@@ -17,15 +17,15 @@ pub enum Origin {
 /// What GitHub's payload says about the event that started this run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    pub origin: Origin,
+    pub origin: RunOrigin,
     /// Whether the repository that runs it is itself a fork, which no role trusts.
-    pub repository: Origin,
+    pub repository: RunOrigin,
 }
 
 /// What GitHub says about a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunFacts {
-    pub origin: Origin,
+    pub origin: RunOrigin,
     pub updated_at: Option<UtcTime>,
 }
 
@@ -33,13 +33,13 @@ impl RunFacts {
     /// Of a run that built the repository's own code.
     pub fn own() -> Self {
         Self {
-            origin: Origin::Own,
+            origin: RunOrigin::Own,
             updated_at: None,
         }
     }
 }
 
-impl Origin {
+impl RunOrigin {
     /// Own, if the code lies in `repository`. A repository that is gone was a fork.
     fn of(head: Option<&str>, repository: Option<&str>) -> Self {
         match (head, repository) {
@@ -65,18 +65,18 @@ impl Event {
         let here = text(&payload, "/repository/full_name");
         let origin = if payload.get("pull_request").is_some() {
             let base = text(&payload, "/pull_request/base/repo/full_name").or(here);
-            Origin::of(text(&payload, "/pull_request/head/repo/full_name"), base)
+            RunOrigin::of(text(&payload, "/pull_request/head/repo/full_name"), base)
         } else if payload.get("workflow_run").is_some() {
-            Origin::of(
+            RunOrigin::of(
                 text(&payload, "/workflow_run/head_repository/full_name"),
                 here,
             )
         } else {
-            Origin::Own
+            RunOrigin::Own
         };
         let repository = match payload.pointer("/repository/fork") {
-            Some(Value::Bool(true)) => Origin::Fork,
-            _ => Origin::Own,
+            Some(Value::Bool(true)) => RunOrigin::Fork,
+            _ => RunOrigin::Own,
         };
         Ok(Self { origin, repository })
     }
@@ -87,7 +87,7 @@ impl RunFacts {
     pub fn read(run: &Value, repository: &Repository) -> Result<Self> {
         let head = text(run, "/head_repository/full_name");
         Ok(Self {
-            origin: Origin::of(head, Some(&repository.to_string())),
+            origin: RunOrigin::of(head, Some(&repository.to_string())),
             updated_at: text(run, "/updated_at")
                 .map(str::parse)
                 .transpose()
@@ -152,29 +152,29 @@ mod tests {
         let table = [
             (
                 json!({"repository": here, "ref": "refs/heads/main"}),
-                Origin::Own,
+                RunOrigin::Own,
             ),
-            (json!({}), Origin::Own),
-            (pull(json!({"full_name": "ROCm/TheRock"})), Origin::Own),
-            (pull(json!({"full_name": "rocm/therock"})), Origin::Own),
+            (json!({}), RunOrigin::Own),
+            (pull(json!({"full_name": "ROCm/TheRock"})), RunOrigin::Own),
+            (pull(json!({"full_name": "rocm/therock"})), RunOrigin::Own),
             (
                 pull(json!({"full_name": "me/TheRock", "fork": true})),
-                Origin::Fork,
+                RunOrigin::Fork,
             ),
             (
                 pull(json!({"full_name": "me/TheRock", "fork": false})),
-                Origin::Fork,
+                RunOrigin::Fork,
             ),
-            (pull(Value::Null), Origin::Fork),
+            (pull(Value::Null), RunOrigin::Fork),
             (
                 json!({"repository": here, "pull_request": {"head": {"repo": here}}}),
-                Origin::Own,
+                RunOrigin::Own,
             ),
-            (json!({"pull_request": null}), Origin::Fork),
-            (json!({"pull_request": {"head": []}}), Origin::Fork),
-            (after(json!({"full_name": "ROCm/TheRock"})), Origin::Own),
-            (after(json!({"full_name": "me/TheRock"})), Origin::Fork),
-            (after(Value::Null), Origin::Fork),
+            (json!({"pull_request": null}), RunOrigin::Fork),
+            (json!({"pull_request": {"head": []}}), RunOrigin::Fork),
+            (after(json!({"full_name": "ROCm/TheRock"})), RunOrigin::Own),
+            (after(json!({"full_name": "me/TheRock"})), RunOrigin::Fork),
+            (after(Value::Null), RunOrigin::Fork),
         ];
         for (payload, origin) in table {
             assert_eq!(event(&payload).origin, origin, "{payload}");
@@ -186,8 +186,8 @@ mod tests {
         let fork = json!({"full_name": "me/TheRock", "fork": true});
         let payload = json!({"repository": fork, "pull_request": {"head": {"repo": fork}, "base": {"repo": fork}}});
         let expected = Event {
-            origin: Origin::Own,
-            repository: Origin::Fork,
+            origin: RunOrigin::Own,
+            repository: RunOrigin::Fork,
         };
         assert_eq!(event(&payload), expected);
     }
@@ -227,7 +227,7 @@ mod tests {
             "updated_at": "2026-08-22T10:00:00Z",
         }));
         let expected = RunFacts {
-            origin: Origin::Own,
+            origin: RunOrigin::Own,
             updated_at: Some("2026-08-22T10:00:00Z".parse().unwrap()),
         };
         assert_eq!(own.unwrap(), expected);
@@ -238,7 +238,7 @@ mod tests {
             json!([]),
         ] {
             let facts = facts(run).unwrap();
-            assert_eq!((facts.origin, facts.updated_at), (Origin::Fork, None));
+            assert_eq!((facts.origin, facts.updated_at), (RunOrigin::Fork, None));
         }
         let error = facts(json!({"updated_at": "yesterday"})).unwrap_err();
         insta::assert_snapshot!(error::render(&error), @r#"

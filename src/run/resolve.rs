@@ -4,7 +4,7 @@
 use crate::error::{Context, Hint, Result, anyhow, ensure};
 use crate::location::{Bucket, Key, Location};
 use crate::run::{
-    ArtifactGroup, Buckets, Event, Origin, Platform, Repository, Role, RunFacts, RunId,
+    ArtifactGroup, Buckets, Event, Platform, Repository, Role, RunFacts, RunId, RunOrigin,
     RunReference,
 };
 use crate::version::ReleaseType;
@@ -190,7 +190,7 @@ impl RunContext {
             }
             let facts = RunFacts {
                 // Where it is unknown by now, it makes no difference.
-                origin: self.origin(run).unwrap_or(Origin::Own),
+                origin: self.origin(run).unwrap_or(RunOrigin::Own),
                 updated_at: self.run.as_ref().and_then(|run| run.updated_at.clone()),
             };
             let known = buckets.artifacts(self.release_type(run), &repository, &facts)?;
@@ -216,13 +216,14 @@ impl RunContext {
     /// Whether the code of the run, and of this process, is the repository's own.
     fn is_trusted(&self, run: &RunReference) -> bool {
         let event = self.environment.event;
-        self.origin(run) != Some(Origin::Fork)
-            && event
-                .is_none_or(|event| event.origin == Origin::Own && event.repository == Origin::Own)
+        self.origin(run) != Some(RunOrigin::Fork)
+            && event.is_none_or(|event| {
+                event.origin == RunOrigin::Own && event.repository == RunOrigin::Own
+            })
     }
 
     /// Whose code the run builds, as far as that is known. The event tells of this run only.
-    fn origin(&self, run: &RunReference) -> Option<Origin> {
+    fn origin(&self, run: &RunReference) -> Option<RunOrigin> {
         if let Some(facts) = &self.run {
             return Some(facts.origin);
         }
@@ -230,7 +231,7 @@ impl RunContext {
         is_this_run.then_some(
             self.environment
                 .event
-                .map_or(Origin::Own, |event| event.origin),
+                .map_or(RunOrigin::Own, |event| event.origin),
         )
     }
 

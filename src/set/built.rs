@@ -8,7 +8,7 @@ use crate::{
     console::World,
     error::{Context as _, Result},
     index::{Identity, Layout, SetJson},
-    package::{BuildPlan, assemble::Made},
+    package::{BuildPlan, assemble::MadePackage},
     set::LocalSet,
 };
 
@@ -19,7 +19,7 @@ impl LocalSet {
         dest: &Path,
         plan: &BuildPlan,
         manifest: &TherockManifest,
-        made: &[Made],
+        made: &[MadePackage],
         world: &World,
     ) -> Result<Self> {
         let page = dest.join("set.json");

@@ -7,9 +7,9 @@ use std::{
 
 use super::{
     address::local_urls,
-    known::Known,
+    known::KnownFacts,
     place::SetPlace,
-    read::{Kept, Metadata, Reading, Watch},
+    read::{Kept, MetadataDepth, Reading, SetReadProgress},
 };
 use crate::{
     console::World,
@@ -36,7 +36,7 @@ impl LocalSet {
     /// Reads and hashes every package. They are in `dist` if it exists.
     pub fn read(root: &Path, world: &World) -> Result<Self> {
         let place = SetPlace::directory(root, &world.stop);
-        let (layout, known) = (place.layout()?, Known::read(&place)?);
+        let (layout, known) = (place.layout()?, KnownFacts::read(&place)?);
         let progress = world.console.progress("Reading", root.display(), None);
         Self::read_known((root, &place), layout, known, world, &|bytes| {
             progress.inc(bytes);
@@ -49,7 +49,7 @@ impl LocalSet {
         Self::read_known(
             (root, &place),
             Layout::Dist,
-            Known::made(made),
+            KnownFacts::made(made),
             world,
             &|_| {},
         )
@@ -58,7 +58,7 @@ impl LocalSet {
     fn read_known(
         (root, place): (&Path, &SetPlace),
         layout: Layout,
-        known: Known,
+        known: KnownFacts,
         world: &World,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<Self> {
@@ -67,9 +67,9 @@ impl LocalSet {
             place,
             layout,
             known: &known,
-            metadata: Metadata::Wanted,
+            metadata: MetadataDepth::Wanted,
             at_once: world.jobs(),
-            watch: Watch {
+            watch: SetReadProgress {
                 stop: &world.stop,
                 progress,
             },

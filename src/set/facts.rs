@@ -20,7 +20,7 @@ const LONGEST_SEARCH: u64 = 1 << 30;
 
 /// What an index tells of a package.
 #[derive(Debug)]
-pub(super) struct Facts {
+pub(super) struct PackageFacts {
     pub(super) project: DistName,
     pub(super) version: Version,
     pub(super) requires_python: Option<String>,
@@ -29,7 +29,7 @@ pub(super) struct Facts {
 }
 
 /// Reads a package by the rules of its kind, which its name tells.
-pub(super) fn read(file: impl Read + Seek, name: &str) -> Result<Facts> {
+pub(super) fn read(file: impl Read + Seek, name: &str) -> Result<PackageFacts> {
     if Path::new(name).extension() == Some("whl".as_ref()) {
         of_wheel(&name.parse()?, file)
     } else {
@@ -37,20 +37,20 @@ pub(super) fn read(file: impl Read + Seek, name: &str) -> Result<Facts> {
     }
 }
 
-fn of_wheel(name: &WheelFilename, file: impl Read + Seek) -> Result<Facts> {
+fn of_wheel(name: &WheelFilename, file: impl Read + Seek) -> Result<PackageFacts> {
     let text = wheel_metadata(file).context("read METADATA")?;
     let mut facts = facts(&text, name.name(), name.version())?;
     facts.sidecar = Some(text);
     Ok(facts)
 }
 
-fn of_sdist(name: &SdistFilename, file: impl Read) -> Result<Facts> {
+fn of_sdist(name: &SdistFilename, file: impl Read) -> Result<PackageFacts> {
     let text = sdist_metadata(file, name.top()).context("read PKG-INFO")?;
     facts(&text, name.name(), name.version())
 }
 
 /// The metadata decides; the name has to say the same, because installers believe it first.
-fn facts(text: &[u8], project: &DistName, version: &Version) -> Result<Facts> {
+fn facts(text: &[u8], project: &DistName, version: &Version) -> Result<PackageFacts> {
     let inside = Metadata::parse(text)?;
     ensure!(
         inside.name == *project,
@@ -62,7 +62,7 @@ fn facts(text: &[u8], project: &DistName, version: &Version) -> Result<Facts> {
         "its metadata is that of another version: `{}`",
         inside.version
     );
-    Ok(Facts {
+    Ok(PackageFacts {
         project: inside.name,
         version: inside.version,
         requires_python: inside.requires_python.map(|line| line.as_str().to_owned()),
@@ -130,12 +130,12 @@ mod tests {
         archive.into_inner().unwrap().finish().unwrap()
     }
 
-    fn of_wheel_bytes(bytes: Vec<u8>) -> Result<Facts> {
+    fn of_wheel_bytes(bytes: Vec<u8>) -> Result<PackageFacts> {
         let name = "rocm_sdk_core-7.0.0+ab-py3-none-linux_x86_64.whl";
         of_wheel(&name.parse().unwrap(), Cursor::new(bytes))
     }
 
-    fn of_sdist_bytes(bytes: &[u8]) -> Result<Facts> {
+    fn of_sdist_bytes(bytes: &[u8]) -> Result<PackageFacts> {
         of_sdist(&"rocm_sdk_core-7.0.0+ab.tar.gz".parse().unwrap(), bytes)
     }
 

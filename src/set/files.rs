@@ -13,9 +13,9 @@ use super::{package::is_package, place::SetPlace};
 use crate::{
     digest::Sha256,
     error::{Hint as _, Result},
-    index::{Layout, Stamp},
+    index::{Layout, SetStamp},
     run::ArtifactGroup,
-    store::{Depth, Kind, Object, Ranged, Span},
+    store::{Depth, Object, Ranged, Span, StoreFailureKind},
 };
 
 /// A file of this size is read at once: its digest and what it says come from the same bytes.
@@ -23,15 +23,15 @@ const AT_ONCE: u64 = 256 << 10;
 
 /// A file in the directory of packages, or in that of a family.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Listed {
+pub(super) struct ListedPackage {
     pub(super) family: Option<ArtifactGroup>,
     pub(super) name: String,
-    pub(super) stamp: Stamp,
+    pub(super) stamp: SetStamp,
     /// When it came; of a file in a directory that is not known.
     pub(super) uploaded: Option<SystemTime>,
 }
 
-impl Listed {
+impl ListedPackage {
     /// Below the directory of the set: `dist/rocm-7.13.0.tar.gz`.
     pub(super) fn path(&self, layout: Layout) -> String {
         let family = self.family.as_ref();
@@ -48,7 +48,7 @@ pub(super) enum Opened {
 
 impl SetPlace {
     /// All packages and sidecars in the directory of packages, and in those of families in it.
-    pub(super) fn files(&self, layout: Layout) -> Result<Vec<Listed>> {
+    pub(super) fn files(&self, layout: Layout) -> Result<Vec<ListedPackage>> {
         let objects = match (layout, self.local()) {
             // Beside plain packages on a disk there may be anything, to any depth.
             (Layout::Flat, Some(root)) => {
@@ -71,7 +71,7 @@ impl SetPlace {
             };
             // What lies deeper is no package of the set.
             let is_wanted = is_package(name) || name.ends_with(".whl.metadata");
-            (is_wanted && !name.contains('/') && !name.starts_with('.')).then(|| Listed {
+            (is_wanted && !name.contains('/') && !name.starts_with('.')).then(|| ListedPackage {
                 family,
                 name: name.to_owned(),
                 stamp: self.stamp_of(&object),
@@ -90,7 +90,7 @@ impl SetPlace {
         Ok(if has_dist { Layout::Dist } else { Layout::Flat })
     }
 
-    pub(super) fn open_file(&self, listed: &Listed, layout: Layout) -> Result<Opened> {
+    pub(super) fn open_file(&self, listed: &ListedPackage, layout: Layout) -> Result<Opened> {
         let (key, size) = (self.key(&listed.path(layout))?, listed.stamp.size);
         if size > AT_ONCE {
             return Ok(Opened::Far(Ranged::of(Arc::clone(self.store()), key, size)));
@@ -103,33 +103,41 @@ impl SetPlace {
     }
 
     /// The same from its first to its last byte.
-    pub(super) fn stream(&self, listed: &Listed, layout: Layout) -> Result<Box<dyn Read + Send>> {
+    pub(super) fn stream(
+        &self,
+        listed: &ListedPackage,
+        layout: Layout,
+    ) -> Result<Box<dyn Read + Send>> {
         Ok(self
             .store()
             .get(&self.key(&listed.path(layout))?, Span::Whole)?)
     }
 
     /// The digest that the store keeps, if it keeps one.
-    pub(super) fn kept_digest(&self, listed: &Listed, layout: Layout) -> Result<Option<Sha256>> {
+    pub(super) fn kept_digest(
+        &self,
+        listed: &ListedPackage,
+        layout: Layout,
+    ) -> Result<Option<Sha256>> {
         Ok(self.store().head(&self.key(&listed.path(layout))?)?.sha256)
     }
 
     /// How a file looks now. In a bucket a listing says it of a thousand at a time, with the marks
     /// that the next one will have.
-    pub(super) fn stamp(&self, path: &str) -> Result<Option<Stamp>> {
+    pub(super) fn stamp(&self, path: &str) -> Result<Option<SetStamp>> {
         if self.local().is_none() {
             return Ok(None);
         }
         match self.store().head(&self.key(path)?) {
-            Err(error) if error.kind() == Kind::NotFound => Ok(None),
+            Err(error) if error.kind() == StoreFailureKind::NotFound => Ok(None),
             object => Ok(Some(self.stamp_of(&object?))),
         }
     }
 
     /// The text of a document such as `set.json`, and how that looks.
-    pub(super) fn document(&self, name: &str) -> Result<Option<(String, Stamp)>> {
+    pub(super) fn document(&self, name: &str) -> Result<Option<(String, SetStamp)>> {
         let object = match self.store().head(&self.key(name)?) {
-            Err(error) if error.kind() == Kind::NotFound => return Ok(None),
+            Err(error) if error.kind() == StoreFailureKind::NotFound => return Ok(None),
             object => object?,
         };
         let text = self.text(&self.path(name))?;
@@ -137,8 +145,8 @@ impl SetPlace {
     }
 
     /// On a disk the mark says no more than the time, which may be too coarse to tell two files apart.
-    fn stamp_of(&self, object: &Object) -> Stamp {
-        Stamp {
+    fn stamp_of(&self, object: &Object) -> SetStamp {
+        SetStamp {
             size: object.size,
             modified: object.modified.and_then(nanoseconds),
             etag: object.etag.clone().filter(|_| self.local().is_none()),

@@ -3,10 +3,10 @@
 use std::{collections::BTreeSet, mem, path::Path};
 
 use super::{
-    package::{Package, is_package, is_wheel},
+    package::{PackageFile, is_package, is_wheel},
     place::{Address, PlaceKind, SetPlace},
     promised::Promised,
-    published::Published,
+    published::PublishedFacts,
 };
 use crate::{
     error::{Hint as _, Result, bail},
@@ -17,17 +17,17 @@ use crate::{
 
 /// A set where it lies: its packages, and its pages if it has any.
 #[derive(Debug, Default)]
-pub struct Found {
-    pub packages: Vec<Package>,
+pub struct PublishedSet {
+    pub packages: Vec<PackageFile>,
     /// `None` for packages that lie in a directory and nowhere else.
-    pub published: Option<Published>,
+    pub published: Option<PublishedFacts>,
     /// Of several versions, the one that is looked at.
     pub chosen: Option<Version>,
 }
 
 /// What is looked at of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum PlaceDepth {
     /// The packages where this layout has them, or by default in `dist` if it exists; the pages
     /// beside them are still to be written.
     Packages(Option<Layout>),
@@ -36,10 +36,10 @@ pub enum Look {
 }
 
 /// The packages of a place by name, and what its pages say if that is wanted.
-pub fn find(place: &SetPlace, look: Look) -> Result<Found> {
+pub fn find(place: &SetPlace, look: PlaceDepth) -> Result<PublishedSet> {
     let mut found = match look {
-        Look::Packages(layout) => unpublished(place, lying(place, layout)?)?,
-        Look::Pages => match place.local() {
+        PlaceDepth::Packages(layout) => unpublished(place, lying(place, layout)?)?,
+        PlaceDepth::Pages => match place.local() {
             Some(root) if !has_pages(root) => unpublished(place, lying(place, None)?)?,
             local => {
                 let mut found = find_published(place)?;
@@ -64,7 +64,7 @@ pub fn find(place: &SetPlace, look: Look) -> Result<Found> {
 }
 
 /// Reads the pages of a place, and finds the files that they lead to.
-pub fn find_published(place: &SetPlace) -> Result<Found> {
+pub fn find_published(place: &SetPlace) -> Result<PublishedSet> {
     let mut promised = Promised::read(place)?;
     if promised.promises.is_empty() {
         // Pages that name nothing promise what lies beside them.
@@ -73,15 +73,15 @@ pub fn find_published(place: &SetPlace) -> Result<Found> {
             return unpublished(place, packages);
         }
         let published = promised.into_published(BTreeSet::new());
-        return Ok(Found {
+        return Ok(PublishedSet {
             packages,
             published: Some(published),
             chosen: None,
         });
     }
-    let mut found = Found {
+    let mut found = PublishedSet {
         chosen: promised.chosen.take(),
-        ..Found::default()
+        ..PublishedSet::default()
     };
     let addresses = mem::take(&mut promised.addresses);
     let unlisted = unlisted(place, &promised.names)?;
@@ -111,14 +111,14 @@ pub fn find_published(place: &SetPlace) -> Result<Found> {
 }
 
 /// The packages of a directory without pages.
-fn unpublished(place: &SetPlace, packages: Vec<Package>) -> Result<Found> {
+fn unpublished(place: &SetPlace, packages: Vec<PackageFile>) -> Result<PublishedSet> {
     if !packages.is_empty() {
-        return Ok(Found {
+        return Ok(PublishedSet {
             packages,
-            ..Found::default()
+            ..PublishedSet::default()
         });
     }
-    let what = || -> Result<Found> {
+    let what = || -> Result<PublishedSet> {
         match place.kind() {
             PlaceKind::Directory(_) => bail!("no wheel or sdist in `{place}`"),
             PlaceKind::Web => bail!("no index and no link to a package: `{place}`"),
@@ -135,7 +135,7 @@ fn unpublished(place: &SetPlace, packages: Vec<Package>) -> Result<Found> {
 
 /// The packages where this layout has them, or by default in `dist` if it exists, with those in the
 /// directories of families; none where a place cannot be listed.
-fn lying(place: &SetPlace, layout: Option<Layout>) -> Result<Vec<Package>> {
+fn lying(place: &SetPlace, layout: Option<Layout>) -> Result<Vec<PackageFile>> {
     if *place.kind() == PlaceKind::Web {
         return Ok(Vec::new());
     }
@@ -143,7 +143,7 @@ fn lying(place: &SetPlace, layout: Option<Layout>) -> Result<Vec<Package>> {
     let files = place.files(layout)?.into_iter();
     let packages = files.filter(|file| is_package(&file.name)).map(|file| {
         let key = place.key(&file.path(layout))?;
-        let package = Package::object(place.store(), &key, file.stamp.size);
+        let package = PackageFile::object(place.store(), &key, file.stamp.size);
         Ok(match file.family {
             Some(family) => package.in_directory(family.as_str()),
             None => package,

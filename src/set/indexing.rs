@@ -3,16 +3,16 @@
 use std::num::NonZeroUsize;
 
 use super::{
-    known::Known,
+    known::KnownFacts,
     place::SetPlace,
-    read::{Found, Metadata, Reading, Watch},
-    write::{Change, Mode, Overtaken, Writer},
+    read::{MetadataDepth, ReadPackages, Reading, SetReadProgress},
+    write::{IndexChange, Overtaken, WriteMode, Writer},
     yank::YankList,
 };
 use crate::{
     console::{World, many, size},
     error::{No, Result, bail},
-    index::{Draft, Layout, Page, Rank, SetJson, drafts},
+    index::{Draft, IndexPage, Layout, Rank, SetJson, drafts},
     parallel,
     run::ArtifactGroup,
 };
@@ -29,7 +29,7 @@ pub struct IndexOptions {
     pub layout: Option<Layout>,
     /// What is withdrawn; without it, what was withdrawn stays so.
     pub yank: Option<YankList>,
-    pub mode: Mode,
+    pub mode: WriteMode,
     pub jobs: NonZeroUsize,
 }
 
@@ -38,7 +38,7 @@ impl Default for IndexOptions {
         Self {
             layout: None,
             yank: None,
-            mode: Mode::Make,
+            mode: WriteMode::Make,
             jobs: NonZeroUsize::MIN,
         }
     }
@@ -48,7 +48,7 @@ impl Default for IndexOptions {
 #[derive(Debug)]
 pub struct Indexed {
     /// The objects that were written or removed, in order.
-    pub changes: Vec<Change>,
+    pub changes: Vec<IndexChange>,
     pub families: Vec<ArtifactGroup>,
     pub files: usize,
     /// For people.
@@ -75,9 +75,9 @@ fn once(
     options: &IndexOptions,
     world: &World,
 ) -> Result<Result<Indexed, Overtaken>> {
-    let known = Known::read(site)?;
+    let known = KnownFacts::read(site)?;
     let writer = Writer::new(site, options.mode, &world.stop, &known.families())?;
-    let attempt = Attempt {
+    let attempt = IndexAttempt {
         site,
         options,
         world,
@@ -101,16 +101,16 @@ fn once(
     }
 }
 
-struct Attempt<'a> {
+struct IndexAttempt<'a> {
     site: &'a SetPlace,
     options: &'a IndexOptions,
     world: &'a World,
-    known: &'a Known,
+    known: &'a KnownFacts,
     writer: &'a Writer<'a>,
     at_once: NonZeroUsize,
 }
 
-impl Attempt<'_> {
+impl IndexAttempt<'_> {
     /// What a reader finds points only at what is there: sidecars, pages, `set.json`, and then what
     /// nothing leads to any more goes.
     fn run(&self) -> Result<(usize, Vec<ArtifactGroup>, String)> {
@@ -142,15 +142,15 @@ impl Attempt<'_> {
     }
 
     /// Reads the packages, and writes their sidecars.
-    fn read(&self, layout: Layout) -> Result<Found> {
+    fn read(&self, layout: Layout) -> Result<ReadPackages> {
         let progress = self.world.console.progress("Reading", self.site, None);
         let reading = Reading {
             place: self.site,
             layout,
             known: self.known,
-            metadata: Metadata::Remembered,
+            metadata: MetadataDepth::Remembered,
             at_once: self.at_once,
-            watch: Watch {
+            watch: SetReadProgress {
                 stop: &self.world.stop,
                 progress: &|bytes| progress.inc(bytes),
             },
@@ -158,8 +158,8 @@ impl Attempt<'_> {
                 let path = file.sidecar_path(layout);
                 self.writer.sidecar(&path, listed, &bytes)?;
                 match self.options.mode {
-                    Mode::Make => self.site.stamp(&path),
-                    Mode::Tell => Ok(listed.cloned()),
+                    WriteMode::Make => self.site.stamp(&path),
+                    WriteMode::Tell => Ok(listed.cloned()),
                 }
             },
         };
@@ -167,7 +167,7 @@ impl Attempt<'_> {
         if let Some(list) = &self.options.yank {
             found.set = list.apply(found.set)?;
         }
-        if self.options.mode == Mode::Make {
+        if self.options.mode == WriteMode::Make {
             self.writer.verify(self.at_once)?;
             reading.remember_sidecars(&mut found)?;
         }
@@ -176,7 +176,12 @@ impl Attempt<'_> {
 
     /// Writes the pages of projects, and meanwhile makes those that come after them: each has a
     /// line for every file, so that one after the other they would take as long.
-    fn projects(&self, found: &Found, document: &SetJson, layout: Layout) -> Result<Vec<Page>> {
+    fn projects(
+        &self,
+        found: &ReadPackages,
+        document: &SetJson,
+        layout: Layout,
+    ) -> Result<Vec<IndexPage>> {
         let views = found.set.views();
         let mut all = drafts(&found.set, &views, layout);
         all.push(Draft::of_set(document));
@@ -206,7 +211,7 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    fn clean(&self, found: &mut Found) -> Result<()> {
+    fn clean(&self, found: &mut ReadPackages) -> Result<()> {
         let families = self.known.families();
         let mut stale = self.writer.stale(&families);
         stale.append(&mut found.orphans);
@@ -219,7 +224,7 @@ impl Attempt<'_> {
 }
 
 /// What the set is, with what need not be found out again.
-fn document(known: &Known, found: &mut Found, layout: Layout) -> SetJson {
+fn document(known: &KnownFacts, found: &mut ReadPackages, layout: Layout) -> SetJson {
     let mut document = SetJson::new(known.identity.clone(), &found.set, layout);
     for file in document.files_mut() {
         file.remembered = found.remembered.remove(file.path());
@@ -227,7 +232,7 @@ fn document(known: &Known, found: &mut Found, layout: Layout) -> SetJson {
     document
 }
 
-fn facts(found: &Found) -> String {
+fn facts(found: &ReadPackages) -> String {
     let files = found.set.files().len();
     let yanked = found
         .set

@@ -5,11 +5,11 @@ use std::{
     time::Duration,
 };
 
-use super::{files::Listed, package::is_wheel, place::SetPlace};
+use super::{files::ListedPackage, package::is_wheel, place::SetPlace};
 use crate::{
     digest::Sha256,
     error::{Context as _, Hint as _, Result},
-    index::{Identity, Layout, PART, Remembered, SetJson, SetJsonFile, Sidecar, Stamp},
+    index::{Identity, Layout, PART, Remembered, SetJson, SetJsonFile, SetStamp, Sidecar},
     run::ArtifactGroup,
 };
 
@@ -18,19 +18,19 @@ const GRAIN: Duration = Duration::from_secs(2);
 
 /// What an earlier run knew.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KnownFacts {
     pub(super) identity: Identity,
     files: HashMap<String, SetJsonFile>,
     /// Sizes and digests, by path, of what this process wrote itself.
     made: HashMap<String, (u64, Sha256)>,
     /// How `set.json` itself looks.
-    pub(super) stamp: Option<Stamp>,
+    pub(super) stamp: Option<SetStamp>,
 }
 
-impl Known {
+impl KnownFacts {
     /// What `set.json` says, if there is one, or else what those who uploaded parts said.
     pub(super) fn read(place: &SetPlace) -> Result<Self> {
-        let read = |name: &str| -> Result<Option<(SetJson, Stamp)>> {
+        let read = |name: &str| -> Result<Option<(SetJson, SetStamp)>> {
             let Some((text, stamp)) = place.document(name)? else {
                 return Ok(None);
             };
@@ -48,7 +48,7 @@ impl Known {
         })
     }
 
-    pub(super) fn new(document: SetJson, stamp: Option<Stamp>) -> Self {
+    pub(super) fn new(document: SetJson, stamp: Option<SetStamp>) -> Self {
         let (identity, files) = document.into_parts();
         let by_path = |file: SetJsonFile| (file.path().to_owned(), file);
         Self {
@@ -88,7 +88,7 @@ impl Known {
     }
 
     /// The digest of a file that is still the same one.
-    pub(super) fn sha256(&self, listed: &Listed, layout: Layout) -> Option<Sha256> {
+    pub(super) fn sha256(&self, listed: &ListedPackage, layout: Layout) -> Option<Sha256> {
         let path = listed.path(layout);
         let made = self.made.get(&path);
         match made.filter(|(size, _)| *size == listed.stamp.size) {
@@ -100,8 +100,8 @@ impl Known {
     /// Everything about a file that is still the same one, and that still has the same sidecar.
     pub(super) fn all(
         &self,
-        listed: &Listed,
-        sidecar: Option<&Stamp>,
+        listed: &ListedPackage,
+        sidecar: Option<&SetStamp>,
         layout: Layout,
     ) -> Option<(&SetJsonFile, &Remembered, Option<Sidecar>)> {
         let (file, remembered) = self.same(listed, layout)?;
@@ -117,7 +117,7 @@ impl Known {
         (is_wheel == sidecar.is_some()).then_some((file, remembered, sidecar))
     }
 
-    fn same(&self, listed: &Listed, layout: Layout) -> Option<(&SetJsonFile, &Remembered)> {
+    fn same(&self, listed: &ListedPackage, layout: Layout) -> Option<(&SetJsonFile, &Remembered)> {
         let file = self.files.get(&listed.path(layout))?;
         let remembered = file.remembered.as_ref()?;
         let is_same = remembered.file == listed.stamp && self.is_settled(&listed.stamp);
@@ -126,7 +126,7 @@ impl Known {
 
     /// Whether a stamp would be another one if the bytes were: a mark of the bytes is, and a time
     /// is if the file was left alone for a while before the stamp was written down.
-    fn is_settled(&self, stamp: &Stamp) -> bool {
+    fn is_settled(&self, stamp: &SetStamp) -> bool {
         if stamp.etag.is_some() {
             return true;
         }
@@ -145,15 +145,15 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn stamp(modified: u64, etag: Option<&str>) -> Stamp {
-        Stamp {
+    fn stamp(modified: u64, etag: Option<&str>) -> SetStamp {
+        SetStamp {
             size: 1,
             modified: Some(modified),
             etag: etag.map(str::to_owned),
         }
     }
 
-    fn known(file: &Stamp, written: u64) -> Known {
+    fn known(file: &SetStamp, written: u64) -> KnownFacts {
         let sha256 = Sha256::of(b"a");
         let text = serde_json::json!({ "schema": 1, "files": [{
             "path": "dist/a-1.tar.gz", "project": "a", "version": "1", "size": 1,
@@ -164,11 +164,11 @@ mod tests {
             "remembered": { "file": file, "sidecar": file, "sidecar-sha256": sha256.to_string() },
         }] });
         let document = SetJson::parse(&text.to_string()).unwrap();
-        Known::new(document, Some(stamp(written, None)))
+        KnownFacts::new(document, Some(stamp(written, None)))
     }
 
-    fn listed(name: &str, stamp: Stamp) -> Listed {
-        Listed {
+    fn listed(name: &str, stamp: SetStamp) -> ListedPackage {
+        ListedPackage {
             family: None,
             name: name.into(),
             stamp,
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn a_digest_holds_for_the_same_size_time_and_mark_only() {
         let (old, late) = (stamp(SECOND, None), 3 * SECOND);
-        let is_known = |known: &Known, stamp: Stamp| {
+        let is_known = |known: &KnownFacts, stamp: SetStamp| {
             known
                 .sha256(&listed("a-1.tar.gz", stamp), Layout::Dist)
                 .is_some()
@@ -188,7 +188,7 @@ mod tests {
         assert!(!is_known(&known(&old, late), stamp(SECOND + 1, None)));
         assert!(!is_known(
             &known(&old, late),
-            Stamp {
+            SetStamp {
                 size: 2,
                 ..old.clone()
             }

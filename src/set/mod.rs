@@ -22,11 +22,11 @@ mod yank;
 pub use self::{
     address::local_urls,
     directory::LocalSet,
-    found::{Found, Look, find, find_published},
+    found::{PlaceDepth, PublishedSet, find, find_published},
     indexing::{IndexOptions, Indexed, index},
-    package::{Package, identity, is_ours},
+    package::{PackageFile, identity, is_ours},
     place::{NamedPlace, SetPlace},
-    published::{Listing, ListingPlace, Promise, Published, SidecarPromise},
-    write::{Act, Change, Mode},
+    published::{Listing, ListingPlace, PageClaim, PublishedFacts, SidecarPromise},
+    write::{Act, IndexChange, WriteMode},
     yank::YankList,
 };

@@ -1,4 +1,4 @@
-//! `Package`: a file of a set, on this machine or in a store, read as streams.
+//! `PackageFile`: a file of a set, on this machine or in a store, read as streams.
 
 use std::{
     io::{self, Read},
@@ -16,7 +16,7 @@ use crate::{
 
 /// One wheel or sdist.
 #[derive(Debug)]
-pub struct Package {
+pub struct PackageFile {
     name: String,
     len: u64,
     store: Arc<dyn Store>,
@@ -25,7 +25,7 @@ pub struct Package {
     failure: Mutex<Option<Error>>,
 }
 
-impl Package {
+impl PackageFile {
     pub(super) fn object(store: &Arc<dyn Store>, key: &Key, len: u64) -> Self {
         Self {
             name: key.file_name().to_owned(),
@@ -69,7 +69,7 @@ impl Package {
     }
 }
 
-impl Package {
+impl PackageFile {
     pub fn size(&self) -> u64 {
         self.len
     }
@@ -79,19 +79,19 @@ impl Package {
         let len = range.end.min(self.len).saturating_sub(range.start);
         let reader = self.store.get(&self.key, Span::Between(range));
         let reader = reader.map_err(|error| self.failed(error.into()))?;
-        Ok(Box::new(Stream {
+        Ok(Box::new(PackageStream {
             reader: reader.take(len),
             package: self,
         }))
     }
 }
 
-struct Stream<'a> {
+struct PackageStream<'a> {
     reader: io::Take<Box<dyn Read + Send>>,
-    package: &'a Package,
+    package: &'a PackageFile,
 }
 
-impl Read for Stream<'_> {
+impl Read for PackageStream<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.reader.read(buffer);
         let count = count.map_err(|error| self.package.failed(error.into()))?;

@@ -12,7 +12,7 @@ use crate::{
 
 /// A link of a page to a file, with what it says about the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Link {
+pub(super) struct PageLink {
     pub(super) href: String,
     pub(super) sha256: Option<Sha256>,
     pub(super) size: Option<u64>,
@@ -37,15 +37,15 @@ impl Leads {
 }
 
 /// The links of an HTML page, by the tokens of the HTML standard: what is in a comment is no link.
-pub(super) fn html_links(page: &str) -> Vec<Link> {
-    let link = |tag: StartTag<()>| -> Option<Link> {
+pub(super) fn html_links(page: &str) -> Vec<PageLink> {
+    let link = |tag: StartTag<()>| -> Option<PageLink> {
         let value = |name: &str| {
             let value = tag.attributes.get(name.as_bytes())?;
             std::str::from_utf8(&value.value).ok()
         };
         let href = value("href")?;
         let metadata = value("data-core-metadata").or_else(|| value("data-dist-info-metadata"));
-        Some(Link {
+        Some(PageLink {
             sha256: fragment(href),
             href: href.to_owned(),
             size: value("data-size").and_then(|size| size.parse().ok()),
@@ -73,17 +73,17 @@ fn sidecar(text: &str) -> SidecarPromise {
 }
 
 /// The files of a project page in JSON (PEP 691).
-pub(super) fn json_links(page: &str) -> Result<Vec<Link>> {
+pub(super) fn json_links(page: &str) -> Result<Vec<PageLink>> {
     let page: Value = serde_json::from_str(page).context("read JSON")?;
     let Some(files) = page.get("files").and_then(Value::as_array) else {
         bail!("no list of `files`");
     };
-    let link = |file: &Value| -> Option<Link> {
+    let link = |file: &Value| -> Option<PageLink> {
         let metadata = file
             .get("core-metadata")
             .filter(|it| **it != Value::Bool(false));
         let digest = |value: &Value| value.get("sha256")?.as_str()?.parse().ok();
-        Some(Link {
+        Some(PageLink {
             href: file.get("url")?.as_str()?.to_owned(),
             sha256: file.get("hashes").and_then(digest),
             size: file.get("size").and_then(Value::as_u64),

@@ -14,7 +14,7 @@ use fs_err as fs;
 
 use super::{
     address::local_urls,
-    package::{Package, is_package},
+    package::{PackageFile, is_package},
 };
 use crate::{
     error::{Context as _, Hint as _, Result, Stop, anyhow, bail, ensure},
@@ -22,7 +22,7 @@ use crate::{
     location::{InvalidLocation, Key, Location},
     run::{ArtifactGroup, Buckets},
     store::{
-        Depth, Kind, Object, Span, Store, StoreError,
+        Depth, Object, Span, Store, StoreError, StoreFailureKind,
         http::HttpStore,
         local::LocalStore,
         s3::{Access, Endpoint, S3Store},
@@ -356,7 +356,7 @@ impl SetPlace {
     }
 
     /// A package, if it is there.
-    pub(super) fn package(&self, address: &Address) -> Result<Option<Package>> {
+    pub(super) fn package(&self, address: &Address) -> Result<Option<PackageFile>> {
         let path = &address.path;
         let Ok(key) = path.parse::<Key>() else {
             return Ok(None);
@@ -364,7 +364,7 @@ impl SetPlace {
         let store = self.store_of(address)?;
         let looking = || format!("look for `{path}` in `{store}`");
         let object = found(store.head(&key)).with_context(looking)?;
-        Ok(object.map(|object| Package::object(&store, &key, object.size)))
+        Ok(object.map(|object| PackageFile::object(&store, &key, object.size)))
     }
 
     fn store_of(&self, address: &Address) -> Result<Arc<dyn Store>> {
@@ -419,7 +419,7 @@ fn top_of(path: &str) -> (String, Option<String>) {
 
 fn found<T>(answer: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match answer {
-        Err(error) if error.kind() == Kind::NotFound => Ok(None),
+        Err(error) if error.kind() == StoreFailureKind::NotFound => Ok(None),
         answer => answer.map(Some),
     }
 }

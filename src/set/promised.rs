@@ -7,9 +7,9 @@ use std::{
 
 use super::{
     package::{identity, is_ours, is_package},
-    pages::{self, Leads, Link},
+    pages::{self, Leads, PageLink},
     place::{Address, PlaceKind, SetPlace},
-    published::{Listing, ListingPlace, Promise, Published},
+    published::{Listing, ListingPlace, PageClaim, PublishedFacts},
 };
 use crate::{
     error::{Result, one_line},
@@ -21,7 +21,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Promised {
     without: Vec<String>,
-    pub(super) promises: Vec<Promise>,
+    pub(super) promises: Vec<PageClaim>,
     listings: BTreeSet<ListingPlace>,
     empty_pages: Vec<(String, String)>,
     foreign: BTreeSet<String>,
@@ -59,8 +59,8 @@ impl Promised {
         has_index || is_beside_packages || !self.bad_pages.is_empty()
     }
 
-    pub(super) fn into_published(self, unlisted: BTreeSet<String>) -> Published {
-        Published {
+    pub(super) fn into_published(self, unlisted: BTreeSet<String>) -> PublishedFacts {
+        PublishedFacts {
             without: self.without,
             promises: self.promises,
             listings: self.listings,
@@ -68,7 +68,7 @@ impl Promised {
             bad_pages: self.bad_pages,
             unlisted,
             foreign: self.foreign,
-            ..Published::default()
+            ..PublishedFacts::default()
         }
     }
 
@@ -244,7 +244,7 @@ impl Promised {
         place: &SetPlace,
         page: &str,
         listing: &ListingPlace,
-        mut links: Vec<Link>,
+        mut links: Vec<PageLink>,
     ) {
         let project = page.trim_end_matches('/').rsplit('/').next();
         let project = project.unwrap_or_default().to_owned();
@@ -261,7 +261,13 @@ impl Promised {
         }
     }
 
-    fn links(&mut self, place: &SetPlace, page: &str, listing: &ListingPlace, links: Vec<Link>) {
+    fn links(
+        &mut self,
+        place: &SetPlace,
+        page: &str,
+        listing: &ListingPlace,
+        links: Vec<PageLink>,
+    ) {
         for link in links {
             let address = match pages::resolve(page, &link.href) {
                 Ok(Leads::Within(path)) => Address { origin: None, path },
@@ -292,7 +298,7 @@ impl Promised {
         place: &SetPlace,
         (address, page): (Address, &str),
         listing: &ListingPlace,
-        facts: impl FnOnce(&mut Promise),
+        facts: impl FnOnce(&mut PageClaim),
     ) {
         let file = name_of(place, &address);
         if !is_package(&file) {
@@ -303,7 +309,7 @@ impl Promised {
             self.foreign.insert(file);
             return;
         }
-        let mut promise = Promise {
+        let mut promise = PageClaim {
             page: place.shown(page).to_owned(),
             listing: listing.clone(),
             file: file.clone(),

@@ -1,4 +1,4 @@
-//! `Published`: what the pages of a set say about its files, and what is beside them.
+//! `PublishedFacts`: what the pages of a set say about its files, and what is beside them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +6,10 @@ use crate::digest::Sha256;
 
 /// What was found out about a published set besides its packages.
 #[derive(Clone, Debug, Default)]
-pub struct Published {
+pub struct PublishedFacts {
     /// What the set goes without on purpose, by its `set.json`.
     pub without: Vec<String>,
-    pub promises: Vec<Promise>,
+    pub promises: Vec<PageClaim>,
     /// The listings that there are. One without a promise names no package.
     pub listings: BTreeSet<ListingPlace>,
     /// Pages of projects that name no package of their project, each with the project.
@@ -28,7 +28,7 @@ pub struct Published {
 
 /// What one page says of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Promise {
+pub struct PageClaim {
     pub page: String,
     /// The listing that the page belongs to.
     pub listing: ListingPlace,
@@ -92,7 +92,7 @@ impl Listing {
     }
 }
 
-impl Published {
+impl PublishedFacts {
     /// The files that a listing names.
     pub fn named(&self, place: &ListingPlace) -> BTreeSet<&str> {
         let promises = self.promises.iter().filter(|it| it.listing == *place);

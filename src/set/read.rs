@@ -9,20 +9,20 @@ use std::{
 
 use super::{
     facts,
-    files::{Listed, Opened},
-    known::Known,
+    files::{ListedPackage, Opened},
+    known::KnownFacts,
     package::is_package,
     place::SetPlace,
 };
 use crate::{
     digest::Sha256,
     error::{Context as _, Hint as _, No, Result, Stop, bail, ensure},
-    index::{Layout, PackageSet, Remembered, SIDECAR, SetFile, Sidecar, Stamp, UploadTime},
+    index::{Layout, PackageSet, Remembered, SIDECAR, SetFile, SetStamp, Sidecar, UploadTime},
     parallel,
 };
 
 /// Who is told how far the reading is, and who may end it.
-pub(super) struct Watch<'a> {
+pub(super) struct SetReadProgress<'a> {
     pub(super) stop: &'a Stop,
     pub(super) progress: &'a (dyn Fn(u64) + Sync),
 }
@@ -30,11 +30,11 @@ pub(super) struct Watch<'a> {
 /// What is done with the metadata of a wheel that was read. Says how its sidecar looks now, where
 /// that can be said.
 pub(super) type Keep<'a> =
-    &'a (dyn Fn(&SetFile, Option<&Stamp>, Vec<u8>) -> Result<Option<Stamp>> + Sync);
+    &'a (dyn Fn(&SetFile, Option<&SetStamp>, Vec<u8>) -> Result<Option<SetStamp>> + Sync);
 
 /// How much of a wheel that is known has to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Metadata {
+pub(super) enum MetadataDepth {
     /// Nothing, if its sidecar is there.
     Remembered,
     /// What goes into its sidecar.
@@ -42,7 +42,7 @@ pub(super) enum Metadata {
 }
 
 /// The packages of a place.
-pub(super) struct Found {
+pub(super) struct ReadPackages {
     pub(super) set: PackageSet,
     /// What to remember, by path.
     pub(super) remembered: HashMap<String, Remembered>,
@@ -56,21 +56,21 @@ pub(super) struct Found {
 pub(super) struct Reading<'a> {
     pub(super) place: &'a SetPlace,
     pub(super) layout: Layout,
-    pub(super) known: &'a Known,
-    pub(super) metadata: Metadata,
+    pub(super) known: &'a KnownFacts,
+    pub(super) metadata: MetadataDepth,
     pub(super) at_once: NonZeroUsize,
-    pub(super) watch: Watch<'a>,
+    pub(super) watch: SetReadProgress<'a>,
     pub(super) keep: Keep<'a>,
 }
 
 /// One package, and its sidecar if that is there.
-struct Task {
-    package: Listed,
-    sidecar: Option<Stamp>,
+struct ReadTask {
+    package: ListedPackage,
+    sidecar: Option<SetStamp>,
 }
 
 impl Reading<'_> {
-    pub(super) fn run(&self) -> Result<Found> {
+    pub(super) fn run(&self) -> Result<ReadPackages> {
         let listed = self.place.files(self.layout)?;
         let (tasks, orphans) = tasks(listed, self.layout);
         let check = || -> Result<()> {
@@ -81,7 +81,7 @@ impl Reading<'_> {
         check().hint("pass the directory that `rocwheel build` wrote to")?;
         let mut files = Vec::with_capacity(tasks.len());
         let (mut remembered, mut untouched) = (HashMap::with_capacity(tasks.len()), 0);
-        let reading = |task: &Task| {
+        let reading = |task: &ReadTask| {
             let path = task.package.path(self.layout);
             let (file, facts, is_known) = self
                 .one(task, &path)
@@ -94,7 +94,7 @@ impl Reading<'_> {
             remembered.extend([facts]);
             untouched += usize::from(is_known);
         }
-        Ok(Found {
+        Ok(ReadPackages {
             set: PackageSet::new(files)?,
             remembered,
             untouched,
@@ -104,7 +104,7 @@ impl Reading<'_> {
 
     /// Sidecars were written since the listing, and not one of them was looked at: remembers how
     /// they look now.
-    pub(super) fn remember_sidecars(&self, found: &mut Found) -> Result<()> {
+    pub(super) fn remember_sidecars(&self, found: &mut ReadPackages) -> Result<()> {
         let lacks = |facts: &Remembered| facts.sidecar.is_some() != facts.sidecar_sha256.is_some();
         if !found.remembered.values().any(lacks) {
             return Ok(());
@@ -113,7 +113,7 @@ impl Reading<'_> {
         let stamps = listed
             .into_iter()
             .map(|it| (it.path(self.layout), it.stamp));
-        let mut stamps: HashMap<String, Stamp> = stamps.collect();
+        let mut stamps: HashMap<String, SetStamp> = stamps.collect();
         for (path, facts) in &mut found.remembered {
             facts.sidecar = stamps.remove(&format!("{path}{SIDECAR}"));
             ensure!(
@@ -133,12 +133,12 @@ impl Reading<'_> {
     }
 
     /// A package, what to remember of it, and whether it was known without being opened.
-    fn one(&self, task: &Task, path: &str) -> Result<(SetFile, Remembered, bool)> {
+    fn one(&self, task: &ReadTask, path: &str) -> Result<(SetFile, Remembered, bool)> {
         let (listed, sidecar) = (&task.package, task.sidecar.as_ref());
         let upload_time = listed.uploaded.and_then(UploadTime::of);
         let (yanked, name) = (self.known.yanked(path), listed.name.parse()?);
         let family = listed.family.clone();
-        if self.metadata == Metadata::Remembered
+        if self.metadata == MetadataDepth::Remembered
             && let Some((file, facts, sidecar)) = self.known.all(listed, sidecar, self.layout)
         {
             let file = SetFile {
@@ -182,7 +182,7 @@ impl Reading<'_> {
     }
 
     /// The digest, remembered or vouched for or computed, and what the package says.
-    fn examine(&self, listed: &Listed) -> Result<(Sha256, facts::Facts)> {
+    fn examine(&self, listed: &ListedPackage) -> Result<(Sha256, facts::PackageFacts)> {
         let known = match self.known.sha256(listed, self.layout) {
             None => self.place.kept_digest(listed, self.layout)?,
             known => known,
@@ -207,8 +207,8 @@ impl Reading<'_> {
         }
     }
 
-    fn hash(&self, listed: &Listed) -> Result<Sha256> {
-        let watched = Watched {
+    fn hash(&self, listed: &ListedPackage) -> Result<Sha256> {
+        let watched = SetFileReader {
             source: self.place.stream(listed, self.layout)?,
             watch: &self.watch,
         };
@@ -222,16 +222,16 @@ impl Reading<'_> {
 }
 
 /// Every package with its sidecar, in order, and the sidecars that are left.
-fn tasks(listed: Vec<Listed>, layout: Layout) -> (Vec<Task>, Vec<String>) {
-    let (mut packages, others): (Vec<Listed>, Vec<Listed>) = listed
+fn tasks(listed: Vec<ListedPackage>, layout: Layout) -> (Vec<ReadTask>, Vec<String>) {
+    let (mut packages, others): (Vec<ListedPackage>, Vec<ListedPackage>) = listed
         .into_iter()
         .partition(|listed| is_package(&listed.name));
     packages.sort_by(|a, b| (&a.family, &a.name).cmp(&(&b.family, &b.name)));
     let others = others.into_iter();
-    let mut sidecars: HashMap<String, Stamp> = others
+    let mut sidecars: HashMap<String, SetStamp> = others
         .map(|listed| (listed.path(layout), listed.stamp))
         .collect();
-    let task = |package: Listed| Task {
+    let task = |package: ListedPackage| ReadTask {
         sidecar: sidecars.remove(&format!("{}{SIDECAR}", package.path(layout))),
         package,
     };
@@ -241,12 +241,12 @@ fn tasks(listed: Vec<Listed>, layout: Layout) -> (Vec<Task>, Vec<String>) {
     (tasks, orphans)
 }
 
-struct Watched<'a> {
+struct SetFileReader<'a> {
     source: Box<dyn Read + Send>,
-    watch: &'a Watch<'a>,
+    watch: &'a SetReadProgress<'a>,
 }
 
-impl Read for Watched<'_> {
+impl Read for SetFileReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.watch.stop.check().map_err(io::Error::other)?;
         let count = self.source.read(buffer)?;

@@ -12,11 +12,11 @@ use super::{place::SetPlace, stale};
 use crate::{
     digest::Sha256,
     error::{Context as _, No, Result, Stop, bail, ensure},
-    index::{Page, PageKind, SIDECAR, Stamp},
+    index::{IndexPage, PageKind, SIDECAR, SetStamp},
     location::Key,
     parallel,
     run::ArtifactGroup,
-    store::{Condition, Depth, Kind, Object, PutOptions, Span, StoreError},
+    store::{Condition, Depth, Object, PutOptions, Span, StoreError, StoreFailureKind},
 };
 
 /// Files are immutable: another file would have another name.
@@ -34,7 +34,7 @@ pub enum Act {
 
 /// One change to an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct IndexChange {
     pub act: Act,
     /// Below the directory of the set.
     pub path: String,
@@ -43,7 +43,7 @@ pub struct Change {
 
 /// Whether changes are made, or only told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum WriteMode {
     Make,
     Tell,
 }
@@ -65,7 +65,7 @@ pub(super) struct Overtaken(String);
 pub(super) struct Writer<'a> {
     to: &'a SetPlace,
     serving: Serving,
-    mode: Mode,
+    mode: WriteMode,
     stop: &'a Stop,
     /// What was there before the packages were listed, by path.
     before: HashMap<String, Object>,
@@ -73,12 +73,12 @@ pub(super) struct Writer<'a> {
     watched: Vec<String>,
     /// Whether pages have the keys too that end in `/`.
     directory_pages: bool,
-    made: Mutex<Made>,
+    made: Mutex<WrittenIndex>,
 }
 
 #[derive(Default)]
-struct Made {
-    changes: Vec<Change>,
+struct WrittenIndex {
+    changes: Vec<IndexChange>,
     /// Every page that belongs to this index, changed or not.
     pages: HashSet<String>,
     /// Where another writer came first.
@@ -92,7 +92,7 @@ impl<'a> Writer<'a> {
     /// writer changed.
     pub(super) fn new(
         to: &'a SetPlace,
-        mode: Mode,
+        mode: WriteMode,
         stop: &'a Stop,
         families: &[ArtifactGroup],
     ) -> Result<Self> {
@@ -122,18 +122,23 @@ impl<'a> Writer<'a> {
     }
 
     /// Metadata beside its wheel. Where a listing had none, nobody need look.
-    pub(super) fn sidecar(&self, path: &str, listed: Option<&Stamp>, bytes: &[u8]) -> Result<()> {
+    pub(super) fn sidecar(
+        &self,
+        path: &str,
+        listed: Option<&SetStamp>,
+        bytes: &[u8],
+    ) -> Result<()> {
         match listed {
             Some(_) => self.sync(path, PageKind::Text, bytes),
-            None => self.write(path, PageKind::Text, bytes, There::Nothing),
+            None => self.write(path, PageKind::Text, bytes, ExistingPage::Nothing),
         }
     }
 
     /// A page that is written even if it is the same: its own time counts.
-    pub(super) fn anew(&self, page: &Page) -> Result<()> {
+    pub(super) fn anew(&self, page: &IndexPage) -> Result<()> {
         self.own(page);
         let there = match self.serving {
-            Serving::Files => There::Other(None),
+            Serving::Files => ExistingPage::Other(None),
             Serving::Keys => return self.page(page),
         };
         self.write(&page.path, page.kind, page.body.as_bytes(), there)
@@ -141,7 +146,7 @@ impl<'a> Writer<'a> {
 
     /// A page, under each of its keys. The one with the name of a file goes first: it is listed,
     /// so that another writer is noticed there.
-    pub(super) fn page(&self, page: &Page) -> Result<()> {
+    pub(super) fn page(&self, page: &IndexPage) -> Result<()> {
         self.own(page);
         self.sync(&page.path, page.kind, page.body.as_bytes())?;
         match page.directory().filter(|_| self.directory_pages) {
@@ -155,21 +160,21 @@ impl<'a> Writer<'a> {
         self.write(path, kind, bytes, there)
     }
 
-    fn look(&self, path: &str, bytes: &[u8]) -> Result<There> {
+    fn look(&self, path: &str, bytes: &[u8]) -> Result<ExistingPage> {
         let there = self.there(path, bytes);
         there.with_context(|| format!("look at `{}`", shown(path)))
     }
 
-    fn own(&self, page: &Page) {
+    fn own(&self, page: &IndexPage) {
         self.note(|made| made.pages.insert(page.path.clone()));
     }
 
-    fn write(&self, path: &str, kind: PageKind, bytes: &[u8], there: There) -> Result<()> {
+    fn write(&self, path: &str, kind: PageKind, bytes: &[u8], there: ExistingPage) -> Result<()> {
         let write = || -> Result<()> {
             let (act, condition) = match there {
-                There::Same => return Ok(()),
-                There::Nothing => (Act::New, Condition::IfAbsent),
-                There::Other(etag) => (
+                ExistingPage::Same => return Ok(()),
+                ExistingPage::Nothing => (Act::New, Condition::IfAbsent),
+                ExistingPage::Other(etag) => (
                     Act::Replace,
                     etag.map_or(Condition::Always, Condition::IfSame),
                 ),
@@ -180,24 +185,26 @@ impl<'a> Writer<'a> {
             } else {
                 condition
             };
-            if self.mode == Mode::Make {
+            if self.mode == WriteMode::Make {
                 self.put(path, kind, bytes, &condition)?;
             }
             let (path, size) = (path.to_owned(), bytes.len() as u64);
-            self.note(|made| made.changes.push(Change { act, path, size }));
+            self.note(|made| made.changes.push(IndexChange { act, path, size }));
             Ok(())
         };
         write().with_context(|| format!("write `{}`", shown(path)))
     }
 
-    fn there(&self, path: &str, bytes: &[u8]) -> Result<There> {
+    fn there(&self, path: &str, bytes: &[u8]) -> Result<ExistingPage> {
         let key = &self.to.key(path)?;
         let object = match (self.before.get(path), self.serving) {
             // If another writer has put something there since, the condition will say so.
-            (None, _) if self.is_watched(path) => return Ok(There::Nothing),
+            (None, _) if self.is_watched(path) => return Ok(ExistingPage::Nothing),
             (Some(object), Serving::Files) => object.clone(),
             _ => match self.to.store().head(key) {
-                Err(error) if error.kind() == Kind::NotFound => return Ok(There::Nothing),
+                Err(error) if error.kind() == StoreFailureKind::NotFound => {
+                    return Ok(ExistingPage::Nothing);
+                }
                 object => object?,
             },
         };
@@ -207,10 +214,10 @@ impl<'a> Writer<'a> {
                 None => self.read(key, object.size)? == bytes,
             };
         if is_same {
-            return Ok(There::Same);
+            return Ok(ExistingPage::Same);
         }
         let before = self.before.get(path).unwrap_or(&object);
-        Ok(There::Other(before.etag.clone()))
+        Ok(ExistingPage::Other(before.etag.clone()))
     }
 
     /// Whether a path would have been listed. A listing leaves out pages of directories.
@@ -276,7 +283,7 @@ impl<'a> Writer<'a> {
     pub(super) fn remove(&self, paths: Vec<String>) -> Result<()> {
         for path in paths {
             self.stop.check()?;
-            if self.mode == Mode::Make {
+            if self.mode == WriteMode::Make {
                 let page = path.strip_suffix("index.html");
                 let page = page.or_else(|| path.strip_suffix("index.json"));
                 let page = page.filter(|_| self.directory_pages);
@@ -286,7 +293,7 @@ impl<'a> Writer<'a> {
                 }
             }
             self.note(|made| {
-                made.changes.push(Change {
+                made.changes.push(IndexChange {
                     act: Act::Remove,
                     path,
                     size: 0,
@@ -328,7 +335,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Every change, in the order of their making; of those that are made at once, by path.
-    pub(super) fn into_changes(self) -> Vec<Change> {
+    pub(super) fn into_changes(self) -> Vec<IndexChange> {
         let made = self.made.into_inner();
         let mut changes = made.unwrap_or_else(PoisonError::into_inner).changes;
         changes.sort_by_cached_key(|change| match change.act {
@@ -340,12 +347,12 @@ impl<'a> Writer<'a> {
         changes
     }
 
-    fn note<T>(&self, change: impl FnOnce(&mut Made) -> T) -> T {
+    fn note<T>(&self, change: impl FnOnce(&mut WrittenIndex) -> T) -> T {
         change(&mut self.made.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-enum There {
+enum ExistingPage {
     Nothing,
     Same,
     /// With this mark, where marks count.
@@ -372,8 +379,8 @@ fn shown(path: &str) -> &str {
 
 fn is_conflict(error: &StoreError, condition: &Condition) -> bool {
     match error.kind() {
-        Kind::Exists => true,
-        Kind::NotFound => matches!(condition, Condition::IfSame(_)),
+        StoreFailureKind::Exists => true,
+        StoreFailureKind::NotFound => matches!(condition, Condition::IfSame(_)),
         _ => false,
     }
 }

@@ -12,23 +12,23 @@ use crate::{
 
 /// A list of files or releases, one on a line, each with a reason behind it if there is one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct YankList(Vec<Line>);
+pub struct YankList(Vec<YankLine>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Line {
+struct YankLine {
     text: String,
-    what: What,
+    what: YankSubject,
     reason: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum What {
+enum YankSubject {
     File(String),
     /// `rocm-sdk-core==7.13.0`: every file of it.
     Release(DistName, Version),
 }
 
-impl What {
+impl YankSubject {
     fn has(&self, file: &SetFile) -> bool {
         match self {
             Self::File(name) => file.name.as_str() == name,
@@ -40,16 +40,16 @@ impl What {
 impl YankList {
     /// Blank lines and lines that begin with `#` say nothing.
     pub fn parse(text: &str) -> Result<Self> {
-        let mut lines: Vec<Line> = Vec::new();
+        let mut lines: Vec<YankLine> = Vec::new();
         let numbered = text.trim_start_matches('\u{feff}').lines().zip(1..);
         for (line, number) in numbered {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let read = || -> Result<Line> {
+            let read = || -> Result<YankLine> {
                 let (text, reason) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-                let line = Line {
+                let line = YankLine {
                     text: text.to_owned(),
                     what: what(text)?,
                     reason: reason.trim().to_owned(),
@@ -79,7 +79,7 @@ impl YankList {
                 if line.what.has(file) {
                     used.insert(at);
                     // A line for the file says more than one for its release.
-                    if file.yanked.is_none() || matches!(line.what, What::File(_)) {
+                    if file.yanked.is_none() || matches!(line.what, YankSubject::File(_)) {
                         file.yanked = Some(line.reason.clone());
                     }
                 }
@@ -101,10 +101,10 @@ impl YankList {
     }
 }
 
-fn what(text: &str) -> Result<What> {
+fn what(text: &str) -> Result<YankSubject> {
     match text.split_once("==") {
-        Some((project, version)) => Ok(What::Release(project.parse()?, version.parse()?)),
-        None if is_package(text) => Ok(What::File(text.to_owned())),
+        Some((project, version)) => Ok(YankSubject::Release(project.parse()?, version.parse()?)),
+        None if is_package(text) => Ok(YankSubject::File(text.to_owned())),
         None => bail!("neither the name of a file nor `project==version`: `{text}`"),
     }
 }

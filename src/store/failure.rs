@@ -6,7 +6,7 @@ use crate::error::{anyhow, hinted};
 
 /// What a caller can do about a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum StoreFailureKind {
     /// There is no such object: do without it.
     NotFound,
     /// There is one already: compare.
@@ -26,13 +26,13 @@ pub enum Kind {
 /// A failure, the place where it happened and, if anybody said, why.
 #[derive(Debug)]
 pub struct StoreError {
-    kind: Kind,
+    kind: StoreFailureKind,
     place: String,
     cause: Option<Box<dyn Error + Send + Sync>>,
 }
 
 impl StoreError {
-    pub fn new(kind: Kind, place: impl fmt::Display) -> Self {
+    pub fn new(kind: StoreFailureKind, place: impl fmt::Display) -> Self {
         let place = place.to_string();
         let cause = None;
         Self { kind, place, cause }
@@ -58,14 +58,18 @@ impl StoreError {
     /// The kind that the operating system's answer amounts to.
     pub fn from_io(place: impl fmt::Display, error: io::Error) -> Self {
         let kind = match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Kind::NotFound,
-            io::ErrorKind::AlreadyExists => Kind::Exists,
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Kind::Denied,
-            io::ErrorKind::InvalidFilename | io::ErrorKind::IsADirectory => Kind::Unusable,
-            io::ErrorKind::TimedOut | io::ErrorKind::ResourceBusy => Kind::Unavailable,
-            _ => Kind::Failed,
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => StoreFailureKind::NotFound,
+            io::ErrorKind::AlreadyExists => StoreFailureKind::Exists,
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                StoreFailureKind::Denied
+            }
+            io::ErrorKind::InvalidFilename | io::ErrorKind::IsADirectory => {
+                StoreFailureKind::Unusable
+            }
+            io::ErrorKind::TimedOut | io::ErrorKind::ResourceBusy => StoreFailureKind::Unavailable,
+            _ => StoreFailureKind::Failed,
         };
-        let plain = matches!(kind, Kind::NotFound | Kind::Exists);
+        let plain = matches!(kind, StoreFailureKind::NotFound | StoreFailureKind::Exists);
         let failure = Self::new(kind, place);
         // "No such file" adds nothing to "no such object".
         if plain {
@@ -75,7 +79,7 @@ impl StoreError {
         }
     }
 
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> StoreFailureKind {
         self.kind
     }
 }
@@ -83,13 +87,13 @@ impl StoreError {
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.kind {
-            Kind::NotFound => "no such object",
-            Kind::Exists => "an object is there already",
-            Kind::Denied => "access denied",
-            Kind::Unusable => "not a usable key",
-            Kind::Differs => "wrong contents",
-            Kind::Unavailable => "the store does not answer",
-            Kind::Failed => "the store failed",
+            StoreFailureKind::NotFound => "no such object",
+            StoreFailureKind::Exists => "an object is there already",
+            StoreFailureKind::Denied => "access denied",
+            StoreFailureKind::Unusable => "not a usable key",
+            StoreFailureKind::Differs => "wrong contents",
+            StoreFailureKind::Unavailable => "the store does not answer",
+            StoreFailureKind::Failed => "the store failed",
         };
         write!(f, "{what}: `{}`", self.place)
     }
@@ -110,13 +114,13 @@ mod tests {
     #[test]
     fn every_failure_has_its_words() {
         let kinds = [
-            Kind::NotFound,
-            Kind::Exists,
-            Kind::Denied,
-            Kind::Unusable,
-            Kind::Differs,
-            Kind::Unavailable,
-            Kind::Failed,
+            StoreFailureKind::NotFound,
+            StoreFailureKind::Exists,
+            StoreFailureKind::Denied,
+            StoreFailureKind::Unusable,
+            StoreFailureKind::Differs,
+            StoreFailureKind::Unavailable,
+            StoreFailureKind::Failed,
         ];
         let messages = kinds.map(|kind| StoreError::new(kind, "a/b").to_string());
         insta::assert_snapshot!(messages.join("\n"), @r"
@@ -141,7 +145,7 @@ mod tests {
         let missing = error(io::ErrorKind::NotFound, "no such file or directory");
         assert_eq!(
             (denied.kind(), missing.kind()),
-            (Kind::Denied, Kind::NotFound)
+            (StoreFailureKind::Denied, StoreFailureKind::NotFound)
         );
         let shown = render(&denied.into()) + &render(&missing.into());
         insta::assert_snapshot!(shown, @r"

@@ -21,7 +21,7 @@ use crate::{
     location::{Key, percent_encode},
     parallel,
     retry::{self, Backoff, Failures},
-    store::{Body, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
+    store::{Body, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind},
 };
 
 const CONNECT: Duration = Duration::from_secs(30);
@@ -32,9 +32,9 @@ const BACKOFF: Backoff = Backoff {
 };
 
 /// Everything below one origin; a key is the path of an address, without its percent signs.
-pub struct HttpStore(Arc<Inner>);
+pub struct HttpStore(Arc<HttpStoreInner>);
 
-struct Inner {
+struct HttpStoreInner {
     origin: Endpoint,
     client: Client,
     stop: Stop,
@@ -47,8 +47,8 @@ impl HttpStore {
             .connect_timeout(CONNECT)
             .read_timeout(SILENCE)
             .build()
-            .map_err(|error| StoreError::new(Kind::Failed, &origin).caused_by(error))?;
-        Ok(Self(Arc::new(Inner {
+            .map_err(|error| StoreError::new(StoreFailureKind::Failed, &origin).caused_by(error))?;
+        Ok(Self(Arc::new(HttpStoreInner {
             origin,
             client,
             stop,
@@ -64,7 +64,7 @@ struct Question<'a> {
     etag: Option<&'a str>,
 }
 
-impl Inner {
+impl HttpStoreInner {
     fn url(&self, key: &Key) -> String {
         let segments: Vec<String> = key.as_str().split('/').map(percent_encode).collect();
         format!("{}/{}", self.origin, segments.join("/"))
@@ -80,7 +80,7 @@ impl Inner {
                 Ok(answer) => refusal(&url, answer.status()),
                 Err(error) => {
                     let cause = last_cause(&error);
-                    StoreError::new(Kind::Unavailable, &url).caused_by(cause)
+                    StoreError::new(StoreFailureKind::Unavailable, &url).caused_by(cause)
                 }
             };
             self.pause(&url, error, &mut failures)?;
@@ -114,31 +114,31 @@ impl Inner {
         failures: &mut Failures,
     ) -> Result<(), StoreError> {
         let pause = failures.pause(&BACKOFF);
-        let pause = pause.filter(|_| error.kind() == Kind::Unavailable);
+        let pause = pause.filter(|_| error.kind() == StoreFailureKind::Unavailable);
         let Some(pause) = pause else {
             return Err(error);
         };
         retry::sleep(pause, &self.stop)
-            .map_err(|stopped| StoreError::new(Kind::Failed, url).caused_by(stopped))
+            .map_err(|stopped| StoreError::new(StoreFailureKind::Failed, url).caused_by(stopped))
     }
 
     /// Waits for something, or until the user asks to stop.
     fn wait<T>(&self, url: &str, something: impl Future<Output = T>) -> Result<T, StoreError> {
         parallel::wait(&self.stop, something)
-            .map_err(|stopped| StoreError::new(Kind::Failed, url).caused_by(stopped))
+            .map_err(|stopped| StoreError::new(StoreFailureKind::Failed, url).caused_by(stopped))
     }
 }
 
 fn refusal(url: &str, status: StatusCode) -> StoreError {
     let kind = match status.as_u16() {
-        404 | 410 => Kind::NotFound,
-        401 | 403 => Kind::Denied,
-        408 | 429 | 500.. => Kind::Unavailable,
-        _ => Kind::Failed,
+        404 | 410 => StoreFailureKind::NotFound,
+        401 | 403 => StoreFailureKind::Denied,
+        408 | 429 | 500.. => StoreFailureKind::Unavailable,
+        _ => StoreFailureKind::Failed,
     };
     let error = StoreError::new(kind, url);
     match kind {
-        Kind::NotFound => error,
+        StoreFailureKind::NotFound => error,
         _ => error.caused_by(format!("the server answers {status}")),
     }
 }
@@ -160,7 +160,7 @@ impl Store for HttpStore {
     fn list(&self, directory: Option<&Key>, _: Depth) -> Result<Vec<Object>, StoreError> {
         let place = directory.map_or_else(|| self.to_string(), |key| self.0.url(key));
         let cause = "a web server has no list of what it has";
-        Err(StoreError::new(Kind::Unusable, place).caused_by(cause))
+        Err(StoreError::new(StoreFailureKind::Unusable, place).caused_by(cause))
     }
 
     fn head(&self, key: &Key) -> Result<Object, StoreError> {
@@ -173,7 +173,7 @@ impl Store for HttpStore {
         let length = |answer: &Response| header(answer, &CONTENT_LENGTH)?.parse::<u64>().ok();
         let asked = match self.0.ask(&question(Method::HEAD, None)) {
             Ok(answer) => length(&answer).map(|size| (size, answer)),
-            Err(error) if error.kind() == Kind::NotFound => return Err(error),
+            Err(error) if error.kind() == StoreFailureKind::NotFound => return Err(error),
             Err(_) => None,
         };
         let (size, answer) = if let Some(asked) = asked {
@@ -186,7 +186,8 @@ impl Store for HttpStore {
                 None => length(&answer),
             };
             let cause = "the server does not say how many bytes it has";
-            let error = || StoreError::new(Kind::Failed, self.0.url(key)).caused_by(cause);
+            let error =
+                || StoreError::new(StoreFailureKind::Failed, self.0.url(key)).caused_by(cause);
             (size.ok_or_else(error)?, answer)
         };
         Ok(Object {
@@ -206,7 +207,7 @@ impl Store for HttpStore {
             Span::From(start) => (start, u64::MAX),
             Span::Between(range) => (range.start, range.end),
         };
-        let mut reader = Reader {
+        let mut reader = HttpReader {
             store: Arc::clone(&self.0),
             key: key.clone(),
             etag: None,
@@ -231,15 +232,16 @@ impl Store for HttpStore {
     }
 }
 
-impl Inner {
+impl HttpStoreInner {
     fn read_only(&self, key: &Key) -> StoreError {
-        StoreError::new(Kind::Denied, self.url(key)).caused_by("a web server is only read")
+        StoreError::new(StoreFailureKind::Denied, self.url(key))
+            .caused_by("a web server is only read")
     }
 }
 
 /// What is left of an object.
-struct Reader {
-    store: Arc<Inner>,
+struct HttpReader {
+    store: Arc<HttpStoreInner>,
     key: Key,
     etag: Option<String>,
     at: u64,
@@ -250,7 +252,7 @@ struct Reader {
     failures: Failures,
 }
 
-impl Reader {
+impl HttpReader {
     /// Asks for what is left, and passes over what a server sends that knows no ranges.
     fn open(&mut self) -> Result<(), StoreError> {
         let range = match (self.at, self.end) {
@@ -265,7 +267,9 @@ impl Reader {
             etag: self.etag.as_deref(),
         });
         let answer = match answer {
-            Err(error) if self.at > 0 && error.kind() == Kind::Failed => return self.beyond(error),
+            Err(error) if self.at > 0 && error.kind() == StoreFailureKind::Failed => {
+                return self.beyond(error);
+            }
             answer => answer?,
         };
         let start = content_range(&answer).map_or(0, |(start, _)| start);
@@ -274,7 +278,7 @@ impl Reader {
         if start > self.at || !same {
             let cause = "the object was replaced while it was read";
             let url = self.store.url(&self.key);
-            return Err(StoreError::new(Kind::Differs, url).caused_by(cause));
+            return Err(StoreError::new(StoreFailureKind::Differs, url).caused_by(cause));
         }
         self.etag = etag;
         self.answer = Some(answer);
@@ -308,7 +312,7 @@ impl Reader {
             Ok(bytes) => Ok(bytes.map(Into::into)),
             Err(error) => {
                 let cause = last_cause(&error);
-                Err(StoreError::new(Kind::Unavailable, url).caused_by(cause))
+                Err(StoreError::new(StoreFailureKind::Unavailable, url).caused_by(cause))
             }
         }
     }
@@ -326,7 +330,7 @@ impl Reader {
     }
 }
 
-impl Read for Reader {
+impl Read for HttpReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let left = usize::try_from(self.end.saturating_sub(self.at)).unwrap_or(usize::MAX);
         if buffer.is_empty() || left == 0 {

@@ -18,7 +18,9 @@ use crate::{
     atomic::{self, AtomicFile},
     digest::{Hasher, Sha256},
     location::Key,
-    store::{Body, Condition, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
+    store::{
+        Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind,
+    },
 };
 
 #[derive(Debug)]
@@ -77,7 +79,7 @@ impl LocalStore {
     /// The same for a file that nobody will open: whatever it is, it may be replaced or found there.
     fn place_in_directory(&self, key: &str) -> Result<PathBuf, StoreError> {
         if !key.split('/').all(is_plain) {
-            return Err(StoreError::new(Kind::Unusable, key));
+            return Err(StoreError::new(StoreFailureKind::Unusable, key));
         }
         let mut path = self.root.clone();
         let mut components = key.split('/').peekable();
@@ -213,7 +215,7 @@ impl Store for LocalStore {
         let hasher = options.sha256.map(|_| Hasher::default());
         let written = fill(&mut file, body, hasher).map_err(failed)?;
         if written != (options.sha256, body.size()) {
-            return Err(StoreError::new(Kind::Differs, key));
+            return Err(StoreError::new(StoreFailureKind::Differs, key));
         }
         let named = match &options.condition {
             Condition::Always => file.replace(&path),
@@ -280,7 +282,7 @@ fn head(key: &Key, path: &Path) -> Result<Object, StoreError> {
             path,
         ))
     } else {
-        Err(StoreError::new(Kind::NotFound, key))
+        Err(StoreError::new(StoreFailureKind::NotFound, key))
     }
 }
 
@@ -313,14 +315,14 @@ fn allow(condition: &Condition, key: &Key, path: &Path) -> Result<(), StoreError
     if holds {
         Ok(())
     } else {
-        Err(StoreError::new(Kind::Exists, key))
+        Err(StoreError::new(StoreFailureKind::Exists, key))
     }
 }
 
 fn refuse_link(path: &Path, key: &str) -> Result<(), StoreError> {
     if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
         let cause = format!("a symbolic link: `{}`", path.display());
-        return Err(StoreError::new(Kind::Unusable, key).caused_by(cause));
+        return Err(StoreError::new(StoreFailureKind::Unusable, key).caused_by(cause));
     }
     Ok(())
 }
@@ -340,7 +342,7 @@ fn make_directory(directory: &Path, key: &Key) -> Result<(), StoreError> {
     fs::create_dir_all(directory).map_err(|error| match error.kind() {
         // A file stands where a directory would have to be.
         io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
-            StoreError::new(Kind::Unusable, key).caused_by(error)
+            StoreError::new(StoreFailureKind::Unusable, key).caused_by(error)
         }
         _ => StoreError::from_io(key, error),
     })

@@ -17,7 +17,7 @@ use std::{
 };
 
 pub use self::{
-    failure::{Kind, StoreError},
+    failure::{StoreError, StoreFailureKind},
     ranged::{FIRST as FIRST_PIECE, Ranged},
 };
 
@@ -129,6 +129,6 @@ pub fn digest(store: &dyn Store, key: &Key) -> Result<Sha256, StoreError> {
     }
     let reader = store.get(key, Span::Whole)?;
     let (sha256, _) = Sha256::of_reader(reader)
-        .map_err(|error| StoreError::new(Kind::Failed, key).caused_by(error))?;
+        .map_err(|error| StoreError::new(StoreFailureKind::Failed, key).caused_by(error))?;
     Ok(sha256)
 }

@@ -25,15 +25,15 @@ pub struct Ranged<'a> {
     size: u64,
     at: u64,
     /// The last ones that were read, the newest first.
-    pieces: Vec<Piece>,
+    pieces: Vec<CachedRange>,
 }
 
-struct Piece {
+struct CachedRange {
     start: u64,
     bytes: Vec<u8>,
 }
 
-impl Piece {
+impl CachedRange {
     fn end(&self) -> u64 {
         self.start.saturating_add(self.bytes.len() as u64)
     }
@@ -75,7 +75,7 @@ impl<'a> Ranged<'a> {
     #[must_use]
     pub fn with_end(mut self, bytes: Vec<u8>) -> Self {
         let start = self.size.saturating_sub(bytes.len() as u64);
-        self.pieces.push(Piece { start, bytes });
+        self.pieces.push(CachedRange { start, bytes });
         self
     }
 
@@ -100,7 +100,7 @@ impl<'a> Ranged<'a> {
     fn fetch(&mut self) -> io::Result<()> {
         let (start, end) = self.next();
         let bytes = (self.read)(start..end)?;
-        self.pieces.insert(0, Piece { start, bytes });
+        self.pieces.insert(0, CachedRange { start, bytes });
         self.pieces.truncate(HELD);
         Ok(())
     }

@@ -14,13 +14,13 @@ static BUILTIN: LazyLock<TargetTable> = LazyLock::new(|| {
 /// Every target, what it is, and the families it belongs to, in the order of the data.
 #[derive(Debug)]
 pub struct TargetTable {
-    rows: Vec<Row>,
+    rows: Vec<TargetRow>,
     /// Each family once, in the order of first mention.
     families: Vec<Family>,
 }
 
 #[derive(Debug)]
-struct Row {
+struct TargetRow {
     target: Target,
     product: String,
     families: Vec<Family>,
@@ -62,7 +62,7 @@ impl TargetTable {
         let mut families: Vec<Family> = Vec::new();
         let mut rows = Vec::new();
         for raw in raw.targets {
-            let row = Row::parse(raw)?;
+            let row = TargetRow::parse(raw)?;
             ensure!(
                 seen.insert(row.target.clone()),
                 "two rows for one target: `{}`",
@@ -147,7 +147,7 @@ impl TargetTable {
         }
     }
 
-    fn row(&self, target: &Target) -> Option<&Row> {
+    fn row(&self, target: &Target) -> Option<&TargetRow> {
         let base = target.base();
         self.rows.iter().find(|row| row.target == base)
     }
@@ -169,7 +169,7 @@ impl TargetTable {
     }
 }
 
-impl Row {
+impl TargetRow {
     fn parse(raw: RawRow) -> Result<Self> {
         let target: Target = raw.name.parse().context("read the target table")?;
         let row = || format!("read the target table's row `{target}`");

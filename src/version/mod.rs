@@ -8,7 +8,7 @@ mod scheme;
 pub use inputs::{
     BaseVersion, Date, GitSha, InvalidBaseVersion, InvalidDate, InvalidGitSha, VersionFile,
 };
-pub use scheme::{PackageVersions, Scheme, VersionInputs, compute};
+pub use scheme::{PackageVersions, VersionInputs, VersionScheme, compute};
 
 /// A PEP 440 version. Parsing accepts every spelling; `Display` is the normal form.
 ///

@@ -7,7 +7,7 @@ use crate::version::{BaseVersion, Date, GitSha, ReleaseType, Version};
 
 /// What follows the base version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scheme {
+pub enum VersionScheme {
     /// What the release type says.
     Type(ReleaseType),
     /// This text, the same for every kind of package.
@@ -37,14 +37,14 @@ pub struct PackageVersions {
 /// The version of a build.
 ///
 /// For one base: dev, then nightly-bkc, then nightly of a later day, then prerelease, then release.
-pub fn compute(scheme: &Scheme, inputs: &VersionInputs) -> Result<PackageVersions> {
+pub fn compute(scheme: &VersionScheme, inputs: &VersionInputs) -> Result<PackageVersions> {
     check_prerelease(scheme, inputs)?;
     let (wheel, deb, rpm) = match scheme {
-        Scheme::Suffix(suffix) => {
+        VersionScheme::Suffix(suffix) => {
             check_suffix(suffix)?;
             (suffix.clone(), suffix.clone(), suffix.clone())
         }
-        Scheme::Type(kind) => suffixes(*kind, inputs)?,
+        VersionScheme::Type(kind) => suffixes(*kind, inputs)?,
     };
     let base = &inputs.base;
     Ok(PackageVersions {
@@ -108,8 +108,8 @@ fn base_date(kind: ReleaseType, inputs: &VersionInputs) -> Result<Date> {
         .hint("set `release-metadata.base-date` in `version.json`")
 }
 
-fn check_prerelease(scheme: &Scheme, inputs: &VersionInputs) -> Result<()> {
-    if inputs.prerelease.is_none() || *scheme == Scheme::Type(ReleaseType::Prerelease) {
+fn check_prerelease(scheme: &VersionScheme, inputs: &VersionInputs) -> Result<()> {
+    if inputs.prerelease.is_none() || *scheme == VersionScheme::Type(ReleaseType::Prerelease) {
         return Ok(());
     }
     Err(anyhow!(
@@ -129,7 +129,7 @@ fn check_suffix(suffix: &str) -> Result<()> {
     Ok(())
 }
 
-impl fmt::Display for Scheme {
+impl fmt::Display for VersionScheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Type(kind) => write!(f, "release type `{kind}`"),

@@ -7,32 +7,32 @@ use std::{fmt, str::FromStr};
 
 use libdeflater::{CompressionLvl, Compressor};
 
-use ending::{Ending, Finder};
+use last_block::{Ending, Finder};
 
 mod blocks;
-mod ending;
+mod last_block;
 #[cfg(test)]
 mod tests;
 
 /// How hard to try: 1 is fast, 12 is small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Level(u8);
+pub struct CompressionLevel(u8);
 
-/// Why a text is not a `Level`.
+/// Why a text is not a `CompressionLevel`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a level is a number from 1 to 12, not {text:?}")]
 pub struct InvalidLevel {
     text: String,
 }
 
-impl Default for Level {
+impl Default for CompressionLevel {
     /// See docs/performance.md.
     fn default() -> Self {
         Self(5)
     }
 }
 
-impl FromStr for Level {
+impl FromStr for CompressionLevel {
     type Err = InvalidLevel;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -47,7 +47,7 @@ impl FromStr for Level {
     }
 }
 
-impl fmt::Display for Level {
+impl fmt::Display for CompressionLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -55,25 +55,25 @@ impl fmt::Display for Level {
 
 /// Whether the members of a wheel are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Compression {
+pub enum WheelCompression {
     Store,
-    Deflate(Level),
+    Deflate(CompressionLevel),
 }
 
-/// Why a text is not a `Compression`.
+/// Why a text is not a `WheelCompression`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a compression is `store` or a level from 1 to 12, not {text:?}")]
 pub struct InvalidCompression {
     text: String,
 }
 
-impl Default for Compression {
+impl Default for WheelCompression {
     fn default() -> Self {
-        Self::Deflate(Level::default())
+        Self::Deflate(CompressionLevel::default())
     }
 }
 
-impl FromStr for Compression {
+impl FromStr for WheelCompression {
     type Err = InvalidCompression;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -87,7 +87,7 @@ impl FromStr for Compression {
     }
 }
 
-impl fmt::Display for Compression {
+impl fmt::Display for WheelCompression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Store => f.pad("store"),
@@ -98,7 +98,7 @@ impl fmt::Display for Compression {
 
 /// Where in its member a block lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum BlockPosition {
     Inner,
     Last,
 }
@@ -111,7 +111,7 @@ pub struct Deflater {
 }
 
 impl Deflater {
-    pub fn new(level: Level) -> Self {
+    pub fn new(level: CompressionLevel) -> Self {
         let compressor = |level| Compressor::new(CompressionLvl::new(level).unwrap_or_default());
         Self {
             compressor: compressor(level.0.into()),
@@ -137,13 +137,13 @@ impl Deflater {
 
     /// Packs a block as a part of its member's stream: it begins and ends on a byte, and only the
     /// last one ends the stream.
-    pub fn block(&mut self, bytes: &[u8], place: Place, room: &mut [u8]) -> Option<usize> {
+    pub fn block(&mut self, bytes: &[u8], place: BlockPosition, room: &mut [u8]) -> Option<usize> {
         if !self.shrinks(bytes) {
             return None;
         }
         let stream = room.get_mut(..worth(bytes.len()))?;
         let len = self.compressor.deflate_compress(bytes, stream).ok()?;
-        if place == Place::Last {
+        if place == BlockPosition::Last {
             return Some(len);
         }
         let ending = self.finder.find(&room[..len], bytes)?;
@@ -203,13 +203,13 @@ fn leave_open(stream: &mut [u8], ending: Ending) -> usize {
 }
 
 /// A plain block as a part of a stream: headers, and what follows each.
-pub fn plain_blocks(bytes: &[u8], place: Place) -> impl Iterator<Item = ([u8; 5], &[u8])> {
+pub fn plain_blocks(bytes: &[u8], place: BlockPosition) -> impl Iterator<Item = ([u8; 5], &[u8])> {
     let count = bytes.len().div_ceil(usize::from(u16::MAX));
     bytes
         .chunks(u16::MAX.into())
         .enumerate()
         .map(move |(index, chunk)| {
-            let last = place == Place::Last && index + 1 == count;
+            let last = place == BlockPosition::Last && index + 1 == count;
             // A chunk is no longer than fits.
             let len = u16::try_from(chunk.len()).unwrap_or(u16::MAX);
             let ([low, high], [not_low, not_high]) = (len.to_le_bytes(), (!len).to_le_bytes());

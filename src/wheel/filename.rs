@@ -37,11 +37,11 @@ pub struct InvalidFilename {
     kind: &'static str,
     text: String,
     #[source]
-    reason: Reason,
+    reason: FilenameErrorReason,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum Reason {
+enum FilenameErrorReason {
     #[error("no `{0}` at its end")]
     Suffix(&'static str),
     #[error("five or six parts between hyphens expected, not {0}")]
@@ -158,16 +158,18 @@ impl FromStr for SdistFilename {
     }
 }
 
-fn parse_wheel(text: &str) -> Result<WheelFilename, Reason> {
-    let stem = text.strip_suffix(WHEEL).ok_or(Reason::Suffix(WHEEL))?;
+fn parse_wheel(text: &str) -> Result<WheelFilename, FilenameErrorReason> {
+    let stem = text
+        .strip_suffix(WHEEL)
+        .ok_or(FilenameErrorReason::Suffix(WHEEL))?;
     let parts: Vec<&str> = stem.split('-').collect();
     let (name, version, build, tag) = match parts[..] {
         [name, version, _, _, _] => (name, version, None, &parts[2..]),
         [name, version, build, _, _, _] => (name, version, Some(build), &parts[3..]),
-        _ => return Err(Reason::Parts(parts.len())),
+        _ => return Err(FilenameErrorReason::Parts(parts.len())),
     };
     if let Some(build) = build.filter(|build| !is_build(build)) {
-        return Err(Reason::Build(build.to_owned()));
+        return Err(FilenameErrorReason::Build(build.to_owned()));
     }
     Ok(WheelFilename {
         text: text.into(),
@@ -178,10 +180,12 @@ fn parse_wheel(text: &str) -> Result<WheelFilename, Reason> {
     })
 }
 
-fn parse_sdist(text: &str) -> Result<SdistFilename, Reason> {
-    let stem = text.strip_suffix(SDIST).ok_or(Reason::Suffix(SDIST))?;
+fn parse_sdist(text: &str) -> Result<SdistFilename, FilenameErrorReason> {
+    let stem = text
+        .strip_suffix(SDIST)
+        .ok_or(FilenameErrorReason::Suffix(SDIST))?;
     // Old names have hyphens in the name itself; a version has none.
-    let (name, version) = stem.rsplit_once('-').ok_or(Reason::Hyphen)?;
+    let (name, version) = stem.rsplit_once('-').ok_or(FilenameErrorReason::Hyphen)?;
     Ok(SdistFilename {
         text: text.into(),
         name: name.parse()?,

@@ -6,9 +6,9 @@ use std::{fmt, str::FromStr};
 ///
 /// What cannot hold a line break cannot smuggle a header in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Line(Box<str>);
+pub struct HeaderLine(Box<str>);
 
-/// Why a text is not a `Line`.
+/// Why a text is not a `HeaderLine`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}: {text:?}")]
 pub struct InvalidLine {
@@ -24,13 +24,13 @@ pub struct InvalidHeader {
     text: String,
 }
 
-impl Line {
+impl HeaderLine {
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-impl FromStr for Line {
+impl FromStr for HeaderLine {
     type Err = InvalidLine;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -52,7 +52,7 @@ impl FromStr for Line {
     }
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for HeaderLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
     }
@@ -67,7 +67,7 @@ pub(crate) struct Header {
 
 impl Header {
     /// The value with its folds undone; `None` when there is nothing in it.
-    pub(crate) fn line(&self) -> Result<Option<Line>, InvalidLine> {
+    pub(crate) fn line(&self) -> Result<Option<HeaderLine>, InvalidLine> {
         let words: Vec<&str> = self.value.split('\n').map(str::trim).collect();
         let text = words.join(" ");
         match text.trim() {
@@ -168,7 +168,7 @@ mod tests {
             " x",
             "x\u{a0}",
         ]
-        .map(|text| text.parse::<Line>().unwrap_err().to_string());
+        .map(|text| text.parse::<HeaderLine>().unwrap_err().to_string());
         insta::assert_snapshot!(messages.join("\n"), @r#"
         an empty value: ""
         a control character in a value: "x\nRequires-Dist: evil"
@@ -183,7 +183,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_line_reads_back_from_a_header(text in "\\PC{1,20}") {
-            if let Ok(line) = text.parse::<Line>() {
+            if let Ok(line) = text.parse::<HeaderLine>() {
                 let text = format!("A: {line}\nB: x\n");
                 let (headers, body) = parse(&text).unwrap();
                 prop_assert_eq!(headers.len(), 2);

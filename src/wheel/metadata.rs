@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use crate::{
     version::{InvalidVersion, Version},
     wheel::{
-        headers::{self, Header, InvalidHeader, InvalidLine, Line},
+        headers::{self, Header, HeaderLine, InvalidHeader, InvalidLine},
         name::{DistName, InvalidDistName},
     },
 };
@@ -18,23 +18,23 @@ mod tests;
 pub struct Metadata {
     pub name: DistName,
     pub version: Version,
-    pub summary: Option<Line>,
-    pub author: Option<Line>,
-    pub author_email: Option<Line>,
+    pub summary: Option<HeaderLine>,
+    pub author: Option<HeaderLine>,
+    pub author_email: Option<HeaderLine>,
     /// An SPDX expression, `MIT`.
-    pub license_expression: Option<Line>,
+    pub license_expression: Option<HeaderLine>,
     /// As seen from `licenses/` in the `.dist-info` directory.
-    pub license_files: Vec<Line>,
+    pub license_files: Vec<HeaderLine>,
     /// `Label, URL`.
-    pub project_urls: Vec<Line>,
-    pub classifiers: Vec<Line>,
-    pub requires_python: Option<Line>,
+    pub project_urls: Vec<HeaderLine>,
+    pub classifiers: Vec<HeaderLine>,
+    pub requires_python: Option<HeaderLine>,
     /// Requirements as PEP 508 writes them.
-    pub requires_dist: Vec<Line>,
+    pub requires_dist: Vec<HeaderLine>,
     pub provides_extra: Vec<DistName>,
     /// The fields that an sdist does not promise to keep.
-    pub dynamic: Vec<Line>,
-    pub description_content_type: Option<Line>,
+    pub dynamic: Vec<HeaderLine>,
+    pub description_content_type: Option<HeaderLine>,
     /// The text below the headers.
     pub description: Option<String>,
 }
@@ -51,7 +51,7 @@ pub enum InvalidMetadata {
     #[error("metadata with a second `{0}`")]
     Twice(String),
     #[error("metadata of a version that is not known: {0}")]
-    MetadataVersion(Line),
+    MetadataVersion(HeaderLine),
     #[error("`{field}` of metadata")]
     Field {
         field: String,
@@ -123,12 +123,12 @@ impl Metadata {
     }
 
     /// The extra that a requirement is for, when it is one that is provided.
-    fn extra(&self, requirement: &Line) -> Option<DistName> {
+    fn extra(&self, requirement: &HeaderLine) -> Option<DistName> {
         extra_of(requirement.as_str()).filter(|extra| self.provides_extra.contains(extra))
     }
 
     /// What an extra needs, or what is always needed.
-    fn requirements(&self, extra: Option<&DistName>) -> impl Iterator<Item = &Line> {
+    fn requirements(&self, extra: Option<&DistName>) -> impl Iterator<Item = &HeaderLine> {
         self.requires_dist
             .iter()
             .filter(move |requirement| self.extra(requirement).as_ref() == extra)
@@ -165,7 +165,7 @@ impl Headers {
         }
     }
 
-    fn line(&self, name: &str) -> Result<Option<Line>, InvalidMetadata> {
+    fn line(&self, name: &str) -> Result<Option<HeaderLine>, InvalidMetadata> {
         self.one(name)?
             .and_then(|header| value(header).transpose())
             .transpose()
@@ -190,14 +190,14 @@ impl Headers {
     }
 }
 
-fn value(header: &Header) -> Result<Option<Line>, InvalidMetadata> {
+fn value(header: &Header) -> Result<Option<HeaderLine>, InvalidMetadata> {
     header.line().map_err(|reason| InvalidMetadata::Field {
         field: header.name.clone(),
         reason: reason.into(),
     })
 }
 
-fn read<T>(field: &str, line: &Line) -> Result<T, InvalidMetadata>
+fn read<T>(field: &str, line: &HeaderLine) -> Result<T, InvalidMetadata>
 where
     T: FromStr<Err: Into<InvalidField>>,
 {

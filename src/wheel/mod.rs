@@ -12,20 +12,20 @@ pub mod record;
 pub mod sdist;
 #[cfg(test)]
 pub(crate) mod sparse;
-#[cfg(test)]
-pub(crate) mod specimen;
 pub mod tag;
+#[cfg(test)]
+pub(crate) mod test_bytes;
 pub mod writer;
 
 pub use base64::{InvalidBase64, decode as decode_sha256, decode_base64};
-pub use deflate::{Compression, Deflater, Level};
+pub use deflate::{CompressionLevel, Deflater, WheelCompression};
 pub use dist_info::{EntryPoint, entry_points_text, top_level_text, wheel_text};
 pub use filename::{SdistFilename, WheelFilename};
-pub use headers::Line;
+pub use headers::HeaderLine;
 pub use metadata::Metadata;
 pub use name::DistName;
 pub use reader::{Fault, WheelError, WheelReader};
 pub use record::Record;
 pub use sdist::{SdistContents, SdistError, read_sdist, write_sdist};
 pub use tag::Tag;
-pub use writer::{Member, Method, Mode, Timestamp, ZipWriter};
+pub use writer::{FileMode, StorageMethod, Timestamp, WheelMember, ZipWriter};

@@ -15,7 +15,7 @@ use crate::{
     wheel::{
         metadata::{InvalidMetadata, Metadata},
         record::{InvalidRecord, Mismatch, Record},
-        writer::{Member, Mode},
+        writer::{FileMode, WheelMember},
     },
 };
 
@@ -26,7 +26,7 @@ mod tests;
 #[derive(Debug)]
 pub struct WheelReader<R> {
     archive: ZipArchive<R>,
-    members: Vec<Member>,
+    members: Vec<WheelMember>,
     /// Where each member is in the archive, which has directories too.
     places: HashMap<RelPath, usize>,
     dist_info: RelPath,
@@ -119,7 +119,7 @@ impl<R: Read + Seek> WheelReader<R> {
     }
 
     /// The files, in the order of the archive.
-    pub fn members(&self) -> &[Member] {
+    pub fn members(&self) -> &[WheelMember] {
         &self.members
     }
 
@@ -164,7 +164,7 @@ impl<R: Read + Seek> WheelReader<R> {
     }
 
     /// The hash of a member, and its length. It stops after one byte more than it should have.
-    pub fn digest(&mut self, member: &Member) -> Result<(Sha256, u64), WheelError> {
+    pub fn digest(&mut self, member: &WheelMember) -> Result<(Sha256, u64), WheelError> {
         let mut source = self.open(&member.path)?.take(member.len.saturating_add(1));
         let mut hasher = Hasher::default();
         io::copy(&mut source, &mut hasher)?;
@@ -245,7 +245,7 @@ fn check_end(reader: &mut (impl Read + Seek)) -> Result<(), WheelError> {
     Ok(())
 }
 
-fn member(entry: &ZipFileEntry) -> Result<Member, WheelError> {
+fn member(entry: &ZipFileEntry) -> Result<WheelMember, WheelError> {
     let path: RelPath = entry.name()?.parse()?;
     let what = if entry.encrypted() {
         "encrypted"
@@ -258,12 +258,12 @@ fn member(entry: &ZipFileEntry) -> Result<Member, WheelError> {
         "neither stored nor deflated"
     } else {
         let executable = entry.unix_mode().is_some_and(|mode| mode & 0o111 != 0);
-        return Ok(Member {
+        return Ok(WheelMember {
             path,
             mode: if executable {
-                Mode::Executable
+                FileMode::Executable
             } else {
-                Mode::Regular
+                FileMode::Regular
             },
             len: entry.size(),
         });
@@ -271,7 +271,7 @@ fn member(entry: &ZipFileEntry) -> Result<Member, WheelError> {
     Err(WheelError::Unsupported { path, what })
 }
 
-fn dist_info(members: &[Member]) -> Result<RelPath, WheelError> {
+fn dist_info(members: &[WheelMember]) -> Result<RelPath, WheelError> {
     let mut found: Vec<RelPath> = members
         .iter()
         .filter_map(|member| member.path.ancestors().next())

@@ -11,12 +11,12 @@ use crate::{
 /// The rows in their order, each path once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    rows: Vec<Row>,
+    rows: Vec<RecordRow>,
 }
 
 /// One file; RECORD itself has neither hash nor size.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct RecordRow {
     pub path: RelPath,
     pub digest: Option<Sha256>,
     pub len: Option<u64>,
@@ -28,11 +28,11 @@ pub struct Row {
 pub struct InvalidRecord {
     row: usize,
     #[source]
-    reason: Reason,
+    reason: RecordErrorReason,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum Reason {
+enum RecordErrorReason {
     #[error("not CSV in UTF-8")]
     Csv,
     #[error("three columns expected, not {0}")]
@@ -68,7 +68,7 @@ pub enum Mismatch {
     },
 }
 
-impl Row {
+impl RecordRow {
     /// Whether a file's bytes are those that the row promises.
     pub fn verify(&self, digest: Sha256, len: u64) -> Result<(), Mismatch> {
         let path = || self.path.clone();
@@ -92,7 +92,7 @@ impl Row {
 impl Record {
     /// Adds a file. The caller gives each path once.
     pub fn push(&mut self, path: RelPath, digest: Sha256, len: u64) {
-        self.rows.push(Row {
+        self.rows.push(RecordRow {
             path,
             digest: Some(digest),
             len: Some(len),
@@ -101,14 +101,14 @@ impl Record {
 
     /// Adds RECORD itself, which cannot hold its own hash.
     pub fn push_self(&mut self, path: RelPath) {
-        self.rows.push(Row {
+        self.rows.push(RecordRow {
             path,
             digest: None,
             len: None,
         });
     }
 
-    pub fn rows(&self) -> &[Row] {
+    pub fn rows(&self) -> &[RecordRow] {
         &self.rows
     }
 
@@ -122,13 +122,13 @@ impl Record {
         let mut rows = Vec::new();
         for (index, row) in reader.records().enumerate() {
             let row = row
-                .map_err(|_| Reason::Csv)
+                .map_err(|_| RecordErrorReason::Csv)
                 .and_then(|row| parse_row(&row))
                 .and_then(|row| {
                     if seen.insert(row.path.clone()) {
                         Ok(row)
                     } else {
-                        Err(Reason::Twice(row.path))
+                        Err(RecordErrorReason::Twice(row.path))
                     }
                 })
                 .map_err(|reason| InvalidRecord {
@@ -141,27 +141,27 @@ impl Record {
     }
 }
 
-fn parse_row(row: &csv::StringRecord) -> Result<Row, Reason> {
+fn parse_row(row: &csv::StringRecord) -> Result<RecordRow, RecordErrorReason> {
     let columns: Vec<&str> = row.iter().collect();
     let [path, hash, len] = columns[..] else {
-        return Err(Reason::Columns(columns.len()));
+        return Err(RecordErrorReason::Columns(columns.len()));
     };
-    Ok(Row {
+    Ok(RecordRow {
         path: path.parse()?,
         digest: (!hash.is_empty()).then(|| parse_hash(hash)).transpose()?,
         len: (!len.is_empty()).then(|| parse_len(len)).transpose()?,
     })
 }
 
-fn parse_hash(text: &str) -> Result<Sha256, Reason> {
+fn parse_hash(text: &str) -> Result<Sha256, RecordErrorReason> {
     let digest = text
         .strip_prefix("sha256=")
-        .ok_or_else(|| Reason::Algorithm(text.to_owned()))?;
+        .ok_or_else(|| RecordErrorReason::Algorithm(text.to_owned()))?;
     Ok(base64::decode(digest)?)
 }
 
-fn parse_len(text: &str) -> Result<u64, Reason> {
-    let invalid = || Reason::Len(text.to_owned());
+fn parse_len(text: &str) -> Result<u64, RecordErrorReason> {
+    let invalid = || RecordErrorReason::Len(text.to_owned());
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(invalid());
     }

@@ -9,13 +9,13 @@ const PAGE: usize = 1 << 20;
 static ZEROS: [u8; PAGE] = [0; PAGE];
 
 #[derive(Default)]
-pub(crate) struct Sparse {
+pub(crate) struct SparseWheel {
     pages: HashMap<u64, Vec<u8>>,
     len: u64,
     at: u64,
 }
 
-impl Sparse {
+impl SparseWheel {
     /// The page at the position, the place in it, and how much of `len` it has.
     fn span(&self, len: usize) -> (u64, usize, usize) {
         let place = usize::try_from(self.at % PAGE as u64).unwrap();
@@ -23,7 +23,7 @@ impl Sparse {
     }
 }
 
-impl Write for Sparse {
+impl Write for SparseWheel {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let (page, place, len) = self.span(bytes.len());
         if self.pages.contains_key(&page) || bytes[..len] != ZEROS[..len] {
@@ -40,7 +40,7 @@ impl Write for Sparse {
     }
 }
 
-impl Read for Sparse {
+impl Read for SparseWheel {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let left = usize::try_from(self.len.saturating_sub(self.at)).unwrap();
         let (page, place, len) = self.span(bytes.len().min(left));
@@ -51,7 +51,7 @@ impl Read for Sparse {
     }
 }
 
-impl Seek for Sparse {
+impl Seek for SparseWheel {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.at = match to {
             SeekFrom::Start(at) => at,

@@ -16,7 +16,7 @@ mod tests;
 
 /// What an installer makes of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Mode {
+pub enum FileMode {
     /// 0644
     Regular,
     /// 0755
@@ -25,16 +25,16 @@ pub enum Mode {
 
 /// How the bytes of a member are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
+pub enum StorageMethod {
     Stored,
     Deflated,
 }
 
 /// A member before it is packed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct WheelMember {
     pub path: RelPath,
-    pub mode: Mode,
+    pub mode: FileMode,
     pub len: u64,
 }
 
@@ -79,22 +79,22 @@ pub struct ZipWriter<W> {
     out: W,
     at: u64,
     time: Timestamp,
-    entries: Vec<Entry>,
+    entries: Vec<WrittenEntry>,
 }
 
 /// A member whose bytes are on their way.
 #[derive(Debug)]
 #[must_use = "a member that does not end is not in the archive"]
 pub struct Begun {
-    entry: Entry,
+    entry: WrittenEntry,
     data: u64,
 }
 
 #[derive(Debug)]
-struct Entry {
-    member: Member,
+struct WrittenEntry {
+    member: WheelMember,
     path_len: u16,
-    method: Method,
+    method: StorageMethod,
     /// Of the bytes as they were before they were packed.
     crc: u32,
     packed: u64,
@@ -124,8 +124,8 @@ impl<W: Write + Seek> ZipWriter<W> {
     /// Adds a member whose packed bytes are at hand.
     pub fn add(
         &mut self,
-        member: &Member,
-        method: Method,
+        member: &WheelMember,
+        method: StorageMethod,
         crc: u32,
         packed: &[u8],
     ) -> io::Result<()> {
@@ -140,7 +140,7 @@ impl<W: Write + Seek> ZipWriter<W> {
     }
 
     /// Begins a member whose packed bytes, no more than it has, are then appended.
-    pub fn begin(&mut self, member: &Member) -> io::Result<Begun> {
+    pub fn begin(&mut self, member: &WheelMember) -> io::Result<Begun> {
         let entry = self.entry(member)?;
         self.append(&entry.local_header(self.time))?;
         Ok(Begun {
@@ -167,7 +167,7 @@ impl<W: Write + Seek> ZipWriter<W> {
     }
 
     /// Ends a member: its header gets what was not known when it was begun.
-    pub fn end(&mut self, begun: Begun, method: Method, crc: u32) -> io::Result<()> {
+    pub fn end(&mut self, begun: Begun, method: StorageMethod, crc: u32) -> io::Result<()> {
         let end = self.at;
         let mut entry = begun.entry;
         entry.pack(end - begun.data)?;
@@ -188,7 +188,7 @@ impl<W: Write + Seek> ZipWriter<W> {
             self.append(&entry.central_header(self.time))?;
             self.entries.push(entry);
         }
-        let directory = Directory {
+        let directory = DirectoryExtent {
             count: self.entries.len() as u64,
             start,
             len: self.at - start,
@@ -198,14 +198,14 @@ impl<W: Write + Seek> ZipWriter<W> {
         Ok((self.out, self.at))
     }
 
-    fn entry(&self, member: &Member) -> io::Result<Entry> {
+    fn entry(&self, member: &WheelMember) -> io::Result<WrittenEntry> {
         let path = &member.path;
         let path_len = u16::try_from(path.as_str().len())
             .map_err(|_| invalid(format!("a name too long for an archive: `{path}`")))?;
-        Ok(Entry {
+        Ok(WrittenEntry {
             member: member.clone(),
             path_len,
-            method: Method::Stored,
+            method: StorageMethod::Stored,
             crc: 0,
             packed: 0,
             offset: self.at,
@@ -230,10 +230,10 @@ const VERSION_ZIP64: u16 = 45;
 const UTF_8: u16 = 0x800;
 const ZIP64: u16 = 1;
 
-impl Entry {
+impl WrittenEntry {
     /// A member that grew would be held better as it is, and ZIP64 is decided by its length alone.
     fn pack(&mut self, packed: u64) -> io::Result<()> {
-        let Member { path, len, .. } = &self.member;
+        let WheelMember { path, len, .. } = &self.member;
         if packed > *len {
             let message = format!("`{path}` of {len} bytes takes {packed}");
             return Err(invalid(message));
@@ -271,8 +271,8 @@ impl Entry {
         let mut long = vec![len, packed, self.offset];
         long.retain(|number| is_long(*number));
         let mode: u32 = match self.member.mode {
-            Mode::Regular => 0o100_644,
-            Mode::Executable => 0o100_755,
+            FileMode::Regular => 0o100_644,
+            FileMode::Executable => 0o100_755,
         };
         let mut header = Fields::default();
         header.u32(0x0201_4B50).u16(UNIX | version(&long));
@@ -293,8 +293,8 @@ impl Entry {
         header.u16(version(long));
         header.u16(if name.is_ascii() { 0 } else { UTF_8 });
         header.u16(match self.method {
-            Method::Stored => 0,
-            Method::Deflated => 8,
+            StorageMethod::Stored => 0,
+            StorageMethod::Deflated => 8,
         });
         header.u32(time.dos()).u32(self.crc);
         header.u32(sizes[0]).u32(sizes[1]);
@@ -303,13 +303,13 @@ impl Entry {
 }
 
 /// Where the directory is, and how much there is of it.
-struct Directory {
+struct DirectoryExtent {
     count: u64,
     start: u64,
     len: u64,
 }
 
-impl Directory {
+impl DirectoryExtent {
     /// The last bytes of the archive.
     fn end(&self) -> Vec<u8> {
         let count = u16::try_from(self.count).unwrap_or(u16::MAX);

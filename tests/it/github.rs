@@ -12,9 +12,9 @@ use std::{
 
 use rocwheel::{
     error::{Exit, Result, Secret, Stop, render},
-    github::{GitHub, Patience, Run, Settings, State},
+    github::{ApiSettings, GitHub, RunState, WaitPolicy, WorkflowRun},
     retry::Backoff,
-    run::Origin,
+    run::RunOrigin,
 };
 use serde_json::{Value, json};
 
@@ -32,10 +32,10 @@ fn connect_until(
     token: Option<&str>,
     stop: Stop,
 ) -> (GitHub<'static>, Arc<Mutex<Vec<String>>>) {
-    let settings = Settings {
+    let settings = ApiSettings {
         api: fake.url().parse().unwrap(),
         token: token.map(Secret::new),
-        patience: Patience {
+        patience: WaitPolicy {
             backoff: Backoff {
                 attempts: 3,
                 pause: Duration::from_millis(1),
@@ -97,7 +97,7 @@ pub(crate) fn repository(default_branch: &str) -> Value {
 /// When nothing depends on it.
 const SOME_TIME: &str = "2026-01-01T00:00:00Z";
 
-fn ask(fake: &Fake, token: Option<&str>) -> Result<Run> {
+fn ask(fake: &Fake, token: Option<&str>) -> Result<WorkflowRun> {
     let (github, _) = connect(fake, token);
     github.run(&"ROCm/TheRock".parse()?, &"7".parse()?)
 }
@@ -121,8 +121,8 @@ fn a_run_is_looked_up_with_the_token_or_without() {
         )),
     );
     let found = ask(&fake, Some("secret")).unwrap();
-    assert_eq!(found.state, State::Ended("success".into()));
-    assert_eq!(found.facts.origin, Origin::Own);
+    assert_eq!(found.state, RunState::Ended("success".into()));
+    assert_eq!(found.facts.origin, RunOrigin::Own);
     ask(&fake, None).unwrap();
     let tokens: Vec<_> = fake.asked().into_iter().map(|asked| asked.token).collect();
     assert_eq!(tokens, [Some("Bearer secret".to_owned()), None]);

@@ -10,7 +10,7 @@ use std::{
 
 use rocwheel::package::{
     Catalog,
-    dist_info::{self, DistInfo, Form},
+    dist_info::{self, DeviceCodeForm, DistInfo},
     selector, templates,
 };
 
@@ -98,7 +98,7 @@ pub(crate) fn write_sdists(place: &Path) {
     );
     let absent = texts(&["devel", "profiler"]);
     let legacy = DistInfo {
-        form: Form::Restricted,
+        form: DeviceCodeForm::Restricted,
         this_target: Some("gfx94X-dcgpu"),
         ..info(&families, &[], &[], &[])
     };
@@ -129,7 +129,7 @@ fn info<'a>(
         catalog: &POLICY,
         version: "10.1.0",
         nonce: "",
-        form: Form::Split,
+        form: DeviceCodeForm::Split,
         default: available.first().map(String::as_str),
         available,
         linux,

@@ -26,7 +26,7 @@ use rocwheel::{
     location::{Bucket, Key},
     parallel,
     store::{
-        Body, Condition, Depth, Kind, PutOptions, Span, Store, StoreError,
+        Body, Condition, Depth, PutOptions, Span, Store, StoreError, StoreFailureKind,
         s3::{S3Store, Signing},
     },
 };
@@ -115,7 +115,7 @@ fn a_large_object_goes_in_parts_and_appears_whole() {
     let middle = 5_000_000..11_000_000;
     assert!(read(&store, &key, Span::Between(middle)).unwrap() == bytes[5_000_000..11_000_000]);
     let again = store.put(&key, &bytes.as_slice(), &promise(&bytes));
-    assert_eq!(again.unwrap_err().kind(), Kind::Exists);
+    assert_eq!(again.unwrap_err().kind(), StoreFailureKind::Exists);
     assert_eq!(Server::shared().unfinished(&bucket), [""; 0]);
 }
 
@@ -149,7 +149,7 @@ fn of_two_writers_of_a_large_object_one_wins() {
         meeting.wait();
         late.join().unwrap()
     });
-    assert_eq!(late.unwrap_err().kind(), Kind::Exists);
+    assert_eq!(late.unwrap_err().kind(), StoreFailureKind::Exists);
     assert!(read(&store, &key, Span::Whole).unwrap() == one);
     assert_eq!(server.unfinished(&bucket), [""; 0]);
 }
@@ -166,7 +166,10 @@ fn large_bytes_that_are_not_the_promised_ones_never_appear() {
     error: wrong contents: `s3://BUCKET/large.whl`
       caused by: promised was d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa, found was 66f1fc8a110f85f700df451adb6071036a0af2b689e2e21916802812556d6f26
     ");
-    assert_eq!(store.head(&key).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(
+        store.head(&key).unwrap_err().kind(),
+        StoreFailureKind::NotFound
+    );
     assert_eq!(server.unfinished(&bucket), [""; 0]);
 }
 
@@ -192,8 +195,15 @@ fn a_body_of_another_length_never_appears() {
     for (len, said) in lengths {
         let liar = Liar(bytes(len), said);
         let error = store.put(&key("a"), &liar, &options(Condition::Always, None));
-        assert_eq!(error.unwrap_err().kind(), Kind::Differs, "{len} {said}");
-        assert_eq!(store.head(&key("a")).unwrap_err().kind(), Kind::NotFound);
+        assert_eq!(
+            error.unwrap_err().kind(),
+            StoreFailureKind::Differs,
+            "{len} {said}"
+        );
+        assert_eq!(
+            store.head(&key("a")).unwrap_err().kind(),
+            StoreFailureKind::NotFound
+        );
     }
     assert_eq!(server.unfinished(&bucket), [""; 0]);
 }
@@ -242,7 +252,10 @@ fn what_cannot_be_sent_leaves_nothing_behind() {
     error: the store does not answer: `s3://BUCKET/large.whl`
       caused by: SlowDown: as told (HTTP 503)
     ");
-    assert_eq!(store.head(&key).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(
+        store.head(&key).unwrap_err().kind(),
+        StoreFailureKind::NotFound
+    );
     assert_eq!(Server::shared().unfinished(&bucket), [""; 0]);
 }
 
@@ -398,7 +411,7 @@ fn a_public_bucket_needs_no_credentials_to_be_read() {
     );
     assert_eq!(
         anonymous.head(&key("no")).unwrap_err().kind(),
-        Kind::NotFound
+        StoreFailureKind::NotFound
     );
     let refused = anonymous.put(&key("b"), &b"b".as_slice(), &promise(b"b"));
     insta::assert_snapshot!(shown(refused.unwrap_err(), &bucket), @"
@@ -408,7 +421,7 @@ fn a_public_bucket_needs_no_credentials_to_be_read() {
     hint: leave `--no-sign-request` out
     ");
     let deleted = anonymous.delete(&key("dist/a.whl"));
-    assert_eq!(deleted.unwrap_err().kind(), Kind::Denied);
+    assert_eq!(deleted.unwrap_err().kind(), StoreFailureKind::Denied);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use rocwheel::{
     error::{Context as _, Result, anyhow, ensure, render},
     location::Key,
     store::{
-        Body, Condition, Depth, Kind, PutOptions, Span, Store, StoreError, digest,
+        Body, Condition, Depth, PutOptions, Span, Store, StoreError, StoreFailureKind, digest,
         local::LocalStore,
     },
 };
@@ -134,8 +134,11 @@ impl Bench<'_> {
 
     fn absent_things_are_not_found(&self) -> Result<()> {
         let key = self.key("no/such.whl")?;
-        expect(Kind::NotFound, self.store.head(&key))?;
-        expect(Kind::NotFound, self.store.get(&key, Span::Whole).map(drop))?;
+        expect(StoreFailureKind::NotFound, self.store.head(&key))?;
+        expect(
+            StoreFailureKind::NotFound,
+            self.store.get(&key, Span::Whole).map(drop),
+        )?;
         let listed = self.store.list(Some(&self.key("no")?), Depth::All)?;
         ensure!(listed.is_empty(), "something is listed: {listed:?}");
         Ok(self.store.delete(&key)?)
@@ -197,7 +200,10 @@ impl Bench<'_> {
     fn conditions_hold(&self) -> Result<()> {
         let key = self.key("once.whl")?;
         self.put(&key, b"first", Condition::IfAbsent)?;
-        expect(Kind::Exists, self.put(&key, b"second", Condition::IfAbsent))?;
+        expect(
+            StoreFailureKind::Exists,
+            self.put(&key, b"second", Condition::IfAbsent),
+        )?;
         ensure!(
             self.read(&key, Span::Whole)? == b"first",
             "the first one is gone"
@@ -214,7 +220,7 @@ impl Bench<'_> {
             .context("an object without a mark")?;
         self.put(&key, b"fourth", Condition::IfSame(seen.clone()))?;
         expect(
-            Kind::Exists,
+            StoreFailureKind::Exists,
             self.put(&key, b"fifth", Condition::IfSame(seen)),
         )?;
         ensure!(
@@ -248,7 +254,7 @@ impl Bench<'_> {
         for (answer, bytes) in answers.into_iter().zip(texts) {
             match answer? {
                 Ok(()) => winners.push(bytes),
-                Err(error) => expect(Kind::Exists, Err::<(), _>(error))?,
+                Err(error) => expect(StoreFailureKind::Exists, Err::<(), _>(error))?,
             }
         }
         let read = self.read(&key, Span::Whole)?;
@@ -263,14 +269,14 @@ impl Bench<'_> {
         let key = self.key("promised.whl")?;
         let wrong = options("application/zip", Condition::Always, Some(Sha256::of(b"b")));
         expect(
-            Kind::Differs,
+            StoreFailureKind::Differs,
             self.store.put(&key, &b"a".as_slice(), &wrong),
         )?;
-        expect(Kind::NotFound, self.store.head(&key))?;
+        expect(StoreFailureKind::NotFound, self.store.head(&key))?;
         let right = options("application/zip", Condition::Always, Some(Sha256::of(b"a")));
         self.store.put(&key, &b"a".as_slice(), &right)?;
         expect(
-            Kind::Differs,
+            StoreFailureKind::Differs,
             self.store.put(&key, &b"c".as_slice(), &wrong),
         )?;
         ensure!(
@@ -300,7 +306,7 @@ impl Bench<'_> {
                 "the page has another size"
             );
             self.store.delete(&key)?;
-            expect(Kind::NotFound, self.store.head(&key))?;
+            expect(StoreFailureKind::NotFound, self.store.head(&key))?;
         }
         Ok(())
     }
@@ -338,7 +344,7 @@ fn options(kind: &str, condition: Condition, sha256: Option<Sha256>) -> PutOptio
     }
 }
 
-fn expect<T>(kind: Kind, answer: Result<T, StoreError>) -> Result<()> {
+fn expect<T>(kind: StoreFailureKind, answer: Result<T, StoreError>) -> Result<()> {
     match answer {
         Err(error) if error.kind() == kind => Ok(()),
         Err(error) => Err(error).context(format!("{kind:?} was expected")),

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    archive::{TarPlan, craft::Craft},
+    archive::{TarPlan, hostile_tar::Craft},
     error::render,
 };
 

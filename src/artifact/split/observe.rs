@@ -8,12 +8,12 @@ use std::{
 };
 
 use crate::{
-    artifact::{Artifact, ArtifactName, Content, FileAt, FileFacts, FileKind, TreeFile},
+    artifact::{Artifact, ArtifactName, FileAt, FileFacts, FileKind, TreeContent, TreeFile},
     elf::Patch,
     error::{Context as _, Hint as _, Result, Stop, bail},
     kpack::{
-        CodeTarget, Fat, bundle, databases,
-        host::{self, Look},
+        CodeTarget, SplittableBinary, bundle, databases,
+        host::{self, FatFileKind},
         split::{ArchiveNames, FatBinary, archive_path, home},
     },
     parallel,
@@ -43,7 +43,7 @@ pub enum SplitAction {
 
 /// A binary, and how it is without its code.
 pub struct CodeRemoval {
-    pub fat: Fat,
+    pub fat: SplittableBinary,
     pub binary: FatBinary,
     pub plan: Arc<Patch>,
 }
@@ -65,7 +65,7 @@ enum CodeFound {
     Database(Target),
     /// It has code that must stay, and why.
     Stuck(String),
-    Fat(Fat, FatBinary),
+    Fat(SplittableBinary, FatBinary),
 }
 
 impl<'a> SplitPlan<'a> {
@@ -199,7 +199,7 @@ fn splitting<'a>(artifact: &'a Artifact, jobs: NonZeroUsize, stop: &Stop) -> Res
 }
 
 fn look(file: &TreeFile) -> Result<CodeFound> {
-    let Content::File(facts) = &file.content else {
+    let TreeContent::File(facts) = &file.content else {
         return Ok(CodeFound::Plain);
     };
     if let Some((_, target)) = databases::owner(&file.path) {
@@ -224,9 +224,9 @@ fn may_hold_code(file: &TreeFile, facts: &FileFacts) -> bool {
 
 fn look_into(file: &TreeFile, source: &FileAt) -> Result<CodeFound> {
     let fat = match host::look(source)? {
-        Look::Plain | Look::Split => return Ok(CodeFound::Plain),
-        Look::Stuck { why, .. } => return Ok(CodeFound::Stuck(why)),
-        Look::Fat(fat) => fat,
+        FatFileKind::Plain | FatFileKind::Split => return Ok(CodeFound::Plain),
+        FatFileKind::Stuck { why, .. } => return Ok(CodeFound::Stuck(why)),
+        FatFileKind::Fat(fat) => fat,
     };
     let section = fat.section(source)?;
     let mut bundles = Vec::new();

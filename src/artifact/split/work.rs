@@ -20,8 +20,8 @@ use crate::{
     elf::{Patch, PatchedReader},
     error::{Context as _, Result, Stop, ensure},
     kpack::{
-        CodeTarget, Region,
-        archive::{ArchiveWriter, CodeOrigin, Packed, Scheme, WrittenArchive, key},
+        ByteRegion, CodeTarget,
+        archive::{ArchiveWriter, CodeOrigin, KpackScheme, Packed, WrittenArchive, key},
         bundle::{self, BundleEntry, BundleForm},
     },
     parallel::{Divide, in_parts},
@@ -145,7 +145,7 @@ impl<'a> ArchiveSet<'a> {
         for (id, at) in splitting.places()? {
             let out = io::BufWriter::new(fs::File::create(place(&id, &at)?)?);
             let group = splitting.prefix();
-            let writer = ArchiveWriter::new(out, &group, id.1.as_str(), Scheme::Zstd)?;
+            let writer = ArchiveWriter::new(out, &group, id.1.as_str(), KpackScheme::Zstd)?;
             open.insert(id, writer);
         }
         Ok(Self { splitting, open })
@@ -264,7 +264,7 @@ impl<'a> Divide for SplitWork<'a> {
 impl OpenBundle<'_> {
     fn pack(&self, part: usize, tools: &MemoryPool) -> Result<PackedCode> {
         let (target, entry) = self.entries.get(part).context("a code object came up")?;
-        let pack = |code: &[u8]| tools.with_packer(|packer| packer.pack(code, Scheme::Zstd));
+        let pack = |code: &[u8]| tools.with_packer(|packer| packer.pack(code, KpackScheme::Zstd));
         let packed = match &self.bytes {
             BundleBytes::Decoded(bytes) => {
                 pack(slice(bytes, entry).context("a code object outside of its bundle")?)?
@@ -276,7 +276,7 @@ impl OpenBundle<'_> {
                 // Zeros are only written where nothing was before.
                 memory.resize(memory.len().max(size), 0);
                 let code = memory.get_mut(..size).unwrap_or_default();
-                Region::whole(source).fill("code object", start, code)?;
+                ByteRegion::whole(source).fill("code object", start, code)?;
                 let memory = tools.lend(memory);
                 pack(memory.get(..size).unwrap_or_default())?
             }

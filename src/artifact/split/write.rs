@@ -15,7 +15,7 @@ use super::{
     work::{ArchiveSet, BundleCode, SplitTask, carry_out},
 };
 use crate::{
-    artifact::{ArtifactManifest, ArtifactOutput, Content, TreeFile},
+    artifact::{ArtifactManifest, ArtifactOutput, TreeContent, TreeFile},
     error::{Result, Stop},
     relpath::RelPath,
     target::Scope,
@@ -106,13 +106,13 @@ impl SplitParts<'_> {
     fn copy<'f>(&mut self, scope: &Scope, file: &'f TreeFile) -> Result<Option<SplitTask<'f>>> {
         let to = self.place(scope, &file.basedir, &file.path)?;
         match &file.content {
-            Content::Directory => fs::create_dir_all(&to)?,
-            Content::File(facts) => {
+            TreeContent::Directory => fs::create_dir_all(&to)?,
+            TreeContent::File(facts) => {
                 self.count(scope, facts.len);
                 let from = &file.source;
                 return Ok(Some(SplitTask::Copy { from, to }));
             }
-            Content::Link { text, .. } => {
+            TreeContent::Link { text, .. } => {
                 link(text, &to)?;
                 self.count(scope, 0);
             }

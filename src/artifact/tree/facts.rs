@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use crate::{
-    artifact::tree::{FileAt, FileFacts, FileKind, Form, Mode},
+    artifact::tree::{FileAt, FileFacts, FileKind, PermissionBits, TreeForm},
     elf::{self, ElfError, ReadAt},
     error::Result,
     relpath::RelPath,
@@ -14,13 +14,13 @@ const STATIC_LIBRARY: &[u8] = b"!<arch>\n";
 const SCRIPT: &[u8] = b"#!";
 
 /// What a file is, as far as its name or its content tells.
-struct Content {
+struct FileNature {
     kind: FileKind,
-    elf: Option<elf::Facts>,
+    elf: Option<elf::ElfFacts>,
     damage: Option<String>,
 }
 
-impl From<FileKind> for Content {
+impl From<FileKind> for FileNature {
     fn from(kind: FileKind) -> Self {
         Self {
             kind,
@@ -31,7 +31,12 @@ impl From<FileKind> for Content {
 }
 
 /// Opens the file only if its name does not say what it is.
-pub(super) fn facts(path: &RelPath, source: &Path, len: u64, mode: Mode) -> Result<FileFacts> {
+pub(super) fn facts(
+    path: &RelPath,
+    source: &Path,
+    len: u64,
+    mode: PermissionBits,
+) -> Result<FileFacts> {
     let content = match FileKind::of_name(path.file_name()) {
         Some(kind) => kind.into(),
         None => read(&FileAt::open(source)?)?,
@@ -41,15 +46,15 @@ pub(super) fn facts(path: &RelPath, source: &Path, len: u64, mode: Mode) -> Resu
     let executable = if cfg!(unix) { mode.executable } else { runs };
     Ok(FileFacts {
         len,
-        mode: Mode { executable, ..mode },
+        mode: PermissionBits { executable, ..mode },
         kind: content.kind,
         elf: content.elf.map(Arc::new),
         damage: content.damage.map(Into::into),
-        form: Form::Whole,
+        form: TreeForm::Whole,
     })
 }
 
-fn read(file: &impl ReadAt) -> Result<Content> {
+fn read(file: &impl ReadAt) -> Result<FileNature> {
     let mut head = [0; 8];
     let len = usize::try_from(file.len()).unwrap_or(usize::MAX);
     let (head, _) = head.split_at_mut(len.min(8));
@@ -69,10 +74,10 @@ fn read(file: &impl ReadAt) -> Result<Content> {
 }
 
 /// Damage is a fact: the file may belong to tests, or to nothing that is shipped.
-fn read_elf(file: &impl ReadAt) -> Result<Content> {
+fn read_elf(file: &impl ReadAt) -> Result<FileNature> {
     let damage = match elf::read(file) {
         Ok(Some(facts)) => {
-            return Ok(Content {
+            return Ok(FileNature {
                 elf: Some(facts.clone()),
                 ..FileKind::of_elf(facts.kind).into()
             });
@@ -81,7 +86,7 @@ fn read_elf(file: &impl ReadAt) -> Result<Content> {
         Err(ElfError::Io(error)) => return Err(error.into()),
         Err(error) => Some(error.to_string()),
     };
-    Ok(Content {
+    Ok(FileNature {
         damage,
         ..FileKind::Other.into()
     })

@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Form {
+pub enum TreeForm {
     /// As they lie there.
     #[default]
     Whole,
@@ -19,7 +19,7 @@ pub enum Form {
     ToCome,
 }
 
-impl Form {
+impl TreeForm {
     /// The file in its form, read at any place.
     pub fn open(&self, path: &Path) -> io::Result<PatchedReader<FileAt>> {
         let file = FileAt::open(path)?;

@@ -38,11 +38,11 @@ impl FileKind {
     }
 
     /// The kind of an ELF file whose name decides nothing.
-    pub(super) fn of_elf(kind: elf::Kind) -> Self {
+    pub(super) fn of_elf(kind: elf::ElfKind) -> Self {
         match kind {
-            elf::Kind::Executable => Self::Executable,
-            elf::Kind::SharedObject => Self::SharedObject,
-            elf::Kind::Other => Self::Other,
+            elf::ElfKind::Executable => Self::Executable,
+            elf::ElfKind::SharedObject => Self::SharedObject,
+            elf::ElfKind::Other => Self::Other,
         }
     }
 }

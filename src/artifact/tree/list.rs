@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
-    archive::Format,
+    archive::ArchiveFormat,
     artifact::{
         ArchiveName, ArtifactManifest, ArtifactName,
         tree::{Skipped, below},
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// An artifact whose files are not known yet.
-pub(super) struct Listed {
+pub(super) struct ListedArtifact {
     pub(super) name: ArtifactName,
     pub(super) directory: PathBuf,
     /// Those that exist.
@@ -21,7 +21,7 @@ pub(super) struct Listed {
 }
 
 /// The artifacts among the children of a directory, by name, and what the others are.
-pub(super) fn list(directory: &Path) -> Result<(Vec<Listed>, Vec<Skipped>)> {
+pub(super) fn list(directory: &Path) -> Result<(Vec<ListedArtifact>, Vec<Skipped>)> {
     let (mut artifacts, mut skipped) = (Vec::new(), Vec::new());
     for child in fs_err::read_dir(directory)? {
         let child = child?;
@@ -42,7 +42,7 @@ fn artifact_name(name: &str, path: &Path) -> Result<Result<ArtifactName, String>
     // A link to a directory counts as one; so does a link to nothing as nothing.
     let is_directory = fs_err::metadata(path).is_ok_and(|found| found.is_dir());
     let reason = match ArtifactName::of_file(name) {
-        _ if Format::from_file_name(name).is_some() => match ArchiveName::of_file(name) {
+        _ if ArchiveFormat::from_file_name(name).is_some() => match ArchiveName::of_file(name) {
             Ok(_) => "an archive that is not unpacked".to_owned(),
             Err(invalid) => invalid.to_string(),
         },
@@ -63,7 +63,7 @@ fn artifact_name(name: &str, path: &Path) -> Result<Result<ArtifactName, String>
     Ok(Err(reason))
 }
 
-fn read_artifact(name: ArtifactName, directory: PathBuf) -> Result<Listed> {
+fn read_artifact(name: ArtifactName, directory: PathBuf) -> Result<ListedArtifact> {
     let manifest = read_manifest(&directory.join(ArtifactManifest::FILE_NAME))?;
     let mut basedirs = Vec::new();
     for basedir in manifest.basedirs() {
@@ -71,7 +71,7 @@ fn read_artifact(name: ArtifactName, directory: PathBuf) -> Result<Listed> {
             basedirs.push(basedir.clone());
         }
     }
-    Ok(Listed {
+    Ok(ListedArtifact {
         name,
         directory,
         basedirs,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    artifact::tree::{Artifact, Content, Form, TreeFile},
+    artifact::tree::{Artifact, TreeContent, TreeFile, TreeForm},
     error::Result,
     relpath::RelPath,
 };
@@ -65,22 +65,22 @@ pub fn merge<'a>(
 
 /// Whether two files have the same bytes, which is read from disk.
 pub fn same_content(one: &TreeFile, other: &TreeFile) -> Result<bool> {
-    if [one, other].map(form).contains(&Some(&Form::ToCome)) {
+    if [one, other].map(form).contains(&Some(&TreeForm::ToCome)) {
         return Ok(one.source == other.source);
     }
     Ok(same_bytes(open(one)?, open(other)?)?)
 }
 
-fn form(file: &TreeFile) -> Option<&Form> {
+fn form(file: &TreeFile) -> Option<&TreeForm> {
     match &file.content {
-        Content::File(facts) => Some(&facts.form),
+        TreeContent::File(facts) => Some(&facts.form),
         _ => None,
     }
 }
 
 fn open(file: &TreeFile) -> io::Result<Box<dyn Read>> {
     Ok(match form(file) {
-        Some(form @ Form::WithoutCode(_)) => Box::new(form.open(&file.source)?),
+        Some(form @ TreeForm::WithoutCode(_)) => Box::new(form.open(&file.source)?),
         _ => Box::new(BufReader::with_capacity(
             STEP,
             fs_err::File::open(&file.source)?,
@@ -112,9 +112,11 @@ fn all_equal(
 ) -> Result<bool> {
     for (one, other) in owners.iter().zip(owners.iter().skip(1)) {
         let equal = match (&one.file.content, &other.file.content) {
-            (Content::Directory, Content::Directory) => true,
-            (Content::Link { text, .. }, Content::Link { text: other, .. }) => text == other,
-            (Content::File(facts), Content::File(others)) => {
+            (TreeContent::Directory, TreeContent::Directory) => true,
+            (TreeContent::Link { text, .. }, TreeContent::Link { text: other, .. }) => {
+                text == other
+            }
+            (TreeContent::File(facts), TreeContent::File(others)) => {
                 facts.len == others.len
                     && facts.mode.executable == others.mode.executable
                     && same(one.file, other.file)?
@@ -155,7 +157,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        artifact::tree::{FileFacts, FileKind, LinkEnd, Mode},
+        artifact::tree::{FileFacts, FileKind, LinkEnd, PermissionBits},
         error::bail,
     };
 
@@ -182,27 +184,27 @@ mod tests {
         artifact
     }
 
-    fn parse(line: &str) -> (&str, Content) {
+    fn parse(line: &str) -> (&str, TreeContent) {
         if let Some(path) = line.strip_suffix('/') {
-            return (path, Content::Directory);
+            return (path, TreeContent::Directory);
         }
         if let Some((path, text)) = line.split_once(" -> ") {
             let (text, end) = (text.to_owned(), LinkEnd::Dangling);
-            return (path, Content::Link { text, end });
+            return (path, TreeContent::Link { text, end });
         }
         let (path, len) = line.split_once(' ').unwrap();
         let facts = FileFacts {
             len: len.trim_end_matches('x').parse().unwrap(),
-            mode: Mode {
+            mode: PermissionBits {
                 executable: len.ends_with('x'),
-                ..Mode::default()
+                ..PermissionBits::default()
             },
             kind: FileKind::Other,
             elf: None,
             damage: None,
-            form: Form::Whole,
+            form: TreeForm::Whole,
         };
-        (path, Content::File(facts))
+        (path, TreeContent::File(facts))
     }
 
     fn collisions(artifacts: &[Artifact], same: bool) -> String {

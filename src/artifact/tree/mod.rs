@@ -23,7 +23,7 @@ mod scan;
 mod walk;
 
 pub use file_at::FileAt;
-pub use form::Form;
+pub use form::TreeForm;
 pub use kind::FileKind;
 pub use merge::{Collision, Merged, Owned, merge, same_content};
 
@@ -54,14 +54,14 @@ pub struct TreeFile {
     pub basedir: Arc<RelPath>,
     /// Absolute.
     pub source: PathBuf,
-    pub content: Content,
+    pub content: TreeContent,
 }
 
 impl TreeFile {
     /// Whether this is a symlink to an absolute path, or to another symlink like that. Which file it
     /// leads to depends on the host, so that no tree can have it.
     pub fn leads_to_the_host(&self) -> bool {
-        let Content::Link { text, end } = &self.content else {
+        let TreeContent::Link { text, end } = &self.content else {
             return false;
         };
         let is_absolute = text.starts_with('/') || self.path.resolve_link(text).is_some();
@@ -70,7 +70,7 @@ impl TreeFile {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum TreeContent {
     Directory,
     File(FileFacts),
     Link { text: String, end: LinkEnd },
@@ -95,17 +95,17 @@ pub enum LinkEnd {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileFacts {
     pub len: u64,
-    pub mode: Mode,
+    pub mode: PermissionBits,
     pub kind: FileKind,
     /// Of a file whose name does not say its kind.
-    pub elf: Option<Arc<elf::Facts>>,
+    pub elf: Option<Arc<elf::ElfFacts>>,
     /// Why a file that begins like an ELF file could not be read as one; its kind is `Other`.
     pub damage: Option<Arc<str>>,
-    pub form: Form,
+    pub form: TreeForm,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mode {
+pub struct PermissionBits {
     pub executable: bool,
     /// Not even the owner may write.
     pub read_only: bool,
@@ -147,14 +147,15 @@ impl ArtifactTree {
         let base = self.artifact(TherockManifest::ARTIFACT)?;
         // Where two base directories have it, the later one counts, as in `merge`.
         let mut files = base.files.iter().rev();
-        files.find(|file| file.path.as_str() == path && matches!(file.content, Content::File(_)))
+        files
+            .find(|file| file.path.as_str() == path && matches!(file.content, TreeContent::File(_)))
     }
 }
 
 /// Reads a file that is small unless something is wrong.
 fn read_small(file: &TreeFile) -> Result<Vec<u8>> {
     match &file.content {
-        Content::File(facts) if facts.len > TherockManifest::MAX_LEN => {
+        TreeContent::File(facts) if facts.len > TherockManifest::MAX_LEN => {
             Err(anyhow!("more than {} bytes", TherockManifest::MAX_LEN))
                 .with_context(|| format!("read `{}`", file.source.display()))
         }

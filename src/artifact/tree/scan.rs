@@ -10,12 +10,12 @@ use std::{
 use crate::{
     artifact::{
         ArtifactName,
-        resolve::{End, Node, resolve},
+        resolve::{Node, ResolvedLink, resolve},
         tree::{
-            Artifact, ArtifactTree, Content, FileFacts, LinkEnd, Skipped, TreeFile, below,
+            Artifact, ArtifactTree, FileFacts, LinkEnd, Skipped, TreeContent, TreeFile, below,
             facts::facts,
-            list::{Listed, list},
-            walk::{Found, What, walk},
+            list::{ListedArtifact, list},
+            walk::{WalkedKind, WalkedPath, walk},
         },
     },
     error::{Context, Error, Hint, Result, Stop, anyhow},
@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// What was found in a base directory, with the facts of the files.
-type Contents = Vec<(Found, Option<FileFacts>)>;
+type Contents = Vec<(WalkedPath, Option<FileFacts>)>;
 
 impl ArtifactTree {
     /// Reads the artifacts in a directory, on `jobs` threads.
@@ -62,7 +62,7 @@ impl ArtifactTree {
 }
 
 /// The artifacts of a directory, which must not be none.
-fn list_some(directory: &Path) -> Result<(PathBuf, Vec<Listed>, Vec<Skipped>)> {
+fn list_some(directory: &Path) -> Result<(PathBuf, Vec<ListedArtifact>, Vec<Skipped>)> {
     let directory = std::path::absolute(directory)
         .with_context(|| format!("scan `{}`", directory.display()))?;
     let (listed, skipped) = list(&directory)?;
@@ -74,7 +74,7 @@ fn list_some(directory: &Path) -> Result<(PathBuf, Vec<Listed>, Vec<Skipped>)> {
 }
 
 /// The contents of every base directory of every artifact, in that order.
-fn contents(listed: &[Listed], jobs: NonZeroUsize, stop: &Stop) -> Result<Vec<Contents>> {
+fn contents(listed: &[ListedArtifact], jobs: NonZeroUsize, stop: &Stop) -> Result<Vec<Contents>> {
     let tops: Vec<_> = listed
         .iter()
         .flat_map(|artifact| {
@@ -84,7 +84,7 @@ fn contents(listed: &[Listed], jobs: NonZeroUsize, stop: &Stop) -> Result<Vec<Co
         .collect();
     let walked = parallel::map(&tops, jobs, stop, |top| walk(top))?;
     let lens: Vec<usize> = walked.iter().map(Vec::len).collect();
-    let found: Vec<Found> = walked.into_iter().flatten().collect();
+    let found: Vec<WalkedPath> = walked.into_iter().flatten().collect();
     let facts = parallel::map(&found, jobs, stop, facts_of)?;
     let mut all = found.into_iter().zip(facts);
     Ok(lens
@@ -93,28 +93,28 @@ fn contents(listed: &[Listed], jobs: NonZeroUsize, stop: &Stop) -> Result<Vec<Co
         .collect())
 }
 
-fn facts_of(found: &Found) -> Result<Option<FileFacts>> {
+fn facts_of(found: &WalkedPath) -> Result<Option<FileFacts>> {
     match found.what {
-        What::File { len, mode } => facts(&found.path, &found.source, len, mode).map(Some),
-        What::Directory | What::Link(_) => Ok(None),
+        WalkedKind::File { len, mode } => facts(&found.path, &found.source, len, mode).map(Some),
+        WalkedKind::Directory | WalkedKind::Link(_) => Ok(None),
     }
 }
 
 /// The files of a base directory, each link with its end.
 fn files_in(basedir: &Arc<RelPath>, contents: Contents) -> Vec<TreeFile> {
-    let by_path: HashMap<&str, &(Found, Option<FileFacts>)> = contents
+    let by_path: HashMap<&str, &(WalkedPath, Option<FileFacts>)> = contents
         .iter()
         .map(|entry| (entry.0.path.as_str(), entry))
         .collect();
-    let what: Vec<Content> = contents
+    let what: Vec<TreeContent> = contents
         .iter()
         .map(|(found, facts)| match (&found.what, facts) {
-            (What::Link(text), _) => Content::Link {
+            (WalkedKind::Link(text), _) => TreeContent::Link {
                 end: link_end(&found.path, text, &by_path),
                 text: text.clone(),
             },
-            (_, Some(facts)) => Content::File(facts.clone()),
-            (_, None) => Content::Directory,
+            (_, Some(facts)) => TreeContent::File(facts.clone()),
+            (_, None) => TreeContent::Directory,
         })
         .collect();
     contents
@@ -132,20 +132,20 @@ fn files_in(basedir: &Arc<RelPath>, contents: Contents) -> Vec<TreeFile> {
 fn link_end(
     path: &RelPath,
     text: &str,
-    by_path: &HashMap<&str, &(Found, Option<FileFacts>)>,
+    by_path: &HashMap<&str, &(WalkedPath, Option<FileFacts>)>,
 ) -> LinkEnd {
     let node = |path: &str| {
         by_path.get(path).map(|(found, _)| match &found.what {
-            What::Directory => Node::Directory,
-            What::File { .. } => Node::File,
-            What::Link(text) => Node::Link(text),
+            WalkedKind::Directory => Node::Directory,
+            WalkedKind::File { .. } => Node::File,
+            WalkedKind::Link(text) => Node::Link(text),
         })
     };
     match resolve(path, text, node) {
-        End::Absolute | End::Outside => LinkEnd::Escapes,
-        End::Missing => LinkEnd::Dangling,
-        End::Directory => LinkEnd::Directory,
-        End::File(path) => match by_path.get(path.as_str()) {
+        ResolvedLink::Absolute | ResolvedLink::Outside => LinkEnd::Escapes,
+        ResolvedLink::Missing => LinkEnd::Dangling,
+        ResolvedLink::Directory => LinkEnd::Directory,
+        ResolvedLink::File(path) => match by_path.get(path.as_str()) {
             Some((found, Some(facts))) => LinkEnd::File {
                 source: found.source.clone(),
                 facts: facts.clone(),

@@ -3,33 +3,33 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
-    artifact::tree::Mode,
+    artifact::tree::PermissionBits,
     error::{Context, Result, bail},
     relpath::RelPath,
 };
 
 /// Something found on disk.
-pub(super) struct Found {
+pub(super) struct WalkedPath {
     pub(super) path: RelPath,
     pub(super) source: PathBuf,
-    pub(super) what: What,
+    pub(super) what: WalkedKind,
 }
 
-pub(super) enum What {
+pub(super) enum WalkedKind {
     Directory,
-    File { len: u64, mode: Mode },
+    File { len: u64, mode: PermissionBits },
     Link(String),
 }
 
 /// Everything below `top`, sorted by path.
-pub(super) fn walk(top: &Path) -> Result<Vec<Found>> {
+pub(super) fn walk(top: &Path) -> Result<Vec<WalkedPath>> {
     let mut found = Vec::new();
     let mut ahead = vec![(top.to_owned(), None::<RelPath>)];
     while let Some((directory, path)) = ahead.pop() {
         for child in fs_err::read_dir(&directory)? {
             let child = look(&child?, path.as_ref())
                 .with_context(|| format!("scan `{}`", directory.display()))?;
-            if let What::Directory = child.what {
+            if let WalkedKind::Directory = child.what {
                 ahead.push((child.source.clone(), Some(child.path.clone())));
             }
             found.push(child);
@@ -39,7 +39,7 @@ pub(super) fn walk(top: &Path) -> Result<Vec<Found>> {
     Ok(found)
 }
 
-fn look(child: &fs_err::DirEntry, parent: Option<&RelPath>) -> Result<Found> {
+fn look(child: &fs_err::DirEntry, parent: Option<&RelPath>) -> Result<WalkedPath> {
     let name = child.file_name();
     let Some(name) = name.to_str() else {
         bail!("a name that is not UTF-8: {:?}", name.to_string_lossy());
@@ -49,25 +49,25 @@ fn look(child: &fs_err::DirEntry, parent: Option<&RelPath>) -> Result<Found> {
     let source = child.path();
     let found = child.metadata()?;
     let what = if found.is_symlink() {
-        What::Link(link_text(&source)?)
+        WalkedKind::Link(link_text(&source)?)
     } else if found.is_dir() {
-        What::Directory
+        WalkedKind::Directory
     } else if found.is_file() {
         #[cfg(unix)]
         let mode = mode(std::os::unix::fs::MetadataExt::mode(&found));
         #[cfg(not(unix))]
-        let mode = Mode {
+        let mode = PermissionBits {
             read_only: found.permissions().readonly(),
-            ..Mode::default()
+            ..PermissionBits::default()
         };
-        What::File {
+        WalkedKind::File {
             len: found.len(),
             mode,
         }
     } else {
         bail!("neither a file, a directory nor a link: `{path}`");
     };
-    Ok(Found { path, source, what })
+    Ok(WalkedPath { path, source, what })
 }
 
 fn link_text(source: &Path) -> Result<String> {
@@ -84,8 +84,8 @@ fn link_text(source: &Path) -> Result<String> {
 }
 
 #[cfg(unix)]
-fn mode(bits: u32) -> Mode {
-    Mode {
+fn mode(bits: u32) -> PermissionBits {
+    PermissionBits {
         executable: bits & 0o111 != 0,
         read_only: bits & 0o200 == 0,
         setuid: bits & 0o6000 != 0,

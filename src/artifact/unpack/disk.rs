@@ -9,7 +9,7 @@ use fs_err::OpenOptions;
 
 #[cfg(windows)]
 use crate::error::Hint;
-use crate::{artifact::resolve::End, error::Result, relpath::RelPath};
+use crate::{artifact::resolve::ResolvedLink, error::Result, relpath::RelPath};
 
 /// The modes of files; nobody but the owner may write.
 pub(super) const REGULAR: u32 = 0o644;
@@ -62,17 +62,17 @@ pub(super) fn hard_link(root: &Path, target: &RelPath, path: &RelPath) -> Result
 }
 
 #[cfg(unix)]
-pub(super) fn symlink(root: &Path, path: &RelPath, text: &str, _: &End) -> Result<()> {
+pub(super) fn symlink(root: &Path, path: &RelPath, text: &str, _: &ResolvedLink) -> Result<()> {
     fs_err::os::unix::fs::symlink(text, root.join(path.as_str()))?;
     Ok(())
 }
 
 /// Windows has two kinds of links, and lets only some users make them.
 #[cfg(windows)]
-pub(super) fn symlink(root: &Path, path: &RelPath, text: &str, end: &End) -> Result<()> {
+pub(super) fn symlink(root: &Path, path: &RelPath, text: &str, end: &ResolvedLink) -> Result<()> {
     use fs_err::os::windows::fs::{symlink_dir, symlink_file};
     let (text, at) = (text.replace('/', "\\"), root.join(path.as_str()));
-    let made = if *end == End::Directory {
+    let made = if *end == ResolvedLink::Directory {
         symlink_dir(text, at)
     } else {
         symlink_file(text, at)

@@ -6,10 +6,10 @@ use crate::{
     archive::{TarEntry, TarKind},
     artifact::{
         ArtifactManifest,
-        resolve::{End, Node, resolve},
+        resolve::{Node, ResolvedLink, resolve},
         unpack::{
-            Clashes, Limits, Unpacked, disk,
-            seen::{Kind, Seen},
+            Clashes, UnpackLimits, Unpacked, disk,
+            seen::{SeenPaths, UnpackedKind},
         },
     },
     error::{Context, Error, Hint, Result, Stop, anyhow, bail, ensure},
@@ -19,10 +19,10 @@ use crate::{
 /// An artifact on its way to the disk.
 pub(super) struct Unpacking<'a> {
     root: &'a Path,
-    limits: &'a Limits,
+    limits: &'a UnpackLimits,
     /// What came before it is looked at when it comes.
     manifest: Option<ArtifactManifest>,
-    seen: Seen,
+    seen: SeenPaths,
     /// The bytes of all paths.
     paths: u64,
     /// Made last, so that nothing is ever written through one: absolute ones are among them.
@@ -41,12 +41,12 @@ struct Count {
 }
 
 impl<'a> Unpacking<'a> {
-    pub(super) fn new(root: &'a Path, limits: &'a Limits) -> Self {
+    pub(super) fn new(root: &'a Path, limits: &'a UnpackLimits) -> Self {
         Self {
             root,
             limits,
             manifest: None,
-            seen: Seen::default(),
+            seen: SeenPaths::default(),
             paths: 0,
             links: Vec::new(),
             buffer: vec![0; 256 * 1024],
@@ -65,7 +65,7 @@ impl<'a> Unpacking<'a> {
         match kind {
             TarKind::Directory => self.take_directory(&path),
             TarKind::File { len, executable } => {
-                self.note(&path, Kind::File)?;
+                self.note(&path, UnpackedKind::File)?;
                 self.count.files += 1;
                 self.count.bytes += len;
                 let mode = if executable {
@@ -109,7 +109,7 @@ impl<'a> Unpacking<'a> {
             return Err(stray_member(stray));
         }
         self.manifest = Some(manifest);
-        self.note(path, Kind::File)?;
+        self.note(path, UnpackedKind::File)?;
         let (text, buffer) = (&mut text.as_slice(), &mut self.buffer);
         disk::write_file(self.root, path, disk::REGULAR, text, buffer)
     }
@@ -118,10 +118,10 @@ impl<'a> Unpacking<'a> {
     fn check_place(&self, path: &RelPath, kind: &TarKind) -> Result<()> {
         let seen = self.seen.get(path.as_str());
         let as_seen = match kind {
-            TarKind::Directory => Kind::Directory,
-            _ => Kind::File,
+            TarKind::Directory => UnpackedKind::Directory,
+            _ => UnpackedKind::File,
         };
-        let again = as_seen == Kind::Directory && seen == Some(&as_seen);
+        let again = as_seen == UnpackedKind::Directory && seen == Some(&as_seen);
         ensure!(again || seen.is_none(), "two members are called `{path}`");
         if let Some(manifest) = &self.manifest
             && !is_listed(manifest, path, &as_seen)
@@ -144,25 +144,29 @@ impl<'a> Unpacking<'a> {
     }
 
     fn take_directory(&mut self, path: &RelPath) -> Result<()> {
-        if self.seen.get(path.as_str()) == Some(&Kind::Directory) {
+        if self.seen.get(path.as_str()) == Some(&UnpackedKind::Directory) {
             return Ok(());
         }
-        self.note(path, Kind::Directory)?;
+        self.note(path, UnpackedKind::Directory)?;
         disk::create_directory(self.root, path)
     }
 
     /// Makes the directories above a path, none of which may be anything else.
     fn make_parents(&mut self, path: &RelPath) -> Result<()> {
         let parent = path.parent();
-        if parent.is_none_or(|parent| self.seen.get(parent.as_str()) == Some(&Kind::Directory)) {
+        if parent
+            .is_none_or(|parent| self.seen.get(parent.as_str()) == Some(&UnpackedKind::Directory))
+        {
             return Ok(());
         }
         for above in path.ancestors() {
             match self.seen.get(above.as_str()) {
-                Some(Kind::Directory) => {}
+                Some(UnpackedKind::Directory) => {}
                 None => self.take_directory(&above)?,
-                Some(Kind::File) => bail!("`{path}` lies below `{above}`, which is a file"),
-                Some(Kind::Link(_)) => bail!("`{path}` lies below `{above}`, which is a link"),
+                Some(UnpackedKind::File) => bail!("`{path}` lies below `{above}`, which is a file"),
+                Some(UnpackedKind::Link(_)) => {
+                    bail!("`{path}` lies below `{above}`, which is a link")
+                }
             }
         }
         Ok(())
@@ -171,23 +175,23 @@ impl<'a> Unpacking<'a> {
     fn take_symlink(&mut self, path: RelPath, text: String) -> Result<()> {
         ensure_inside(&path, &text, |_| Some(Node::Directory))?;
         self.paths += text.len() as u64;
-        self.note(&path, Kind::Link(text.into()))?;
+        self.note(&path, UnpackedKind::Link(text.into()))?;
         self.links.push(path);
         Ok(())
     }
 
     fn take_hardlink(&mut self, path: &RelPath, target: &RelPath) -> Result<()> {
         ensure!(
-            self.seen.get(target.as_str()) == Some(&Kind::File),
+            self.seen.get(target.as_str()) == Some(&UnpackedKind::File),
             "hard link `{path}` leads to no file unpacked before it: `{target}`"
         );
-        self.note(path, Kind::File)?;
+        self.note(path, UnpackedKind::File)?;
         self.count.files += 1;
         disk::hard_link(self.root, target, path)
     }
 
     /// Takes note of a new path, if there may be one.
-    fn note(&mut self, path: &RelPath, kind: Kind) -> Result<()> {
+    fn note(&mut self, path: &RelPath, kind: UnpackedKind) -> Result<()> {
         ensure!(
             self.seen.len() < self.limits.members,
             "more than {} files, directories and links, from `{path}` on",
@@ -213,7 +217,7 @@ impl<'a> Unpacking<'a> {
     fn make_links(&mut self, stop: &Stop) -> Result<()> {
         for path in &self.links {
             stop.check()?;
-            let Some(Kind::Link(text)) = self.seen.get(path.as_str()) else {
+            let Some(UnpackedKind::Link(text)) = self.seen.get(path.as_str()) else {
                 continue;
             };
             let end = ensure_inside(path, text, |path| self.seen.node(path))?;
@@ -247,8 +251,8 @@ impl<'a> Unpacking<'a> {
 }
 
 /// Whether a path lies in a base directory; one on the way to it is a directory.
-fn is_listed(manifest: &ArtifactManifest, path: &RelPath, kind: &Kind) -> bool {
-    let on_the_way = *kind == Kind::Directory && manifest.leads_to_basedir(path);
+fn is_listed(manifest: &ArtifactManifest, path: &RelPath, kind: &UnpackedKind) -> bool {
+    let on_the_way = *kind == UnpackedKind::Directory && manifest.leads_to_basedir(path);
     on_the_way || manifest.split(path).is_some()
 }
 
@@ -265,10 +269,10 @@ fn ensure_inside<'a>(
     path: &RelPath,
     text: &'a str,
     at: impl Fn(&str) -> Option<Node<'a>>,
-) -> Result<End> {
+) -> Result<ResolvedLink> {
     let end = resolve(path, text, at);
     ensure!(
-        end != End::Outside,
+        end != ResolvedLink::Outside,
         "link `{path}` leads out of the artifact: `{text}`"
     );
     Ok(end)

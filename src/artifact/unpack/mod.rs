@@ -19,12 +19,12 @@ mod seen;
 mod staged;
 
 use member::Unpacking;
-use staged::Part;
+use staged::PartialTree;
 pub use staged::Staged;
 
 /// What an archive may be. The defaults are far beyond any real artifact.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct UnpackLimits {
     /// The bytes of the tar: 256 GiB.
     pub bytes: u64,
     /// The files, directories and links: 4 million.
@@ -62,7 +62,7 @@ pub struct Unpacked {
     pub clashes: Vec<(RelPath, RelPath)>,
 }
 
-impl Default for Limits {
+impl Default for UnpackLimits {
     fn default() -> Self {
         let keeps_case = !cfg!(any(windows, target_vendor = "apple"));
         Self {
@@ -86,7 +86,7 @@ pub fn unpack(
     archive: impl Read,
     name: &ArchiveName,
     destination: &Path,
-    limits: &Limits,
+    limits: &UnpackLimits,
     stop: &Stop,
     progress: &dyn Fn(u64),
 ) -> Result<Unpacked> {
@@ -101,13 +101,13 @@ pub fn stage(
     archive: impl Read,
     name: &ArchiveName,
     destination: &Path,
-    limits: &Limits,
+    limits: &UnpackLimits,
     stop: &Stop,
     progress: &dyn Fn(u64),
 ) -> Result<Staged> {
     let attempt = || -> Result<Staged> {
-        let part = Part::create(destination, &name.artifact)?;
-        let tar = Watched {
+        let part = PartialTree::create(destination, &name.artifact)?;
+        let tar = UnpackReader {
             source: Decompressor::new(name.format, archive)?,
             stop,
             progress,
@@ -144,7 +144,7 @@ fn is_damage(cause: &(dyn StdError + 'static)) -> bool {
 fn fill(
     root: &Path,
     tar: &mut TarReader<impl Read>,
-    limits: &Limits,
+    limits: &UnpackLimits,
     stop: &Stop,
 ) -> Result<Unpacked> {
     let mut unpacking = Unpacking::new(root, limits);
@@ -155,13 +155,13 @@ fn fill(
 }
 
 /// A source that stops when the user says so, and tells how far it is.
-struct Watched<'a, R> {
+struct UnpackReader<'a, R> {
     source: R,
     stop: &'a Stop,
     progress: &'a dyn Fn(u64),
 }
 
-impl<R: Read> Read for Watched<'_, R> {
+impl<R: Read> Read for UnpackReader<'_, R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.stop.check().map_err(io::Error::other)?;
         let read = self.source.read(buf)?;

@@ -8,7 +8,7 @@ use crate::{artifact::resolve::Node, relpath::RelPath};
 
 /// Something unpacked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum UnpackedKind {
     Directory,
     File,
     Link(Box<str>),
@@ -16,19 +16,22 @@ pub(super) enum Kind {
 
 /// Every path of an archive, with those above it.
 #[derive(Default)]
-pub(super) struct Seen {
-    kinds: HashMap<RelPath, Kind>,
+pub(super) struct SeenPaths {
+    kinds: HashMap<RelPath, UnpackedKind>,
     /// The paths that are not their own folded form, by it: `readme` for `README`.
     folded: HashMap<Box<str>, RelPath>,
 }
 
-impl Seen {
-    pub(super) fn get(&self, path: &str) -> Option<&Kind> {
+impl SeenPaths {
+    pub(super) fn get(&self, path: &str) -> Option<&UnpackedKind> {
         self.kinds.get(path)
     }
 
     /// The first of the paths that something is true of.
-    pub(super) fn first(&self, is_it: impl Fn(&RelPath, &Kind) -> bool) -> Option<&RelPath> {
+    pub(super) fn first(
+        &self,
+        is_it: impl Fn(&RelPath, &UnpackedKind) -> bool,
+    ) -> Option<&RelPath> {
         let found = self.kinds.iter().filter(|(path, kind)| is_it(path, kind));
         found.map(|(path, _)| path).min()
     }
@@ -38,7 +41,7 @@ impl Seen {
     }
 
     /// Takes note of a new path, and gives an earlier one that differs only by case or normal form.
-    pub(super) fn add(&mut self, path: &RelPath, kind: Kind) -> Option<RelPath> {
+    pub(super) fn add(&mut self, path: &RelPath, kind: UnpackedKind) -> Option<RelPath> {
         let folded = fold(path.as_str());
         let own = folded == path.as_str();
         let other = match self.folded.get(folded.as_str()) {
@@ -59,9 +62,9 @@ impl Seen {
     /// What stands at a path, as links are resolved.
     pub(super) fn node(&self, path: &str) -> Option<Node<'_>> {
         Some(match self.get(path)? {
-            Kind::Directory => Node::Directory,
-            Kind::File => Node::File,
-            Kind::Link(text) => Node::Link(text),
+            UnpackedKind::Directory => Node::Directory,
+            UnpackedKind::File => Node::File,
+            UnpackedKind::Link(text) => Node::Link(text),
         })
     }
 }
@@ -81,11 +84,11 @@ mod tests {
 
     /// The paths that clash with an earlier one, each with it.
     fn clashes(paths: &[&str]) -> Vec<String> {
-        let mut seen = Seen::default();
+        let mut seen = SeenPaths::default();
         let mut clashes = Vec::new();
         for path in paths {
             let path: RelPath = path.parse().unwrap();
-            if let Some(other) = seen.add(&path, Kind::File) {
+            if let Some(other) = seen.add(&path, UnpackedKind::File) {
                 clashes.push(format!("{path} = {other}"));
             }
         }

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// A directory that goes when this goes, unless it was given its final name.
-pub(super) struct Part {
+pub(super) struct PartialTree {
     path: PathBuf,
     target: PathBuf,
     /// Where what was there before waits until it is replaced.
@@ -19,11 +19,11 @@ pub(super) struct Part {
 
 /// An artifact that is unpacked and waits for `commit` to get its name.
 pub struct Staged {
-    part: Part,
+    part: PartialTree,
     unpacked: Unpacked,
 }
 
-impl Part {
+impl PartialTree {
     /// Begins anew, whatever an earlier attempt left.
     pub(super) fn create(destination: &Path, name: &ArtifactName) -> Result<Self> {
         let name = name.file_name();
@@ -75,7 +75,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for PartialTree {
     fn drop(&mut self) {
         if !self.kept {
             // There is another error to report already.
@@ -85,7 +85,7 @@ impl Drop for Part {
 }
 
 impl Staged {
-    pub(super) fn new(part: Part, unpacked: Unpacked) -> Self {
+    pub(super) fn new(part: PartialTree, unpacked: Unpacked) -> Self {
         Self { part, unpacked }
     }
 

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    archive::{compress, craft::Craft},
+    archive::{compress, hostile_tar::Craft},
     error::{Exit, render},
 };
 
@@ -31,13 +31,13 @@ fn zst(tar: &[u8]) -> Vec<u8> {
     out
 }
 
-fn unpack_zst(archive: &[u8], destination: &TempDir, limits: &Limits) -> Result<Unpacked> {
+fn unpack_zst(archive: &[u8], destination: &TempDir, limits: &UnpackLimits) -> Result<Unpacked> {
     let stop = Stop::default();
     unpack(archive, &name(), destination.path(), limits, &stop, &|_| {})
 }
 
 fn unpack_tar(tar: &[u8], destination: &TempDir) -> Result<Unpacked> {
-    unpack_zst(&zst(tar), destination, &Limits::default())
+    unpack_zst(&zst(tar), destination, &UnpackLimits::default())
 }
 
 /// What lies in a directory, one line each: path, mode, and content or link text.
@@ -82,7 +82,7 @@ fn mode(_: &Path) -> String {
 }
 
 /// The error of an archive, of which nothing may be left.
-fn refused_zst(archive: &[u8], limits: &Limits) -> String {
+fn refused_zst(archive: &[u8], limits: &UnpackLimits) -> String {
     let destination = TempDir::new().unwrap();
     let error = unpack_zst(archive, &destination, limits).expect_err("the archive was accepted");
     assert_eq!(listing(destination.path()), "");
@@ -92,12 +92,12 @@ fn refused_zst(archive: &[u8], limits: &Limits) -> String {
     text.expect("the archive is named").trim_end().to_owned()
 }
 
-fn refused_with(limits: &Limits, tar: Craft) -> String {
+fn refused_with(limits: &UnpackLimits, tar: Craft) -> String {
     refused_zst(&zst(&tar.end()), limits)
 }
 
 fn refused(tar: Craft) -> String {
-    refused_with(&Limits::default(), tar)
+    refused_with(&UnpackLimits::default(), tar)
 }
 
 #[cfg(unix)]
@@ -193,9 +193,9 @@ fn devices_and_pipes_are_refused() {
 #[test]
 fn names_that_clash_by_case_are_refused_or_reported() {
     let clashing = || archive().file("b/E/x", b"1").file("b/e/y", b"2");
-    let refuse = Limits {
+    let refuse = UnpackLimits {
         clashes: Clashes::Refuse,
-        ..Limits::default()
+        ..UnpackLimits::default()
     };
     insta::assert_snapshot!(refused_with(&refuse, clashing()), @"`b/e` and `b/E` differ only in case");
     let base = Craft::default()
@@ -241,8 +241,8 @@ fn names_that_clash_by_case_are_unpacked_where_case_counts() {
 
 #[test]
 fn what_goes_beyond_a_limit_is_refused_in_words() {
-    let limits = |change: fn(&mut Limits)| {
-        let mut limits = Limits::default();
+    let limits = |change: fn(&mut UnpackLimits)| {
+        let mut limits = UnpackLimits::default();
         change(&mut limits);
         limits
     };
@@ -265,20 +265,20 @@ fn what_goes_beyond_a_limit_is_refused_in_words() {
 fn an_archive_that_is_cut_off_leaves_nothing() {
     let whole = zst(&archive().file("b/x", b"content").file("b/y", b"more").end());
     for len in (0..whole.len()).step_by(7) {
-        refused_zst(&whole[..len], &Limits::default());
+        refused_zst(&whole[..len], &UnpackLimits::default());
     }
-    insta::assert_snapshot!(refused_zst(&whole[..whole.len() - 9], &Limits::default()), @"
+    insta::assert_snapshot!(refused_zst(&whole[..whole.len() - 9], &UnpackLimits::default()), @"
     the zstd data is cut off
 
     hint: download the archive again; if that does not help, rebuild it in its run
     ");
     let cut = zst(&archive().file("b/x", b"content").cut());
-    insta::assert_snapshot!(refused_zst(&cut, &Limits::default()), @"
+    insta::assert_snapshot!(refused_zst(&cut, &UnpackLimits::default()), @"
     the tar is cut off at byte 2048
 
     hint: download the archive again; if that does not help, rebuild it in its run
     ");
-    insta::assert_snapshot!(refused_zst(b"<html>", &Limits::default()), @"
+    insta::assert_snapshot!(refused_zst(b"<html>", &UnpackLimits::default()), @"
     this is not zstd data
 
     hint: download the archive again; if that does not help, rebuild it in its run
@@ -349,7 +349,7 @@ fn a_stage_that_is_dropped_leaves_nothing() {
     let destination = TempDir::new().unwrap();
     let archive = zst(&archive().file("b/x", b"content").end());
     let stop = Stop::default();
-    let limits = Limits::default();
+    let limits = UnpackLimits::default();
     let staged = stage(
         archive.as_slice(),
         &name(),
@@ -376,7 +376,7 @@ fn a_user_who_stops_finds_nothing_half_done() {
         stop.flag()
             .store(true, std::sync::atomic::Ordering::Relaxed);
     };
-    let limits = Limits::default();
+    let limits = UnpackLimits::default();
     let result = unpack(
         archive.as_slice(),
         &name(),
@@ -408,7 +408,7 @@ fn progress_counts_the_tar_and_the_archive_is_read_to_its_end() {
         Counted(&archive, &read),
         &name(),
         destination.path(),
-        &Limits::default(),
+        &UnpackLimits::default(),
         &stop,
         &|bytes| seen.set(seen.get() + bytes),
     )

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::{
-    check::{facts::Code, sparse::Sift},
+    check::{facts::DeviceCodeFacts, sparse::Sift},
     elf::ReadAt,
     error::Error,
     kpack::{
-        CodeTarget, Region,
-        archive::{self, Archive},
+        ByteRegion, CodeTarget,
+        archive::{self, KpackArchive},
         bundle,
     },
 };
@@ -45,25 +45,25 @@ impl Sifting {
         self.sift.take(chunk);
     }
 
-    pub(super) fn finish(self) -> Code {
+    pub(super) fn finish(self) -> DeviceCodeFacts {
         let sparse = self.sift.finish();
-        let unreadable = |error: Error| Code::Unreadable(format!("{error:#}"));
+        let unreadable = |error: Error| DeviceCodeFacts::Unreadable(format!("{error:#}"));
         if self.is_archive {
-            return match Archive::open(&sparse) {
-                Ok(_) => Code::Archive(Arc::new(sparse)),
+            return match KpackArchive::open(&sparse) {
+                Ok(_) => DeviceCodeFacts::Archive(Arc::new(sparse)),
                 Err(error) => unreadable(error),
             };
         }
-        let region = Region::whole(&sparse);
+        let region = ByteRegion::whole(&sparse);
         let found = bundle::bundle_at(&region, 0);
         let targets = found.and_then(|found| bundle::targets(&region, &found));
-        targets.map_or_else(unreadable, Code::Objects)
+        targets.map_or_else(unreadable, DeviceCodeFacts::Objects)
     }
 }
 
 /// The same for an ELF file that is a code object itself.
-pub(super) fn of_elf(source: &(impl ReadAt + ?Sized)) -> Option<Code> {
-    let header = Region::whole(source).bytes("header", 0, 64).ok()?;
+pub(super) fn of_elf(source: &(impl ReadAt + ?Sized)) -> Option<DeviceCodeFacts> {
+    let header = ByteRegion::whole(source).bytes("header", 0, 64).ok()?;
     let machine = header.get(18..20)?.try_into().ok()?;
     if u16::from_le_bytes(machine) != EM_AMDGPU {
         return None;
@@ -71,7 +71,7 @@ pub(super) fn of_elf(source: &(impl ReadAt + ?Sized)) -> Option<Code> {
     let flags = u32::from_le_bytes(header.get(48..52)?.try_into().ok()?);
     // What is not known yet counts as nothing rather than as wrong.
     let target = target(flags, header.get(8).copied()?);
-    Some(Code::Objects(target.into_iter().collect()))
+    Some(DeviceCodeFacts::Objects(target.into_iter().collect()))
 }
 
 /// What `e_flags` says, from code object version 3 on.
@@ -142,7 +142,7 @@ const PROCESSORS: &[(u32, &str)] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{kpack::bundle::Method, target::TargetTable};
+    use crate::{kpack::bundle::BundleMethod, target::TargetTable};
 
     fn object(flags: u32, version: u8) -> Vec<u8> {
         let mut bytes = vec![0; 64];
@@ -152,15 +152,15 @@ mod tests {
         bytes
     }
 
-    fn shown(code: Option<Code>) -> String {
+    fn shown(code: Option<DeviceCodeFacts>) -> String {
         match code {
             None => "none".to_owned(),
-            Some(Code::Objects(targets)) => {
+            Some(DeviceCodeFacts::Objects(targets)) => {
                 let targets: Vec<&str> = targets.iter().map(CodeTarget::as_str).collect();
                 targets.join(" ")
             }
-            Some(Code::Archive(_)) => "archive".to_owned(),
-            Some(Code::Unreadable(why)) => why,
+            Some(DeviceCodeFacts::Archive(_)) => "archive".to_owned(),
+            Some(DeviceCodeFacts::Unreadable(why)) => why,
         }
     }
 
@@ -185,7 +185,7 @@ mod tests {
         assert!(PROCESSORS.is_sorted());
     }
 
-    fn looked(bytes: &[u8]) -> Option<Code> {
+    fn looked(bytes: &[u8]) -> Option<DeviceCodeFacts> {
         let mut sifting = Sifting::of(bytes)?;
         sifting.take(bytes);
         Some(sifting.finish())
@@ -194,11 +194,11 @@ mod tests {
     #[test]
     fn a_bundle_says_what_it_holds_whatever_its_form() {
         let raw = bundle::raw(&[("gfx90a:xnack+", vec![1; 9000]), ("gfx942", vec![2; 9000])]);
-        let compressed = bundle::compress(&raw, 2, Method::Zstd).unwrap();
+        let compressed = bundle::compress(&raw, 2, BundleMethod::Zstd).unwrap();
         for bytes in [raw, compressed] {
             assert_eq!(shown(looked(&bytes)), "gfx90a:xnack+ gfx942");
             let cut = bytes.get(..34).unwrap();
-            assert!(matches!(looked(cut), Some(Code::Unreadable(_))));
+            assert!(matches!(looked(cut), Some(DeviceCodeFacts::Unreadable(_))));
         }
         assert_eq!(shown(looked(b"text")), "none");
         assert_eq!(shown(looked(b"__C")), "none");

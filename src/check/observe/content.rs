@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     check::{
-        facts::{Code, Content, Elf, ElfFile, HostCode},
+        facts::{ContentFacts, DeviceCodeFacts, Elf, ElfFile, HostCode},
         observe::{
             code::{self, Sifting},
             host_code,
@@ -60,12 +60,12 @@ impl Keep {
 
 /// What a file is that hosts load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum HostFileForm {
     Elf,
     Windows,
 }
 
-impl Form {
+impl HostFileForm {
     fn of(begin: &[u8]) -> Option<Self> {
         match begin {
             _ if begin.starts_with(ELF_MAGIC) => Some(Self::Elf),
@@ -76,11 +76,11 @@ impl Form {
 }
 
 /// Reads a file of so many bytes to its end, and hashes it.
-pub(super) fn read(mut source: impl Read, len: u64, keep: Keep) -> io::Result<Content> {
+pub(super) fn read(mut source: impl Read, len: u64, keep: Keep) -> io::Result<ContentFacts> {
     let mut hasher = Hasher::default();
     let mut buffer = vec![0; CHUNK];
     let mut chunk = fill(&mut source, &mut buffer)?;
-    let form = Form::of(chunk);
+    let form = HostFileForm::of(chunk);
     let is_kept = keep != Keep::Facts && len <= keep.most() as u64;
     let mut device = match keep {
         Keep::Facts => Sifting::of(chunk),
@@ -103,8 +103,8 @@ pub(super) fn read(mut source: impl Read, len: u64, keep: Keep) -> io::Result<Co
             "it has {found} bytes, and {len} in the directory of the archive"
         )));
     }
-    let is_elf = form == Some(Form::Elf);
-    Ok(Content {
+    let is_elf = form == Some(HostFileForm::Elf);
+    Ok(ContentFacts {
         len,
         sha256,
         elf: is_elf.then(|| examine(&held)),
@@ -112,12 +112,13 @@ pub(super) fn read(mut source: impl Read, len: u64, keep: Keep) -> io::Result<Co
             Some(device) => Some(device.finish()),
             None => code_of_elf(&held).filter(|_| is_elf),
         },
-        windows: (form == Some(Form::Windows)).then(|| host_code::of_windows(&Tables::of(&held))),
+        windows: (form == Some(HostFileForm::Windows))
+            .then(|| host_code::of_windows(&Tables::of(&held))),
         kept: held.into_memory().filter(|_| is_kept),
     })
 }
 
-fn code_of_elf(held: &Spool) -> Option<Code> {
+fn code_of_elf(held: &Spool) -> Option<DeviceCodeFacts> {
     code::of_elf(&Tables::of(held))
 }
 
@@ -125,7 +126,7 @@ fn code_of_elf(held: &Spool) -> Option<Code> {
 pub(super) fn elf(mut source: impl Read) -> io::Result<Option<Elf>> {
     let mut buffer = vec![0; CHUNK];
     let mut chunk = fill(&mut source, &mut buffer)?;
-    if Form::of(chunk) != Some(Form::Elf) {
+    if HostFileForm::of(chunk) != Some(HostFileForm::Elf) {
         return Ok(None);
     }
     let mut held = Spool::new(IN_MEMORY);
@@ -186,7 +187,7 @@ fn examine(held: &Spool) -> Elf {
         Err(error) => Elf::Damaged(error.to_string()),
         Ok(None) => Elf::Damaged("it is cut off after its first bytes".to_owned()),
         Ok(Some(facts)) => {
-            let loads = facts.machine == Machine::X86_64 && facts.kind != elf::Kind::Other;
+            let loads = facts.machine == Machine::X86_64 && facts.kind != elf::ElfKind::Other;
             let faults = if loads {
                 elf::faults(&file)
             } else {

@@ -3,9 +3,9 @@
 use std::io::{self, Read, Write as _};
 
 use crate::{
-    archive::{Decompressor, Format, TarKind, TarReader},
+    archive::{ArchiveFormat, Decompressor, TarKind, TarReader},
     check::{
-        facts::{Content, DevelEntry, DevelTree},
+        facts::{ContentFacts, DevelEntry, DevelTree},
         observe::content,
     },
     digest::Hasher,
@@ -20,18 +20,18 @@ const ENTRY: u64 = size_of::<DevelEntry>() as u64;
 
 /// How the archive is packed.
 #[derive(Clone, Copy)]
-pub(super) enum Packing {
+pub(super) enum ArchivePacking {
     Plain,
-    Compressed(Format),
+    Compressed(ArchiveFormat),
 }
 
-impl Packing {
+impl ArchivePacking {
     /// The packing of the archive of the development files, if this is its path.
     pub(super) fn of(path: &str) -> Option<Self> {
         let (_, name) = path.split_once('/')?;
         match name {
             "_devel.tar" => Some(Self::Plain),
-            "_devel.tar.xz" => Some(Self::Compressed(Format::TarXz)),
+            "_devel.tar.xz" => Some(Self::Compressed(ArchiveFormat::TarXz)),
             _ => None,
         }
     }
@@ -48,16 +48,16 @@ impl Packing {
 /// Walks through the archive while it is hashed. The bytes count as read whatever is in them.
 pub(super) fn read(
     member: &str,
-    packing: Packing,
+    packing: ArchivePacking,
     source: impl Read,
     len: u64,
-) -> io::Result<(DevelTree, Content)> {
+) -> io::Result<(DevelTree, ContentFacts)> {
     let mut tree = DevelTree {
         member: member.to_owned(),
         entries: Vec::new(),
         fault: None,
     };
-    let mut source = Hashed {
+    let mut source = HashedReader {
         inner: source.take(len.saturating_add(1)),
         hasher: Hasher::default(),
     };
@@ -70,7 +70,7 @@ pub(super) fn read(
             "it has {found} bytes, and {len} in the directory of the archive"
         )));
     }
-    let content = Content {
+    let content = ContentFacts {
         len,
         sha256,
         kept: None,
@@ -82,7 +82,7 @@ pub(super) fn read(
 }
 
 fn walk(
-    packing: Packing,
+    packing: ArchivePacking,
     source: impl Read,
     entries: &mut Vec<DevelEntry>,
     most: u64,
@@ -102,7 +102,7 @@ fn walk(
         ensure!(held <= most, "entries that take more than {most} bytes");
         let (elf, sha256) = match entry.kind {
             TarKind::File { .. } => {
-                let mut file = Hashed {
+                let mut file = HashedReader {
                     inner: &mut tar,
                     hasher: Hasher::default(),
                 };
@@ -117,12 +117,12 @@ fn walk(
     Ok(())
 }
 
-struct Hashed<R> {
+struct HashedReader<R> {
     inner: R,
     hasher: Hasher,
 }
 
-impl<R: Read> Read for Hashed<R> {
+impl<R: Read> Read for HashedReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         self.hasher
@@ -146,7 +146,7 @@ mod tests {
         let walked = |most| {
             let tar = plan.stream(|_| Ok(io::empty()));
             let mut entries = Vec::new();
-            let walked = walk(Packing::Plain, tar, &mut entries, most);
+            let walked = walk(ArchivePacking::Plain, tar, &mut entries, most);
             (walked.map_err(|error| error.to_string()), entries.len())
         };
         let nine = 9 * (ENTRY + 2);

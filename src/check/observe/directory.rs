@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use crate::{
     check::{
         facts::{ArchiveFault, MemberKind},
-        observe::source::{Source, bytes},
+        observe::source::{PackageReader, bytes},
     },
     error::{Context as _, Result, bail, ensure},
 };
@@ -28,9 +28,9 @@ const LONGEST_DIRECTORY: u64 = 256 << 20;
 const MOST_TOLD: usize = 3;
 
 #[derive(Debug, Default)]
-pub(super) struct Directory {
+pub(super) struct CentralDirectory {
     /// By their place in the archive.
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<DirectoryEntry>,
     pub(super) faults: Vec<ArchiveFault>,
     /// Where the archive begins in the file.
     pub(super) begin: u64,
@@ -40,7 +40,7 @@ pub(super) struct Directory {
 
 /// What the directory says of one member.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct DirectoryEntry {
     /// As it was written.
     pub(super) name: Vec<u8>,
     pub(super) path: String,
@@ -58,7 +58,7 @@ pub(super) struct Entry {
 }
 
 /// What the end of an archive says.
-struct End {
+struct EndOfDirectory {
     /// Where the end begins in the file, and so the directory ends.
     at: u64,
     count: u64,
@@ -66,8 +66,8 @@ struct End {
     offset: u64,
 }
 
-impl Directory {
-    pub(super) fn read(source: &(impl Source + ?Sized)) -> Result<Self> {
+impl CentralDirectory {
+    pub(super) fn read(source: &(impl PackageReader + ?Sized)) -> Result<Self> {
         let mut this = Self::default();
         let mut told = Vec::new();
         let end = this.end(source, &mut told)?;
@@ -111,7 +111,11 @@ impl Directory {
     }
 
     /// Looks for the end record where it must be, which is at the very end.
-    fn end(&mut self, source: &(impl Source + ?Sized), told: &mut Vec<String>) -> Result<End> {
+    fn end(
+        &mut self,
+        source: &(impl PackageReader + ?Sized),
+        told: &mut Vec<String>,
+    ) -> Result<EndOfDirectory> {
         let len = source.len();
         let tail_at = len.saturating_sub(LONGEST_END);
         let tail = bytes(source, tail_at..len)?;
@@ -130,7 +134,7 @@ impl Directory {
             half(record, 4) == half(record, 6) && half(record, 8) == half(record, 10),
             "an archive of several parts"
         );
-        let plain = End {
+        let plain = EndOfDirectory {
             at: tail_at.saturating_add(place as u64),
             count: half(record, 10).into(),
             len: word(record, 12).into(),
@@ -185,7 +189,7 @@ impl Directory {
                     self.entries.len()
                 );
             };
-            let entry = Entry::new(directory, name, extra, before, told);
+            let entry = DirectoryEntry::new(directory, name, extra, before, told);
             self.entries.push(entry);
             directory = rest;
         }
@@ -194,7 +198,11 @@ impl Directory {
 }
 
 /// The end record of large archives, which a locator right before the plain one points to.
-fn large_end(source: &(impl Source + ?Sized), plain: u64, offset: u64) -> Result<End> {
+fn large_end(
+    source: &(impl PackageReader + ?Sized),
+    plain: u64,
+    offset: u64,
+) -> Result<EndOfDirectory> {
     let locator = plain.saturating_sub(LOCATOR as u64);
     // With bytes before the archive, the offset is that much too low.
     let at = locator.saturating_sub(END64 as u64);
@@ -207,7 +215,7 @@ fn large_end(source: &(impl Source + ?Sized), plain: u64, offset: u64) -> Result
         record.starts_with(END64_MAGIC) && long(&record, 4) == END64 as u64 - 12,
         "its ZIP64 record is not before its locator"
     );
-    Ok(End {
+    Ok(EndOfDirectory {
         at,
         count: long(&record, 32),
         len: long(&record, 40),
@@ -215,7 +223,7 @@ fn large_end(source: &(impl Source + ?Sized), plain: u64, offset: u64) -> Result
     })
 }
 
-impl Entry {
+impl DirectoryEntry {
     fn new(header: &[u8], name: &[u8], extra: &[u8], before: u64, told: &mut Vec<String>) -> Self {
         const UTF8: u16 = 1 << 11;
         let path = String::from_utf8_lossy(name).into_owned();

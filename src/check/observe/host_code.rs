@@ -7,9 +7,9 @@ use crate::{
     elf::ReadAt,
     error::{Error, Result, bail, ensure},
     kpack::{
-        Region,
+        ByteRegion,
         bundle::{self, Bundle},
-        host::{self, Look},
+        host::{self, FatFileKind},
     },
 };
 
@@ -44,11 +44,11 @@ pub(super) fn of_windows(file: &impl ReadAt) -> WindowsFile {
 
 fn fat(file: &impl ReadAt) -> Result<HostCode> {
     let code = match host::look(file)? {
-        Look::Plain | Look::Split => return Ok(HostCode::None),
-        Look::Fat(fat) => fat.code,
+        FatFileKind::Plain | FatFileKind::Split => return Ok(HostCode::None),
+        FatFileKind::Fat(fat) => fat.code,
         // Code that no wrapper leads to is loaded by other means.
-        Look::Stuck { code, .. } if !code.is_empty() => code,
-        Look::Stuck { why, .. } => bail!("{why}"),
+        FatFileKind::Stuck { code, .. } if !code.is_empty() => code,
+        FatFileKind::Stuck { why, .. } => bail!("{why}"),
     };
     let section = section(file, &code)?;
     carried(&section, &bundle::find(&section)?)
@@ -68,12 +68,12 @@ fn wrapped_code(file: &impl ReadAt, code: &Range<u64>, wrapped: &[u64]) -> Resul
     carried(&section, &found)
 }
 
-fn section<'a, R: ReadAt>(file: &'a R, code: &Range<u64>) -> Result<Region<'a, R>> {
+fn section<'a, R: ReadAt>(file: &'a R, code: &Range<u64>) -> Result<ByteRegion<'a, R>> {
     let len = code.end.saturating_sub(code.start);
-    Region::new(file, "device code", code.start, len)
+    ByteRegion::new(file, "device code", code.start, len)
 }
 
-fn carried<R: ReadAt>(section: &Region<'_, R>, bundles: &[Bundle]) -> Result<HostCode> {
+fn carried<R: ReadAt>(section: &ByteRegion<'_, R>, bundles: &[Bundle]) -> Result<HostCode> {
     let mut carried = Carried::default();
     for bundle in bundles {
         for (target, bytes) in bundle::parts(section, bundle)? {

@@ -11,13 +11,13 @@ mod source;
 mod wheel;
 
 pub use sdist::read_sdist;
-pub use source::Source;
+pub use source::PackageReader;
 pub use wheel::{Outline, Portion, PortionFacts, read_wheel};
 
 use crate::error::Stop;
 
 /// Who is told how far reading is, and who may end it.
-pub struct Watch<'a> {
+pub struct ObserveProgress<'a> {
     pub stop: &'a Stop,
     /// Takes numbers of bytes of the package as they are done.
     pub progress: &'a (dyn Fn(u64) + Sync),

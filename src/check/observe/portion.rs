@@ -6,14 +6,14 @@ use flate2::bufread::DeflateDecoder;
 
 use crate::{
     check::{
-        facts::{Content, DevelTree, Member},
-        mention::has_extension,
+        facts::{ContentFacts, DevelTree, MemberFacts},
         observe::{
             content::{self, Keep},
-            devel::{self, Packing},
-            directory::{Entry, half, large_fields, word},
+            devel::{self, ArchivePacking},
+            directory::{DirectoryEntry, half, large_fields, word},
             source::Walk,
         },
+        path_facts::has_extension,
     },
     error::{Result, ensure},
 };
@@ -28,16 +28,16 @@ const DESCRIPTOR: u16 = 1 << 3;
 
 /// What reading some members brought to light.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    pub(super) members: Vec<Member>,
+pub(super) struct PortionContent {
+    pub(super) members: Vec<MemberFacts>,
     pub(super) devel: Option<DevelTree>,
     /// Where the local headers contradict the directory.
     pub(super) told: Vec<String>,
 }
 
-impl Found {
+impl PortionContent {
     /// Reads members up to `end`, where the next thing begins.
-    pub(super) fn read(walk: &mut Walk<'_>, entries: &[Entry], end: u64) -> Self {
+    pub(super) fn read(walk: &mut Walk<'_>, entries: &[DirectoryEntry], end: u64) -> Self {
         let mut found = Self::default();
         // Nobody knows where a damaged member ends.
         let mut at = Some(walk.at());
@@ -45,7 +45,7 @@ impl Found {
             found.gap(at, entry.at, || format!("`{}`", entry.path));
             let content = found.content(walk, entry);
             at = content.is_ok().then(|| walk.at());
-            found.members.push(Member {
+            found.members.push(MemberFacts {
                 path: entry.path.clone(),
                 kind: entry.kind,
                 mode: entry.mode,
@@ -68,7 +68,7 @@ impl Found {
         }
     }
 
-    fn content(&mut self, walk: &mut Walk<'_>, entry: &Entry) -> Result<Content> {
+    fn content(&mut self, walk: &mut Walk<'_>, entry: &DirectoryEntry) -> Result<ContentFacts> {
         ensure!(walk.at() <= entry.at, "it overlaps the member before it");
         walk.skip_to(entry.at)?;
         let header = exactly(walk, LOCAL)?;
@@ -87,7 +87,7 @@ impl Found {
         ensure!(entry.flags & ENCRYPTED == 0, "it is encrypted");
         let mut packed = Read::take(&mut *walk, entry.packed);
         let (content, devel, crc) = {
-            let mut data = Checked::new(unpacked(&mut packed, entry)?);
+            let mut data = ChecksumReader::new(unpacked(&mut packed, entry)?);
             let (content, devel) = read(&mut data, entry)?;
             (content, devel, data.crc.finalize())
         };
@@ -107,8 +107,8 @@ impl Found {
 }
 
 /// Learns from the bytes of a member what its path asks for.
-fn read(data: &mut impl Read, entry: &Entry) -> Result<(Content, Option<DevelTree>)> {
-    if let Some(packing) = Packing::of(&entry.path) {
+fn read(data: &mut impl Read, entry: &DirectoryEntry) -> Result<(ContentFacts, Option<DevelTree>)> {
+    if let Some(packing) = ArchivePacking::of(&entry.path) {
         let (tree, content) = devel::read(&entry.path, packing, data, entry.len)?;
         return Ok((content, Some(tree)));
     }
@@ -126,7 +126,7 @@ fn exactly(source: &mut impl Read, len: usize) -> Result<Vec<u8>> {
 }
 
 /// Both lists of members say the same of one.
-fn contradictions(entry: &Entry, header: &[u8], name: &[u8], extra: &[u8]) -> Vec<String> {
+fn contradictions(entry: &DirectoryEntry, header: &[u8], name: &[u8], extra: &[u8]) -> Vec<String> {
     let mut facts = Vec::new();
     if name != entry.name {
         let name = String::from_utf8_lossy(name);
@@ -154,7 +154,10 @@ fn contradictions(entry: &Entry, header: &[u8], name: &[u8], extra: &[u8]) -> Ve
     facts
 }
 
-fn unpacked<'a>(packed: impl BufRead + 'a, entry: &Entry) -> io::Result<Box<dyn Read + 'a>> {
+fn unpacked<'a>(
+    packed: impl BufRead + 'a,
+    entry: &DirectoryEntry,
+) -> io::Result<Box<dyn Read + 'a>> {
     match entry.method {
         STORED => Ok(Box::new(packed)),
         DEFLATED => Ok(Box::new(DeflateDecoder::new(packed))),
@@ -181,19 +184,19 @@ fn descriptor(walk: &mut Walk<'_>) -> Result<()> {
 }
 
 /// Takes the checksum of what passes.
-struct Checked<R> {
+struct ChecksumReader<R> {
     inner: R,
     crc: crc32fast::Hasher,
 }
 
-impl<R: Read> Checked<R> {
+impl<R: Read> ChecksumReader<R> {
     fn new(inner: R) -> Self {
         let crc = crc32fast::Hasher::new();
         Self { inner, crc }
     }
 }
 
-impl<R: Read> Read for Checked<R> {
+impl<R: Read> Read for ChecksumReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         self.crc.update(buffer.get(..count).unwrap_or_default());

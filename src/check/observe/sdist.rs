@@ -10,9 +10,9 @@ use flate2::read::GzDecoder;
 use crate::{
     archive::{TarKind, TarReader},
     check::{
+        error_lines::reasons,
         facts::{SdistFile, SdistMember},
-        observe::{Watch, source::Walk, wheel::base_name},
-        reasons::reasons,
+        observe::{ObserveProgress, source::Walk, wheel::base_name},
     },
     digest::Hasher,
     error::{Interrupted, Result, bail, ensure},
@@ -31,7 +31,7 @@ const MOST_HELD: u64 = 64 << 20;
 pub fn read_sdist(
     file: &str,
     source: impl Read,
-    watch: &Watch<'_>,
+    watch: &ObserveProgress<'_>,
 ) -> Result<SdistFile, Interrupted> {
     let mut walk = Walk::new(Box::new(source), 0, watch).hashing();
     let mut sdist = SdistFile {
@@ -65,7 +65,11 @@ pub fn read_sdist(
 }
 
 /// Every file, by its path below the directory that an sdist has at its top.
-fn files(source: impl Read, top: &str, watch: &Watch<'_>) -> Result<BTreeMap<String, SdistMember>> {
+fn files(
+    source: impl Read,
+    top: &str,
+    watch: &ObserveProgress<'_>,
+) -> Result<BTreeMap<String, SdistMember>> {
     let mut tar = TarReader::new(GzDecoder::new(source), LONGEST);
     let (mut found, mut held) = (BTreeMap::new(), 0_u64);
     while let Some(entry) = tar.next_entry()? {

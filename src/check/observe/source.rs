@@ -1,4 +1,4 @@
-//! `Source`: a package where it lies, on a disk or behind a network.
+//! `PackageReader`: a package where it is stored, on a disk or behind a network.
 
 use std::{
     io::{self, BufRead, BufReader, Read},
@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    check::observe::Watch,
+    check::observe::ObserveProgress,
     digest::{Hasher, Sha256},
 };
 
@@ -16,14 +16,14 @@ use crate::{
     clippy::len_without_is_empty,
     reason = "nobody asks a package whether it is empty before reading its end"
 )]
-pub trait Source: Sync {
+pub trait PackageReader: Sync {
     fn len(&self) -> u64;
 
     /// The bytes of a range, in order. It may end early where the package does.
     fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + '_>>;
 }
 
-impl Source for Vec<u8> {
+impl PackageReader for Vec<u8> {
     fn len(&self) -> u64 {
         Self::len(self) as u64
     }
@@ -37,7 +37,10 @@ impl Source for Vec<u8> {
 }
 
 /// All bytes of a range that is known to be short.
-pub(super) fn bytes(source: &(impl Source + ?Sized), range: Range<u64>) -> io::Result<Vec<u8>> {
+pub(super) fn bytes(
+    source: &(impl PackageReader + ?Sized),
+    range: Range<u64>,
+) -> io::Result<Vec<u8>> {
     let len = range.end.saturating_sub(range.start);
     let mut bytes = Vec::new();
     source.stream(range)?.take(len).read_to_end(&mut bytes)?;
@@ -56,13 +59,13 @@ pub(super) struct Walk<'a> {
     inner: BufReader<Box<dyn Read + 'a>>,
     at: u64,
     hasher: Option<Hasher>,
-    watch: &'a Watch<'a>,
+    watch: &'a ObserveProgress<'a>,
 }
 
 const BUFFER: usize = 256 << 10;
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(stream: Box<dyn Read + 'a>, at: u64, watch: &'a Watch<'a>) -> Self {
+    pub(super) fn new(stream: Box<dyn Read + 'a>, at: u64, watch: &'a ObserveProgress<'a>) -> Self {
         Self {
             inner: BufReader::with_capacity(BUFFER, stream),
             at,

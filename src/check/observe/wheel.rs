@@ -4,14 +4,14 @@ use std::ops::Range;
 
 use crate::{
     check::{
+        error_lines::reasons,
         facts::{ArchiveFault, WheelFile},
         observe::{
-            Source, Watch,
-            directory::{Directory, inconsistent},
-            portion::Found,
+            ObserveProgress, PackageReader,
+            directory::{CentralDirectory, inconsistent},
+            portion::PortionContent,
             source::Walk,
         },
-        reasons::reasons,
     },
     digest::Sha256,
     error::{Interrupted, Result},
@@ -26,7 +26,7 @@ const PORTION: u64 = 16 << 20;
 pub struct Outline {
     file: String,
     size: u64,
-    directory: Directory,
+    directory: CentralDirectory,
     unreadable: Option<String>,
 }
 
@@ -49,7 +49,7 @@ enum Hash {
 #[derive(Debug)]
 pub struct PortionFacts {
     first: usize,
-    found: Found,
+    found: PortionContent,
     digest: Option<(Sha256, u64)>,
     error: Option<String>,
 }
@@ -62,10 +62,10 @@ impl Portion {
 }
 
 impl Outline {
-    pub fn read(file: &str, source: &dyn Source) -> Self {
-        let (directory, unreadable) = match Directory::read(source) {
+    pub fn read(file: &str, source: &dyn PackageReader) -> Self {
+        let (directory, unreadable) = match CentralDirectory::read(source) {
             Ok(directory) => (directory, None),
-            Err(error) => (Directory::default(), Some(format!("{error:#}"))),
+            Err(error) => (CentralDirectory::default(), Some(format!("{error:#}"))),
         };
         Self {
             file: file.to_owned(),
@@ -82,7 +82,7 @@ impl Outline {
     }
 
     /// Everything in one portion, for what is read from afar and hashed on the way.
-    pub fn whole(&self, source: &dyn Source) -> Portion {
+    pub fn whole(&self, source: &dyn PackageReader) -> Portion {
         Portion {
             members: 0..self.directory.entries.len(),
             bytes: 0..source.len(),
@@ -118,17 +118,17 @@ impl Outline {
 
     pub fn read_portion(
         &self,
-        source: &dyn Source,
+        source: &dyn PackageReader,
         portion: &Portion,
-        watch: &Watch<'_>,
+        watch: &ObserveProgress<'_>,
     ) -> Result<PortionFacts, Interrupted> {
         let mut facts = PortionFacts {
             first: portion.members.start,
-            found: Found::default(),
+            found: PortionContent::default(),
             digest: None,
             error: None,
         };
-        let read = || -> Result<(Found, Option<(Sha256, u64)>)> {
+        let read = || -> Result<(PortionContent, Option<(Sha256, u64)>)> {
             let stream = source.stream(portion.bytes.clone())?;
             let mut walk = Walk::new(stream, portion.bytes.start, watch);
             if portion.hash == Hash::Archive {
@@ -142,7 +142,7 @@ impl Outline {
                 // What lies before the archive was told already.
                 walk.skip_to(self.directory.begin)?;
             }
-            let found = Found::read(&mut walk, members, end);
+            let found = PortionContent::read(&mut walk, members, end);
             Ok((found, walk.finish()?))
         };
         match read() {
@@ -192,8 +192,8 @@ pub(super) fn base_name(file: &str) -> &str {
 /// Reads a wheel from its first byte to its last. What is wrong with it is in the facts.
 pub fn read_wheel(
     file: &str,
-    source: &dyn Source,
-    watch: &Watch<'_>,
+    source: &dyn PackageReader,
+    watch: &ObserveProgress<'_>,
 ) -> Result<WheelFile, Interrupted> {
     let outline = Outline::read(file, source);
     let portion = outline.whole(source);

@@ -1,7 +1,7 @@
 //! What a set lost or gained since another one.
 
 use crate::check::{
-    baseline::{Change, Comparison},
+    baseline::{BaselineChange, Comparison},
     facts::NAMES,
     finding::Findings,
     options::CheckOptions,
@@ -30,7 +30,7 @@ pub(super) fn find(comparison: &Comparison, options: &CheckOptions, findings: &m
     }
 }
 
-fn growth(name: &str, change: &Change, options: &CheckOptions, findings: &mut Findings) {
+fn growth(name: &str, change: &BaselineChange, options: &CheckOptions, findings: &mut Findings) {
     let (Some(old), Some(new)) = (change.old_size, change.new_size) else {
         return;
     };
@@ -43,7 +43,7 @@ fn growth(name: &str, change: &Change, options: &CheckOptions, findings: &mut Fi
     }
 }
 
-fn files(name: &str, change: &Change, options: &CheckOptions, findings: &mut Findings) {
+fn files(name: &str, change: &BaselineChange, options: &CheckOptions, findings: &mut Findings) {
     let gone = change.removed.len();
     if gone > options.gone {
         let named = change.removed.iter().take(MOST_NAMED);

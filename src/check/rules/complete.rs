@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Observed;
 use crate::{
     check::{
-        carriage,
+        device_targets,
         facts::{NAMES, SetFacts},
         finding::Findings,
         options::CheckOptions,
-        requirement::Requirement,
+        requirement::ParsedRequirement,
         rule,
     },
     set::{identity, is_ours},
@@ -49,10 +49,10 @@ fn device(name: &DistName) -> Option<&str> {
 fn requirements_of<'a>(
     metadata: &'a Metadata,
     platforms: &'a [&'static str],
-) -> impl Iterator<Item = Requirement> + 'a {
+) -> impl Iterator<Item = ParsedRequirement> + 'a {
     let lines = metadata.requires_dist.iter();
     lines
-        .filter_map(|line| Requirement::parse(line.as_str()))
+        .filter_map(|line| ParsedRequirement::parse(line.as_str()))
         .filter(move |requirement| requirement.concerns(platforms))
 }
 
@@ -101,7 +101,7 @@ fn missing(set: &SetFacts, file: &str, wanted: &DistName, findings: &mut Finding
     let mut gone = set.published.iter().flat_map(|it| &it.gone);
     if gone.any(|file| identity(file).is_some_and(|(name, _)| name == *wanted)) {
         // RW701 reports that a page promises its file.
-    } else if carriage::is_legacy(set) && is_in_libraries(set, wanted) {
+    } else if device_targets::is_legacy(set) && is_in_libraries(set, wanted) {
         let fact =
             format!("it has an extra for `{name}`, but the code is in the libraries of the family");
         findings.add(rule::LEGACY_PROMISE, file, fact);
@@ -122,7 +122,7 @@ fn is_in_libraries(set: &SetFacts, name: &DistName) -> bool {
         return device(name).is_some();
     };
     let mut wheels = set.wheels.iter();
-    wheels.any(|it| carriage::promised(it).contains(&target))
+    wheels.any(|it| device_targets::promised(it).contains(&target))
 }
 
 /// A device wheel brings the libraries that its code is for.

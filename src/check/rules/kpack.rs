@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Observed, providers};
 use crate::{
     check::{
-        carriage,
-        facts::{Code, HostCode, SetFacts, WheelFile},
+        device_targets,
+        facts::{DeviceCodeFacts, HostCode, SetFacts, WheelFile},
         finding::Findings,
-        mention,
         options::CheckOptions,
+        path_facts,
         reach::{Finds, Library, Reach},
         rule,
     },
-    kpack::{CodeTarget, archive::Archive},
+    kpack::{CodeTarget, archive::KpackArchive},
     relpath::RelPath,
     target::Target,
 };
@@ -47,12 +47,12 @@ fn unreadable(set: &SetFacts, findings: &mut Findings) -> bool {
     let mut is_known = true;
     for (wheel, member, content) in set.contents() {
         let place = (&wheel.file, &member.path);
-        let has_extension = |extension| mention::has_extension(&member.path, extension);
+        let has_extension = |extension| path_facts::has_extension(&member.path, extension);
         match (&content.code, content.host_code()) {
-            (Some(Code::Unreadable(why)), _) => {
+            (Some(DeviceCodeFacts::Unreadable(why)), _) => {
                 findings.add(rule::UNREADABLE_DEVICE_CODE, place, why);
             }
-            (None | Some(Code::Objects(_)), _) if has_extension("kpack") => {
+            (None | Some(DeviceCodeFacts::Objects(_)), _) if has_extension("kpack") => {
                 let fact = "not an archive of device code";
                 findings.add(rule::UNREADABLE_DEVICE_CODE, place, fact);
             }
@@ -111,11 +111,13 @@ fn some(keys: &[&str]) -> String {
 
 /// What is in the files of a device wheel is for its target, whatever they are called.
 fn foreign_code(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
-    let accepted = carriage::found_for(target);
+    let accepted = device_targets::found_for(target);
     for (member, content) in wheel.contents() {
         let contained: Vec<String> = match &content.code {
-            Some(Code::Objects(targets)) => targets.iter().map(ToString::to_string).collect(),
-            Some(Code::Archive(sparse)) => Archive::open(sparse.as_ref())
+            Some(DeviceCodeFacts::Objects(targets)) => {
+                targets.iter().map(ToString::to_string).collect()
+            }
+            Some(DeviceCodeFacts::Archive(sparse)) => KpackArchive::open(sparse.as_ref())
                 .map(|archive| archive.targets().to_vec())
                 .unwrap_or_default(),
             _ => continue,
@@ -137,12 +139,12 @@ fn foreign_code(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
 /// library leads to, which are downloaded for nothing.
 fn unasked(target: &Target, wheel: &WheelFile, reach: &Reach<'_>, findings: &mut Findings) {
     for (member, content) in wheel.contents() {
-        let Some(Code::Archive(sparse)) = &content.code else {
+        let Some(DeviceCodeFacts::Archive(sparse)) = &content.code else {
             continue;
         };
         let (Ok(path), Ok(archive)) = (
             member.path.parse::<RelPath>(),
-            Archive::open(sparse.as_ref()),
+            KpackArchive::open(sparse.as_ref()),
         ) else {
             continue;
         };
@@ -170,7 +172,7 @@ fn unasked(target: &Target, wheel: &WheelFile, reach: &Reach<'_>, findings: &mut
 
 /// Where there are device wheels, libraries for everybody hold no device code.
 fn still_fat(set: &SetFacts, findings: &mut Findings) {
-    for fat in carriage::fat(set) {
+    for fat in device_targets::fat(set) {
         let targets: Vec<&str> = fat.carried.targets().map(CodeTarget::as_str).collect();
         let fact = format!(
             "it still carries its device code, for {}",

@@ -8,11 +8,11 @@ use crate::{
     check::{
         facts::{Elf, ElfFile, SetFacts},
         finding::Findings,
-        mention::has_extension,
         options::CheckOptions,
+        path_facts::has_extension,
         rule,
     },
-    elf::{self, Kind, Machine},
+    elf::{self, ElfKind, Machine},
     loader::{Dotted, InstalledTree, LibrarySearches, SystemLibraries, is_loadable, join},
 };
 
@@ -86,7 +86,7 @@ fn one_file(
             findings.add(rule::DANGLING_LAUNCHER, place, fact);
         }
     }
-    if let (Machine::Other(number), true) = (elf.facts.machine, elf.facts.kind != Kind::Other) {
+    if let (Machine::Other(number), true) = (elf.facts.machine, elf.facts.kind != ElfKind::Other) {
         let fact = format!("a program or library for ELF machine {number}");
         findings.add(rule::FOREIGN_MACHINE, place, fact);
     }
@@ -95,13 +95,13 @@ fn one_file(
 /// A library stands under the name that files ask for which were linked with it.
 fn soname(
     (wheel, path): (&str, &str),
-    elf: &elf::Facts,
+    elf: &elf::ElfFacts,
     tree: &InstalledTree<'_>,
     findings: &mut Findings,
 ) {
     let name = path.rsplit('/').next().unwrap_or(path);
     let soname = elf.soname.as_deref().unwrap_or_default();
-    let is_library = elf.kind == Kind::SharedObject && !soname.is_empty();
+    let is_library = elf.kind == ElfKind::SharedObject && !soname.is_empty();
     if is_library && name != soname && !join(path, soname).is_some_and(|it| tree.has(&it)) {
         let fact = format!("its SONAME is `{soname}`, and there is no such file beside it");
         findings.add(rule::SONAME_WITHOUT_FILE, (wheel, path), fact);
@@ -111,7 +111,7 @@ fn soname(
 /// The newest symbol version of each kind, where a host need not have it.
 fn newer_than(
     place: (&str, &str),
-    elf: &elf::Facts,
+    elf: &elf::ElfFacts,
     options: &CheckOptions,
     findings: &mut Findings,
 ) {
@@ -152,7 +152,7 @@ fn libraries(tree: &InstalledTree<'_>, findings: &mut Findings) {
     });
     let failures: Vec<_> = failures.collect();
     let first_names = failures.iter().filter(|failure| !failure.3.is_second_name);
-    let first_names: BTreeSet<(*const elf::Facts, &str)> = first_names
+    let first_names: BTreeSet<(*const elf::ElfFacts, &str)> = first_names
         .map(|(_, name, _, _, elf)| (std::ptr::from_ref(*elf), *name))
         .collect();
     for (path, name, outcome, file, elf) in failures {

@@ -3,8 +3,8 @@
 mod baseline;
 mod clean;
 mod complete;
+mod consequences;
 mod devel;
-mod followers;
 mod kpack;
 mod loadable;
 mod planned;
@@ -16,7 +16,7 @@ mod sdist;
 mod targets;
 mod valid;
 
-pub(super) use followers::leave_out as leave_out_followers;
+pub(super) use consequences::leave_out as leave_out_followers;
 pub use planned::differences;
 pub use targets::covers;
 

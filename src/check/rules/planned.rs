@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     archive::TarKind,
     check::{
-        facts::{Content, DevelEntry, DevelTree, Elf, Member, SdistFile, SetFacts, WheelFile},
+        facts::{
+            ContentFacts, DevelEntry, DevelTree, Elf, MemberFacts, SdistFile, SetFacts, WheelFile,
+        },
         finding::Finding,
         planned::{Digests, original},
         rule,
@@ -70,7 +72,7 @@ fn sdist_changes(sdist: &SdistFile, package: &PlannedPackage) -> Vec<Finding> {
 
 fn wheel_changes(wheel: &WheelFile, package: &PlannedPackage, digests: &Digests) -> Vec<Finding> {
     let own = wheel.members.iter().filter(|it| !is_record(&it.path));
-    let there: BTreeMap<&str, &Member> = own.map(|it| (it.path.as_str(), it)).collect();
+    let there: BTreeMap<&str, &MemberFacts> = own.map(|it| (it.path.as_str(), it)).collect();
     let mut found = outside(
         package.members.iter().map(|it| it.path.clone()),
         there.keys().copied(),
@@ -125,7 +127,7 @@ fn outside<'a>(
 }
 
 /// How a file differs from what was to become of its source.
-fn content_change(content: &Content, source: &Source, digests: &Digests) -> Option<String> {
+fn content_change(content: &ContentFacts, source: &Source, digests: &Digests) -> Option<String> {
     let elf = match &content.elf {
         Some(Elf::Read(elf)) => Some(elf),
         _ => None,

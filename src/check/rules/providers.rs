@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     check::{
-        carriage,
+        device_targets,
         facts::{Binary, HostCode, SetFacts},
         finding::Findings,
         provider,
@@ -53,13 +53,15 @@ fn users<'a>(set: &'a SetFacts, reach: &Reach<'a>) -> Vec<User<'a>> {
         targets: library.targets().cloned().collect(),
     });
     let mut users: Vec<User<'_>> = split.collect();
-    let columns = carriage::targets(set);
+    let columns = device_targets::targets(set);
     for (wheel, member, content) in set.contents() {
         let Some(binary) = content.binary() else {
             continue;
         };
         if let HostCode::Fat(carried) = binary.code() {
-            let targets = columns.iter().filter(|it| carriage::serves(carried, it));
+            let targets = columns
+                .iter()
+                .filter(|it| device_targets::serves(carried, it));
             users.push(User {
                 wheel: &wheel.file,
                 path: &member.path,

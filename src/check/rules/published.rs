@@ -9,7 +9,7 @@ use crate::{
         rule,
     },
     digest::Sha256,
-    set::{ListingPlace, Promise, Published, SidecarPromise, identity},
+    set::{ListingPlace, PageClaim, PublishedFacts, SidecarPromise, identity},
 };
 
 pub(super) fn find(set: &SetFacts, findings: &mut Findings) {
@@ -52,8 +52,8 @@ pub(super) fn find(set: &SetFacts, findings: &mut Findings) {
     }
 }
 
-fn by_file(published: &Published) -> BTreeMap<&str, Vec<&Promise>> {
-    let mut files: BTreeMap<&str, Vec<&Promise>> = BTreeMap::new();
+fn by_file(published: &PublishedFacts) -> BTreeMap<&str, Vec<&PageClaim>> {
+    let mut files: BTreeMap<&str, Vec<&PageClaim>> = BTreeMap::new();
     for promise in &published.promises {
         files.entry(&promise.file).or_default().push(promise);
     }
@@ -69,7 +69,7 @@ fn digests(set: &SetFacts) -> BTreeMap<&str, (Sha256, u64)> {
         .collect()
 }
 
-fn broken(promise: &Promise, (sha256, len): (Sha256, u64)) -> Option<String> {
+fn broken(promise: &PageClaim, (sha256, len): (Sha256, u64)) -> Option<String> {
     let page = &promise.page;
     match (promise.size, promise.sha256) {
         (Some(size), _) if size != len => {
@@ -83,7 +83,7 @@ fn broken(promise: &Promise, (sha256, len): (Sha256, u64)) -> Option<String> {
 }
 
 /// The metadata beside a wheel is the METADATA in it, and hashes to what pages say.
-fn sidecar(beside: Option<&[u8]>, inside: Option<&[u8]>, promises: &[&Promise]) -> Vec<String> {
+fn sidecar(beside: Option<&[u8]>, inside: Option<&[u8]>, promises: &[&PageClaim]) -> Vec<String> {
     let Some(bytes) = beside else {
         let fact = "its metadata is promised, and there is no such file beside it";
         return vec![fact.to_owned()];
@@ -106,7 +106,7 @@ fn sidecar(beside: Option<&[u8]>, inside: Option<&[u8]>, promises: &[&Promise]) 
 }
 
 /// Every listing names every file that another one names.
-fn disagreements(published: &Published, findings: &mut Findings) {
+fn disagreements(published: &PublishedFacts, findings: &mut Findings) {
     let listings = published.listings.iter();
     let listings: Vec<(&ListingPlace, BTreeSet<&str>)> =
         listings.map(|it| (it, published.named(it))).collect();

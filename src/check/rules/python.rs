@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use super::Observed;
 use crate::{
     check::{
-        facts::{Elf, Member, MemberKind, WheelFile},
+        facts::{Elf, MemberFacts, MemberKind, WheelFile},
         finding::Findings,
-        mention::has_extension,
         options::CheckOptions,
+        path_facts::has_extension,
         python::{PythonModule, PythonModules, broken_imports, unresolved},
         rule,
     },
-    elf::Kind,
+    elf::ElfKind,
 };
 
 /// How the directories begin that packages of ours have at their top.
@@ -134,7 +134,7 @@ fn entry_points(text: &[u8]) -> Vec<(String, String)> {
 }
 
 /// Nothing lands outside of our own directories.
-fn foreign(wheel: &WheelFile, member: &Member, findings: &mut Findings) {
+fn foreign(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
     let (top, inside) = member.path.split_once('/').unwrap_or((&member.path, ""));
     let is_ours = OURS.iter().any(|ours| top.starts_with(ours));
     let fact = if inside.is_empty() && (has_extension(top, "pth") || AT_START.contains(&top)) {
@@ -148,13 +148,13 @@ fn foreign(wheel: &WheelFile, member: &Member, findings: &mut Findings) {
 }
 
 /// A program that users call can be run.
-fn not_executable(wheel: &WheelFile, member: &Member, findings: &mut Findings) {
+fn not_executable(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
     let elf = member.content.as_ref().map(|content| &content.elf);
     let Ok(Some(Elf::Read(elf))) = elf else {
         return;
     };
     let is_called = elf.launches.is_some() || member.path.contains("/bin/");
-    let is_program = elf.facts.kind == Kind::Executable && is_called;
+    let is_program = elf.facts.kind == ElfKind::Executable && is_called;
     if is_program && member.kind == MemberKind::File && member.mode & 0o111 == 0 {
         let fact = format!("a program, and its mode is {:o}", member.mode & 0o7777);
         findings.add(rule::NOT_EXECUTABLE, (&wheel.file, &member.path), fact);

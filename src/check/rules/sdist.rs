@@ -76,7 +76,7 @@ fn scripts(sdist: &SdistFile, modules: &PythonModules<'_>, findings: &mut Findin
 }
 
 #[derive(Deserialize)]
-struct Project {
+struct PyprojectFile {
     #[serde(rename = "build-system")]
     build: Option<BuildSystem>,
 }
@@ -98,7 +98,7 @@ fn backend(sdist: &SdistFile, modules: &PythonModules<'_>) -> Option<String> {
         return (!is_old).then(|| "neither it nor `setup.py` is there".to_owned());
     };
     let text = String::from_utf8_lossy(file.text.as_deref().unwrap_or_default());
-    let project: Project = match toml::from_str(&text) {
+    let project: PyprojectFile = match toml::from_str(&text) {
         Ok(project) => project,
         Err(error) => return Some(error.message().to_owned()),
     };

@@ -7,13 +7,12 @@ use serde::Deserialize;
 use super::{Observed, complete::advertised};
 use crate::{
     check::{
-        carriage,
         coverage::{Coverage, is_device_file},
-        facts::{Member, SetFacts, WheelFile},
+        device_targets,
+        facts::{MemberFacts, SetFacts, WheelFile},
         finding::Findings,
-        mention,
         options::CheckOptions,
-        rule,
+        path_facts, rule,
     },
     target::{Target, TargetTable},
 };
@@ -53,7 +52,7 @@ pub(super) fn find(seen: &Observed<'_>, options: &CheckOptions, findings: &mut F
     }
 }
 
-fn device_files(wheel: &WheelFile) -> impl Iterator<Item = &Member> {
+fn device_files(wheel: &WheelFile) -> impl Iterator<Item = &MemberFacts> {
     let members = wheel.members.iter();
     members.filter(|member| is_device_file(&member.path))
 }
@@ -62,7 +61,7 @@ fn device_files(wheel: &WheelFile) -> impl Iterator<Item = &Member> {
 fn foreign_files(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
     let base = target.base();
     for member in device_files(wheel) {
-        let named = mention::covered(&member.path);
+        let named = path_facts::covered(&member.path);
         if let Some(first) = named.first().filter(|_| !named.contains(&base)) {
             let fact = format!("a file for `{first}` in the package of `{target}`");
             findings.add(rule::FOREIGN_DEVICE_FILE, (&wheel.file, &member.path), fact);
@@ -71,12 +70,12 @@ fn foreign_files(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
 }
 
 #[derive(Deserialize)]
-struct Links {
-    links: Vec<Link>,
+struct DevelLinks {
+    links: Vec<DevelLink>,
 }
 
 #[derive(Deserialize)]
-struct Link {
+struct DevelLink {
     relpath: String,
     target: String,
 }
@@ -94,7 +93,7 @@ fn devel_links(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
     if path.rsplit('/').next() != Some(&format!("{target}.json")) {
         findings.add(rule, place, format!("not named for `{target}`"));
     }
-    let read = wheel.text(path).map(serde_json::from_slice::<Links>);
+    let read = wheel.text(path).map(serde_json::from_slice::<DevelLinks>);
     let Some(Ok(list)) = read else {
         return findings.add(rule, place, "not a list of links in JSON");
     };
@@ -105,7 +104,7 @@ fn devel_links(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
 }
 
 /// How a list of links differs from the files of its wheel, which are below the directory `top`.
-fn wrong_links(wheel: &WheelFile, top: &str, links: &[Link]) -> Vec<String> {
+fn wrong_links(wheel: &WheelFile, top: &str, links: &[DevelLink]) -> Vec<String> {
     let files = device_files(wheel).map(|member| (member.path.as_str(), false));
     let mut files: BTreeMap<&str, bool> = files.collect();
     let mut names = BTreeSet::new();
@@ -139,10 +138,13 @@ fn empty_variants(wheel: &WheelFile, findings: &mut Findings) {
     let lengths = wheel.contents();
     let lengths: BTreeMap<&str, u64> = lengths
         .map(|(member, content)| (member.path.as_str(), content.len))
-        .filter(|(path, _)| mention::has_extension(path, "kpack"))
+        .filter(|(path, _)| path_facts::has_extension(path, "kpack"))
         .collect();
-    for (path, len) in lengths.iter().filter(|(path, _)| mention::is_variant(path)) {
-        let plain = mention::without_features(path);
+    for (path, len) in lengths
+        .iter()
+        .filter(|(path, _)| path_facts::is_variant(path))
+    {
+        let plain = path_facts::without_features(path);
         let Some(plain) = lengths.get(plain.as_str()) else {
             continue;
         };
@@ -185,12 +187,12 @@ fn gaps(set: &SetFacts, coverage: &Coverage, findings: &mut Findings) {
 /// The same where libraries have their code in them, and packages are called for families.
 fn fat_gaps(set: &SetFacts, coverage: &Coverage, findings: &mut Findings) {
     let table = TargetTable::builtin();
-    let known = carriage::targets(set).into_iter();
+    let known = device_targets::targets(set).into_iter();
     let mut lacking: BTreeMap<&str, (Vec<&str>, Vec<String>)> = BTreeMap::new();
     for target in known.filter(|it| table.product(it).is_some()) {
         if coverage.count(&target) == 0 {
             let promising = set.wheels.iter();
-            for wheel in promising.filter(|it| carriage::promised(it).contains(&target)) {
+            for wheel in promising.filter(|it| device_targets::promised(it).contains(&target)) {
                 let fact = format!("no library has code for {target}, which is of its family");
                 findings.add(rule::UNCOVERED_LIBRARY, &wheel.file, fact);
             }
@@ -219,9 +221,9 @@ pub fn covers(set: &SetFacts, target: &Target) -> bool {
 }
 
 fn lack(set: &SetFacts, target: &Target) -> Option<String> {
-    let is_fat = set.device_wheels().is_empty() && !carriage::fat(set).is_empty();
+    let is_fat = set.device_wheels().is_empty() && !device_targets::fat(set).is_empty();
     match (
-        carriage::covers(set, target),
+        device_targets::covers(set, target),
         advertised(set).contains(target),
     ) {
         (false, _) if is_fat => Some(format!("no library has code for `{target}`")),
@@ -235,7 +237,7 @@ fn lack(set: &SetFacts, target: &Target) -> Option<String> {
 fn host_wheels(set: &SetFacts, findings: &mut Findings) {
     let ends = [".kpack", ".hsaco", ".co"];
     let is_code = |path: &str| {
-        ends.iter().any(|end| path.ends_with(end)) && !mention::targets(path).is_empty()
+        ends.iter().any(|end| path.ends_with(end)) && !path_facts::targets(path).is_empty()
     };
     for (wheel, member) in set.members() {
         if wheel.device_target().is_none() && is_code(&member.path) {

@@ -7,10 +7,10 @@ use pep440_rs::VersionSpecifiers;
 use super::Observed;
 use crate::{
     check::{
-        facts::{ArchiveFault, Member, MemberKind, SdistFile, SetFacts, WheelFile},
+        error_lines::reasons,
+        facts::{ArchiveFault, MemberFacts, MemberKind, SdistFile, SetFacts, WheelFile},
         finding::Findings,
         options::CheckOptions,
-        reasons::reasons,
         rule,
     },
     relpath::RelPath,
@@ -65,7 +65,7 @@ fn archive_fault(wheel: &WheelFile, fault: &ArchiveFault, findings: &mut Finding
     }
 }
 
-fn member(wheel: &WheelFile, member: &Member, findings: &mut Findings) {
+fn member(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
     let place = (&wheel.file, &member.path);
     let path = member.path.strip_suffix('/').unwrap_or(&member.path);
     if let Err(why) = path.parse::<RelPath>() {
@@ -120,7 +120,8 @@ fn record(wheel: &WheelFile, findings: &mut Findings) {
         }
     };
     let members = wheel.members.iter();
-    let mut members: BTreeMap<&str, &Member> = members.map(|it| (it.path.as_str(), it)).collect();
+    let mut members: BTreeMap<&str, &MemberFacts> =
+        members.map(|it| (it.path.as_str(), it)).collect();
     for row in record.rows() {
         let place = (file, row.path.as_str());
         let Some(member) = members.remove(row.path.as_str()) else {
@@ -297,7 +298,7 @@ fn are_beside(one: &WheelFile, other: &WheelFile) -> bool {
 
 /// Each path belongs to one package, because all are installed into one directory.
 fn shared_paths(set: &SetFacts, findings: &mut Findings) {
-    let mut owners: BTreeMap<&str, Vec<(&WheelFile, &Member)>> = BTreeMap::new();
+    let mut owners: BTreeMap<&str, Vec<(&WheelFile, &MemberFacts)>> = BTreeMap::new();
     for (wheel, member) in set.members().filter(|(_, it)| !is_own(&it.path)) {
         let owners = owners.entry(&member.path).or_default();
         owners.push((wheel, member));
@@ -307,7 +308,7 @@ fn shared_paths(set: &SetFacts, findings: &mut Findings) {
             continue;
         };
         for (wheel, other) in rest.iter().filter(|(wheel, _)| are_beside(first, wheel)) {
-            let digest = |member: &Member| Some(member.content.as_ref().ok()?.sha256);
+            let digest = |member: &MemberFacts| Some(member.content.as_ref().ok()?.sha256);
             let (rule, fact) = if digest(one) == digest(other) {
                 (rule::SHARED_PATH, "the same file")
             } else {

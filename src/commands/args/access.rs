@@ -8,7 +8,7 @@ use crate::{
     error::{Hint as _, Result, Stop},
     location::Location,
     set::{NamedPlace, SetPlace},
-    store::s3::{Access, Addressing, Endpoint, Profile, Region, Signing},
+    store::s3::{Access, Addressing, Endpoint, Profile, S3Region, Signing},
 };
 
 /// How to reach the bucket. Credentials come from where AWS tools look for them.
@@ -20,7 +20,7 @@ pub struct AccessArgs {
     endpoint_url: Option<Endpoint>,
     /// Bucket region (default: known for TheRock's buckets, detected for other Amazon buckets)
     #[arg(long, value_name = "NAME", env = "AWS_REGION")]
-    region: Option<Region>,
+    region: Option<S3Region>,
     #[command(flatten)]
     profile: ProfileArg,
     /// Send unsigned requests (the default if no credentials are found)

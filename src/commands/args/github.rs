@@ -8,7 +8,7 @@ use std::{
 use crate::{
     commands::World,
     error::{Hint as _, Result, Secret},
-    github::{ApiUrl, GitHub, Patience, Settings},
+    github::{ApiSettings, ApiUrl, GitHub, WaitPolicy},
     run::{Repository, RunFacts, RunReference},
 };
 
@@ -31,7 +31,7 @@ fn secret(text: &str) -> Result<Secret> {
 
 impl GitHubArgs {
     /// For a run whose page is on `server`, if that is known.
-    pub fn settings(&self, server: Option<&str>) -> Result<Settings> {
+    pub fn settings(&self, server: Option<&str>) -> Result<ApiSettings> {
         let mut settings = self.settings_in(server, |name| env::var(name).ok())?;
         settings.token = settings.token.or_else(|| login(&settings.api));
         Ok(settings)
@@ -58,7 +58,7 @@ impl GitHubArgs {
         &self,
         server: Option<&str>,
         variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<Settings> {
+    ) -> Result<ApiSettings> {
         let own = match &self.github_api_url {
             Some(api) => api.clone(),
             None => ApiUrl::GITHUB.parse()?,
@@ -71,10 +71,10 @@ impl GitHubArgs {
         let other = || variable("GH_TOKEN").map(|text| Secret::new(text.trim()));
         let is_set = |token: &Secret| !token.reveal().is_empty();
         let token = self.github_token.clone().filter(is_set).or_else(other);
-        Ok(Settings {
+        Ok(ApiSettings {
             token: token.filter(|token| is_set(token) && api == own),
             api,
-            patience: Patience::default(),
+            patience: WaitPolicy::default(),
         })
     }
 }

@@ -22,7 +22,7 @@ const APART: [&str; 5] = [
 /// What an input may say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Kind {
+pub(crate) enum InputKind {
     /// `true` or `false`.
     Switch,
     /// A number, or `true` for one.
@@ -32,7 +32,7 @@ pub(crate) enum Kind {
     Many,
 }
 
-impl Kind {
+impl InputKind {
     pub(crate) fn of(argument: &Arg) -> Self {
         let several = argument
             .get_num_args()
@@ -98,7 +98,12 @@ pub(crate) fn line(mut root: Command, json: &str) -> Result<Vec<OsString>> {
         let values =
             values(argument, value).with_context(|| format!("read the input `{input}`"))?;
         match argument.get_long() {
-            Some(flag) if matches!(Kind::of(argument), Kind::Switch | Kind::Count) => {
+            Some(flag)
+                if matches!(
+                    InputKind::of(argument),
+                    InputKind::Switch | InputKind::Count
+                ) =>
+            {
                 line.extend(values.iter().map(|_| format!("--{flag}")));
             }
             Some(flag) => line.extend(values.iter().map(|value| format!("--{flag}={value}"))),
@@ -141,19 +146,19 @@ fn not_of<T>(root: &Command, verb: &Command, input: &str) -> Result<T> {
 /// The values of an argument; a switch and a count have an empty one for each time they are said.
 fn values(argument: &Arg, text: &str) -> Result<Vec<String>> {
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let times = match (Kind::of(argument), text) {
-        (Kind::Many, _) => return Ok(lines().map(str::to_owned).collect()),
-        (Kind::One, _) => {
+    let times = match (InputKind::of(argument), text) {
+        (InputKind::Many, _) => return Ok(lines().map(str::to_owned).collect()),
+        (InputKind::One, _) => {
             ensure!(lines().count() == 1, "more than one line");
             return Ok(vec![text.to_owned()]);
         }
         (_, "true") => 1,
         (_, "false") => 0,
-        (Kind::Count, _) => text
+        (InputKind::Count, _) => text
             .parse::<u8>()
             .ok()
             .with_context(|| format!("neither a number nor `true` or `false`: `{text}`"))?,
-        (Kind::Switch, _) => bail!("neither `true` nor `false`: `{text}`"),
+        (InputKind::Switch, _) => bail!("neither `true` nor `false`: `{text}`"),
     };
     Ok(vec![String::new(); usize::from(times)])
 }

@@ -8,19 +8,19 @@ use std::{
 use super::in_words;
 use crate::{
     artifact::input,
-    atomic::lock::{Lock, Work},
+    atomic::lock::{Lock, LockPurpose},
     commands::args::Jobs,
     error::{Context as _, Hint as _, Result, anyhow, ensure},
     fetch,
     package::{
-        Catalog, ImportSuffix, Kpack, OnCollision, Packing, Subset,
-        assemble::{Existing, Settings},
-        build::{BuildOptions, FIRST_DAY, Selection},
+        Catalog, ImportSuffix, Kpack, OnCollision, SdkTreePacking, Subset,
+        assemble::{AssembleSettings, Existing},
+        build::{BuildOptions, BuildSelection, FIRST_DAY},
     },
     run::Platform,
     target::{Scope, Target, TargetTable, split_list},
     version::Version,
-    wheel::Compression,
+    wheel::WheelCompression,
 };
 
 /// Build Python packages from the artifacts of a run
@@ -32,7 +32,7 @@ use crate::{
   rocwheel build --artifact-dir artifacts --dest-dir packages --plan
   rocwheel build --artifact-dir artifacts --dest-dir packages
   rocwheel build --artifact-dir artifacts --dest-dir packages --only device-gfx942")]
-pub struct Args {
+pub struct BuildArgs {
     /// Directory with the artifacts
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_ARTIFACT_DIR")]
     pub artifact_dir: PathBuf,
@@ -40,7 +40,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_DEST_DIR")]
     pub dest_dir: PathBuf,
     #[command(flatten)]
-    pub what: What,
+    pub what: BuildInputs,
     /// Build only these packages of the set: `core`, `device-gfx942`, `rocm-sdk-devel`
     #[arg(
         long,
@@ -76,7 +76,7 @@ struct Upstream {
 
 /// What is built, and how; `pipeline` asks the same.
 #[derive(Clone, Debug, clap::Args)]
-pub struct What {
+pub struct BuildInputs {
     /// Version of the packages (default: the version in the build's manifest)
     #[arg(long, value_name = "VERSION", env = "ROCWHEEL_VERSION", value_parser = version)]
     pub version: Option<Named>,
@@ -126,7 +126,7 @@ pub struct What {
         default_value_t,
         env = "ROCWHEEL_COMPRESSION"
     )]
-    compression: Compression,
+    compression: WheelCompression,
     /// How to pack the development files; `xz` is smaller, but much slower to pack and to unpack
     #[arg(
         long,
@@ -134,7 +134,7 @@ pub struct What {
         default_value = "none",
         env = "ROCWHEEL_DEVEL_COMPRESSION"
     )]
-    devel_compression: Packing,
+    devel_compression: SdkTreePacking,
     /// Packages, artifacts, libraries or commands that this run does not build, such as
     /// `profiler,rpp,hipsparselt`
     #[arg(
@@ -166,10 +166,10 @@ struct Tarball {
     no_devel_tarball_compression: bool,
 }
 
-impl Args {
+impl BuildArgs {
     /// Which packages are made. Refuses artifacts that were fetched for other packages: a set would be
     /// made of them all the same, and be another than the run's.
-    pub fn selection(&self, options: &BuildOptions) -> Result<Selection> {
+    pub fn selection(&self, options: &BuildOptions) -> Result<BuildSelection> {
         let names = self.targets.as_deref().unwrap_or_default();
         let targets: BTreeSet<Scope> = split_list(names)
             .map(|name| Ok(name.parse::<Scope>()?.base()))
@@ -182,13 +182,13 @@ impl Args {
         if targets.is_empty() {
             super::ensure_all(&self.artifact_dir)?;
             return Ok(match &self.only[..] {
-                [] => Selection::All,
-                names => Selection::Named(names.to_vec()),
+                [] => BuildSelection::All,
+                names => BuildSelection::Named(names.to_vec()),
             });
         }
         let subset = Subset::new(&self.only, &options.catalog, options.platform, targets)?;
         self.ensure_enough(&subset, options)?;
-        Ok(Selection::Subset(subset))
+        Ok(BuildSelection::Subset(subset))
     }
 
     fn ensure_enough(&self, subset: &Subset, options: &BuildOptions) -> Result<()> {
@@ -215,7 +215,7 @@ impl Args {
         if self.plan && input::archives(&self.artifact_dir)?.is_empty() {
             return Ok(None);
         }
-        Lock::to_write(&self.dest_dir, Work::Build).map(Some)
+        Lock::to_write(&self.dest_dir, LockPurpose::Build).map(Some)
     }
 
     pub fn existing(&self) -> Existing {
@@ -227,7 +227,7 @@ impl Args {
     }
 }
 
-impl What {
+impl BuildInputs {
     pub fn options(&self) -> Result<BuildOptions> {
         let tag = self.wheel_platform_tag.as_deref();
         let tag = tag.unwrap_or(self.platform.wheel_tag());
@@ -244,14 +244,14 @@ impl What {
             on_collision: self.on_collision,
             kpack: self.kpack,
             devel_packing: match &self.tarball {
-                it if it.no_devel_tarball_compression => Packing::Tar,
-                it if it.devel_tarball_compression => Packing::TarXz,
+                it if it.no_devel_tarball_compression => SdkTreePacking::Tar,
+                it if it.devel_tarball_compression => SdkTreePacking::TarXz,
                 _ => self.devel_compression,
             },
-            settings: Settings {
+            settings: AssembleSettings {
                 time: self.source_date_epoch,
                 compression: if self.no_wheel_compression {
-                    Compression::Store
+                    WheelCompression::Store
                 } else {
                     self.compression
                 },

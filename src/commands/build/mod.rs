@@ -4,7 +4,7 @@ mod args;
 
 use std::path::Path;
 
-pub use args::{Args, What, read_catalog};
+pub use args::{BuildArgs, BuildInputs, read_catalog};
 
 use super::World;
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     set::LocalSet,
 };
 
-pub fn run(args: &Args, world: &World) -> Result<()> {
+pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
     let options = args.what.options()?;
     let selection = args.selection(&options)?;
     let _lock = args.lock()?;

@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 use super::World;
 use crate::{
     check::{
-        self, CheckOptions, Finding, Inventory, Pattern, RULES, Report, Selection, SetFacts,
-        Severity,
+        self, CheckOptions, Finding, PackageInventory, RULES, Report, RulePattern, RuleSelection,
+        SetFacts, Severity,
     },
     commands::args::{AccessArgs, Jobs},
-    console::{Format, many},
+    console::{OutputFormat, many},
     error::{Hint as _, No, Result},
     index::Layout,
     loader::Dotted,
-    set::Look,
+    set::PlaceDepth,
     target::{Target, TargetTable, split_list},
     wheel::DistName,
 };
@@ -40,7 +40,7 @@ use self::{plan::PlanArgs, text::ReportText};
   rocwheel check packages --accept known.toml
   rocwheel check s3://bucket/directory --baseline earlier/set.json
   rocwheel check explain RW405")]
-pub struct Args {
+pub struct CheckArgs {
     /// Directory, `s3://bucket/directory`, or URL of an index or of a find-links page
     #[arg(value_name = "SET", env = "ROCWHEEL_PACKAGES_DIR", required = true)]
     place: Option<PathBuf>,
@@ -67,7 +67,7 @@ enum CheckVerb {
     Explain {
         /// Rules by id, id prefix, or name: `RW405`, `RW4`, `runpath`
         #[arg(value_name = "RULE", required = true)]
-        rules: Vec<Pattern>,
+        rules: Vec<RulePattern>,
     },
 }
 
@@ -107,7 +107,7 @@ pub struct Policy {
         value_delimiter = ',',
         env = "ROCWHEEL_SELECT"
     )]
-    select: Vec<Pattern>,
+    select: Vec<RulePattern>,
     /// Skip these rules
     #[arg(
         long,
@@ -115,7 +115,7 @@ pub struct Policy {
         value_delimiter = ',',
         env = "ROCWHEEL_IGNORE"
     )]
-    ignore: Vec<Pattern>,
+    ignore: Vec<RulePattern>,
     /// Fail on findings of this severity or worse
     #[arg(
         long,
@@ -173,7 +173,7 @@ enum FailOn {
     Error,
 }
 
-pub fn run(args: &Args, world: &World) -> Result<()> {
+pub fn run(args: &CheckArgs, world: &World) -> Result<()> {
     let Some(place) = args.place.as_ref().filter(|_| args.explain.is_none()) else {
         return world.console.data(args.explanations());
     };
@@ -185,7 +185,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
         ));
     }
     match world.console.format() {
-        Format::Sarif => world.console.json(&check::sarif(&report))?,
+        OutputFormat::Sarif => world.console.json(&check::sarif(&report))?,
         _ => world.console.answer(&args.policy.text(&report, world))?,
     }
     if let Some(file) = &args.write_accept {
@@ -194,12 +194,12 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
     args.policy.verdict(&report)
 }
 
-impl Args {
+impl CheckArgs {
     fn look(&self, place: &Path, world: &World) -> Result<Report> {
         let jobs = self.jobs.count();
         let open = |place: &PathBuf| self.access.place(place, &world.stop);
         let place = self.access.place(place, &world.stop)?;
-        let mut set = check::facts_of(&place, Look::Pages, jobs, world)?;
+        let mut set = check::facts_of(&place, PlaceDepth::Pages, jobs, world)?;
         if let Some(other) = &self.since.compare {
             set.siblings = Some(check::sdists(&open(other)?)?);
         }
@@ -214,7 +214,7 @@ impl Args {
     /// What docs/checks.md says of each rule that was named.
     fn explanations(&self) -> String {
         let patterns = self.explain.iter();
-        let patterns: Vec<&Pattern> = patterns
+        let patterns: Vec<&RulePattern> = patterns
             .flat_map(|CheckVerb::Explain { rules }| rules)
             .collect();
         let rules = RULES.iter();
@@ -318,7 +318,7 @@ impl Policy {
         let place = access.place(place, &world.stop)?;
         let set = check::facts_of(
             &place,
-            Look::Packages(self.layout),
+            PlaceDepth::Packages(self.layout),
             self.jobs.count(),
             world,
         )?;
@@ -329,7 +329,7 @@ impl Policy {
     fn judge(
         &self,
         set: &SetFacts,
-        (inventory, since): (Option<&Inventory>, &Since),
+        (inventory, since): (Option<&PackageInventory>, &Since),
         differences: Vec<Finding>,
         world: &World,
     ) -> Result<Report> {
@@ -340,7 +340,7 @@ impl Policy {
             gone: since.gone_max,
             base: self.allow_requirements.clone(),
             windows_prefix: self.windows_prefix.clone(),
-            selection: Selection {
+            selection: RuleSelection {
                 select: self.select.clone(),
                 ignore: self.ignore.clone(),
             },
@@ -364,7 +364,7 @@ impl Policy {
                 "{entry}: remove it from `{list}`, or write it again"
             ));
         }
-        if world.console.format() == Format::Github {
+        if world.console.format() == OutputFormat::Github {
             for annotation in check::annotations(report) {
                 world.console.annotate(&annotation);
             }
@@ -373,7 +373,7 @@ impl Policy {
 
     /// In the log of a workflow, nothing is left out: nobody can ask it again.
     fn text<'a>(&self, report: &'a Report, world: &World) -> ReportText<'a> {
-        let all = self.all || world.console.format() == Format::Github;
+        let all = self.all || world.console.format() == OutputFormat::Github;
         ReportText { report, all }
     }
 

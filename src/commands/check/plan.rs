@@ -16,7 +16,7 @@ use crate::{
     elf::{self, PatchedReader, Rpath},
     error::{Context as _, Hint as _, Result, bail},
     package::{
-        build::{Build, BuildOptions, Selection},
+        build::{Build, BuildOptions, BuildSelection},
         document::PlanDocument,
     },
     parallel,
@@ -90,7 +90,7 @@ impl PlanArgs {
             let without = without(set, &options)?;
             options.catalog = options.catalog.without(&without)?;
             let tree = input::scan(artifacts, jobs.count(), world)?;
-            let build = Build::plan(&tree, &options, &Selection::All, Path::new(""), world)?;
+            let build = Build::plan(&tree, &options, &BuildSelection::All, Path::new(""), world)?;
             Ok(PlanDocument::from(&build.plan))
         };
         plan().with_context(|| format!("plan what `{}` makes", artifacts.display()))

@@ -7,13 +7,13 @@ use serde::Serialize;
 use crate::{
     console::many,
     index::{Addresses, Urls, size_text},
-    set::{Act, Change, Indexed, SetPlace},
+    set::{Act, IndexChange, Indexed, SetPlace},
 };
 
 /// Where the index is.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) struct Answer {
+pub(super) struct IndexReport {
     schema: &'static str,
     #[serde(flatten)]
     addresses: Addresses,
@@ -22,7 +22,7 @@ pub(super) struct Answer {
     changed: usize,
 }
 
-impl Answer {
+impl IndexReport {
     pub(super) fn new(urls: &Urls, indexed: &Indexed) -> Self {
         Self {
             schema: "rocwheel-index-v1",
@@ -33,7 +33,7 @@ impl Answer {
     }
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for IndexReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.addresses.fmt(f)
     }
@@ -45,19 +45,19 @@ impl fmt::Display for Answer {
 pub(super) struct Plan {
     schema: &'static str,
     place: String,
-    actions: Vec<Step>,
+    actions: Vec<IndexStep>,
 }
 
 #[derive(Debug, Serialize)]
-struct Step {
+struct IndexStep {
     action: String,
     path: String,
     size: u64,
 }
 
 impl Plan {
-    pub(super) fn new(site: &SetPlace, changes: Vec<Change>) -> Self {
-        let actions = changes.into_iter().map(|change| Step {
+    pub(super) fn new(site: &SetPlace, changes: Vec<IndexChange>) -> Self {
+        let actions = changes.into_iter().map(|change| IndexStep {
             action: change.act.to_string(),
             // The page of the set's own directory has no name.
             path: if change.path.is_empty() {
@@ -78,7 +78,7 @@ impl Plan {
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "in {}", self.place)?;
-        for Step { action, path, size } in &self.actions {
+        for IndexStep { action, path, size } in &self.actions {
             let size = if *action == Act::Remove.to_string() {
                 String::new()
             } else {

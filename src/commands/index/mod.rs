@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use fs_err as fs;
 
-use self::answer::{Answer, Plan};
+use self::answer::{IndexReport, Plan};
 use super::{
     World,
     args::{AccessArgs, Jobs},
@@ -15,7 +15,7 @@ use super::{
 use crate::{
     error::{Context as _, Hint as _, Result, anyhow},
     index::Layout,
-    set::{Act, IndexOptions, Mode, NamedPlace, SetPlace, YankList, index},
+    set::{Act, IndexOptions, NamedPlace, SetPlace, WriteMode, YankList, index},
 };
 
 /// Write the package index of a directory or bucket
@@ -28,7 +28,7 @@ use crate::{
 #[command(after_help = "Examples:
   rocwheel index packages
   rocwheel index s3://bucket/directory --dry-run")]
-pub struct Args {
+pub struct IndexArgs {
     /// Directory or `s3://bucket/prefix`, with packages in it or in its `dist`
     #[arg(value_name = "DIR", env = "ROCWHEEL_PACKAGES_DIR")]
     place: NamedPlace,
@@ -71,7 +71,7 @@ enum LayoutChoice {
     Dist,
 }
 
-pub fn run(args: &Args, world: &World) -> Result<()> {
+pub fn run(args: &IndexArgs, world: &World) -> Result<()> {
     let site = args.site(world)?;
     if !args.no_check {
         let policy = args.policy.on(&args.jobs).with_layout(args.layout());
@@ -87,10 +87,12 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
         }
     }
     world.console.status("Indexed", &indexed.facts);
-    world.console.answer(&Answer::new(&site.urls()?, &indexed))
+    world
+        .console
+        .answer(&IndexReport::new(&site.urls()?, &indexed))
 }
 
-impl Args {
+impl IndexArgs {
     fn site(&self, world: &World) -> Result<SetPlace> {
         if let NamedPlace::Directory(path) = &self.place
             && path.is_file()
@@ -118,7 +120,11 @@ impl Args {
         Ok(IndexOptions {
             layout: self.layout(),
             yank: yank.transpose()?,
-            mode: if self.dry_run { Mode::Tell } else { Mode::Make },
+            mode: if self.dry_run {
+                WriteMode::Tell
+            } else {
+                WriteMode::Make
+            },
             jobs: self.jobs.count(),
         })
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     artifact::{ArtifactOutput, ArtifactTree, RecombinedArtifact, parts_by_name, recombine},
-    atomic::lock::{Lock, Work},
+    atomic::lock::{Lock, LockPurpose},
     commands::{World, args::Jobs},
     console::{many, size},
     error::{Context as _, Result},
@@ -45,7 +45,7 @@ pub(super) fn run(args: &RecombineArgs, world: &World) -> Result<()> {
     let jobs = args.jobs.count();
     let tree = ArtifactTree::scan(&args.artifact_dir, jobs, &world.stop)?;
     let parts = parts_by_name(&tree.artifacts, &args.family);
-    let _lock = Lock::to_write(&args.output_dir, Work::Recombine)?;
+    let _lock = Lock::to_write(&args.output_dir, LockPurpose::Recombine)?;
     let names = parts.iter().map(|(name, _)| name.to_string());
     let output = ArtifactOutput::new(&args.output_dir, names.collect())?;
     let mut artifacts = Vec::new();

@@ -4,11 +4,11 @@ mod origin;
 
 use std::path::PathBuf;
 
-use self::origin::{Origin, OriginArgs};
-use super::{World, args::AccessArgs, build::What, check, summary};
+use self::origin::{ArtifactsOrigin, OriginArgs};
+use super::{World, args::AccessArgs, build::BuildInputs, check, summary};
 use crate::{
     artifact::ArtifactTree,
-    atomic::lock::{Lock, Work},
+    atomic::lock::{Lock, LockPurpose},
     check::Report,
     console::many,
     error::{Hint as _, Result, anyhow, hinted},
@@ -16,12 +16,12 @@ use crate::{
     index::{Places, SetJson, Urls},
     package::{
         assemble::Existing,
-        build::{Build, Selection},
+        build::{Build, BuildSelection},
     },
-    report::{LIMIT, Page, PipelineAnswer, Whereabouts},
+    report::{LIMIT, PipelineAnswer, SummaryPage, Whereabouts},
     set::{
         LocalSet, SetPlace,
-        publish::{Others, Published, Upload},
+        publish::{Others, PlannedUpload, PublishedUpload},
     },
 };
 
@@ -34,7 +34,7 @@ use crate::{
   rocwheel pipeline --sample --output-dir out
   rocwheel pipeline --artifact-dir artifacts --output-dir out --dry-run
   rocwheel pipeline --run-id 21440027240 --output-dir out")]
-pub struct Args {
+pub struct PipelineArgs {
     #[command(flatten)]
     origin: OriginArgs,
     /// Directory for the artifacts, the packages and the published set
@@ -58,12 +58,12 @@ pub struct Args {
     #[command(flatten)]
     steps: summary::Steps,
     #[command(flatten, next_help_heading = "Build options")]
-    what: What,
+    what: BuildInputs,
     #[command(flatten, next_help_heading = "Check options")]
     policy: check::Policy,
 }
 
-pub fn run(args: &Args, world: &World) -> Result<()> {
+pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
     let unpacked = args.output_dir.join("artifacts");
     let purpose = Purpose::of_dry_run(args.dry_run || args.resume);
     let origin = args.origin.settle(&unpacked, purpose, world)?;
@@ -72,14 +72,14 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
             .console
             .answer(&origin.forecast(&args.output_dir, &args.what, world)?);
     }
-    let _lock = Lock::to_write(&args.output_dir, Work::Pipeline)?;
+    let _lock = Lock::to_write(&args.output_dir, LockPurpose::Pipeline)?;
     let set = if args.resume {
         args.resumed(world)?
     } else {
         args.build(&origin.read(&unpacked, &args.what, world)?, world)?
     };
     let report = args.check(&set, world).hint(args.how_to_go_on())?;
-    let Published { set, urls, .. } = args.publish(&set, &origin, world)?;
+    let PublishedUpload { set, urls, .. } = args.publish(&set, &origin, world)?;
     let earlier = args.earlier(world)?;
     let page = args.page(&set, Some(&urls), &report, earlier.as_ref());
     args.tell(&page, world)?;
@@ -87,7 +87,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
     world.console.answer(&PipelineAnswer(page))
 }
 
-impl Args {
+impl PipelineArgs {
     /// After a refused check the packages stay, and need not be built again.
     fn how_to_go_on(&self) -> String {
         let packages = self.output_dir.join("packages");
@@ -102,9 +102,9 @@ impl Args {
         let _group = world.console.group("Packages");
         let packages = self.output_dir.join("packages");
         let options = self.what.options()?;
-        let build = Build::plan(tree, &options, &Selection::All, &packages, world)?;
+        let build = Build::plan(tree, &options, &BuildSelection::All, &packages, world)?;
         build.ensure_complete()?;
-        let _lock = Lock::to_write(&packages, Work::BuildBelow)?;
+        let _lock = Lock::to_write(&packages, LockPurpose::BuildBelow)?;
         let made = build.make(&packages, Existing::Replace, world)?;
         LocalSet::built(&packages, &build.plan, &build.manifest()?, &made, world)
     }
@@ -131,12 +131,18 @@ impl Args {
     }
 
     /// Where `place` says that the run keeps its packages, below the output directory.
-    fn publish(&self, set: &LocalSet, origin: &Origin<'_>, world: &World) -> Result<Published> {
+    fn publish(
+        &self,
+        set: &LocalSet,
+        origin: &ArtifactsOrigin<'_>,
+        world: &World,
+    ) -> Result<PublishedUpload> {
         let _group = world.console.group("Index");
         let identity = set.document.identity.clone().or_of(origin.run());
         let destination = SetPlace::below(&self.output_dir, origin.place().key(), &world.stop);
         // What an earlier run left here is this user's own, and is replaced.
-        Upload::plan(set, identity, destination, Others::Replace, &world.stop)?.carry_out(world)
+        PlannedUpload::plan(set, identity, destination, Others::Replace, &world.stop)?
+            .carry_out(world)
     }
 
     /// A set with errors gets a summary that says so, and goes no further.
@@ -165,9 +171,9 @@ impl Args {
         urls: Option<&'a Urls>,
         report: &'a Report,
         earlier: Option<&'a SetJson>,
-    ) -> Page<'a> {
+    ) -> SummaryPage<'a> {
         let base = self.base_index.as_ref();
-        Page {
+        SummaryPage {
             set,
             whereabouts: urls.map_or(Whereabouts::Nowhere, |set| {
                 Whereabouts::Published(Places { set, base })
@@ -178,7 +184,7 @@ impl Args {
         }
     }
 
-    fn tell(&self, page: &Page<'_>, world: &World) -> Result<()> {
+    fn tell(&self, page: &SummaryPage<'_>, world: &World) -> Result<()> {
         if let Some(file) = &self.summary {
             fs_err::write(file, page.render(LIMIT))?;
         }

@@ -8,7 +8,7 @@ use crate::{
     artifact::{ArchiveName, ArtifactTree, TherockManifest, input, sample},
     commands::{
         World,
-        build::{self, What},
+        build::{self, BuildInputs},
         fetch::ChoiceArgs,
     },
     error::{Result, anyhow, hinted},
@@ -16,7 +16,7 @@ use crate::{
     location::Location,
     package::{
         Expected,
-        build::{Build, Selection},
+        build::{Build, BuildSelection},
         expected,
     },
     report::Forecast,
@@ -39,15 +39,15 @@ pub(super) struct OriginArgs {
     )]
     artifact_dir: Option<PathBuf>,
     #[command(flatten)]
-    run: Run,
+    run: RunArtifactsOrigin,
 }
 
 /// The artifacts of a run. The platform is the one that packages are made for.
 #[derive(Debug)]
-struct Run(ChoiceArgs);
+struct RunArtifactsOrigin(ChoiceArgs);
 
 /// Artifacts that are known and not yet read, and where the packages made of them belong.
-pub(super) struct Origin<'a> {
+pub(super) struct ArtifactsOrigin<'a> {
     artifacts: Artifacts<'a>,
     run: run::Run,
     choice: &'a ChoiceArgs,
@@ -66,7 +66,7 @@ impl OriginArgs {
         unpacked: &Path,
         purpose: Purpose,
         world: &'a World,
-    ) -> Result<Origin<'a>> {
+    ) -> Result<ArtifactsOrigin<'a>> {
         let choice = &self.run.0;
         let here = match &self.artifact_dir {
             _ if self.sample => Some(("--sample", Artifacts::Sample)),
@@ -101,7 +101,7 @@ impl OriginArgs {
                 (Artifacts::Run(Box::new(job)), run)
             }
         };
-        Ok(Origin {
+        Ok(ArtifactsOrigin {
             artifacts,
             run,
             choice,
@@ -122,7 +122,7 @@ fn refuse_search(choice: &ChoiceArgs, flag: &str) -> Result<()> {
     }
 }
 
-impl Origin<'_> {
+impl ArtifactsOrigin<'_> {
     /// The run that the packages are for.
     pub(super) fn run(&self) -> &run::Run {
         &self.run
@@ -135,7 +135,12 @@ impl Origin<'_> {
     }
 
     /// The facts about the artifacts, once they are unpacked.
-    pub(super) fn read(&self, unpacked: &Path, what: &What, world: &World) -> Result<ArtifactTree> {
+    pub(super) fn read(
+        &self,
+        unpacked: &Path,
+        what: &BuildInputs,
+        world: &World,
+    ) -> Result<ArtifactTree> {
         let _group = world.console.group("Artifacts");
         match &self.artifacts {
             Artifacts::Sample => {
@@ -174,7 +179,7 @@ impl Origin<'_> {
     pub(super) fn forecast(
         &self,
         output_dir: &Path,
-        what: &What,
+        what: &BuildInputs,
         world: &World,
     ) -> Result<Forecast<'_>> {
         let (fetch, reads) = match &self.artifacts {
@@ -195,7 +200,7 @@ impl Origin<'_> {
 
     /// The packages that would be built. Of artifacts that are still packed, only one is read: the
     /// one that says which version was built.
-    fn expected(&self, what: &What, world: &World) -> Result<Vec<Expected>> {
+    fn expected(&self, what: &BuildInputs, world: &World) -> Result<Vec<Expected>> {
         let scratch = tempfile::tempdir()?;
         let place = scratch.path();
         let names = match &self.artifacts {
@@ -248,10 +253,10 @@ impl Origin<'_> {
 }
 
 /// The packages of artifacts that can be looked at.
-fn planned(directory: &Path, what: &What, world: &World) -> Result<Vec<Expected>> {
+fn planned(directory: &Path, what: &BuildInputs, world: &World) -> Result<Vec<Expected>> {
     let tree = input::scan(directory, what.jobs.count(), world)?;
     let options = what.options()?;
-    let build = Build::plan(&tree, &options, &Selection::All, Path::new(""), world)?;
+    let build = Build::plan(&tree, &options, &BuildSelection::All, Path::new(""), world)?;
     build.ensure_complete()?;
     Ok(build.plan.expected())
 }
@@ -269,7 +274,7 @@ fn unpack_sample(unpacked: &Path, world: &World) -> Result<Vec<ArchiveName>> {
 
 /// The arguments but for the platform, which the verb has already, and which has to be read here
 /// before it is read there.
-impl clap::Args for Run {
+impl clap::Args for RunArtifactsOrigin {
     fn augment_args(command: Command) -> Command {
         let own = ChoiceArgs::augment_args(Command::new("run"));
         let arguments = own.get_arguments().filter(|it| it.get_id() != "platform");
@@ -287,7 +292,7 @@ impl clap::Args for Run {
     }
 }
 
-impl FromArgMatches for Run {
+impl FromArgMatches for RunArtifactsOrigin {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         ChoiceArgs::from_arg_matches(matches).map(Self)
     }

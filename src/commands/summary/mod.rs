@@ -13,10 +13,10 @@ use super::{World, check};
 use crate::{
     check::Report,
     commands::args::{AccessArgs, GitHubArgs, RunArgs},
-    console::Format,
+    console::OutputFormat,
     error::{Hint as _, Result, bail},
     index::{Places, SetJson, Urls},
-    report::{ArtifactName, LIMIT, Page, Whereabouts, WorkflowArtifact, outputs},
+    report::{LIMIT, SummaryPage, Whereabouts, WorkflowArtifact, WorkflowArtifactName, outputs},
     run::{ArtifactGroup, RunReference},
     set::NamedPlace,
 };
@@ -30,7 +30,7 @@ use crate::{
 #[command(after_help = "Examples:
   rocwheel summary packages --check
   rocwheel summary s3://bucket/directory --output summary.md")]
-pub struct Args {
+pub struct SummaryArgs {
     /// Directory with packages in it or in its `dist`, or `s3://bucket/prefix`
     #[arg(value_name = "SET", conflicts_with = "packages_dir")]
     set: Option<NamedPlace>,
@@ -53,7 +53,7 @@ pub struct Args {
         env = "ROCWHEEL_WORKFLOW_ARTIFACT",
         conflicts_with = "index_url"
     )]
-    workflow_artifact: Option<ArtifactName>,
+    workflow_artifact: Option<WorkflowArtifactName>,
     /// Write the summary to this file
     #[arg(long, value_name = "FILE", env = "ROCWHEEL_SUMMARY")]
     output: Option<PathBuf>,
@@ -107,13 +107,13 @@ pub struct Steps {
     pub server: String,
 }
 
-pub fn run(args: &Args, world: &World) -> Result<()> {
+pub fn run(args: &SummaryArgs, world: &World) -> Result<()> {
     let place = args.place(world)?;
     let artifact = args.artifact()?;
     let (set, urls) = args.read(&place, artifact.as_ref(), world)?;
     let report = args.more.report(&place, world)?;
     let earlier = args.more.earlier(&args.access, world)?;
-    let page = Page {
+    let page = SummaryPage {
         set: &set,
         whereabouts: args.whereabouts(artifact.as_ref(), urls.as_ref()),
         server: &args.steps.server,
@@ -125,7 +125,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
     args.print(&page, world)
 }
 
-impl Args {
+impl SummaryArgs {
     /// What was named; else where the run keeps its packages.
     fn place(&self, world: &World) -> Result<NamedPlace> {
         if let Some(set) = &self.set {
@@ -147,7 +147,7 @@ impl Args {
     }
 }
 
-impl Args {
+impl SummaryArgs {
     /// The set, and its addresses unless it is published nowhere.
     fn read(
         &self,
@@ -178,12 +178,12 @@ impl Args {
 
     /// To the file that was named; without one, and outside of a workflow, as the answer. JSON is
     /// for whoever asked for it.
-    fn print(&self, page: &Page<'_>, world: &World) -> Result<()> {
+    fn print(&self, page: &SummaryPage<'_>, world: &World) -> Result<()> {
         if let Some(file) = &self.output {
             fs::write(file, page.render(LIMIT))?;
         }
         let is_told = self.output.is_some() || self.steps.step_summary.is_some();
-        if is_told && world.console.format() != Format::Json {
+        if is_told && world.console.format() != OutputFormat::Json {
             return Ok(());
         }
         world.console.answer(page)
@@ -241,7 +241,7 @@ impl Steps {
     }
 
     /// Appends a page to the step's summary, if there is one.
-    pub fn page(&self, page: &Page<'_>, world: &World) -> Result<()> {
+    pub fn page(&self, page: &SummaryPage<'_>, world: &World) -> Result<()> {
         let Some(file) = &self.step_summary else {
             return Ok(());
         };

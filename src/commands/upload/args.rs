@@ -16,7 +16,7 @@ use crate::{
     run::{ArtifactGroup, Run, RunId},
     set::{
         SetPlace,
-        publish::{Extent, Others},
+        publish::{Others, UploadExtent},
     },
 };
 
@@ -33,7 +33,7 @@ use crate::{
   rocwheel upload --packages-dir packages --multi-target --output-dir published --dry-run
   rocwheel upload --packages-dir packages --multi-target --run-id 21440027240
   rocwheel upload --packages-dir packages --to s3://bucket/directory")]
-pub struct Args {
+pub struct UploadArgs {
     /// Directory with packages in it or in its `dist`
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_PACKAGES_DIR")]
     pub packages_dir: PathBuf,
@@ -84,7 +84,7 @@ pub struct Args {
     pub github: GitHubArgs,
 }
 
-impl Args {
+impl UploadArgs {
     pub fn others(&self) -> Others {
         if self.overwrite {
             Others::Replace
@@ -107,11 +107,11 @@ impl Args {
         args.resolve(reference, &self.github, world)
     }
 
-    pub fn extent(&self) -> Extent {
+    pub fn extent(&self) -> UploadExtent {
         if self.part {
-            Extent::Part
+            UploadExtent::Part
         } else {
-            Extent::Whole
+            UploadExtent::Whole
         }
     }
 

@@ -2,24 +2,24 @@
 
 mod args;
 
-pub use args::Args;
+pub use args::UploadArgs;
 
 use super::{World, args::AccessArgs, check, summary};
 use crate::{
     error::{Error, Result, one_line},
     set::{
         LocalSet, SetPlace,
-        publish::{Extent, Item, Seen, Upload, look},
+        publish::{Item, PlannedUpload, RemoteListing, UploadExtent, look},
     },
-    store::{Kind, StoreError},
+    store::{StoreError, StoreFailureKind},
 };
 
-pub fn run(args: &Args, world: &World) -> Result<()> {
+pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
     let run = args.resolve(world)?;
     let destination = args.destination(&run, &world.stop)?;
     let extent = args.extent();
     if !args.no_check {
-        let policy = args.policy.of_part(extent == Extent::Part);
+        let policy = args.policy.of_part(extent == UploadExtent::Part);
         let access = AccessArgs::default();
         check::gate(&args.packages_dir, &access, &policy, world)?;
     }
@@ -30,13 +30,14 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
     let identity = args.identity(&set.document.identity, &run)?;
     if args.dry_run {
         let look = |destination: &_, items: &_| look_if_allowed(destination, items, world);
-        let upload = Upload::decide(&set, identity, destination, args.others(), extent, look)?;
+        let upload =
+            PlannedUpload::decide(&set, identity, destination, args.others(), extent, look)?;
         return world.console.answer(&upload.plan);
     }
     let look = |destination: &_, items: &_| look(destination, items, &world.stop);
-    let upload = Upload::decide(&set, identity, destination, args.others(), extent, look)?;
+    let upload = PlannedUpload::decide(&set, identity, destination, args.others(), extent, look)?;
     let published = upload.carry_out(world)?;
-    if extent == Extent::Part {
+    if extent == UploadExtent::Part {
         return Ok(());
     }
     if let Some(file) = &args.github_output {
@@ -46,7 +47,7 @@ pub fn run(args: &Args, world: &World) -> Result<()> {
 }
 
 /// A plan without what is there already still says what would be written.
-fn look_if_allowed(destination: &SetPlace, items: &[Item], world: &World) -> Result<Seen> {
+fn look_if_allowed(destination: &SetPlace, items: &[Item], world: &World) -> Result<RemoteListing> {
     let error = match look(destination, items, &world.stop) {
         Err(error) if is_closed(&error) => error,
         seen => return seen,
@@ -55,12 +56,17 @@ fn look_if_allowed(destination: &SetPlace, items: &[Item], world: &World) -> Res
     world.console.warn(format!(
         "existing objects could not be listed, so everything counts as new: {why}"
     ));
-    Ok(Seen::default())
+    Ok(RemoteListing::default())
 }
 
 fn is_closed(error: &Error) -> bool {
     let failure = error
         .chain()
         .find_map(|cause| cause.downcast_ref::<StoreError>());
-    failure.is_some_and(|failure| matches!(failure.kind(), Kind::Denied | Kind::Unavailable))
+    failure.is_some_and(|failure| {
+        matches!(
+            failure.kind(),
+            StoreFailureKind::Denied | StoreFailureKind::Unavailable
+        )
+    })
 }

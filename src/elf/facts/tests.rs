@@ -15,7 +15,7 @@ fn library() -> Vec<u8> {
         .build()
 }
 
-fn facts(file: &[u8]) -> Facts {
+fn facts(file: &[u8]) -> ElfFacts {
     read(file).unwrap().unwrap()
 }
 
@@ -32,19 +32,22 @@ fn find(file: &[u8], bytes: &[u8]) -> usize {
 #[test]
 fn the_kind_is_what_libmagic_says() {
     let program = Executable::new().needs("liby.so.2");
-    assert_eq!(facts(&library()).kind, Kind::SharedObject);
-    assert_eq!(facts(&program.build()).kind, Kind::Executable);
+    assert_eq!(facts(&library()).kind, ElfKind::SharedObject);
+    assert_eq!(facts(&program.build()).kind, ElfKind::Executable);
     assert_eq!(
         facts(&program.at_fixed_address().build()).kind,
-        Kind::Executable
+        ElfKind::Executable
     );
-    assert_eq!(facts(&Executable::new().build()).kind, Kind::Executable);
+    assert_eq!(facts(&Executable::new().build()).kind, ElfKind::Executable);
     let static_pie = Executable::new().at_any_address().build();
-    assert_eq!(facts(&static_pie).kind, Kind::Executable);
+    assert_eq!(facts(&static_pie).kind, ElfKind::Executable);
     for other in [1, 4, 0xfe00] {
         let mut file = library();
         file[E_TYPE..E_TYPE + 2].copy_from_slice(&u16::to_le_bytes(other));
-        assert_eq!(facts(&file), Facts::bare(Kind::Other, Machine::X86_64));
+        assert_eq!(
+            facts(&file),
+            ElfFacts::bare(ElfKind::Other, Machine::X86_64)
+        );
     }
 }
 
@@ -55,7 +58,7 @@ fn the_machine_is_ours_only_as_64_bit_little_endian() {
     let seen = facts(&code_object);
     assert_eq!(
         (seen.kind, seen.machine),
-        (Kind::SharedObject, Machine::AmdGpu)
+        (ElfKind::SharedObject, Machine::AmdGpu)
     );
     let mut arm = library();
     arm[E_MACHINE] = 183;
@@ -129,9 +132,12 @@ fn foreign(class: u8, big: bool, flags_1: u32) -> Vec<u8> {
 fn other_classes_and_byte_orders_are_read_and_not_taken_for_ours() {
     for (class, big) in [(1, false), (1, true), (2, true)] {
         let library = facts(&foreign(class, big, 0));
-        assert_eq!(library, Facts::bare(Kind::SharedObject, Machine::Other(62)));
+        assert_eq!(
+            library,
+            ElfFacts::bare(ElfKind::SharedObject, Machine::Other(62))
+        );
         let program = facts(&foreign(class, big, 0x0800_0000));
-        assert_eq!(program.kind, Kind::Executable, "{class} {big}");
+        assert_eq!(program.kind, ElfKind::Executable, "{class} {big}");
     }
     let ours = facts(&foreign(2, false, 0));
     assert_eq!(ours.machine, Machine::X86_64);
@@ -178,7 +184,7 @@ fn debug_information_alone_has_the_facts_of_nothing() {
         }
     }
     assert_eq!(facts(&file).soname, None);
-    assert_eq!(facts(&file).kind, Kind::SharedObject);
+    assert_eq!(facts(&file).kind, ElfKind::SharedObject);
 }
 
 #[test]

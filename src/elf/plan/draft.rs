@@ -15,9 +15,9 @@ use crate::elf::{
     plan::{
         block::MovableBlock,
         headers::{section_bytes, segment_bytes},
-        leavings::Leavings,
+        moved_tables::Leavings,
         parts::{ElfParts, SHDR, file_range, segment_range},
-        room::{self, PAGE, SegmentRoom},
+        segment_placement::{self, PAGE, SegmentRoom},
         table::to_bytes,
         tail::{Tail, TailPlace},
     },
@@ -39,7 +39,7 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
         let old = parts.strings.end - parts.strings.start;
         let entries = parts.table.with_run_path(Some(old));
         let moves_table = !parts.table.fits(&entries);
-        let room = room::find(&parts)?;
+        let room = segment_placement::find(&parts)?;
         let mut draft = Self {
             tail: Tail::new(&parts, &room),
             segments: parts.image.segments.clone(),

@@ -1,14 +1,14 @@
 //! Plans how a file gets its run path. Looks at headers and writes nothing.
 //!
-//! The file's bytes stay where they are. New strings go behind its end, and the ladder in `room`
+//! The file's bytes stay where they are. New strings go behind its end, and the ladder in `segment_placement`
 //! finds the segment that brings them into memory. `check` looks at every plan before it is used.
 
 mod block;
 mod draft;
 mod headers;
-mod leavings;
+mod moved_tables;
 mod parts;
-mod room;
+mod segment_placement;
 mod table;
 mod tail;
 

@@ -5,7 +5,7 @@ use crate::elf::{
     patch::PatchPiece,
     plan::{
         parts::ElfParts,
-        room::{PAGE, SegmentRoom},
+        segment_placement::{PAGE, SegmentRoom},
     },
 };
 

@@ -30,7 +30,7 @@ fn wish(line: &str) -> Wish {
 fn chosen(files: &str, line: &str) -> String {
     match select(&inventory(files), &wish(line)) {
         Ok(selection) => {
-            let names = selection.archives.iter().map(Archive::file_name);
+            let names = selection.archives.iter().map(ArtifactArchive::file_name);
             let names: Vec<String> = names.collect();
             names.join(" ").replace(".tar", "")
         }
@@ -160,16 +160,16 @@ fn the_targets_of_a_family_that_are_not_there_are_remarked_on() {
 #[test]
 fn patterns_and_components_ask_for_a_part() {
     let part = |line: &str| select(&inventory(SPLIT), &wish(line)).unwrap().part;
-    assert_eq!(part("family=gfx94X-dcgpu"), Part::All);
+    assert_eq!(part("family=gfx94X-dcgpu"), SelectionExtent::All);
     for line in ["base", "exclude=test", "component=lib"] {
-        assert_eq!(part(line), Part::Some, "{line}");
+        assert_eq!(part(line), SelectionExtent::Some, "{line}");
     }
 }
 
 #[test]
 fn what_is_no_pattern_is_refused_in_words() {
     let refused = ["(", "a{2,1}", "(?=x)", "[z-a]"].map(|text| {
-        let error = text.parse::<Pattern>().unwrap_err();
+        let error = text.parse::<ArchivePattern>().unwrap_err();
         format!("{text} {error}")
     });
     insta::assert_snapshot!(refused.join("\n"), @"

@@ -8,7 +8,7 @@ mod write;
 
 use std::fmt;
 
-pub use read::Archive;
+pub use read::KpackArchive;
 pub use toc::{CodeOrigin, StoredCode};
 pub use write::{ArchiveWriter, Packed, Packer, WrittenArchive};
 
@@ -21,14 +21,14 @@ const BLOBS: u64 = 64;
 
 /// How an archive keeps its code objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheme {
+pub enum KpackScheme {
     /// As they are.
     Stored,
     /// Each as a zstd frame of its own.
     Zstd,
 }
 
-impl fmt::Display for Scheme {
+impl fmt::Display for KpackScheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Stored => "none",

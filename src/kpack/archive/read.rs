@@ -6,9 +6,9 @@ use crate::{
     elf::ReadAt,
     error::{Context as _, Result, bail, ensure},
     kpack::{
-        CodeTarget, Region,
+        ByteRegion, CodeTarget,
         archive::{
-            BLOBS, MAGIC, Scheme, StoredCode, VERSION,
+            BLOBS, KpackScheme, MAGIC, StoredCode, VERSION,
             toc::{BlobPlace, Toc},
         },
     },
@@ -24,18 +24,18 @@ const MAX_CODE: u64 = 1 << 32;
 
 /// An archive whose contents are known, and lie within it.
 #[derive(Debug)]
-pub struct Archive<R> {
+pub struct KpackArchive<R> {
     source: R,
     toc: Toc,
-    scheme: Scheme,
+    scheme: KpackScheme,
     codes: Vec<StoredCode>,
     /// Where each code object lies, by ordinal.
     places: Vec<BlobPlace>,
 }
 
-impl<R: ReadAt> Archive<R> {
+impl<R: ReadAt> KpackArchive<R> {
     pub fn open(source: R) -> Result<Self> {
-        let (toc, scheme, places) = read(&Region::whole(&source))?;
+        let (toc, scheme, places) = read(&ByteRegion::whole(&source))?;
         let codes = toc.codes()?;
         for code in &codes {
             let place = usize::try_from(code.ordinal).ok();
@@ -50,7 +50,7 @@ impl<R: ReadAt> Archive<R> {
                 );
             };
             ensure!(
-                scheme == Scheme::Zstd || place.size == code.size,
+                scheme == KpackScheme::Zstd || place.size == code.size,
                 "code of two sizes, {} and {}: `{}` for `{}`",
                 place.size,
                 code.size,
@@ -76,7 +76,7 @@ impl<R: ReadAt> Archive<R> {
         &self.toc.gfx_arches
     }
 
-    pub fn scheme(&self) -> Scheme {
+    pub fn scheme(&self) -> KpackScheme {
         self.scheme
     }
 
@@ -103,8 +103,8 @@ impl<R: ReadAt> Archive<R> {
         let what = "code object";
         let ordinal = usize::try_from(code.ordinal).unwrap_or(usize::MAX);
         let place = self.places.get(ordinal).context("no such code object")?;
-        let region = Region::new(&self.source, what, place.offset, place.size)?;
-        if self.scheme == Scheme::Stored {
+        let region = ByteRegion::new(&self.source, what, place.offset, place.size)?;
+        if self.scheme == KpackScheme::Stored {
             return region.bytes(what, 0, place.size);
         }
         ensure!(
@@ -133,7 +133,7 @@ impl<R: ReadAt> Archive<R> {
     }
 }
 
-fn read(file: &Region<'_, impl ReadAt + ?Sized>) -> Result<(Toc, Scheme, Vec<BlobPlace>)> {
+fn read(file: &ByteRegion<'_, impl ReadAt + ?Sized>) -> Result<(Toc, KpackScheme, Vec<BlobPlace>)> {
     ensure!(file.has(0, MAGIC)?, "not an archive of device code");
     let version = file.number("header", 4, 4)?;
     ensure!(
@@ -148,19 +148,19 @@ fn read(file: &Region<'_, impl ReadAt + ?Sized>) -> Result<(Toc, Scheme, Vec<Blo
     );
     let toc = Toc::parse(&file.bytes("contents", start, len)?)?;
     let scheme = match toc.compression_scheme.as_str() {
-        "none" => Scheme::Stored,
-        "zstd-per-kernel" => Scheme::Zstd,
+        "none" => KpackScheme::Stored,
+        "zstd-per-kernel" => KpackScheme::Zstd,
         other => bail!("an unknown compression: `{other}`"),
     };
     let code = file.part("code", 0, start)?;
     let places = match scheme {
-        Scheme::Stored => stored(&code, &toc)?,
-        Scheme::Zstd => frames(&code, &toc)?,
+        KpackScheme::Stored => stored(&code, &toc)?,
+        KpackScheme::Zstd => frames(&code, &toc)?,
     };
     Ok((toc, scheme, places))
 }
 
-fn stored(code: &Region<'_, impl ReadAt + ?Sized>, toc: &Toc) -> Result<Vec<BlobPlace>> {
+fn stored(code: &ByteRegion<'_, impl ReadAt + ?Sized>, toc: &Toc) -> Result<Vec<BlobPlace>> {
     let places = toc.blobs.clone().context("no places of code objects")?;
     for place in &places {
         code.part("code object", place.offset, place.size)?;
@@ -170,7 +170,7 @@ fn stored(code: &Region<'_, impl ReadAt + ?Sized>, toc: &Toc) -> Result<Vec<Blob
 }
 
 /// The frames have no index: one pass over their lengths makes it.
-fn frames(code: &Region<'_, impl ReadAt + ?Sized>, toc: &Toc) -> Result<Vec<BlobPlace>> {
+fn frames(code: &ByteRegion<'_, impl ReadAt + ?Sized>, toc: &Toc) -> Result<Vec<BlobPlace>> {
     let offset = toc.zstd_offset.context("no place of the frames")?;
     let size = toc.zstd_size.context("no length of the frames")?;
     ensure!(

@@ -9,7 +9,7 @@ fn target(text: &str) -> CodeTarget {
     text.parse().unwrap()
 }
 
-fn archive(codes: &[(&str, &str, &[u8])], scheme: Scheme) -> Vec<u8> {
+fn archive(codes: &[(&str, &str, &[u8])], scheme: KpackScheme) -> Vec<u8> {
     let out = Cursor::new(Vec::new());
     let mut writer = ArchiveWriter::new(out, "demo_lib", "gfx900", scheme).unwrap();
     for (key, name, code) in codes {
@@ -26,7 +26,7 @@ fn archive(codes: &[(&str, &str, &[u8])], scheme: Scheme) -> Vec<u8> {
 }
 
 fn content(bytes: &Vec<u8>) -> Vec<(String, String, Vec<u8>)> {
-    let archive = Archive::open(bytes).unwrap();
+    let archive = KpackArchive::open(bytes).unwrap();
     let codes = archive.codes().iter();
     codes
         .map(|code| {
@@ -37,7 +37,7 @@ fn content(bytes: &Vec<u8>) -> Vec<(String, String, Vec<u8>)> {
 }
 
 fn refusal(bytes: &Vec<u8>) -> String {
-    let result = Archive::open(bytes).and_then(|archive| {
+    let result = KpackArchive::open(bytes).and_then(|archive| {
         for code in archive.codes() {
             archive.read(code)?;
         }
@@ -73,10 +73,10 @@ fn reference() -> Vec<u8> {
 #[test]
 fn the_example_of_the_reference_is_read() {
     let bytes = reference();
-    let archive = Archive::open(&bytes).unwrap();
+    let archive = KpackArchive::open(&bytes).unwrap();
     assert_eq!(
         (archive.group(), archive.scheme()),
-        ("test", Scheme::Stored)
+        ("test", KpackScheme::Stored)
     );
     let code = archive.find("lib/libtest.so#0", &target("gfx906")).unwrap();
     let read = archive.read(code).unwrap();
@@ -94,14 +94,14 @@ fn the_example_of_the_reference_is_read() {
 #[test]
 fn the_example_of_the_reference_is_written() {
     let out = Cursor::new(Vec::new());
-    let mut writer = ArchiveWriter::new(out, "test", "gfx900X", Scheme::Stored).unwrap();
+    let mut writer = ArchiveWriter::new(out, "test", "gfx900X", KpackScheme::Stored).unwrap();
     let read = reference();
     for (key, name, range) in [
         ("lib/libtest.so#0", "gfx900", 64..183),
         ("lib/libtest.so#0", "gfx906", 183..402),
         ("bin/testapp#0", "gfx900", 402..570),
     ] {
-        let code = Packed::new(&read[range], Scheme::Stored).unwrap();
+        let code = Packed::new(&read[range], KpackScheme::Stored).unwrap();
         writer.add(key, &target(name), &code, None).unwrap();
     }
     let (written, facts) = writer.finish().unwrap();
@@ -116,7 +116,7 @@ fn what_is_written_is_read_in_both_schemes() {
         ("lib/a.so#0", "gfx900:xnack+", b"other"),
         ("lib/a.so#1", "gfx900", b""),
     ];
-    for scheme in [Scheme::Stored, Scheme::Zstd] {
+    for scheme in [KpackScheme::Stored, KpackScheme::Zstd] {
         let bytes = archive(codes, scheme);
         let expected: Vec<_> = codes
             .iter()
@@ -124,7 +124,7 @@ fn what_is_written_is_read_in_both_schemes() {
             .collect();
         assert_eq!(content(&bytes), expected);
         assert_eq!(archive(codes, scheme), bytes);
-        let read = Archive::open(&bytes).unwrap();
+        let read = KpackArchive::open(&bytes).unwrap();
         assert_eq!(read.targets(), ["gfx900", "gfx900:xnack+"]);
         let origin = read.codes()[0].origin.clone().unwrap();
         assert_eq!(origin.source_prefix, "stage");
@@ -140,7 +140,7 @@ fn equal_code_is_written_once() {
             ("a#1", "gfx900", &same),
             ("b#0", "gfx900", &same),
         ],
-        Scheme::Stored,
+        KpackScheme::Stored,
     );
     assert!(bytes.len() < 11_000, "{}", bytes.len());
     assert!(content(&bytes).iter().all(|(_, _, code)| *code == same));
@@ -149,12 +149,12 @@ fn equal_code_is_written_once() {
 #[test]
 fn a_code_object_has_one_place() {
     let out = Cursor::new(Vec::new());
-    let mut writer = ArchiveWriter::new(out, "g", "f", Scheme::Stored).unwrap();
-    let code = Packed::new(b"x", Scheme::Stored).unwrap();
+    let mut writer = ArchiveWriter::new(out, "g", "f", KpackScheme::Stored).unwrap();
+    let code = Packed::new(b"x", KpackScheme::Stored).unwrap();
     writer.add("a#0", &target("gfx900"), &code, None).unwrap();
     let again = writer.add("a#0", &target("gfx900"), &code, None);
     insta::assert_snapshot!(again.unwrap_err(), @"two code objects for the same: `a#0` for `gfx900`");
-    let other = Packed::new(b"x", Scheme::Zstd).unwrap();
+    let other = Packed::new(b"x", KpackScheme::Zstd).unwrap();
     let other = writer.add("a#1", &target("gfx900"), &other, None);
     insta::assert_snapshot!(other.unwrap_err(), @"a code object that is compressed otherwise: `a#1` for `gfx900`");
 }
@@ -221,14 +221,17 @@ fn a_contradicting_archive_is_refused() {
 #[test]
 fn an_archive_for_more_targets_than_there_are_is_refused() {
     let naming = |count| {
-        let mut toc = Toc::new("g", "f", Scheme::Stored);
+        let mut toc = Toc::new("g", "f", KpackScheme::Stored);
         toc.gfx_arches = vec![String::new(); count];
         toc.blobs = Some(Vec::new());
         let contents = toc.render().unwrap();
         let numbers = [&1_u32.to_le_bytes()[..], &64_u64.to_le_bytes(), &[0; 48]];
         [&MAGIC[..], &numbers.concat(), &contents].concat()
     };
-    assert_eq!(Archive::open(&naming(4096)).unwrap().targets().len(), 4096);
+    assert_eq!(
+        KpackArchive::open(&naming(4096)).unwrap().targets().len(),
+        4096
+    );
     insta::assert_snapshot!(refusal(&naming(4097)), @"read the contents: more than 4096 targets");
 }
 
@@ -250,7 +253,7 @@ fn code_is_packed_to_the_same_whatever_came_before() {
         .collect();
     let mut packer = Packer::new().unwrap();
     for code in codes.iter().chain(codes.iter().rev()) {
-        for scheme in [Scheme::Zstd, Scheme::Stored] {
+        for scheme in [KpackScheme::Zstd, KpackScheme::Stored] {
             let (used, fresh) = (packer.pack(code, scheme), Packed::new(code, scheme));
             assert_eq!(used.unwrap(), fresh.unwrap());
         }
@@ -259,7 +262,7 @@ fn code_is_packed_to_the_same_whatever_came_before() {
 
 #[test]
 fn contradicting_frames_are_refused() {
-    let good = archive(&[("a#0", "gfx900", &[9; 5000])], Scheme::Zstd);
+    let good = archive(&[("a#0", "gfx900", &[9; 5000])], KpackScheme::Zstd);
     let with = |at: usize, bytes: &[u8]| {
         let mut changed = good.clone();
         changed[at..at + bytes.len()].copy_from_slice(bytes);
@@ -293,7 +296,7 @@ fn damaged_archives_are_answered_and_never_panic() {
             ("a#0", "gfx900", &[9; 500]),
             ("a#1", "gfx900:xnack-", &[8; 50]),
         ],
-        Scheme::Zstd,
+        KpackScheme::Zstd,
     );
     let mut seed = 7_u64;
     for all in [reference(), zstd] {
@@ -304,7 +307,7 @@ fn damaged_archives_are_answered_and_never_panic() {
                 let place = usize::try_from(seed >> 33).unwrap() % damaged.len();
                 damaged[place] = u8::try_from(seed >> 24 & 0xff).unwrap();
             }
-            if let Ok(archive) = Archive::open(&damaged) {
+            if let Ok(archive) = KpackArchive::open(&damaged) {
                 for code in archive.codes() {
                     let _ = archive.read(code);
                 }

@@ -84,7 +84,7 @@ pub struct StoredCode {
 
 impl Toc {
     /// The contents without anything that depends on how the code is kept.
-    pub(super) fn new(group: &str, family: &str, scheme: super::Scheme) -> Self {
+    pub(super) fn new(group: &str, family: &str, scheme: super::KpackScheme) -> Self {
         Self {
             format_version: VERSION,
             group_name: group.to_owned(),
@@ -177,7 +177,7 @@ impl TocEntry {
 }
 
 fn stored() -> String {
-    super::Scheme::Stored.to_string()
+    super::KpackScheme::Stored.to_string()
 }
 
 /// A map in which no key stands twice: readers would not agree which of both counts.

@@ -11,7 +11,7 @@ use crate::{
     kpack::{
         CodeTarget,
         archive::{
-            BLOBS, CodeOrigin, MAGIC, Scheme, VERSION,
+            BLOBS, CodeOrigin, KpackScheme, MAGIC, VERSION,
             toc::{BlobPlace, Toc, TocEntry},
         },
     },
@@ -23,7 +23,7 @@ const LEVEL: i32 = 3;
 /// A code object as it will stand in an archive: the costly part, which any thread may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packed {
-    scheme: Scheme,
+    scheme: KpackScheme,
     bytes: Vec<u8>,
     size: u64,
     /// Of the bytes as they will stand there: equal code is packed to equal bytes, and these are
@@ -42,7 +42,7 @@ pub struct ArchiveWriter<W> {
     out: W,
     at: u64,
     toc: Toc,
-    scheme: Scheme,
+    scheme: KpackScheme,
     known: BTreeMap<Sha256, u32>,
     places: Vec<BlobPlace>,
 }
@@ -58,7 +58,7 @@ pub struct WrittenArchive {
 }
 
 impl Packed {
-    pub fn new(code: &[u8], scheme: Scheme) -> Result<Self> {
+    pub fn new(code: &[u8], scheme: KpackScheme) -> Result<Self> {
         Packer::new()?.pack(code, scheme)
     }
 }
@@ -73,10 +73,10 @@ impl Packer {
     }
 
     /// The same for the same code, whatever was packed before.
-    pub fn pack(&mut self, code: &[u8], scheme: Scheme) -> Result<Packed> {
+    pub fn pack(&mut self, code: &[u8], scheme: KpackScheme) -> Result<Packed> {
         let bytes = match scheme {
-            Scheme::Stored => code.to_vec(),
-            Scheme::Zstd => self.compress(code).context("compress a code object")?,
+            KpackScheme::Stored => code.to_vec(),
+            KpackScheme::Zstd => self.compress(code).context("compress a code object")?,
         };
         Ok(Packed {
             scheme,
@@ -97,10 +97,10 @@ impl Packer {
 
 impl<W: Write + Seek> ArchiveWriter<W> {
     /// `out` must be empty; `family` is free text, by custom the target.
-    pub fn new(mut out: W, group: &str, family: &str, scheme: Scheme) -> Result<Self> {
+    pub fn new(mut out: W, group: &str, family: &str, scheme: KpackScheme) -> Result<Self> {
         out.write_all(&[0; 64]).context("write an archive")?;
         let mut at = BLOBS;
-        if scheme == Scheme::Zstd {
+        if scheme == KpackScheme::Zstd {
             out.write_all(&[0; 4]).context("write an archive")?;
             at += 4;
         }
@@ -153,8 +153,8 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         self.toc.gfx_arches.sort();
         let start = self.at;
         match self.scheme {
-            Scheme::Stored => self.toc.blobs = Some(self.places.clone()),
-            Scheme::Zstd => {
+            KpackScheme::Stored => self.toc.blobs = Some(self.places.clone()),
+            KpackScheme::Zstd => {
                 self.toc.zstd_offset = Some(BLOBS);
                 self.toc.zstd_size = Some(start.saturating_sub(BLOBS));
             }
@@ -165,7 +165,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         let version = u32::try_from(VERSION).unwrap_or(1).to_le_bytes();
         let header = [&MAGIC[..], &version, &start.to_le_bytes()].concat();
         self.patch(0, &header)?;
-        if self.scheme == Scheme::Zstd {
+        if self.scheme == KpackScheme::Zstd {
             self.patch(BLOBS, &count.to_le_bytes())?;
         }
         let written = WrittenArchive {
@@ -178,7 +178,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
 
     fn put(&mut self, code: &Packed) -> Result<u32> {
         let ordinal = u32::try_from(self.places.len()).context("too many code objects")?;
-        if self.scheme == Scheme::Zstd {
+        if self.scheme == KpackScheme::Zstd {
             let len = u32::try_from(code.bytes.len()).context("a code object of 4 GiB")?;
             self.write(&len.to_le_bytes())?;
         }

@@ -10,16 +10,16 @@ use md5::{Digest as _, Md5};
 use crate::{
     elf::ReadAt,
     error::{Context as _, Result, bail, ensure},
-    kpack::{Region, bundle::MAX_UNPACKED},
+    kpack::{ByteRegion, bundle::MAX_UNPACKED},
 };
 
 /// The largest seen is a tenth of it.
 const AT_ONCE: u64 = 1 << 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Compression {
+pub struct BundleCompression {
     pub version: u16,
-    pub method: Method,
+    pub method: BundleMethod,
     /// The length of the bundle inside.
     pub unpacked: u64,
     /// The first half of the MD5 of the bundle inside.
@@ -27,13 +27,13 @@ pub struct Compression {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
+pub enum BundleMethod {
     Zlib,
     Zstd,
 }
 
-impl Compression {
-    pub(super) fn of(bytes: &[u8], version: u16, method: Method) -> Self {
+impl BundleCompression {
+    pub(super) fn of(bytes: &[u8], version: u16, method: BundleMethod) -> Self {
         Self {
             version,
             method,
@@ -59,7 +59,7 @@ impl Compression {
     }
 }
 
-impl fmt::Display for Method {
+impl fmt::Display for BundleMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Zlib => "zlib",
@@ -69,12 +69,14 @@ impl fmt::Display for Method {
 }
 
 /// The length of the compressed bundle at the begin of a region, and what its header says.
-pub(super) fn header(region: &Region<'_, impl ReadAt + ?Sized>) -> Result<(u64, Compression)> {
+pub(super) fn header(
+    region: &ByteRegion<'_, impl ReadAt + ?Sized>,
+) -> Result<(u64, BundleCompression)> {
     let number = |at, size| region.number("header of a compressed bundle", at, size);
     let version = u16::try_from(number(4, 2)?).unwrap_or(0);
     let method = match number(6, 2)? {
-        0 => Method::Zlib,
-        1 => Method::Zstd,
+        0 => BundleMethod::Zlib,
+        1 => BundleMethod::Zstd,
         other => bail!("a compressed bundle of an unknown method: {other}"),
     };
     let (total, unpacked, hash) = match version {
@@ -87,7 +89,7 @@ pub(super) fn header(region: &Region<'_, impl ReadAt + ?Sized>) -> Result<(u64, 
         unpacked <= MAX_UNPACKED,
         "a compressed bundle of more than {MAX_UNPACKED} bytes: {unpacked}"
     );
-    let compression = Compression {
+    let compression = BundleCompression {
         version,
         method,
         unpacked,
@@ -107,8 +109,8 @@ pub(super) fn header(region: &Region<'_, impl ReadAt + ?Sized>) -> Result<(u64, 
 
 /// The raw bundle inside, of the length that its header says, in `memory` if that is large enough.
 pub(super) fn decode(
-    region: &Region<'_, impl ReadAt + ?Sized>,
-    compression: &Compression,
+    region: &ByteRegion<'_, impl ReadAt + ?Sized>,
+    compression: &BundleCompression,
     memory: Vec<u8>,
 ) -> Result<Vec<u8>> {
     match at_once(region, compression, memory)? {
@@ -118,7 +120,7 @@ pub(super) fn decode(
 }
 
 /// An error unless the raw bundle inside has the hash that its header says.
-pub(super) fn verify(bytes: &[u8], compression: &Compression) -> Result<()> {
+pub(super) fn verify(bytes: &[u8], compression: &BundleCompression) -> Result<()> {
     let found = hash(bytes);
     ensure!(
         found == compression.hash,
@@ -131,11 +133,11 @@ pub(super) fn verify(bytes: &[u8], compression: &Compression) -> Result<()> {
 /// The same without a window beside the result, if it is not too large to be allocated on trust. What
 /// does not come out as it should is left to the slower way, which says why.
 fn at_once(
-    region: &Region<'_, impl ReadAt + ?Sized>,
-    compression: &Compression,
+    region: &ByteRegion<'_, impl ReadAt + ?Sized>,
+    compression: &BundleCompression,
     mut memory: Vec<u8>,
 ) -> Result<Option<Vec<u8>>> {
-    if compression.method != Method::Zstd || compression.unpacked > AT_ONCE {
+    if compression.method != BundleMethod::Zstd || compression.unpacked > AT_ONCE {
         return Ok(None);
     }
     let start = header_len(compression.version);
@@ -163,18 +165,21 @@ fn header_len(version: u16) -> u64 {
 }
 
 /// Version 1 does not say how long it is: its stream does.
-fn measure(region: &Region<'_, impl ReadAt + ?Sized>, compression: &Compression) -> Result<u64> {
+fn measure(
+    region: &ByteRegion<'_, impl ReadAt + ?Sized>,
+    compression: &BundleCompression,
+) -> Result<u64> {
     unpack(region, compression).map(|(_, len)| len)
 }
 
 /// The first bytes of the raw bundle inside, at most so many; nothing is verified.
 pub(super) fn begin(
-    region: &Region<'_, impl ReadAt + ?Sized>,
-    compression: &Compression,
+    region: &ByteRegion<'_, impl ReadAt + ?Sized>,
+    compression: &BundleCompression,
     limit: u64,
 ) -> Result<Vec<u8>> {
     let mut packed = region.from(header_len(compression.version));
-    let part = Compression {
+    let part = BundleCompression {
         unpacked: limit.min(compression.unpacked),
         ..*compression
     };
@@ -183,8 +188,8 @@ pub(super) fn begin(
 
 /// What a stream holds, and where it ends.
 fn unpack(
-    region: &Region<'_, impl ReadAt + ?Sized>,
-    compression: &Compression,
+    region: &ByteRegion<'_, impl ReadAt + ?Sized>,
+    compression: &BundleCompression,
 ) -> Result<(Vec<u8>, u64)> {
     let mut packed = region.from(header_len(compression.version));
     let bytes = stream(&mut packed, compression)?;
@@ -196,10 +201,12 @@ fn unpack(
     Ok((bytes, packed.position()))
 }
 
-fn stream(mut packed: impl io::BufRead, compression: &Compression) -> Result<Vec<u8>> {
+fn stream(mut packed: impl io::BufRead, compression: &BundleCompression) -> Result<Vec<u8>> {
     let bytes = match compression.method {
-        Method::Zlib => take(flate2::bufread::ZlibDecoder::new(&mut packed), compression),
-        Method::Zstd => zstd_decoder(&mut packed).and_then(|decoder| take(decoder, compression)),
+        BundleMethod::Zlib => take(flate2::bufread::ZlibDecoder::new(&mut packed), compression),
+        BundleMethod::Zstd => {
+            zstd_decoder(&mut packed).and_then(|decoder| take(decoder, compression))
+        }
     };
     bytes.context("decode a compressed bundle")
 }
@@ -212,7 +219,7 @@ fn zstd_decoder<R: io::BufRead>(packed: R) -> io::Result<zstd::Decoder<'static, 
 }
 
 /// One byte more than there should be shows that there is too much.
-fn take(decoder: impl Read, compression: &Compression) -> io::Result<Vec<u8>> {
+fn take(decoder: impl Read, compression: &BundleCompression) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let limit = compression.unpacked.saturating_add(1);
     decoder.take(limit).read_to_end(&mut bytes)?;

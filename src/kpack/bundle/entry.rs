@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::{
     elf::ReadAt,
     error::{Context as _, Result, anyhow, bail, ensure},
-    kpack::{CodeTarget, Region},
+    kpack::{ByteRegion, CodeTarget},
 };
 
 /// Targets number in the dozens.
@@ -39,7 +39,10 @@ pub(super) struct BundleHeader {
 
 /// The header of the raw bundle at the begin of a region. All of its entries lie within `len`
 /// bytes, of which the region may have the first ones alone.
-pub(super) fn header(region: &Region<'_, impl ReadAt + ?Sized>, len: u64) -> Result<BundleHeader> {
+pub(super) fn header(
+    region: &ByteRegion<'_, impl ReadAt + ?Sized>,
+    len: u64,
+) -> Result<BundleHeader> {
     let count = region.number("number of entries", 24, 8)?;
     ensure!(
         count <= MAX_ENTRIES,
@@ -117,7 +120,7 @@ fn key(entry: &BundleEntry) -> String {
     }
 }
 
-fn entry(region: &Region<'_, impl ReadAt + ?Sized>, at: &mut u64) -> Result<BundleEntry> {
+fn entry(region: &ByteRegion<'_, impl ReadAt + ?Sized>, at: &mut u64) -> Result<BundleEntry> {
     let offset = region.number("entry", *at, 8)?;
     let size = region.number("entry", at.saturating_add(8), 8)?;
     let len = region.number("entry", at.saturating_add(16), 8)?;

@@ -11,14 +11,14 @@ mod write;
 
 use std::{collections::BTreeSet, fmt};
 
-pub use compressed::{Compression, Method};
+pub use compressed::{BundleCompression, BundleMethod};
 pub use entry::{BundleEntry, Owner};
 pub use write::{Frame, compress, frame, raw};
 
 use crate::{
     elf::ReadAt,
     error::{Context as _, Result, bail, ensure},
-    kpack::{CodeTarget, Region},
+    kpack::{ByteRegion, CodeTarget},
 };
 
 /// What a raw bundle begins with.
@@ -47,7 +47,7 @@ pub struct Bundle {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BundleForm {
     Raw,
-    Compressed(Compression),
+    Compressed(BundleCompression),
 }
 
 impl fmt::Display for BundleForm {
@@ -68,14 +68,14 @@ pub struct OpenedBundle<'a, R: ?Sized> {
 }
 
 enum BundleContent<'a, R: ?Sized> {
-    There(Region<'a, R>),
+    There(ByteRegion<'a, R>),
     Decoded(Vec<u8>),
 }
 
 /// Every bundle of a section, in order: their positions are their ordinals.
 ///
 /// An error when anything but zeros lies between them.
-pub fn find(section: &Region<'_, impl ReadAt + ?Sized>) -> Result<Vec<Bundle>> {
+pub fn find(section: &ByteRegion<'_, impl ReadAt + ?Sized>) -> Result<Vec<Bundle>> {
     let mut found = Vec::new();
     let mut at = section.skip_zeros(0)?;
     while at < section.len() {
@@ -89,7 +89,7 @@ pub fn find(section: &Region<'_, impl ReadAt + ?Sized>) -> Result<Vec<Bundle>> {
 }
 
 /// The bundle that begins at a place.
-pub fn bundle_at(section: &Region<'_, impl ReadAt + ?Sized>, offset: u64) -> Result<Bundle> {
+pub fn bundle_at(section: &ByteRegion<'_, impl ReadAt + ?Sized>, offset: u64) -> Result<Bundle> {
     let rest = section.part("bundle", offset, section.len().saturating_sub(offset))?;
     if rest.has(0, RAW)? {
         let len = entry::header(&rest, rest.len())?.end();
@@ -112,7 +112,7 @@ pub fn bundle_at(section: &Region<'_, impl ReadAt + ?Sized>, offset: u64) -> Res
 
 /// What a bundle has code for.
 pub fn targets<R: ReadAt + ?Sized>(
-    section: &Region<'_, R>,
+    section: &ByteRegion<'_, R>,
     bundle: &Bundle,
 ) -> Result<BTreeSet<CodeTarget>> {
     let parts = parts(section, bundle)?.into_iter();
@@ -122,7 +122,7 @@ pub fn targets<R: ReadAt + ?Sized>(
 /// What a bundle has code for, and how long each code object is once it is unpacked. Of a compressed
 /// bundle only the begin is decoded.
 pub fn parts<R: ReadAt + ?Sized>(
-    section: &Region<'_, R>,
+    section: &ByteRegion<'_, R>,
     bundle: &Bundle,
 ) -> Result<Vec<(CodeTarget, u64)>> {
     let there = section.part("bundle", bundle.offset, bundle.len)?;
@@ -130,7 +130,7 @@ pub fn parts<R: ReadAt + ?Sized>(
         BundleForm::Raw => entry::header(&there, there.len())?,
         BundleForm::Compressed(compression) => {
             let begin = compressed::begin(&there, compression, MAX_HEADER)?;
-            let region = Region::whole(&begin);
+            let region = ByteRegion::whole(&begin);
             ensure!(region.has(0, RAW)?, "no bundle in a compressed bundle");
             entry::header(&region, compression.unpacked)?
         }
@@ -146,7 +146,7 @@ pub fn parts<R: ReadAt + ?Sized>(
 
 /// Opens a bundle of a section; the hash of a compressed one is verified.
 pub fn open<'a, R: ReadAt + ?Sized>(
-    section: &Region<'a, R>,
+    section: &ByteRegion<'a, R>,
     bundle: &Bundle,
 ) -> Result<OpenedBundle<'a, R>> {
     open_into(section, bundle, Vec::new())
@@ -154,7 +154,7 @@ pub fn open<'a, R: ReadAt + ?Sized>(
 
 /// The same, into memory that was in use before if the bundle is compressed.
 pub fn open_into<'a, R: ReadAt + ?Sized>(
-    section: &Region<'a, R>,
+    section: &ByteRegion<'a, R>,
     bundle: &Bundle,
     memory: Vec<u8>,
 ) -> Result<OpenedBundle<'a, R>> {
@@ -170,7 +170,7 @@ pub fn open_into<'a, R: ReadAt + ?Sized>(
     let entries = match &content {
         BundleContent::There(region) => entry::header(region, region.len())?.entries,
         BundleContent::Decoded(bytes) => {
-            let region = Region::whole(bytes);
+            let region = ByteRegion::whole(bytes);
             ensure!(region.has(0, RAW)?, "no bundle in a compressed bundle");
             entry::header(&region, region.len())?.entries
         }
@@ -206,7 +206,7 @@ impl<R: ReadAt + ?Sized> OpenedBundle<'_, R> {
         match &self.content {
             BundleContent::There(region) => region.bytes(what, entry.offset, entry.size),
             BundleContent::Decoded(bytes) => {
-                Region::whole(bytes).bytes(what, entry.offset, entry.size)
+                ByteRegion::whole(bytes).bytes(what, entry.offset, entry.size)
             }
         }
     }

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn section(bytes: &Vec<u8>) -> Region<'_, Vec<u8>> {
-    Region::whole(bytes)
+fn section(bytes: &Vec<u8>) -> ByteRegion<'_, Vec<u8>> {
+    ByteRegion::whole(bytes)
 }
 
 /// Bundles behind each other, each at the next page.
@@ -53,7 +53,7 @@ fn raw_and_compressed_bundles_lie_behind_each_other() {
     let two = raw(&[("gfx942", b"second".to_vec())]);
     let mut bundles = vec![one.clone()];
     for version in 1..=3 {
-        for method in [Method::Zlib, Method::Zstd] {
+        for method in [BundleMethod::Zlib, BundleMethod::Zstd] {
             bundles.push(compress(&two, version, method).unwrap());
         }
     }
@@ -211,7 +211,7 @@ fn memory_is_used_again_and_the_hash_is_verified_in_it_too() {
     let bundles = code.map(|code| raw(&[("gfx942", code)]));
     let mut memory = vec![9; 40_000];
     let place = memory.as_ptr();
-    for (inside, method) in bundles.iter().zip([Method::Zstd, Method::Zstd]) {
+    for (inside, method) in bundles.iter().zip([BundleMethod::Zstd, BundleMethod::Zstd]) {
         let mut packed = compress(inside, 3, method).unwrap();
         let region = section(&packed);
         let bundle = bundle_at(&region, 0).unwrap();
@@ -229,7 +229,7 @@ fn memory_is_used_again_and_the_hash_is_verified_in_it_too() {
 #[test]
 fn a_compressed_bundle_that_contradicts_itself_is_refused() {
     let inside = raw(&[("gfx942", vec![5; 10_000])]);
-    let good = compress(&inside, 3, Method::Zstd).unwrap();
+    let good = compress(&inside, 3, BundleMethod::Zstd).unwrap();
     let with = |at: usize, bytes: &[u8]| {
         let mut changed = good.clone();
         changed[at..at + bytes.len()].copy_from_slice(bytes);
@@ -246,7 +246,7 @@ fn a_compressed_bundle_that_contradicts_itself_is_refused() {
             with(16, &20_000_u64.to_le_bytes()),
             with(24, &[0, 0, 0]),
             with(40, &[0xff; 8]),
-            refusal(&compress(b"no bundle", 2, Method::Zlib).unwrap()),
+            refusal(&compress(b"no bundle", 2, BundleMethod::Zlib).unwrap()),
             refusal(&good[..20].to_vec()),
         ]
         .join("\n"),
@@ -271,8 +271,8 @@ fn damaged_bundles_are_answered_and_never_panic() {
     let inside = raw(&[("gfx942", vec![5; 5000]), ("gfx1100", vec![6; 100])]);
     let all = concatenated(&[
         inside.clone(),
-        compress(&inside, 1, Method::Zlib).unwrap(),
-        compress(&inside, 2, Method::Zstd).unwrap(),
+        compress(&inside, 1, BundleMethod::Zlib).unwrap(),
+        compress(&inside, 2, BundleMethod::Zstd).unwrap(),
     ]);
     let mut seed = 1_u64;
     for _ in 0..3000 {
@@ -307,7 +307,7 @@ proptest! {
             .collect();
         let mut bundle = raw(&code);
         if version > 0 {
-            bundle = compress(&bundle, version, Method::Zstd).unwrap();
+            bundle = compress(&bundle, version, BundleMethod::Zstd).unwrap();
         }
         prop_assert_eq!(content(&bundle), [code]);
     }

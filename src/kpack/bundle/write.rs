@@ -6,7 +6,7 @@ use crate::{
     error::{Context as _, Result},
     kpack::bundle::{
         RAW,
-        compressed::{Compression, Method},
+        compressed::{BundleCompression, BundleMethod},
     },
 };
 
@@ -79,16 +79,16 @@ pub fn raw<T: AsRef<str>, C: AsRef<[u8]>>(code: &[(T, C)]) -> Vec<u8> {
 }
 
 /// A bundle compressed, in a version of the format from 1 to 3.
-pub fn compress(bundle: &[u8], version: u16, method: Method) -> Result<Vec<u8>> {
+pub fn compress(bundle: &[u8], version: u16, method: BundleMethod) -> Result<Vec<u8>> {
     let packed = match method {
-        Method::Zlib => {
+        BundleMethod::Zlib => {
             let mut encoder =
                 flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::new(6));
             encoder.write_all(bundle).and_then(|()| encoder.finish())
         }
-        Method::Zstd => zstd::bulk::compress(bundle, 3),
+        BundleMethod::Zstd => zstd::bulk::compress(bundle, 3),
     };
     let packed = packed.context("compress a bundle")?;
-    let header = Compression::of(bundle, version, method).render(packed.len() as u64);
+    let header = BundleCompression::of(bundle, version, method).render(packed.len() as u64);
     Ok([header, packed].concat())
 }

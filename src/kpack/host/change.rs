@@ -8,7 +8,7 @@ use crate::{
     },
     error::{Context as _, Result, bail, ensure},
     kpack::{
-        Fat, Marker,
+        Marker, SplittableBinary,
         host::{
             MARKERS, check,
             fat::Wrapper,
@@ -35,7 +35,11 @@ struct PlacedMarkers {
 ///
 /// There is a marker for each bundle. The plan is checked: a binary that would not load, or not
 /// find its markers, is an error.
-pub fn plan<R: ReadAt + ?Sized>(source: &R, fat: &Fat, markers: &[Marker]) -> Result<Patch> {
+pub fn plan<R: ReadAt + ?Sized>(
+    source: &R,
+    fat: &SplittableBinary,
+    markers: &[Marker],
+) -> Result<Patch> {
     ensure!(
         markers.len() == fat.bundles.len(),
         "{} markers for {} bundles",
@@ -79,7 +83,7 @@ impl PlacedMarkers {
 
 fn draft<R: ReadAt + ?Sized>(
     image: &HostImage<'_, R>,
-    fat: &Fat,
+    fat: &SplittableBinary,
     markers: &[Marker],
     placed: &PlacedMarkers,
     layout: &HostLayout,

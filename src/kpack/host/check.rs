@@ -9,7 +9,7 @@ use crate::{
     },
     error::{Result, bail, ensure},
     kpack::{
-        Fat, Marker,
+        Marker, SplittableBinary,
         host::{
             CODE,
             image::{HostFile, HostImage},
@@ -24,7 +24,7 @@ use crate::{
 pub(super) fn accept<R: ReadAt + ?Sized>(
     source: &R,
     old: &HostImage<'_, R>,
-    fat: &Fat,
+    fat: &SplittableBinary,
     markers: &[Marker],
     plan: &Patch,
 ) -> Result<()> {
@@ -199,7 +199,11 @@ fn no_twins<R: ReadAt + ?Sized>(new: &HostImage<'_, R>) -> Result<()> {
     Ok(())
 }
 
-fn wrappers(view: &(impl ReadAt + ?Sized), fat: &Fat, markers: &[Marker]) -> Result<()> {
+fn wrappers(
+    view: &(impl ReadAt + ?Sized),
+    fat: &SplittableBinary,
+    markers: &[Marker],
+) -> Result<()> {
     let found = references(view)?;
     ensure!(found.len() == fat.wrappers.len(), "wrappers are missing");
     for (wrapper, reference) in fat.wrappers.iter().zip(&found) {

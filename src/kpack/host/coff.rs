@@ -6,10 +6,10 @@ use crate::{
     elf::{ReadAt, tables::number},
     error::{Context as _, Result, bail, ensure},
     kpack::{
-        Region,
+        ByteRegion,
         host::{
             pe::{Pe, PeSection, header, sections},
-            wrapper::{FAT, KnownMarkers, Reference, SPLIT, WRAPPER},
+            wrapper::{FAT, KnownMarkers, SPLIT, WRAPPER, WrapperReference},
         },
         marker::MAX_LEN,
     },
@@ -33,11 +33,11 @@ pub enum Windows {
     /// Where the bundles lie in the file, and where in them each wrapper leads to.
     Fat { code: Range<u64>, wrapped: Vec<u64> },
     /// Taken out: where each wrapper leads to.
-    Split(Vec<Reference>),
+    Split(Vec<WrapperReference>),
 }
 
 /// Where the bundles of a Windows binary lie; `None` for any other file. The begin of it will do.
-pub(super) fn code(file: &Region<'_, impl ReadAt + ?Sized>) -> Result<Option<Range<u64>>> {
+pub(super) fn code(file: &ByteRegion<'_, impl ReadAt + ?Sized>) -> Result<Option<Range<u64>>> {
     let Some(header) = header(file)? else {
         return Ok(None);
     };
@@ -48,7 +48,7 @@ pub(super) fn code(file: &Region<'_, impl ReadAt + ?Sized>) -> Result<Option<Ran
 
 /// Looks for device code in any file.
 pub fn windows(source: &(impl ReadAt + ?Sized)) -> Result<Windows> {
-    let file = Region::whole(source);
+    let file = ByteRegion::whole(source);
     let Some(header) = header(&file)? else {
         return Ok(Windows::Plain);
     };
@@ -124,14 +124,14 @@ impl<R: ReadAt + ?Sized> Pe<'_, R> {
         targets.collect()
     }
 
-    fn references(&self, wrappers: &[(u64, Vec<u8>)]) -> Result<Vec<Reference>> {
+    fn references(&self, wrappers: &[(u64, Vec<u8>)]) -> Result<Vec<WrapperReference>> {
         let mut markers = KnownMarkers::default();
         let references = wrappers.iter().map(|(address, bytes)| {
             let place = self.locate(number(bytes, 8, 8));
             let place = place
                 .with_context(|| format!("a wrapper that leads to no bytes: at {address:#x}"))?;
             let len = place.end.saturating_sub(place.start).min(MAX_LEN as u64);
-            Ok(Reference {
+            Ok(WrapperReference {
                 marker: markers.at(place.start, || self.file.bytes("marker", place.start, len))?,
                 // The runtime uses the lower half.
                 index: number(bytes, 16, 4),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     fn code_of(bytes: &[u8]) -> Option<Range<u64>> {
-        code(&Region::whole(bytes)).unwrap()
+        code(&ByteRegion::whole(bytes)).unwrap()
     }
 
     #[test]
@@ -294,7 +294,7 @@ mod tests {
             for value in [0, 0xff, bytes[at] ^ 1] {
                 let mut damaged = bytes.clone();
                 damaged[at] = value;
-                let _ = (windows(&damaged), code(&Region::whole(&damaged)));
+                let _ = (windows(&damaged), code(&ByteRegion::whole(&damaged)));
             }
             let _ = windows(&bytes[..at]);
         }

@@ -12,7 +12,7 @@ use crate::{
     },
     error::{Result, bail, ensure},
     kpack::{
-        Region,
+        ByteRegion,
         bundle::{self, Bundle},
         host::{
             CODE, MARKERS, WRAPPERS, coff,
@@ -28,10 +28,10 @@ const MAX_WRAPPERS: u64 = 1 << 20;
 
 /// What a file is to the splitting of device code.
 #[derive(Debug)]
-pub enum Look {
+pub enum FatFileKind {
     /// No device code in it.
     Plain,
-    Fat(Fat),
+    Fat(SplittableBinary),
     /// Its code has been taken out before.
     Split,
     /// There is device code, and it must stay.
@@ -44,7 +44,7 @@ pub enum Look {
 
 /// A binary with device code that can be taken out.
 #[derive(Clone, Debug)]
-pub struct Fat {
+pub struct SplittableBinary {
     /// The section with the bundles, in the file.
     pub code: Range<u64>,
     pub bundles: Vec<Bundle>,
@@ -62,37 +62,37 @@ pub struct Wrapper {
     pub(super) how: How,
 }
 
-impl Fat {
+impl SplittableBinary {
     /// The section with the bundles.
-    pub fn section<'a, R: ReadAt + ?Sized>(&self, source: &'a R) -> Result<Region<'a, R>> {
+    pub fn section<'a, R: ReadAt + ?Sized>(&self, source: &'a R) -> Result<ByteRegion<'a, R>> {
         let len = self.code.end.saturating_sub(self.code.start);
-        Region::new(source, "device code", self.code.start, len)
+        ByteRegion::new(source, "device code", self.code.start, len)
     }
 }
 
 /// Looks for device code in any file.
 ///
 /// An error when there is some and the file contradicts itself.
-pub fn look<R: ReadAt + ?Sized>(source: &R) -> Result<Look> {
+pub fn look<R: ReadAt + ?Sized>(source: &R) -> Result<FatFileKind> {
     let stuck = |why: &str, code| {
         let why = why.to_owned();
-        Ok(Look::Stuck { why, code })
+        Ok(FatFileKind::Stuck { why, code })
     };
     let (image, is_host) = match HostImage::see(source)? {
         HostFile::NotElf => {
-            return match coff::code(&Region::whole(source))? {
+            return match coff::code(&ByteRegion::whole(source))? {
                 Some(code) => stuck("Windows binaries are not split", code),
-                None => Ok(Look::Plain),
+                None => Ok(FatFileKind::Plain),
             };
         }
         HostFile::Other(image) => (image, false),
         HostFile::Host(image) => (image, true),
     };
     let Some(section) = image.section(CODE) else {
-        return Ok(Look::Plain);
+        return Ok(FatFileKind::Plain);
     };
     if image.section(MARKERS).is_some() {
-        return Ok(Look::Split);
+        return Ok(FatFileKind::Split);
     }
     let code = section.file();
     if !is_host {
@@ -104,7 +104,7 @@ pub fn look<R: ReadAt + ?Sized>(source: &R) -> Result<Look> {
     if image.section(WRAPPERS).is_none() {
         return stuck("no wrapper leads to the code", code);
     }
-    fat(&image).map(Look::Fat)
+    fat(&image).map(FatFileKind::Fat)
 }
 
 /// Address and bytes of every wrapper of a binary.
@@ -173,7 +173,7 @@ pub(super) fn pointers<R: ReadAt + ?Sized>(
     Ok(found)
 }
 
-fn fat<R: ReadAt + ?Sized>(image: &HostImage<'_, R>) -> Result<Fat> {
+fn fat<R: ReadAt + ?Sized>(image: &HostImage<'_, R>) -> Result<SplittableBinary> {
     let Some(section) = image.section(CODE) else {
         bail!("no `{CODE}`");
     };
@@ -228,7 +228,7 @@ fn fat<R: ReadAt + ?Sized>(image: &HostImage<'_, R>) -> Result<Fat> {
             how: pointer.how,
         });
     }
-    Ok(Fat {
+    Ok(SplittableBinary {
         code,
         bundles,
         wrappers,

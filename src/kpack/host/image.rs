@@ -9,7 +9,7 @@ use crate::{
         tables::{ElfTables, SECTION, SECTION_EXECUTE, SEGMENT, Section, half},
     },
     error::{Context as _, Result, ensure},
-    kpack::Region,
+    kpack::ByteRegion,
 };
 
 /// Longer than the names of the sections that are looked for; of others the begin will do. Every
@@ -22,7 +22,7 @@ const X86_64: u16 = 62;
 
 #[derive(Debug)]
 pub(super) struct HostImage<'a, R: ?Sized> {
-    pub(super) file: Region<'a, R>,
+    pub(super) file: ByteRegion<'a, R>,
     tables: ElfTables,
     /// Which section has the names.
     pub(super) names: usize,
@@ -46,7 +46,7 @@ pub(super) enum HostFile<'a, R: ?Sized> {
 
 impl<'a, R: ReadAt + ?Sized> HostImage<'a, R> {
     pub(super) fn see(source: &'a R) -> Result<HostFile<'a, R>> {
-        let file = Region::whole(source);
+        let file = ByteRegion::whole(source);
         let is_elf = file.has(0, b"\x7fELF\x02\x01")?;
         if !is_elf || file.len() < 64 {
             return Ok(HostFile::NotElf);
@@ -150,7 +150,7 @@ pub(super) fn put(bytes: &mut [u8], at: usize, number: &[u8]) {
 fn name<R: ReadAt + ?Sized>(
     sections: &mut [Section],
     names: usize,
-    file: &Region<'_, R>,
+    file: &ByteRegion<'_, R>,
 ) -> Result<()> {
     let Some(names) = sections.get(names) else {
         return Ok(());

@@ -6,7 +6,7 @@ use crate::{
     elf::{ReadAt, tables::number},
     error::{Context as _, Result, bail},
     kpack::{
-        Region,
+        ByteRegion,
         host::pe::{Pe, header, sections},
     },
 };
@@ -26,7 +26,7 @@ const LONGEST: u64 = 260;
 /// The names of the libraries that a Windows binary is linked with, as they stand there; none of
 /// any other file.
 pub fn imports(source: &(impl ReadAt + ?Sized)) -> Result<BTreeSet<String>> {
-    let file = Region::whole(source);
+    let file = ByteRegion::whole(source);
     let Some(header) = header(&file)? else {
         return Ok(BTreeSet::new());
     };

@@ -18,13 +18,13 @@ mod wrapper;
 
 pub use change::plan;
 pub use coff::{Windows, windows};
-pub use fat::{Fat, Look, Wrapper, look};
+pub use fat::{FatFileKind, SplittableBinary, Wrapper, look};
 pub use imports::imports;
 #[cfg(test)]
 pub(crate) use pe::tests as windows_specimen;
 pub use references::references;
 pub use restore::{Restored, restore};
-pub use wrapper::Reference;
+pub use wrapper::WrapperReference;
 
 /// The section with the bundles.
 pub const CODE: &str = ".hip_fatbin";

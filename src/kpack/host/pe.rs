@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::{
     elf::{ReadAt, tables::number},
     error::{Result, ensure},
-    kpack::Region,
+    kpack::ByteRegion,
 };
 
 const SECTION: u64 = 40;
@@ -16,7 +16,7 @@ const OPTIONAL_MAGIC: u64 = 0x20b;
 const TABLES: u64 = 108;
 
 pub(super) struct Pe<'a, R: ?Sized> {
-    pub(super) file: Region<'a, R>,
+    pub(super) file: ByteRegion<'a, R>,
     pub(super) sections: Vec<PeSection>,
     /// Where the optional header lies.
     optional: u64,
@@ -33,7 +33,7 @@ pub(super) struct PeSection {
 }
 
 /// Where the signature lies; `None` if there is none.
-pub(super) fn header(file: &Region<'_, impl ReadAt + ?Sized>) -> Result<Option<u64>> {
+pub(super) fn header(file: &ByteRegion<'_, impl ReadAt + ?Sized>) -> Result<Option<u64>> {
     if !file.has(0, b"MZ")? || file.len() < 64 {
         return Ok(None);
     }
@@ -42,7 +42,7 @@ pub(super) fn header(file: &Region<'_, impl ReadAt + ?Sized>) -> Result<Option<u
 }
 
 pub(super) fn sections(
-    file: &Region<'_, impl ReadAt + ?Sized>,
+    file: &ByteRegion<'_, impl ReadAt + ?Sized>,
     header: u64,
 ) -> Result<Vec<PeSection>> {
     let count = file.number("number of sections", header.saturating_add(6), 2)?;
@@ -63,7 +63,11 @@ pub(super) fn sections(
 }
 
 impl<'a, R: ReadAt + ?Sized> Pe<'a, R> {
-    pub(super) fn new(file: Region<'a, R>, header: u64, sections: Vec<PeSection>) -> Result<Self> {
+    pub(super) fn new(
+        file: ByteRegion<'a, R>,
+        header: u64,
+        sections: Vec<PeSection>,
+    ) -> Result<Self> {
         let optional = header.saturating_add(24);
         ensure!(
             file.number("header", optional, 2)? == OPTIONAL_MAGIC,

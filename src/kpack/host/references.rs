@@ -7,14 +7,14 @@ use crate::{
         host::{
             fat::{pointers, wrappers},
             image::{HostFile, HostImage},
-            wrapper::{KnownMarkers, Reference, SPLIT},
+            wrapper::{KnownMarkers, SPLIT, WrapperReference},
         },
         marker::MAX_LEN,
     },
 };
 
 /// What each wrapper of a split binary leads to, after relocation.
-pub fn references(source: &(impl ReadAt + ?Sized)) -> Result<Vec<Reference>> {
+pub fn references(source: &(impl ReadAt + ?Sized)) -> Result<Vec<WrapperReference>> {
     let HostFile::Host(image) = HostImage::see(source)? else {
         bail!("not a binary for x86-64");
     };
@@ -29,7 +29,7 @@ pub fn references(source: &(impl ReadAt + ?Sized)) -> Result<Vec<Reference>> {
         );
         let target = pointers.get(&address).and_then(|pointer| pointer.target);
         let target = target.context("a wrapper that leads into another file")?;
-        references.push(Reference {
+        references.push(WrapperReference {
             marker: markers.at(target, || marker(&image, target))?,
             // The runtime uses the lower half.
             index: number(&bytes, 16, 4),

@@ -31,22 +31,22 @@ fn library() -> SharedObject {
         .unloaded_section(".comment", b"a compiler")
 }
 
-fn fat(file: &Vec<u8>) -> Fat {
+fn fat(file: &Vec<u8>) -> SplittableBinary {
     match look(file).unwrap() {
-        Look::Fat(fat) => fat,
+        FatFileKind::Fat(fat) => fat,
         other => panic!("{other:?}"),
     }
 }
 
 fn stuck(file: &Vec<u8>) -> String {
     match look(file) {
-        Ok(Look::Stuck { why, .. }) => why,
+        Ok(FatFileKind::Stuck { why, .. }) => why,
         Ok(other) => panic!("{other:?}"),
         Err(error) => format!("error: {error:#}"),
     }
 }
 
-fn markers(fat: &Fat) -> Vec<Marker> {
+fn markers(fat: &SplittableBinary) -> Vec<Marker> {
     let names = ["demo_lib", "demo_lib_1"].iter().cycle();
     let markers = names.map(|name| Marker::new(1, &[name], "stage/lib/libfat.so.1"));
     markers.take(fat.bundles.len()).collect()
@@ -66,7 +66,7 @@ fn split(file: &Vec<u8>) -> Vec<u8> {
 /// Checks what every split file must be, and returns how many bytes it lost.
 fn lost(file: &Vec<u8>) -> usize {
     let split = split(file);
-    assert!(matches!(look(&split).unwrap(), Look::Split));
+    assert!(matches!(look(&split).unwrap(), FatFileKind::Split));
     let fat = fat(file);
     let references = references(&split).unwrap();
     let indices: Vec<u64> = references.iter().map(|reference| reference.index).collect();
@@ -137,14 +137,14 @@ fn where_nothing_can_leave_the_code_is_zeroed() {
     let small = bundle::compress(
         &bundle::raw(&[("gfx942", [1; 2000])]),
         2,
-        bundle::Method::Zlib,
+        bundle::BundleMethod::Zlib,
     );
     let small = [small.unwrap(), vec![0; 1000]].concat();
     let file = library()
         .device_code(&small, &[0], DeviceRelocations::Rela)
         .build();
     let split = split(&file);
-    assert!(matches!(look(&split).unwrap(), Look::Split));
+    assert!(matches!(look(&split).unwrap(), FatFileKind::Split));
 }
 
 #[test]
@@ -223,8 +223,11 @@ fn the_run_path_can_be_changed_afterwards() {
 fn what_cannot_be_split_says_why() {
     let (bytes, wrappers) = code();
     let plain = SharedObject::new("libplain.so.1").build();
-    assert!(matches!(look(&plain).unwrap(), Look::Plain));
-    assert!(matches!(look(&b"text".to_vec()).unwrap(), Look::Plain));
+    assert!(matches!(look(&plain).unwrap(), FatFileKind::Plain));
+    assert!(matches!(
+        look(&b"text".to_vec()).unwrap(),
+        FatFileKind::Plain
+    ));
     let without = SharedObject::new("x")
         .section(".hip_fatbin", &bytes)
         .build();
@@ -233,7 +236,7 @@ fn what_cannot_be_split_says_why() {
     let mut foreign = library().build();
     foreign[18] = 183;
     let again = split(&library().build());
-    assert!(matches!(look(&again).unwrap(), Look::Split));
+    assert!(matches!(look(&again).unwrap(), FatFileKind::Split));
     let astray = |offset: u64| {
         library()
             .device_code(&bytes, &[wrappers[0], offset], DeviceRelocations::Rela)
@@ -317,7 +320,7 @@ fn damaged_binaries_are_answered_and_a_plan_always_holds() {
                 let byte = u8::try_from(seed >> 24 & 0xff).unwrap();
                 damaged[place] = if seed >> 60 > 7 { byte } else { 0xff };
             }
-            let Ok(Look::Fat(fat)) = look(&damaged) else {
+            let Ok(FatFileKind::Fat(fat)) = look(&damaged) else {
                 continue;
             };
             if let Ok(plan) = plan(&damaged, &fat, &markers(&fat)) {
@@ -371,9 +374,11 @@ fn code_that_comes_back_is_led_to_again() {
     for (index, file) in files.iter().enumerate() {
         let again = restored(file);
         let (before, after) = (fat(file), fat(&again));
-        let leads = |fat: &Fat| -> Vec<usize> { fat.wrappers.iter().map(|w| w.bundle).collect() };
+        let leads = |fat: &SplittableBinary| -> Vec<usize> {
+            fat.wrappers.iter().map(|w| w.bundle).collect()
+        };
         assert_eq!(leads(&before), leads(&after), "file {index}");
-        let content = |file: &Vec<u8>, fat: &Fat| -> Vec<Vec<u8>> {
+        let content = |file: &Vec<u8>, fat: &SplittableBinary| -> Vec<Vec<u8>> {
             let section = fat.section(file).unwrap();
             let bundles = fat.bundles.iter();
             bundles

@@ -24,7 +24,7 @@ const MOST_BYTES: usize = 16 << 20;
 
 /// What a wrapper of a split binary leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reference {
+pub struct WrapperReference {
     pub marker: Arc<Marker>,
     /// Which of the code objects of that name: the ordinal of the bundle.
     pub index: u64,

@@ -10,52 +10,54 @@ use tempfile::TempPath;
 
 use crate::{
     archive::{TarEntry, TarKind, TarPlan},
-    artifact::Form,
+    artifact::TreeForm,
     elf::{self, EditPlan, PatchedReader, Rpath},
     error::{Context as _, Result},
     package::{
-        assemble::unchanged::{Stamp, Unchanged},
+        assemble::unchanged::{FileStamp, Unchanged},
         devel_manifest,
-        origin::Origin,
-        plan::Source,
+        origin::BuildOrigin,
+        plan::MemberSource,
         sdk_tree::{SdkEntry, SdkTree},
     },
     version::Version,
 };
 
-pub(super) enum Content {
+pub(super) enum MemberContent {
     Bytes(Arc<[u8]>),
     File {
         path: PathBuf,
         len: u64,
-        form: Form,
-        stamp: Stamp,
+        form: TreeForm,
+        stamp: FileStamp,
     },
     /// A file with a new run path. The plan is small, whatever the size of the file.
     Patched {
         path: PathBuf,
-        form: Form,
+        form: TreeForm,
         plan: EditPlan,
-        stamp: Stamp,
+        stamp: FileStamp,
     },
     /// A file of our own, which goes with this.
     Packed(TempPath, u64),
     Tar {
         plan: TarPlan,
-        files: Arc<[Option<Content>]>,
+        files: Arc<[Option<MemberContent>]>,
     },
 }
 
-impl Content {
+impl MemberContent {
     /// Looks at a source just as far as its length needs.
-    pub(super) fn of(source: &Source, version: &Version, mtime: u64) -> Result<Self> {
+    pub(super) fn of(source: &MemberSource, version: &Version, mtime: u64) -> Result<Self> {
         Ok(match source {
-            Source::Copy(origin) => Self::file(origin)?,
-            Source::Relink(origin, rpath) => Self::patched(origin, rpath)?,
-            Source::Launcher(target) => Self::Bytes(elf::launcher(target.as_bytes())?.into()),
-            Source::Text(text) => Self::Bytes(text.as_bytes().into()),
-            Source::Sdk(tree, _) => Self::tar(tree, mtime)?,
-            Source::SdkManifest(tree) => Self::Bytes(manifest(tree, version)?.into_bytes().into()),
+            MemberSource::Copy(origin) => Self::file(origin)?,
+            MemberSource::Relink(origin, rpath) => Self::patched(origin, rpath)?,
+            MemberSource::Launcher(target) => Self::Bytes(elf::launcher(target.as_bytes())?.into()),
+            MemberSource::Text(text) => Self::Bytes(text.as_bytes().into()),
+            MemberSource::Sdk(tree, _) => Self::tar(tree, mtime)?,
+            MemberSource::SdkManifest(tree) => {
+                Self::Bytes(manifest(tree, version)?.into_bytes().into())
+            }
         })
     }
 
@@ -64,11 +66,11 @@ impl Content {
         Ok(Self::Packed(file, len))
     }
 
-    fn file(origin: &Origin) -> Result<Self> {
-        let stamp = Stamp::of(&origin.path)?;
+    fn file(origin: &BuildOrigin) -> Result<Self> {
+        let stamp = FileStamp::of(&origin.path)?;
         let len = match origin.form {
-            Form::ToCome => stamp.len,
-            Form::Whole | Form::WithoutCode(_) => origin.len,
+            TreeForm::ToCome => stamp.len,
+            TreeForm::Whole | TreeForm::WithoutCode(_) => origin.len,
         };
         Ok(Self::File {
             path: origin.path.clone(),
@@ -78,8 +80,8 @@ impl Content {
         })
     }
 
-    fn patched(origin: &Origin, rpath: &Rpath) -> Result<Self> {
-        let stamp = Stamp::of(&origin.path)?;
+    fn patched(origin: &BuildOrigin, rpath: &Rpath) -> Result<Self> {
+        let stamp = FileStamp::of(&origin.path)?;
         let file = origin.form.open(&origin.path)?;
         let plan = elf::plan_rpath(&file, rpath)
             .with_context(|| format!("plan a new run path for `{}`", origin.path.display()))?;
@@ -125,7 +127,7 @@ impl Content {
             Self::Packed(file, _) => Box::new(fs_err::File::open(file)?),
             Self::File {
                 path,
-                form: form @ Form::WithoutCode(_),
+                form: form @ TreeForm::WithoutCode(_),
                 stamp,
                 ..
             } => Box::new(Unchanged::new(form.open(path)?, path, *stamp, self.len())),
@@ -154,30 +156,30 @@ impl Content {
 }
 
 /// The content of a file of the tree; nothing else has any.
-fn sdk_content(entry: &SdkEntry) -> Result<Option<Content>> {
+fn sdk_content(entry: &SdkEntry) -> Result<Option<MemberContent>> {
     Ok(match entry {
         SdkEntry::File {
             origin,
             rpath: Some(rpath),
             ..
-        } => Some(Content::patched(origin, rpath)?),
+        } => Some(MemberContent::patched(origin, rpath)?),
         SdkEntry::File {
             origin,
             rpath: None,
             ..
-        } => Some(Content::file(origin)?),
-        SdkEntry::Empty => Some(Content::Bytes(Arc::from([]))),
+        } => Some(MemberContent::file(origin)?),
+        SdkEntry::Empty => Some(MemberContent::Bytes(Arc::from([]))),
         SdkEntry::Directory | SdkEntry::Shipped(_) | SdkEntry::Link(_) => None,
     })
 }
 
-fn tar_kind(entry: &SdkEntry, content: Option<&Content>) -> TarKind {
+fn tar_kind(entry: &SdkEntry, content: Option<&MemberContent>) -> TarKind {
     match entry {
         SdkEntry::Directory => TarKind::Directory,
         SdkEntry::Shipped(text) | SdkEntry::Link(text) => TarKind::Symlink(text.clone()),
         SdkEntry::File { mode, .. } => TarKind::File {
-            len: content.map_or(0, Content::len),
-            executable: *mode == crate::wheel::Mode::Executable,
+            len: content.map_or(0, MemberContent::len),
+            executable: *mode == crate::wheel::FileMode::Executable,
         },
         SdkEntry::Empty => TarKind::File {
             len: 0,

@@ -23,28 +23,28 @@ use crate::{
     console::{World, many, size, took},
     digest::Sha256,
     error::{Context as _, Result},
-    package::plan::{BuildPlan, Packing, SdistPlan, Source, WheelPlan},
+    package::plan::{BuildPlan, MemberSource, SdistPlan, SdkTreePacking, WheelPlan},
     relpath::RelPath,
-    wheel::{self, Compression, Member, Timestamp},
+    wheel::{self, Timestamp, WheelCompression, WheelMember},
 };
 
-use content::Content;
+use content::MemberContent;
 use pipeline::{BLOCK, Contents};
-use xz::Watched;
+use xz::CountedReader;
 
 /// How packages are written.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct AssembleSettings {
     /// What every member is dated with, in seconds since 1970.
     pub time: u64,
-    pub compression: Compression,
+    pub compression: WheelCompression,
     /// How many threads compress; it does not show in the bytes.
     pub jobs: NonZeroUsize,
 }
 
 /// A finished package.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Made {
+pub struct MadePackage {
     /// Its path below `dist/`.
     pub path: String,
     pub size: u64,
@@ -67,9 +67,9 @@ pub fn assemble(
     plan: &BuildPlan,
     dist: &Path,
     existing: Existing,
-    settings: &Settings,
+    settings: &AssembleSettings,
     world: &World,
-) -> Result<Vec<Made>> {
+) -> Result<Vec<MadePackage>> {
     let began = Instant::now();
     space::check(plan, settings.compression, dist, world)?;
     let names: Vec<String> = plan.file_names().collect();
@@ -83,8 +83,8 @@ pub fn assemble(
         staging: staged.path(),
     };
     let mut all = Vec::new();
-    let wheels = plan.wheels.iter().map(Package::Wheel);
-    let sdists = plan.sdists.iter().map(Package::Sdist);
+    let wheels = plan.wheels.iter().map(PackageToMake::Wheel);
+    let sdists = plan.sdists.iter().map(PackageToMake::Sdist);
     for (package, path) in wheels.chain(sdists).zip(names) {
         world.stop.check()?;
         let made = place::create(staged.path(), &path)
@@ -104,7 +104,7 @@ pub fn assemble(
     Ok(all)
 }
 
-enum Package<'a> {
+enum PackageToMake<'a> {
     Wheel(&'a WheelPlan),
     Sdist(&'a SdistPlan),
 }
@@ -112,19 +112,24 @@ enum Package<'a> {
 /// What it takes to make one package.
 struct Making<'a> {
     plan: &'a BuildPlan,
-    settings: &'a Settings,
+    settings: &'a AssembleSettings,
     world: &'a World,
     /// The directory in which the set grows.
     staging: &'a Path,
 }
 
 impl Making<'_> {
-    fn package(&self, package: &Package<'_>, path: &str, out: fs_err::File) -> Result<Made> {
+    fn package(
+        &self,
+        package: &PackageToMake<'_>,
+        path: &str,
+        out: fs_err::File,
+    ) -> Result<MadePackage> {
         let (size, sha256, members) = match package {
-            Package::Wheel(wheel) => self.wheel(wheel, path, out)?,
-            Package::Sdist(sdist) => self.sdist(sdist, out)?,
+            PackageToMake::Wheel(wheel) => self.wheel(wheel, path, out)?,
+            PackageToMake::Sdist(sdist) => self.sdist(sdist, out)?,
         };
-        Ok(Made {
+        Ok(MadePackage {
             path: path.to_owned(),
             size,
             sha256,
@@ -142,20 +147,20 @@ impl Making<'_> {
 
     /// The content of a member. As xz its length shows only at the end, so that it is packed first,
     /// into a file that is gone when the wheel is made.
-    fn content(&self, source: &Source, path: &RelPath) -> Result<Content> {
-        let content = Content::of(source, &self.plan.version, self.settings.time)?;
-        if !matches!(source, Source::Sdk(_, Packing::TarXz)) {
+    fn content(&self, source: &MemberSource, path: &RelPath) -> Result<MemberContent> {
+        let content = MemberContent::of(source, &self.plan.version, self.settings.time)?;
+        if !matches!(source, MemberSource::Sdk(_, SdkTreePacking::TarXz)) {
             return Ok(content);
         }
         let console = &self.world.console;
         let progress = console.progress("Packing", path, Some(content.len()));
         let stop = &self.world.stop;
         let advance = |bytes| progress.inc(bytes);
-        let watched = Watched::new(content.open()?, stop, &advance);
+        let watched = CountedReader::new(content.open()?, stop, &advance);
         let mut file = NamedTempFile::new_in(self.staging)?;
         xz::pack(watched, &mut file, self.settings.jobs)
             .map_err(|error| stop.check().map_or_else(Into::into, |()| error))?;
-        Content::packed(file.into_temp_path())
+        MemberContent::packed(file.into_temp_path())
     }
 
     fn wheel(
@@ -169,7 +174,7 @@ impl Making<'_> {
             let content = self
                 .content(&planned.source, path)
                 .with_context(|| format!("prepare `{path}`"))?;
-            members.push(Member {
+            members.push(WheelMember {
                 path: path.clone(),
                 mode: planned.mode,
                 len: content.len(),
@@ -195,9 +200,9 @@ impl Making<'_> {
     }
 }
 
-impl Settings {
-    fn pipeline(&self) -> pipeline::Settings {
-        pipeline::Settings {
+impl AssembleSettings {
+    fn pipeline(&self) -> pipeline::PackSettings {
+        pipeline::PackSettings {
             compression: self.compression,
             time: Timestamp::from_epoch(self.time),
             jobs: self.jobs,

@@ -14,31 +14,31 @@ use crate::{
     error::{Result, Stop, bail},
     relpath::RelPath,
     wheel::{
-        deflate::{Compression, Deflater},
+        deflate::{Deflater, WheelCompression},
         record::Record,
-        writer::{Member, Timestamp},
+        writer::{Timestamp, WheelMember},
     },
 };
 
 use buffer::Spare;
-use crew::Crew;
 use sink::Sink;
 use tasks::Tasks;
+use workers::Crew;
 
 mod buffer;
-mod crew;
-mod done;
+mod finished;
 mod output;
 mod sink;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod workers;
 
 /// What goes into a wheel, in the order it is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Contents<'a> {
     /// Opened by their number.
-    pub members: &'a [Member],
+    pub members: &'a [WheelMember],
     /// What the wheel says about itself: all of `.dist-info` but RECORD.
     pub texts: &'a [(RelPath, String)],
     /// Where RECORD goes, which is made here and comes last.
@@ -46,8 +46,8 @@ pub struct Contents<'a> {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    pub compression: Compression,
+pub struct PackSettings {
+    pub compression: WheelCompression,
     pub time: Timestamp,
     /// How many threads compress. The bytes of the wheel are the same for any number.
     pub jobs: NonZeroUsize,
@@ -60,7 +60,7 @@ pub const BLOCK: NonZeroUsize = NonZeroUsize::new(9 << 19).expect("not zero");
 
 /// A finished wheel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenWheel {
     pub len: u64,
     pub sha256: Sha256,
     /// The members, the texts, and RECORD itself, as written.
@@ -71,10 +71,10 @@ pub struct Written {
 pub type Open<'a> = dyn Fn(usize) -> Result<Box<dyn Read + Send>> + Sync + 'a;
 
 /// What all threads know.
-struct Work<'a> {
+struct PackWork<'a> {
     contents: &'a Contents<'a>,
     open: &'a Open<'a>,
-    settings: &'a Settings,
+    settings: &'a PackSettings,
     stop: &'a Stop,
     progress: &'a (dyn Fn(u64) + Sync),
     spare: &'a Spare,
@@ -108,15 +108,15 @@ pub fn write_wheel<W: Output>(
     out: &mut W,
     contents: &Contents,
     open: &Open,
-    settings: &Settings,
+    settings: &PackSettings,
     stop: &Stop,
     progress: &(dyn Fn(u64) + Sync),
-) -> Result<Written> {
+) -> Result<WrittenWheel> {
     refuse_duplicates(contents)?;
     let tasks = Tasks::new(contents, settings.block);
     // A byte more than a block shows whether a source ends where it should.
     let spare = Spare::new(Deflater::room(settings.block.get() + 1));
-    let work = Work {
+    let work = PackWork {
         contents,
         open,
         settings,

@@ -6,15 +6,15 @@ use crate::{
     atomic::space::free,
     console::{World, size},
     error::{Result, anyhow, hinted},
-    package::{BuildPlan, plan::Source, sdk_tree::SdkEntry},
-    wheel::Compression,
+    package::{BuildPlan, plan::MemberSource, sdk_tree::SdkEntry},
+    wheel::WheelCompression,
 };
 
 /// Packages of ROCm take a quarter to a half of what is in them.
 const AT_MOST: u64 = 2;
 
 #[derive(Debug, PartialEq, Eq)]
-enum Room {
+enum BuildSpace {
     Enough,
     Doubtful,
     Lacking,
@@ -23,7 +23,7 @@ enum Room {
 /// An error where what is not compressed would not fit; how small the rest gets nobody knows.
 pub(super) fn check(
     plan: &BuildPlan,
-    compression: Compression,
+    compression: WheelCompression,
     dist: &Path,
     world: &World,
 ) -> Result<()> {
@@ -34,25 +34,25 @@ pub(super) fn check(
     let (place, bytes) = (dist.display(), bytes(plan));
     let (needs, has) = (size(bytes), size(free));
     match room(compression, bytes, free) {
-        Room::Enough => Ok(()),
-        Room::Doubtful => {
+        BuildSpace::Enough => Ok(()),
+        BuildSpace::Doubtful => {
             let text =
                 format!("`{place}` may be too small: {needs} are to be compressed, has {has}");
             world.console.warn(text);
             Ok(())
         }
-        Room::Lacking => Err(hinted(
+        BuildSpace::Lacking => Err(hinted(
             anyhow!("not enough space for `{place}`: needs {needs}, has {has}"),
             "free disk space, choose another `--dest-dir`, or leave out `--compression store`",
         )),
     }
 }
 
-fn room(compression: Compression, bytes: u64, free: u64) -> Room {
+fn room(compression: WheelCompression, bytes: u64, free: u64) -> BuildSpace {
     match compression {
-        Compression::Store if bytes > free => Room::Lacking,
-        Compression::Deflate(_) if bytes / AT_MOST > free => Room::Doubtful,
-        Compression::Store | Compression::Deflate(_) => Room::Enough,
+        WheelCompression::Store if bytes > free => BuildSpace::Lacking,
+        WheelCompression::Deflate(_) if bytes / AT_MOST > free => BuildSpace::Doubtful,
+        WheelCompression::Store | WheelCompression::Deflate(_) => BuildSpace::Enough,
     }
 }
 
@@ -60,8 +60,8 @@ fn room(compression: Compression, bytes: u64, free: u64) -> Room {
 fn bytes(plan: &BuildPlan) -> u64 {
     let members = plan.wheels.iter().flat_map(|wheel| wheel.members.iter());
     let members = members.map(|(_, member)| match &member.source {
-        Source::Copy(origin) | Source::Relink(origin, _) => origin.len,
-        Source::Sdk(tree, _) => {
+        MemberSource::Copy(origin) | MemberSource::Relink(origin, _) => origin.len,
+        MemberSource::Sdk(tree, _) => {
             let entries = tree.ordered().into_iter();
             let entries = entries.map(|(_, entry)| match entry {
                 SdkEntry::File { origin, .. } => origin.len,
@@ -70,7 +70,7 @@ fn bytes(plan: &BuildPlan) -> u64 {
             entries.fold(0, u64::saturating_add)
         }
         // Too short to count.
-        Source::Launcher(_) | Source::Text(_) | Source::SdkManifest(_) => 0,
+        MemberSource::Launcher(_) | MemberSource::Text(_) | MemberSource::SdkManifest(_) => 0,
     });
     members.fold(0, u64::saturating_add)
 }
@@ -81,9 +81,16 @@ mod tests {
 
     #[test]
     fn what_is_stored_must_fit_and_what_is_compressed_should() {
-        let rooms = [99, 100].map(|free| room(Compression::Store, 100, free));
-        assert_eq!(rooms, [Room::Lacking, Room::Enough]);
-        let rooms = [0, 49, 50].map(|free| room(Compression::default(), 100, free));
-        assert_eq!(rooms, [Room::Doubtful, Room::Doubtful, Room::Enough]);
+        let rooms = [99, 100].map(|free| room(WheelCompression::Store, 100, free));
+        assert_eq!(rooms, [BuildSpace::Lacking, BuildSpace::Enough]);
+        let rooms = [0, 49, 50].map(|free| room(WheelCompression::default(), 100, free));
+        assert_eq!(
+            rooms,
+            [
+                BuildSpace::Doubtful,
+                BuildSpace::Doubtful,
+                BuildSpace::Enough
+            ]
+        );
     }
 }

@@ -10,7 +10,7 @@ use crate::error::Result;
 
 /// What tells without reading whether a file is still the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct FileStamp {
     pub(super) len: u64,
     modified: Option<SystemTime>,
     inode: u64,
@@ -23,12 +23,12 @@ pub(super) struct Stamp {
 pub(super) struct Unchanged<R> {
     reader: R,
     path: PathBuf,
-    stamp: Stamp,
+    stamp: FileStamp,
     /// How many bytes are still to come.
     left: u64,
 }
 
-impl Stamp {
+impl FileStamp {
     pub(super) fn of(path: &Path) -> Result<Self> {
         Ok(Self::read(path)?)
     }
@@ -48,7 +48,7 @@ impl Stamp {
 }
 
 impl<R> Unchanged<R> {
-    pub(super) fn new(reader: R, path: &Path, stamp: Stamp, len: u64) -> Self {
+    pub(super) fn new(reader: R, path: &Path, stamp: FileStamp, len: u64) -> Self {
         Self {
             reader,
             path: path.to_owned(),
@@ -62,7 +62,7 @@ impl<R: Read> Read for Unchanged<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.reader.read(buffer)?;
         self.left = self.left.saturating_sub(read as u64);
-        if self.left == 0 && Stamp::read(&self.path)? != self.stamp {
+        if self.left == 0 && FileStamp::read(&self.path)? != self.stamp {
             let path = self.path.display();
             return Err(io::Error::other(format!(
                 "`{path}` changed while it was packed"
@@ -84,7 +84,7 @@ mod tests {
         let path = directory.path().join("libx.so");
         let read = |change: &dyn Fn()| {
             fs_err::write(&path, "the first build").unwrap();
-            let stamp = Stamp::of(&path).unwrap();
+            let stamp = FileStamp::of(&path).unwrap();
             let file = fs_err::File::open(&path).unwrap();
             let mut reader = Unchanged::new(file, &path, stamp, stamp.len);
             reader.read_exact(&mut [0; 7]).unwrap();

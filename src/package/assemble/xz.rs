@@ -40,13 +40,13 @@ pub(super) fn pack(source: impl Read, out: &mut impl Write, jobs: NonZeroUsize) 
 }
 
 /// A source that ends with an error when the user stops the build, and says how far it is read.
-pub(super) struct Watched<'a, R> {
+pub(super) struct CountedReader<'a, R> {
     source: R,
     stop: &'a Stop,
     progress: &'a dyn Fn(u64),
 }
 
-impl<'a, R> Watched<'a, R> {
+impl<'a, R> CountedReader<'a, R> {
     pub(super) fn new(source: R, stop: &'a Stop, progress: &'a dyn Fn(u64)) -> Self {
         Self {
             source,
@@ -56,7 +56,7 @@ impl<'a, R> Watched<'a, R> {
     }
 }
 
-impl<R: Read> Read for Watched<'_, R> {
+impl<R: Read> Read for CountedReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.stop.check().map_err(io::Error::other)?;
         let read = self.source.read(buffer)?;
@@ -68,7 +68,7 @@ impl<R: Read> Read for Watched<'_, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wheel::specimen::{noise, prose};
+    use crate::wheel::test_bytes::{noise, prose};
 
     #[test]
     fn it_unpacks_to_its_source_and_is_the_same_for_any_number_of_jobs() {

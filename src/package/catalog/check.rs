@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::{
     artifact::ArtifactName,
     error::{Context as _, Result, anyhow, bail, ensure},
-    package::catalog::{Catalog, CommonMetadata, Kind, PackageSpec},
-    wheel::{EntryPoint, Line},
+    package::catalog::{Catalog, CommonMetadata, PackageKind, PackageSpec},
+    wheel::{EntryPoint, HeaderLine},
 };
 
 impl Catalog {
@@ -31,9 +31,9 @@ impl Catalog {
                 }
             }
         }
-        self.only(Kind::Selector)?;
-        self.only(Kind::Device)?;
-        self.only(Kind::Devel)?;
+        self.only(PackageKind::Selector)?;
+        self.only(PackageKind::Device)?;
+        self.only(PackageKind::Devel)?;
         self.core()?;
         Ok(())
     }
@@ -41,13 +41,13 @@ impl Catalog {
 
 impl CommonMetadata {
     fn check(&self) -> Result<()> {
-        self.license.parse::<Line>().context("`license`")?;
+        self.license.parse::<HeaderLine>().context("`license`")?;
         self.requires_python
-            .parse::<Line>()
+            .parse::<HeaderLine>()
             .context("`requires-python`")?;
         for (label, url) in &self.urls {
             format!("{label}, {url}")
-                .parse::<Line>()
+                .parse::<HeaderLine>()
                 .context("`urls`")?;
         }
         Ok(())
@@ -65,9 +65,10 @@ impl PackageSpec {
                 script.name
             );
         }
-        self.summary.parse::<Line>().context("`summary`")?;
+        self.summary.parse::<HeaderLine>().context("`summary`")?;
         ensure!(
-            self.kind == Kind::Runtime || self.take.iter().all(|take| take.include.is_empty()),
+            self.kind == PackageKind::Runtime
+                || self.take.iter().all(|take| take.include.is_empty()),
             "`include` in a `[[package.take]]` row is for runtime packages"
         );
         for artifact in self.artifacts() {
@@ -76,13 +77,13 @@ impl PackageSpec {
                 .with_context(|| format!("`artifacts` names `{artifact}`"))?;
         }
         match self.kind {
-            Kind::Selector => ensure!(self.take.is_empty(), "a selector takes no artifacts"),
-            Kind::Device => {
+            PackageKind::Selector => ensure!(self.take.is_empty(), "a selector takes no artifacts"),
+            PackageKind::Device => {
                 let overlay = self.overlay.as_deref().unwrap_or_default();
                 ensure!(
                     catalog
                         .get(overlay)
-                        .is_some_and(|below| below.kind == Kind::Runtime),
+                        .is_some_and(|below| below.kind == PackageKind::Runtime),
                     "`overlay` names no runtime package: `{overlay}`"
                 );
                 ensure!(
@@ -90,7 +91,7 @@ impl PackageSpec {
                     "`dist` has no place for the target: `{{target}}`"
                 );
             }
-            Kind::Runtime | Kind::Devel => {
+            PackageKind::Runtime | PackageKind::Devel => {
                 ensure!(
                     !self.take.is_empty(),
                     "it takes no artifacts: add a `[[package.take]]` row"

@@ -12,7 +12,7 @@ fn takes(package: &str, artifact: &str, scope: Option<&str>) -> bool {
     catalog
         .get(package)
         .unwrap()
-        .takes(&name(artifact), Mode::Split, scope.as_ref())
+        .takes(&name(artifact), DistributionMode::Split, scope.as_ref())
 }
 
 #[test]
@@ -58,12 +58,17 @@ fn without_the_split_libraries_take_their_family_too() {
     let catalog = Catalog::built_in().unwrap();
     let libraries = catalog.get("libraries").unwrap();
     let family = "gfx94X-dcgpu".parse().unwrap();
-    let legacy = |artifact| libraries.takes(&name(artifact), Mode::Legacy, Some(&family));
+    let legacy =
+        |artifact| libraries.takes(&name(artifact), DistributionMode::Legacy, Some(&family));
     assert!(legacy("blas_lib_gfx94X-dcgpu") && legacy("rpp_lib_generic"));
     assert!(!legacy("blas_lib_gfx110X-all"));
-    assert!(!libraries.takes(&name("blas_lib_gfx94X-dcgpu"), Mode::Split, None));
+    assert!(!libraries.takes(
+        &name("blas_lib_gfx94X-dcgpu"),
+        DistributionMode::Split,
+        None
+    ));
     assert_eq!(
-        libraries.dist_name(Mode::Legacy, Some(&family)),
+        libraries.dist_name(DistributionMode::Legacy, Some(&family)),
         "rocm-sdk-libraries-gfx94X-dcgpu"
     );
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::{
     error::{Hint as _, Result, anyhow, ensure},
     package::{
-        catalog::{Catalog, Kind, PackageSpec},
+        catalog::{Catalog, PackageKind, PackageSpec},
         promise::{self, ArtifactPart, Promise},
         python_literal,
     },
@@ -116,9 +116,9 @@ fn distance(one: &str, other: &str) -> usize {
 impl PackageSpec {
     fn is_optional(&self) -> bool {
         match self.kind {
-            Kind::Runtime => !self.required,
-            Kind::Devel => true,
-            Kind::Selector | Kind::Device => false,
+            PackageKind::Runtime => !self.required,
+            PackageKind::Devel => true,
+            PackageKind::Selector | PackageKind::Device => false,
         }
     }
 

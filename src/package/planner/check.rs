@@ -6,8 +6,8 @@ use crate::{
     artifact::{ArtifactTree, Collision},
     error::{Error, Result, anyhow, hinted},
     package::{
-        catalog::{Catalog, Kind, PackageSpec},
-        naming::Mode,
+        catalog::{Catalog, PackageKind, PackageSpec},
+        naming::DistributionMode,
         planner::Request,
         subset::Subset,
     },
@@ -23,7 +23,7 @@ use crate::{
 pub(super) fn scopes_with_code(
     catalog: &Catalog,
     tree: &ArtifactTree,
-    mode: Mode,
+    mode: DistributionMode,
 ) -> Result<BTreeSet<Scope>> {
     let holder = catalog.holder(mode)?;
     let with_code = tree.artifacts.iter().filter(|artifact| {
@@ -92,10 +92,10 @@ pub(super) fn is_apart(
     let Some(family) = scopes.iter().find(|it| matches!(it, Scope::Family(_))) else {
         return Ok(());
     };
-    let device = catalog.only(Kind::Device)?;
+    let device = catalog.only(PackageKind::Device)?;
     let artifacts = tree.artifacts.iter().map(|artifact| &artifact.name);
     let of_it = artifacts
-        .filter(|name| name.scope == *family && device.takes_kind(name, Mode::Split))
+        .filter(|name| name.scope == *family && device.takes_kind(name, DistributionMode::Split))
         .collect::<Vec<_>>();
     Err(hinted(
         anyhow!(
@@ -108,8 +108,12 @@ pub(super) fn is_apart(
 
 /// Refuses artifacts that are not those of a part of a set: with device code inside, with code for a
 /// target that the set does not have, or without that for a target whose package is to be made.
-pub(super) fn subset(subset: &Subset, found: &BTreeSet<Scope>, mode: Mode) -> Result<()> {
-    if mode == Mode::Legacy {
+pub(super) fn subset(
+    subset: &Subset,
+    found: &BTreeSet<Scope>,
+    mode: DistributionMode,
+) -> Result<()> {
+    if mode == DistributionMode::Legacy {
         return Err(hinted(
             anyhow!("`--targets` needs split device code, and this set is fat"),
             "fetch all artifacts of the run, and leave out `--targets`",
@@ -149,7 +153,7 @@ pub(super) fn is_legacy(
     let libraries = catalog.overlaid()?;
     let for_gpu = tree.artifacts.iter().filter(|artifact| {
         scopes.contains(&artifact.name.scope.base())
-            && libraries.takes_kind(&artifact.name, Mode::Legacy)
+            && libraries.takes_kind(&artifact.name, DistributionMode::Legacy)
     });
     for artifact in for_gpu {
         let is_kpack = |path: &RelPath| path.as_str().rsplit('.').next() == Some("kpack");

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::{
-    artifact::{Artifact, ArtifactTree, Content, FileFacts, FileKind, LinkEnd, TreeFile},
-    elf::{self, Facts, Machine, write::SharedObject},
+    artifact::{Artifact, ArtifactTree, FileFacts, FileKind, LinkEnd, TreeContent, TreeFile},
+    elf::{self, ElfFacts, Machine, write::SharedObject},
     error::{Result, render},
     package::{
         catalog::Catalog,
-        naming::{Mode, Release},
-        plan::{BuildPlan, Packing},
+        naming::{DistributionMode, PublicationName},
+        plan::{BuildPlan, SdkTreePacking},
         planner::{OnCollision, Request, plan},
     },
     run::Platform,
@@ -27,11 +27,11 @@ pub(super) struct Fixture {
 pub(super) fn file() -> FileFacts {
     FileFacts {
         len: 1,
-        mode: crate::artifact::tree::Mode::default(),
+        mode: crate::artifact::tree::PermissionBits::default(),
         kind: FileKind::Other,
         elf: None,
         damage: None,
-        form: crate::artifact::Form::Whole,
+        form: crate::artifact::TreeForm::Whole,
     }
 }
 
@@ -67,7 +67,7 @@ pub(super) fn runs(mut facts: FileFacts) -> FileFacts {
 }
 
 /// The same file with other ELF facts.
-pub(super) fn with(facts: FileFacts, change: impl FnOnce(&mut Facts)) -> FileFacts {
+pub(super) fn with(facts: FileFacts, change: impl FnOnce(&mut ElfFacts)) -> FileFacts {
     let mut elf = facts.elf.as_deref().unwrap().clone();
     change(&mut elf);
     FileFacts {
@@ -80,7 +80,7 @@ pub(super) fn of_machine(facts: FileFacts, machine: Machine) -> FileFacts {
     with(facts, |elf| elf.machine = machine)
 }
 
-fn loaded(kind: FileKind, elf: Facts) -> FileFacts {
+fn loaded(kind: FileKind, elf: ElfFacts) -> FileFacts {
     FileFacts {
         kind,
         elf: Some(Arc::new(elf)),
@@ -105,17 +105,17 @@ impl Fixture {
                 skipped: Vec::new(),
             },
             request: Request {
-                release: Release {
+                release: PublicationName {
                     version: "1.0".parse().unwrap(),
                     suffix: "".parse().unwrap(),
                 },
-                mode: Mode::Split,
+                mode: DistributionMode::Split,
                 platform: Platform::Linux,
                 linux: None,
                 windows: None,
                 tag: "py3-none-linux_x86_64".parse().unwrap(),
                 on_collision: OnCollision::Refuse,
-                devel_packing: Packing::Tar,
+                devel_packing: SdkTreePacking::Tar,
                 subset: None,
             },
             catalog: Catalog::built_in().unwrap(),
@@ -123,7 +123,7 @@ impl Fixture {
     }
 
     pub(super) fn legacy(mut self) -> Self {
-        self.request.mode = Mode::Legacy;
+        self.request.mode = DistributionMode::Legacy;
         self
     }
 
@@ -156,18 +156,18 @@ impl Fixture {
     }
 
     pub(super) fn file(self, path: &str, facts: FileFacts) -> Self {
-        self.with(path, Content::File(facts))
+        self.with(path, TreeContent::File(facts))
     }
 
     pub(super) fn directory(self, path: &str) -> Self {
-        self.with(path, Content::Directory)
+        self.with(path, TreeContent::Directory)
     }
 
     /// A link; it ends where the file or link that it names does, if that was described before.
     pub(super) fn link(self, path: &str, text: &str) -> Self {
         let end = self.end(path, text);
         let text = text.to_owned();
-        self.with(path, Content::Link { text, end })
+        self.with(path, TreeContent::Link { text, end })
     }
 
     fn end(&self, path: &str, text: &str) -> LinkEnd {
@@ -179,9 +179,9 @@ impl Fixture {
         let found = files.iter().find(|file| file.path == place);
         match found.map(|file| (&file.content, file)) {
             None => LinkEnd::Dangling,
-            Some((Content::Directory, _)) => LinkEnd::Directory,
-            Some((Content::Link { end, .. }, _)) => end.clone(),
-            Some((Content::File(facts), file)) => LinkEnd::File {
+            Some((TreeContent::Directory, _)) => LinkEnd::Directory,
+            Some((TreeContent::Link { end, .. }, _)) => end.clone(),
+            Some((TreeContent::File(facts), file)) => LinkEnd::File {
                 path: place,
                 source: file.source.clone(),
                 facts: facts.clone(),
@@ -189,7 +189,7 @@ impl Fixture {
         }
     }
 
-    fn with(mut self, path: &str, content: Content) -> Self {
+    fn with(mut self, path: &str, content: TreeContent) -> Self {
         let artifact = self.tree.artifacts.last_mut().unwrap();
         artifact.files.push(TreeFile {
             path: path.parse().unwrap(),

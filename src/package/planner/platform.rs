@@ -1,8 +1,8 @@
 //! Artifacts of one platform make no packages of the other, whatever they are called.
 
 use crate::{
-    artifact::{ArtifactTree, Content, TreeFile},
-    elf::{Kind, Machine},
+    artifact::{ArtifactTree, TreeContent, TreeFile},
+    elf::{ElfKind, Machine},
     error::{Result, anyhow, hinted},
     run::Platform,
 };
@@ -35,7 +35,7 @@ pub(super) fn check(tree: &ArtifactTree, platform: Platform) -> Result<()> {
 
 /// The platform of a program or library for hosts.
 fn made_for(file: &TreeFile) -> Option<Platform> {
-    let Content::File(facts) = &file.content else {
+    let TreeContent::File(facts) = &file.content else {
         return None;
     };
     let name = file.path.file_name().to_ascii_lowercase();
@@ -43,7 +43,7 @@ fn made_for(file: &TreeFile) -> Option<Platform> {
         return Some(Platform::Windows);
     }
     let elf = facts.elf.as_ref()?;
-    let is_for_hosts = elf.machine == Machine::X86_64 && elf.kind != Kind::Other;
+    let is_for_hosts = elf.machine == Machine::X86_64 && elf.kind != ElfKind::Other;
     is_for_hosts.then_some(Platform::Linux)
 }
 

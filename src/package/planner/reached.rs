@@ -12,10 +12,10 @@ use std::{
 };
 
 use crate::{
-    artifact::{ArtifactTree, Content, FileKind},
+    artifact::{ArtifactTree, FileKind, TreeContent},
     elf::Rpath,
     error::Result,
-    package::{claims::Claims, describe::Devel, plan::Source, search},
+    package::{claims::Claims, describe::Devel, plan::MemberSource, search},
     relpath::RelPath,
     target::Scope,
 };
@@ -52,7 +52,7 @@ pub(super) fn extend(
     let libraries = libraries(artifacts);
     for (claim, names) in claims.0.iter_mut().zip(of_claims) {
         for (path, names) in names {
-            if let Some(Source::Relink(origin, rpath)) = claim.members.source_mut(&path)
+            if let Some(MemberSource::Relink(origin, rpath)) = claim.members.source_mut(&path)
                 && libraries.contains(origin.path.as_path())
             {
                 *rpath = from_all(rpath, &path, &names)?;
@@ -90,7 +90,7 @@ fn libraries(artifacts: &ArtifactTree) -> BTreeSet<&Path> {
     let files = artifacts.artifacts.iter().flat_map(|one| &one.files);
     files
         .filter(|file| match &file.content {
-            Content::File(facts) => facts.kind == FileKind::SharedObject,
+            TreeContent::File(facts) => facts.kind == FileKind::SharedObject,
             _ => false,
         })
         .map(|file| file.source.as_path())

@@ -6,7 +6,7 @@ mod legacy;
 mod runtime;
 
 use crate::package::{
-    plan::{BuildPlan, Packing, Source},
+    plan::{BuildPlan, MemberSource, SdkTreePacking},
     planner::fixture::{Fixture, file, library, script},
 };
 
@@ -46,7 +46,7 @@ fn says(plan: &BuildPlan, file: &str) -> String {
     let wheels = plan.wheels.iter().flat_map(|wheel| {
         let members = wheel.members.iter();
         members.filter_map(|(path, member)| match &member.source {
-            Source::Text(text) => Some((format!("{}: {path}", wheel.path()), text.clone())),
+            MemberSource::Text(text) => Some((format!("{}: {path}", wheel.path()), text.clone())),
             _ => None,
         })
     });
@@ -244,7 +244,7 @@ fn the_devel_package_requires_what_its_tree_links_to() {
 #[test]
 fn the_devel_package_may_hold_its_tree_as_xz() {
     let mut fixture = split();
-    fixture.request.devel_packing = Packing::TarXz;
+    fixture.request.devel_packing = SdkTreePacking::TarXz;
     let shown = outline(&fixture.plan());
     assert!(shown.contains("  pack   rocm_sdk_devel/_devel.tar.xz\n    empty  __init__.py"));
     assert!(!shown.contains("_devel.tar\n"));

@@ -31,7 +31,7 @@ impl Set {
         }
     }
 
-    fn info(&self, form: Form) -> DistInfo<'_> {
+    fn info(&self, form: DeviceCodeForm) -> DistInfo<'_> {
         DistInfo {
             catalog: policy(),
             version: "10.1.0a20260820",
@@ -66,7 +66,7 @@ fn head(text: &str) -> &str {
 #[test]
 fn extras_and_markers_follow_the_targets_of_both_platforms() {
     let set = Set::new(&["gfx1100", "gfx942"], &["gfx1100", "gfx1201"]);
-    insta::assert_snapshot!(head(&pkg_info(&set.info(Form::Split))), @r#"
+    insta::assert_snapshot!(head(&pkg_info(&set.info(DeviceCodeForm::Split))), @r#"
     Dynamic: Provides-Extra
     Dynamic: Requires-Dist
     Requires-Dist: rocm-sdk-core==10.1.0a20260820
@@ -93,7 +93,7 @@ fn extras_and_markers_follow_the_targets_of_both_platforms() {
 #[test]
 fn requirements_of_one_platform_have_sections_of_their_own() {
     let set = Set::new(&["gfx1100", "gfx942"], &["gfx1100"]);
-    insta::assert_snapshot!(requires_txt(&set.info(Form::Split)), @r#"
+    insta::assert_snapshot!(requires_txt(&set.info(DeviceCodeForm::Split)), @r#"
     rocm-sdk-core==10.1.0a20260820
 
     [devel]
@@ -128,7 +128,7 @@ fn requirements_of_one_platform_have_sections_of_their_own() {
 #[test]
 fn one_target_needs_no_choice_and_can_be_asked_for_by_name() {
     let set = Set::new(&["gfx942:xnack+", "gfx942"], &[]);
-    let names: Vec<String> = extras(&set.info(Form::Split))
+    let names: Vec<String> = extras(&set.info(DeviceCodeForm::Split))
         .into_iter()
         .map(|(name, requirements)| {
             let pins: Vec<String> = requirements.into_iter().map(|r| r.pin).collect();
@@ -150,13 +150,13 @@ fn a_legacy_set_has_libraries_per_family_and_no_device_extra() {
     let set = Set::new(&["gfx110X-all", "gfx94X-dcgpu"], &[]);
     let restricted = DistInfo {
         this_target: Some("gfx94X-dcgpu"),
-        ..set.info(Form::Restricted)
+        ..set.info(DeviceCodeForm::Restricted)
     };
     let info = text(&restricted, "PKG-INFO");
     assert!(info.contains("rocm-sdk-libraries-gfx94X-dcgpu==10.1.0a20260820; extra"));
     assert!(!head(&info).contains("device"));
     assert!(!text(&restricted, "src/rocm_sdk/_dist_info.py").contains("append('gfx110X-all')"));
-    let names: Vec<String> = extras(&set.info(Form::Legacy))
+    let names: Vec<String> = extras(&set.info(DeviceCodeForm::Legacy))
         .into_iter()
         .map(|(name, _)| name)
         .collect();
@@ -177,7 +177,7 @@ fn a_legacy_set_has_libraries_per_family_and_no_device_extra() {
 fn what_the_sdist_says_of_itself_is_in_the_catalog() {
     let catalog = Catalog::built_in().unwrap();
     let set = Set::new(&["gfx942"], &[]);
-    let text = pkg_info(&set.info(Form::Split));
+    let text = pkg_info(&set.info(DeviceCodeForm::Split));
     let common = &catalog.metadata;
     for (label, url) in &common.urls {
         assert!(text.contains(&format!("Project-URL: {label}, {url}\n")));
@@ -192,18 +192,18 @@ fn what_the_sdist_says_of_itself_is_in_the_catalog() {
 fn a_set_without_targets_or_packages_still_has_an_sdist() {
     let mut set = Set::new(&[], &[]);
     set.absent = vec!["devel".into(), "profiler".into(), "device".into()];
-    let names: Vec<String> = extras(&set.info(Form::Split))
+    let names: Vec<String> = extras(&set.info(DeviceCodeForm::Split))
         .into_iter()
         .map(|(name, _)| name)
         .collect();
     assert_eq!(names, ["libraries"]);
-    assert!(files(&set.info(Form::Split)).is_ok());
+    assert!(files(&set.info(DeviceCodeForm::Split)).is_ok());
 }
 
 #[test]
 fn the_files_come_in_the_order_of_an_sdist() {
     let set = Set::new(&["gfx942"], &[]);
-    let names: Vec<String> = files(&set.info(Form::Split))
+    let names: Vec<String> = files(&set.info(DeviceCodeForm::Split))
         .unwrap()
         .iter()
         .map(|(path, _)| path.to_string())
@@ -230,7 +230,7 @@ fn the_files_come_in_the_order_of_an_sdist() {
 #[test]
 fn the_list_of_sources_is_sorted_and_leaves_out_what_is_made_later() {
     let set = Set::new(&["gfx942"], &[]);
-    let info = set.info(Form::Split);
+    let info = set.info(DeviceCodeForm::Split);
     let listed = text(&info, "src/rocm.egg-info/SOURCES.txt");
     assert!(!listed.ends_with('\n'));
     let mut expected: Vec<String> = files(&info)
@@ -246,6 +246,9 @@ fn the_list_of_sources_is_sorted_and_leaves_out_what_is_made_later() {
 #[test]
 fn the_extras_reach_into_the_package_only_through_its_generated_lines() {
     let set = Set::new(&["gfx1100"], &["gfx1201"]);
-    let rendered = text(&set.info(Form::Split), "src/rocm_sdk/_dist_info.py");
+    let rendered = text(
+        &set.info(DeviceCodeForm::Split),
+        "src/rocm_sdk/_dist_info.py",
+    );
     assert!(rendered.ends_with("THIS_PACKAGE_ENTRY = ALL_PACKAGES['meta']\n"));
 }

@@ -5,8 +5,8 @@ use crate::index::{Urls, documents as samples};
 
 const SERVER: &str = "https://github.com";
 
-fn page<'a>(set: &'a SetJson, urls: &'a Urls) -> Page<'a> {
-    Page {
+fn page<'a>(set: &'a SetJson, urls: &'a Urls) -> SummaryPage<'a> {
+    SummaryPage {
         set,
         whereabouts: Whereabouts::Published(Places {
             set: urls,
@@ -172,7 +172,7 @@ fn packages_that_are_kept_with_a_run_are_downloaded_from_it() {
         name: "python-packages-linux".parse().unwrap(),
         run: Some(("ROCm/TheRock".parse().unwrap(), "42".parse().unwrap())),
     };
-    let page = Page {
+    let page = SummaryPage {
         set: &set,
         whereabouts: Whereabouts::Kept(&artifact),
         server: SERVER,
@@ -272,7 +272,7 @@ fn findings_coverage_and_changes_have_their_tables() {
     }
     let set = samples::set_of(&["rocm", "rocm-sdk-core", "rocm-sdk-new"]);
     let report = report();
-    let page = Page {
+    let page = SummaryPage {
         report: Some(&report),
         earlier: Some(&earlier),
         ..page(&set, &urls)
@@ -410,7 +410,7 @@ fn a_table_of_many_targets_is_folded_below_its_gaps() {
 #[test]
 fn a_refused_set_has_findings_and_no_addresses() {
     let (set, report) = (samples::set(), report());
-    let page = Page {
+    let page = SummaryPage {
         set: &set,
         whereabouts: Whereabouts::Nowhere,
         server: SERVER,
@@ -441,7 +441,7 @@ fn a_long_table_is_cut_and_says_so() {
         row.fact = "a fact".repeat(200);
         report.findings.push(row);
     }
-    let page = Page {
+    let page = SummaryPage {
         report: Some(&report),
         ..page(&set, &urls)
     };
@@ -469,7 +469,7 @@ fn what_is_gone_leaves_room_for_what_is_there() {
     let projects: Vec<String> = (0..9000).map(|it| format!("project-{it}")).collect();
     let projects: Vec<&str> = projects.iter().map(String::as_str).collect();
     let (earlier, urls, set) = (samples::set_of(&projects), samples::urls(), samples::set());
-    let page = Page {
+    let page = SummaryPage {
         earlier: Some(&earlier),
         ..page(&set, &urls)
     };
@@ -483,7 +483,7 @@ fn what_is_gone_leaves_room_for_what_is_there() {
 #[test]
 fn no_room_at_all_is_nothing_at_all() {
     let (set, urls, report) = (samples::set(), samples::urls(), report());
-    let page = Page {
+    let page = SummaryPage {
         report: Some(&report),
         ..page(&set, &urls)
     };

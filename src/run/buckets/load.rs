@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::error::{Context, Result, ensure};
 use crate::location::Bucket;
 use crate::run::buckets::{
-    BucketFacts, Buckets, Channel, Legacy, Product, Release, Role, Templates,
+    BucketFacts, Buckets, Channel, Legacy, Product, ReleaseBuckets, Role, Templates,
 };
 use crate::version::ReleaseType;
 
@@ -85,7 +85,7 @@ impl Buckets {
             releases: raw
                 .release_types
                 .into_iter()
-                .map(Release::parse)
+                .map(ReleaseBuckets::parse)
                 .collect::<Result<_>>()?,
             legacy: Legacy {
                 until: raw.legacy.until.parse()?,
@@ -139,7 +139,7 @@ impl Buckets {
     }
 }
 
-impl Release {
+impl ReleaseBuckets {
     fn parse(raw: RawRelease) -> Result<Self> {
         let bucket = |name: Option<String>| name.map(|name| name.parse()).transpose();
         Ok(Self {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn facts(origin: Origin, updated_at: &str) -> RunFacts {
+fn facts(origin: RunOrigin, updated_at: &str) -> RunFacts {
     RunFacts {
         origin,
         updated_at: updated_at.parse().ok(),
@@ -16,7 +16,7 @@ fn role(facts: &BucketFacts) -> String {
 #[test]
 fn each_release_type_has_its_buckets() {
     let buckets = Buckets::builtin();
-    let own = facts(Origin::Own, "");
+    let own = facts(RunOrigin::Own, "");
     let rows: Vec<String> = ReleaseType::ALL
         .into_iter()
         .map(|kind| {
@@ -44,35 +44,40 @@ fn only_ci_tells_repositories_and_forks_apart() {
     let buckets = Buckets::builtin();
     let (home, other) = ("ROCm/TheRock", "ROCm/rocm-libraries");
     let table = [
-        (ReleaseType::Ci, home, Origin::Own, "therock-ci-artifacts"),
         (
             ReleaseType::Ci,
             home,
-            Origin::Fork,
+            RunOrigin::Own,
+            "therock-ci-artifacts",
+        ),
+        (
+            ReleaseType::Ci,
+            home,
+            RunOrigin::Fork,
             "therock-ci-artifacts-external",
         ),
         (
             ReleaseType::Ci,
             other,
-            Origin::Own,
+            RunOrigin::Own,
             "therock-ci-artifacts-external",
         ),
         (
             ReleaseType::Ci,
             other,
-            Origin::Fork,
+            RunOrigin::Fork,
             "therock-ci-artifacts-external",
         ),
         (
             ReleaseType::Nightly,
             other,
-            Origin::Own,
+            RunOrigin::Own,
             "therock-nightly-artifacts",
         ),
         (
             ReleaseType::Nightly,
             home,
-            Origin::Fork,
+            RunOrigin::Fork,
             "therock-nightly-artifacts",
         ),
     ];
@@ -95,25 +100,25 @@ fn runs_from_before_the_move_are_where_they_were() {
     let table = [
         (
             ReleaseType::Ci,
-            Origin::Own,
+            RunOrigin::Own,
             "2025-11-11T16:18:48Z",
             "therock-artifacts",
         ),
         (
             ReleaseType::Ci,
-            Origin::Fork,
+            RunOrigin::Fork,
             "2025-11-11T16:18:48Z",
             "therock-artifacts-external",
         ),
         (
             ReleaseType::Ci,
-            Origin::Own,
+            RunOrigin::Own,
             "2025-11-11T16:18:49Z",
             "therock-ci-artifacts",
         ),
         (
             ReleaseType::Dev,
-            Origin::Own,
+            RunOrigin::Own,
             "2025-11-11T16:18:48Z",
             "therock-dev-artifacts",
         ),

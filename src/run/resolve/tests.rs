@@ -6,8 +6,8 @@ use super::*;
 use crate::error;
 
 const FORK: Event = Event {
-    origin: Origin::Fork,
-    repository: Origin::Own,
+    origin: RunOrigin::Fork,
+    repository: RunOrigin::Own,
 };
 
 fn repository(text: &str) -> Repository {
@@ -30,7 +30,7 @@ fn inside(name: &str, release_type: &str, event: Option<Event>) -> RunContext {
     }
 }
 
-fn facts(origin: Origin) -> RunFacts {
+fn facts(origin: RunOrigin) -> RunFacts {
     RunFacts {
         origin,
         updated_at: None,
@@ -90,8 +90,8 @@ fn a_run_writes_where_its_repository_event_and_release_type_say() {
 #[test]
 fn a_fork_of_ones_own_has_no_role_to_take_on() {
     let event = Event {
-        origin: Origin::Own,
-        repository: Origin::Fork,
+        origin: RunOrigin::Own,
+        repository: RunOrigin::Fork,
     };
     assert_eq!(
         show(&inside("me/TheRock", "", Some(event)), "42"),
@@ -108,11 +108,11 @@ fn another_run_is_where_github_says_and_not_where_this_one_is() {
 
     hint: allow access to GitHub's API, or pass `--bucket`
     ");
-    context.run = Some(facts(Origin::Own));
+    context.run = Some(facts(RunOrigin::Own));
     assert!(!context.needs_lookup(&run("7")).unwrap());
     assert_eq!(show(&context, "7"), "s3://therock-ci-artifacts/7-linux/ -");
     context.environment.event = None;
-    context.run = Some(facts(Origin::Fork));
+    context.run = Some(facts(RunOrigin::Fork));
     assert_eq!(
         show(&context, "7"),
         "s3://therock-ci-artifacts-external/ROCm-TheRock/7-linux/ -"
@@ -232,7 +232,7 @@ fn what_is_built_by_hand_is_local() {
 fn a_run_from_before_the_move_is_found() {
     let context = RunContext {
         run: Some(RunFacts {
-            origin: Origin::Own,
+            origin: RunOrigin::Own,
             updated_at: Some("2025-10-01T00:00:00Z".parse().unwrap()),
         }),
         ..RunContext::default()
@@ -244,7 +244,7 @@ fn a_run_from_before_the_move_is_found() {
 fn a_contradiction_is_told_and_so_is_a_release_that_no_run_makes() {
     let context = |choices| RunContext {
         choices,
-        run: Some(facts(Origin::Own)),
+        run: Some(facts(RunOrigin::Own)),
         ..RunContext::default()
     };
     let other = context(Choices {
@@ -274,7 +274,7 @@ fn what_is_empty_is_unset_and_what_is_wrong_names_its_variable() {
     assert!(empty.run_id.is_none() && empty.event.is_none());
     let payload = json!({"pull_request": {"head": {"repo": null}}}).to_string();
     let fork = Environment::parse(None, None, None, Some(&payload)).unwrap();
-    assert_eq!(fork.event.unwrap().origin, Origin::Fork);
+    assert_eq!(fork.event.unwrap().origin, RunOrigin::Fork);
     let refusals = [
         Environment::parse(Some("TheRock"), None, None, None),
         Environment::parse(None, Some("CI"), None, None),
@@ -309,7 +309,7 @@ fn a_run_has_one_place_for_a_package_set_of_each_group() {
         let context = RunContext::new(choices, Environment::default());
         let resolved = context.resolve(&run(reference), Platform::Linux, |repository| {
             assert_eq!(repository.to_string(), "ROCm/TheRock");
-            Ok(facts(Origin::Own))
+            Ok(facts(RunOrigin::Own))
         });
         resolved.unwrap()
     };

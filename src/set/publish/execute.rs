@@ -10,15 +10,17 @@ use std::{
 
 use fs_err as fs;
 
-use super::plan::{Bytes, Item, Phase, Seen, There, UploadPlan, Why, conflict};
+use super::plan::{
+    Bytes, ExistingObject, Item, Phase, RemoteListing, UploadPlan, UploadReason, conflict,
+};
 use crate::{
     console::World,
     digest::Sha256,
     error::{Context as _, Error, No, Result, Stop, bail, ensure, hinted, hints, one_line},
-    index::{Page, targets_of},
+    index::{IndexPage, targets_of},
     parallel,
     set::{SetPlace, place::TOP},
-    store::{self, Body, Condition, Depth, Kind, PutOptions, Span, StoreError},
+    store::{self, Body, Condition, Depth, PutOptions, Span, StoreError, StoreFailureKind},
 };
 
 /// Requests mostly wait. The store bounds the memory of all of them together.
@@ -32,8 +34,8 @@ pub enum Outcome {
 }
 
 /// What is in the directory already.
-pub fn look(destination: &SetPlace, items: &[Item], stop: &Stop) -> Result<Seen> {
-    let mut seen = Seen::default();
+pub fn look(destination: &SetPlace, items: &[Item], stop: &Stop) -> Result<RemoteListing> {
+    let mut seen = RemoteListing::default();
     let listed = destination.list("", Depth::All)?;
     let listed: BTreeSet<String> = listed.into_iter().map(|(path, _)| path).collect();
     let is_likely = |item: &&Item| is_listed(&item.path, &listed);
@@ -62,12 +64,12 @@ fn is_listed(path: &str, listed: &BTreeSet<String>) -> bool {
     listed.contains(path) || path.ends_with('/') && twin(path).contains(&true)
 }
 
-fn existing(destination: &SetPlace, path: &str) -> Result<Option<There>> {
+fn existing(destination: &SetPlace, path: &str) -> Result<Option<ExistingObject>> {
     let (store, key) = (destination.store().as_ref(), destination.key(path)?);
     match store.head(&key) {
-        Err(error) if error.kind() == Kind::NotFound => Ok(None),
+        Err(error) if error.kind() == StoreFailureKind::NotFound => Ok(None),
         Err(error) => Err(error.into()),
-        Ok(object) => Ok(Some(There {
+        Ok(object) => Ok(Some(ExistingObject {
             size: object.size,
             sha256: store::digest(store, &key)?,
         })),
@@ -86,11 +88,11 @@ pub fn write(
     let progress = world
         .console
         .progress("Uploading", &plan.destination, plan.size());
-    let watch = Watch {
+    let watch = UploadProgress {
         stop: &world.stop,
         progress: &|bytes| progress.inc(bytes),
     };
-    let act = |(item, why): &(Item, Why)| act(item, *why, destination, &watch);
+    let act = |(item, why): &(Item, UploadReason)| act(item, *why, destination, &watch);
     for phase in plan.actions.chunk_by(|(a, _), (b, _)| a.phase == b.phase) {
         if phase.iter().any(|(item, _)| item.phase == Phase::Root) {
             for action in phase {
@@ -99,9 +101,9 @@ pub fn write(
             }
         } else {
             // The largest first, because the end waits for whatever takes longest.
-            let mut phase: Vec<&(Item, Why)> = phase.iter().collect();
+            let mut phase: Vec<&(Item, UploadReason)> = phase.iter().collect();
             phase.sort_by_key(|(item, _)| Reverse(item.size));
-            let act = |action: &&(Item, Why)| act(action);
+            let act = |action: &&(Item, UploadReason)| act(action);
             parallel::try_each(&phase, AT_ONCE, &world.stop, act, |(item, _), outcome| {
                 report(item, outcome);
             })?;
@@ -110,18 +112,23 @@ pub fn write(
     Ok(())
 }
 
-fn act(item: &Item, why: Why, to: &SetPlace, watch: &Watch) -> Result<Outcome> {
+fn act(item: &Item, why: UploadReason, to: &SetPlace, watch: &UploadProgress) -> Result<Outcome> {
     let condition = match why {
-        Why::Same => return Ok(Outcome::Unchanged),
-        Why::Refused(there) => bail!(No(conflict(item, there))),
-        Why::Changed(_) => Condition::Always,
-        Why::New if item.is_page() => Condition::Always,
-        Why::New => Condition::IfAbsent,
+        UploadReason::Same => return Ok(Outcome::Unchanged),
+        UploadReason::Refused(there) => bail!(No(conflict(item, there))),
+        UploadReason::Changed(_) => Condition::Always,
+        UploadReason::New if item.is_page() => Condition::Always,
+        UploadReason::New => Condition::IfAbsent,
     };
     put(item, to, condition, watch).with_context(|| format!("upload `{}`", item.path))
 }
 
-fn put(item: &Item, to: &SetPlace, condition: Condition, watch: &Watch) -> Result<Outcome> {
+fn put(
+    item: &Item,
+    to: &SetPlace,
+    condition: Condition,
+    watch: &UploadProgress,
+) -> Result<Outcome> {
     let key = to.key(&item.path)?;
     let options = PutOptions {
         content_type: item.content_type.to_owned(),
@@ -140,7 +147,7 @@ fn put(item: &Item, to: &SetPlace, condition: Condition, watch: &Watch) -> Resul
     match answer {
         Ok(()) => Ok(Outcome::Uploaded),
         // Another writer came first; that is fine if it wrote the same.
-        Err(error) if error.kind() == Kind::Exists => {
+        Err(error) if error.kind() == StoreFailureKind::Exists => {
             let there = existing(to, &item.path)?.context(error)?;
             let others = "another writer came first, with other bytes";
             let same = there.sha256 == item.sha256;
@@ -156,7 +163,10 @@ fn put(item: &Item, to: &SetPlace, condition: Condition, watch: &Watch) -> Resul
 
 /// Without access nothing could be tried; any other failure of a store is a transfer that failed.
 fn failed(error: StoreError) -> Error {
-    let is_tried = !matches!(error.kind(), Kind::Denied | Kind::Unusable);
+    let is_tried = !matches!(
+        error.kind(),
+        StoreFailureKind::Denied | StoreFailureKind::Unusable
+    );
     let error = Error::from(error);
     if !is_tried {
         return error;
@@ -169,12 +179,12 @@ fn failed(error: StoreError) -> Error {
 /// directories are empty, as they are on servers that take such a key for a directory.
 pub fn verify(
     plan: &UploadPlan,
-    pages: &[Page],
+    pages: &[IndexPage],
     to: &SetPlace,
     stop: &Stop,
 ) -> Result<Vec<String>> {
     let mut lost = Vec::new();
-    let look = |(item, _): &(Item, Why)| {
+    let look = |(item, _): &(Item, UploadReason)| {
         there(item, to).with_context(|| format!("read back `{}`", item.path))
     };
     parallel::try_each(&plan.actions, AT_ONCE, stop, look, |(item, _), is| {
@@ -215,7 +225,7 @@ enum Is {
 fn there(item: &Item, to: &SetPlace) -> Result<Is> {
     // What a directory's page says is read under its other name.
     let there = if item.is_page() && !item.path.ends_with('/') {
-        read(to, &item.path).map(|(sha256, size)| There { size, sha256 })
+        read(to, &item.path).map(|(sha256, size)| ExistingObject { size, sha256 })
     } else {
         head(to, item)
     }?;
@@ -237,17 +247,17 @@ fn read(from: &SetPlace, path: &str) -> Result<(Sha256, u64)> {
 }
 
 /// A file's digest is the store's word, if it has one: it checked the bytes as they came.
-fn head(from: &SetPlace, item: &Item) -> Result<There> {
+fn head(from: &SetPlace, item: &Item) -> Result<ExistingObject> {
     let key = from.key(&item.path)?;
     let object = from.store().head(&key).map_err(failed)?;
-    Ok(There {
+    Ok(ExistingObject {
         size: object.size,
         sha256: object.sha256.unwrap_or(item.sha256),
     })
 }
 
 /// Who is told how far an upload is, and who may end it.
-struct Watch<'a> {
+struct UploadProgress<'a> {
     stop: &'a Stop,
     progress: &'a (dyn Fn(u64) + Sync),
 }
@@ -256,7 +266,7 @@ struct Watch<'a> {
 struct OnDisk<'a> {
     path: &'a Path,
     size: u64,
-    watch: &'a Watch<'a>,
+    watch: &'a UploadProgress<'a>,
 }
 
 impl Body for OnDisk<'_> {
@@ -268,16 +278,16 @@ impl Body for OnDisk<'_> {
         let mut file = fs::File::open(self.path)?;
         file.seek(SeekFrom::Start(offset))?;
         let watch = self.watch;
-        Ok(Box::new(Watched { file, watch }))
+        Ok(Box::new(UploadBody { file, watch }))
     }
 }
 
-struct Watched<'a> {
+struct UploadBody<'a> {
     file: fs::File,
-    watch: &'a Watch<'a>,
+    watch: &'a UploadProgress<'a>,
 }
 
-impl Read for Watched<'_> {
+impl Read for UploadBody<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.watch.stop.check().map_err(io::Error::other)?;
         let count = self.file.read(buffer)?;

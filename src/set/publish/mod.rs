@@ -11,15 +11,17 @@ use super::{LocalSet, SetPlace};
 use crate::{
     console::{World, many, size},
     error::{Context as _, Hint as _, Result, Stop},
-    index::{Addresses, Identity, Layout, Page, SetJson, Urls, pages},
+    index::{Addresses, Identity, IndexPage, Layout, SetJson, Urls, pages},
 };
 
 pub use execute::{Outcome, look, verify, write};
-pub use plan::{Bytes, Item, Others, Phase, Seen, There, UploadPlan, Why};
+pub use plan::{
+    Bytes, ExistingObject, Item, Others, Phase, RemoteListing, UploadPlan, UploadReason,
+};
 
 /// How much of a set there is to upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
+pub enum UploadExtent {
     Whole,
     /// Some of its packages: pages about them alone would be wrong.
     Part,
@@ -27,14 +29,14 @@ pub enum Extent {
 
 /// An upload that is decided and not begun.
 #[derive(Debug)]
-pub struct Upload {
+pub struct PlannedUpload {
     pub plan: UploadPlan,
     destination: SetPlace,
-    pages: Vec<Page>,
+    pages: Vec<IndexPage>,
     set: SetJson,
 }
 
-impl Upload {
+impl PlannedUpload {
     /// Decides what to write, from the packages here and what is there already.
     pub fn plan(
         local: &LocalSet,
@@ -44,7 +46,14 @@ impl Upload {
         stop: &Stop,
     ) -> Result<Self> {
         let look = |destination: &_, items: &_| look(destination, items, stop);
-        Self::decide(local, identity, destination, others, Extent::Whole, look)
+        Self::decide(
+            local,
+            identity,
+            destination,
+            others,
+            UploadExtent::Whole,
+            look,
+        )
     }
 
     pub fn decide(
@@ -52,16 +61,16 @@ impl Upload {
         identity: Identity,
         destination: SetPlace,
         others: Others,
-        extent: Extent,
-        look: impl FnOnce(&SetPlace, &[Item]) -> Result<Seen>,
+        extent: UploadExtent,
+        look: impl FnOnce(&SetPlace, &[Item]) -> Result<RemoteListing>,
     ) -> Result<Self> {
         let (packages, layout) = (&local.set, Layout::Dist);
         let set = SetJson::new(identity, packages, layout);
         let mut pages = match extent {
-            Extent::Whole => pages(packages, layout),
-            Extent::Part => Vec::new(),
+            UploadExtent::Whole => pages(packages, layout),
+            UploadExtent::Part => Vec::new(),
         };
-        if extent == Extent::Whole {
+        if extent == UploadExtent::Whole {
             // The last page of all: a set that has it is whole.
             pages.push(set.page());
         }
@@ -76,13 +85,13 @@ impl Upload {
             items.retain(|item| !item.path.ends_with('/'));
         }
         // What `build` made has a version; of other packages each upload may come from another run.
-        if extent == Extent::Part && set.identity.version.is_some() {
+        if extent == UploadExtent::Part && set.identity.version.is_some() {
             items.push(Item::part(&set.part()));
         }
         let shown = destination.to_string();
         let seen = look(&destination, &items).with_context(|| format!("look at `{shown}`"))?;
         let mut plan = UploadPlan::new(shown, items, &seen, others);
-        if extent == Extent::Part {
+        if extent == UploadExtent::Part {
             // What else is there is of the other parts.
             plan.strangers.clear();
         }
@@ -95,7 +104,7 @@ impl Upload {
     }
 
     /// Writes everything, reads it back, and says what came of it.
-    pub fn carry_out(self, world: &World) -> Result<Published> {
+    pub fn carry_out(self, world: &World) -> Result<PublishedUpload> {
         let Self {
             plan,
             destination,
@@ -122,7 +131,7 @@ impl Upload {
             ));
         }
         tally.tell(&plan, world);
-        Ok(Published {
+        Ok(PublishedUpload {
             schema: "rocwheel-upload-v1",
             addresses: Addresses::new(&urls, &set.families()),
             uploaded: tally.uploaded,
@@ -136,7 +145,7 @@ impl Upload {
 /// A set that is where it belongs, seen and checked.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Published {
+pub struct PublishedUpload {
     schema: &'static str,
     #[serde(flatten)]
     addresses: Addresses,
@@ -148,7 +157,7 @@ pub struct Published {
     pub urls: Urls,
 }
 
-impl fmt::Display for Published {
+impl fmt::Display for PublishedUpload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.addresses.fmt(f)
     }

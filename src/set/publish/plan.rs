@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::{
     digest::Sha256,
     error::{Error, No},
-    index::{Layout, Page, PageKind, Rank, SetFile, size_text},
+    index::{IndexPage, Layout, PageKind, Rank, SetFile, size_text},
     set::{
         place::TOP,
         write::{ASK_FIRST, FOREVER},
@@ -73,7 +73,7 @@ impl Item {
     }
 
     /// A page under its name, and under the key that clients ask a directory for.
-    pub fn page(page: &Page) -> Vec<Self> {
+    pub fn page(page: &IndexPage) -> Vec<Self> {
         let phase = match page.rank {
             Rank::Project => Phase::Project,
             Rank::Root | Rank::Whole => Phase::Root,
@@ -86,7 +86,7 @@ impl Item {
     }
 
     /// What a part of a set says that every other part says as well: other bytes are refused.
-    pub fn part(page: &Page) -> Self {
+    pub fn part(page: &IndexPage) -> Self {
         let path = page.path.clone();
         Self::here(path, Phase::Sidecar, page.kind, page.body.as_bytes())
     }
@@ -113,16 +113,16 @@ impl Item {
 
 /// An object that is in the store already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct There {
+pub struct ExistingObject {
     pub size: u64,
     pub sha256: Sha256,
 }
 
 /// What the directory of the set holds before an upload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct RemoteListing {
     /// Of the set's own paths, those where something is.
-    pub there: BTreeMap<String, There>,
+    pub there: BTreeMap<String, ExistingObject>,
     /// Every file and page, of the set or not.
     pub paths: BTreeSet<String>,
 }
@@ -136,17 +136,17 @@ pub enum Others {
 
 /// What is done with an item, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum UploadReason {
     New,
     /// The same bytes are there: nothing to do.
     Same,
     /// Other bytes are there, and may be replaced: a page, or a file that the user insists on.
-    Changed(There),
+    Changed(ExistingObject),
     /// Other bytes are there, and stay.
-    Refused(There),
+    Refused(ExistingObject),
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for UploadReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::New => "new",
@@ -162,13 +162,18 @@ impl fmt::Display for Why {
 pub struct UploadPlan {
     /// The store and the directory in it, for people.
     pub destination: String,
-    pub actions: Vec<(Item, Why)>,
+    pub actions: Vec<(Item, UploadReason)>,
     /// Files and pages that are there and are not of this set.
     pub strangers: Vec<String>,
 }
 
 impl UploadPlan {
-    pub fn new(destination: String, mut items: Vec<Item>, seen: &Seen, others: Others) -> Self {
+    pub fn new(
+        destination: String,
+        mut items: Vec<Item>,
+        seen: &RemoteListing,
+        others: Others,
+    ) -> Self {
         items.sort_by_key(|item| item.phase);
         let ours: BTreeSet<String> = items.iter().map(|item| item.path.clone()).collect();
         // A server that keeps files lists the page of `simple/rocm/` as `simple/rocm`.
@@ -194,7 +199,7 @@ impl UploadPlan {
         const SHOWN: usize = 10;
         let mut lines = Vec::new();
         for (item, why) in &self.actions {
-            if let Why::Refused(there) = why {
+            if let UploadReason::Refused(there) = why {
                 lines.push(conflict(item, *there));
             }
         }
@@ -215,7 +220,7 @@ impl UploadPlan {
         Some(cause.context(headline))
     }
 
-    fn total(&self, wanted: impl Fn(&Why) -> bool) -> (usize, u64) {
+    fn total(&self, wanted: impl Fn(&UploadReason) -> bool) -> (usize, u64) {
         let items = self.actions.iter().filter(|(_, why)| wanted(why));
         items.fold((0, 0), |(count, size), (item, _)| {
             (count + 1, size + item.size)
@@ -224,7 +229,7 @@ impl UploadPlan {
 
     /// How many bytes will be written.
     pub fn size(&self) -> u64 {
-        self.total(|why| matches!(why, Why::New | Why::Changed(_)))
+        self.total(|why| matches!(why, UploadReason::New | UploadReason::Changed(_)))
             .1
     }
 
@@ -239,7 +244,7 @@ impl UploadPlan {
                 "content-type": item.content_type,
                 "cache-control": item.cache_control(),
             });
-            if let Why::Changed(there) | Why::Refused(there) = why {
+            if let UploadReason::Changed(there) | UploadReason::Refused(there) = why {
                 action["there"] = json!({ "size": there.size, "sha256": there.sha256 });
             }
             action
@@ -254,19 +259,19 @@ impl UploadPlan {
 }
 
 /// One file, and both of its contents.
-pub(super) fn conflict(item: &Item, there: There) -> String {
+pub(super) fn conflict(item: &Item, there: ExistingObject) -> String {
     format!(
         "`{}`: here {} bytes with sha256 {}, there {} bytes with sha256 {}",
         item.path, item.size, item.sha256, there.size, there.sha256
     )
 }
 
-fn why(item: &Item, there: Option<&There>, others: Others) -> Why {
+fn why(item: &Item, there: Option<&ExistingObject>, others: Others) -> UploadReason {
     match there {
-        None => Why::New,
-        Some(there) if there.sha256 == item.sha256 => Why::Same,
-        Some(there) if item.is_page() || others == Others::Replace => Why::Changed(*there),
-        Some(there) => Why::Refused(*there),
+        None => UploadReason::New,
+        Some(there) if there.sha256 == item.sha256 => UploadReason::Same,
+        Some(there) if item.is_page() || others == Others::Replace => UploadReason::Changed(*there),
+        Some(there) => UploadReason::Refused(*there),
     }
 }
 
@@ -289,13 +294,19 @@ impl fmt::Display for UploadPlan {
         }
         let total = |what: &str, (count, size)| format!("{count} {what} ({})", size_text(size));
         let totals = [
-            total("new", self.total(|why| *why == Why::New)),
+            total("new", self.total(|why| *why == UploadReason::New)),
             total(
                 "to replace",
-                self.total(|why| matches!(why, Why::Changed(_))),
+                self.total(|why| matches!(why, UploadReason::Changed(_))),
             ),
-            total("there already", self.total(|why| *why == Why::Same)),
-            total("refused", self.total(|why| matches!(why, Why::Refused(_)))),
+            total(
+                "there already",
+                self.total(|why| *why == UploadReason::Same),
+            ),
+            total(
+                "refused",
+                self.total(|why| matches!(why, UploadReason::Refused(_))),
+            ),
         ];
         writeln!(f, "{}", totals.join(", "))
     }
@@ -350,28 +361,28 @@ mod tests {
         pages.chain(sidecars).chain(files).collect()
     }
 
-    fn plan(there: &[(&str, There)], others: Others) -> UploadPlan {
+    fn plan(there: &[(&str, ExistingObject)], others: Others) -> UploadPlan {
         let there = there
             .iter()
             .map(|(path, there)| ((*path).to_owned(), *there));
-        let there: BTreeMap<String, There> = there.collect();
-        let seen = Seen {
+        let there: BTreeMap<String, ExistingObject> = there.collect();
+        let seen = RemoteListing {
             paths: there.keys().cloned().collect(),
             there,
         };
         UploadPlan::new("out/1-linux/python".into(), items(), &seen, others)
     }
 
-    fn same(path: &str) -> There {
+    fn same(path: &str) -> ExistingObject {
         let items = items();
         let item = items.iter().find(|item| item.path == path).unwrap();
-        There {
+        ExistingObject {
             size: item.size,
             sha256: item.sha256,
         }
     }
 
-    const OTHER: fn() -> There = || There {
+    const OTHER: fn() -> ExistingObject = || ExistingObject {
         size: 7,
         sha256: Sha256::of(b"other"),
     };
@@ -407,7 +418,7 @@ mod tests {
     #[test]
     fn the_pages_of_an_earlier_upload_are_no_strangers() {
         let paths = ["simple/rocm", "simple/_json/rocm", "simple/rocm/index.html"];
-        let there: Vec<(&str, There)> = paths.map(|path| (path, OTHER())).into();
+        let there: Vec<(&str, ExistingObject)> = paths.map(|path| (path, OTHER())).into();
         assert_eq!(plan(&there, Others::Refuse).strangers, [""; 0]);
     }
 
@@ -441,7 +452,7 @@ mod tests {
         assert_eq!(Exit::of(&refusal), Exit::No);
         let replacing = plan(&there, Others::Replace);
         assert!(replacing.refusal().is_none());
-        assert_eq!(replacing.actions[0].1, Why::Changed(OTHER()));
+        assert_eq!(replacing.actions[0].1, UploadReason::Changed(OTHER()));
     }
 
     #[test]

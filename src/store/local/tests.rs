@@ -68,7 +68,7 @@ fn a_path_that_leaves_the_directory_is_no_key() {
     ];
     for path in paths {
         let answer = store.place(path).map_err(|error| error.kind());
-        assert_eq!(answer, Err(Kind::Unusable), "{path:?}");
+        assert_eq!(answer, Err(StoreFailureKind::Unusable), "{path:?}");
     }
     assert_eq!(tree(directory.path()), ["secret.html"]);
     insta::assert_snapshot!(store.place("../secret.html").unwrap_err(), @"not a usable key: `../secret.html`");
@@ -92,7 +92,7 @@ fn symbolic_links_are_no_objects_and_lead_nowhere() {
             store.delete(&key(path)),
         ]
         .map(|answer| answer.map_err(|error| error.kind()));
-        assert_eq!(kinds, [Err(Kind::Unusable); 5], "{path}");
+        assert_eq!(kinds, [Err(StoreFailureKind::Unusable); 5], "{path}");
     }
     let listed = store.list(None, Depth::All).unwrap();
     let listed: Vec<&str> = listed.iter().map(|object| object.key.as_str()).collect();
@@ -173,13 +173,19 @@ fn a_file_where_a_directory_would_have_to_be_is_an_error() {
     put(&store, "a", "file").unwrap();
     assert_eq!(
         put(&store, "a/b", "below").unwrap_err().kind(),
-        Kind::Unusable
+        StoreFailureKind::Unusable
     );
-    assert_eq!(store.head(&key("a/b")).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(
+        store.head(&key("a/b")).unwrap_err().kind(),
+        StoreFailureKind::NotFound
+    );
     assert!(store.list(Some(&key("a/")), Depth::All).unwrap().is_empty());
     assert!(store.delete(&key("a/b")).is_ok());
     put(&store, "d/e", "file").unwrap();
-    assert_eq!(store.head(&key("d")).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(
+        store.head(&key("d")).unwrap_err().kind(),
+        StoreFailureKind::NotFound
+    );
 }
 
 #[test]

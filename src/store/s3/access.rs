@@ -14,7 +14,7 @@ pub struct Access {
     /// A server other than Amazon's.
     pub endpoint: Option<Endpoint>,
     /// Where the bucket is thought to be; the server's word counts for more.
-    pub region: Option<Region>,
+    pub region: Option<S3Region>,
     /// Which section of the AWS configuration files to use.
     pub profile: Option<Profile>,
     pub signing: Signing,
@@ -67,9 +67,9 @@ pub struct InvalidEndpoint(&'static str);
 
 /// A region of S3: `us-east-2`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Region(Box<str>);
+pub struct S3Region(Box<str>);
 
-/// Why a text is not a `Region`.
+/// Why a text is not an `S3Region`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a region such as `us-east-2`: {0:?}")]
 pub struct InvalidRegion(String);
@@ -125,7 +125,7 @@ pub(super) fn is_private(url: &str) -> bool {
     scheme == "https" || is_here
 }
 
-impl Region {
+impl S3Region {
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -155,7 +155,7 @@ impl FromStr for Endpoint {
     }
 }
 
-impl FromStr for Region {
+impl FromStr for S3Region {
     type Err = InvalidRegion;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -174,7 +174,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-impl fmt::Display for Region {
+impl fmt::Display for S3Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
     }
@@ -262,10 +262,10 @@ mod tests {
     #[test]
     fn a_region_is_a_plain_word() {
         for text in ["us-east-2", "garage", "US"] {
-            assert_eq!(text.parse::<Region>().unwrap().as_str(), text);
+            assert_eq!(text.parse::<S3Region>().unwrap().as_str(), text);
         }
         let long = "a".repeat(41);
-        insta::assert_snapshot!(refusals::<Region>(&["", "us east", "us.east/", &long]), @r#"
+        insta::assert_snapshot!(refusals::<S3Region>(&["", "us east", "us.east/", &long]), @r#"
         not a region such as `us-east-2`: ""
         not a region such as `us-east-2`: "us east"
         not a region such as `us-east-2`: "us.east/"

@@ -23,17 +23,17 @@ use aws_sdk_s3::{
 };
 
 use super::{
-    Limits,
-    access::{Access, Addressing, Keys, Region, Signing, is_private},
+    S3Limits,
+    access::{Access, Addressing, Keys, S3Region, Signing, is_private},
     credentials::{credentials, region},
     failure::{Asker, body, failure, status},
-    retry::Patience,
+    retry::TooManyRequests,
 };
 use crate::{
     error::Stop,
     location::Bucket,
     parallel,
-    store::{Kind, StoreError},
+    store::{StoreError, StoreFailureKind},
 };
 
 pub(super) struct Connection {
@@ -60,7 +60,7 @@ impl Connection {
     pub(super) fn new(
         bucket: &Bucket,
         access: &Access,
-        limits: &Limits,
+        limits: &S3Limits,
         stop: Stop,
     ) -> Result<Self, StoreError> {
         let place = format!("s3://{bucket}");
@@ -152,7 +152,11 @@ impl Connection {
             return self.ask(place, self.asker, unsigned, request).await;
         }
         let error = match self.ask(place, self.asker, either, request).await {
-            Err(error) if error.kind() == Kind::Denied && self.asker == Asker::Known => error,
+            Err(error)
+                if error.kind() == StoreFailureKind::Denied && self.asker == Asker::Known =>
+            {
+                error
+            }
             answer => return answer,
         };
         let answer = self.ask(place, Asker::Anonymous, unsigned, request).await;
@@ -214,7 +218,7 @@ impl Clients {
         place: &str,
         bucket: &Bucket,
         access: &Access,
-        limits: &Limits,
+        limits: &S3Limits,
     ) -> Result<Self, StoreError> {
         let region = region(access).await;
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
@@ -247,7 +251,7 @@ impl Clients {
                 Addressing::Virtual => false,
             };
             let config = config::Builder::from(config).force_path_style(in_path);
-            let config = config.retry_classifier(Patience);
+            let config = config.retry_classifier(TooManyRequests);
             Client::from_conf(config.build())
         };
         let signed = credentials.map(|credentials| {
@@ -271,7 +275,7 @@ impl Clients {
         }
     }
 
-    fn in_region(&self, region: &Region) -> Self {
+    fn in_region(&self, region: &S3Region) -> Self {
         let region = region.as_str().to_owned();
         let client = |client: &Client| {
             let config = client.config().to_builder();
@@ -310,14 +314,14 @@ fn timeouts(read: Duration) -> TimeoutConfig {
 }
 
 /// An answer of which nothing comes any more counts as broken off.
-fn stalls(limits: &Limits) -> StalledStreamProtectionConfig {
+fn stalls(limits: &S3Limits) -> StalledStreamProtectionConfig {
     StalledStreamProtectionConfig::enabled()
         .grace_period(limits.stall)
         .build()
 }
 
 /// With growing pauses of random length; every attempt is signed anew.
-pub(super) fn retries(limits: &Limits) -> RetryConfig {
+pub(super) fn retries(limits: &S3Limits) -> RetryConfig {
     RetryConfig::standard()
         .with_max_attempts(limits.backoff.attempts)
         .with_initial_backoff(limits.backoff.pause)
@@ -331,7 +335,7 @@ fn is_over<E: ProvideErrorMetadata>(error: &SdkError<E>) -> bool {
 }
 
 /// The region that an answer names, if it is about that.
-fn home<E: ProvideErrorMetadata>(error: &SdkError<E>) -> Option<Region> {
+fn home<E: ProvideErrorMetadata>(error: &SdkError<E>) -> Option<S3Region> {
     let response = error.raw_response()?;
     if let Some(region) = response.headers().get("x-amz-bucket-region") {
         return region.parse().ok();
@@ -356,6 +360,7 @@ fn wait<T>(
     place: impl fmt::Display,
     future: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
-    parallel::wait(stop, future)
-        .unwrap_or_else(|stopped| Err(StoreError::new(Kind::Failed, place).caused_by(stopped)))
+    parallel::wait(stop, future).unwrap_or_else(|stopped| {
+        Err(StoreError::new(StoreFailureKind::Failed, place).caused_by(stopped))
+    })
 }

@@ -18,7 +18,7 @@ use super::access::{Access, Profile};
 use crate::{
     error::last_cause,
     error::{anyhow, hinted},
-    store::{Kind, StoreError},
+    store::{StoreError, StoreFailureKind},
 };
 
 /// Where the bucket is when nobody says; the server then says it.
@@ -80,7 +80,7 @@ pub(super) async fn credentials(
             };
             let hint = "name another `--profile`, sign in again, or pass `--no-sign-request`";
             let cause = hinted(cause, hint).reallocate_into_boxed_dyn_error_without_backtrace();
-            Err(StoreError::new(Kind::Denied, place).caused_by(cause))
+            Err(StoreError::new(StoreFailureKind::Denied, place).caused_by(cause))
         }
     }
 }

@@ -6,7 +6,7 @@ use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 
 use crate::{
     error::{anyhow, hinted, last_cause},
-    store::{Kind, StoreError},
+    store::{StoreError, StoreFailureKind},
 };
 
 /// Who the server thinks is asking.
@@ -21,7 +21,7 @@ pub(super) enum Asker {
 
 /// An answer that is an error, as far as it matters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Answer<'a> {
+struct S3ErrorResponse<'a> {
     status: u16,
     code: Option<&'a str>,
     message: Option<&'a str>,
@@ -36,16 +36,16 @@ where
     };
     // An answer that could not be read is no answer, whatever its status is.
     let Some(service) = error.as_service_error() else {
-        return StoreError::new(Kind::Unavailable, place).caused_by(last_cause(error));
+        return StoreError::new(StoreFailureKind::Unavailable, place).caused_by(last_cause(error));
     };
     if (200..300).contains(&status) && service.code().is_none() {
         // A server that speaks almost S3, such as rclone's, which names the answer that begins an
         // upload in parts in another way. Only its own words tell what happened.
         let text = one_line(&body(error));
         let cause = format!("the answer is not one of S3's (HTTP {status}): {text}");
-        return StoreError::new(Kind::Failed, place).caused_by(cause);
+        return StoreError::new(StoreFailureKind::Failed, place).caused_by(cause);
     }
-    let answer = Answer {
+    let answer = S3ErrorResponse {
         status,
         code: service.code(),
         message: service.message(),
@@ -65,16 +65,16 @@ pub(super) fn status<E>(error: &SdkError<E>) -> Option<u16> {
         .map(|response| response.status().as_u16())
 }
 
-fn answered(place: &str, asker: Asker, answer: &Answer) -> StoreError {
+fn answered(place: &str, asker: Asker, answer: &S3ErrorResponse) -> StoreError {
     let kind = answer.kind();
     let failure = StoreError::new(kind, place);
     let hint = match (kind, answer.code) {
-        (Kind::NotFound | Kind::Exists, _) => return failure,
-        (Kind::Denied, Some("RequestTimeTooSkewed")) => "set the clock of this machine",
-        (Kind::Denied, Some("ExpiredToken" | "TokenRefreshRequired")) => {
+        (StoreFailureKind::NotFound | StoreFailureKind::Exists, _) => return failure,
+        (StoreFailureKind::Denied, Some("RequestTimeTooSkewed")) => "set the clock of this machine",
+        (StoreFailureKind::Denied, Some("ExpiredToken" | "TokenRefreshRequired")) => {
             "the credentials have expired: get new ones, and run the same again; what is there stays"
         }
-        (Kind::Denied, _) => asker.hint(),
+        (StoreFailureKind::Denied, _) => asker.hint(),
         (_, Some("NoSuchBucket")) => "name another bucket with `--bucket`",
         _ => return failure.caused_by(answer.text()),
     };
@@ -96,12 +96,12 @@ impl Asker {
     }
 }
 
-impl Answer<'_> {
-    fn kind(&self) -> Kind {
+impl S3ErrorResponse<'_> {
+    fn kind(&self) -> StoreFailureKind {
         match (self.status, self.code) {
-            (_, Some("NoSuchBucket")) => Kind::Failed,
-            (_, Some("KeyTooLongError" | "InvalidURI")) => Kind::Unusable,
-            (_, Some("RequestTimeout" | "SlowDown")) => Kind::Unavailable,
+            (_, Some("NoSuchBucket")) => StoreFailureKind::Failed,
+            (_, Some("KeyTooLongError" | "InvalidURI")) => StoreFailureKind::Unusable,
+            (_, Some("RequestTimeout" | "SlowDown")) => StoreFailureKind::Unavailable,
             // The answer to a HEAD has no code; of a bad request only the credentials are left.
             (400, None | Some("BadRequest"))
             | (401 | 403, _)
@@ -113,11 +113,11 @@ impl Answer<'_> {
                     | "TokenRefreshRequired"
                     | "AuthorizationHeaderMalformed",
                 ),
-            ) => Kind::Denied,
-            (404, _) => Kind::NotFound,
-            (409 | 412, _) => Kind::Exists,
-            (429 | 500..=599, _) => Kind::Unavailable,
-            _ => Kind::Failed,
+            ) => StoreFailureKind::Denied,
+            (404, _) => StoreFailureKind::NotFound,
+            (409 | 412, _) => StoreFailureKind::Exists,
+            (429 | 500..=599, _) => StoreFailureKind::Unavailable,
+            _ => StoreFailureKind::Failed,
         }
     }
 
@@ -137,9 +137,9 @@ where
     E: Error + 'static,
 {
     let kind = match error {
-        SdkError::ConstructionFailure(_) => Kind::Failed,
-        SdkError::DispatchFailure(failure) if failure.is_user() => Kind::Failed,
-        _ => Kind::Unavailable,
+        SdkError::ConstructionFailure(_) => StoreFailureKind::Failed,
+        SdkError::DispatchFailure(failure) if failure.is_user() => StoreFailureKind::Failed,
+        _ => StoreFailureKind::Unavailable,
     };
     StoreError::new(kind, place).caused_by(last_cause(error))
 }
@@ -155,7 +155,7 @@ mod tests {
     use crate::error::render;
 
     fn shown(status: u16, code: Option<&str>, message: Option<&str>) -> String {
-        let answer = Answer {
+        let answer = S3ErrorResponse {
             status,
             code,
             message,
@@ -224,9 +224,9 @@ mod tests {
 
     #[test]
     fn who_was_denied_is_told_what_may_help() {
-        let answer = Answer {
+        let answer = S3ErrorResponse {
             status: 403,
-            ..Answer::default()
+            ..S3ErrorResponse::default()
         };
         let shown = [Asker::Unknown, Asker::Anonymous]
             .map(|asker| render(&answered("s3://b/k", asker, &answer).into()));

@@ -14,19 +14,19 @@ use tokio::{
 };
 
 use super::{
-    Inner,
-    piece::{Piece, ask},
+    S3StoreInner,
+    piece::{ObjectRange, ask},
     units,
 };
 use crate::{
     location::Key,
     parallel::runtime,
-    store::{Kind, Span, StoreError},
+    store::{Span, StoreError, StoreFailureKind},
 };
 
 /// What is left of an object.
-struct Reader {
-    store: Arc<Inner>,
+struct S3Reader {
+    store: Arc<S3StoreInner>,
     key: Key,
     etag: Option<String>,
     /// Nothing, once all of it was read.
@@ -43,7 +43,7 @@ struct Reader {
 /// Where the next bytes come from.
 enum Flow {
     /// An answer of which no more is taken than is read.
-    Direct(Box<Piece>),
+    Direct(Box<ObjectRange>),
     Ahead(Ahead),
 }
 
@@ -56,7 +56,7 @@ struct Ahead {
 }
 
 pub(super) fn open(
-    store: &Arc<Inner>,
+    store: &Arc<S3StoreInner>,
     key: &Key,
     span: Span,
 ) -> Result<Box<dyn Read + Send>, StoreError> {
@@ -85,13 +85,15 @@ pub(super) fn open(
         (None, _) => came,
         _ => {
             let cause = "the server sends other bytes than were asked for";
-            return Err(StoreError::new(Kind::Failed, store.place(key)).caused_by(cause));
+            return Err(
+                StoreError::new(StoreFailureKind::Failed, store.place(key)).caused_by(cause)
+            );
         }
     };
     let etag = answer.e_tag().map(str::to_owned);
     let came = came.min(end);
-    let piece = Piece::new(store, key, etag.as_deref(), start..came).begun(answer.body);
-    Ok(Box::new(Reader {
+    let piece = ObjectRange::new(store, key, etag.as_deref(), start..came).begun(answer.body);
+    Ok(Box::new(S3Reader {
         store: Arc::clone(store),
         key: key.clone(),
         etag,
@@ -111,7 +113,7 @@ fn told(answer: &GetObjectOutput) -> Option<(u64, u64)> {
     Some((first.parse().ok()?, total.parse().ok()?))
 }
 
-impl Reader {
+impl S3Reader {
     /// The next bytes, or none at the end.
     fn next(&mut self) -> Result<Bytes, StoreError> {
         self.look_ahead();
@@ -132,12 +134,12 @@ impl Reader {
     }
 
     /// The first piece that nobody was asked for.
-    fn piece(&mut self) -> Piece {
+    fn piece(&mut self) -> ObjectRange {
         let end = self
             .end
             .min(self.next.saturating_add(self.store.limits.part));
         let range = std::mem::replace(&mut self.next, end)..end;
-        Piece::new(&self.store, &self.key, self.etag.as_deref(), range)
+        ObjectRange::new(&self.store, &self.key, self.etag.as_deref(), range)
     }
 
     /// Asks for as many pieces as there is room for.
@@ -173,7 +175,7 @@ impl Flow {
         match self {
             Self::Direct(piece) => piece.next().await,
             Self::Ahead(ahead) => ahead.bytes.recv().await.unwrap_or_else(|| {
-                let gone = StoreError::new(Kind::Failed, "a part of an object");
+                let gone = StoreError::new(StoreFailureKind::Failed, "a part of an object");
                 Err(gone.caused_by("it was given up before its end"))
             }),
         }
@@ -186,7 +188,7 @@ impl Drop for Ahead {
     }
 }
 
-impl Read for Reader {
+impl Read for S3Reader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if buffer.is_empty() {
             return Ok(0);

@@ -31,7 +31,7 @@ use aws_sdk_s3::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use access::{
-    Access, Addressing, Endpoint, InvalidEndpoint, InvalidRegion, Keys, Profile, Region, Signing,
+    Access, Addressing, Endpoint, InvalidEndpoint, InvalidRegion, Keys, Profile, S3Region, Signing,
 };
 
 use self::connection::Connection;
@@ -40,7 +40,7 @@ use crate::{
     error::Stop,
     location::{Bucket, Key},
     retry::Backoff,
-    store::{Body, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
+    store::{Body, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind},
     wheel::{decode_base64, decode_sha256},
 };
 
@@ -52,7 +52,7 @@ const MIB: u64 = 1 << 20;
 
 /// How much is done at once, and how often it is tried.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct S3Limits {
     /// What fits into one request; larger objects go in parts of this size, or of a ten thousandth
     /// of theirs. S3 wants at least 5 MiB.
     pub part: u64,
@@ -66,7 +66,7 @@ pub struct Limits {
     pub stall: Duration,
 }
 
-impl Default for Limits {
+impl Default for S3Limits {
     fn default() -> Self {
         Self {
             part: 16 * MIB,
@@ -81,12 +81,12 @@ impl Default for Limits {
     }
 }
 
-pub struct S3Store(Arc<Inner>);
+pub struct S3Store(Arc<S3StoreInner>);
 
-struct Inner {
+struct S3StoreInner {
     bucket: Bucket,
     connection: Connection,
-    limits: Limits,
+    limits: S3Limits,
     /// In units of 1 MiB.
     memory: Arc<Semaphore>,
     skipped: AtomicU64,
@@ -95,16 +95,16 @@ struct Inner {
 impl S3Store {
     /// Looks for credentials, which may take a moment; asks nothing of the bucket yet.
     pub fn connect(bucket: Bucket, access: &Access, stop: Stop) -> Result<Self, StoreError> {
-        Self::with_limits(bucket, access, stop, Limits::default())
+        Self::with_limits(bucket, access, stop, S3Limits::default())
     }
 
     pub fn with_limits(
         bucket: Bucket,
         access: &Access,
         stop: Stop,
-        limits: Limits,
+        limits: S3Limits,
     ) -> Result<Self, StoreError> {
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(S3StoreInner {
             connection: Connection::new(&bucket, access, &limits, stop)?,
             memory: Arc::new(Semaphore::new(units(limits.memory) as usize)),
             skipped: AtomicU64::new(0),
@@ -168,13 +168,13 @@ impl Store for S3Store {
             request.key(key.as_str()).send().await
         });
         match deleted {
-            Err(error) if error.kind() != Kind::NotFound => Err(error),
+            Err(error) if error.kind() != StoreFailureKind::NotFound => Err(error),
             _ => Ok(()),
         }
     }
 }
 
-impl Inner {
+impl S3StoreInner {
     fn place(&self, key: &Key) -> String {
         format!("s3://{}/{key}", self.bucket)
     }
@@ -236,8 +236,9 @@ impl Inner {
         let wanted = units(bytes).min(units(self.limits.memory));
         self.connection.wait(&self.bucket, async {
             let room = Arc::clone(&self.memory).acquire_many_owned(wanted);
-            room.await
-                .map_err(|error| StoreError::new(Kind::Failed, &self.bucket).caused_by(error))
+            room.await.map_err(|error| {
+                StoreError::new(StoreFailureKind::Failed, &self.bucket).caused_by(error)
+            })
         })
     }
 }

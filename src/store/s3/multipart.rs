@@ -17,23 +17,23 @@ use tokio::{
 };
 
 use super::{
-    Inner, MIB, SHA256,
+    MIB, S3StoreInner, SHA256,
     connection::patient,
     failure::failure,
-    put::{Source, unless_there, while_there},
+    put::{BodyReader, unless_there, while_there},
 };
 use crate::{
     location::Key,
     parallel::runtime,
-    store::{Body, Condition, Kind, PutOptions, StoreError},
+    store::{Body, Condition, PutOptions, StoreError, StoreFailureKind},
 };
 
 /// S3 takes no more parts of one object.
 const PARTS: u64 = 10_000;
 
 /// An object that is not there yet. It must be completed or abandoned: its parts cost money.
-struct Upload<'a> {
-    store: &'a Inner,
+struct MultipartUpload<'a> {
+    store: &'a S3StoreInner,
     key: &'a Key,
     place: String,
     id: String,
@@ -43,16 +43,16 @@ struct Upload<'a> {
 }
 
 pub(super) fn put(
-    store: &Inner,
+    store: &S3StoreInner,
     key: &Key,
     body: &dyn Body,
     options: &PutOptions,
 ) -> Result<(), StoreError> {
     // Another writer's object would make all the sending pointless.
     if options.condition == Condition::IfAbsent && is_there(store, key)? {
-        return Err(StoreError::new(Kind::Exists, store.place(key)));
+        return Err(StoreError::new(StoreFailureKind::Exists, store.place(key)));
     }
-    let upload = Upload::begin(store, key, body.size(), options)?;
+    let upload = MultipartUpload::begin(store, key, body.size(), options)?;
     let sent = upload.send(body, options);
     let ended = sent.and_then(|parts| upload.complete(parts, &options.condition));
     if ended.is_err() {
@@ -61,11 +61,18 @@ pub(super) fn put(
     ended
 }
 
-fn is_there(store: &Inner, key: &Key) -> Result<bool, StoreError> {
+fn is_there(store: &S3StoreInner, key: &Key) -> Result<bool, StoreError> {
     match store.head(key) {
         Ok(_) => Ok(true),
         // Who may write need not be allowed to look.
-        Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Denied) => Ok(false),
+        Err(error)
+            if matches!(
+                error.kind(),
+                StoreFailureKind::NotFound | StoreFailureKind::Denied
+            ) =>
+        {
+            Ok(false)
+        }
         Err(error) => Err(error),
     }
 }
@@ -76,9 +83,9 @@ fn part_size(size: u64, usual: u64) -> u64 {
     usual.max(least)
 }
 
-impl<'a> Upload<'a> {
+impl<'a> MultipartUpload<'a> {
     fn begin(
-        store: &'a Inner,
+        store: &'a S3StoreInner,
         key: &'a Key,
         size: u64,
         options: &PutOptions,
@@ -101,7 +108,7 @@ impl<'a> Upload<'a> {
             }
         })?;
         let id = begun.upload_id.ok_or_else(|| {
-            StoreError::new(Kind::Failed, &place).caused_by("an upload without a name")
+            StoreError::new(StoreFailureKind::Failed, &place).caused_by("an upload without a name")
         })?;
         Ok(Self {
             store,
@@ -136,7 +143,7 @@ impl<'a> Upload<'a> {
         parts: &mut JoinSet<Result<CompletedPart, StoreError>>,
     ) -> Result<Vec<CompletedPart>, StoreError> {
         let part = part_size(self.size, self.store.limits.part);
-        let mut source = Source::open(&self.place, body)?;
+        let mut source = BodyReader::open(&self.place, body)?;
         let mut done = Vec::new();
         for number in 1..=i32::try_from(self.size.div_ceil(part)).unwrap_or(i32::MAX) {
             let room = self.store.room(part)?;
@@ -192,7 +199,9 @@ impl<'a> Upload<'a> {
         &self,
         part: Result<Result<CompletedPart, StoreError>, JoinError>,
     ) -> Result<CompletedPart, StoreError> {
-        part.map_err(|error| StoreError::new(Kind::Failed, &self.place).caused_by(error))?
+        part.map_err(|error| {
+            StoreError::new(StoreFailureKind::Failed, &self.place).caused_by(error)
+        })?
     }
 
     fn complete(
@@ -225,7 +234,7 @@ impl<'a> Upload<'a> {
             Err(error) => {
                 let asker = self.store.connection.asker();
                 let failure = failure(&self.place, asker, &error);
-                Err(StoreError::new(Kind::Failed, &self.place).caused_by(failure))
+                Err(StoreError::new(StoreFailureKind::Failed, &self.place).caused_by(failure))
             }
         }
     }

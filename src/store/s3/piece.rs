@@ -9,17 +9,17 @@ use aws_sdk_s3::{
 };
 use bytes::Bytes;
 
-use super::{Inner, failure::status};
+use super::{S3StoreInner, failure::status};
 use crate::{
     error::last_cause,
     location::Key,
     retry::Failures,
-    store::{Kind, StoreError},
+    store::{StoreError, StoreFailureKind},
 };
 
 /// What is to be read of which object.
-pub(super) struct Piece {
-    store: Arc<Inner>,
+pub(super) struct ObjectRange {
+    store: Arc<S3StoreInner>,
     key: Key,
     /// Of the version that is read; a server need not tell one.
     etag: Option<String>,
@@ -32,9 +32,9 @@ pub(super) struct Piece {
     failures: Failures,
 }
 
-impl Piece {
+impl ObjectRange {
     pub(super) fn new(
-        store: &Arc<Inner>,
+        store: &Arc<S3StoreInner>,
         key: &Key,
         etag: Option<&str>,
         range: Range<u64>,
@@ -92,10 +92,10 @@ impl Piece {
             StoreError::new(kind, self.store.place(&self.key)).caused_by(cause)
         };
         if self.at >= self.end {
-            return Err(failure(Kind::Differs, broken));
+            return Err(failure(StoreFailureKind::Differs, broken));
         }
         let Some(pause) = self.failures.pause(&self.store.limits.backoff) else {
-            return Err(failure(Kind::Unavailable, broken));
+            return Err(failure(StoreFailureKind::Unavailable, broken));
         };
         tokio::time::sleep(pause).await;
         Ok(())
@@ -105,13 +105,13 @@ impl Piece {
         let range = format!("bytes={}-{}", self.at, self.end.saturating_sub(1));
         let etag = self.etag.as_deref();
         let answer = match ask(&self.store, &self.key, Some(&range), etag).await {
-            Err(error) if error.kind() == Kind::Exists => None,
+            Err(error) if error.kind() == StoreFailureKind::Exists => None,
             answer => answer?,
         };
         let Some(answer) = answer.filter(|answer| self.continues(answer)) else {
             let cause = "the object was replaced while it was read";
             let place = self.store.place(&self.key);
-            return Err(StoreError::new(Kind::Differs, place).caused_by(cause));
+            return Err(StoreError::new(StoreFailureKind::Differs, place).caused_by(cause));
         };
         self.body = Some(answer.body);
         Ok(())
@@ -127,7 +127,7 @@ impl Piece {
 
 /// Nothing, where the object ends before the range begins.
 pub(super) async fn ask(
-    store: &Inner,
+    store: &S3StoreInner,
     key: &Key,
     range: Option<&str>,
     etag: Option<&str>,

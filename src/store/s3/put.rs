@@ -6,24 +6,24 @@ use aws_sdk_s3::{primitives::ByteStream, types::ChecksumAlgorithm};
 use bytes::Bytes;
 
 use super::{
-    Inner, SHA256,
+    S3StoreInner, SHA256,
     connection::{patient, retries},
 };
 use crate::{
     digest::Hasher,
     location::Key,
-    store::{Body, Condition, Kind, PutOptions, StoreError},
+    store::{Body, Condition, PutOptions, StoreError, StoreFailureKind},
 };
 
 /// The bytes of a body in order, hashed as they come.
-pub(super) struct Source<'a> {
+pub(super) struct BodyReader<'a> {
     place: &'a str,
     reader: Box<dyn Read + Send + 'a>,
     hasher: Hasher,
     left: u64,
 }
 
-impl<'a> Source<'a> {
+impl<'a> BodyReader<'a> {
     pub(super) fn open(place: &'a str, body: &'a dyn Body) -> Result<Self, StoreError> {
         let reader = body.read_from(0).map_err(|error| unread(place, error))?;
         Ok(Self {
@@ -61,29 +61,29 @@ impl<'a> Source<'a> {
             None => Ok(sha256.to_string()),
             Some(promised) => {
                 let cause = format!("promised was {promised}, found was {sha256}");
-                Err(StoreError::new(Kind::Differs, place).caused_by(cause))
+                Err(StoreError::new(StoreFailureKind::Differs, place).caused_by(cause))
             }
         }
     }
 
     fn differs(&self, cause: &'static str) -> StoreError {
-        StoreError::new(Kind::Differs, self.place).caused_by(cause)
+        StoreError::new(StoreFailureKind::Differs, self.place).caused_by(cause)
     }
 }
 
 fn unread(place: &str, error: io::Error) -> StoreError {
-    StoreError::new(Kind::Failed, place).caused_by(error)
+    StoreError::new(StoreFailureKind::Failed, place).caused_by(error)
 }
 
 pub(super) fn put(
-    store: &Inner,
+    store: &S3StoreInner,
     key: &Key,
     body: &dyn Body,
     options: &PutOptions,
 ) -> Result<(), StoreError> {
     let place = store.place(key);
     let _room = store.room(body.size())?;
-    let mut source = Source::open(&place, body)?;
+    let mut source = BodyReader::open(&place, body)?;
     let bytes = source.take(u64::MAX)?;
     let sha256 = source.finish(options)?;
     // Some servers keep files, and refuse a key that ends in `/` with an answer that asks to come
@@ -121,8 +121,11 @@ pub(super) fn put(
 
 const NO_DIRECTORY_PAGES: &str = "where a server takes no keys that end in `/`, pass `--no-directory-pages`, and install with `--find-links`";
 
-fn is_refusal(kind: Kind) -> bool {
-    matches!(kind, Kind::Unavailable | Kind::Failed | Kind::Unusable)
+fn is_refusal(kind: StoreFailureKind) -> bool {
+    matches!(
+        kind,
+        StoreFailureKind::Unavailable | StoreFailureKind::Failed | StoreFailureKind::Unusable
+    )
 }
 
 pub(super) fn unless_there(condition: &Condition) -> Option<String> {

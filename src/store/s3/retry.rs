@@ -13,9 +13,9 @@ const LONGEST: Duration = Duration::from_mins(1);
 
 /// Too many requests, told by the status alone, and how long to wait, in seconds.
 #[derive(Debug)]
-pub(super) struct Patience;
+pub(super) struct TooManyRequests;
 
-impl ClassifyRetry for Patience {
+impl ClassifyRetry for TooManyRequests {
     fn classify_retry(&self, context: &InterceptorContext) -> RetryAction {
         let Some(response) = context.response() else {
             return RetryAction::NoActionIndicated;

@@ -24,7 +24,7 @@ fn numbered() -> VersionInputs {
     }
 }
 
-fn row(scheme: &Scheme, inputs: &VersionInputs) -> String {
+fn row(scheme: &VersionScheme, inputs: &VersionInputs) -> String {
     let versions = compute(scheme, inputs).unwrap();
     format!("{} {} {}", versions.wheel, versions.deb, versions.rpm)
 }
@@ -42,7 +42,7 @@ fn each_release_type_has_its_own_version_for_each_kind_of_package() {
                 ReleaseType::Prerelease => numbered(),
                 _ => inputs(),
             };
-            format!("{kind}: {}", row(&Scheme::Type(kind), &inputs))
+            format!("{kind}: {}", row(&VersionScheme::Type(kind), &inputs))
         })
         .collect();
     insta::assert_snapshot!(rows.join("\n"), @r"
@@ -58,7 +58,7 @@ fn each_release_type_has_its_own_version_for_each_kind_of_package() {
 
 #[test]
 fn a_suffix_of_ones_own_is_the_same_for_every_kind_of_package() {
-    let suffix = |text: &str| row(&Scheme::Suffix(text.into()), &inputs());
+    let suffix = |text: &str| row(&VersionScheme::Suffix(text.into()), &inputs());
     assert_eq!(suffix(".dev0"), "10.1.0.dev0 10.1.0.dev0 10.1.0.dev0");
     assert_eq!(suffix("RC1"), "10.1.0rc1 10.1.0RC1 10.1.0RC1");
 }
@@ -74,14 +74,14 @@ fn what_a_release_type_lacks_is_named() {
         base_date: None,
         ..inputs()
     };
-    let of = |kind, inputs: &VersionInputs| refusal(compute(&Scheme::Type(kind), inputs));
+    let of = |kind, inputs: &VersionInputs| refusal(compute(&VersionScheme::Type(kind), inputs));
     let messages = [
         of(ReleaseType::Ci, &bare),
         of(ReleaseType::DevBkc, &without_base_date),
         of(ReleaseType::NightlyBkc, &without_base_date),
         of(ReleaseType::Prerelease, &inputs()),
         of(ReleaseType::Nightly, &numbered()),
-        refusal(compute(&Scheme::Suffix(".dev0".into()), &numbered())),
+        refusal(compute(&VersionScheme::Suffix(".dev0".into()), &numbered())),
     ];
     insta::assert_snapshot!(messages.join("\n"), @r"
     error: a `ci` version without a commit
@@ -112,7 +112,7 @@ fn what_a_release_type_lacks_is_named() {
 
 #[test]
 fn a_suffix_that_a_package_manager_would_misread_is_refused() {
-    let of = |text: &str| refusal(compute(&Scheme::Suffix(text.into()), &inputs()));
+    let of = |text: &str| refusal(compute(&VersionScheme::Suffix(text.into()), &inputs()));
     let messages = ["", " ", "-1", "~x", ".dev0\nx=y", "!1", "é", "+", ".x"].map(of);
     insta::assert_snapshot!(messages.join("\n"), @r#"
     error: an empty version suffix
@@ -159,7 +159,7 @@ proptest! {
                 git_sha: Some(sha.parse().unwrap()),
                 prerelease: (kind == ReleaseType::Prerelease).then_some(number.into()),
             };
-            compute(&Scheme::Type(kind), &inputs).unwrap().wheel
+            compute(&VersionScheme::Type(kind), &inputs).unwrap().wheel
         };
         let order = [
             ReleaseType::Dev,

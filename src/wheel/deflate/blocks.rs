@@ -72,12 +72,12 @@ pub(super) fn stored_len(head: [u8; 4]) -> Option<usize> {
 
 /// A code as one table: for the bits that come next the symbol, and how many of them are its own.
 #[derive(Default)]
-struct Code {
+struct HuffmanTable {
     table: Vec<u16>,
     mask: u64,
 }
 
-impl Code {
+impl HuffmanTable {
     /// The code that the lengths define, if it leaves nothing open. All are like that, unless an
     /// encoder is lazy, and then nobody has to understand it here.
     fn set(&mut self, lengths: &[u8]) -> Option<()> {
@@ -137,9 +137,9 @@ pub(super) enum Symbol {
 /// The codes of a block.
 #[derive(Default)]
 pub(super) struct Codes {
-    lengths: Code,
-    literals: Code,
-    distances: Code,
+    lengths: HuffmanTable,
+    literals: HuffmanTable,
+    distances: HuffmanTable,
 }
 
 impl Codes {

@@ -5,8 +5,8 @@ use std::io::Read;
 use flate2::bufread::DeflateDecoder;
 use proptest::prelude::*;
 
-use super::{ending::stored, *};
-use crate::wheel::specimen::{noise, prose};
+use super::{last_block::stored, *};
+use crate::wheel::test_bytes::{noise, prose};
 
 fn inflate(stream: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -26,7 +26,7 @@ fn packed_member(deflater: &mut Deflater, bytes: &[u8]) -> Option<Vec<u8>> {
     Some(room[..len].to_vec())
 }
 
-fn packed_block(deflater: &mut Deflater, bytes: &[u8], place: Place) -> Option<Vec<u8>> {
+fn packed_block(deflater: &mut Deflater, bytes: &[u8], place: BlockPosition) -> Option<Vec<u8>> {
     let mut room = vec![0xAA; Deflater::room(bytes.len())];
     let len = deflater.block(bytes, place, &mut room)?;
     Some(room[..len].to_vec())
@@ -34,14 +34,14 @@ fn packed_block(deflater: &mut Deflater, bytes: &[u8], place: Place) -> Option<V
 
 /// The stream of a member of several blocks, and how many of them are not plain.
 fn join(bytes: &[u8], block: usize, level: u8) -> (Vec<u8>, usize) {
-    let mut deflater = Deflater::new(Level(level));
+    let mut deflater = Deflater::new(CompressionLevel(level));
     let (mut stream, mut shrunk) = (Vec::new(), 0);
     let count = bytes.len().div_ceil(block);
     for (index, bytes) in bytes.chunks(block).enumerate() {
         let place = if index + 1 == count {
-            Place::Last
+            BlockPosition::Last
         } else {
-            Place::Inner
+            BlockPosition::Inner
         };
         match packed_block(&mut deflater, bytes, place) {
             Some(packed) => {
@@ -90,11 +90,11 @@ fn plain_and_deflated_blocks_mix_in_any_order() {
 
 #[test]
 fn what_does_not_shrink_is_left_alone() {
-    let mut deflater = Deflater::new(Level::default());
+    let mut deflater = Deflater::new(CompressionLevel::default());
     for len in [0, 1, 2, 40, 5_000, 600_000, 3_000_000] {
         let noise = noise(len, 5);
         assert_eq!(packed_member(&mut deflater, &noise), None, "{len}");
-        let block = packed_block(&mut deflater, &noise, Place::Last);
+        let block = packed_block(&mut deflater, &noise, BlockPosition::Last);
         assert_eq!(block, None, "{len}");
     }
     // Also where the samples are of the other kind.
@@ -105,7 +105,7 @@ fn what_does_not_shrink_is_left_alone() {
 
 #[test]
 fn a_large_member_is_judged_by_its_samples() {
-    let mut deflater = Deflater::new(Level::default());
+    let mut deflater = Deflater::new(CompressionLevel::default());
     let mut bytes = prose(2 * STRIDE, 1);
     assert_ne!(packed_member(&mut deflater, &bytes), None);
     for stride in bytes.chunks_mut(STRIDE) {
@@ -118,22 +118,22 @@ fn a_large_member_is_judged_by_its_samples() {
 
 #[test]
 fn a_saving_of_less_than_3_percent_is_not_worth_it() {
-    let mut deflater = Deflater::new(Level::default());
+    let mut deflater = Deflater::new(CompressionLevel::default());
     for (zeros, worth) in [(2_000, false), (5_000, true)] {
         let bytes = [noise(100_000 - zeros, 3), vec![0; zeros]].concat();
         let member = packed_member(&mut deflater, &bytes);
         assert_eq!(member.is_some(), worth, "{zeros}");
-        let block = packed_block(&mut deflater, &bytes, Place::Last);
+        let block = packed_block(&mut deflater, &bytes, BlockPosition::Last);
         assert_eq!(block.is_some(), worth, "{zeros}");
     }
 }
 
 #[test]
 fn a_block_is_never_longer_than_it_was() {
-    let mut deflater = Deflater::new(Level::default());
+    let mut deflater = Deflater::new(CompressionLevel::default());
     for len in 0..600 {
         let text = prose(len, len as u64);
-        for place in [Place::Inner, Place::Last] {
+        for place in [BlockPosition::Inner, BlockPosition::Last] {
             if let Some(packed) = packed_block(&mut deflater, &text, place) {
                 assert!(packed.len() < len);
             }
@@ -148,13 +148,13 @@ fn a_block_is_never_longer_than_it_was() {
 #[test]
 fn a_compressor_keeps_nothing_of_what_it_did_before() {
     let text = prose(100_000, 3);
-    let mut used = Deflater::new(Level(6));
-    packed_block(&mut used, &prose(200_000, 4), Place::Inner);
+    let mut used = Deflater::new(CompressionLevel(6));
+    packed_block(&mut used, &prose(200_000, 4), BlockPosition::Inner);
     packed_member(&mut used, &noise(600_000, 4));
-    let mut fresh = Deflater::new(Level(6));
+    let mut fresh = Deflater::new(CompressionLevel(6));
     assert_eq!(
-        packed_block(&mut used, &text, Place::Inner),
-        packed_block(&mut fresh, &text, Place::Inner)
+        packed_block(&mut used, &text, BlockPosition::Inner),
+        packed_block(&mut fresh, &text, BlockPosition::Inner)
     );
     assert_eq!(
         packed_member(&mut used, &text),
@@ -166,7 +166,7 @@ fn a_compressor_keeps_nothing_of_what_it_did_before() {
 fn plain_blocks_are_full_but_for_the_last() {
     for len in [1_usize, 65_534, 65_535, 65_536, 131_070, 131_071] {
         let bytes = noise(len, 2);
-        let stream: Vec<u8> = plain_blocks(&bytes, Place::Last)
+        let stream: Vec<u8> = plain_blocks(&bytes, BlockPosition::Last)
             .flat_map(|(head, chunk)| [&head, chunk].concat())
             .collect();
         assert_eq!(stream.len(), len + 5 * len.div_ceil(65_535));
@@ -176,9 +176,9 @@ fn plain_blocks_are_full_but_for_the_last() {
 
 #[test]
 fn a_text_that_is_no_level_is_refused_in_words() {
-    assert_eq!("12".parse::<Level>().unwrap().to_string(), "12");
+    assert_eq!("12".parse::<CompressionLevel>().unwrap().to_string(), "12");
     let messages = ["", "0", "13", "06", "+6", "-1", "six", "300"]
-        .map(|text| text.parse::<Level>().unwrap_err().to_string());
+        .map(|text| text.parse::<CompressionLevel>().unwrap_err().to_string());
     insta::assert_snapshot!(messages.join("\n"), @r#"
     a level is a number from 1 to 12, not ""
     a level is a number from 1 to 12, not "0"
@@ -194,11 +194,11 @@ fn a_text_that_is_no_level_is_refused_in_words() {
 #[test]
 fn a_compression_is_a_level_or_none() {
     for text in ["store", "1", "6", "12"] {
-        assert_eq!(text.parse::<Compression>().unwrap().to_string(), text);
+        assert_eq!(text.parse::<WheelCompression>().unwrap().to_string(), text);
     }
-    assert_eq!(Compression::default().to_string(), "5");
-    let messages =
-        ["", "Store", "0", "13"].map(|text| text.parse::<Compression>().unwrap_err().to_string());
+    assert_eq!(WheelCompression::default().to_string(), "5");
+    let messages = ["", "Store", "0", "13"]
+        .map(|text| text.parse::<WheelCompression>().unwrap_err().to_string());
     insta::assert_snapshot!(messages.join("\n"), @r#"
     a compression is `store` or a level from 1 to 12, not ""
     a compression is `store` or a level from 1 to 12, not "Store"
@@ -304,7 +304,7 @@ fn what_is_no_stream_has_no_ending() {
 #[test]
 fn a_stream_cut_short_has_no_ending() {
     let bytes = prose(2_000, 11);
-    let stream = packed_member(&mut Deflater::new(Level(6)), &bytes).unwrap();
+    let stream = packed_member(&mut Deflater::new(CompressionLevel(6)), &bytes).unwrap();
     assert!(Finder::default().find(&stream, &bytes).is_some());
     for len in 0..stream.len() {
         let found = Finder::default().find(&stream[..len], &bytes);

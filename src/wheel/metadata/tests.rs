@@ -5,11 +5,11 @@ use proptest::prelude::*;
 use super::*;
 use crate::error::Error;
 
-fn line(text: &str) -> Line {
+fn line(text: &str) -> HeaderLine {
     text.parse().unwrap()
 }
 
-fn lines(texts: &[&str]) -> Vec<Line> {
+fn lines(texts: &[&str]) -> Vec<HeaderLine> {
     texts.iter().map(|text| line(text)).collect()
 }
 

@@ -8,9 +8,9 @@ use super::*;
 use crate::{
     error::Error,
     wheel::{
-        deflate::{Deflater, Level},
-        specimen::prose,
-        writer::{Method, Timestamp, ZipWriter},
+        deflate::{CompressionLevel, Deflater},
+        test_bytes::prose,
+        writer::{StorageMethod, Timestamp, ZipWriter},
     },
 };
 
@@ -42,18 +42,18 @@ fn record(files: &[(&str, Vec<u8>)]) -> Record {
 
 fn archive(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let mut writer = ZipWriter::new(Cursor::default(), Timestamp::FIRST);
-    let mut deflater = Deflater::new(Level::default());
+    let mut deflater = Deflater::new(CompressionLevel::default());
     for (name, content) in files {
-        let member = Member {
+        let member = WheelMember {
             path: path(name),
-            mode: Mode::Regular,
+            mode: FileMode::Regular,
             len: content.len() as u64,
         };
         let crc = crc32fast::hash(content);
         let mut room = vec![0; Deflater::room(content.len())];
         match deflater.member(content, &mut room) {
-            None => writer.add(&member, Method::Stored, crc, content),
-            Some(len) => writer.add(&member, Method::Deflated, crc, &room[..len]),
+            None => writer.add(&member, StorageMethod::Stored, crc, content),
+            Some(len) => writer.add(&member, StorageMethod::Deflated, crc, &room[..len]),
         }
         .unwrap();
     }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     error::Error,
-    wheel::specimen::{noise, prose},
+    wheel::test_bytes::{noise, prose},
 };
 
 const LIMIT: u64 = 1 << 20;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use zip::{CompressionMethod, ZipArchive};
 
 use super::*;
-use crate::wheel::sparse::Sparse;
+use crate::wheel::sparse::SparseWheel;
 
 const GIB: u64 = 1 << 30;
 
@@ -14,17 +14,22 @@ fn path(text: &str) -> RelPath {
     text.parse().unwrap()
 }
 
-fn member(name: &str, len: usize) -> Member {
-    Member {
+fn member(name: &str, len: usize) -> WheelMember {
+    WheelMember {
         path: path(name),
-        mode: Mode::Regular,
+        mode: FileMode::Regular,
         len: len as u64,
     }
 }
 
 fn add<W: Write + Seek>(writer: &mut ZipWriter<W>, name: &str, content: &[u8]) -> io::Result<()> {
     let crc = crc32fast::hash(content);
-    writer.add(&member(name, content.len()), Method::Stored, crc, content)
+    writer.add(
+        &member(name, content.len()),
+        StorageMethod::Stored,
+        crc,
+        content,
+    )
 }
 
 fn writer() -> ZipWriter<Cursor<Vec<u8>>> {
@@ -48,12 +53,14 @@ fn found(bytes: &[u8], marker: u32) -> Vec<usize> {
 #[test]
 fn an_archive_has_these_bytes_and_no_other() {
     let mut writer = writer();
-    let script = Member {
-        mode: Mode::Executable,
+    let script = WheelMember {
+        mode: FileMode::Executable,
         ..member("a/b", 3)
     };
     let crc = crc32fast::hash(b"hi\n");
-    writer.add(&script, Method::Stored, crc, b"hi\n").unwrap();
+    writer
+        .add(&script, StorageMethod::Stored, crc, b"hi\n")
+        .unwrap();
     let hex: Vec<String> = bytes(writer)
         .chunks(16)
         .map(|row| {
@@ -78,17 +85,18 @@ fn an_archive_has_these_bytes_and_no_other() {
 fn another_reader_finds_every_fact() {
     let mut writer = ZipWriter::new(Cursor::default(), Timestamp::from_epoch(1_700_000_001));
     let paths = ["plain", "dir/é b", "dir/two\nlines", "dir/q\"u,o"];
-    for (name, mode) in paths
-        .into_iter()
-        .zip([Mode::Regular, Mode::Executable].into_iter().cycle())
-    {
-        let one = Member {
+    for (name, mode) in paths.into_iter().zip(
+        [FileMode::Regular, FileMode::Executable]
+            .into_iter()
+            .cycle(),
+    ) {
+        let one = WheelMember {
             mode,
             ..member(name, name.len())
         };
         let crc = crc32fast::hash(name.as_bytes());
         writer
-            .add(&one, Method::Stored, crc, name.as_bytes())
+            .add(&one, StorageMethod::Stored, crc, name.as_bytes())
             .unwrap();
     }
     let mut archive = ZipArchive::new(Cursor::new(bytes(writer))).unwrap();
@@ -139,7 +147,7 @@ fn a_streamed_member_is_the_same_as_one_at_hand() {
     streamed.append(&content[9..]).unwrap();
     assert_eq!(streamed.packed(&begun), content.len() as u64);
     streamed
-        .end(begun, Method::Stored, crc32fast::hash(content))
+        .end(begun, StorageMethod::Stored, crc32fast::hash(content))
         .unwrap();
     add(&mut streamed, "b", b"x").unwrap();
     assert_eq!(bytes(streamed), bytes(whole));
@@ -153,7 +161,7 @@ fn a_member_may_be_written_again_from_its_first_byte() {
     writer.again(&begun).unwrap();
     writer.append(b"good").unwrap();
     writer
-        .end(begun, Method::Stored, crc32fast::hash(b"good"))
+        .end(begun, StorageMethod::Stored, crc32fast::hash(b"good"))
         .unwrap();
     let mut archive = ZipArchive::new(Cursor::new(bytes(writer))).unwrap();
     let mut content = String::new();
@@ -189,8 +197,8 @@ fn zip64_begins_with_the_count_that_the_old_field_keeps_for_it() {
 }
 
 /// An archive of one member of so many zeros and then a small one.
-fn huge(len: u64) -> Sparse {
-    let mut writer = ZipWriter::new(Sparse::default(), Timestamp::FIRST);
+fn huge(len: u64) -> SparseWheel {
+    let mut writer = ZipWriter::new(SparseWheel::default(), Timestamp::FIRST);
     let mut left = usize::try_from(len).unwrap();
     let begun = writer.begin(&member("zeros", left)).unwrap();
     let zeros = vec![0; 64 << 20];
@@ -199,7 +207,7 @@ fn huge(len: u64) -> Sparse {
         writer.append(&zeros[..piece]).unwrap();
         left -= piece;
     }
-    writer.end(begun, Method::Stored, 7).unwrap();
+    writer.end(begun, StorageMethod::Stored, 7).unwrap();
     add(&mut writer, "after", b"small").unwrap();
     writer.finish().unwrap().0
 }
@@ -247,11 +255,11 @@ fn zip64_begins_with_the_size_that_the_old_field_keeps_for_it() {
 #[test]
 fn a_member_that_takes_more_than_it_has_is_refused() {
     let mut whole = writer();
-    let deflated = whole.add(&member("a", 4), Method::Deflated, 0, b"12345");
+    let deflated = whole.add(&member("a", 4), StorageMethod::Deflated, 0, b"12345");
     let mut streamed = writer();
     let begun = streamed.begin(&member("b", 4)).unwrap();
     streamed.append(b"12345").unwrap();
-    let messages = [deflated, streamed.end(begun, Method::Deflated, 0)]
+    let messages = [deflated, streamed.end(begun, StorageMethod::Deflated, 0)]
         .map(|result| result.unwrap_err().to_string());
     insta::assert_snapshot!(messages.join("\n"), @"
     `a` of 4 bytes takes 5

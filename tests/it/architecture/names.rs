@@ -1,4 +1,4 @@
-//! A type has a name of its own: who reads `Answer` shall not have to ask which of twelve.
+//! A type has a name of its own: a reader of `Answer` should not have to ask which of twelve.
 
 use std::collections::BTreeMap;
 

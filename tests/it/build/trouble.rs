@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use rocwheel::atomic::lock::{Lock, Work};
+use rocwheel::atomic::lock::{Lock, LockPurpose};
 
 use crate::fetch::full::HOW;
 
@@ -124,7 +124,7 @@ fn two_builds_never_share_a_directory() {
     let place = place("shared");
     unpack(&place);
     let out = place.join("out");
-    let other = Lock::to_write(&out, Work::Build).unwrap();
+    let other = Lock::to_write(&out, LockPurpose::Build).unwrap();
     let said = refusal(&mut build(&place, "out"), 2);
     insta::assert_snapshot!(said.replace(out.to_str().unwrap(), "OUT"), @"
     error: another build is running in `OUT`

@@ -5,9 +5,9 @@ use std::io::{Cursor, Read as _};
 use rocwheel::elf::PatchedReader;
 use rocwheel::kpack::{
     CodeTarget, Marker,
-    archive::{Archive, ArchiveWriter, Packed, Scheme, key},
+    archive::{ArchiveWriter, KpackArchive, KpackScheme, Packed, key},
     bundle,
-    host::{self, Look},
+    host::{self, FatFileKind},
 };
 
 use super::{Members, Set, add, member};
@@ -41,11 +41,11 @@ fn replace_bytes(bytes: &mut [u8], from: &[u8], to: &[u8]) {
 
 /// An archive with what `keep` says of another one, each under the target it is then for.
 fn rebuilt(bytes: &[u8], keep: impl Fn(&str) -> bool, target: &str) -> Vec<u8> {
-    let source = Archive::open(bytes).unwrap();
+    let source = KpackArchive::open(bytes).unwrap();
     let out = Cursor::new(Vec::new());
-    let mut writer = ArchiveWriter::new(out, source.group(), target, Scheme::Zstd).unwrap();
+    let mut writer = ArchiveWriter::new(out, source.group(), target, KpackScheme::Zstd).unwrap();
     for code in source.codes().iter().filter(|code| keep(&code.key)) {
-        let packed = Packed::new(&source.read(code).unwrap(), Scheme::Zstd).unwrap();
+        let packed = Packed::new(&source.read(code).unwrap(), KpackScheme::Zstd).unwrap();
         let target: CodeTarget = target.parse().unwrap();
         writer.add(&code.key, &target, &packed, None).unwrap();
     }
@@ -88,7 +88,7 @@ fn split_library(needed: &str) -> Vec<u8> {
         .function("fft", 1)
         .device_code(&code, &[0], DeviceRelocations::Rela)
         .build();
-    let Look::Fat(seen) = host::look(&fat).unwrap() else {
+    let FatFileKind::Fat(seen) = host::look(&fat).unwrap() else {
         panic!("no device code");
     };
     let plan = host::plan(&fat, &seen, &[Marker::new(1, &["fft_lib"], "libfft")]).unwrap();
@@ -100,8 +100,8 @@ fn split_library(needed: &str) -> Vec<u8> {
 
 fn archive(target: &str) -> Vec<u8> {
     let out = Cursor::new(Vec::new());
-    let mut writer = ArchiveWriter::new(out, "fft_lib", target, Scheme::Stored).unwrap();
-    let packed = Packed::new(&vec![1; 20_000], Scheme::Stored).unwrap();
+    let mut writer = ArchiveWriter::new(out, "fft_lib", target, KpackScheme::Stored).unwrap();
+    let packed = Packed::new(&vec![1; 20_000], KpackScheme::Stored).unwrap();
     let target = target.parse().unwrap();
     writer
         .add(&key("libfft", 0), &target, &packed, None)
@@ -252,11 +252,11 @@ fn code_under_a_name_that_its_library_does_not_ask_for_is_lost() {
 fn code_of_a_unit_that_its_library_does_not_have_is_lost() {
     insta::assert_snapshot!(edited(&[(GFX1100, &|members| {
         let archive = &mut member(members, "blas_lib_gfx1100.kpack").2;
-        let source = Archive::open(archive.as_slice()).unwrap();
+        let source = KpackArchive::open(archive.as_slice()).unwrap();
         let out = Cursor::new(Vec::new());
-        let mut writer = ArchiveWriter::new(out, "blas_lib", "gfx1100", Scheme::Zstd).unwrap();
+        let mut writer = ArchiveWriter::new(out, "blas_lib", "gfx1100", KpackScheme::Zstd).unwrap();
         for code in source.codes() {
-            let packed = Packed::new(&source.read(code).unwrap(), Scheme::Zstd).unwrap();
+            let packed = Packed::new(&source.read(code).unwrap(), KpackScheme::Zstd).unwrap();
             writer.add(&code.key, &code.target, &packed, None).unwrap();
             let one_more = code.key.replace("#1", "#7");
             if one_more != code.key {
@@ -307,7 +307,7 @@ fn code_of_another_target_is_found_whatever_its_file_is_called() {
         let archive = &mut member(members, "rccl_lib_gfx942.kpack").2;
         *archive = rebuilt(archive, |_| true, "gfx90a");
         let raw = bundle::raw(&[("gfx942", [1; 100]), ("gfx950", [1; 100])]);
-        let packed = bundle::compress(&raw, 3, bundle::Method::Zstd).unwrap();
+        let packed = bundle::compress(&raw, 3, bundle::BundleMethod::Zstd).unwrap();
         member(members, "TensileLibrary_gfx942.co").2 = packed;
     })]), @"
     exit 1
@@ -382,8 +382,8 @@ fn a_key_may_say_anything() {
     let set = Set::new();
     set.edit(GFX942, |members| {
         let out = Cursor::new(Vec::new());
-        let mut writer = ArchiveWriter::new(out, "x", "gfx942", Scheme::Stored).unwrap();
-        let packed = Packed::new(b"code", Scheme::Stored).unwrap();
+        let mut writer = ArchiveWriter::new(out, "x", "gfx942", KpackScheme::Stored).unwrap();
+        let packed = Packed::new(b"code", KpackScheme::Stored).unwrap();
         let target = "gfx942".parse().unwrap();
         for name in [
             "#",

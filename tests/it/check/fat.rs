@@ -15,7 +15,7 @@ fn fat(soname: &str, needed: &str, targets: &[&str]) -> Vec<u8> {
         "" => object,
         needed => object.needs(needed),
     };
-    let code = bundle::compress(&bundle::raw(&codes), 3, bundle::Method::Zstd).unwrap();
+    let code = bundle::compress(&bundle::raw(&codes), 3, bundle::BundleMethod::Zstd).unwrap();
     object
         .device_code(&code, &[0], DeviceRelocations::Rela)
         .build()

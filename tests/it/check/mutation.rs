@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use rocwheel::{
-    check::{self, CheckOptions, SetFacts, Watch},
+    check::{self, CheckOptions, ObserveProgress, SetFacts},
     error::Stop,
 };
 
@@ -65,7 +65,7 @@ fn is_found(set: &SetFacts) -> bool {
 #[expect(clippy::print_stderr, reason = "the run is a report as well")]
 fn of_many_damaged_wheels_nearly_all_are_found() {
     let stop = Stop::default();
-    let watch = Watch {
+    let watch = ObserveProgress {
         stop: &stop,
         progress: &|_| (),
     };

@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use rocwheel::kpack::{
     Marker,
-    archive::{ArchiveWriter, Packed, Scheme, key},
+    archive::{ArchiveWriter, KpackScheme, Packed, key},
     bundle,
 };
 
@@ -98,8 +98,8 @@ fn fat(targets: &[&str], needed: &[&str]) -> Vec<u8> {
 
 fn archive(target: &str, name: &str) -> Vec<u8> {
     let out = Cursor::new(Vec::new());
-    let mut writer = ArchiveWriter::new(out, "blas_lib", target, Scheme::Stored).unwrap();
-    let packed = Packed::new(&[1; 2000], Scheme::Stored).unwrap();
+    let mut writer = ArchiveWriter::new(out, "blas_lib", target, KpackScheme::Stored).unwrap();
+    let packed = Packed::new(&[1; 2000], KpackScheme::Stored).unwrap();
     let target = target.parse().unwrap();
     writer.add(&key(name, 0), &target, &packed, None).unwrap();
     writer.finish().unwrap().0.into_inner()

@@ -1,6 +1,6 @@
 //! The fixture writer: glibc and the kernel take what it writes.
 
-use rocwheel::elf::{Kind, Machine};
+use rocwheel::elf::{ElfKind, Machine};
 
 use crate::elf::load::{Place, call, run};
 use crate::support::linker::{Executable, HashStyle, SharedObject, TableAt};
@@ -169,7 +169,7 @@ fn what_is_written_is_what_is_read() {
     let facts = rocwheel::elf::read(&program).unwrap().unwrap();
     assert_eq!(
         (facts.kind, facts.machine),
-        (Kind::Executable, Machine::X86_64)
+        (ElfKind::Executable, Machine::X86_64)
     );
     assert_eq!(
         facts.interpreter.as_deref(),

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use fs_err as fs;
-use rocwheel::archive::{Format, compress};
+use rocwheel::archive::{ArchiveFormat, compress};
 
 use super::{
     Fixture,
@@ -30,7 +30,7 @@ fn by_hand(fixture: &Fixture) {
             .unwrap();
         let archive = fixture.run().join(format!("{name}.tar.zst"));
         let out = fs::File::create(archive).unwrap();
-        compress(Format::TarZst, tar.stdout.take().unwrap(), out).unwrap();
+        compress(ArchiveFormat::TarZst, tar.stdout.take().unwrap(), out).unwrap();
         assert!(tar.wait().unwrap().success());
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fs_err as fs;
-use rocwheel::archive::{Format, compress};
+use rocwheel::archive::{ArchiveFormat, compress};
 
 use super::{
     Fixture, Said,
@@ -38,7 +38,7 @@ pub(super) fn archive(entries: &[&str]) -> Vec<u8> {
     }
     let mut packed = Vec::new();
     let tar = tar.into_inner().unwrap();
-    compress(Format::TarZst, tar.as_slice(), &mut packed).unwrap();
+    compress(ArchiveFormat::TarZst, tar.as_slice(), &mut packed).unwrap();
     packed
 }
 

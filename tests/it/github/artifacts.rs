@@ -5,7 +5,7 @@ use std::io::Read as _;
 use rocwheel::{
     digest::Sha256,
     error::{Error, Exit, Result, render},
-    github::{Content, GitHub, Keeping, RunArtifact},
+    github::{ArtifactBlob, GitHub, Keeping, RunArtifact},
 };
 use serde_json::{Value, json};
 
@@ -92,7 +92,7 @@ fn list(github: &GitHub) -> Result<Vec<RunArtifact>> {
     github.artifacts(&"ROCm/TheRock".parse()?, &"7".parse()?)
 }
 
-fn read(github: &GitHub) -> Result<(Content, Vec<u8>)> {
+fn read(github: &GitHub) -> Result<(ArtifactBlob, Vec<u8>)> {
     let artifact = list(github)?.remove(0);
     let whole = 0..artifact.size;
     let mut blob = github.open(&"ROCm/TheRock".parse()?, &artifact, whole)?;
@@ -140,7 +140,10 @@ fn whoever_keeps_an_artifact_is_not_told_the_token() {
     hosted.upload(5, "a", "application/zip", b"bytes");
     hosted.ready();
     let (github, _) = connect(&hosted.api, Some("secret"));
-    assert_eq!(read(&github).unwrap(), (Content::Zip, b"bytes".to_vec()));
+    assert_eq!(
+        read(&github).unwrap(),
+        (ArtifactBlob::Zip, b"bytes".to_vec())
+    );
     let asked = hosted.keeper.asked();
     assert_eq!(asked.len(), 1);
     assert_eq!(

@@ -32,7 +32,7 @@ pub(super) fn library() -> Vec<u8> {
         ("gfx90a:xnack-", code_object(&["add", "scale"], 8_000)),
     ]);
     let second = bundle::raw(&[("gfx90a", code_object(&["a", "b", "c", "d", "e"], 7_000))]);
-    let second = bundle::compress(&second, 3, bundle::Method::Zstd).unwrap();
+    let second = bundle::compress(&second, 3, bundle::BundleMethod::Zstd).unwrap();
     let (code, starts) = concatenated(&[first, second]);
     SharedObject::new("libfat.so.1")
         .function("answer", 42)

@@ -5,7 +5,7 @@ use std::{
     process::Command,
 };
 
-use rocwheel::kpack::host::{self, Look};
+use rocwheel::kpack::host::{self, FatFileKind};
 use sha2::{Digest as _, Sha256};
 
 use super::{
@@ -69,7 +69,7 @@ fn fat_binaries(wheel: &Path) -> Vec<(String, Vec<u8>)> {
         }
         let mut bytes = Vec::new();
         std::io::Read::read_to_end(&mut member, &mut bytes).unwrap();
-        if matches!(host::look(&bytes), Ok(Look::Fat(_))) {
+        if matches!(host::look(&bytes), Ok(FatFileKind::Fat(_))) {
             binaries.push((name, bytes));
         }
     }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path, process::Command};
 
 use rocwheel::kpack::{
     bundle,
-    host::{self, Look},
+    host::{self, FatFileKind},
 };
 
 use super::{
@@ -32,7 +32,7 @@ fn recombine(place: &Path, input: &str, output: &str) -> String {
 /// What each bundle of a fat binary has for each entry.
 pub(super) fn code(binary: &[u8]) -> Vec<BTreeMap<String, Vec<u8>>> {
     let binary = binary.to_vec();
-    let Look::Fat(fat) = host::look(&binary).unwrap() else {
+    let FatFileKind::Fat(fat) = host::look(&binary).unwrap() else {
         panic!("not fat");
     };
     let section = fat.section(&binary).unwrap();

@@ -8,7 +8,7 @@ use rocwheel::{
     kpack::{
         CodeTarget,
         bundle::{self, BundleEntry, OpenedBundle},
-        host::{self, Look},
+        host::{self, FatFileKind},
         loader::{CodePlace, Generation, Loader, wanted},
     },
     relpath::RelPath,
@@ -34,7 +34,7 @@ fn compare_devices(
 ) -> usize {
     let path: RelPath = path.parse().unwrap();
     let fat = fat.to_vec();
-    let Look::Fat(found) = host::look(&fat).unwrap() else {
+    let FatFileKind::Fat(found) = host::look(&fat).unwrap() else {
         panic!("not fat: {path}");
     };
     let split = fs_err::read(root.join(path.as_str())).unwrap();

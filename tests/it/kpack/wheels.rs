@@ -31,7 +31,7 @@ pub(super) fn rocblas() -> Vec<u8> {
         ("gfx942", code_object(&["b"], 17_000)),
         ("gfx11-generic", code_object(&["b"], 27_000)),
     ]);
-    let second = bundle::compress(&second, 3, bundle::Method::Zstd).unwrap();
+    let second = bundle::compress(&second, 3, bundle::BundleMethod::Zstd).unwrap();
     let (code, starts) = concatenated(&[first, second]);
     SharedObject::new("librocblas.so.5")
         .needs("libamdhip64.so.7")

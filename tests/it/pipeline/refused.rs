@@ -1,8 +1,8 @@
 //! Artifacts that cannot be used: each is named, and nothing is left under a final name.
 
 use rocwheel::{
-    archive::{Format, compress},
-    atomic::lock::{Lock, Work},
+    archive::{ArchiveFormat, compress},
+    atomic::lock::{Lock, LockPurpose},
 };
 
 use super::{contents, place, text, try_pipeline};
@@ -39,7 +39,7 @@ fn an_archive_that_ends_early_is_named_and_leaves_nothing() {
 #[test]
 fn two_pipelines_never_share_a_directory() {
     let out = place("shared");
-    let _other = Lock::to_write(&out, Work::Pipeline).unwrap();
+    let _other = Lock::to_write(&out, LockPurpose::Pipeline).unwrap();
     let arguments = ["--sample", "--output-dir", text(&out)];
     let output = try_pipeline(&arguments);
     assert_eq!(output.status.code(), Some(2));
@@ -116,7 +116,7 @@ fn hostile() -> Vec<u8> {
     }
     let tar = tar.into_inner().unwrap();
     let mut packed = Vec::new();
-    compress(Format::TarZst, tar.as_slice(), &mut packed).unwrap();
+    compress(ArchiveFormat::TarZst, tar.as_slice(), &mut packed).unwrap();
     packed
 }
 

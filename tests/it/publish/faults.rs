@@ -10,9 +10,9 @@ use rocwheel::{
     location::Key,
     set::{
         LocalSet, SetPlace,
-        publish::{Item, Others, Seen, UploadPlan, verify, write},
+        publish::{Item, Others, RemoteListing, UploadPlan, verify, write},
     },
-    store::{Body, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
+    store::{Body, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind},
 };
 
 use super::{Bench, install::publish_to, memory::MemoryStore, packages::wheels};
@@ -58,7 +58,9 @@ impl Store for Faulty {
             ..options.clone()
         };
         match self.1 {
-            Fault::Fails(text) if at(text) => return Err(StoreError::new(Kind::Denied, key)),
+            Fault::Fails(text) if at(text) => {
+                return Err(StoreError::new(StoreFailureKind::Denied, key));
+            }
             Fault::Forgets(text) if at(text) => return Ok(()),
             Fault::Garbles(text) if at(text) => {
                 return self.0.put(key, &other.as_slice(), &unchecked);
@@ -165,7 +167,12 @@ fn a_page_that_leads_to_nothing_is_found_when_it_is_read_back() {
     let set = LocalSet::read(&bench.root, &world).unwrap();
     let pages = pages(&set.set, Layout::Dist);
     let items = pages.iter().flat_map(Item::page).collect();
-    let plan = UploadPlan::new(to.to_string(), items, &Seen::default(), Others::Refuse);
+    let plan = UploadPlan::new(
+        to.to_string(),
+        items,
+        &RemoteListing::default(),
+        Others::Refuse,
+    );
     write(&plan, &to, &world, &mut |_, _| {}).unwrap();
     let error = verify(&plan, &pages, &to, &world.stop).unwrap_err();
     insta::assert_snapshot!(render(&error), @"

@@ -9,7 +9,7 @@ use rocwheel::{
     index::Identity,
     set::{
         LocalSet, SetPlace,
-        publish::{Others, Published, Upload},
+        publish::{Others, PlannedUpload, PublishedUpload},
     },
     store::Store,
 };
@@ -138,7 +138,7 @@ pub(crate) fn published_in_memory(bench: &Bench) -> MemoryStore {
     store
 }
 
-pub(crate) fn publish_to(store: Box<dyn Store>, bench: &Bench) -> Result<Published> {
+pub(crate) fn publish_to(store: Box<dyn Store>, bench: &Bench) -> Result<PublishedUpload> {
     let quiet = Options {
         verbosity: -2,
         ..Options::default()
@@ -152,7 +152,7 @@ pub(crate) fn publish_to(store: Box<dyn Store>, bench: &Bench) -> Result<Publish
     let destination = SetPlace::of_store(store.into(), &directory, urls, &world.stop);
     let set = LocalSet::read(&bench.root, &world)?;
     let (identity, others) = (Identity::default(), Others::Refuse);
-    let upload = Upload::plan(&set, identity, destination, others, &world.stop)?;
+    let upload = PlannedUpload::plan(&set, identity, destination, others, &world.stop)?;
     upload.carry_out(&world)
 }
 

@@ -12,7 +12,9 @@ use std::{
 use rocwheel::{
     digest::Sha256,
     location::Key,
-    store::{Body, Condition, Depth, Kind, Object, PutOptions, Span, Store, StoreError},
+    store::{
+        Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind,
+    },
 };
 
 use crate::store::{Pages, contract};
@@ -44,7 +46,7 @@ impl MemoryStore {
 
     fn kept(&self, key: &Key) -> Result<Kept, StoreError> {
         let found = self.0.lock().unwrap().get(key).cloned();
-        found.ok_or_else(|| StoreError::new(Kind::NotFound, key))
+        found.ok_or_else(|| StoreError::new(StoreFailureKind::NotFound, key))
     }
 
     fn keep(&self, key: &Key, kept: Kept, condition: Condition) -> Result<(), StoreError> {
@@ -56,7 +58,7 @@ impl MemoryStore {
             Condition::IfSame(etag) => there == Some(etag),
         };
         if !holds {
-            return Err(StoreError::new(Kind::Exists, key));
+            return Err(StoreError::new(StoreFailureKind::Exists, key));
         }
         all.insert(key.clone(), kept);
         Ok(())
@@ -112,7 +114,7 @@ impl Store for MemoryStore {
         reader.read_to_end(&mut bytes).map_err(failed)?;
         let differs = |sha256| sha256 != Sha256::of(&bytes);
         if bytes.len() as u64 != body.size() || options.sha256.is_some_and(differs) {
-            return Err(StoreError::new(Kind::Differs, key));
+            return Err(StoreError::new(StoreFailureKind::Differs, key));
         }
         let kept = Kept {
             modified: SystemTime::now(),

@@ -8,7 +8,7 @@ use std::{
 use flate2::{Compression, write::GzEncoder};
 use rocwheel::package::{
     Catalog,
-    dist_info::{DistInfo, Form},
+    dist_info::{DeviceCodeForm, DistInfo},
     selector,
 };
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
@@ -41,7 +41,7 @@ pub(crate) fn whole_set(root: &Path) {
         catalog: &catalog,
         version: VERSION,
         nonce: "",
-        form: Form::Split,
+        form: DeviceCodeForm::Split,
         default: Some("gfx942"),
         available: &targets,
         linux: &[],

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rocwheel::{
-    artifact::{Limits, sample, unpack},
+    artifact::{UnpackLimits, sample, unpack},
     error::Stop,
 };
 
@@ -18,7 +18,7 @@ pub(crate) fn write_run(place: &Path, families: &[(&str, &str)]) {
             continue;
         };
         let name = name.parse().unwrap();
-        let limits = Limits::default();
+        let limits = UnpackLimits::default();
         unpack(
             archive.bytes(),
             &name,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rocwheel::{
     error::Stop,
     location::Bucket,
-    store::{Condition, Depth, Kind, PutOptions, Store as _},
+    store::{Condition, Depth, PutOptions, Store as _, StoreFailureKind},
 };
 
 use super::{SECRET, broken, fault::Fault, key, keys, options, server::Server, shown, store};
@@ -18,7 +18,10 @@ fn always() -> PutOptions {
 fn a_bucket_in_another_region_is_found() {
     let (_, proxy, store) = broken();
     proxy.breaks("HEAD", "/a", 1, Fault::Elsewhere("eu-central-1"));
-    assert_eq!(store.head(&key("a")).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(
+        store.head(&key("a")).unwrap_err().kind(),
+        StoreFailureKind::NotFound
+    );
     assert_eq!(proxy.count("/us-east-2/"), 1);
     assert_eq!(proxy.count("/eu-central-1/"), 1);
     store.delete(&key("a")).unwrap();
@@ -34,7 +37,10 @@ fn a_server_whose_region_has_another_name_is_asked_for_it() {
     let (_, proxy, store) = broken();
     proxy.breaks("HEAD", "/a", 1, Fault::Text(400, ""));
     proxy.breaks("GET", "list-type=2", 1, Fault::Text(400, SCOPE));
-    assert_eq!(store.head(&key("a")).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(
+        store.head(&key("a")).unwrap_err().kind(),
+        StoreFailureKind::NotFound
+    );
     assert_eq!(proxy.count("/us-east-2/"), 2);
     assert_eq!(proxy.count("/garage/"), 1);
     let (_, proxy, store) = broken();
@@ -103,7 +109,7 @@ fn a_server_that_is_not_there_is_told_soon() {
     // Nobody listens there without being root.
     let store = store(&bucket, 1, keys(SECRET), &Stop::default());
     let error = store.head(&key("a")).unwrap_err();
-    assert_eq!(error.kind(), Kind::Unavailable);
+    assert_eq!(error.kind(), StoreFailureKind::Unavailable);
     let text = shown(error, &bucket);
     assert!(text.contains("onnection refused"), "{text}");
     assert!(begun.elapsed() < Duration::from_secs(20));

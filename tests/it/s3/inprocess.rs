@@ -10,7 +10,7 @@ use hyper_util::{
 use rocwheel::{
     error::{Stop, render},
     location::Bucket,
-    store::{Depth, Kind, Store as _, s3::Signing},
+    store::{Depth, Store as _, StoreFailureKind, s3::Signing},
 };
 use s3s::{auth::SimpleAuth, service::S3ServiceBuilder};
 use s3s_fs::FileSystem;
@@ -71,6 +71,6 @@ fn another_server_knows_its_users_too() {
     for signing in [keys("wrong"), Signing::Never] {
         let store = store(&server.bucket, server.port, signing, &Stop::default());
         let denied = store.list(None, Depth::All).unwrap_err();
-        assert_eq!(denied.kind(), Kind::Denied, "{denied}");
+        assert_eq!(denied.kind(), StoreFailureKind::Denied, "{denied}");
     }
 }

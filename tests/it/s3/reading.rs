@@ -10,8 +10,8 @@ use rocwheel::{
     error::{Result, Stop, render},
     location::{Bucket, Key},
     store::{
-        Condition, Kind, Span, Store as _,
-        s3::{Limits, S3Store},
+        Condition, Span, Store as _, StoreFailureKind,
+        s3::{S3Limits, S3Store},
     },
 };
 
@@ -56,7 +56,7 @@ fn parts_come_before_they_are_read_and_no_more_than_there_is_room_for() {
     owner
         .put(&key, &bytes.as_slice(), &promise(&bytes))
         .unwrap();
-    let ahead = |limits: Limits, expected: usize| {
+    let ahead = |limits: S3Limits, expected: usize| {
         let before = proxy.count("GET");
         let store = limited(&bucket, proxy.port, keys(SECRET), &Stop::default(), limits);
         let mut reader = store.get(&key, Span::From(0)).unwrap();
@@ -75,7 +75,7 @@ fn parts_come_before_they_are_read_and_no_more_than_there_is_room_for() {
         ahead
     };
     assert_eq!(ahead(limits(), 3), 3, "one that is read, and two ahead");
-    let narrow = Limits {
+    let narrow = S3Limits {
         memory: 1 << 20,
         ..limits()
     };
@@ -120,7 +120,7 @@ fn parts_of_two_versions_are_never_mixed() {
     let (bucket, proxy, store) = broken();
     let (key, old) = (key("large.tar.zst"), large());
     store.put(&key, &old.as_slice(), &promise(&old)).unwrap();
-    let alone = Limits {
+    let alone = S3Limits {
         ahead: 0,
         ..limits()
     };
@@ -156,7 +156,7 @@ fn credentials_that_are_over_are_asked_for_anew_once() {
     let (_, proxy, store) = broken();
     proxy.breaks("GET", "/a", 1, Fault::Answer(400, "ExpiredToken"));
     let missing = store.get(&key("a"), Span::Whole).map(drop).unwrap_err();
-    assert_eq!(missing.kind(), Kind::NotFound);
+    assert_eq!(missing.kind(), StoreFailureKind::NotFound);
     assert_eq!(proxy.count("GET"), 2);
 }
 

@@ -21,7 +21,7 @@ use rocwheel::{
     error::{Secret, Stop},
     location::Bucket,
     retry::Backoff,
-    store::s3::{Access, Endpoint, Keys, Limits, S3Store, Signing},
+    store::s3::{Access, Endpoint, Keys, S3Limits, S3Store, Signing},
 };
 use tokio::runtime::Runtime;
 
@@ -167,7 +167,7 @@ pub(crate) fn limited(
     port: u16,
     signing: Signing,
     stop: &Stop,
-    limits: Limits,
+    limits: S3Limits,
 ) -> S3Store {
     let access = Access {
         endpoint: Some(at(port)),
@@ -178,8 +178,8 @@ pub(crate) fn limited(
     S3Store::with_limits(bucket.clone(), &access, stop.clone(), limits).unwrap()
 }
 
-pub(crate) fn limits() -> Limits {
-    Limits {
+pub(crate) fn limits() -> S3Limits {
+    S3Limits {
         part: 5 << 20,
         memory: 20 << 20,
         ahead: 2,

@@ -80,9 +80,9 @@ fn show(tree: &ArtifactTree) -> String {
                     .ends_with(file.basedir.join(&file.path).as_str())
             );
             let what = match &file.content {
-                Content::Directory => "directory".to_owned(),
-                Content::File(facts) => show_facts(facts),
-                Content::Link { text, end } => format!("-> {text}: {}", show_end(end)),
+                TreeContent::Directory => "directory".to_owned(),
+                TreeContent::File(facts) => show_facts(facts),
+                TreeContent::Link { text, end } => format!("-> {text}: {}", show_end(end)),
             };
             writeln!(out, "  {} {what}", file.path).unwrap();
         }
@@ -429,7 +429,7 @@ fn a_library_cut_off_anywhere_is_a_fact_and_no_error() {
     let tree = fixture.scan().unwrap();
     let files = tree.artifacts[0].files.iter();
     let damaged = files.filter(|file| match &file.content {
-        Content::File(facts) => facts.damage.is_some() && facts.kind == FileKind::Other,
+        TreeContent::File(facts) => facts.damage.is_some() && facts.kind == FileKind::Other,
         _ => false,
     });
     assert!(damaged.count() > 10);
@@ -452,7 +452,7 @@ proptest! {
         }
         let root = fixture.path("x_lib_generic/in").canonicalize().unwrap();
         for file in &fixture.scan().unwrap().artifacts[0].files {
-            let Content::Link { end, .. } = &file.content else { continue };
+            let TreeContent::Link { end, .. } = &file.content else { continue };
             let real = file.source.canonicalize().ok();
             match end {
                 LinkEnd::File { source, .. } => {

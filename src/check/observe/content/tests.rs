@@ -6,7 +6,7 @@ use crate::{
     kpack::{bundle, host::windows_specimen as windows},
 };
 
-fn seen(bytes: &[u8], keep: Keep) -> Content {
+fn seen(bytes: &[u8], keep: Keep) -> ContentFacts {
     read(bytes, bytes.len() as u64, keep).unwrap()
 }
 

@@ -29,7 +29,7 @@ fn sample() -> Vec<u8> {
 }
 
 fn whole(bytes: &[u8]) -> WheelFile {
-    let watch = Watch {
+    let watch = ObserveProgress {
         stop: &Stop::default(),
         progress: &|_| (),
     };
@@ -84,7 +84,7 @@ fn portions_in_any_order_say_the_same_as_the_whole() {
         ("a/four", b"4", CompressionMethod::Deflated),
     ]);
     let stop = Stop::default();
-    let watch = Watch {
+    let watch = ObserveProgress {
         stop: &stop,
         progress: &|_| (),
     };

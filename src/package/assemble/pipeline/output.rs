@@ -10,7 +10,7 @@ use crate::{
 
 /// Hashes what passes. What may still change is left out, and read back once it is settled: a
 /// member's header is completed after its bytes, which then are in the page cache.
-pub(super) struct Hashed<'a, W> {
+pub(super) struct HashedOutput<'a, W> {
     out: &'a mut W,
     at: u64,
     hash: Hasher,
@@ -25,7 +25,7 @@ pub(super) struct Hashed<'a, W> {
 /// How much is read back at a time.
 const STEP: u64 = 1 << 18;
 
-impl<'a, W: Output> Hashed<'a, W> {
+impl<'a, W: Output> HashedOutput<'a, W> {
     pub(super) fn new(out: &'a mut W) -> Self {
         Self {
             out,
@@ -85,7 +85,7 @@ impl<'a, W: Output> Hashed<'a, W> {
     }
 }
 
-impl<W: Output> Write for Hashed<'_, W> {
+impl<W: Output> Write for HashedOutput<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.out.write(bytes)?;
         if self.done == self.at {
@@ -105,7 +105,7 @@ impl<W: Output> Write for Hashed<'_, W> {
     }
 }
 
-impl<W: Output> Seek for Hashed<'_, W> {
+impl<W: Output> Seek for HashedOutput<'_, W> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.at = self.out.seek(to)?;
         Ok(self.at)

@@ -5,25 +5,25 @@ use std::io::{BufWriter, IntoInnerError, Read, Write as _};
 use flate2::{Decompress, FlushDecompress};
 
 use super::{
-    Output, Work, Written,
-    done::{Done, Piece, Small},
-    output::Hashed,
-    tasks::{Block, Task},
+    Output, PackWork, WrittenWheel,
+    finished::{FinishedTask, PackedBlock, Small},
+    output::HashedOutput,
+    tasks::{Block, PackTask},
 };
 use crate::{
     digest::Sha256,
     error::{Context as _, Result, bail, ensure},
     relpath::RelPath,
     wheel::{
-        deflate::{Compression, Deflater, Place, plain_blocks},
+        deflate::{BlockPosition, Deflater, WheelCompression, plain_blocks},
         record::Record,
-        writer::{Begun, Member, Method, Mode, ZipWriter},
+        writer::{Begun, FileMode, StorageMethod, WheelMember, ZipWriter},
     },
 };
 
 pub(super) struct Sink<'a, W: Output> {
-    zip: ZipWriter<BufWriter<Hashed<'a, W>>>,
-    work: &'a Work<'a>,
+    zip: ZipWriter<BufWriter<HashedOutput<'a, W>>>,
+    work: &'a PackWork<'a>,
     streamed: Option<Streamed>,
     record: Record,
 }
@@ -31,15 +31,15 @@ pub(super) struct Sink<'a, W: Output> {
 /// A large member on its way.
 struct Streamed {
     begun: Begun,
-    method: Method,
+    method: StorageMethod,
     crc: crc32fast::Hasher,
     /// How many of its bytes are in the archive, in whatever form.
     done: u64,
 }
 
 impl<'a, W: Output> Sink<'a, W> {
-    pub(super) fn new(out: &'a mut W, work: &'a Work<'a>) -> Self {
-        let out = BufWriter::with_capacity(BUFFER, Hashed::new(out));
+    pub(super) fn new(out: &'a mut W, work: &'a PackWork<'a>) -> Self {
+        let out = BufWriter::with_capacity(BUFFER, HashedOutput::new(out));
         Self {
             zip: ZipWriter::new(out, work.settings.time),
             work,
@@ -49,16 +49,16 @@ impl<'a, W: Output> Sink<'a, W> {
     }
 
     /// Writes what a task made.
-    pub(super) fn take(&mut self, task: &Task, done: Done) -> Result<()> {
+    pub(super) fn take(&mut self, task: &PackTask, done: FinishedTask) -> Result<()> {
         match (task, done) {
-            (Task::Batch(members), Done::Batch(done, bytes)) => {
+            (PackTask::Batch(members), FinishedTask::Batch(done, bytes)) => {
                 let members = &self.work.contents.members[members.clone()];
                 members
                     .iter()
                     .zip(&done)
                     .try_for_each(|(member, small)| self.add(member, small, &bytes))
             }
-            (Task::Block(block), Done::Block(piece)) => self.block(block, &piece),
+            (PackTask::Block(block), FinishedTask::Block(piece)) => self.block(block, &piece),
             _ => bail!("a task came back as another"),
         }
     }
@@ -69,10 +69,10 @@ impl<'a, W: Output> Sink<'a, W> {
     }
 
     /// Writes the texts, RECORD and the directory.
-    pub(super) fn finish(mut self) -> Result<Written> {
+    pub(super) fn finish(mut self) -> Result<WrittenWheel> {
         let mut deflater = match self.work.settings.compression {
-            Compression::Store => None,
-            Compression::Deflate(level) => Some(Deflater::new(level)),
+            WheelCompression::Store => None,
+            WheelCompression::Deflate(level) => Some(Deflater::new(level)),
         };
         for (path, text) in self.work.contents.texts {
             let (small, bytes) = small(text, deflater.as_mut());
@@ -88,30 +88,30 @@ impl<'a, W: Output> Sink<'a, W> {
             .into_inner()
             .map_err(IntoInnerError::into_error)?
             .finish()?;
-        Ok(Written {
+        Ok(WrittenWheel {
             len,
             sha256,
             record: self.record,
         })
     }
 
-    fn add(&mut self, member: &Member, small: &Small, bytes: &[u8]) -> Result<()> {
+    fn add(&mut self, member: &WheelMember, small: &Small, bytes: &[u8]) -> Result<()> {
         self.pack(member, small, bytes)?;
         self.record
             .push(member.path.clone(), small.sha256, member.len);
         Ok(())
     }
 
-    fn pack(&mut self, member: &Member, small: &Small, bytes: &[u8]) -> Result<()> {
+    fn pack(&mut self, member: &WheelMember, small: &Small, bytes: &[u8]) -> Result<()> {
         let packed = &bytes[small.packed.clone()];
         Ok(self.zip.add(member, small.method, small.crc, packed)?)
     }
 
-    fn output(&mut self) -> &mut Hashed<'a, W> {
+    fn output(&mut self) -> &mut HashedOutput<'a, W> {
         self.zip.get_mut().get_mut()
     }
 
-    fn block(&mut self, block: &Block, piece: &Piece) -> Result<()> {
+    fn block(&mut self, block: &Block, piece: &PackedBlock) -> Result<()> {
         let member = &self.work.contents.members[block.member];
         let mut streamed = match self.streamed.take() {
             Some(streamed) => streamed,
@@ -128,7 +128,7 @@ impl<'a, W: Output> Sink<'a, W> {
     }
 
     /// A member is stored as long as none of its blocks shrinks.
-    fn begin(&mut self, member: &Member, method: Method) -> Result<Streamed> {
+    fn begin(&mut self, member: &WheelMember, method: StorageMethod) -> Result<Streamed> {
         let start = self.zip.position();
         self.output().hold(start);
         Ok(Streamed {
@@ -139,17 +139,23 @@ impl<'a, W: Output> Sink<'a, W> {
         })
     }
 
-    fn append(&mut self, block: &Block, streamed: &mut Streamed, piece: &Piece) -> Result<()> {
+    fn append(
+        &mut self,
+        block: &Block,
+        streamed: &mut Streamed,
+        piece: &PackedBlock,
+    ) -> Result<()> {
         let bytes = &piece.bytes;
         match (streamed.method, piece.method) {
-            (Method::Stored, Method::Stored) | (Method::Deflated, Method::Deflated) => {
-                Ok(self.zip.append(bytes)?)
+            (StorageMethod::Stored, StorageMethod::Stored)
+            | (StorageMethod::Deflated, StorageMethod::Deflated) => Ok(self.zip.append(bytes)?),
+            (StorageMethod::Deflated, StorageMethod::Stored) => {
+                self.append_plain(bytes, block.place)
             }
-            (Method::Deflated, Method::Stored) => self.append_plain(bytes, block.place),
-            (Method::Stored, Method::Deflated) => {
+            (StorageMethod::Stored, StorageMethod::Deflated) => {
                 let len = self.work.contents.members[block.member].len;
                 if pays(block, bytes.len(), len) {
-                    streamed.method = Method::Deflated;
+                    streamed.method = StorageMethod::Deflated;
                     self.rewrite(block, streamed)?;
                     Ok(self.zip.append(bytes)?)
                 } else {
@@ -159,7 +165,7 @@ impl<'a, W: Output> Sink<'a, W> {
         }
     }
 
-    fn append_plain(&mut self, bytes: &[u8], place: Place) -> Result<()> {
+    fn append_plain(&mut self, bytes: &[u8], place: BlockPosition) -> Result<()> {
         for (head, chunk) in plain_blocks(bytes, place) {
             self.zip.append(&head)?;
             self.zip.append(chunk)?;
@@ -186,8 +192,8 @@ impl<'a, W: Output> Sink<'a, W> {
             }
             crc.update(&bytes);
             match streamed.method {
-                Method::Stored => self.zip.append(&bytes)?,
-                Method::Deflated => self.append_plain(&bytes, Place::Inner)?,
+                StorageMethod::Stored => self.zip.append(&bytes)?,
+                StorageMethod::Deflated => self.append_plain(&bytes, BlockPosition::Inner)?,
             }
         }
         let same = crc.finalize() == streamed.crc.clone().finalize() && source.limit() == 0;
@@ -197,8 +203,10 @@ impl<'a, W: Output> Sink<'a, W> {
 
     fn end(&mut self, block: &Block, mut streamed: Streamed, sha256: Sha256) -> Result<()> {
         let member = &self.work.contents.members[block.member];
-        if streamed.method == Method::Deflated && self.zip.packed(&streamed.begun) >= member.len {
-            streamed.method = Method::Stored;
+        if streamed.method == StorageMethod::Deflated
+            && self.zip.packed(&streamed.begun) >= member.len
+        {
+            streamed.method = StorageMethod::Stored;
             self.rewrite(block, &streamed)?;
             self.zip.get_mut().flush()?;
             self.output().cut()?;
@@ -248,16 +256,16 @@ fn small(text: &str, deflater: Option<&mut Deflater>) -> (Small, Vec<u8>) {
     let small = Small {
         crc: crc32fast::hash(text.as_bytes()),
         sha256: Sha256::of(text.as_bytes()),
-        method: packed.map_or(Method::Stored, |_| Method::Deflated),
+        method: packed.map_or(StorageMethod::Stored, |_| StorageMethod::Deflated),
         packed: 0..packed.unwrap_or(text.len()),
     };
     (small, bytes)
 }
 
-fn text_member(path: &RelPath, text: &str) -> Member {
-    Member {
+fn text_member(path: &RelPath, text: &str) -> WheelMember {
+    WheelMember {
         path: path.clone(),
-        mode: Mode::Regular,
+        mode: FileMode::Regular,
         len: text.len() as u64,
     }
 }

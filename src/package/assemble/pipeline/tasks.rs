@@ -3,11 +3,11 @@
 use std::{num::NonZeroUsize, ops::Range};
 
 use super::Contents;
-use crate::wheel::{deflate::Place, writer::Member};
+use crate::wheel::{deflate::BlockPosition, writer::WheelMember};
 
 /// What one worker does at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Task {
+pub(super) enum PackTask {
     /// Members that follow each other, together no longer than a block.
     Batch(Range<usize>),
     Block(Block),
@@ -20,13 +20,13 @@ pub(super) struct Block {
     /// Where in the member it begins.
     pub(super) start: u64,
     pub(super) len: usize,
-    pub(super) place: Place,
+    pub(super) place: BlockPosition,
 }
 
 /// The tasks in their order. They are made as they are asked for: a member may have billions.
 #[derive(Clone, Debug)]
 pub(super) struct Tasks<'a> {
-    members: &'a [Member],
+    members: &'a [WheelMember],
     block: NonZeroUsize,
     next: usize,
     /// How many blocks of the next member are out.
@@ -57,13 +57,13 @@ impl<'a> Tasks<'a> {
             // It is no longer than a block, which is a `usize`.
             len: usize::try_from(short + u64::from(index < longer)).unwrap_or(self.block.get()),
             place: if index + 1 == count {
-                Place::Last
+                BlockPosition::Last
             } else {
-                Place::Inner
+                BlockPosition::Inner
             },
         };
         self.cut += 1;
-        if block.place == Place::Last {
+        if block.place == BlockPosition::Last {
             self.next += 1;
             self.cut = 0;
         }
@@ -86,14 +86,14 @@ impl<'a> Tasks<'a> {
 }
 
 impl Iterator for Tasks<'_> {
-    type Item = Task;
+    type Item = PackTask;
 
-    fn next(&mut self) -> Option<Task> {
+    fn next(&mut self) -> Option<PackTask> {
         let member = self.members.get(self.next)?;
         Some(if member.len > self.block.get() as u64 {
-            Task::Block(self.block(member.len))
+            PackTask::Block(self.block(member.len))
         } else {
-            Task::Batch(self.batch())
+            PackTask::Batch(self.batch())
         })
     }
 }
@@ -103,20 +103,20 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::wheel::writer::Mode;
+    use crate::wheel::writer::FileMode;
 
-    fn members(lens: &[u64]) -> Vec<Member> {
+    fn members(lens: &[u64]) -> Vec<WheelMember> {
         (0_u32..)
             .zip(lens)
-            .map(|(index, len)| Member {
+            .map(|(index, len)| WheelMember {
                 path: index.to_string().parse().unwrap(),
-                mode: Mode::Regular,
+                mode: FileMode::Regular,
                 len: *len,
             })
             .collect()
     }
 
-    fn tasks(members: &[Member], block: usize) -> Tasks<'_> {
+    fn tasks(members: &[WheelMember], block: usize) -> Tasks<'_> {
         Tasks {
             members,
             block: NonZeroUsize::new(block).unwrap(),
@@ -130,8 +130,8 @@ mod tests {
         let members = members(&[0, 10, 4, 6, 1, 10, 11, 25, 3, 3, 3, 3, 20]);
         let shown: Vec<String> = tasks(&members, 10)
             .map(|task| match task {
-                Task::Batch(members) => format!("{members:?}"),
-                Task::Block(block) => format!(
+                PackTask::Batch(members) => format!("{members:?}"),
+                PackTask::Block(block) => format!(
                     "{} at {}: {} {:?}",
                     block.member, block.start, block.len, block.place
                 ),
@@ -175,16 +175,16 @@ mod tests {
             let mut done = vec![0; lens.len()];
             for task in tasks(&members(&lens), block) {
                 match task {
-                    Task::Batch(range) => {
+                    PackTask::Batch(range) => {
                         done[range.clone()].copy_from_slice(&lens[range.clone()]);
                         prop_assert!(lens[range].iter().sum::<u64>() <= block as u64);
                     }
-                    Task::Block(piece) => {
+                    PackTask::Block(piece) => {
                         let before = &mut done[piece.member];
                         prop_assert_eq!(piece.start, *before);
                         prop_assert!(piece.len <= block && piece.len > 0);
                         *before += piece.len as u64;
-                        prop_assert_eq!(piece.place == Place::Last, *before == lens[piece.member]);
+                        prop_assert_eq!(piece.place == BlockPosition::Last, *before == lens[piece.member]);
                     }
                 }
             }

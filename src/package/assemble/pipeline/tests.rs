@@ -14,16 +14,16 @@ use zip::ZipArchive;
 
 use super::*;
 use crate::wheel::{
-    sparse::Sparse,
-    specimen::{noise, prose},
-    writer::Mode,
+    sparse::SparseWheel,
+    test_bytes::{noise, prose},
+    writer::FileMode,
 };
 
 mod trouble;
 
 /// A wheel to be: what each member is called and holds.
 struct Fixture {
-    members: Vec<Member>,
+    members: Vec<WheelMember>,
     contents: Vec<Arc<[u8]>>,
     texts: Vec<(RelPath, String)>,
     record: RelPath,
@@ -36,19 +36,19 @@ fn path(text: &str) -> RelPath {
     text.parse().unwrap()
 }
 
-fn settings(block: usize, jobs: usize) -> Settings {
-    Settings {
-        compression: Compression::default(),
+fn settings(block: usize, jobs: usize) -> PackSettings {
+    PackSettings {
+        compression: WheelCompression::default(),
         time: Timestamp::FIRST,
         jobs: NonZeroUsize::new(jobs).unwrap(),
         block: NonZeroUsize::new(block).unwrap(),
     }
 }
 
-fn member(name: &str, len: u64) -> Member {
-    Member {
+fn member(name: &str, len: u64) -> WheelMember {
+    WheelMember {
         path: path(name),
-        mode: Mode::Regular,
+        mode: FileMode::Regular,
         len,
     }
 }
@@ -86,7 +86,7 @@ impl Fixture {
         }
     }
 
-    fn write_to<W: Output>(&self, out: &mut W, settings: &Settings) -> Result<Written> {
+    fn write_to<W: Output>(&self, out: &mut W, settings: &PackSettings) -> Result<WrittenWheel> {
         let open = |index: usize| {
             self.opened.fetch_add(1, Ordering::Relaxed);
             Ok(Box::new(Cursor::new(Arc::clone(&self.contents[index]))) as Box<dyn Read + Send>)
@@ -98,8 +98,8 @@ impl Fixture {
         &self,
         out: &mut W,
         open: &Open,
-        settings: &Settings,
-    ) -> Result<Written> {
+        settings: &PackSettings,
+    ) -> Result<WrittenWheel> {
         let progress = |bytes| {
             self.progress.fetch_add(bytes, Ordering::Relaxed);
         };
@@ -107,7 +107,7 @@ impl Fixture {
     }
 
     /// The wheel, of which every statement about itself was found to be true.
-    fn wheel(&self, settings: &Settings) -> Vec<u8> {
+    fn wheel(&self, settings: &PackSettings) -> Vec<u8> {
         let mut out = Cursor::default();
         let written = self.write_to(&mut out, settings).unwrap();
         let bytes = out.into_inner();
@@ -227,8 +227,8 @@ fn the_bytes_are_the_same_for_any_number_of_jobs() {
 #[test]
 fn store_stores_everything() {
     let fixture = every_kind();
-    let settings = Settings {
-        compression: Compression::Store,
+    let settings = PackSettings {
+        compression: WheelCompression::Store,
         ..settings(65_536, 2)
     };
     let bytes = fixture.wheel(&settings);
@@ -298,7 +298,7 @@ impl Read for Zeros {
     }
 }
 
-impl Output for Sparse {
+impl Output for SparseWheel {
     fn truncate(&mut self, _: u64) -> io::Result<()> {
         unreachable!("nothing shrinks and grows again")
     }
@@ -311,11 +311,11 @@ fn a_member_of_more_than_4_gib_is_streamed() {
     fixture.members = vec![member("zeros", len), member("after", 3)];
     let open =
         |index: usize| Ok(Box::new(Zeros(fixture.members[index].len)) as Box<dyn Read + Send>);
-    let settings = Settings {
-        compression: Compression::Store,
+    let settings = PackSettings {
+        compression: WheelCompression::Store,
         ..settings(4 << 20, 2)
     };
-    let mut out = Sparse::default();
+    let mut out = SparseWheel::default();
     let written = fixture.write_from(&mut out, &open, &settings).unwrap();
     let mut archive = ZipArchive::new(out).unwrap();
     archive.validate_header_consistency().unwrap();

@@ -1,7 +1,7 @@
 //! Device packages, alone and beside each other.
 
 use crate::package::{
-    plan::{BuildPlan, Source},
+    plan::{BuildPlan, MemberSource},
     planner::fixture::{Fixture, file, library, program},
 };
 
@@ -16,7 +16,7 @@ fn links(plan: &BuildPlan) -> String {
     let lists = members.filter(|(path, _)| path.as_str().contains(".devel_links"));
     lists
         .map(|(path, member)| match &member.source {
-            Source::Text(text) => format!("{path}\n{text}\n"),
+            MemberSource::Text(text) => format!("{path}\n{text}\n"),
             other => panic!("{other:?}"),
         })
         .collect()

@@ -8,9 +8,9 @@ use rocwheel::{
     error::{Context as _, Result, bail},
     kpack::{
         Marker,
-        archive::{ArchiveWriter, Packed, Scheme, key},
+        archive::{ArchiveWriter, KpackScheme, Packed, key},
         bundle,
-        host::{self, Look},
+        host::{self, FatFileKind},
     },
 };
 
@@ -50,7 +50,7 @@ fn try_split(library: SharedObject, kernels: &Kernels) -> Result<Vec<u8>> {
     let fat = library
         .device_code(&code, &wrappers, DeviceRelocations::Rela)
         .build();
-    let Look::Fat(seen) = host::look(&fat)? else {
+    let FatFileKind::Fat(seen) = host::look(&fat)? else {
         bail!("no device code in the library");
     };
     let marker = Marker::new(1, &[kernels.archive], kernels.name);
@@ -74,10 +74,10 @@ pub(super) fn archive(libraries: &[Kernels], target: &str) -> Vec<u8> {
 
 fn try_archive(libraries: &[Kernels], target: &str) -> Result<Vec<u8>> {
     let out = Cursor::new(Vec::new());
-    let mut writer = ArchiveWriter::new(out, group(libraries), target, Scheme::Zstd)?;
+    let mut writer = ArchiveWriter::new(out, group(libraries), target, KpackScheme::Zstd)?;
     for kernels in libraries {
         for unit in 0..kernels.units.len() {
-            let code = Packed::new(&kernels.object(unit, target), Scheme::Zstd)?;
+            let code = Packed::new(&kernels.object(unit, target), KpackScheme::Zstd)?;
             writer.add(&key(kernels.name, unit), &target.parse()?, &code, None)?;
         }
     }
@@ -87,7 +87,7 @@ fn try_archive(libraries: &[Kernels], target: &str) -> Result<Vec<u8>> {
 /// A bundle with code for a target alone, compressed.
 pub(super) fn bundled(name: &str, target: &str, len: usize) -> Vec<u8> {
     let raw = bundle::raw(&[(target, object(name, target, len))]);
-    bundle::compress(&raw, 3, bundle::Method::Zstd).expect(POSSIBLE)
+    bundle::compress(&raw, 3, bundle::BundleMethod::Zstd).expect(POSSIBLE)
 }
 
 /// A code object: the header of an AMD GPU ELF file, and then bytes that do not compress, as code

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use rocwheel::{
-    archive::{Format, TarEntry, TarKind, TarPlan, compress},
+    archive::{ArchiveFormat, TarEntry, TarKind, TarPlan, compress},
     error::{Context as _, Result},
     relpath::RelPath,
 };
@@ -16,7 +16,7 @@ const TIME: u64 = 1_577_836_800;
 
 pub(crate) struct Sketch {
     name: &'static str,
-    format: Format,
+    format: ArchiveFormat,
     stages: Vec<&'static str>,
     members: Vec<(String, Content)>,
 }
@@ -31,14 +31,14 @@ enum Content {
 
 impl Sketch {
     pub(crate) fn zst(name: &'static str) -> Self {
-        Self::new(name, Format::TarZst)
+        Self::new(name, ArchiveFormat::TarZst)
     }
 
     pub(crate) fn xz(name: &'static str) -> Self {
-        Self::new(name, Format::TarXz)
+        Self::new(name, ArchiveFormat::TarXz)
     }
 
-    fn new(name: &'static str, format: Format) -> Self {
+    fn new(name: &'static str, format: ArchiveFormat) -> Self {
         Self {
             name,
             format,

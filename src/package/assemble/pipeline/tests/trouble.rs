@@ -9,10 +9,10 @@ use std::{
 use super::{Fixture, member, settings};
 use crate::{
     error::{Exit, anyhow},
-    package::assemble::pipeline::{Open, Output, Settings, write_wheel},
+    package::assemble::pipeline::{Open, Output, PackSettings, write_wheel},
     wheel::{
-        deflate::Compression,
-        specimen::{noise, prose},
+        deflate::WheelCompression,
+        test_bytes::{noise, prose},
     },
 };
 
@@ -118,10 +118,13 @@ fn an_error_of_a_source_ends_all_threads_and_names_the_member() {
 
 #[test]
 fn a_stop_ends_all_threads() {
-    for (jobs, compression) in [(1, Compression::Store), (8, Compression::default())] {
+    for (jobs, compression) in [
+        (1, WheelCompression::Store),
+        (8, WheelCompression::default()),
+    ] {
         let mut fixture = Fixture::new([]);
         fixture.members = vec![member("endless", 1 << 50)];
-        let settings = Settings {
+        let settings = PackSettings {
             compression,
             ..settings(65_536, jobs)
         };

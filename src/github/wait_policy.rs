@@ -6,7 +6,7 @@ use crate::retry::Backoff;
 
 /// How much waiting is bearable.
 #[derive(Clone, Debug)]
-pub struct Patience {
+pub struct WaitPolicy {
     /// How often one thing is asked for.
     pub backoff: Backoff,
     /// How long whoever keeps an artifact may send nothing, before it is asked anew.
@@ -15,7 +15,7 @@ pub struct Patience {
     pub longest: Duration,
 }
 
-impl Default for Patience {
+impl Default for WaitPolicy {
     fn default() -> Self {
         Self {
             backoff: Backoff {

@@ -7,10 +7,10 @@ use std::{
 };
 
 use super::{
+    download::{Ground, Received, receive},
     output::OutputDir,
     plan::FetchPlan,
-    receive::{Ground, Received, receive},
-    source::{Parcel, Source},
+    source::{ArchiveSource, Parcel},
     space,
     state::Sufficiency,
 };
@@ -22,7 +22,7 @@ use crate::{
 
 /// Does what a plan says, and at the end merges what is to be one tree.
 pub(super) fn deliver(
-    source: &dyn Source,
+    source: &dyn ArchiveSource,
     plan: &FetchPlan,
     (output, enough): (&OutputDir, &Sufficiency),
     at_once: NonZeroUsize,
@@ -43,7 +43,7 @@ pub(super) fn deliver(
 }
 
 fn read(
-    source: &dyn Source,
+    source: &dyn ArchiveSource,
     due: &[&Parcel],
     output: &OutputDir,
     at_once: NonZeroUsize,

@@ -11,11 +11,11 @@ use tempfile::TempPath;
 
 use super::{
     output::OutputForm,
-    source::{Deflated, Member, Packing, Parcel, Source, ZipSpan},
-    state::{Extent, Fetched},
+    source::{ArchiveSource, Deflated, Parcel, ParcelPacking, ZipMember, ZipSpan},
+    state::{Fetched, PathExtent},
 };
 use crate::{
-    artifact::{Limits, Staged, stage},
+    artifact::{Staged, UnpackLimits, stage},
     digest::{Checking, Hasher, Sha256},
     error::{Context as _, Hint as _, Result, Stop, anyhow, ensure},
 };
@@ -32,13 +32,13 @@ pub(super) struct Ground<'a> {
 }
 
 /// Something received that has no final name yet; it goes when this goes.
-enum Waiting {
+enum ReceivedPart {
     Directory(Box<Staged>),
     File(TempPath),
 }
 
 /// The bytes of a parcel on their way: counted, hashed and shown.
-struct Stream<'a, R> {
+struct ParcelStream<'a, R> {
     source: R,
     hasher: Hasher,
     checking: Option<Checking>,
@@ -58,9 +58,13 @@ pub(super) struct Received {
 }
 
 /// Reads a parcel, and says what it came to.
-pub(super) fn receive(source: &dyn Source, parcel: &Parcel, ground: &Ground) -> Result<Received> {
+pub(super) fn receive(
+    source: &dyn ArchiveSource,
+    parcel: &Parcel,
+    ground: &Ground,
+) -> Result<Received> {
     let attempt = || -> Result<Received> {
-        let mut stream = Stream {
+        let mut stream = ParcelStream {
             source: source.open(parcel)?,
             hasher: Hasher::default(),
             checking: parcel.checksum.map(Checking::new),
@@ -74,11 +78,14 @@ pub(super) fn receive(source: &dyn Source, parcel: &Parcel, ground: &Ground) -> 
         }
         io::copy(&mut stream, &mut io::sink())?;
         let sha256 = verify(parcel, stream)?;
-        let has_checksum = |member: &Member, waiting: &Waiting| match (&member.packing, waiting) {
-            (Packing::Zip(_), _) => true,
-            (Packing::Bare, Waiting::Directory(staged)) => staged.unpacked().has_checksum,
-            (Packing::Bare, Waiting::File(_)) => false,
-        };
+        let has_checksum =
+            |member: &ZipMember, waiting: &ReceivedPart| match (&member.packing, waiting) {
+                (ParcelPacking::Zip(_), _) => true,
+                (ParcelPacking::Bare, ReceivedPart::Directory(staged)) => {
+                    staged.unpacked().has_checksum
+                }
+                (ParcelPacking::Bare, ReceivedPart::File(_)) => false,
+            };
         let unverified = waiting
             .iter()
             .filter(|(member, waiting)| !parcel.is_vouched_for() && !has_checksum(member, waiting))
@@ -115,7 +122,7 @@ fn is_full(cause: &(dyn std::error::Error + 'static)) -> bool {
     )
 }
 
-fn verify<R>(parcel: &Parcel, stream: Stream<R>) -> Result<Sha256> {
+fn verify<R>(parcel: &Parcel, stream: ParcelStream<R>) -> Result<Sha256> {
     let (sha256, _) = stream.hasher.finish();
     let differs = |how: String| {
         Err(anyhow!("wrong digest: {how}"))
@@ -130,26 +137,30 @@ fn verify<R>(parcel: &Parcel, stream: Stream<R>) -> Result<Sha256> {
     Ok(sha256)
 }
 
-fn take<R: Read>(member: &Member, stream: &mut Stream<R>, ground: &Ground) -> Result<Waiting> {
+fn take<R: Read>(
+    member: &ZipMember,
+    stream: &mut ParcelStream<R>,
+    ground: &Ground,
+) -> Result<ReceivedPart> {
     match &member.packing {
-        Packing::Bare => ground.take(member, stream),
-        Packing::Zip(span) => unzip(member, span, stream, ground),
+        ParcelPacking::Bare => ground.take(member, stream),
+        ParcelPacking::Zip(span) => unzip(member, span, stream, ground),
     }
 }
 
 fn unzip<R: Read>(
-    member: &Member,
+    member: &ZipMember,
     span: &ZipSpan,
-    stream: &mut Stream<R>,
+    stream: &mut ParcelStream<R>,
     ground: &Ground,
-) -> Result<Waiting> {
+) -> Result<ReceivedPart> {
     let gap = span.header_at.checked_sub(stream.at);
     let gap = gap.context("two members of the zip file overlap")?;
     io::copy(&mut stream.by_ref().take(gap), &mut io::sink())?;
     ZipSpan::skip_header(stream)?;
     let mut packed = stream.by_ref().take(span.packed);
     let (name, size) = (&member.archive.name, member.archive.size);
-    let mut checked = Checked::default();
+    let mut checked = CheckedReader::default();
     let waiting = {
         let mut content: Box<dyn Read + '_> = match span.deflated {
             Deflated::Yes => Box::new(DeflateDecoder::new(&mut packed)),
@@ -168,36 +179,36 @@ fn unzip<R: Read>(
 }
 
 impl Ground<'_> {
-    fn take(&self, member: &Member, content: &mut impl Read) -> Result<Waiting> {
+    fn take(&self, member: &ZipMember, content: &mut impl Read) -> Result<ReceivedPart> {
         match self.kept {
             OutputForm::Unpacked | OutputForm::Merged => {
-                let limits = Limits::default();
+                let limits = UnpackLimits::default();
                 let name = &member.archive.name;
                 let staged = stage(content, name, self.directory, &limits, self.stop, &|_| ())?;
-                Ok(Waiting::Directory(Box::new(staged)))
+                Ok(ReceivedPart::Directory(Box::new(staged)))
             }
             OutputForm::Packed => {
                 let target = self.directory.join(member.archive.name.file_name());
-                Ok(Waiting::File(write_beside(&target, content)?))
+                Ok(ReceivedPart::File(write_beside(&target, content)?))
             }
         }
     }
 
     fn commit(
         &self,
-        source: &dyn Source,
+        source: &dyn ArchiveSource,
         parcel: &Parcel,
-        member: &Member,
-        waiting: Waiting,
+        member: &ZipMember,
+        waiting: ReceivedPart,
         sha256: Sha256,
     ) -> Result<(String, Fetched)> {
         let name = self.kept.name(&member.archive);
         let target = self.directory.join(&name);
         match waiting {
-            Waiting::Directory(staged) => drop(staged.commit()?),
-            Waiting::File(part) => part.persist(&target).map_err(|failed| failed.error)?,
+            ReceivedPart::Directory(staged) => drop(staged.commit()?),
+            ReceivedPart::File(part) => part.persist(&target).map_err(|failed| failed.error)?,
         }
-        let extent = Extent::of(&target)?;
+        let extent = PathExtent::of(&target)?;
         if extent.is_none() {
             return Err(anyhow!("`{name}` was removed during the fetch"));
         }
@@ -212,7 +223,7 @@ impl Ground<'_> {
     }
 }
 
-impl<R: Read> Read for Stream<'_, R> {
+impl<R: Read> Read for ParcelStream<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.ground.stop.check().map_err(io::Error::other)?;
         if buffer.is_empty() {
@@ -241,17 +252,17 @@ impl<R: Read> Read for Stream<'_, R> {
 
 /// A checksum and the length of what is read from one reader.
 #[derive(Default)]
-struct Checked {
+struct CheckedReader {
     crc: crc32fast::Hasher,
     count: u64,
 }
 
 struct CrcReader<'a, R> {
     inner: R,
-    checked: &'a mut Checked,
+    checked: &'a mut CheckedReader,
 }
 
-impl Checked {
+impl CheckedReader {
     fn of<R: Read>(&mut self, inner: R) -> CrcReader<'_, R> {
         let checked = self;
         CrcReader { inner, checked }

@@ -12,7 +12,7 @@ use crate::{
     artifact::sample,
     digest::Checksum,
     error::render,
-    fetch::source::{Pace, StoreSource},
+    fetch::source::{Concurrency, StoreSource},
     store::{Condition, PutOptions, Store as _, local::LocalStore},
 };
 
@@ -31,15 +31,15 @@ struct Spoiled {
     change: fn(Vec<u8>) -> Vec<u8>,
 }
 
-impl Source for Spoiled {
-    fn inventory(&self) -> Result<crate::fetch::inventory::Inventory> {
+impl ArchiveSource for Spoiled {
+    fn inventory(&self) -> Result<crate::fetch::inventory::RunInventory> {
         self.inner.inventory()
     }
 
     fn parcels(
         &self,
-        archives: &[crate::fetch::inventory::Archive],
-        pace: &Pace,
+        archives: &[crate::fetch::inventory::ArtifactArchive],
+        pace: &Concurrency,
     ) -> Result<Vec<Parcel>> {
         self.inner.parcels(archives, pace)
     }
@@ -107,7 +107,7 @@ impl Stage {
             inner: StoreSource::new(store, None),
             change,
         };
-        let pace = Pace {
+        let pace = Concurrency {
             jobs: std::num::NonZeroUsize::MIN,
             stop: Stop::default(),
         };
@@ -243,11 +243,11 @@ fn what_was_there_stays_when_its_successor_is_bad() {
     let stage = Stage::new(None);
     stage.fetch(OutputForm::Unpacked, |bytes| bytes).0.unwrap();
     let at = stage.to.path().join("blas_lib_gfx942");
-    let before = Extent::of(&at).unwrap();
+    let before = PathExtent::of(&at).unwrap();
     let (result, names) = stage.fetch(OutputForm::Unpacked, |bytes| bytes[..200].to_vec());
     result.unwrap_err();
     assert_eq!(names, "blas_lib_gfx942");
-    assert_eq!(Extent::of(&at).unwrap(), before);
+    assert_eq!(PathExtent::of(&at).unwrap(), before);
 }
 
 #[test]
@@ -294,7 +294,7 @@ fn progress_is_told_of_every_byte() {
     let stage = Stage::new(None);
     let told = Arc::new(Mutex::new(0));
     let source = StoreSource::new(Box::new(LocalStore::new(stage.from.path())), None);
-    let pace = Pace {
+    let pace = Concurrency {
         jobs: std::num::NonZeroUsize::MIN,
         stop: Stop::default(),
     };
@@ -318,7 +318,7 @@ fn a_checksum_of_the_store_finds_damage_that_no_digest_is_for() {
         inner: StoreSource::new(store, None),
         change: |bytes| bytes,
     };
-    let pace = Pace {
+    let pace = Concurrency {
         jobs: std::num::NonZeroUsize::MIN,
         stop: Stop::default(),
     };
@@ -351,7 +351,7 @@ mod zipped {
     use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
     use super::*;
-    use crate::fetch::inventory::Archive;
+    use crate::fetch::inventory::ArtifactArchive;
 
     #[derive(Debug)]
     struct Zipped(Vec<u8>);
@@ -362,12 +362,12 @@ mod zipped {
         }
     }
 
-    impl Source for Zipped {
-        fn inventory(&self) -> Result<crate::fetch::inventory::Inventory> {
-            Ok(crate::fetch::inventory::Inventory::default())
+    impl ArchiveSource for Zipped {
+        fn inventory(&self) -> Result<crate::fetch::inventory::RunInventory> {
+            Ok(crate::fetch::inventory::RunInventory::default())
         }
 
-        fn parcels(&self, _: &[Archive], _: &Pace) -> Result<Vec<Parcel>> {
+        fn parcels(&self, _: &[ArtifactArchive], _: &Concurrency) -> Result<Vec<Parcel>> {
             Ok(Vec::new())
         }
 
@@ -404,8 +404,8 @@ mod zipped {
             sha256: vec![Sha256::of(bytes)],
             checksum: None,
             etag: None,
-            members: vec![Member {
-                archive: Archive {
+            members: vec![ZipMember {
+                archive: ArtifactArchive {
                     name: NAME.parse().unwrap(),
                     key: NAME.to_owned(),
                     size: archive_bytes().len() as u64,
@@ -413,7 +413,7 @@ mod zipped {
                     etag: None,
                     sidecar: false,
                 },
-                packing: Packing::Zip(span),
+                packing: ParcelPacking::Zip(span),
             }],
         }
     }
@@ -455,7 +455,7 @@ mod zipped {
         ];
         for change in changes {
             let mut parcel = parcel(&bytes);
-            let Packing::Zip(span) = &mut parcel.members[0].packing else {
+            let ParcelPacking::Zip(span) = &mut parcel.members[0].packing else {
                 unreachable!()
             };
             change(span);

@@ -12,43 +12,43 @@ use std::{
 };
 
 use super::{
-    Output, Work,
+    Output, PackWork,
     buffer::Buffer,
-    done::{Done, Piece, Small},
+    finished::{FinishedTask, PackedBlock, Small},
     sink::Sink,
-    tasks::{Block, Task, Tasks},
+    tasks::{Block, PackTask, Tasks},
 };
 use crate::{
     digest::{Hasher, Sha256},
     error::{Context as _, Error, Result, anyhow, ensure},
     relpath::RelPath,
     wheel::{
-        deflate::{Compression, Deflater, Place},
-        writer::{Member, Method},
+        deflate::{BlockPosition, Deflater, WheelCompression},
+        writer::{StorageMethod, WheelMember},
     },
 };
 
 /// The threads, and what they work on.
-pub(super) struct Crew<'a>(pub(super) &'a Work<'a>);
+pub(super) struct Crew<'a>(pub(super) &'a PackWork<'a>);
 
 /// Where the workers take their tasks, one at a time.
-struct Line<'a> {
+struct TaskQueue<'a> {
     tasks: Tasks<'a>,
-    source: Source,
+    source: LargeMember,
     /// A place for each task, in order. Waiting for room here is what bounds the memory.
     queue: SyncSender<Slot<'a>>,
 }
 
 /// What becomes of a task.
-type Slot<'a> = Receiver<Result<Done<'a>>>;
+type Slot<'a> = Receiver<Result<FinishedTask<'a>>>;
 
 /// The large member that is being read.
-struct Source {
+struct LargeMember {
     reader: Box<dyn Read + Send>,
     hash: Arc<Mutex<Hasher>>,
 }
 
-impl Source {
+impl LargeMember {
     fn new(reader: Box<dyn Read + Send>) -> Self {
         Self {
             reader,
@@ -62,7 +62,7 @@ enum Job<'a> {
     Batch(Range<usize>),
     Block {
         bytes: Buffer<'a>,
-        place: Place,
+        place: BlockPosition,
         sha256: Option<Sha256>,
     },
 }
@@ -72,9 +72,9 @@ impl<'a> Crew<'a> {
     pub(super) fn run<W: Output>(&self, tasks: Tasks<'a>, sink: &mut Sink<W>) -> Result<()> {
         let jobs = self.0.settings.jobs.get();
         let (queue, slots) = mpsc::sync_channel(2 * jobs);
-        let line = Mutex::new(Line {
+        let line = Mutex::new(TaskQueue {
             tasks: tasks.clone(),
-            source: Source::new(Box::new(io::empty())),
+            source: LargeMember::new(Box::new(io::empty())),
             queue,
         });
         thread::scope(|scope| {
@@ -95,10 +95,10 @@ impl<'a> Crew<'a> {
         })
     }
 
-    fn work(&self, line: &Mutex<Line<'a>>) {
+    fn work(&self, line: &Mutex<TaskQueue<'a>>) {
         let mut deflater = match self.0.settings.compression {
-            Compression::Store => None,
-            Compression::Deflate(level) => Some(Deflater::new(level)),
+            WheelCompression::Store => None,
+            WheelCompression::Deflate(level) => Some(Deflater::new(level)),
         };
         while let Some((reply, job)) = self.next(line) {
             let done = job.and_then(|job| self.perform(job, deflater.as_mut()));
@@ -109,7 +109,10 @@ impl<'a> Crew<'a> {
 
     /// The next job, and where its result goes. The block of a large member is read here, because
     /// only one worker at a time can.
-    fn next(&self, line: &Mutex<Line<'a>>) -> Option<(Sender<Result<Done<'a>>>, Result<Job<'a>>)> {
+    fn next(
+        &self,
+        line: &Mutex<TaskQueue<'a>>,
+    ) -> Option<(Sender<Result<FinishedTask<'a>>>, Result<Job<'a>>)> {
         // The lock is poisoned when a source panicked, and that ends the others too.
         let mut line = line.lock().ok()?;
         let task = line.tasks.next()?;
@@ -121,13 +124,13 @@ impl<'a> Crew<'a> {
             .check()
             .map_err(Into::into)
             .and_then(|()| match task {
-                Task::Batch(members) => Ok(Job::Batch(members)),
-                Task::Block(block) => self.read(&block, line),
+                PackTask::Batch(members) => Ok(Job::Batch(members)),
+                PackTask::Block(block) => self.read(&block, line),
             });
         Some((reply, job))
     }
 
-    fn read(&self, block: &Block, mut line: MutexGuard<Line>) -> Result<Job<'a>> {
+    fn read(&self, block: &Block, mut line: MutexGuard<TaskQueue>) -> Result<Job<'a>> {
         let bytes = self.read_block(block, &mut line.source)?;
         // The lock for the hash is taken before that of the line is given back, so that blocks
         // are hashed in their order while the next one is read.
@@ -135,7 +138,7 @@ impl<'a> Crew<'a> {
         let mut hash = hash.lock().map_err(|_| died())?;
         drop(line);
         hash.write_all(&bytes)?;
-        let sha256 = (block.place == Place::Last).then(|| mem::take(&mut *hash).finish().0);
+        let sha256 = (block.place == BlockPosition::Last).then(|| mem::take(&mut *hash).finish().0);
         Ok(Job::Block {
             bytes,
             place: block.place,
@@ -143,13 +146,13 @@ impl<'a> Crew<'a> {
         })
     }
 
-    fn read_block(&self, block: &Block, source: &mut Source) -> Result<Buffer<'a>> {
-        let Member { path, len, .. } = &self.0.contents.members[block.member];
+    fn read_block(&self, block: &Block, source: &mut LargeMember) -> Result<Buffer<'a>> {
+        let WheelMember { path, len, .. } = &self.0.contents.members[block.member];
         if block.start == 0 {
-            *source = Source::new(self.open(block.member)?);
+            *source = LargeMember::new(self.open(block.member)?);
         }
         // One byte more shows whether the last block is the last.
-        let more = usize::from(block.place == Place::Last);
+        let more = usize::from(block.place == BlockPosition::Last);
         let mut bytes = self.0.spare.take();
         let room = &mut bytes.room()[..block.len + more];
         let read = self.fill(&mut source.reader, room, path)?;
@@ -163,7 +166,7 @@ impl<'a> Crew<'a> {
         Ok(bytes)
     }
 
-    fn perform(&self, job: Job<'a>, deflater: Option<&mut Deflater>) -> Result<Done<'a>> {
+    fn perform(&self, job: Job<'a>, deflater: Option<&mut Deflater>) -> Result<FinishedTask<'a>> {
         match job {
             Job::Batch(members) => self.batch(members, deflater),
             Job::Block {
@@ -174,7 +177,7 @@ impl<'a> Crew<'a> {
                 let mut crc = crc32fast::Hasher::new();
                 crc.update(&bytes);
                 let (method, bytes) = self.block(bytes, place, deflater);
-                Ok(Done::Block(Piece {
+                Ok(FinishedTask::Block(PackedBlock {
                     crc,
                     sha256,
                     method,
@@ -187,19 +190,19 @@ impl<'a> Crew<'a> {
     fn block(
         &self,
         bytes: Buffer<'a>,
-        place: Place,
+        place: BlockPosition,
         deflater: Option<&mut Deflater>,
-    ) -> (Method, Buffer<'a>) {
+    ) -> (StorageMethod, Buffer<'a>) {
         let Some(deflater) = deflater else {
-            return (Method::Stored, bytes);
+            return (StorageMethod::Stored, bytes);
         };
         let mut packed = self.0.spare.take();
         match deflater.block(&bytes, place, packed.room()) {
             Some(len) => {
                 packed.set_len(len);
-                (Method::Deflated, packed)
+                (StorageMethod::Deflated, packed)
             }
-            None => (Method::Stored, bytes),
+            None => (StorageMethod::Stored, bytes),
         }
     }
 
@@ -209,7 +212,7 @@ impl<'a> Crew<'a> {
         &self,
         members: Range<usize>,
         mut deflater: Option<&mut Deflater>,
-    ) -> Result<Done<'a>> {
+    ) -> Result<FinishedTask<'a>> {
         let (mut bytes, mut out) = (self.0.spare.take(), self.0.spare.take());
         let mut done = Vec::with_capacity(members.len());
         let mut start = 0;
@@ -227,17 +230,17 @@ impl<'a> Crew<'a> {
             done.push(Small {
                 crc: crc32fast::hash(&bytes),
                 sha256: Sha256::of(&bytes),
-                method: packed.map_or(Method::Stored, |_| Method::Deflated),
+                method: packed.map_or(StorageMethod::Stored, |_| StorageMethod::Deflated),
                 packed: start..end,
             });
             start = end;
         }
         out.set_len(start);
-        Ok(Done::Batch(done, out))
+        Ok(FinishedTask::Batch(done, out))
     }
 
     fn read_whole(&self, index: usize, bytes: &mut Buffer) -> Result<()> {
-        let Member { path, len, .. } = &self.0.contents.members[index];
+        let WheelMember { path, len, .. } = &self.0.contents.members[index];
         // A member of a batch is no longer than a block.
         let most = usize::try_from(*len)?;
         let read = self.fill(&mut self.open(index)?, &mut bytes.room()[..=most], path)?;
@@ -272,7 +275,7 @@ impl<'a> Crew<'a> {
 }
 
 /// The result of a task. While it is not there yet, the sink has time for itself.
-fn wait<'a, W: Output>(slot: &Slot<'a>, sink: &mut Sink<W>) -> Result<Done<'a>> {
+fn wait<'a, W: Output>(slot: &Slot<'a>, sink: &mut Sink<W>) -> Result<FinishedTask<'a>> {
     loop {
         match slot.try_recv() {
             Ok(done) => return done,

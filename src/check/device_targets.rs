@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    check::facts::{Carried, HostCode, Member, NAMES, SetFacts, WheelFile},
+    check::facts::{Carried, HostCode, MemberFacts, NAMES, SetFacts, WheelFile},
     kpack::{CodeTarget, loader::wanted},
     target::{Target, TargetTable},
 };
@@ -12,17 +12,17 @@ use crate::{
 const LATER: &str = "amdgcnspirv";
 
 /// A library with its device code in it.
-pub(super) struct Fat<'a> {
+pub(super) struct FatLibrary<'a> {
     pub(super) wheel: &'a WheelFile,
-    pub(super) member: &'a Member,
+    pub(super) member: &'a MemberFacts,
     pub(super) carried: &'a Carried,
 }
 
 /// The libraries of packages that everybody installs which still have their device code in them.
-pub(super) fn fat(set: &SetFacts) -> Vec<Fat<'_>> {
+pub(super) fn fat(set: &SetFacts) -> Vec<FatLibrary<'_>> {
     let contents = set.contents();
     let found = contents.filter_map(|(wheel, member, content)| match content.host_code()? {
-        HostCode::Fat(carried) if wheel.device_target().is_none() => Some(Fat {
+        HostCode::Fat(carried) if wheel.device_target().is_none() => Some(FatLibrary {
             wheel,
             member,
             carried,
