@@ -131,8 +131,8 @@ mod tests {
             })
             .collect();
         insta::assert_snapshot!(lines.join("\n"), @r#"
-        A = "1", Some(Line("1"))
-        B-c = "2\n  x\n\ty", Some(Line("2 x y"))
+        A = "1", Some(HeaderLine("1"))
+        B-c = "2\n  x\n\ty", Some(HeaderLine("2 x y"))
         C = "", None
         "#);
         assert_eq!(body, "A: body\n");

@@ -138,7 +138,7 @@ fn what_is_written_is_what_is_read() {
         .build();
     let facts = rocwheel::elf::read(&library).unwrap().unwrap();
     insta::assert_debug_snapshot!(facts, @r#"
-    Facts {
+    ElfFacts {
         kind: SharedObject,
         machine: X86_64,
         soname: Some(
