@@ -1,29 +1,29 @@
-//! What can go wrong with a store, told apart by what a caller can do about it.
+//! Errors of a store, classified by what the caller can do about them.
 
 use std::{error::Error, fmt, io};
 
 use crate::error::{anyhow, hinted};
 
-/// What a caller can do about a failure.
+/// The classes of store errors; each says what the caller can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreFailureKind {
-    /// There is no such object: do without it.
+    /// There is no such object: continue without it.
     NotFound,
-    /// There is one already: compare.
+    /// There already is an object: compare it.
     Exists,
-    /// Other credentials, or none, may help.
+    /// Other credentials, or an unsigned request, may help.
     Denied,
-    /// Another key may help: this store cannot hold this one.
+    /// This store cannot hold this key: choose another one.
     Unusable,
-    /// The bytes are not those that were promised: look at their source.
+    /// The bytes are not the promised ones: check their source.
     Differs,
-    /// The same again later may help.
+    /// Retrying later may help.
     Unavailable,
-    /// Nothing known helps.
+    /// Anything else; no remedy is known.
     Failed,
 }
 
-/// A failure, the place where it happened and, if anybody said, why.
+/// An error of a store with the place where it happened and, if known, the cause.
 #[derive(Debug)]
 pub struct StoreError {
     kind: StoreFailureKind,
@@ -44,7 +44,7 @@ impl StoreError {
         self
     }
 
-    /// With what the user can do about it.
+    /// Adds a hint that tells the user what to do.
     #[must_use]
     pub fn advised(self, hint: impl fmt::Display) -> Self {
         let cause = match &self.cause {
@@ -55,7 +55,7 @@ impl StoreError {
         self.caused_by(cause.reallocate_into_boxed_dyn_error_without_backtrace())
     }
 
-    /// The kind that the operating system's answer amounts to.
+    /// Classifies an I/O error.
     pub fn from_io(place: impl fmt::Display, error: io::Error) -> Self {
         let kind = match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => StoreFailureKind::NotFound,

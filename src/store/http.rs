@@ -1,6 +1,8 @@
-//! A web server, read only: what pip reads, read as pip does, with ranges where it knows them.
+//! A read-only [`Store`] over HTTP, for the places that pip also reads.
 //!
-//! An answer that breaks off is taken up again where it ended, as long as the object is the same.
+//! A response that breaks off is resumed with a range request, as long as the object has not
+//! changed. A server without range support sends the whole object again, and the reader skips what
+//! it already has.
 
 use std::{
     fmt,
@@ -31,7 +33,7 @@ const BACKOFF: Backoff = Backoff {
     pause: Duration::from_millis(400),
 };
 
-/// Everything below one origin; a key is the path of an address, without its percent signs.
+/// The objects of one web server. A key is the percent-decoded path of a URL.
 pub struct HttpStore(Arc<HttpStoreInner>);
 
 struct HttpStoreInner {
@@ -41,7 +43,7 @@ struct HttpStoreInner {
 }
 
 impl HttpStore {
-    /// Asks nothing yet.
+    /// Creates the client. Sends no request.
     pub fn connect(origin: Endpoint, stop: Stop) -> Result<Self, StoreError> {
         let client = Client::builder()
             .connect_timeout(CONNECT)
@@ -56,7 +58,7 @@ impl HttpStore {
     }
 }
 
-/// What is asked of a server.
+/// A request to the server.
 struct Question<'a> {
     method: Method,
     key: &'a Key,
@@ -70,7 +72,7 @@ impl HttpStoreInner {
         format!("{}/{}", self.origin, segments.join("/"))
     }
 
-    /// Asks, and again where that may help.
+    /// Sends a request, and retries it if the failure may be temporary.
     fn ask(&self, question: &Question<'_>) -> Result<Response, StoreError> {
         let url = self.url(question.key);
         let mut failures = Failures::default();
@@ -102,11 +104,11 @@ impl HttpStoreInner {
         if let Some(etag) = question.etag {
             request = request.header(IF_RANGE, etag);
         }
-        // Not before the runtime runs it: its timers need one.
+        // `send` is called inside the runtime, because its timers need one.
         self.wait(url, async { request.send().await })
     }
 
-    /// Waits before the next attempt, where another one may help.
+    /// Waits before the next attempt, or returns the error if a retry cannot help.
     fn pause(
         &self,
         url: &str,
@@ -122,7 +124,7 @@ impl HttpStoreInner {
             .map_err(|stopped| StoreError::new(StoreFailureKind::Failed, url).caused_by(stopped))
     }
 
-    /// Waits for something, or until the user asks to stop.
+    /// Runs a future until it ends or the user interrupts.
     fn wait<T>(&self, url: &str, something: impl Future<Output = T>) -> Result<T, StoreError> {
         parallel::wait(&self.stop, something)
             .map_err(|stopped| StoreError::new(StoreFailureKind::Failed, url).caused_by(stopped))
@@ -147,7 +149,7 @@ fn header<'a>(answer: &'a Response, name: &reqwest::header::HeaderName) -> Optio
     answer.headers().get(name)?.to_str().ok()
 }
 
-/// The first byte and the number of all bytes, from `bytes 5-9/20`.
+/// The first byte and, unless it is `*`, the total length, from `bytes 5-9/20`.
 fn content_range(answer: &Response) -> Option<(u64, Option<u64>)> {
     let (range, all) = header(answer, &CONTENT_RANGE)?
         .strip_prefix("bytes ")?
@@ -179,7 +181,7 @@ impl Store for HttpStore {
         let (size, answer) = if let Some(asked) = asked {
             asked
         } else {
-            // Some servers sign addresses for one method only.
+            // Pre-signed URLs may be valid for GET but not for HEAD.
             let answer = self.0.ask(&question(Method::GET, Some("bytes=0-0")))?;
             let size = match content_range(&answer) {
                 Some((_, size)) => size,
@@ -239,21 +241,23 @@ impl HttpStoreInner {
     }
 }
 
-/// What is left of an object.
+/// A reader of the rest of an object.
 struct HttpReader {
     store: Arc<HttpStoreInner>,
     key: Key,
     etag: Option<String>,
+    /// Offset of the next byte that `read` returns.
     at: u64,
     end: u64,
     answer: Option<Response>,
     ready: io::Cursor<Vec<u8>>,
-    /// Since the last byte that came.
+    /// Failures since the last byte arrived.
     failures: Failures,
 }
 
 impl HttpReader {
-    /// Asks for what is left, and passes over what a server sends that knows no ranges.
+    /// Requests the rest of the object. If the server ignores the range, skips the bytes before
+    /// `at`.
     fn open(&mut self) -> Result<(), StoreError> {
         let range = match (self.at, self.end) {
             (0, u64::MAX) => None,
@@ -293,7 +297,8 @@ impl HttpReader {
         Ok(())
     }
 
-    /// A range that begins behind the end has no bytes.
+    /// Treats a range that starts at or after the end of the object as empty. Servers answer it
+    /// with an error (416), so that only the size tells it from a real failure.
     fn beyond(&mut self, error: StoreError) -> Result<(), StoreError> {
         let size = Store::head(&HttpStore(Arc::clone(&self.store)), &self.key)?.size;
         if size > self.at {
@@ -341,7 +346,7 @@ impl Read for HttpReader {
         let mut count = self.ready.read(buffer)?;
         while count == 0 {
             let bytes = self.next().map_err(io::Error::other)?;
-            // An answer has no empty pieces but its end.
+            // A chunk is empty only at the end of the response.
             if bytes.is_empty() {
                 self.answer = None;
                 return Ok(0);

@@ -1,7 +1,9 @@
-//! A directory laid out like a bucket: a file's path below it is its key.
+//! A [`Store`] in a local directory, laid out like a bucket: a file's path below the root is its
+//! key.
 //!
-//! `a/`, the page of a directory, is `a/index.html`, or `a/index.json` for JSON. A type is told by
-//! the name, cache headers are dropped, and symbolic links are no objects.
+//! The key `a/`, the page of a directory, is stored as `a/index.html`, or as `a/index.json` for
+//! JSON. The content type is derived from the file extension, cache headers are dropped, and
+//! symlinks are not objects unless the store follows links.
 
 use std::{
     collections::BTreeSet,
@@ -23,12 +25,13 @@ use crate::{
     },
 };
 
+/// Objects as files below one directory.
 #[derive(Debug)]
 pub struct LocalStore {
     root: PathBuf,
-    /// Whether a symlink to a file is read as that file. Nothing is written through one.
+    /// Whether a symlink to a file is read as that file. The store never writes through a symlink.
     follows_links: bool,
-    /// The directories that were cleared of what killed writers have left.
+    /// Directories in which [`atomic::sweep`] has already removed the leftovers of killed writers.
     swept: Mutex<BTreeSet<PathBuf>>,
 }
 
@@ -42,7 +45,7 @@ impl LocalStore {
         }
     }
 
-    /// A directory of the user's own, in which an object may be a symlink to a file.
+    /// A directory that belongs to the user, in which an object may be a symlink to a file.
     pub fn following_links(root: impl Into<PathBuf>) -> Self {
         Self {
             follows_links: true,
@@ -54,7 +57,7 @@ impl LocalStore {
         &self.root
     }
 
-    /// Where the page of a directory is, or else the file of that name.
+    /// The path of an object. For a directory key, that of its HTML page, or else of its JSON page.
     fn find(&self, key: &Key) -> Result<PathBuf, StoreError> {
         let text = key.as_str();
         if !text.ends_with('/') {
@@ -67,7 +70,8 @@ impl LocalStore {
         }
     }
 
-    /// The path of a key, once nothing about the key, the directories or the file can lead elsewhere.
+    /// The path of a key. Fails if a symlink or a component such as `..` could lead out of the
+    /// root.
     fn place(&self, key: &str) -> Result<PathBuf, StoreError> {
         let path = self.place_in_directory(key)?;
         if !self.follows_links {
@@ -76,7 +80,8 @@ impl LocalStore {
         Ok(path)
     }
 
-    /// The same for a file that nobody will open: whatever it is, it may be replaced or found there.
+    /// Like `place`, but the last component may be a symlink: for a file that will not be opened,
+    /// only replaced or checked for existence.
     fn place_in_directory(&self, key: &str) -> Result<PathBuf, StoreError> {
         if !key.split('/').all(is_plain) {
             return Err(StoreError::new(StoreFailureKind::Unusable, key));
@@ -92,8 +97,8 @@ impl LocalStore {
         Ok(path)
     }
 
-    /// Creates the file that will have this path. Of many files few need a new directory, so one is
-    /// made only where it turns out to be missing.
+    /// Creates the temporary file that is later renamed to `path`. The directory almost always
+    /// exists, so it is created only after the first attempt has failed.
     fn create_beside(&self, path: &Path, key: &Key) -> Result<AtomicFile, StoreError> {
         let directory = path.parent().unwrap_or(Path::new("."));
         let is_first = {
@@ -113,6 +118,7 @@ impl LocalStore {
         }
     }
 
+    /// The metadata of an object, read through a symlink if the store follows links.
     fn look(&self, key: &Key, path: &Path) -> Result<Object, StoreError> {
         match fs::metadata(path) {
             Ok(found) if self.follows_links && found.is_file() => Ok(object(
@@ -125,7 +131,7 @@ impl LocalStore {
         }
     }
 
-    /// Adds the objects of one directory and says which directories are in it.
+    /// Adds the objects of one directory to `objects` and returns its subdirectories.
     fn list_directory(&self, prefix: &str, objects: &mut Vec<Object>) -> io::Result<Vec<String>> {
         let mut directories = Vec::new();
         let entries = match fs::read_dir(self.root.join(prefix)) {
@@ -135,7 +141,7 @@ impl LocalStore {
         for entry in entries {
             let entry = entry?;
             let name = entry.file_name();
-            // A name that is no Unicode or not plain can be no key.
+            // A name that is not Unicode, or not plain, cannot be a key.
             let Some(name) = name.to_str().filter(|name| is_plain(name)) else {
                 continue;
             };
@@ -221,8 +227,9 @@ impl Store for LocalStore {
             Condition::Always => file.replace(&path),
             Condition::IfAbsent => file.claim(&path),
             Condition::IfSame(_) => {
-                // Writing took time. Another writer can still come between this check and the
-                // rename: a file system has no rename on condition.
+                // Writing took time, so check once more. This narrows the race but does not close
+                // it: another writer can still come between this check and the rename, because file
+                // systems have no conditional rename.
                 allow(&options.condition, key, &path)?;
                 file.replace(&path)
             }
@@ -244,7 +251,7 @@ impl fmt::Display for LocalStore {
     }
 }
 
-/// Writes a whole body, and says what it was as far as that is asked for.
+/// Copies a whole body. Returns its length, and its digest if a hasher was passed.
 fn fill(
     file: &mut AtomicFile,
     body: &dyn Body,
@@ -252,7 +259,8 @@ fn fill(
 ) -> io::Result<(Option<Sha256>, u64)> {
     let mut reader = body.read_from(0)?;
     let mut written = 0;
-    // A small file needs no large buffer.
+    // A small file needs no large buffer. The extra byte is for an empty body: `read` into an empty
+    // buffer returns 0, and would not notice a body that has bytes after all.
     let len = usize::try_from(body.size()).unwrap_or(usize::MAX);
     let mut buffer = vec![0; len.saturating_add(1).min(1 << 20)];
     loop {
@@ -298,14 +306,14 @@ fn object(key: Key, size: u64, modified: Option<SystemTime>, path: &Path) -> Obj
     }
 }
 
-/// As web servers mark files.
+/// An ETag like those that web servers derive from the modification time and the size of a file.
 fn mark(modified: SystemTime, size: u64) -> Option<String> {
     let since = modified.duration_since(UNIX_EPOCH).ok()?;
     Some(format!("{:x}-{size:x}", since.as_nanos()))
 }
 
-/// Whether a condition holds. Between this answer and the writing another writer can come; of those
-/// that write where nothing is, one wins all the same.
+/// Checks a condition before the write. The check is not atomic with the write that follows.
+/// `IfAbsent` is safe all the same, because `AtomicFile::claim` lets only one writer win.
 fn allow(condition: &Condition, key: &Key, path: &Path) -> Result<(), StoreError> {
     let holds = match condition {
         Condition::Always => true,
@@ -327,7 +335,7 @@ fn refuse_link(path: &Path, key: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// One component of a key that is also one component of a path, on this system and on Unix.
+/// Whether one component of a key is also a single path component, on this system and on Unix.
 fn is_plain(component: &str) -> bool {
     let is_special = matches!(component, "" | "." | "..");
     let separators: &[char] = if cfg!(windows) {
@@ -340,7 +348,7 @@ fn is_plain(component: &str) -> bool {
 
 fn make_directory(directory: &Path, key: &Key) -> Result<(), StoreError> {
     fs::create_dir_all(directory).map_err(|error| match error.kind() {
-        // A file stands where a directory would have to be.
+        // A file exists where a directory is needed.
         io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
             StoreError::new(StoreFailureKind::Unusable, key).caused_by(error)
         }
@@ -352,7 +360,7 @@ fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
-/// Nothing there, or a file where a directory would have to be.
+/// The path does not exist, or one of its parents is a file.
 fn is_nothing(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,7 +1,8 @@
-//! Places that keep objects under keys: the trait and its words. `tests/it/store.rs` is its contract.
+//! Stores keep objects under keys: the trait [`Store`] and its types. The test suite
+//! `tests/it/store.rs` runs the same contract against every implementation.
 //!
-//! A store is narrow on purpose. What can be said in terms of these six verbs is said above it, so
-//! that two stores cannot disagree about it.
+//! The trait has few methods on purpose. Everything that can be built from them is built on top of
+//! it once, so that two stores cannot behave differently.
 
 mod failure;
 pub mod http;
@@ -26,65 +27,67 @@ use crate::{
     location::Key,
 };
 
-/// Something with objects under keys.
+/// A collection of objects under keys.
 ///
 /// - A put is atomic: a reader sees the old object, the new one or none, and never a part of one.
-/// - What was put can be read at once (read-after-write), by key and by listing.
-/// - A key that ends in `/` is the page of a directory: what a web server answers for that address.
+/// - After a put, the object can be read at once (read-after-write), by key and by listing.
+/// - A key that ends in `/` is the page of a directory: what a web server returns for that URL.
 pub trait Store: fmt::Debug + fmt::Display + Send + Sync {
-    /// The objects in a directory, or in the whole store, by key.
+    /// The objects in a directory, or in the whole store, sorted by key.
     ///
-    /// `1-linux` never finds `1-linux-debug/`. Nothing there is an empty list. A store may leave
-    /// out pages of directories.
+    /// Listing `1-linux` never returns objects of `1-linux-debug/`. A directory that does not exist
+    /// has an empty list. A store may leave out the pages of directories.
     fn list(&self, directory: Option<&Key>, depth: Depth) -> Result<Vec<Object>, StoreError>;
 
+    /// The metadata of an object.
     fn head(&self, key: &Key) -> Result<Object, StoreError>;
 
-    /// The bytes of an object, or as many of the wanted ones as it has.
+    /// The bytes of an object. A span that exceeds the object is cut to its size.
     fn get(&self, key: &Key, span: Span) -> Result<Box<dyn Read + Send>, StoreError>;
 
+    /// Writes an object, if the condition in `options` holds.
     fn put(&self, key: &Key, body: &dyn Body, options: &PutOptions) -> Result<(), StoreError>;
 
-    /// Afterwards there is no such object; that there was none is no error.
+    /// Deletes an object. It is not an error if the object does not exist.
     fn delete(&self, key: &Key) -> Result<(), StoreError>;
 }
 
 /// How far below a directory to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// Only what lies in the directory itself.
+    /// Only the objects directly in the directory.
     Children,
     All,
 }
 
-/// What a store says of an object.
+/// The metadata of an object, as far as the store knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
     pub key: Key,
     pub size: u64,
-    /// If the store keeps one; a directory does not.
+    /// Only if the store keeps one; a local directory does not.
     pub sha256: Option<Sha256>,
-    /// Another checksum that the store keeps of the bytes. A listing has none.
+    /// Another checksum that the store keeps. Listings do not contain it.
     pub checksum: Option<Checksum>,
     pub content_type: Option<String>,
-    /// A mark that changes with the bytes, without quotes.
+    /// Changes whenever the bytes change. Without quotes.
     pub etag: Option<String>,
-    /// When the bytes came.
+    /// When the object was last written.
     pub modified: Option<SystemTime>,
 }
 
 /// Which bytes of an object to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// In one answer, whose checksum counts if the store tells one.
+    /// The whole object in one response, so that a checksum sent by the server can be verified.
     Whole,
-    /// Perhaps in several answers at once, as what follows is where it is long.
+    /// From an offset to the end. A long rest may be fetched with several requests at once.
     From(u64),
     Between(Range<u64>),
 }
 
-/// Bytes to put: of known length, and readable again from any offset, so that a failed transfer
-/// can be repeated and a large one cut into parts.
+/// Bytes to put. Their length is known and they can be read from any offset, more than once, so
+/// that a failed transfer can be repeated and a large one split into parts.
 pub trait Body: Sync {
     fn size(&self) -> u64;
 
@@ -102,27 +105,27 @@ impl Body for &[u8] {
     }
 }
 
-/// What goes with the bytes.
+/// Headers and conditions of a put.
 #[derive(Clone, Debug)]
 pub struct PutOptions {
     pub content_type: String,
     pub cache_control: Option<String>,
     pub condition: Condition,
-    /// What the bytes must be; a store refuses others, and leaves what was there.
+    /// The expected digest. If the bytes differ, the put fails and the old object stays.
     pub sha256: Option<Sha256>,
 }
 
-/// When to write.
+/// When a put may write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     Always,
-    /// Only where nothing is: of two writers exactly one succeeds.
+    /// Only if there is no such object: of two writers exactly one succeeds.
     IfAbsent,
-    /// Only where what has this mark still is, so that no other writer's work is lost.
+    /// Only if the object still has this ETag, so that no other writer's change is lost.
     IfSame(String),
 }
 
-/// The digest of an object: what the store says, or else of the bytes it has.
+/// The digest of an object: the one that the store keeps, or else computed from the bytes.
 pub fn digest(store: &dyn Store, key: &Key) -> Result<Sha256, StoreError> {
     if let Some(sha256) = store.head(key)?.sha256 {
         return Ok(sha256);

@@ -1,4 +1,4 @@
-//! Something far away as a file: read in pieces, from anywhere.
+//! A remote object as a seekable file, read in ranges.
 
 use std::{
     io::{self, Read, Seek, SeekFrom},
@@ -11,20 +11,22 @@ use crate::{
     store::{Span, Store},
 };
 
-/// The first piece: the end of most wheels, with the directory and METADATA in it.
+/// Size of the first range. For most wheels, the last 64 KiB hold the ZIP central directory and
+/// METADATA.
 pub const FIRST: u64 = 64 << 10;
-/// Who reads on gets larger pieces, up to this.
+/// Each sequential read doubles the size of the range, up to this.
 const LARGEST: u64 = 8 << 20;
-/// A reader goes back and forth between the directory and a member.
+/// How many ranges are cached: a ZIP reader alternates between the central directory and a member.
 const HELD: usize = 3;
 
-/// Reads as little as it can, and nothing twice in a row.
+/// A [`Read`] and [`Seek`] over range requests. It caches the most recent ranges, so that going
+/// back and forth does not request the same bytes twice.
 pub struct Ranged<'a> {
-    /// Reads all bytes of a range.
+    /// Reads exactly the bytes of a range.
     read: Box<dyn FnMut(Range<u64>) -> io::Result<Vec<u8>> + Send + 'a>,
     size: u64,
     at: u64,
-    /// The last ones that were read, the newest first.
+    /// The cached ranges, most recent first.
     pieces: Vec<CachedRange>,
 }
 
@@ -45,7 +47,7 @@ impl CachedRange {
 }
 
 impl Ranged<'static> {
-    /// An object of a store.
+    /// Reads an object of a store.
     pub fn of(store: Arc<dyn Store>, key: Key, size: u64) -> Self {
         Self::new(size, move |range| {
             let mut bytes = Vec::new();
@@ -71,7 +73,7 @@ impl<'a> Ranged<'a> {
         }
     }
 
-    /// With its end, which was read already.
+    /// Adds the end of the object to the cache, for callers that have already read it.
     #[must_use]
     pub fn with_end(mut self, bytes: Vec<u8>) -> Self {
         let start = self.size.saturating_sub(bytes.len() as u64);
@@ -79,9 +81,10 @@ impl<'a> Ranged<'a> {
         self
     }
 
-    /// Where to read and how much, so that `at` is in it.
+    /// The range to request next; it contains `at`.
     fn next(&self) -> (u64, u64) {
-        // The end of a file is read backwards, so that the first piece ends with the file.
+        // A ZIP reader searches the end of the file backwards for the central directory, so the
+        // range that holds the end starts before `at`.
         let tail = self.size.saturating_sub(FIRST);
         if self.at >= tail {
             return (tail, self.size);
@@ -90,7 +93,7 @@ impl<'a> Ranged<'a> {
         let length = before.map_or(FIRST, |piece| {
             (piece.bytes.len() as u64).saturating_mul(2).min(LARGEST)
         });
-        // What comes later was read already.
+        // Stop where a cached range begins.
         let later = self.pieces.iter().map(|piece| piece.start);
         let bound = later.filter(|start| *start > self.at).min();
         let end = self.at.saturating_add(length).min(self.size);

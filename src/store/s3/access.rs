@@ -1,4 +1,5 @@
-//! How to reach a bucket: where the server is, who asks, and how the bucket is written.
+//! How to reach a bucket: endpoint, region, credentials, and where the bucket's name stands in a
+//! URL.
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
@@ -7,13 +8,13 @@ use crate::{
     location::{Location, percent_encode},
 };
 
-/// What decides how a bucket is reached. By default as Amazon has it, with whatever credentials
-/// there are.
+/// The settings of a connection to a bucket. The default is Amazon S3 with the credentials of the
+/// standard AWS chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     /// A server other than Amazon's.
     pub endpoint: Option<Endpoint>,
-    /// Where the bucket is thought to be; the server's word counts for more.
+    /// The expected region of the bucket. If the server names another one, that one is used.
     pub region: Option<S3Region>,
     /// Which section of the AWS configuration files to use.
     pub profile: Option<Profile>,
@@ -25,14 +26,15 @@ pub struct Access {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     pub name: String,
-    /// As a flag it does; `AWS_PROFILE` does not, as with other AWS tools.
+    /// Whether the profile takes precedence over access keys in the environment. The `--profile`
+    /// flag does; `AWS_PROFILE` does not, as with other AWS tools.
     pub beats_keys: bool,
 }
 
 /// Whether requests are signed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Signing {
-    /// With the credentials of the standard AWS chain; not at all where it finds none.
+    /// With the credentials of the standard AWS chain; unsigned if it finds none.
     #[default]
     Auto,
     Never,
@@ -46,7 +48,7 @@ pub struct Keys {
     pub secret: Secret,
 }
 
-/// Where the bucket's name stands in an address.
+/// Where the bucket's name stands in a URL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Addressing {
     /// In the host name at Amazon, in the path elsewhere.
@@ -56,7 +58,7 @@ pub enum Addressing {
     Virtual,
 }
 
-/// The address of a server: `http://127.0.0.1:8333`.
+/// The base URL of a server: `http://127.0.0.1:8333`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint(Box<str>);
 
@@ -75,7 +77,7 @@ pub struct S3Region(Box<str>);
 pub struct InvalidRegion(String);
 
 impl Access {
-    /// Where no region was given, the one that the bucket is known to be in counts.
+    /// Uses the known region of the bucket if the user has not given one.
     pub fn in_known_region(mut self, known: Option<&str>) -> Result<Self, InvalidRegion> {
         if self.region.is_none() {
             self.region = known.map(str::parse).transpose()?;
@@ -83,7 +85,7 @@ impl Access {
         Ok(self)
     }
 
-    /// The address of a place, for everybody.
+    /// The public URL of an object.
     pub fn url(&self, place: &Location) -> String {
         let Some(endpoint) = &self.endpoint else {
             return place.https();
@@ -110,7 +112,8 @@ impl Endpoint {
     }
 }
 
-/// Whether nobody can change what is sent to an address: it is encrypted, or stays on this machine.
+/// Whether nobody on the network can change what is sent to a URL: it uses TLS, or stays on this
+/// machine.
 pub(super) fn is_private(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else {
         return false;

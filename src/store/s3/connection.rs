@@ -1,4 +1,5 @@
-//! Clients of one bucket, and how they ask: signed or not, in the right region, until told to stop.
+//! The S3 clients of one bucket: they sign requests if there are credentials, switch to the
+//! bucket's region, renew expired credentials, and stop when the user interrupts.
 
 use std::{
     error::Error,
@@ -40,16 +41,16 @@ pub(super) struct Connection {
     clients: RwLock<Clients>,
     asker: Asker,
     bucket: Bucket,
-    /// Whether nobody between here and the server can change what is sent.
+    /// Whether the connection uses TLS or stays on this machine.
     is_private: bool,
-    /// Once reading was denied to the credentials there are, and allowed to nobody in particular.
+    /// Set once a read with credentials was denied and the same read without them succeeded.
     reads_unsigned: AtomicBool,
     stop: Stop,
 }
 
 #[derive(Clone)]
 struct Clients {
-    /// If there are credentials.
+    /// `None` without credentials.
     signed: Option<Client>,
     unsigned: Client,
     region: String,
@@ -85,13 +86,14 @@ impl Connection {
         self.asker
     }
 
-    /// Whether a signature need not cover the bytes that are sent. It would be one more SHA-256 of
-    /// all of them, here and on the server; the checksum that goes with them finds what breaks.
+    /// Whether a signature may leave out the payload. A signed payload costs another SHA-256 of all
+    /// bytes, here and on the server. Where nobody on the network can change the bytes, the
+    /// checksum that is sent along suffices: it detects corruption.
     pub(super) fn is_private(&self) -> bool {
         self.is_private
     }
 
-    /// The client that writes.
+    /// The client for writes.
     pub(super) fn client(&self) -> Client {
         let Clients {
             signed, unsigned, ..
@@ -99,7 +101,7 @@ impl Connection {
         signed.unwrap_or(unsigned)
     }
 
-    /// What a future gives, unless the user asks to stop before.
+    /// Runs a future until it ends or the user interrupts.
     pub(super) fn wait<T>(
         &self,
         place: impl fmt::Display,
@@ -108,7 +110,7 @@ impl Connection {
         wait(&self.stop, place, future)
     }
 
-    /// Asks for a change.
+    /// Sends a request that changes something.
     pub(super) fn write<T, E, F>(
         &self,
         place: &str,
@@ -122,7 +124,7 @@ impl Connection {
         self.wait(place, self.ask(place, self.asker, client, &request))
     }
 
-    /// Asks for what is there, on the thread of the caller.
+    /// Sends a request that only reads, and blocks the calling thread until the answer.
     pub(super) fn read<T, E, F>(
         &self,
         place: &str,
@@ -135,8 +137,9 @@ impl Connection {
         self.wait(place, self.reading(place, &request))
     }
 
-    /// Asks for what is there: what a public bucket denies to foreign or expired credentials it
-    /// may allow to everybody.
+    /// Sends a request that only reads. A public bucket may deny it to expired or foreign
+    /// credentials and still allow it without any, so a denied request is repeated unsigned. If
+    /// that fails too, the error is that of the signed request.
     pub(super) async fn reading<T, E, F>(
         &self,
         place: &str,
@@ -165,8 +168,8 @@ impl Connection {
         Ok(answer)
     }
 
-    /// Asks, and once more when the server says that the bucket is in another region, or that the
-    /// credentials are over.
+    /// Sends a request. Repeats it once if the server answers that the bucket is in another region,
+    /// or that the credentials have expired.
     async fn ask<T, E, F>(
         &self,
         place: &str,
@@ -181,7 +184,7 @@ impl Connection {
         let clients = self.clients();
         let answer = request(client(clients.clone())).await;
         let others = match &answer {
-            // The answer to a HEAD has no body, and so does not say which region would be right.
+            // The response to a HEAD has no body, and so does not name the right region.
             Err(error) if is_mute(error) => self.probe(&client(clients.clone()), &clients).await,
             Err(error) => clients.others(error),
             Ok(_) => None,
@@ -196,7 +199,8 @@ impl Connection {
         answer.map_err(|error| failure(place, asker, &error))
     }
 
-    /// Clients in the region that the server names when it is asked for a listing.
+    /// Asks the server for an empty listing, whose error names the right region, and returns
+    /// clients for that region.
     async fn probe(&self, client: &Client, clients: &Clients) -> Option<Clients> {
         let request = client.list_objects_v2().bucket(self.bucket.as_str());
         let error = request.max_keys(0).send().await.err()?;
@@ -245,7 +249,8 @@ impl Clients {
         let client = |config: &SdkConfig| {
             let is_amazon = config.endpoint_url().is_none();
             let in_path = match access.addressing {
-                // The certificate is for one name before the endpoint's, not for a name with dots.
+                // Amazon's wildcard certificate covers one label before the endpoint, and so does
+                // not cover the name of a bucket with dots.
                 Addressing::Auto => !is_amazon || bucket.as_str().contains('.'),
                 Addressing::Path => true,
                 Addressing::Virtual => false,
@@ -266,7 +271,7 @@ impl Clients {
         })
     }
 
-    /// Those that may do better.
+    /// Clients that may succeed where these failed: in another region, or with new credentials.
     fn others<E: ProvideErrorMetadata>(&self, error: &SdkError<E>) -> Option<Self> {
         match home(error) {
             Some(home) if home.as_str() != self.region => Some(self.in_region(&home)),
@@ -289,7 +294,8 @@ impl Clients {
         }
     }
 
-    /// With credentials that are asked for anew, which a profile or a role may have.
+    /// Clients with an empty credentials cache. A profile or a role may then provide new
+    /// credentials.
     fn renewed(&self) -> Option<Self> {
         let config = self.signed.as_ref()?.config().to_builder();
         let config = config.identity_cache(IdentityCache::lazy().build());
@@ -300,8 +306,9 @@ impl Clients {
     }
 }
 
-/// For requests that send a part: the answer comes only after all of it, on however slow a line.
-/// A line on which nothing moves at all is noticed sooner.
+/// Overrides for requests that send a body. The read timeout covers the whole transfer, because the
+/// response only comes after it, and a slow line may need minutes. Stalled-stream protection still
+/// ends a transfer in which nothing moves.
 pub(super) fn patient() -> config::Builder {
     config::Builder::new().timeout_config(timeouts(Duration::from_mins(15)))
 }
@@ -313,14 +320,14 @@ fn timeouts(read: Duration) -> TimeoutConfig {
         .build()
 }
 
-/// An answer of which nothing comes any more counts as broken off.
+/// Treats a response that has stopped sending as broken.
 fn stalls(limits: &S3Limits) -> StalledStreamProtectionConfig {
     StalledStreamProtectionConfig::enabled()
         .grace_period(limits.stall)
         .build()
 }
 
-/// With growing pauses of random length; every attempt is signed anew.
+/// Exponential backoff with random pauses. The SDK signs every attempt again.
 pub(super) fn retries(limits: &S3Limits) -> RetryConfig {
     RetryConfig::standard()
         .with_max_attempts(limits.backoff.attempts)
@@ -328,13 +335,13 @@ pub(super) fn retries(limits: &S3Limits) -> RetryConfig {
         .with_max_backoff(Duration::from_secs(20))
 }
 
-/// Whether an answer says that the credentials were good once.
+/// Whether the server says that the credentials have expired.
 fn is_over<E: ProvideErrorMetadata>(error: &SdkError<E>) -> bool {
     let code = error.as_service_error().and_then(|service| service.code());
     matches!(code, Some("ExpiredToken" | "TokenRefreshRequired"))
 }
 
-/// The region that an answer names, if it is about that.
+/// The region of the bucket, if the error names it.
 fn home<E: ProvideErrorMetadata>(error: &SdkError<E>) -> Option<S3Region> {
     let response = error.raw_response()?;
     if let Some(region) = response.headers().get("x-amz-bucket-region") {
@@ -344,13 +351,13 @@ fn home<E: ProvideErrorMetadata>(error: &SdkError<E>) -> Option<S3Region> {
     if code != Some("AuthorizationHeaderMalformed") {
         return None;
     }
-    // Amazon and Garage name it in an element of its own.
+    // Amazon and Garage name it in an XML element of its own.
     let body = body(error);
     let (_, rest) = body.split_once("<Region>")?;
     rest.split('<').next()?.parse().ok()
 }
 
-/// A bad request, and no word about what is bad.
+/// A 400 without a body, which does not say what is wrong.
 fn is_mute<E>(error: &SdkError<E>) -> bool {
     status(error) == Some(400) && body(error).is_empty()
 }

@@ -1,4 +1,5 @@
-//! Who asks, and from where: what AWS tools find in the environment, in files and on the machine.
+//! Finds the region and the credentials, in the places where other AWS tools look: environment
+//! variables, configuration files, and the metadata services of containers and machines.
 
 use std::time::Duration;
 
@@ -21,12 +22,14 @@ use crate::{
     store::{StoreError, StoreFailureKind},
 };
 
-/// Where the bucket is when nobody says; the server then says it.
+/// The region to start with if none is configured. The server then names the right one.
 const SOMEWHERE: &str = "us-east-1";
-/// A machine of Amazon's answers within milliseconds, and anywhere else nobody ever does.
+/// Timeout for the metadata service. On EC2 it answers within milliseconds; elsewhere it does not
+/// answer at all.
 const METADATA_PATIENCE: Duration = Duration::from_millis(250);
 
-/// The usual chain, without its last link: that asks the machine, and for long where nobody answers.
+/// The standard region chain without its last provider, which asks the metadata service and takes
+/// long outside EC2.
 pub(super) async fn region(access: &Access) -> String {
     if let Some(region) = &access.region {
         return region.as_str().to_owned();
@@ -41,6 +44,7 @@ pub(super) async fn region(access: &Access) -> String {
     region.map_or_else(|| SOMEWHERE.to_owned(), |region| region.to_string())
 }
 
+/// The standard credentials chain; `None` if it finds no credentials.
 pub(super) async fn credentials(
     place: &str,
     access: &Access,
@@ -56,8 +60,8 @@ pub(super) async fn credentials(
     let token = WebIdentityTokenCredentialsProvider::builder().configure(&config);
     let container = EcsCredentialsProvider::builder().configure(&config);
     let chain = if access.profile.as_ref().is_some_and(|it| it.beats_keys) {
-        // What the user names on the command line is meant, and nothing else will do: other
-        // credentials could write to another account.
+        // A profile named on the command line is the only source. Falling back to other credentials
+        // could write to another account.
         CredentialsProviderChain::first_try("Profile", profile)
     } else {
         let variables = EnvironmentVariableCredentialsProvider::new();
@@ -85,8 +89,8 @@ pub(super) async fn credentials(
     }
 }
 
-/// The usual chain's last link. Other clouds answer at the same address, in their own way, so that
-/// no answer but a good one means anything.
+/// The last provider of the standard chain, the metadata service of EC2. Other clouds have services
+/// of their own at the same address, so every error is treated as "no credentials".
 async fn of_the_machine(config: &ProviderConfig) -> Option<SharedCredentialsProvider> {
     let client = imds::Client::builder()
         .configure(config)

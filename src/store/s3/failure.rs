@@ -1,4 +1,5 @@
-//! What a server's answer amounts to, and how it is told without what signs a request.
+//! Translates error responses of S3 into [`StoreError`], without the signature or credentials of
+//! the request.
 
 use std::error::Error;
 
@@ -9,17 +10,18 @@ use crate::{
     store::{StoreError, StoreFailureKind},
 };
 
-/// Who the server thinks is asking.
+/// As whom the server sees us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asker {
+    /// Requests are signed.
     Known,
     /// No credentials were found.
     Unknown,
-    /// Credentials were not wanted.
+    /// The user asked for unsigned requests.
     Anonymous,
 }
 
-/// An answer that is an error, as far as it matters.
+/// The parts of an error response that decide its kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct S3ErrorResponse<'a> {
     status: u16,
@@ -34,13 +36,14 @@ where
     let Some(status) = status(error) else {
         return unanswered(place, error);
     };
-    // An answer that could not be read is no answer, whatever its status is.
+    // A response that could not be parsed counts as no response, even with a good status.
     let Some(service) = error.as_service_error() else {
         return StoreError::new(StoreFailureKind::Unavailable, place).caused_by(last_cause(error));
     };
     if (200..300).contains(&status) && service.code().is_none() {
-        // A server that speaks almost S3, such as rclone's, which names the answer that begins an
-        // upload in parts in another way. Only its own words tell what happened.
+        // The server's dialect differs from S3. For example, rclone names the root element of the
+        // response to CreateMultipartUpload differently. Only the raw body can tell the user what
+        // happened.
         let text = one_line(&body(error));
         let cause = format!("the answer is not one of S3's (HTTP {status}): {text}");
         return StoreError::new(StoreFailureKind::Failed, place).caused_by(cause);
@@ -53,7 +56,7 @@ where
     answered(place, asker, &answer)
 }
 
-/// The text of an answer, as far as it is in memory, which that of an error is.
+/// The body of an error response. Errors are buffered in memory; other bodies are empty here.
 pub(super) fn body<E>(error: &SdkError<E>) -> String {
     let bytes = error.raw_response().and_then(|it| it.body().bytes());
     String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned()
@@ -102,7 +105,8 @@ impl S3ErrorResponse<'_> {
             (_, Some("NoSuchBucket")) => StoreFailureKind::Failed,
             (_, Some("KeyTooLongError" | "InvalidURI")) => StoreFailureKind::Unusable,
             (_, Some("RequestTimeout" | "SlowDown")) => StoreFailureKind::Unavailable,
-            // The answer to a HEAD has no code; of a bad request only the credentials are left.
+            // The response to a HEAD has no error code. The remaining cause of such a 400 is bad
+            // credentials.
             (400, None | Some("BadRequest"))
             | (401 | 403, _)
             | (
@@ -121,7 +125,7 @@ impl S3ErrorResponse<'_> {
         }
     }
 
-    /// The server's words, on one line and of bounded length.
+    /// The server's message, on one line and of bounded length.
     fn text(&self) -> String {
         let words = [self.code, self.message].into_iter().flatten();
         let words: Vec<String> = words.map(one_line).collect();
@@ -132,6 +136,7 @@ impl S3ErrorResponse<'_> {
     }
 }
 
+/// A request without a response.
 fn unanswered<E>(place: &str, error: &SdkError<E>) -> StoreError
 where
     E: Error + 'static,

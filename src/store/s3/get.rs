@@ -1,4 +1,5 @@
-//! Reading an object: what is far away and large comes in several answers at once, in order.
+//! Reads an object. The rest of a large one is prefetched with several range requests, and the
+//! bytes are handed on in order.
 
 use std::{
     collections::VecDeque,
@@ -24,31 +25,32 @@ use crate::{
     store::{Span, StoreError, StoreFailureKind},
 };
 
-/// What is left of an object.
+/// A reader of the rest of an object.
 struct S3Reader {
     store: Arc<S3StoreInner>,
     key: Key,
     etag: Option<String>,
-    /// Nothing, once all of it was read.
+    /// The current source; `None` after the end.
     now: Option<Flow>,
-    /// In order, from the end of `now` to `next`.
+    /// Prefetched pieces in order. Together they cover the bytes from the end of `now` to `next`.
     ahead: VecDeque<Ahead>,
-    /// Where the bytes begin that nobody was asked for yet.
+    /// Offset of the first byte not yet requested.
     next: u64,
     end: u64,
-    /// What came and was not yet handed on.
+    /// Bytes that have arrived but were not read yet.
     ready: Bytes,
 }
 
-/// Where the next bytes come from.
+/// A source of bytes.
 enum Flow {
-    /// An answer of which no more is taken than is read.
+    /// A response that is read at the pace of the caller, so it needs no memory of the store.
     Direct(Box<ObjectRange>),
     Ahead(Ahead),
 }
 
-/// A piece that comes while those before it are read. It never waits for room, so that readers
-/// cannot wait for each other: without room, a piece is asked for when its turn comes.
+/// A piece that is prefetched into memory. Prefetching never waits for a permit: if each of two
+/// readers waited while holding permits, neither would go on. Without a permit, a piece is
+/// requested only when it is next.
 struct Ahead {
     bytes: mpsc::UnboundedReceiver<Result<Bytes, StoreError>>,
     work: AbortHandle,
@@ -61,7 +63,7 @@ pub(super) fn open(
     span: Span,
 ) -> Result<Box<dyn Read + Send>, StoreError> {
     let part = store.limits.part;
-    // All of it, if it is asked for so, is asked for so: then the server tells a checksum.
+    // `Span::Whole` sends no range, because servers send the checksum only with the whole object.
     let (start, end) = match span {
         Span::Whole => (0, None),
         Span::From(start) => (start, Some(u64::MAX)),
@@ -80,7 +82,7 @@ pub(super) fn open(
     let came = start.saturating_add(super::size(answer.content_length()));
     let end = match (end, told(&answer)) {
         (Some(end), Some((first, total))) if first == start => end.min(total),
-        // A server that knows no ranges sends everything.
+        // A server without range support sends everything.
         (Some(end), None) if start == 0 => end.min(came),
         (None, _) => came,
         _ => {
@@ -105,7 +107,7 @@ pub(super) fn open(
     }))
 }
 
-/// The first byte of an answer and the length of the object: `bytes 0-9/100`.
+/// The first byte of a response and the length of the object, from `bytes 0-9/100`.
 fn told(answer: &GetObjectOutput) -> Option<(u64, u64)> {
     let range = answer.content_range()?.strip_prefix("bytes ")?;
     let (span, total) = range.split_once('/')?;
@@ -133,7 +135,7 @@ impl S3Reader {
         Ok(Bytes::new())
     }
 
-    /// The first piece that nobody was asked for.
+    /// Takes the first piece not yet requested.
     fn piece(&mut self) -> ObjectRange {
         let end = self
             .end
@@ -142,7 +144,7 @@ impl S3Reader {
         ObjectRange::new(&self.store, &self.key, self.etag.as_deref(), range)
     }
 
-    /// Asks for as many pieces as there is room for.
+    /// Prefetches as many pieces as the limits and the memory allow.
     fn look_ahead(&mut self) {
         while self.next < self.end && self.ahead.len() < self.store.limits.ahead {
             let size = (self.end - self.next).min(self.store.limits.part);

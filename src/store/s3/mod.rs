@@ -1,7 +1,8 @@
-//! A bucket of S3, or of a server that speaks S3.
+//! A [`Store`] in a bucket of Amazon S3 or of a server with the same API.
 //!
-//! Bytes are sent from memory only, because streamed ones need a trailer that several servers
-//! refuse, in parts that all puts of a store share one bound for.
+//! Request bodies are sent from memory. Streamed bodies would need a checksum trailer, which
+//! several servers refuse. One semaphore per store bounds the memory of all parts that are in
+//! flight.
 
 mod access;
 mod connection;
@@ -44,25 +45,25 @@ use crate::{
     wheel::{decode_base64, decode_sha256},
 };
 
-/// The metadata in which an object's digest is kept.
+/// The metadata entry in which we keep an object's digest.
 const SHA256: &str = "sha256";
-/// The metadata in which other uploaders of ROCm's packages keep it.
+/// The metadata entry in which other uploaders of ROCm packages keep it.
 const OTHER_SHA256: &str = "checksum-sha256";
 const MIB: u64 = 1 << 20;
 
-/// How much is done at once, and how often it is tried.
+/// Limits of memory, concurrency and retries.
 #[derive(Clone, Debug)]
 pub struct S3Limits {
-    /// What fits into one request; larger objects go in parts of this size, or of a ten thousandth
-    /// of theirs. S3 wants at least 5 MiB.
+    /// The largest object that is sent in one request. A larger one is sent in parts of this size,
+    /// or larger where it would take more than 10,000 parts. S3 requires at least 5 MiB.
     pub part: u64,
-    /// For all parts that are in memory at any one time.
+    /// Memory for all parts that are in flight, of all objects.
     pub memory: u64,
-    /// How many parts of one object are asked for while the one before them is read.
+    /// How many parts of one object are prefetched while an earlier one is read.
     pub ahead: usize,
-    /// How often one request is tried, and how often in a row a broken answer is taken up again.
+    /// Retries of one request, and consecutive resumptions of one broken response.
     pub backoff: Backoff,
-    /// How long nothing at all may come before an answer counts as broken.
+    /// How long a response may stall before it counts as broken.
     pub stall: Duration,
 }
 
@@ -81,19 +82,21 @@ impl Default for S3Limits {
     }
 }
 
+/// A bucket as a [`Store`].
 pub struct S3Store(Arc<S3StoreInner>);
 
 struct S3StoreInner {
     bucket: Bucket,
     connection: Connection,
     limits: S3Limits,
-    /// In units of 1 MiB.
+    /// Permits of 1 MiB each.
     memory: Arc<Semaphore>,
+    /// How many listed objects had names that are not keys.
     skipped: AtomicU64,
 }
 
 impl S3Store {
-    /// Looks for credentials, which may take a moment; asks nothing of the bucket yet.
+    /// Looks up credentials, which may take a moment, but does not contact the bucket yet.
     pub fn connect(bucket: Bucket, access: &Access, stop: Stop) -> Result<Self, StoreError> {
         Self::with_limits(bucket, access, stop, S3Limits::default())
     }
@@ -113,7 +116,7 @@ impl S3Store {
         })))
     }
 
-    /// How many objects were left out of listings so far, because their names are no keys.
+    /// How many objects were left out of listings so far because their names are not valid keys.
     pub fn skipped(&self) -> u64 {
         self.0.skipped.load(Ordering::Relaxed)
     }
@@ -132,7 +135,7 @@ impl Store for S3Store {
                 break;
             }
         }
-        // Servers order by other rules than Amazon.
+        // Some servers sort by other rules than Amazon.
         objects.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(objects)
     }
@@ -207,7 +210,7 @@ impl S3StoreInner {
         })?;
         for object in page.contents() {
             match object.key().unwrap_or_default().parse::<Key>() {
-                // A page of a directory; some servers list their directories so too.
+                // A directory page. Some servers list directories in this form, too.
                 Ok(key) if key.is_directory() => {}
                 Ok(key) => objects.push(Object {
                     key,
@@ -223,6 +226,7 @@ impl S3StoreInner {
                 }
             }
         }
+        // A server that returns the same token again would make us list forever.
         let next = page
             .next_continuation_token()
             .filter(|next| token != Some(next));
@@ -231,7 +235,7 @@ impl S3StoreInner {
             .map(str::to_owned))
     }
 
-    /// Waits until that many bytes may be in memory as well.
+    /// Waits until the store's memory limit has room for this many bytes.
     fn room(&self, bytes: u64) -> Result<OwnedSemaphorePermit, StoreError> {
         let wanted = units(bytes).min(units(self.limits.memory));
         self.connection.wait(&self.bucket, async {
@@ -249,7 +253,7 @@ impl fmt::Display for S3Store {
     }
 }
 
-/// Not derived: nothing about credentials belongs into a log.
+/// Written by hand, so that no credentials get into a log.
 impl fmt::Debug for S3Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("S3Store")
@@ -260,8 +264,9 @@ impl fmt::Debug for S3Store {
     }
 }
 
-/// What the uploader or the server says of the whole object; the digest of a list of parts' digests
-/// is not that.
+/// The SHA-256 of the whole object, as the uploader or the server recorded it. The server's
+/// checksum of a multipart upload is usually composite, a digest of the digests of the parts, and
+/// is not used.
 fn sha256(head: &HeadObjectOutput) -> Option<Sha256> {
     let said = |name: &str| head.metadata()?.get(name)?.parse().ok();
     let checked = || {
@@ -272,15 +277,15 @@ fn sha256(head: &HeadObjectOutput) -> Option<Sha256> {
     said(SHA256).or_else(|| said(OTHER_SHA256)).or_else(checked)
 }
 
-/// The other checksums of the whole object.
+/// Another checksum of the whole object: CRC-64/NVME, or the MD5 in the ETag.
 fn checksum(head: &HeadObjectOutput) -> Option<Checksum> {
     let crc = head.checksum_crc64_nvme().and_then(|text| {
         let bytes = decode_base64(&url_safe(text))?.try_into().ok()?;
         Some(Checksum::Crc64Nvme(u64::from_be_bytes(bytes)))
     });
     crc.or_else(|| {
-        // Where the server encrypts with a key that is not its own, the mark is no MD5; that of an
-        // upload in parts has a `-`.
+        // The ETag is not an MD5 if the object is encrypted with a key that the server does not
+        // own. The ETag of a multipart upload is not one either; it contains a `-`.
         let is_plain = matches!(
             head.server_side_encryption(),
             None | Some(ServerSideEncryption::Aes256)
@@ -292,13 +297,13 @@ fn checksum(head: &HeadObjectOutput) -> Option<Checksum> {
     })
 }
 
-/// The other alphabet of base64, without its padding.
+/// Converts standard base64 to the URL-safe alphabet without padding.
 fn url_safe(text: &str) -> String {
     let text = text.trim_end_matches('=');
     text.replace('+', "-").replace('/', "_")
 }
 
-/// Some servers leave the quotes out.
+/// Removes the quotes, which some servers leave out.
 fn etag(text: &str) -> String {
     text.trim_matches('"').to_owned()
 }
@@ -313,7 +318,7 @@ fn size(length: Option<i64>) -> u64 {
         .unwrap_or(0)
 }
 
-/// At least one, and never more than a semaphore counts.
+/// Semaphore permits for this many bytes: at least one, and not more than a semaphore can have.
 fn units(bytes: u64) -> u32 {
     u32::try_from(bytes.div_ceil(MIB))
         .unwrap_or(u32::MAX)

@@ -1,4 +1,4 @@
-//! Writing an object in parts, several at once; all of it appears at the end, or nothing does.
+//! Multipart uploads: several parts are sent at once, and the object appears at the end as a whole.
 
 use std::time::Duration;
 
@@ -28,10 +28,10 @@ use crate::{
     store::{Body, Condition, PutOptions, StoreError, StoreFailureKind},
 };
 
-/// S3 takes no more parts of one object.
+/// The maximum number of parts that S3 allows.
 const PARTS: u64 = 10_000;
 
-/// An object that is not there yet. It must be completed or abandoned: its parts cost money.
+/// An upload in progress. It must be completed or aborted, because S3 charges for the stored parts.
 struct MultipartUpload<'a> {
     store: &'a S3StoreInner,
     key: &'a Key,
@@ -48,7 +48,7 @@ pub(super) fn put(
     body: &dyn Body,
     options: &PutOptions,
 ) -> Result<(), StoreError> {
-    // Another writer's object would make all the sending pointless.
+    // If the object already exists, fail before sending all its bytes in vain.
     if options.condition == Condition::IfAbsent && is_there(store, key)? {
         return Err(StoreError::new(StoreFailureKind::Exists, store.place(key)));
     }
@@ -64,7 +64,7 @@ pub(super) fn put(
 fn is_there(store: &S3StoreInner, key: &Key) -> Result<bool, StoreError> {
     match store.head(key) {
         Ok(_) => Ok(true),
-        // Who may write need not be allowed to look.
+        // Credentials that may write need not be allowed to read.
         Err(error)
             if matches!(
                 error.kind(),
@@ -77,7 +77,7 @@ fn is_there(store: &S3StoreInner, key: &Key) -> Result<bool, StoreError> {
     }
 }
 
-/// How large the parts of an object are, given the usual size.
+/// The part size for an object: the usual one, or larger if the object has too many parts for it.
 fn part_size(size: u64, usual: u64) -> u64 {
     let least = size.div_ceil(PARTS).div_ceil(MIB).saturating_mul(MIB);
     usual.max(least)
@@ -91,7 +91,8 @@ impl<'a> MultipartUpload<'a> {
         options: &PutOptions,
     ) -> Result<Self, StoreError> {
         let place = store.place(key);
-        // It can be told only beforehand, and is checked before the object appears.
+        // Metadata must be sent before the bytes. `BodyReader::finish` checks the digest against
+        // the bytes before the upload is completed.
         let sha256 = options.sha256.map(|sha256| sha256.to_string());
         let begun = store.connection.write(&place, async |client| {
             let request = client
@@ -121,7 +122,8 @@ impl<'a> MultipartUpload<'a> {
         })
     }
 
-    /// Reads on one thread, sends many parts at once, and keeps to the store's memory.
+    /// Reads the body on this thread and sends the parts concurrently, within the store's memory
+    /// limit.
     fn send(
         &self,
         body: &dyn Body,
@@ -130,7 +132,7 @@ impl<'a> MultipartUpload<'a> {
         let mut parts = JoinSet::new();
         let sent = self.read(body, options, &mut parts);
         if sent.is_err() {
-            // What is still on its way would arrive after the upload was abandoned.
+            // Parts still in flight would arrive after the abort, and stay in the bucket.
             runtime().block_on(parts.shutdown());
         }
         sent
@@ -163,7 +165,7 @@ impl<'a> MultipartUpload<'a> {
         Ok(done)
     }
 
-    /// Sends one part; the library repeats it when that may help.
+    /// Sends one part. The SDK retries it.
     fn part(
         &self,
         number: i32,
@@ -223,7 +225,8 @@ impl<'a> MultipartUpload<'a> {
                 .set_if_none_match(unless_there(condition))
                 .set_if_match(while_there(condition));
             match request.customize().config_override(patient()).send().await {
-                // An earlier attempt may have done it, and only its answer was lost.
+                // `NoSuchUpload` may mean that an earlier attempt has completed the upload and only
+                // its response was lost. The caller compares the object with what was sent.
                 Err(error) if error.code() == Some("NoSuchUpload") => Ok(Err(error)),
                 answer => answer.map(Ok),
             }
@@ -239,7 +242,8 @@ impl<'a> MultipartUpload<'a> {
         }
     }
 
-    /// Told by the digest; without one nothing is certain.
+    /// Whether the object in the bucket is the one that was sent. Without a digest this is unknown,
+    /// and the answer is no.
     fn is_what_is_there(&self) -> bool {
         let Ok(head) = self.store.head(self.key) else {
             return false;
@@ -250,8 +254,8 @@ impl<'a> MultipartUpload<'a> {
             && super::size(head.content_length()) == self.size
     }
 
-    /// Not stopped by the user's wish to stop. If it fails, the first failure is the one to tell,
-    /// and a rule of the bucket removes what is left.
+    /// Aborts the upload, even if the user has interrupted. An error here is ignored: the caller
+    /// reports the first failure, and a lifecycle rule of the bucket removes leftover parts.
     fn abandon(&self) {
         let request = self
             .client
@@ -260,7 +264,7 @@ impl<'a> MultipartUpload<'a> {
             .key(self.key.as_str())
             .upload_id(&self.id);
         let patience = Duration::from_secs(20);
-        // A timeout can be made only where there is a clock, which is inside.
+        // `timeout` needs the clock of the runtime, so it is called inside.
         let abandoning = async { timeout(patience, request.send()).await };
         let _ = runtime().block_on(abandoning);
     }

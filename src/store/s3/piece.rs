@@ -1,4 +1,4 @@
-//! Consecutive bytes of one version of an object, taken up again where an answer breaks off.
+//! A range of one version of an object. If a response breaks off, reading resumes where it ended.
 
 use std::{ops::Range, sync::Arc};
 
@@ -17,18 +17,18 @@ use crate::{
     store::{StoreError, StoreFailureKind},
 };
 
-/// What is to be read of which object.
+/// The range of an object that is still to be read.
 pub(super) struct ObjectRange {
     store: Arc<S3StoreInner>,
     key: Key,
-    /// Of the version that is read; a server need not tell one.
+    /// Of the version that is read. A server may send none.
     etag: Option<String>,
-    /// Where the next byte lies in the object.
+    /// Offset of the next byte in the object.
     at: u64,
     end: u64,
-    /// None before it was asked for, and after a break.
+    /// `None` before the first request, and after a response broke off.
     body: Option<ByteStream>,
-    /// Since the last byte that came.
+    /// Failures since the last byte arrived.
     failures: Failures,
 }
 
@@ -50,14 +50,14 @@ impl ObjectRange {
         }
     }
 
-    /// Goes on with an answer that is there already.
+    /// Continues with a response that has already begun.
     pub(super) fn begun(mut self, body: ByteStream) -> Self {
         self.body = Some(body);
         self
     }
 
-    /// The next bytes, or none at the end. The end is one only once the answer says so too: a
-    /// checksum that does not fit is told after the last byte.
+    /// The next bytes; empty at the end. After the last byte the body is polled once more, because
+    /// the SDK reports a checksum mismatch only then.
     pub(super) async fn next(&mut self) -> Result<Bytes, StoreError> {
         loop {
             let broken = match &mut self.body {
@@ -86,7 +86,8 @@ impl ObjectRange {
         }
     }
 
-    /// Pauses after a break, unless there were too many.
+    /// Pauses after a broken response. Fails if all bytes had arrived, as then the checksum is
+    /// wrong, or if there were too many failures in a row.
     async fn bear(&mut self, broken: String) -> Result<(), StoreError> {
         let failure = |kind, cause: String| {
             StoreError::new(kind, self.store.place(&self.key)).caused_by(cause)
@@ -117,7 +118,8 @@ impl ObjectRange {
         Ok(())
     }
 
-    /// Whether an answer has the bytes that are missing, and no others. A server may ignore a range.
+    /// Whether a response starts at the right byte of the same version. A server may ignore a
+    /// range.
     fn continues(&self, answer: &GetObjectOutput) -> bool {
         let start = format!("bytes {}-", self.at);
         let range = answer.content_range().unwrap_or_default();
@@ -125,7 +127,7 @@ impl ObjectRange {
     }
 }
 
-/// Nothing, where the object ends before the range begins.
+/// Requests an object or a range. `None` if the range starts after the end of the object (416).
 pub(super) async fn ask(
     store: &S3StoreInner,
     key: &Key,

@@ -1,4 +1,4 @@
-//! Writing an object in one request.
+//! Writes an object with one PutObject request.
 
 use std::io::{self, Read, Write as _};
 
@@ -15,7 +15,7 @@ use crate::{
     store::{Body, Condition, PutOptions, StoreError, StoreFailureKind},
 };
 
-/// The bytes of a body in order, hashed as they come.
+/// Reads a body in order and hashes it.
 pub(super) struct BodyReader<'a> {
     place: &'a str,
     reader: Box<dyn Read + Send + 'a>,
@@ -34,10 +34,10 @@ impl<'a> BodyReader<'a> {
         })
     }
 
-    /// As many bytes as are wanted, or as are left.
+    /// The next `wanted` bytes, or all that are left.
     pub(super) fn take(&mut self, wanted: u64) -> Result<Bytes, StoreError> {
         let wanted = wanted.min(self.left);
-        // Not `read_exact`, which would need a buffer that was cleared first.
+        // `read_exact` would need a zeroed buffer.
         let mut bytes = Vec::with_capacity(usize::try_from(wanted).unwrap_or(usize::MAX));
         let read = self.reader.by_ref().take(wanted).read_to_end(&mut bytes);
         let read = read.and_then(|_| self.hasher.write_all(&bytes));
@@ -49,7 +49,7 @@ impl<'a> BodyReader<'a> {
         Ok(bytes.into())
     }
 
-    /// Once all was taken: what it was, if that is what was promised.
+    /// Checks that the body has ended and has the promised digest. Returns its digest.
     pub(super) fn finish(mut self, options: &PutOptions) -> Result<String, StoreError> {
         let more = self.reader.read(&mut [0]);
         if more.map_err(|error| unread(self.place, error))? > 0 {
@@ -86,8 +86,8 @@ pub(super) fn put(
     let mut source = BodyReader::open(&place, body)?;
     let bytes = source.take(u64::MAX)?;
     let sha256 = source.finish(options)?;
-    // Some servers keep files, and refuse a key that ends in `/` with an answer that asks to come
-    // again: once more is enough to tell that from a busy server.
+    // Servers that store objects as files refuse a key that ends in `/`, some with a status that
+    // asks for a retry. Two attempts are enough to tell this from a busy server.
     let mut config = patient();
     if key.is_directory() {
         config.set_retry_config(Some(retries(&store.limits).with_max_attempts(2)));
@@ -128,10 +128,12 @@ fn is_refusal(kind: StoreFailureKind) -> bool {
     )
 }
 
+/// The `If-None-Match` header of a condition.
 pub(super) fn unless_there(condition: &Condition) -> Option<String> {
     (*condition == Condition::IfAbsent).then(|| "*".to_owned())
 }
 
+/// The `If-Match` header of a condition.
 pub(super) fn while_there(condition: &Condition) -> Option<String> {
     match condition {
         Condition::IfSame(etag) => Some(format!("\"{etag}\"")),

@@ -1,4 +1,5 @@
-//! What the library does not see: a server that asks for patience in the words of HTTP.
+//! Retries for throttling that the SDK does not recognize: a 429 status and the `Retry-After`
+//! header.
 
 use std::time::Duration;
 
@@ -8,10 +9,10 @@ use aws_sdk_s3::config::{
     retry::{ClassifyRetry, RetryAction},
 };
 
-/// Longer than this nobody is waited for.
+/// Wait at most this long, even if the server asks for more.
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// Too many requests, told by the status alone, and how long to wait, in seconds.
+/// Recognizes throttling by the HTTP status alone, and waits as many seconds as `Retry-After` says.
 #[derive(Debug)]
 pub(super) struct TooManyRequests;
 
