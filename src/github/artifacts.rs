@@ -1,4 +1,5 @@
-//! What GitHub itself keeps of a run: what its jobs uploaded with `actions/upload-artifact`.
+//! Lists the artifacts that the jobs of a run have uploaded to GitHub with
+//! `actions/upload-artifact`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +14,8 @@ use crate::{
 };
 
 impl GitHub<'_> {
-    /// The artifacts of a run, by name; of several attempts, the one uploaded last.
+    /// The artifacts of a run, sorted by name. If several attempts uploaded one name, the last
+    /// upload.
     pub fn artifacts(&self, repository: &Repository, id: &RunId) -> Result<Vec<RunArtifact>> {
         self.list_artifacts(repository, id)
             .with_context(|| format!("list the artifacts of run `{id}` of `{repository}`"))
@@ -37,7 +39,7 @@ impl GitHub<'_> {
                     newest.insert(artifact.name.clone(), artifact);
                 }
             }
-            // A page with nothing new would lead on forever.
+            // A server that repeats a page would make us list forever.
             next = further.filter(|_| ids.len() > known);
         }
         let (found, promised) = (ids.len() as u64, promised.unwrap_or_default());

@@ -1,4 +1,5 @@
-//! The bytes of an artifact, from whoever keeps them for GitHub, who is never told the token.
+//! Downloads artifacts. GitHub redirects to a storage server for the bytes, and that server must
+//! never see the token.
 
 use std::{
     io::{self, Read},
@@ -27,10 +28,12 @@ const ZIP_TYPES: [&str; 3] = [
     "application/zip-compressed",
 ];
 
-/// A part of an artifact: read on where an answer breaks off, as long as it is the same one.
+/// A reader of a range of an artifact. If a response breaks off, reading resumes where it ended, as
+/// long as the artifact has not changed.
 pub struct Blob<'a> {
     github: &'a GitHub<'a>,
-    /// What is asked for the place of the bytes; places are good for a minute.
+    /// The API route that redirects to the bytes. The target URL expires after a minute, so each
+    /// new request asks for it again.
     route: String,
     size: u64,
     span: Range<u64>,
@@ -38,25 +41,26 @@ pub struct Blob<'a> {
     content: ArtifactBlob,
     etag: Option<String>,
     ready: Bytes,
-    /// Since the last byte that came.
+    /// Failures since the last byte arrived.
     failures: Failures,
 }
 
-/// A reader's error shows its text and hides what it is; what lies behind this one shows.
+/// Wraps the error as a *source*, because `io::Error::other` would print it but hide it from
+/// `source()`.
 #[derive(Debug, thiserror::Error)]
 #[error("the download broke off")]
 struct Broken(#[source] Error);
 
-/// What an artifact is.
+/// The form of an artifact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ArtifactBlob {
     Zip,
-    /// One file as it is, with the name it was uploaded under.
+    /// A single file that was uploaded without a zip, with its name.
     File(String),
 }
 
 impl GitHub<'_> {
-    /// Asks for a part of an artifact that is not empty.
+    /// Opens a range of an artifact. The range must not be empty.
     pub fn open(
         &self,
         repository: &Repository,
@@ -85,7 +89,7 @@ impl Blob<'_> {
         &self.content
     }
 
-    /// Gets an answer with the bytes that are missing, and no others.
+    /// Sends a request for the rest of the range, and retries it if the failure may be temporary.
     fn connect(&mut self) -> Result<()> {
         loop {
             let place = self.github.locate(&self.route)?;
@@ -98,9 +102,9 @@ impl Blob<'_> {
                 Err(cause) => self.pause(cause)?,
                 Ok(answer) => match answer.status().as_u16() {
                     206 => return self.accept(answer),
-                    // All of it is what was asked for.
+                    // The server ignored the range, but the whole artifact was wanted.
                     200 if self.span == (0..self.size) => return self.accept(answer),
-                    // The place may have been good for too short a time.
+                    // The URL may have expired before it was used; `locate` returns a new one.
                     status @ (403 | 404 | 408 | 429 | 500..) => {
                         self.pause(format!("the server that keeps it answers {status}"))?;
                     }
@@ -144,7 +148,7 @@ impl Blob<'_> {
         Ok(())
     }
 
-    /// The next bytes, or none at the end.
+    /// The next bytes; empty at the end.
     fn next(&mut self) -> Result<Bytes> {
         while !self.span.is_empty() {
             let Some(answer) = &mut self.answer else {
@@ -210,7 +214,7 @@ fn header(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// What an answer's headers and its address say an artifact is.
+/// Decides by the response headers and the URL whether an artifact is a zip file.
 fn content(kind: &str, path: &str, disposition: &str, name: &str) -> ArtifactBlob {
     let kind = kind.split(';').next().unwrap_or_default().trim();
     let told = file_name(disposition);
@@ -223,8 +227,8 @@ fn content(kind: &str, path: &str, disposition: &str, name: &str) -> ArtifactBlo
     }
 }
 
-/// The last component of the name in `attachment; filename*=UTF-8''a%2Bb; filename="a+b"`; the
-/// encoded one counts first.
+/// The file name in a `Content-Disposition` header, without directories: `a+b` for `attachment;
+/// filename*=UTF-8''a%2Bb; filename="a+b"`. The encoded form takes precedence.
 fn file_name(disposition: &str) -> Option<String> {
     let parameter = |wanted: &str| {
         let mut parameters = disposition

@@ -1,34 +1,35 @@
-//! What can go wrong with GitHub, told apart by what to do about it.
+//! Errors of GitHub's API, classified by what the user can do about them.
 
 use std::{error::Error as StdError, fmt, time::Duration};
 
 use crate::error::{Error, hinted};
 
-/// What kind of no an answer is.
+/// The classes of API errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApiFailureKind {
-    /// The token is not accepted.
+    /// GitHub does not accept the token.
     Token,
-    /// The token, or nobody in particular, may not.
+    /// The token, or an anonymous user, lacks a permission.
     Denied,
-    /// There is no such thing, or it is not shown to everybody.
+    /// It does not exist, or is private.
     NotFound,
-    /// There was one.
+    /// It existed, but has expired.
     Gone,
-    /// Too much was asked; nothing is answered for so long.
+    /// The rate limit is exceeded; with the time until it is lifted.
     Limited(Duration),
-    /// No answer, or none that is of use, as often as it was asked for.
+    /// No usable response, even after retries.
     Unavailable,
-    /// The answer is not what the API promises.
+    /// The response is not what the API promises.
     Strange,
-    /// Whoever keeps something for GitHub does not have what GitHub says.
+    /// The storage server does not have the bytes that GitHub's API describes.
     Unreadable,
 }
 
+/// An error of GitHub's API.
 #[derive(Debug)]
 pub struct GitHubError {
     pub kind: ApiFailureKind,
-    /// What was asked for.
+    /// The requested path, without the query.
     address: String,
     cause: Option<Box<dyn StdError + Send + Sync>>,
 }
@@ -48,7 +49,7 @@ impl GitHubError {
         self
     }
 
-    /// What to do about it, which depends on whether a token was sent.
+    /// Adds a hint, which depends on whether a token was sent.
     pub(super) fn advise(self, with_token: Token) -> Error {
         let anonymous = with_token == Token::None;
         let hint = match self.kind {
@@ -80,7 +81,7 @@ impl GitHubError {
         hinted(self, hint)
     }
 
-    /// What to look at when something is not there.
+    /// The hint for something that was not found: the flag that named it.
     fn advise_where(self, with_token: Token) -> Error {
         let flags = [
             ("/actions/runs/", "--run-id"),
@@ -102,7 +103,7 @@ impl GitHubError {
     }
 }
 
-/// Whether a token goes with what is asked.
+/// Whether requests carry a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token {
     Sent,

@@ -1,7 +1,8 @@
-//! GitHub's API, as far as runs and their artifacts need it.
+//! A client of GitHub's API for runs and their artifacts.
 //!
-//! octocrab knows whom to tell the token, reqwest does TLS, proxies and streams. Waiting, pages and
-//! what an answer means are said here, because waits have to be announced and have a bound.
+//! octocrab sends the token to the right host only; reqwest does TLS, proxies and streaming.
+//! Retries, pagination and error classification are our own, because the user is told about each
+//! wait, and waits are bounded.
 
 mod artifacts;
 mod blob;

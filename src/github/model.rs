@@ -1,4 +1,4 @@
-//! What GitHub says about runs, as far as we read it. What it may leave out is optional here.
+//! The parts of GitHub's responses that we read. Fields that GitHub may omit are optional.
 
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -17,37 +17,37 @@ pub struct WorkflowRun {
     pub branch: Option<String>,
     pub state: RunState,
     pub attempt: u64,
-    /// When it was created, as GitHub writes it: by text, as by time.
+    /// The creation time as GitHub writes it (ISO 8601), so that sorting the texts sorts by time.
     pub created_at: String,
     pub page: String,
     pub facts: RunFacts,
 }
 
-/// How far a run is.
+/// Whether a run may still upload artifacts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunState {
-    /// It may still upload something; with GitHub's word for it.
+    /// It has not ended; with GitHub's status, such as `in_progress`.
     Running(String),
-    /// It will upload nothing more; with its conclusion.
+    /// It has ended; with its conclusion, such as `success`.
     Ended(String),
 }
 
-/// What a job of a run uploaded to GitHub itself.
+/// An artifact that a job of a run has uploaded to GitHub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunArtifact {
     pub id: u64,
     pub name: String,
     pub size: u64,
-    /// Of its bytes as they are downloaded; older uploads have none.
+    /// Of the bytes as they are downloaded. Older uploads have none.
     pub sha256: Option<Sha256>,
     pub keeping: Keeping,
 }
 
-/// Whether an artifact can still be had.
+/// Whether an artifact can still be downloaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Keeping {
     Kept,
-    /// With the time, as GitHub writes it, if it says.
+    /// With the expiry time as GitHub writes it, if known.
     Expired(Option<String>),
 }
 
@@ -122,7 +122,7 @@ impl WorkflowRun {
 impl RunArtifact {
     pub(super) fn read(value: &Value) -> Result<Self> {
         let raw = RawArtifact::deserialize(value).context("read an artifact")?;
-        // One of another kind is as good as none.
+        // A digest of another algorithm is ignored.
         let sha256 = raw
             .digest
             .as_deref()

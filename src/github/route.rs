@@ -1,10 +1,10 @@
-//! Addresses of the API.
+//! URLs of the API.
 
 use std::{fmt, str::FromStr};
 
 use crate::location::percent_encode;
 
-/// Where the API is: `https://api.github.com`, or `https://HOST/api/v3`.
+/// The base URL of the API: `https://api.github.com`, or `https://HOST/api/v3`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiUrl(Box<str>);
 
@@ -24,10 +24,10 @@ pub struct InvalidWorkflow(String);
 
 impl ApiUrl {
     pub const GITHUB: &str = "https://api.github.com";
-    /// Where its pages are.
+    /// The base URL of github.com's web pages.
     pub const PAGES: &str = "https://github.com";
 
-    /// The API of an installation of GitHub, by the address that its pages have.
+    /// The API of the GitHub installation whose web pages are at `server`.
     pub fn of_server(server: &str) -> Result<Self, InvalidApiUrl> {
         let server = server.trim_end_matches('/');
         match server.strip_prefix("https://") {
@@ -38,7 +38,7 @@ impl ApiUrl {
         }
     }
 
-    /// The address that the pages of this installation have, if it follows from this one.
+    /// The base URL of this installation's web pages, if it can be derived from that of the API.
     pub fn server(&self) -> Option<String> {
         let host = |text: &str| !text.is_empty() && !text.contains('/');
         if let Some(server) = self.0.strip_suffix("/api/v3") {
@@ -48,7 +48,7 @@ impl ApiUrl {
         name.map(|name| format!("https://{name}"))
     }
 
-    /// `github.com`, or what stands in its place here.
+    /// The host of the web pages, such as `github.com`.
     pub fn host(&self) -> String {
         let server = self.server().unwrap_or_else(|| self.0.to_string());
         let rest = server.split_once("://").map_or("", |(_, rest)| rest);
@@ -59,7 +59,7 @@ impl ApiUrl {
         &self.0
     }
 
-    /// The address of a path, each segment of which is encoded, and a query, which is not.
+    /// The URL of a path with a query. The segments of the path are encoded here, the query is not.
     pub(super) fn route(&self, segments: &[&str], query: &str) -> String {
         let mut route = self.0.to_string();
         for segment in segments {
@@ -73,7 +73,7 @@ impl ApiUrl {
         route
     }
 
-    /// Whether an address that an answer gave is one of this API.
+    /// Whether a URL from a response belongs to this API.
     pub(super) fn has(&self, address: &str) -> bool {
         let rest = address.strip_prefix(&*self.0);
         rest.is_some_and(|rest| rest.starts_with('/'))
@@ -138,7 +138,7 @@ impl fmt::Display for Workflow {
     }
 }
 
-/// The page that comes after this one, as the `Link` header of an answer says.
+/// The URL of the next page, from the `Link` header of a response.
 pub(super) fn next_page(link: &str) -> Option<&str> {
     link.split(',').find_map(|part| {
         let (address, parameters) = part.trim().split_once(';')?;

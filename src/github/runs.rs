@@ -1,4 +1,4 @@
-//! The questions about runs.
+//! Looks up workflow runs, commits, pull requests and branches.
 
 use std::{cmp::Reverse, collections::BTreeSet};
 
@@ -15,10 +15,11 @@ use crate::{
     run::{Repository, RunId, RunOrigin},
 };
 
-/// As many pages of a branch's runs as are read: a branch of that name in a fork can fill some.
+/// How many pages of a branch's runs are read. Runs of a branch with the same name in forks are
+/// listed as well, and can fill some of the pages.
 const MOST_PAGES: usize = 5;
 
-/// How far a list is read.
+/// Where reading a list stops.
 #[derive(Clone, Copy)]
 struct Limit {
     runs: usize,
@@ -26,7 +27,7 @@ struct Limit {
 }
 
 impl GitHub<'_> {
-    /// What there is to know of one run.
+    /// The details of one run.
     pub fn run(&self, repository: &Repository, id: &RunId) -> Result<WorkflowRun> {
         let route = self.route(repository, &["actions", "runs", id.as_str()], "");
         let run: Value = self
@@ -35,7 +36,7 @@ impl GitHub<'_> {
         WorkflowRun::read(&run, repository)
     }
 
-    /// The full name of a commit, from a part of it, a branch or a tag.
+    /// The full hash of a commit, from a short hash, a branch or a tag.
     pub fn commit(&self, repository: &Repository, name: &str) -> Result<String> {
         let route = self.route(repository, &["commits", name], "");
         let commit: Commit = self
@@ -61,7 +62,7 @@ impl GitHub<'_> {
         Ok(facts.default_branch)
     }
 
-    /// The runs of a workflow for a commit, given in full, newest first.
+    /// The runs of a workflow for a commit (full hash), newest first.
     pub fn runs_of_commit(
         &self,
         repository: &Repository,
@@ -77,8 +78,8 @@ impl GitHub<'_> {
             .with_context(|| format!("list the runs of `{workflow}` for commit `{commit}`"))
     }
 
-    /// The newest runs of a workflow on a branch, newest first. A branch of the same name in a fork
-    /// is another branch, and anybody may have one.
+    /// The newest runs of a workflow on a branch, newest first. Runs of a branch with the same name
+    /// in a fork are ignored: anybody can create such a branch.
     pub fn runs_of_branch(
         &self,
         repository: &Repository,
@@ -113,13 +114,14 @@ impl GitHub<'_> {
             let known = ids.len();
             for run in &page.workflow_runs {
                 let run = WorkflowRun::read(run, repository)?;
-                // A run that came meanwhile moves others to the next page.
+                // A run that starts between two requests shifts others to the next page, so they
+                // appear twice.
                 if ids.insert(run.id.clone()) && is_wanted(&run) {
                     runs.push(run);
                 }
             }
             pages += 1;
-            // A page with nothing new would lead on forever.
+            // A server that repeats a page would make us list forever.
             next = further.filter(|_| ids.len() > known);
         }
         runs.sort_by_key(|run| {

@@ -1,4 +1,4 @@
-//! Asking GitHub: once, again where that may help, and page by page.
+//! Sends requests to GitHub's API: retries, rate limits and pagination.
 
 use std::{
     fmt,
@@ -28,15 +28,15 @@ use crate::{
 
 const CONNECT: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_mins(1);
-/// As much as a message of GitHub's is worth repeating.
+/// Longer error messages of GitHub are cut.
 const MOST_OF_A_MESSAGE: usize = 200;
 const AGENT: &str = concat!("rocwheel/", env!("CARGO_PKG_VERSION"));
 
-/// Who is asked, in whose name.
+/// The API to use, and how to use it.
 #[derive(Clone, Debug)]
 pub struct ApiSettings {
     pub api: ApiUrl,
-    /// Told to this API and to nobody else.
+    /// Sent to this API and to no other host.
     pub token: Option<Secret>,
     pub patience: WaitPolicy,
 }
@@ -59,14 +59,15 @@ struct ApiResponse {
 }
 
 impl<'a> GitHub<'a> {
-    /// Asks nothing yet. Waits are announced in words.
+    /// Creates the clients; sends no request. `announce` gets a message for the user before each
+    /// wait.
     pub fn connect(
         settings: ApiSettings,
         stop: Stop,
         announce: impl Fn(&str) + Send + Sync + 'a,
     ) -> Result<Self> {
         let crab = {
-            // octocrab starts a task of its own, which needs to know where.
+            // octocrab spawns a task when it is built, which needs a runtime.
             let _inside = parallel::runtime().enter();
             open(&settings).context("prepare to ask GitHub")?
         };
@@ -87,19 +88,19 @@ impl<'a> GitHub<'a> {
         self.page(route).map(|(value, _)| value)
     }
 
-    /// A page, and the address of the next one.
+    /// Requests a page. Returns it with the URL of the next one.
     pub(super) fn page<T: DeserializeOwned>(&self, route: &str) -> Result<(T, Option<String>)> {
         let answer = self.ask(route, |status| (200..300).contains(&status))?;
         let value = model::parse(&answer.text)
             .map_err(|error| self.failed(ApiFailureKind::Strange, route).caused_by(error))
             .map_err(|error| error.advise(self.token()))?;
         let next = answer.header("link").and_then(next_page);
-        // An answer does not decide whom the token is told.
+        // A response must not make us send the token to another host.
         let next = next.filter(|next| self.settings.api.has(next));
         Ok((value, next.map(str::to_owned)))
     }
 
-    /// Where something is for the next minute; the address is as good as a key.
+    /// The URL that a route redirects to. Anyone can use it for the next minute, so it is a secret.
     pub(super) fn locate(&self, route: &str) -> Result<Secret> {
         let answer = self.ask(route, |status| status == StatusCode::FOUND.as_u16())?;
         let place = answer
@@ -114,14 +115,14 @@ impl<'a> GitHub<'a> {
         })
     }
 
-    /// Asks whoever keeps an artifact, once; what goes wrong is told without the address.
+    /// Sends one request to a storage server. Errors do not contain the URL, as it is a secret.
     pub(super) fn get_from(
         &self,
         place: &Secret,
         (name, value): (HeaderName, &str),
     ) -> Result<Result<Response, String>> {
         let request = self.keepers.get(place.reveal()).header(name, value);
-        // Not before the runtime runs it: its timeouts need one.
+        // `send` is called inside the runtime, because its timeouts need one.
         let answer = self.wait(async { request.send().await })?;
         Ok(answer.map_err(|error| last_cause(&error.without_url())))
     }
@@ -189,7 +190,7 @@ impl<'a> GitHub<'a> {
         error.advise(self.token())
     }
 
-    /// Whether whoever asks is known to GitHub, and may ask far more often.
+    /// Whether requests carry a token, and so have a far higher rate limit.
     pub fn token(&self) -> Token {
         match self.settings.token {
             Some(_) => Token::Sent,
@@ -197,12 +198,12 @@ impl<'a> GitHub<'a> {
         }
     }
 
-    /// Does nothing for a while, or until the user asks to stop.
+    /// Sleeps until the time is over or the user interrupts.
     pub fn sleep(&self, wait: Duration) -> Result<()> {
         Ok(retry::sleep(wait, &self.stop)?)
     }
 
-    /// Waits for something, or until the user asks to stop.
+    /// Runs a future until it ends or the user interrupts.
     pub(super) fn wait<T>(&self, something: impl Future<Output = T>) -> Result<T> {
         Ok(parallel::wait(&self.stop, something)?)
     }
@@ -213,8 +214,9 @@ fn open(settings: &ApiSettings) -> Result<Octocrab> {
         .connect_timeout(CONNECT)
         .read_timeout(SILENCE)
         .redirect(Policy::custom(|attempt| {
-            // A repository that was renamed is answered for where it is now, by the same server.
-            // The place of an artifact is an answer, wherever it is.
+            // Follow a renamed repository, as long as it stays on this server. Do not follow the
+            // redirect of an artifact (302): its target is the answer, and another host must not
+            // get the token.
             let same =
                 attempt.previous().last().map(reqwest::Url::origin) == Some(attempt.url().origin());
             if same && attempt.status() != StatusCode::FOUND && attempt.previous().len() < 5 {
@@ -238,6 +240,7 @@ fn open(settings: &ApiSettings) -> Result<Octocrab> {
     Ok(builder.build_with_reqwest(client)?)
 }
 
+/// The client for storage servers: without a token, and HTTPS only if the API uses HTTPS.
 fn keepers(settings: &ApiSettings) -> Result<Client> {
     let client = Client::builder()
         .user_agent(AGENT)
@@ -268,7 +271,7 @@ impl ApiResponse {
             (Some(wait), _) => ApiFailureKind::Limited(wait),
             (None, 401) if token == Token::Sent => ApiFailureKind::Token,
             (None, 401 | 403) => ApiFailureKind::Denied,
-            // A commit that is none, and one of a repository without any.
+            // 422: not a commit; 409: the repository is empty.
             (None, 404 | 409 | 422) => ApiFailureKind::NotFound,
             (None, 410) => ApiFailureKind::Gone,
             (None, 408 | 500..) => ApiFailureKind::Unavailable,
@@ -276,7 +279,7 @@ impl ApiResponse {
         }
     }
 
-    /// What GitHub says in its own words, in one short line.
+    /// GitHub's error message, on one short line.
     fn message(&self) -> String {
         let value: serde_json::Value = model::parse(&self.text).unwrap_or_default();
         let message = value.get("message").and_then(serde_json::Value::as_str);

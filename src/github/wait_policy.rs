@@ -1,17 +1,17 @@
-//! How often to ask again, and how long to wait before.
+//! Retries and rate limits.
 
 use std::time::Duration;
 
 use crate::retry::Backoff;
 
-/// How much waiting is bearable.
+/// How long and how often to wait for GitHub.
 #[derive(Clone, Debug)]
 pub struct WaitPolicy {
-    /// How often one thing is asked for.
+    /// Attempts of one request and the pauses between them.
     pub backoff: Backoff,
-    /// How long whoever keeps an artifact may send nothing, before it is asked anew.
+    /// How long a storage server may send nothing before the request is repeated.
     pub silence: Duration,
-    /// The longest wait for a limit to be lifted; a longer one is an error at once.
+    /// The longest wait for a rate limit. A longer one is an error at once.
     pub longest: Duration,
 }
 
@@ -28,20 +28,20 @@ impl Default for WaitPolicy {
     }
 }
 
-/// What an answer says about limits.
+/// What the headers of a response say about rate limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LimitFacts {
     pub(super) retry_after: Option<u64>,
     pub(super) remaining: Option<u64>,
-    /// In seconds since 1970.
+    /// In seconds since the Unix epoch.
     pub(super) reset: Option<u64>,
 }
 
-/// What GitHub asks for when it names no time.
+/// How long GitHub asks clients to wait if a response names no time.
 const UNNAMED: Duration = Duration::from_mins(1);
 
 impl LimitFacts {
-    /// Whether a refusal is about how much was asked, and how long it lasts.
+    /// How long to wait, if a response was refused because of a rate limit.
     pub(super) fn wait(self, status: u16, message: &str, now: u64) -> Option<Duration> {
         let spent = self.remaining == Some(0);
         let said = message.to_ascii_lowercase().contains("rate limit");
@@ -51,7 +51,7 @@ impl LimitFacts {
         if let Some(seconds) = self.retry_after {
             return Some(Duration::from_secs(seconds));
         }
-        // A second more, because both clocks cut theirs off.
+        // One second more, because both times are rounded down.
         let until = self.reset.filter(|_| spent);
         let wait = until.map(|reset| Duration::from_secs(reset.saturating_sub(now) + 1));
         Some(wait.unwrap_or(UNNAMED))
