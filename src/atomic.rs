@@ -1,7 +1,8 @@
-//! Files and directories that get their name only once they are whole.
+//! Files and directories that get their final name only once they are complete.
 //!
-//! Both are written beside their target under a random name, and renamed at the end. What a killed
-//! process leaves behind has a name that `sweep` knows.
+//! Both are written beside their target under a random name, and renamed at the end. A killed
+//! process leaves such a temporary file or directory behind; [`sweep`] recognizes it by its name
+//! and removes it.
 
 pub mod lock;
 pub mod space;
@@ -17,17 +18,17 @@ use std::{
 use fs_err::{self as fs, File, OpenOptions};
 use tempfile::{NamedTempFile, TempDir};
 
-/// Names of unfinished files and directories begin so.
+/// Prefix of the names of unfinished files and directories.
 pub const PREFIX: &str = ".rocwheel-";
 const SUFFIX: &str = ".part";
 
-/// How long nothing may have been written to an unfinished file of another machine before it can be
-/// a leftover.
+/// How long an unfinished file of another machine must have been unmodified before [`sweep`] may
+/// treat it as abandoned.
 const QUIET: Duration = Duration::from_mins(10);
-/// The same where the file system has no locks, and only time tells a slow writer from a dead one.
+/// The same for file systems without locks, where only the age tells a slow writer from a dead one.
 const QUIET_WITHOUT_LOCKS: Duration = Duration::from_hours(24);
 
-/// A file that is removed when this is dropped, unless it was given its name.
+/// A temporary file. It is deleted on drop unless it was renamed to its target.
 #[derive(Debug)]
 pub struct AtomicFile(NamedTempFile<File>);
 
@@ -53,7 +54,7 @@ impl AtomicFile {
         self.0.as_file_mut()
     }
 
-    /// Takes a name, in place of the file that has it.
+    /// Renames the file to `target`, replacing an existing file.
     pub fn replace(self, target: &Path) -> io::Result<()> {
         match self.0.persist(target) {
             Ok(_) => Ok(()),
@@ -61,7 +62,8 @@ impl AtomicFile {
         }
     }
 
-    /// Takes a name that no file has, or fails with `AlreadyExists`: of two writers, one does.
+    /// Renames the file to `target`, or fails with `AlreadyExists`: of two writers exactly one
+    /// succeeds.
     pub fn claim(self, target: &Path) -> io::Result<()> {
         let Err(failed) = self.0.persist_noclobber(target) else {
             return Ok(());
@@ -91,25 +93,25 @@ impl Write for AtomicFile {
     }
 }
 
-/// Writes a whole file, in place of the one that is there.
+/// Writes a file atomically, replacing an existing one.
 pub fn write(target: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     let mut file = AtomicFile::beside(target)?;
     file.write_all(bytes.as_ref())?;
     file.replace(target)
 }
 
-/// A directory that is removed when this is dropped, unless it was given its name.
+/// A temporary directory. It is deleted on drop unless it was renamed to its target.
 #[derive(Debug)]
 pub struct StagedDir {
     staging: TempDir,
     target: PathBuf,
-    /// Tells `sweep` that the writer lives.
+    /// Locks the directory, so that [`sweep`] does not remove it while the writer runs.
     _lock: Option<File>,
 }
 
 impl StagedDir {
-    /// Creates an empty directory beside `target`, and the directories above it. What earlier,
-    /// killed writers left there is cleared up first.
+    /// Creates an empty directory beside `target`, and its parents if they are missing. First
+    /// cleans up what killed writers have left there.
     pub fn beside(target: &Path) -> io::Result<Self> {
         let directory = directory_of(target);
         fs::create_dir_all(directory)?;
@@ -119,12 +121,14 @@ impl StagedDir {
         #[cfg(unix)]
         {
             use std::{fs::Permissions, os::unix::fs::PermissionsExt as _};
-            // As of any other directory; without this only its owner could read it.
+            // The default is 0700, with which only the owner could read the finished directory. The
+            // umask still applies.
             name.permissions(Permissions::from_mode(0o777));
         }
         loop {
             let staging = name.tempdir_in(directory)?;
-            // Elsewhere than on Unix a directory cannot be opened, and only its age protects it.
+            // Outside Unix a directory cannot be opened as a file. Without a lock, only its age
+            // protects it from `sweep`.
             let lock = File::open(staging.path()).ok();
             if lock.as_ref().is_none_or(|it| is_held(it, staging.path())) {
                 return Ok(Self {
@@ -144,12 +148,12 @@ impl StagedDir {
         &self.target
     }
 
-    /// Takes its name. What had the name before is removed only after that.
+    /// Renames the directory to its target. An existing target is removed only after the rename.
     pub fn replace(self) -> io::Result<()> {
         let (staging, target) = (self.staging, &self.target);
         if exists(target) {
             match exchange(staging.path(), target) {
-                // The old one has the name of the new one now, and goes with it.
+                // The old directory has the temporary name now, and is deleted with it.
                 Ok(()) => return staging.close(),
                 Err(error) if is_unknown(&error) => return swap(staging, target),
                 Err(error) => return Err(rename_failed(&error, target)),
@@ -161,8 +165,9 @@ impl StagedDir {
     }
 }
 
-/// Two renames where the file system cannot exchange two names in one. Between them the target is
-/// missing; if the process is killed there, `restore` puts the old one back.
+/// Replaces the target with two renames, for file systems that cannot exchange two names
+/// atomically. Between them the target is missing. If the process is killed there, [`restore`] puts
+/// the old directory back.
 fn swap(staging: TempDir, target: &Path) -> io::Result<()> {
     let old = old_name(target);
     clear(&old)?;
@@ -175,7 +180,8 @@ fn swap(staging: TempDir, target: &Path) -> io::Result<()> {
     clear(&old)
 }
 
-/// Finishes what a process left that was killed between the two renames of `swap`.
+/// Cleans up after a process that was killed inside `swap`: puts the old directory back, or deletes
+/// it if the new one is in place.
 pub fn restore(target: &Path) -> io::Result<()> {
     let old = old_name(target);
     match (exists(&old), exists(target)) {
@@ -185,12 +191,12 @@ pub fn restore(target: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes the unfinished files and directories that killed processes have left in a directory.
+/// Removes the unfinished files and directories that killed processes have left in `directory`.
 ///
-/// One that is still being written is locked by its writer. Of a writer under this kernel, in
-/// whatever container, the lock alone tells whether it lives. A network file system may not show
-/// the locks of other machines; what they wrote must have been quiet for a while as well. Failures
-/// are ignored: a leftover does no harm, and has a name that no reader takes.
+/// A writer holds a lock on its unfinished file. If the name says that the writer runs under this
+/// kernel, in any container, the lock alone tells whether it is alive. A network file system may
+/// hide the locks of other machines, so their files must also have been unmodified for a while.
+/// Failures are ignored: a leftover does no harm, as readers ignore its name.
 pub fn sweep(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else {
         return;
@@ -218,7 +224,8 @@ fn remove_if_abandoned(path: &Path) -> io::Result<()> {
     if quiet < QUIET && !is_of_this_kernel {
         return Ok(());
     }
-    // Kept open until the file is removed, so that of two that sweep one does it.
+    // Stays open, and so locked, until the file is removed: of two concurrent sweeps one removes
+    // it.
     let file = File::open(path);
     let is_abandoned = match file.as_ref().map(File::try_lock) {
         Ok(Ok(())) => true,
@@ -228,17 +235,18 @@ fn remove_if_abandoned(path: &Path) -> io::Result<()> {
     if is_abandoned { clear(path) } else { Ok(()) }
 }
 
-/// Locks what was just created, and says whether it is this writer's.
+/// Locks a newly created file, and returns whether it is still ours.
 ///
-/// Between its creation and the lock it looks abandoned to a `sweep`, which locks and removes it.
-/// Some file systems have no locks. `sweep` then goes by the age of the file alone.
+/// Between its creation and the lock it looks abandoned, so a concurrent `sweep` may lock and
+/// remove it; the caller then creates another one. On a file system without locks this returns
+/// true, and `sweep` decides by the age of the file alone.
 fn is_held(file: &File, path: &Path) -> bool {
     let is_being_swept = matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock));
     !is_being_swept && exists(path)
 }
 
-/// How the names begin that writers under this kernel give, so that their locks can be trusted.
-/// Only Linux says which kernel that is.
+/// The prefix of names that writers under this kernel use, so that `sweep` knows whose locks it can
+/// see. It contains the boot id, which only Linux has.
 static OF_THIS_KERNEL: LazyLock<Option<String>> = LazyLock::new(|| {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(format!("{PREFIX}{}-", boot.get(..8)?))
@@ -251,7 +259,7 @@ fn named() -> tempfile::Builder<'static, 'static> {
     name
 }
 
-/// Where the old directory waits while the new one takes its name.
+/// The name of the old directory while `swap` renames the new one.
 fn old_name(target: &Path) -> PathBuf {
     let mut name = OsString::from(PREFIX);
     name.push(target.file_name().unwrap_or_default());
@@ -278,7 +286,7 @@ pub fn clear(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether the name is taken, if only by a dangling symlink.
+/// Whether the path exists; a dangling symlink counts.
 fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
@@ -299,7 +307,7 @@ fn exchange(_: &Path, _: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Whether a file system, or the system, does not know how to exchange names.
+/// Whether the file system or the operating system cannot exchange names.
 fn is_unknown(error: &io::Error) -> bool {
     matches!(
         error.kind(),

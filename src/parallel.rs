@@ -1,4 +1,5 @@
-//! Work on many things at once, on threads that end with the call and that honour a `Stop`.
+//! Parallel work on threads that end before the call returns, and that stop when a [`Stop`] is set.
+//! Results come in the order of the items.
 
 mod network;
 mod parts;
@@ -19,15 +20,15 @@ pub use self::{
 };
 use crate::error::{Error, Exit, No, Result, Stop, anyhow, hinted, hints, one_line};
 
-/// How many portions of the items each thread takes, so that none waits long for another, and how
-/// many items a portion has at most.
+/// Each thread takes about this many portions of the items, so that the threads finish at about the
+/// same time; and the largest number of items in a portion.
 const PORTIONS: usize = 64;
 const LONGEST_PORTION: usize = 64;
 
-/// `work` on each item, with the results in the order of the items.
+/// Applies `work` to each item. The results are in the order of the items.
 ///
 /// The first failure ends the work. If several items fail, the error is that of the earliest one,
-/// so that the same input always gives the same error.
+/// so that the same input always fails with the same error.
 pub fn map<I: Sync, T: Send>(
     items: &[I],
     jobs: NonZeroUsize,
@@ -49,10 +50,10 @@ pub fn map<I: Sync, T: Send>(
         .map_or(Ok(done), |(_, it)| Err(it))
 }
 
-/// Like `map`, but a failure does not keep the other items from being tried.
+/// Like [`map`], but tries all items even if some fail.
 ///
-/// A single failure is the error, with its causes and hints. Several are one error with a line for
-/// each and with the hints of all.
+/// A single failure is returned as it is, with its causes and hints. Several are combined into one
+/// error, with a line for each and with the hints of all.
 pub fn try_map<I: Sync, T: Send>(
     items: &[I],
     jobs: NonZeroUsize,
@@ -65,8 +66,8 @@ pub fn try_map<I: Sync, T: Send>(
     Ok(done)
 }
 
-/// Like `try_map`, for work that takes long: each result is given to `done` as soon as it is there,
-/// on the thread of the caller.
+/// Like [`try_map`], for long-running work: passes each result to `done` as soon as it is
+/// available, on the thread of the caller.
 pub fn try_each<I: Sync, T: Send>(
     items: &[I],
     jobs: NonZeroUsize,
@@ -91,7 +92,7 @@ pub fn try_each<I: Sync, T: Send>(
 
 type Failures = Vec<(usize, Error)>;
 
-/// The results and the failures, both in the order of the items.
+/// Runs the work, and returns the results and the failures, both in the order of the items.
 fn collect<I: Sync, T: Send>(
     items: &[I],
     (jobs, stop): (NonZeroUsize, &Stop),
@@ -103,7 +104,7 @@ fn collect<I: Sync, T: Send>(
     run(items, portion, (jobs, stop), end, work, |at, result| {
         all.push((at, result));
     });
-    // Work that was stopped fails in many ways; none of them is worth more than the stop itself.
+    // An interrupted item can fail in many ways. Report the interruption instead.
     stop.check()?;
     all.sort_unstable_by_key(|(at, _)| *at);
     let (mut done, mut failed) = (Vec::with_capacity(all.len()), Vec::new());
@@ -116,8 +117,8 @@ fn collect<I: Sync, T: Send>(
     Ok((done, failed))
 }
 
-/// The engine below all of these. Workers take the next portion of items until there are no more
-/// before `end`, or until `stop`.
+/// The loop behind the other functions. Workers take the next portion of items until they reach
+/// `end` or `stop` is set.
 ///
 /// The results of a portion are sent together: for items that take microseconds, waking the
 /// receiver for each of them would take longer than the work.
@@ -145,7 +146,7 @@ fn run<I: Sync, T: Send>(
                     let items = items.iter().enumerate().skip(from).take(portion);
                     let due = items.take_while(|(at, _)| is_due(*at));
                     let results: Vec<_> = due.map(|(at, item)| (at, work(at, item))).collect();
-                    // The caller listens until the last worker has ended.
+                    // Cannot fail: the caller receives until the last worker has ended.
                     let _ = sender.send(results);
                 }
             });
@@ -165,6 +166,7 @@ fn all_failures(mut failed: Failures, tried: usize) -> Result<()> {
     }
 }
 
+/// Combines several failures into one error.
 fn together(failed: &Failures, tried: usize) -> Error {
     let mut text = format!("{} of {tried} failed", failed.len());
     for (_, error) in failed {

@@ -1,4 +1,5 @@
-//! One process at a time into a directory, by a lock of the system's, which ends with its process.
+//! A lock file that lets only one process at a time work in a directory. The operating system
+//! releases the lock when the process ends.
 
 use std::{io, path::Path};
 
@@ -6,22 +7,23 @@ use fs_err::{self as fs, File, OpenOptions};
 
 use crate::error::{Context as _, Hint as _, Result, anyhow};
 
-/// What a process has a directory to itself for.
+/// What a process locks a directory for. Each kind of work has a lock file of its own, so different
+/// kinds do not exclude each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockPurpose {
     Fetch,
     Build,
-    /// A build below the directory of a pipeline.
+    /// A build inside the output directory of a pipeline.
     BuildBelow,
     Pipeline,
     Split,
     Recombine,
 }
 
-/// How often somebody else may remove the file between its opening and its lock.
+/// How often to try again when another process removes the lock file between open and lock.
 const ATTEMPTS: u32 = 100;
 
-/// The right to change a directory, for as long as this lives.
+/// An exclusive lock on a directory, held until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
     hold: Hold,
@@ -31,17 +33,18 @@ pub struct Lock {
 #[derive(Debug)]
 enum Hold {
     Held(File),
-    /// There are no locks here, or none that this user may take.
+    /// This user or this file system cannot lock, so work goes on without a lock.
     Without,
-    /// There is no file to lock, and none may be made.
+    /// The lock file does not exist and cannot be created, for this reason. `ensure_writable`
+    /// reports it.
     Barred(String),
 }
 
-/// What an attempt came to.
+/// The outcome of one attempt.
 #[derive(Debug)]
 enum LockAttempt {
     Done(Hold),
-    /// Whoever had it has removed the file since it was opened.
+    /// The previous holder has removed the file since it was opened.
     Gone,
     Taken,
 }
@@ -70,7 +73,7 @@ impl LockPurpose {
 }
 
 impl Lock {
-    /// Makes the directory, and is refused where another process does such work.
+    /// Creates and locks the directory. Fails if another process holds the lock.
     pub fn take(directory: &Path, work: LockPurpose) -> Result<Self> {
         let place = directory.display();
         fs::create_dir_all(directory)
@@ -90,7 +93,7 @@ impl Lock {
         Ok(Self { hold, work })
     }
 
-    /// The same, where it is certain that something is to be written.
+    /// Like `take`, but also fails if the directory is not writable.
     pub fn to_write(directory: &Path, work: LockPurpose) -> Result<Self> {
         let lock = Self::take(directory, work)?;
         lock.ensure_writable()?;
@@ -101,7 +104,7 @@ impl Lock {
         matches!(self.hold, Hold::Held(_))
     }
 
-    /// An error where nothing can be written anyway.
+    /// Fails if nothing can be written to the directory.
     pub fn ensure_writable(&self) -> Result<()> {
         match &self.hold {
             Hold::Held(_) | Hold::Without => Ok(()),
@@ -116,7 +119,8 @@ fn attempt(path: &Path) -> io::Result<LockAttempt> {
     let mut options = OpenOptions::new();
     let file = match options.read(true).append(true).create(true).open(path) {
         Err(error) if may_not(&error) => {
-            // One that another user has left keeps nobody from writing others.
+            // The lock file of another user cannot be opened, but other files may still be
+            // writable.
             let is_there = fs::symlink_metadata(path).is_ok();
             return Ok(LockAttempt::Done(if is_there {
                 Hold::Without
@@ -124,7 +128,7 @@ fn attempt(path: &Path) -> io::Result<LockAttempt> {
                 Hold::Barred(error.to_string())
             }));
         }
-        // Whatever is written next will say so, and there may be nothing to write.
+        // The disk is full. The next write reports it, and there may be nothing to write.
         Err(error) if is_full(&error) => return Ok(LockAttempt::Done(Hold::Without)),
         file => file?,
     };
@@ -132,7 +136,7 @@ fn attempt(path: &Path) -> io::Result<LockAttempt> {
         Ok(()) if is_at(&file, path)? => LockAttempt::Done(Hold::Held(file)),
         Ok(()) => LockAttempt::Gone,
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => LockAttempt::Taken,
-        // Some file systems of networks know no locks.
+        // Some network file systems have no locks.
         Err(_) => LockAttempt::Done(Hold::Without),
     })
 }
@@ -151,7 +155,8 @@ fn is_full(error: &io::Error) -> bool {
     )
 }
 
-/// Whether a file still has its name: a lock on another one would keep nobody out.
+/// Whether the path still names this file. The last holder removes the lock file, and a lock on a
+/// removed file would exclude nobody.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt as _;
@@ -162,7 +167,7 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Elsewhere the file stays when a lock ends.
+/// The lock file is not removed on other systems, so it always keeps its name.
 #[cfg(not(unix))]
 fn is_at(_: &File, _: &Path) -> io::Result<bool> {
     Ok(true)
@@ -173,7 +178,8 @@ impl Drop for Lock {
         if let Hold::Held(file) = &self.hold
             && cfg!(unix)
         {
-            // While it is locked, so that nobody else has it; one that is left does no harm.
+            // Removed while it is locked, so that no other process holds a lock on it. A file that
+            // is left behind does no harm.
             let _ = fs::remove_file(file.path());
         }
     }

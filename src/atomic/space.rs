@@ -1,8 +1,8 @@
-//! How much room there is where something is to be written.
+//! Free disk space.
 
 use std::path::Path;
 
-/// What is free where a directory is or will be; `None` where the system does not say.
+/// The free space at a directory, which need not exist yet. `None` if the system does not tell.
 pub fn free(directory: &Path) -> Option<u64> {
     let mut there = directory.ancestors();
     let there = there.find(|path| fs_err::metadata(path).is_ok());

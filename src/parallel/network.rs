@@ -1,5 +1,5 @@
-//! The one asynchronous runtime of the process: requests wait on the network, so that a few threads
-//! serve all of them.
+//! The only asynchronous runtime of the process. Requests mostly wait for the network, so a few
+//! threads serve all of them.
 
 use std::{future::Future, sync::LazyLock, time::Duration};
 
@@ -24,7 +24,7 @@ pub fn runtime() -> &'static Runtime {
     &RUNTIME
 }
 
-/// What a future gives, unless the user asks to stop before.
+/// Runs a future until it ends or the user interrupts.
 pub fn wait<T>(stop: &Stop, future: impl Future<Output = T>) -> Result<T, Interrupted> {
     RUNTIME.block_on(async {
         let stopped = async {

@@ -1,4 +1,4 @@
-//! Items that divide into parts, with a bound on the memory of all that are open at once.
+//! Parallel work on items that divide into parts, with a bound on the memory of all open items.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -9,29 +9,30 @@ use std::{
 
 use crate::error::{Error, Result, Stop};
 
-/// Work on items of which each opens into several parts, such as the code objects of a bundle.
+/// Work on items, each of which opens into several parts, such as the code objects of a bundle.
 ///
-/// Every function is called on any thread.
+/// The methods are called from several threads.
 pub trait Divide: Sync {
     type Item: Sync;
     type Opened: Send + Sync;
     type Done: Send;
 
-    /// The memory that an item needs from when it is opened until its last part was taken.
+    /// The memory that an item needs, from when it is opened until its last part was taken.
     fn cost(&self, item: &Self::Item) -> u64;
     /// Opens an item, and says how many parts it has.
     fn open(&self, item: &Self::Item) -> Result<(Self::Opened, usize)>;
+    /// Processes one part of an open item.
     fn work(&self, item: &Self::Item, opened: &Self::Opened, part: usize) -> Result<Self::Done>;
 }
 
-/// The number of an item, and of a part of it.
+/// The index of an item, and of a part in it.
 type At = (usize, usize);
 
-/// Opens items and works on their parts on `jobs` threads, and calls `take` with each result, in
-/// order, on this thread.
+/// Opens items and processes their parts on `jobs` threads. Calls `take` on this thread with each
+/// result, in order.
 ///
-/// The open items cost at most `room` together; an item that costs more than that is open alone.
-/// The error is that of the earliest part that failed.
+/// The open items cost at most `room` together; an item that costs more is opened alone. The error
+/// is that of the earliest part that failed.
 pub fn in_parts<D: Divide>(
     how: &D,
     items: &[D::Item],
@@ -70,16 +71,19 @@ struct SharedParts<'a, D: Divide> {
 }
 
 struct PartsState<D: Divide> {
-    /// The first item that is not open yet.
+    /// The first item that was not opened yet.
     unopened: usize,
-    /// What the open items cost.
+    /// The cost of all open items.
     used: u64,
+    /// Parts that are ready to be processed.
     ready: VecDeque<(At, Arc<D::Opened>)>,
+    /// Results that were not taken yet.
     done: BTreeMap<At, D::Done>,
-    /// How many parts each open item has.
+    /// The number of parts of each open item.
     parts: BTreeMap<usize, usize>,
-    /// What is taken next.
+    /// The part that is taken next.
     wanted: At,
+    /// The failure of the earliest part that has failed so far.
     failure: Option<(At, Error)>,
     closed: bool,
 }
@@ -105,7 +109,7 @@ impl<D: Divide> Default for PartsState<D> {
 }
 
 impl<D: Divide> PartsState<D> {
-    /// Whether the result of this part can still be taken: no earlier part has failed.
+    /// Whether no earlier part has failed, so that the result of this part can still be taken.
     fn counts(&self, place: At) -> bool {
         self.failure.as_ref().is_none_or(|(at, _)| place < *at)
     }
@@ -138,7 +142,8 @@ impl<D: Divide> SharedParts<'_, D> {
         }
     }
 
-    /// What to do next; parts come before further items.
+    /// The next task of a worker; blocks until there is one. Parts come before new items, because
+    /// finished items make room.
     fn task(&self) -> Option<PartTask<D::Opened>> {
         let mut state = self.lock();
         loop {
@@ -194,7 +199,7 @@ impl<D: Divide> SharedParts<'_, D> {
         }
     }
 
-    /// What is done and comes next; `None` behind the last.
+    /// The next result in order; blocks until it is available. `None` after the last one.
     fn next(&self) -> Result<Option<(At, D::Done)>> {
         let mut state = self.lock();
         loop {
@@ -228,7 +233,7 @@ impl<D: Divide> SharedParts<'_, D> {
     }
 }
 
-/// Dropping it ends all threads: when the caller leaves, and when one of the workers panics.
+/// Ends all threads on drop: when the caller returns early, and when a worker panics.
 struct Leave<'a, 'b, D: Divide>(&'a SharedParts<'b, D>);
 
 impl<D: Divide> Drop for Leave<'_, '_, D> {
