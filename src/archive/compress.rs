@@ -1,4 +1,4 @@
-//! Compression whose bytes depend on its input alone: one thread, fixed levels.
+//! Compression with reproducible output: one thread and fixed levels.
 
 use std::io::{self, Read, Write};
 
@@ -7,11 +7,11 @@ use zstd::stream::write::Encoder as ZstdEncoder;
 
 use crate::archive::ArchiveFormat;
 
-/// What the artifacts of CI are compressed with.
+/// The levels that CI uses for its artifacts.
 const ZSTD_LEVEL: i32 = 3;
 const XZ_PRESET: u32 = 6;
 
-/// Wraps a tar in the compression of `format`.
+/// Compresses a tar.
 pub fn compress(format: ArchiveFormat, mut tar: impl Read, out: impl Write) -> io::Result<()> {
     match format {
         ArchiveFormat::TarZst => {

@@ -1,4 +1,6 @@
-//! Reading through a compression that may be cut off, damaged, or not what the name says.
+//! Decompresses [zstd](https://www.rfc-editor.org/rfc/rfc8878) and
+//! [xz](https://tukaani.org/xz/xz-file-format.txt) streams that may be truncated, damaged, or in
+//! another format than the name says.
 
 use std::io::{self, BufReader, Chain, Cursor, Read};
 
@@ -7,12 +9,13 @@ use zstd::stream::read::Decoder as ZstdDecoder;
 
 use crate::archive::ArchiveFormat;
 
-/// A window of 128 MiB, what `zstd` itself reads unless told otherwise; `--ultra -22` stays inside.
+/// Allows windows up to 128 MiB, the default limit of the `zstd` tool. `--ultra -22` stays within
+/// it.
 const ZSTD_WINDOW_LOG: u32 = 27;
-/// `xz -9` needs 65 MiB.
+/// The memory limit for xz; `xz -9` needs 65 MiB.
 const XZ_MEMORY: u64 = 512 << 20;
 
-/// Why there is nothing more to read. An error of the source itself is passed on as it is.
+/// Why a stream cannot be decompressed. I/O errors of the source are returned unchanged instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadStream {
     #[error("the {0} data is cut off")]
@@ -27,7 +30,8 @@ pub enum BadStream {
     Damaged(&'static str, String),
 }
 
-/// The tar inside, from all frames or streams of the source, up to the source's very end.
+/// A reader of the decompressed bytes of all frames (zstd) or streams (xz), up to the end of the
+/// source.
 pub struct Decompressor<R: Read> {
     decoder: Decoder<R>,
     begun: bool,
@@ -39,29 +43,29 @@ enum Decoder<R: Read> {
     Xz(XzDecoder<BufReader<SourceErrors<R>>>),
 }
 
-/// One frame after the other. The crate reads through all of them, and does not say which of them had
-/// a checksum.
+/// Decodes one frame after the other. The zstd crate can decode all of them as one stream, but then
+/// does not tell which of them had a checksum.
 struct ZstdFrames<R: Read> {
     frame: Option<ZstdDecoder<'static, FrameSource<R>>>,
-    /// What follows, between two frames.
+    /// The source between two frames; `None` while a frame is open.
     rest: Option<BufReader<SourceErrors<R>>>,
     count: u64,
     all_have_checksums: bool,
 }
 
-/// The begin of a frame, which was read already, and the rest.
+/// The first bytes of a frame, which were already read to inspect them, chained with the rest.
 type FrameSource<R> = Chain<Cursor<Vec<u8>>, BufReader<SourceErrors<R>>>;
 
-/// Remembers whether an error was the source's own.
+/// Remembers whether the source failed, to tell its I/O errors from errors of the decoder.
 struct SourceErrors<R> {
     inner: R,
     failed: bool,
-    /// The first bytes, which say whether a checksum follows.
+    /// The first bytes of the source: the xz header tells whether there are checksums.
     head: Vec<u8>,
 }
 
 const HEAD: usize = 8;
-/// The magic number of a zstd frame, and its descriptor.
+/// Length of a zstd frame's magic number and frame header descriptor.
 const FRAME_HEAD: u64 = 5;
 
 impl<R: Read> Decompressor<R> {
@@ -96,19 +100,23 @@ impl<R: Read> Decompressor<R> {
         })
     }
 
-    /// Whether all that was read carries a checksum of its content. Both formats may go without:
-    /// `xz --check=none`, and zstd as most libraries write it, in any of its frames.
+    /// Whether all data so far was protected by checksums. They are optional in both formats: `xz
+    /// --check=none` writes none, and neither do most zstd libraries by default. Each zstd frame
+    /// has its own setting.
     pub fn has_checksum(&self) -> bool {
         match &self.decoder {
             Decoder::Zstd(frames) => frames.count > 0 && frames.all_have_checksums,
             Decoder::Xz(decoder) => match decoder.get_ref().get_ref().head.as_slice() {
-                // The .xz format: the lower half of the second flag byte is the kind of the check.
+                // The xz stream header: six magic bytes and two flag bytes. The lower four bits of
+                // the second flag byte are the type of the check; 0 is none.
                 [_, b'7', b'z', b'X', b'Z', 0, _, check] => check & 0xf != 0,
                 _ => false,
             },
         }
     }
 
+    /// Turns an error of the decoder into a [`BadStream`], and leaves I/O errors of the source
+    /// unchanged.
     fn explain(&self, error: io::Error) -> io::Error {
         let source = match &self.decoder {
             Decoder::Zstd(frames) => frames.source(),
@@ -164,7 +172,8 @@ impl<R: Read> ZstdFrames<R> {
         }
     }
 
-    /// Begins the next frame, if there is one. An empty source is a frame that is cut off.
+    /// Opens the next frame; false at the end. An empty source is an error (truncated), not an
+    /// empty archive.
     fn open(&mut self) -> io::Result<bool> {
         let mut head = Vec::new();
         if let Some(rest) = &mut self.rest {
@@ -176,8 +185,9 @@ impl<R: Read> ZstdFrames<R> {
         let Some(rest) = self.rest.take() else {
             return Ok(false);
         };
-        // RFC 8878: the descriptor of a frame follows the magic number, and its third bit says whether
-        // there is a checksum. Skippable frames have other magic numbers, and no content.
+        // RFC 8878, section 3.1.1: the frame header descriptor follows the magic number, and its
+        // bit 2 is the content checksum flag. Skippable frames have other magic numbers, and no
+        // content that needs a checksum.
         let is_skippable = matches!(head.as_slice(), [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]);
         let has_checksum = head.get(4).is_some_and(|descriptor| descriptor & 4 != 0);
         self.all_have_checksums &= is_skippable || has_checksum;
@@ -207,7 +217,7 @@ impl<R: Read> Read for SourceErrors<R> {
     }
 }
 
-/// The library gives nothing but a text; tests hold that it stays what it is.
+/// The zstd crate reports errors only as text. Tests fail if an update changes these texts.
 fn explain_zstd(error: &io::Error, begun: bool) -> BadStream {
     let text = error.to_string();
     match text.as_str() {

@@ -1,4 +1,4 @@
-//! Tars as an attacker writes them, byte by byte, for tests.
+//! Builds invalid and malicious tars byte by byte, for tests.
 
 use tar::{EntryType, Header};
 

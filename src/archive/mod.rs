@@ -1,5 +1,5 @@
-//! Archives: tar streams, read with suspicion and written the same everywhere, and what compresses
-//! them.
+//! Tar archives and their compression. Archives are checked while they are read, as they may be
+//! damaged or malicious, and the same input always gives the same bytes when they are written.
 
 mod compress;
 mod decompress;
@@ -13,7 +13,7 @@ pub use decompress::{BadStream, Decompressor};
 pub use read::TarReader;
 pub use write::{TarEntry, TarKind, TarPlan, TarStream};
 
-/// What an archive is, as its file name says.
+/// The format of an archive, as told by its file extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ArchiveFormat {
     TarZst,
@@ -21,7 +21,7 @@ pub enum ArchiveFormat {
 }
 
 impl ArchiveFormat {
-    /// Both, the one to prefer first.
+    /// All formats, in order of preference.
     pub const ALL: [Self; 2] = [Self::TarZst, Self::TarXz];
 
     /// `.tar.zst` or `.tar.xz`.
@@ -32,7 +32,8 @@ impl ArchiveFormat {
         }
     }
 
-    /// What `name` says it is; nothing when it is only an extension.
+    /// The format of a file, by its extension. `None` for a name that consists only of an
+    /// extension.
     pub fn from_file_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| {
             name.strip_suffix(format.extension())

@@ -1,4 +1,6 @@
-//! A tar whose length is known before its first byte, and whose bytes depend on its plan alone.
+//! Writes tar archives ([ustar with pax extended
+//! headers](https://pubs.opengroup.org/onlinepubs/9799919799/utilities/pax.html)). The length is
+//! known before the first byte, and the bytes depend on the plan alone.
 
 use std::{
     io::{self, Read},
@@ -13,11 +15,11 @@ use crate::{
 };
 
 const BLOCK: usize = 512;
-/// What an eleven-digit octal field of a header can hold; beyond it stands a pax record.
+/// The largest value of an eleven-digit octal field of a header. Larger sizes need a pax record.
 const OCTAL_MAX: u64 = 0o777_7777_7777;
-/// What a name field of a header can hold.
+/// The length of the name fields of a header. Longer names need a pax record.
 const NAME_MAX: usize = 100;
-/// Two blocks of zeros end an archive.
+/// An archive ends with two blocks of zeros.
 const END: usize = 1024;
 
 /// One member of an archive.
@@ -27,6 +29,7 @@ pub struct TarEntry {
     pub kind: TarKind,
 }
 
+/// The type of a member, with what only this type has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TarKind {
     Directory,
@@ -34,15 +37,16 @@ pub enum TarKind {
         len: u64,
         executable: bool,
     },
-    /// Its text, as `readlink` would give it.
+    /// With its target, as `readlink` returns it.
     Symlink(String),
     /// The path of an earlier file of the same archive.
     Hardlink(RelPath),
 }
 
-/// The members of an archive, in their order, and what the archive will weigh.
+/// The members of an archive in order, and the length of the archive.
 ///
-/// Modes are 644 or 755, the owner is 0, every time is the same: nothing comes from the machine.
+/// The bytes are reproducible: modes are 644 or 755, the owner is 0, all members have the same
+/// time, and nothing comes from the machine.
 #[derive(Clone, Debug)]
 pub struct TarPlan {
     entries: Arc<[TarEntry]>,
@@ -51,7 +55,7 @@ pub struct TarPlan {
 }
 
 impl TarPlan {
-    /// `mtime`, in seconds since 1970, is every member's.
+    /// All members get the modification time `mtime`, in seconds since the Unix epoch.
     pub fn new(entries: Vec<TarEntry>, mtime: u64) -> Result<Self> {
         ensure!(
             mtime <= OCTAL_MAX,
@@ -78,7 +82,7 @@ impl TarPlan {
         })
     }
 
-    /// The exact number of bytes that `stream` gives.
+    /// The exact number of bytes that [`TarPlan::stream`] returns.
     #[expect(clippy::len_without_is_empty, reason = "an empty archive has bytes")]
     pub fn len(&self) -> u64 {
         self.len
@@ -88,9 +92,10 @@ impl TarPlan {
         &self.entries
     }
 
-    /// The archive, with the content of the file `entries()[index]` coming from `open(index)`.
+    /// The archive as a stream. The content of the file `entries()[index]` is read from
+    /// `open(index)`.
     ///
-    /// A file that is shorter or longer than its entry says ends the stream with an error.
+    /// If a file is shorter or longer than its entry says, the stream ends with an error.
     pub fn stream<O, R>(&self, open: O) -> TarStream<O, R>
     where
         O: FnMut(usize) -> Result<R>,
@@ -106,18 +111,18 @@ impl TarPlan {
     }
 }
 
-/// The bytes of a `TarPlan`.
+/// The bytes of a [`TarPlan`].
 pub struct TarStream<O, R> {
     plan: TarPlan,
     open: O,
-    /// The entry to begin next; one past the last stands for the end mark.
+    /// The entry to begin next. One past the last means that the end mark is next.
     next: usize,
-    /// Headers, padding and the end mark, as far as they wait to be read.
+    /// Headers, padding and the end mark that were not read yet.
     ready: io::Cursor<Vec<u8>>,
     file: Option<Open<R>>,
 }
 
-/// A file being read, and how much of it is due.
+/// A file that is being read, and how many of its bytes are missing.
 struct Open<R> {
     index: usize,
     content: R,
@@ -129,7 +134,7 @@ where
     O: FnMut(usize) -> Result<R>,
     R: Read,
 {
-    /// Makes the next header, and opens the file that follows it.
+    /// Writes the next header to `ready`, and opens the file that follows it.
     fn begin(&mut self) -> io::Result<()> {
         let index = self.next;
         let Some(entry) = self.plan.entries.get(index) else {
@@ -152,7 +157,8 @@ where
         Ok(())
     }
 
-    /// Reads on in the open file, which must end exactly where its entry says.
+    /// Reads from the open file. Once all planned bytes have been read, one more read checks that
+    /// the file ends there.
     fn read_file(&mut self, mut file: Open<R>, buf: &mut [u8]) -> io::Result<usize> {
         let wanted = usize::try_from(file.due).map_or(buf.len(), |due| due.min(buf.len()));
         let mut probe = [0];
@@ -231,12 +237,12 @@ fn content_len(entry: &TarEntry) -> u64 {
     }
 }
 
-/// How many zeros follow content of `len` bytes.
+/// The number of zeros that pad content of `len` bytes to a full block.
 fn padding(len: u64) -> u64 {
     len.wrapping_neg() % BLOCK as u64
 }
 
-/// The header of an entry, after a pax header when a plain one cannot hold it all.
+/// The header of an entry. If its fields cannot hold a name or the size, a pax header comes first.
 fn head(entry: &TarEntry, mtime: u64) -> Vec<u8> {
     let (kind, mode, len, link) = match &entry.kind {
         TarKind::Directory => (EntryType::Directory, 0o755, 0, ""),
@@ -261,6 +267,8 @@ fn head(entry: &TarEntry, mtime: u64) -> Vec<u8> {
         push_record(&mut records, "size", &len.to_string());
     }
 
+    // A pax header is a member of its own: a header block, and the records padded to full blocks.
+    // It overrides fields of the next header only.
     let mut out = Vec::new();
     if !records.is_empty() {
         let len = records.len() as u64;
@@ -269,6 +277,8 @@ fn head(entry: &TarEntry, mtime: u64) -> Vec<u8> {
         out.append(&mut records);
         out.resize(out.len().next_multiple_of(BLOCK), 0);
     }
+    // The size field cannot hold this value, and the pax record overrides it anyway. Our reader
+    // accepts 0 in that case; see `real_len` there.
     let plain_len = if len > OCTAL_MAX { 0 } else { len };
     out.extend_from_slice(header(kind, mode, plain_len, mtime, &name, link).as_bytes());
     out
@@ -292,14 +302,15 @@ fn fits(text: &str) -> bool {
     text.len() <= NAME_MAX && text.is_ascii()
 }
 
-/// As much of a name as a header holds; the pax record says the rest.
+/// Writes as much of a name as fits. A pax record has the full name.
 fn fill(field: &mut [u8; NAME_MAX], text: &str) {
     for (byte, char) in field.iter_mut().zip(text.chars()) {
         *byte = u8::try_from(char).ok().filter(u8::is_ascii).unwrap_or(b'?');
     }
 }
 
-/// `30 path=…\n`: the number counts the whole record, its own digits too.
+/// Appends a pax record such as `30 path=…\n`. The number is the length of the whole record,
+/// including its own digits, so it is found by iteration.
 fn push_record(records: &mut Vec<u8>, key: &str, value: &str) {
     let rest = format!(" {key}={value}\n");
     let mut len = rest.len() + 1;

@@ -1,11 +1,11 @@
-//! What stands before a member when its header cannot hold it: pax records, GNU long names.
+//! Extension headers, which extend the header of the next member: pax records and GNU long names.
 
 use crate::error::{Context, Result, bail, ensure};
 
-/// Far beyond any name, and soon read.
+/// Far longer than any name, and small enough to hold in memory.
 pub(super) const MAX_LEN: u64 = 1 << 20;
 
-/// What the next member's header does not say, or says wrongly.
+/// Values that override those of the next member's header.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Extension {
     pub(super) path: Option<String>,
@@ -43,14 +43,16 @@ impl Extension {
     }
 }
 
-/// Readers differ on which of two values counts, so two are an error.
+/// Sets a value once. Of two values, some readers take the first and others the last. A checked
+/// archive must not look different to another reader, so the second one is an error.
 fn set<T>(slot: &mut Option<T>, key: &str, value: impl FnOnce() -> Result<T>) -> Result<()> {
     ensure!(slot.is_none(), "two values for `{key}`");
     *slot = Some(value()?);
     Ok(())
 }
 
-/// One path for all members is nothing an archiver writes.
+/// Rejects a global header that would give all members the same path, link target or size. No
+/// archiver writes such a header.
 fn check_global(key: &[u8]) -> Result<()> {
     let decides = matches!(key, b"path" | b"linkpath" | b"size") || is_sparse(key);
     ensure!(
@@ -79,7 +81,7 @@ fn number(value: &[u8]) -> Result<u64> {
 
 /// The `LENGTH KEY=VALUE\n` records of a pax header.
 ///
-/// Cut by their lengths and not at line ends, because a value may have those.
+/// They are split by their lengths and not at line feeds, because a value may contain line feeds.
 fn records(mut content: &[u8]) -> Result<Vec<(&[u8], &[u8])>> {
     let mut records = Vec::new();
     while !content.is_empty() {

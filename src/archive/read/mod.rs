@@ -1,7 +1,8 @@
-//! The members of a tar from outside, each checked before it is handed out.
+//! Reads tar archives from untrusted sources. Each member is checked before it is returned.
 //!
-//! The `tar` crate reads the fields of headers; the walk is here, because that crate holds extension
-//! headers of any size in memory and takes a stream without an end mark for whole.
+//! The `tar` crate parses the fields of headers. The loop over the members is our own, because that
+//! crate reads extension headers of any size into memory, and accepts a stream without an end mark
+//! as complete.
 
 use std::io::{self, Read};
 
@@ -18,17 +19,17 @@ mod extension;
 use extension::Extension;
 
 const BLOCK: usize = 512;
-/// No system opens a longer path.
+/// The longest path that operating systems open.
 const NAME_MAX: usize = 4096;
 
-/// Walks through a tar: `next_entry`, then the content of the file through `Read`.
+/// Iterates over the members of a tar: `next_entry` returns a member, and `Read` its content.
 pub struct TarReader<R> {
     source: R,
-    /// How many bytes the tar may have, all told.
+    /// How many bytes the uncompressed tar may have.
     max_len: u64,
-    /// How many bytes were read.
+    /// How many bytes have been read.
     at: u64,
-    /// How much of the current file was not read, and how much padding follows it.
+    /// Bytes of the current file that were not read yet, and padding that follows them.
     due: u64,
     padding: u64,
     ended: bool,
@@ -50,9 +51,10 @@ impl<R: Read> TarReader<R> {
         &self.source
     }
 
-    /// The next member, past whatever is left of the one before.
+    /// The next member, after skipping the rest of the current one.
     ///
-    /// Nothing comes only when the end mark was there and nothing but padding after it.
+    /// Returns `None` only after a complete end mark with nothing but zeros behind it. A stream
+    /// that just stops may have been cut off, and is an error.
     pub fn next_entry(&mut self) -> Result<Option<TarEntry>> {
         let mut extension = Extension::default();
         self.skip_content()?;
@@ -79,7 +81,8 @@ impl<R: Read> TarReader<R> {
         Ok(None)
     }
 
-    /// A member, or nothing when the header only says something about the next one.
+    /// Parses a header. Returns a member, or `None` for an extension header, whose content is added
+    /// to `extension` for the next member.
     fn take_header(
         &mut self,
         header: &Header,
@@ -105,7 +108,7 @@ impl<R: Read> TarReader<R> {
         Ok(None)
     }
 
-    /// Makes the content of a file readable, if it may be that long.
+    /// Makes the content of a file available to `Read`, unless it would exceed the limit.
     fn announce(&mut self, entry: &TarEntry) -> Result<()> {
         if let TarKind::File { len, .. } = entry.kind {
             let end = self.at.checked_add(len);
@@ -134,7 +137,8 @@ impl<R: Read> TarReader<R> {
         Ok(block)
     }
 
-    /// Reads what follows a block of zeros: another one, and then nothing that is not zero.
+    /// Reads the rest after a block of zeros: a second one, and then only zeros. Other data could
+    /// be a second archive, which this reader would ignore and other readers would extract.
     fn finish(&mut self) -> Result<()> {
         ensure!(
             self.block()? == [0; BLOCK],
@@ -174,7 +178,7 @@ impl<R: Read> TarReader<R> {
     }
 }
 
-/// The content of the current file: as long as announced, or an error.
+/// The content of the current file. It has exactly the announced length, or reading fails.
 impl<R: Read> Read for TarReader<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let most = usize::try_from(self.due).map_or(buf.len(), |due| due.min(buf.len()));
@@ -198,7 +202,7 @@ fn padding(len: u64) -> u64 {
 
 fn check_sum(header: &Header) -> Result<()> {
     let bytes = header.as_bytes().iter().enumerate();
-    // The field of the sum itself counts as blanks.
+    // The bytes of the checksum field itself count as spaces.
     let sum: u32 = bytes
         .map(|(at, &byte)| u32::from(if (148..156).contains(&at) { b' ' } else { byte }))
         .sum();
@@ -210,8 +214,9 @@ fn check_sum(header: &Header) -> Result<()> {
     Ok(())
 }
 
-/// A size may be in base 256, in eleven bytes. The `tar` crate reads the last eight of them, and would
-/// take 2^64 for zero: what follows would then be read as headers.
+/// The size of a header. It may be stored in base 256, in eleven bytes. The `tar` crate reads only
+/// the last eight of them and would take 2^64 for 0. The content would then be parsed as headers,
+/// so that a file could smuggle members in.
 fn size(header: &Header) -> Result<u64> {
     let [first, high @ .., _, _, _, _, _, _, _, _] = &header.as_old().size;
     let is_binary = first & 0x80 != 0;
@@ -222,7 +227,8 @@ fn size(header: &Header) -> Result<u64> {
     Ok(header.entry_size()?)
 }
 
-/// Nothing, where it is the root itself, with which `tar -C DIR .` begins.
+/// Builds the entry of a member. `None` for the root directory `./`, the first member of the
+/// archives that `tar -C DIR .` writes.
 fn member(header: &Header, len: u64, extension: Extension) -> Result<Option<TarEntry>> {
     let name = match extension.path {
         Some(name) => name,
@@ -264,7 +270,7 @@ fn member(header: &Header, len: u64, extension: Extension) -> Result<Option<TarE
     Ok(Some(TarEntry { path, kind }))
 }
 
-/// `a/b` of `./a/b`, as `tar -C DIR .` has it.
+/// Strips the leading `./` of the names that `tar -C DIR .` writes.
 fn from_root(name: &str) -> &str {
     name.trim_start_matches("./")
 }
@@ -294,7 +300,9 @@ fn link_text(path: &RelPath, text: String) -> Result<String> {
     Ok(text)
 }
 
-/// A header that cannot hold the length holds 0 or the most it can; anything else contradicts.
+/// The size of a member whose pax header may have a size, too. The header's own field then has the
+/// same value, 0, or the largest value that it can hold; anything else is a contradiction, which
+/// other readers may resolve differently.
 fn real_len(plain: u64, extended: Option<u64>) -> Result<u64> {
     const MOST: u64 = 0o777_7777_7777;
     match extended {
