@@ -1,4 +1,4 @@
-//! Places in object storage, and how they are written as URLs.
+//! Locations in object storage (bucket and key), and their URLs.
 
 use std::{
     borrow::Borrow,
@@ -9,10 +9,11 @@ use std::{
 
 use crate::relpath::RelPath;
 
-/// The name of an object: `/`-separated, relative, never empty, with no `.`, `..` or empty segment,
-/// no control character and no backslash.
+/// The name of an object: `/`-separated and relative. It is never empty, and has no `.`, `..` or
+/// empty segment, no control character and no backslash.
 ///
-/// It may end in one `/`: then it is a directory, and an object of that name is the page about it.
+/// It may end in one `/`. It then names a directory, and an object with this key is the directory's
+/// page.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Box<str>);
 
@@ -24,7 +25,8 @@ pub struct InvalidKey {
     reason: &'static str,
 }
 
-/// The name of a bucket, as S3 allows it.
+/// The name of a bucket, [as S3 allows
+/// it](https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bucket(Box<str>);
 
@@ -36,7 +38,7 @@ pub struct InvalidBucket {
     reason: &'static str,
 }
 
-/// An object or a directory in a bucket. Shown, and read, as `s3://bucket/key`.
+/// An object or a directory in a bucket: `s3://bucket/key`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Location {
     bucket: Bucket,
@@ -63,19 +65,20 @@ impl Key {
         self.0.ends_with('/')
     }
 
-    /// The directory of this name, with its `/`: what a listing must begin with, so that `1-linux`
-    /// does not list `1-linux-x`.
+    /// The key with a final `/`, for use as the prefix of a listing: `1-linux` would also list
+    /// `1-linux-x`.
     #[must_use]
     pub fn directory(&self) -> Self {
         Self(format!("{}/", self.trimmed()).into())
     }
 
-    /// The object at `path` below it. A path may have control characters, which a key may not.
+    /// The key of `path` below this directory. Fails if the path has control characters, which are
+    /// not allowed in a key.
     pub fn join(&self, path: &RelPath) -> Result<Self, InvalidKey> {
         format!("{}/{path}", self.trimmed()).parse()
     }
 
-    /// The same place as a path, without a directory's `/`.
+    /// The key as a path, without the final `/` of a directory.
     #[expect(
         clippy::missing_panics_doc,
         reason = "a key obeys every rule of a path"
@@ -119,27 +122,28 @@ impl Location {
         &self.key
     }
 
-    /// The object at `path` below it.
+    /// The location of `path` below this directory.
     pub fn join(&self, path: &RelPath) -> Result<Self, InvalidKey> {
         Ok(Self::new(self.bucket.clone(), self.key.join(path)?))
     }
 
-    /// The directory of this name, with its `/`.
+    /// The location with a final `/`.
     #[must_use]
     pub fn directory(&self) -> Self {
         Self::new(self.bucket.clone(), self.key.directory())
     }
 
-    /// `s3://bucket/key`, with nothing encoded.
+    /// `s3://bucket/key`, without percent-encoding.
     pub fn s3(&self) -> String {
         format!("s3://{}/{}", self.bucket, self.key)
     }
 
-    /// The public address, at the endpoint that serves every region.
+    /// The public HTTPS URL, at the global endpoint that works for every region.
     pub fn https(&self) -> String {
         let (bucket, key) = (&self.bucket, self.key.encoded());
         if bucket.as_str().contains('.') {
-            // The certificate is for one name before the endpoint's, not for a name with dots.
+            // Amazon's wildcard certificate covers one label before the endpoint, and so does not
+            // cover the name of a bucket with dots.
             format!("https://s3.amazonaws.com/{bucket}/{key}")
         } else {
             format!("https://{bucket}.s3.amazonaws.com/{key}")
@@ -147,9 +151,10 @@ impl Location {
     }
 }
 
-/// One segment of a URL's path: letters, digits, `-`, `.`, `_` and `~` stay, all else is `%XX`.
+/// Percent-encodes one segment of a URL path. Only the unreserved characters of RFC 3986 stay:
+/// letters, digits, `-`, `.`, `_` and `~`.
 ///
-/// So `+` is `%2B`: S3 reads a bare one as a space.
+/// So `+` becomes `%2B`, because S3 decodes a plain `+` as a space.
 pub fn percent_encode(segment: &str) -> String {
     let mut encoded = String::with_capacity(segment.len());
     for byte in segment.bytes() {
@@ -162,8 +167,9 @@ pub fn percent_encode(segment: &str) -> String {
     encoded
 }
 
-/// `a%2Bb` as `a+b`. None where a `%` begins no byte, or the bytes are not UTF-8: the usual crates
-/// leave such sequences as they are, and a page that is damaged would then pass for a sound one.
+/// `a+b` for `a%2Bb`. `None` if a `%` is not followed by two hexadecimal digits or if the bytes are
+/// not UTF-8. The usual crates leave such sequences unchanged, and a damaged page would then pass
+/// for a valid one.
 pub fn percent_decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -179,7 +185,8 @@ pub fn percent_decode(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// A percent-encoded component of a path as text, unless it hides a separator or leads upwards.
+/// Decodes one percent-encoded path component. `None` if it is `.` or `..`, or contains a path
+/// separator or NUL.
 pub fn decode_component(text: &str) -> Option<String> {
     let decoded = percent_decode(text)?;
     let is_safe = !decoded.contains(['/', '\\', '\0']) && !matches!(decoded.as_str(), "." | "..");
