@@ -1,7 +1,7 @@
-//! Errors that say what to do next.
+//! Error messages, causes, hints and exit codes.
 //!
-//! A message is a lower-case fragment; its causes say why; a hint says what to do. What the process
-//! answers (0, 1, 2 or 130) is decided here and nowhere else.
+//! A message is a lower-case fragment, its causes say why it happened, and a hint says what the
+//! user can do. Only this module decides the exit code (0, 1, 2 or 130).
 
 mod secret;
 mod stop;
@@ -18,16 +18,16 @@ pub use self::{
     stop::{Interrupted, Stop, TimeOver},
 };
 
-/// How a process ends.
+/// The exit code of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Done.
+    /// Success.
     Done = 0,
-    /// The answer is no: a finding stands, a transfer failed.
+    /// The work was done and the answer is no: there are findings, or a transfer failed.
     No = 1,
-    /// It could not be tried: usage, environment, unusable input.
+    /// The work could not be tried: wrong usage, environment or input.
     CouldNotTry = 2,
-    /// The user stopped it.
+    /// The user interrupted the process.
     Interrupted = 130,
 }
 
@@ -36,7 +36,8 @@ impl Exit {
         self as u8
     }
 
-    /// The exit that an error asks for; most errors mean that nothing could be tried.
+    /// The exit code for an error. Unless the chain contains [`Interrupted`] or [`No`], it is
+    /// `CouldNotTry`.
     pub fn of(error: &Error) -> Self {
         if error.chain().any(<dyn StdError>::is::<Interrupted>) {
             Self::Interrupted
@@ -48,12 +49,12 @@ impl Exit {
     }
 }
 
-/// An answer rather than a failure: the work was done, and the result is no.
+/// A negative answer rather than a failure: the work was done, and its result is no.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct No(pub String);
 
-/// Adds a hint to an error and leaves its message alone.
+/// Adds a hint to an error without changing its message.
 pub trait Hint<T> {
     fn hint(self, hint: impl Into<String>) -> Result<T>;
 }
@@ -64,13 +65,14 @@ impl<T, E: Into<Error>> Hint<T> for Result<T, E> {
     }
 }
 
-/// An error with a hint, for where there is no `Result` yet.
+/// Adds a hint to an error that is not in a `Result`.
 pub fn hinted(error: impl Into<Error>, hint: impl Into<String>) -> Error {
     let (error, hint) = (error.into(), hint.into());
     Error::new(Hinted { error, hint })
 }
 
-/// `Exit::of` and `render` look through it by the error's chain, so it also hands on its inside.
+/// An error with a hint. It stays in the chain of errors, where [`Exit::of`] and [`render`] find
+/// it.
 #[derive(Debug)]
 struct Hinted {
     error: Error,
@@ -84,13 +86,14 @@ impl fmt::Display for Hinted {
 }
 
 impl StdError for Hinted {
-    /// The wrapped error itself, not its source, so that its type stays visible in the chain.
+    /// Returns the wrapped error itself and not its source. Otherwise the type of the wrapped error
+    /// would be missing from the chain, and `Exit::of` could not find it.
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         Some(self.error.as_ref())
     }
 }
 
-/// The error, its causes, then its hints.
+/// Formats an error for the user: the message, its causes, then the hints.
 pub fn render(error: &Error) -> String {
     let mut text = format!("error: {}\n", message(error));
     for cause in causes(error) {
@@ -102,12 +105,12 @@ pub fn render(error: &Error) -> String {
     redact(&text)
 }
 
-/// The outermost message alone.
+/// The outermost message.
 pub fn message(error: &Error) -> String {
     redact(&error.to_string())
 }
 
-/// What lies behind the message, outermost first, each said once.
+/// The messages below the outermost one, outermost first.
 pub fn causes(error: &Error) -> Vec<String> {
     let mut causes: Vec<String> = Vec::new();
     let mut wrapped = error
@@ -115,7 +118,7 @@ pub fn causes(error: &Error) -> Vec<String> {
         .next()
         .is_some_and(<dyn StdError>::is::<Hinted>);
     for cause in error.chain().skip(1) {
-        // A hint's wrapper says what the error inside it says.
+        // A `Hinted` has the same message as the error inside it.
         if !wrapped {
             causes.push(redact(&cause.to_string()));
         }
@@ -134,11 +137,11 @@ pub fn one_line(error: &Error) -> String {
     line
 }
 
-/// As much as a message of a server's is worth repeating.
+/// Longer messages of servers are cut.
 const LONGEST_CAUSE: usize = 300;
 
-/// The innermost cause, on one line of bounded length. The errors of HTTP libraries wrap it in
-/// layers that repeat the address.
+/// The innermost cause, on one line of bounded length. HTTP libraries wrap it in errors that repeat
+/// the URL.
 pub fn last_cause(error: &(dyn StdError + 'static)) -> String {
     let mut last = error;
     while let Some(cause) = last.source() {
@@ -149,7 +152,7 @@ pub fn last_cause(error: &(dyn StdError + 'static)) -> String {
     visible.take(LONGEST_CAUSE).collect()
 }
 
-/// What to do about it, outermost first.
+/// The hints of an error, outermost first.
 pub fn hints(error: &Error) -> Vec<String> {
     error
         .chain()

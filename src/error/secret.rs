@@ -1,8 +1,8 @@
-//! What no message may show: `Secret`, and everything that looks like one.
+//! Keeps secrets out of messages: the type [`Secret`], and a filter for texts that may contain one.
 
 use std::fmt;
 
-/// A text that must not be shown: a token, a key.
+/// A token or key. `Debug` and `Display` show `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -11,7 +11,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text itself, for the one place that sends it.
+    /// The text itself. Call this only where it is sent.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -29,7 +29,8 @@ impl fmt::Display for Secret {
     }
 }
 
-/// Masks what signs a URL or opens an account, wherever it stands in a text.
+/// Replaces credentials in a text by `***`: signatures and tokens in URLs, user names and passwords
+/// before a host, GitHub tokens and AWS access keys.
 pub fn redact(text: &str) -> String {
     const KEYS: [&str; 9] = [
         "x-amz-signature=",
@@ -51,7 +52,7 @@ pub fn redact(text: &str) -> String {
         "github_pat_",
         "akia",
     ];
-    // ASCII lowering keeps every offset, so offsets found in `lower` hold in `text`.
+    // ASCII lower-casing keeps the length, so offsets in `lower` are valid in `text`.
     let lower = text.to_ascii_lowercase();
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
@@ -89,7 +90,7 @@ pub fn redact(text: &str) -> String {
     out
 }
 
-/// How far a secret reaches: to the first character that none contains.
+/// The length of a secret: up to the first character that ends one.
 fn secret_length(text: &str) -> usize {
     text.find(|c: char| {
         c.is_whitespace() || matches!(c, '&' | '"' | '\'' | '`' | '<' | '>' | ',' | ';')
@@ -97,7 +98,7 @@ fn secret_length(text: &str) -> usize {
     .unwrap_or(text.len())
 }
 
-/// Where the host begins in `user:password@host/…`, if that is what the text is.
+/// The offset of the host in `user:password@host/…`; `None` without user information.
 fn password_end(text: &str) -> Option<usize> {
     let authority = text
         .find(['/', ' ', '?', '#', '`', '"'])

@@ -1,4 +1,4 @@
-//! `Stop`: work that ends early, because the user asked or because its time is over.
+//! [`Stop`] ends work early: because the user interrupted, or because a time limit has passed.
 
 use std::{
     sync::{
@@ -10,31 +10,31 @@ use std::{
 
 use crate::error::{Exit, Result};
 
-/// The user stopped the work; nothing is left under a final name.
+/// The user interrupted the work. No incomplete file has a final name.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;
 
-/// Work that was given a time did not end in it.
+/// Work exceeded its time limit.
 #[derive(Debug, thiserror::Error)]
 #[error("the time is over")]
 pub struct TimeOver;
 
-/// Whether the user asked to stop: set by a signal, looked at between two pieces of work.
+/// A flag that a signal handler sets when the user interrupts. Work checks it between two steps.
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
     asked: Arc<AtomicBool>,
-    /// When to stop even if nobody asks.
+    /// The deadline of [`Stop::within`].
     until: Arc<RwLock<Option<Instant>>>,
 }
 
 impl Stop {
-    /// The flag itself, for whoever listens to signals.
+    /// The flag itself, for the signal handler.
     pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.asked)
     }
 
-    /// An error once the user has asked to stop, or once the time of `within` is over.
+    /// Fails once the user has interrupted, or once the deadline of [`Stop::within`] has passed.
     pub fn check(&self) -> Result<(), Interrupted> {
         if self.asked.load(Ordering::Relaxed) || self.is_late() {
             Err(Interrupted)
@@ -43,7 +43,8 @@ impl Stop {
         }
     }
 
-    /// Stops work that looks at this after so much time, with `TimeOver`.
+    /// Runs work with a time limit. If the work checks this `Stop` after the limit, it ends with
+    /// [`TimeOver`].
     pub fn within<T>(&self, time: Duration, work: impl FnOnce() -> Result<T>) -> Result<T> {
         self.set_end(Instant::now().checked_add(time));
         let done = work();
