@@ -1,4 +1,4 @@
-//! `Sha256`: the one digest that indexes, RECORD files and transfers speak of.
+//! SHA-256 digests, which index pages, RECORD files and transfers use, and the checksums of stores.
 
 mod checksum;
 
@@ -8,7 +8,7 @@ use sha2::Digest as _;
 
 pub use self::checksum::{Checking, Checksum};
 
-/// A SHA-256. Shown as 64 lower-case hexadecimal digits, and read back from nothing else.
+/// A SHA-256 digest. It is written, and only parsed, as 64 lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize)]
 #[serde(try_from = "String")]
 pub struct Sha256([u8; 32]);
@@ -23,7 +23,7 @@ impl Sha256 {
         Self(sha2::Sha256::digest(bytes).into())
     }
 
-    /// The digest of all that a reader has left, and how many bytes that was.
+    /// The digest of the rest of a reader, and the number of bytes.
     pub fn of_reader(mut reader: impl io::Read) -> io::Result<(Self, u64)> {
         let mut hasher = Hasher::default();
         io::copy(&mut reader, &mut hasher)?;
@@ -41,7 +41,7 @@ impl From<[u8; 32]> for Sha256 {
     }
 }
 
-/// Hashes and counts what is written to it.
+/// Hashes and counts the bytes that are written to it.
 #[derive(Default)]
 pub struct Hasher {
     hash: sha2::Sha256,
@@ -100,7 +100,7 @@ impl TryFrom<String> for Sha256 {
     }
 }
 
-/// An index of many files shows a million of them: no number is formatted, and nothing allocated.
+/// Formats a digest without allocating, because the index of a large set writes very many of them.
 fn with_digits<T>(sha256: &Sha256, show: impl FnOnce(&str) -> T) -> T {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = [0; 64];

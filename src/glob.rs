@@ -1,17 +1,19 @@
-//! Patterns over whole relative paths, and the filter made of them.
+//! Glob patterns for relative paths, and filters made of them.
 //!
 //! A pattern is translated to a regular expression, so that matching takes time in proportion to
-//! pattern times path. The `globset` crate gives `*`, `?` and `**` other meanings.
+//! pattern times path. The `globset` crate does not fit: its `*`, `?` and `**` have other meanings.
 
 use std::{convert::Infallible, fmt, str::FromStr};
 
 use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
 
-/// A pattern for paths: `*` and `?` both stand for any text without `/`, `**` between slashes for
-/// any directories or none. Every text is a pattern, and no other character is special.
+/// A glob pattern that matches whole paths. `*` and `?` both match any text without `/`, and `**`
+/// between slashes matches any number of directories. All other characters are literal, so every
+/// text is a valid pattern.
 ///
-/// `lib/**` also matches `lib` itself, `**/*` matches everything, and `**` alone is one `*`.
+/// `lib/**` also matches `lib` itself, and `**/*` matches everything. `**` without slashes is the
+/// same as `*`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "String")]
 pub struct Glob {
@@ -30,14 +32,15 @@ impl Glob {
         &self.text
     }
 
-    /// Whether the pattern stands for the whole path.
+    /// Whether the pattern matches the whole path.
     pub fn matches(&self, path: &str) -> bool {
         self.regex.is_match(path.as_bytes())
     }
 }
 
 fn compile(glob: &str) -> Regex {
-    // TheRock matches with Python's `$`, which also matches before one last line feed.
+    // Patterns come from TheRock, which matches them with Python's `$`. That also matches before a
+    // final line feed.
     RegexBuilder::new(&format!(r"\A{}\n?\z", translate(glob)))
         .unicode(false)
         .size_limit(usize::MAX)
@@ -45,7 +48,8 @@ fn compile(glob: &str) -> Regex {
         .expect("an escaped text with plain repetitions is a regular expression")
 }
 
-/// Replaces what stands for directories first, so that a second `**` between the same slashes is
+/// Translates `**` between slashes first; each remaining `*` then matches within one component. The
+/// two `**` of `/**/**/` share a slash, so only the first one matches directories, and the second is
 /// two `*`.
 fn translate(glob: &str) -> String {
     let escaped = regex::escape(glob);
@@ -87,14 +91,14 @@ impl fmt::Display for Glob {
     }
 }
 
-/// Which paths are taken. The default takes all.
+/// Selects paths. The default accepts every path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// When there are any, a path must match one.
+    /// If not empty, a path must match one of these.
     pub includes: Vec<Glob>,
-    /// A path must match none.
+    /// A path that matches one of these is rejected.
     pub excludes: Vec<Glob>,
-    /// A path that matches one is taken, whatever else it matches.
+    /// A path that matches one of these is accepted, even if an exclude matches.
     pub force_includes: Vec<Glob>,
 }
 

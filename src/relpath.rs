@@ -1,10 +1,11 @@
-//! `RelPath`: a place inside an artifact or a wheel.
+//! [`RelPath`], a path inside an artifact or a wheel.
 //!
-//! `/`-separated, relative, UTF-8, never empty, with no `.`, `..` or empty component, no NUL and no
-//! backslash (which a Windows reader would take for a separator).
+//! It is relative, UTF-8 and `/`-separated. It is never empty, and has no `.`, `..` or empty
+//! component, no NUL and no backslash (which Windows takes for a separator).
 
 use std::{borrow::Borrow, fmt, str::FromStr};
 
+/// A validated relative path: `lib/libx.so`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize)]
 #[serde(try_from = "String")]
 pub struct RelPath(Box<str>);
@@ -35,14 +36,14 @@ impl RelPath {
         self.0.rsplit('/').next().unwrap_or(&self.0)
     }
 
-    /// The directory it lies in; `None` at the top.
+    /// The parent directory; `None` at the top level.
     pub fn parent(&self) -> Option<Self> {
         self.0
             .rsplit_once('/')
             .map(|(parent, _)| Self(parent.into()))
     }
 
-    /// Every directory above it, outermost first.
+    /// All parent directories, outermost first.
     pub fn ancestors(&self) -> impl Iterator<Item = Self> + '_ {
         self.0
             .match_indices('/')
@@ -55,15 +56,16 @@ impl RelPath {
         Self(format!("{}/{}", self.0, other.0).into())
     }
 
-    /// The path seen from `base`, when it lies below it.
+    /// The path relative to `base`, if it is below `base`.
     pub fn strip_prefix(&self, base: &Self) -> Option<Self> {
         let rest = self.0.strip_prefix(base.as_str())?.strip_prefix('/')?;
         Some(Self(rest.into()))
     }
 
-    /// Where a relative link text leads when read in this path's directory.
+    /// The target of a relative symlink at this path.
     ///
-    /// `None` when it is absolute, leaves the root, ends at the root itself, or is no path at all.
+    /// `None` if the target is absolute, leaves the root, is the root itself, or is not a valid
+    /// path.
     pub fn resolve_link(&self, text: &str) -> Option<Self> {
         if text.is_empty() || text.starts_with('/') || text.contains(['\\', '\0']) {
             return None;

@@ -1,4 +1,4 @@
-//! Trying again: how often, and with which pauses.
+//! Retries: how often, and with which pauses.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -7,20 +7,20 @@ use std::{
 
 use crate::error::{Interrupted, Stop};
 
-/// How soon a sleeping thread notices that the user asked to stop.
+/// How soon a sleeping thread notices an interruption.
 const NOTICE: Duration = Duration::from_millis(50);
 
-/// How often something is tried, and how long to wait in between.
+/// The number of attempts and the pauses between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// How often it is tried in all.
+    /// The number of attempts, including the first.
     pub attempts: u32,
-    /// The pause after the first failure lasts between this and twice this; each further one twice
-    /// as long as the one before, up to 32 times this.
+    /// The pause after the first failure is between one and two times this. Each further pause is
+    /// twice as long as the one before, up to 32 times this.
     pub pause: Duration,
 }
 
-/// The failures of one request in a row.
+/// Counts the consecutive failures of one request.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -45,21 +45,22 @@ pub struct Backoff {
 pub struct Failures(u32);
 
 impl Failures {
-    /// Counts a failure. Says how long to wait before the next attempt, or `None` if it was the last.
+    /// Counts a failure. Returns the pause before the next attempt, or `None` if it was the last
+    /// one.
     pub fn pause(&mut self, backoff: &Backoff) -> Option<Duration> {
         self.0 = self.0.saturating_add(1);
         (self.0 < backoff.attempts).then(|| backoff.pause(self.0))
     }
 
-    /// To be called when something went right: only failures in a row count.
+    /// Resets the count. Call it after a success, because only consecutive failures count.
     pub fn forget(&mut self) {
         self.0 = 0;
     }
 }
 
 impl Backoff {
-    /// The pause after so many failures. It is random, because many clients of a server that failed
-    /// would otherwise all come back at the same moment and make it fail again.
+    /// The pause after this many failures. It is random: without that, all clients of a server that
+    /// failed would retry at the same moment and overload it again.
     fn pause(&self, failures: u32) -> Duration {
         let longest = self.pause.saturating_mul(1 << failures.min(5));
         let random = RandomState::new().hash_one(failures) % 1024;
@@ -67,7 +68,7 @@ impl Backoff {
     }
 }
 
-/// Sleeps, but wakes up soon after the user asked to stop.
+/// Sleeps. Returns early if the user interrupts.
 pub fn sleep(time: Duration, stop: &Stop) -> Result<(), Interrupted> {
     let start = Instant::now();
     loop {

@@ -1,4 +1,5 @@
-//! `Spool`: bytes that are needed once more, in memory or, if they are many, in a temporary file.
+//! [`Spool`] buffers bytes that are read a second time: in memory, or in a temporary file if there
+//! are many.
 
 use std::io::{self, Write as _};
 
@@ -8,10 +9,11 @@ use fs_err::os::unix::fs::FileExt as _;
 #[cfg(windows)]
 use fs_err::os::windows::fs::FileExt as _;
 
-/// Takes bytes in order, and gives any of them back. The file has no name, and goes with its process.
+/// An append-only buffer with random access. Its temporary file has no name, and the system deletes
+/// it when the process ends.
 #[derive(Debug)]
 pub struct Spool {
-    /// So many bytes stay in memory.
+    /// The maximum number of bytes in memory.
     most: usize,
     memory: Vec<u8>,
     file: Option<File>,
@@ -57,7 +59,7 @@ impl Spool {
         self.file.is_none().then_some(self.memory)
     }
 
-    /// Reads at most `buffer.len()` bytes from an offset on; fewer at the end.
+    /// Reads up to `buffer.len()` bytes at an offset; fewer at the end.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(file) = &self.file else {
             let start = usize::try_from(offset).unwrap_or(usize::MAX);

@@ -1,17 +1,18 @@
-//! Checksums that stores keep of an object where they have no SHA-256 of it.
+//! The checksums of objects for which a store has no SHA-256.
 
 use md5::{Digest as _, Md5};
 
-/// What a store says of all bytes of an object. It finds damage, and no forgery.
+/// A checksum of all bytes of an object. It detects corruption, but not tampering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksum {
-    /// The checksum that Amazon's tools send with an upload, as S3 has it since 2024.
+    /// The checksum that Amazon's tools send with an upload since 2024.
     Crc64Nvme(u64),
-    /// The `ETag` of an object that was put in one request and is not encrypted with a key of its own.
+    /// The `ETag` of an object that was uploaded in one request. It is no MD5 if the object is
+    /// encrypted with a key of its own.
     Md5([u8; 16]),
 }
 
-/// Works out a checksum from bytes as they come.
+/// Computes a checksum incrementally and compares it with the expected one.
 pub struct Checking {
     expected: Checksum,
     crc: u64,
@@ -57,7 +58,7 @@ impl Checking {
         }
     }
 
-    /// Whether the bytes were those that the store has.
+    /// Whether the bytes have the expected checksum.
     pub fn fits(self) -> bool {
         match self.expected {
             Checksum::Crc64Nvme(expected) => !self.crc == expected,
