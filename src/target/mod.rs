@@ -1,4 +1,4 @@
-//! What code is built for: a target (`gfx942`), a family of targets (`gfx94X-dcgpu`), or anything.
+//! What code is built for: a target (`gfx942`), a family of targets (`gfx94X-dcgpu`), or every GPU.
 
 use std::{borrow::Borrow, cmp::Ordering, fmt, str::FromStr};
 
@@ -8,17 +8,19 @@ mod view;
 pub use table::{TargetTable, UnknownFamilies};
 pub use view::{PlatformView, missing};
 
-/// An instruction set, with or without features: `gfx942`, `gfx942:xnack+`, `gfx1250-strict`.
+/// A GPU instruction set, with or without features: `gfx942`, `gfx942:xnack+`, `gfx1250-strict`.
+/// See [target IDs](https://llvm.org/docs/AMDGPUUsage.html#target-id) of LLVM.
 ///
-/// Ordered by code points, so `gfx1100` comes before `gfx942`.
+/// Targets are ordered as texts, so `gfx1100` comes before `gfx942`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target(Box<str>);
 
-/// A named group of targets: `gfx94X-dcgpu`, `dgpu-all`. Never `generic`, never a target's name.
+/// A named group of targets: `gfx94X-dcgpu`, `dgpu-all`. The name is never `generic` or that of a
+/// target.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Family(Box<str>);
 
-/// What an artifact is for. Ordered by the text alone, whatever its kind.
+/// What an artifact is built for. Scopes of all kinds are ordered by their text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     Generic,
@@ -59,8 +61,8 @@ impl Target {
         Self(self.base_str().into())
     }
 
-    /// Whether its code runs with XNACK off, which is how devices are set up. Code for
-    /// `gfx942:xnack+` does not, so it never counts as code for `gfx942`.
+    /// Whether code for this target runs with XNACK off, which is the normal mode of devices. Code
+    /// for `gfx942:xnack+` does not, so it never counts as code for `gfx942`.
     pub fn runs_with_xnack_off(&self) -> bool {
         runs_with_xnack_off(&self.0)
     }
@@ -85,7 +87,7 @@ impl Scope {
         }
     }
 
-    /// The scope without a target's features.
+    /// The scope without the features of its target.
     #[must_use]
     pub fn base(&self) -> Self {
         match self {
@@ -95,12 +97,13 @@ impl Scope {
     }
 }
 
-/// The same for the text of any target with features, such as `gfx9-4-generic:xnack+`.
+/// Like [`Target::runs_with_xnack_off`], for targets that are not a [`Target`], such as
+/// `gfx9-4-generic:xnack+`.
 pub fn runs_with_xnack_off(text: &str) -> bool {
     !text.split(':').skip(1).any(|feature| feature == "xnack+")
 }
 
-/// The names in a list as CI writes it, separated by `;` or `,`; blanks do not count.
+/// The names in a list of CI, separated by `;` or `,`. Spaces and empty names are ignored.
 pub fn split_list(text: &str) -> impl Iterator<Item = &str> {
     text.split([';', ','])
         .map(str::trim)
@@ -157,7 +160,8 @@ impl FromStr for Scope {
     }
 }
 
-/// `gfx`, digits, perhaps small letters, perhaps `-strict`: a family has a capital or another `-`.
+/// Whether a text is `gfx`, digits, optional lower-case letters, and an optional `-strict`. The
+/// name of a family has an upper-case letter or another `-`.
 fn is_processor(text: &str) -> bool {
     let Some(rest) = text.strip_prefix("gfx") else {
         return false;
@@ -167,7 +171,7 @@ fn is_processor(text: &str) -> bool {
     letters.len() < rest.len() && letters.chars().all(|c| c.is_ascii_lowercase())
 }
 
-/// `xnack+`, `sramecc-`.
+/// Whether a text is a feature: `xnack+`, `sramecc-`.
 fn is_feature(text: &str) -> bool {
     text.strip_suffix(['+', '-'])
         .is_some_and(|name| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase()))

@@ -1,4 +1,4 @@
-//! The targets and families there are: `target.toml`, read once and checked.
+//! The known targets and families. The table is `target.toml`, which is parsed and validated once.
 
 use std::{collections::BTreeSet, fmt, sync::LazyLock};
 
@@ -11,11 +11,11 @@ static BUILTIN: LazyLock<TargetTable> = LazyLock::new(|| {
     TargetTable::parse(include_str!("../target.toml")).expect("a test reads the built-in table")
 });
 
-/// Every target, what it is, and the families it belongs to, in the order of the data.
+/// All known targets with their products and families, in the order of `target.toml`.
 #[derive(Debug)]
 pub struct TargetTable {
     rows: Vec<TargetRow>,
-    /// Each family once, in the order of first mention.
+    /// All families without duplicates, in order of first mention.
     families: Vec<Family>,
 }
 
@@ -40,9 +40,10 @@ struct RawRow {
     families: Vec<String>,
 }
 
-/// Names that stand for no target.
+/// Names that are neither a known target nor a family.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct UnknownFamilies {
+    /// Known names that are similar, for the hint.
     unknown: Vec<String>,
     meant: Vec<String>,
     families: Vec<String>,
@@ -50,7 +51,7 @@ pub struct UnknownFamilies {
 }
 
 impl TargetTable {
-    /// The table this program was built with.
+    /// The table in `target.toml`, compiled into the program.
     pub fn builtin() -> &'static Self {
         &BUILTIN
     }
@@ -78,27 +79,27 @@ impl TargetTable {
         Ok(Self { rows, families })
     }
 
-    /// Every target, without features.
+    /// All targets, without features.
     pub fn known(&self) -> impl Iterator<Item = &Target> {
         self.rows.iter().map(|row| &row.target)
     }
 
-    /// The product that made a target known; features do not matter.
+    /// The product by which a target is best known. Features are ignored.
     pub fn product(&self, target: &Target) -> Option<&str> {
         self.row(target).map(|row| row.product.as_str())
     }
 
-    /// Every family, apart from those that each target is by itself.
+    /// All named families. A single target is not listed, although it can be used like a family.
     pub fn families(&self) -> impl Iterator<Item = &Family> {
         self.families.iter()
     }
 
-    /// The families of a target; features do not matter.
+    /// The families of a target. Features are ignored.
     pub fn families_of(&self, target: &Target) -> &[Family] {
         self.row(target).map_or(&[], |row| row.families.as_slice())
     }
 
-    /// The targets of a family; none when the family is unknown.
+    /// The targets of a family; empty if the family is unknown.
     pub fn targets(&self, family: &Family) -> impl Iterator<Item = &Target> {
         self.rows
             .iter()
@@ -106,7 +107,7 @@ impl TargetTable {
             .map(|row| &row.target)
     }
 
-    /// The targets that families and targets stand for, each once, in the order of first mention.
+    /// Expands families to targets. The result has no duplicates, and is in order of first mention.
     ///
     /// A target keeps its features; its base must be known.
     pub fn expand<S: AsRef<str>>(&self, names: &[S]) -> Result<Vec<Target>, UnknownFamilies> {
@@ -127,9 +128,10 @@ impl TargetTable {
         }
     }
 
-    /// What artifacts are for that serve these names: everything, the families, and each target.
+    /// The scopes of the artifacts that are needed for these names: generic, the families, and each
+    /// target.
     ///
-    /// Without features: ask for the base of an artifact's scope.
+    /// The targets have no features: compare them with the base of an artifact's scope.
     pub fn scopes<S: AsRef<str>>(&self, names: &[S]) -> Result<BTreeSet<Scope>, UnknownFamilies> {
         let targets = self.expand(names)?;
         let families = names.iter().filter_map(|name| name.as_ref().parse().ok());
@@ -199,12 +201,12 @@ impl TargetRow {
 }
 
 impl UnknownFamilies {
-    /// The names that stand for nothing, as they were given.
+    /// The unknown names, as the user wrote them.
     pub fn names(&self) -> &[String] {
         &self.unknown
     }
 
-    /// What may have been meant, and what there is.
+    /// Suggests similar names, and lists the known ones.
     pub fn hint(&self) -> String {
         let known = format!(
             "a family is one of {}; a target is one of {}",
@@ -235,7 +237,7 @@ fn quoted(names: &[String], separator: &str) -> String {
     quoted.join(separator)
 }
 
-/// The known names that differ from `name` in case alone, or else those that it begins.
+/// The known names that differ from `name` only in case, or else those that start with it.
 fn nearest(name: &str, families: &[String], targets: &[String]) -> Vec<String> {
     let lower = name.to_ascii_lowercase();
     let known = || families.iter().chain(targets);

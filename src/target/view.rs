@@ -1,23 +1,24 @@
-//! The targets of a release as users of Linux and of Windows see them.
+//! The targets of a release on Linux and on Windows.
 
 use std::collections::BTreeSet;
 
 use crate::target::{Scope, Target};
 
-/// What the `rocm` package offers, the same text on every platform. Each list is sorted and unique.
+/// The targets that the `rocm` package offers. It is the same on every platform, so it lists the
+/// targets of both. The lists are sorted and have no duplicates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlatformView {
     pub linux: Vec<Scope>,
     pub windows: Vec<Scope>,
     pub available: Vec<Scope>,
-    /// What a user gets who names nothing and whose GPU nothing is known of.
+    /// The target for users who select none and whose GPU is unknown.
     pub default: Option<Scope>,
 }
 
 impl PlatformView {
-    /// The view of a release, from the targets that it has on each platform.
+    /// The view of a release, from its targets on each platform.
     ///
-    /// With neither list, what lies on disk is all there is, and no platform is told apart.
+    /// Without either list, the targets on disk are used, and platforms are not distinguished.
     pub fn new(
         linux: Option<&[Target]>,
         windows: Option<&[Target]>,
@@ -49,8 +50,8 @@ impl PlatformView {
         }
     }
 
-    /// The one `sys_platform` that has the scope, when both platforms are told apart; features do
-    /// not matter.
+    /// The `sys_platform` marker of a scope that only one platform has. `None` if both have it, or
+    /// if platforms are not distinguished. Features are ignored.
     pub fn marker(&self, scope: &Scope) -> Option<&'static str> {
         if self.linux.is_empty() || self.windows.is_empty() {
             return None;
@@ -70,10 +71,11 @@ fn scopes(targets: Option<&[Target]>) -> BTreeSet<Scope> {
     targets.iter().cloned().map(Scope::Target).collect()
 }
 
-/// The targets that were promised and not found, without features, sorted.
+/// The expected targets that were not found, without features and sorted.
 ///
-/// `gfx942:xnack+` alone fulfils `gfx942`: both end up in one package. Pass what holds device code,
-/// not every scope on disk: an artifact of tests does not make a target complete.
+/// Only `gfx942:xnack+` is enough for `gfx942`, because both are in one package. Pass the scopes of
+/// artifacts with device code, and not all scopes on disk: a test artifact does not make a target
+/// complete.
 pub fn missing<'a>(
     expected: &[Target],
     discovered: impl IntoIterator<Item = &'a Scope>,
