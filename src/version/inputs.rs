@@ -1,4 +1,5 @@
-//! What a version is made of: a base, a day, a commit, and the file that ROCm keeps two of them in.
+//! The parts of a version (base version, date, commit), and ROCm's `version.json`, which contains
+//! the base version and a date.
 
 use std::{fmt, str::FromStr};
 
@@ -6,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{Context, Hint, Result, anyhow, bail};
 
-/// Numbers with dots between them, none with a leading zero: `10.1.0`.
+/// A version of numbers and dots, without leading zeros: `10.1.0`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseVersion(String);
 
@@ -34,7 +35,7 @@ impl fmt::Display for BaseVersion {
     }
 }
 
-/// A commit, by 8 to 64 hexadecimal digits, in lower case.
+/// A commit hash or its beginning: 8 to 64 hexadecimal digits, in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GitSha(String);
 
@@ -69,7 +70,7 @@ impl fmt::Display for GitSha {
     }
 }
 
-/// A day since 1970, written `YYYYMMDD`.
+/// A date since 1970, written `YYYYMMDD`: `20261122`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Date {
     year: u16,
@@ -83,14 +84,14 @@ pub struct Date {
 pub struct InvalidDate(String);
 
 impl Date {
-    /// The day, if there was such a day.
+    /// `None` if there is no such date.
     pub fn new(year: u16, month: u8, day: u8) -> Option<Self> {
         let is_day = (1970..=9999).contains(&year) && (1..=days_in(year, month)).contains(&day);
         is_day.then_some(Self { year, month, day })
     }
 }
 
-/// None in a month that does not exist.
+/// The number of days in a month; 0 if there is no such month.
 fn days_in(year: u16, month: u8) -> u8 {
     let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     match month {
@@ -122,11 +123,11 @@ impl fmt::Display for Date {
     }
 }
 
-/// What ROCm's `version.json` says.
+/// The contents of ROCm's `version.json`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionFile {
     rocm_version: Option<BaseVersion>,
-    /// The day that a `*-bkc` release is based on.
+    /// The date on which a `*-bkc` release is based.
     pub base_date: Option<Date>,
 }
 
@@ -147,7 +148,7 @@ impl VersionFile {
         })
     }
 
-    /// The version that releases are made of.
+    /// The base version of releases.
     pub fn rocm_version(&self) -> Result<&BaseVersion> {
         self.rocm_version
             .as_ref()
@@ -171,7 +172,7 @@ fn object<'a>(value: &'a Value, name: &str) -> Result<&'a Map<String, Value>> {
         .ok_or_else(|| anyhow!("not a JSON object: `{name}`"))
 }
 
-/// A text that is there and not empty.
+/// The value of a key; `None` if it is missing or empty.
 fn string<'a>(object: &'a Map<String, Value>, key: &str) -> Result<Option<&'a str>> {
     match object.get(key) {
         None => Ok(None),

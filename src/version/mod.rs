@@ -1,4 +1,4 @@
-//! Versions as Python orders and writes them, and the kinds of release that have one.
+//! Versions as defined by [PEP 440](https://peps.python.org/pep-0440/), and the types of releases.
 
 use std::{fmt, str::FromStr};
 
@@ -10,9 +10,11 @@ pub use inputs::{
 };
 pub use scheme::{PackageVersions, VersionInputs, VersionScheme, compute};
 
-/// A PEP 440 version. Parsing accepts every spelling; `Display` is the normal form.
+/// A PEP 440 version: `7.13.0.dev0+abc`. Parsing accepts every valid spelling; `Display` writes the
+/// normal form.
 ///
-/// Equal as PEP 440 means it: `1.0` equals `1.0.0`, though they are written differently.
+/// Versions are compared as PEP 440 defines it: `1.0` equals `1.0.0`, although they are written
+/// differently.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pep440_rs::Version);
 
@@ -21,12 +23,14 @@ pub struct Version(pep440_rs::Version);
 #[error("not a PEP 440 version: {text:?}")]
 pub struct InvalidVersion {
     text: String,
-    /// None for a character that no version has: it must not reach a terminal raw.
+    /// `None` if the text has a character that no version has, such as a control character. It must
+    /// not reach a terminal unescaped.
     source: Option<pep440_rs::VersionParseError>,
 }
 
 impl Version {
-    /// As a wheel's or an sdist's file name has it: without `-`, which separates the name's parts.
+    /// The version as part of the file name of a wheel or sdist. There `-` separates the parts of
+    /// the name, so it becomes `_`.
     pub fn filename_form(&self) -> String {
         self.to_string().replace('-', "_")
     }
@@ -53,7 +57,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// How a build is meant to reach its users. It decides the version and the bucket.
+/// How a build will be published. This decides its version and its bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ReleaseType {
     Ci,

@@ -1,32 +1,32 @@
-//! The version of a build, from what is being released: for wheels, Debian and RPM packages.
+//! Computes the version of a build, for wheels, Debian packages and RPM packages.
 
 use std::fmt;
 
 use crate::error::{Hint, Result, anyhow, ensure};
 use crate::version::{BaseVersion, Date, GitSha, ReleaseType, Version};
 
-/// What follows the base version.
+/// The part of a version after the base version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VersionScheme {
-    /// What the release type says.
+    /// Determined by the release type.
     Type(ReleaseType),
-    /// This text, the same for every kind of package.
+    /// A given text, used for all package formats.
     Suffix(String),
 }
 
-/// What a version is made of. No clock and no repository is asked.
+/// The inputs of [`compute`]. It uses neither the clock nor the repository.
 #[derive(Clone, Debug)]
 pub struct VersionInputs {
     pub base: BaseVersion,
     pub today: Date,
-    /// The day that a `*-bkc` release is based on.
+    /// The date on which a `*-bkc` release is based.
     pub base_date: Option<Date>,
     pub git_sha: Option<GitSha>,
-    /// Which release candidate it is.
+    /// The number of the release candidate.
     pub prerelease: Option<u64>,
 }
 
-/// One build's version, as each package manager orders it.
+/// The version of a build in each package format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackageVersions {
     pub wheel: Version,
@@ -34,9 +34,10 @@ pub struct PackageVersions {
     pub rpm: String,
 }
 
-/// The version of a build.
+/// Computes the version of a build.
 ///
-/// For one base: dev, then nightly-bkc, then nightly of a later day, then prerelease, then release.
+/// For the same base version, the results sort in this order: dev, nightly-bkc, nightly of a later
+/// day, prerelease, release.
 pub fn compute(scheme: &VersionScheme, inputs: &VersionInputs) -> Result<PackageVersions> {
     check_prerelease(scheme, inputs)?;
     let (wheel, deb, rpm) = match scheme {
@@ -54,7 +55,7 @@ pub fn compute(scheme: &VersionScheme, inputs: &VersionInputs) -> Result<Package
     })
 }
 
-/// What follows the base version of a wheel, a Debian and an RPM package.
+/// The suffixes of the base version for a wheel, a Debian package and an RPM package.
 fn suffixes(kind: ReleaseType, inputs: &VersionInputs) -> Result<(String, String, String)> {
     let today = &inputs.today;
     Ok(match kind {
@@ -87,6 +88,7 @@ fn suffixes(kind: ReleaseType, inputs: &VersionInputs) -> Result<(String, String
     })
 }
 
+/// The suffixes of development builds. The wheel has the commit as a local version label.
 fn development(kind: ReleaseType, inputs: &VersionInputs) -> Result<(String, String, String)> {
     let today = &inputs.today;
     let sha = inputs
@@ -118,7 +120,7 @@ fn check_prerelease(scheme: &VersionScheme, inputs: &VersionInputs) -> Result<()
     .hint("pass `--prerelease-version` with `--release-type prerelease` only")
 }
 
-/// Other characters mean something else to `dpkg` or `rpm`.
+/// Other characters have special meanings for `dpkg` or `rpm`.
 fn check_suffix(suffix: &str) -> Result<()> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+');
     ensure!(!suffix.is_empty(), "an empty version suffix");
