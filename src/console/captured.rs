@@ -1,4 +1,4 @@
-//! A console whose streams can be read, for tests of whatever speaks.
+//! A console whose output can be read back, for tests.
 
 use std::{
     fmt,
@@ -13,7 +13,7 @@ use super::{
     settings::{ConsoleSettings, LogReader, Show, Verbosity},
 };
 
-/// Text, without colours or progress, into files.
+/// Plain text without colors and progress, as for a file.
 pub(crate) const PLAIN: ConsoleSettings = ConsoleSettings {
     format: OutputFormat::Text,
     verbosity: Verbosity::Normal,
@@ -24,7 +24,7 @@ pub(crate) const PLAIN: ConsoleSettings = ConsoleSettings {
     reader: LogReader::Program,
 };
 
-/// The same into the log of a workflow.
+/// As in the log of a GitHub Actions workflow.
 pub(crate) const GITHUB: ConsoleSettings = ConsoleSettings {
     format: OutputFormat::Github,
     commands: true,
@@ -32,13 +32,13 @@ pub(crate) const GITHUB: ConsoleSettings = ConsoleSettings {
     ..PLAIN
 };
 
-/// The same with answers in JSON.
+/// With results in JSON.
 pub(crate) const JSON: ConsoleSettings = ConsoleSettings {
     format: OutputFormat::Json,
     ..PLAIN
 };
 
-/// What a console has said so far.
+/// The output of a console so far.
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
     stdout: SharedStream,
@@ -55,7 +55,7 @@ impl Transcript {
     }
 }
 
-/// A console, and what it says.
+/// A console, and its output.
 pub(crate) fn console(settings: ConsoleSettings) -> (Console, Transcript) {
     let transcript = Transcript::default();
     let (stdout, stderr) = (transcript.stdout.clone(), transcript.stderr.clone());
@@ -67,7 +67,7 @@ pub(crate) fn console(settings: ConsoleSettings) -> (Console, Transcript) {
     (console, transcript)
 }
 
-/// A stream that many hold.
+/// A stream with several owners.
 #[derive(Clone, Debug, Default)]
 struct SharedStream(Arc<Mutex<Vec<u8>>>);
 
@@ -87,7 +87,7 @@ impl Write for SharedStream {
     }
 }
 
-/// A terminal on such a stream, whose cursor movements show in angle brackets.
+/// A terminal that writes to such a stream, with cursor movements in angle brackets.
 #[derive(Debug)]
 struct Screen(SharedStream);
 

@@ -1,7 +1,7 @@
-//! Everything this program says: the answer on stdout, talk about the work on stderr.
+//! All output of the program: results on stdout, everything else on stderr.
 //!
-//! Text from outside may be handed over as it is: it can neither start a workflow command nor move
-//! the cursor. Work functions report through closures and know nothing of the console.
+//! Untrusted text can be passed as it is: it can neither start a workflow command nor move the
+//! cursor. The modules that do the work report through closures, and do not depend on the console.
 
 #[cfg(test)]
 pub(crate) mod captured;
@@ -41,15 +41,15 @@ use self::{
 };
 use crate::error::{self, Context, Error, Exit, Result, Stop};
 
-/// What work may reach besides its input: the console, and the user's wish to stop.
+/// What commands need besides their input: the console, and the user's wish to stop.
 pub struct World {
     pub console: Console,
-    /// Set when the user asks to stop: hand it to all work that takes long.
+    /// Set when the user interrupts. Pass it to all long-running work.
     pub stop: Stop,
 }
 
 impl World {
-    /// The same for a step that only finds something out: it says nothing but errors.
+    /// A copy for a step that only looks something up. It prints errors only.
     #[must_use]
     pub fn quiet(&self) -> Self {
         let options = Options {
@@ -64,24 +64,24 @@ impl World {
 }
 
 impl World {
-    /// How many threads may work at once where no flag says so: one for each processor.
+    /// The default number of threads: one for each processor.
     pub fn jobs(&self) -> NonZeroUsize {
         available_parallelism().unwrap_or(NonZeroUsize::MIN)
     }
 }
 
-/// Both streams of a process, and the manners to use them.
+/// Writes to stdout and stderr in the format that the settings ask for.
 pub struct Console {
     settings: ConsoleSettings,
     answer: Mutex<Box<dyn Write + Send>>,
-    /// Whether a JSON document is out; a second one would make both unreadable.
+    /// Whether a JSON document was printed. A second one would make stdout invalid JSON.
     answered: AtomicBool,
     group_is_open: AtomicBool,
     talk: Arc<Talk>,
 }
 
 impl Console {
-    /// A console on the streams of this process.
+    /// A console for the streams of this process.
     pub fn of_this_process(options: &Options) -> Self {
         let settings = ConsoleSettings::of_this_process(options);
         let bars = (settings.progress == Show::Bars)
@@ -110,7 +110,7 @@ impl Console {
         self.settings.format
     }
 
-    /// The answer of a command: the value as JSON if that was asked for, its text otherwise.
+    /// Prints the result of a command, as JSON or as text.
     pub fn answer<T: Serialize + Display>(&self, value: &T) -> Result<()> {
         match self.settings.format {
             OutputFormat::Json | OutputFormat::Sarif => self.json(value),
@@ -118,9 +118,10 @@ impl Console {
         }
     }
 
-    /// Lines for stdout, ended if they are not.
+    /// Prints text to stdout, and adds a final line feed if there is none.
     ///
-    /// A reader who left is no error: the work goes on, and what is said to nobody is lost.
+    /// If the reader has closed the pipe, the output is discarded, and that is not an error: the
+    /// work goes on.
     pub fn data(&self, text: impl Display) -> Result<()> {
         let mut text = text.to_string();
         if !text.is_empty() && !text.ends_with('\n') {
@@ -134,14 +135,14 @@ impl Console {
         self.verbatim(text.as_bytes())
     }
 
-    /// One line of JSON for stdout.
+    /// Prints one line of JSON to stdout.
     pub fn json(&self, value: &impl Serialize) -> Result<()> {
         let json = serde_json::to_string(value).context("write JSON")?;
         self.answered.store(true, Ordering::Relaxed);
         self.verbatim(format!("{}\n", workflow::harmless_json(&json)).as_bytes())
     }
 
-    /// Bytes of our own making for stdout: a completion script, a manual page.
+    /// Prints trusted bytes to stdout, unchanged: a completion script, a manual page.
     pub fn verbatim(&self, bytes: &[u8]) -> Result<()> {
         let write = || {
             let mut stdout = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -156,7 +157,7 @@ impl Console {
         }
     }
 
-    /// Text of our own making with styles in it, for stdout: help.
+    /// Prints trusted, styled text to stdout: help. Removes the styles if colors are off.
     pub fn styled(&self, text: &str) -> Result<()> {
         if self.settings.stdout_color {
             self.verbatim(text.as_bytes())
@@ -165,14 +166,14 @@ impl Console {
         }
     }
 
-    /// Something is finished: `status("Built", "rocm-7.0.tar.gz: 12 files")`.
+    /// Prints a status line for finished work: `status("Built", "rocm-7.0.tar.gz: 12 files")`.
     pub fn status(&self, verb: &str, facts: impl Display) {
         if self.settings.verbosity >= Verbosity::Normal {
             self.talk.status(talk::DONE, verb, &facts.to_string());
         }
     }
 
-    /// The same for work that may have found something: green only if it did not.
+    /// Like `status`, with a color that shows the worst finding.
     pub fn outcome(&self, verb: &str, facts: impl Display, worst: Option<AnnotationLevel>) {
         let style = match worst {
             Some(AnnotationLevel::Error) => talk::ERROR,
@@ -197,19 +198,20 @@ impl Console {
         }
     }
 
-    /// What only `-v` wants to know.
+    /// Prints a message with `-v` only.
     pub fn debug(&self, text: impl Display) {
         if self.settings.verbosity >= Verbosity::Debug {
             self.talk.remark(talk::FAINT, "debug", &text.to_string());
         }
     }
 
-    /// Why the process ends as it does, in every form that is wanted.
+    /// Prints the error that ends the process: for people, and if wanted as an annotation and as
+    /// JSON.
     pub fn error(&self, error: &Error) {
         self.error_as(error, &error::render(error));
     }
 
-    /// The same, with words of its own for people.
+    /// Like `error`, with a different text for people.
     pub fn error_as(&self, error: &Error, rendered: &str) {
         self.talk.error(rendered);
         if self.settings.commands {
@@ -223,12 +225,13 @@ impl Console {
                 "hints": error::hints(error),
                 "exit": Exit::of(error).code(),
             });
-            // The process is ending with an error already.
+            // Ignored, because the process already ends with an error.
             let _ = self.json(&document);
         }
     }
 
-    /// A remark on the page of the run; without GitHub, a line.
+    /// Adds an annotation to the summary page of the workflow run. Outside GitHub Actions, prints a
+    /// line.
     pub fn annotate(&self, annotation: &Annotation) {
         let (style, label, least) = match annotation.level {
             AnnotationLevel::Error => (talk::ERROR, "error", Verbosity::Errors),
@@ -242,9 +245,10 @@ impl Console {
         }
     }
 
-    /// Folds the lines that follow, until the guard is dropped; where nothing folds, a headline.
+    /// Folds the following lines until the guard is dropped. Outside GitHub Actions, prints a
+    /// headline.
     ///
-    /// GitHub does not nest groups: inside an open one, another is a headline.
+    /// GitHub does not nest groups, so a group inside another one is a headline, too.
     pub fn group(&self, title: impl Display) -> Group<'_> {
         let title = title.to_string();
         let opens = self.settings.commands
@@ -258,9 +262,10 @@ impl Console {
         Group(opens.then_some(self))
     }
 
-    /// Shows how far some work is, until the handle is dropped: `progress("Building", name, bytes)`.
+    /// Shows the progress of some work until the handle is dropped: `progress("Building", name,
+    /// bytes)`.
     ///
-    /// `None` for work whose size nobody knows.
+    /// Pass `None` if the total is unknown.
     pub fn progress(
         &self,
         verb: &str,
@@ -272,14 +277,15 @@ impl Console {
         Progress::new(&self.talk, verb, &what, total_bytes.into(), show)
     }
 
-    /// The same for a part of work that shows as a whole too: a bar of its own, but hardly a line.
+    /// Like `progress`, for a part of work that already shows its progress: with a bar of its own,
+    /// but with few lines.
     pub fn progress_of_part(&self, verb: &str, what: impl Display, bytes: u64) -> Progress {
         let show = (self.settings.progress, progress::ProgressExtent::Part);
         Progress::new(&self.talk, verb, &what.to_string(), Some(bytes), show)
     }
 }
 
-/// An open group; it ends when this is dropped.
+/// An open group. It ends when this is dropped.
 #[must_use = "a group ends when its guard is dropped"]
 pub struct Group<'a>(Option<&'a Console>);
 
@@ -292,7 +298,7 @@ impl Drop for Group<'_> {
     }
 }
 
-/// The error as a remark: its message is the title, the rest the text.
+/// The error as an annotation: the title is its message, the text its causes and hints.
 fn annotation(error: &Error) -> Annotation {
     let message = error::message(error);
     let hints = error::hints(error);
@@ -307,7 +313,7 @@ fn annotation(error: &Error) -> Annotation {
     }
 }
 
-/// A standard stream; colours become calls where a Windows console does not know them.
+/// A standard stream. On an old Windows console, color codes are replaced by system calls.
 fn stream<S: anstream::stream::RawStream + Send + 'static>(
     raw: S,
     color: bool,

@@ -1,4 +1,4 @@
-//! How far a long piece of work is: a bar, or a line now and then.
+//! Progress of long-running work: a bar on a terminal, or a line from time to time.
 
 use std::{
     fmt::Write,
@@ -17,14 +17,14 @@ use super::{
     talk::{Talk, UNDER_WAY, one_line},
 };
 
-/// A handle that many threads may advance; what it drew disappears when it is dropped.
+/// A handle that many threads can advance. Its bar disappears when it is dropped.
 #[derive(Debug)]
 pub struct Progress(Shown);
 
 #[derive(Debug)]
 enum Shown {
     Nothing,
-    /// It clears itself when it is dropped.
+    /// It clears itself on drop.
     Bar(ProgressBar),
     Lines(Lines),
 }
@@ -40,29 +40,30 @@ struct Lines {
     pace: Mutex<LinePace>,
 }
 
-/// A guess beyond four days helps nobody.
+/// Longer estimates (four days) are not shown.
 const LONGEST_LEFT: u64 = 4 * 24 * 3600;
 
-/// Whether work is all there is to show, or a part of other work that shows too.
+/// Whether this is all of the work, or a part of work that also shows its progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProgressExtent {
     Whole,
     Part,
 }
 
-/// When the next line is due.
+/// Decides when the next line is due.
 #[derive(Debug)]
 struct LinePace {
     extent: ProgressExtent,
-    /// Since the start.
+    /// The time of the last line since the start.
     last_line: Duration,
+    /// How many tenths of the work were done then.
     tenths: u64,
 }
 
 impl LinePace {
-    /// A line for each tenth of the work would be too many for work that is done in a moment.
+    /// The minimum time between lines, so that short work does not print a line for each tenth.
     const SHORTEST: Duration = Duration::from_secs(3);
-    /// Longer silence looks like a hang.
+    /// The maximum time between lines, as a longer silence looks like a hang.
     const LONGEST: Duration = Duration::from_secs(30);
 
     fn new(extent: ProgressExtent) -> Self {
@@ -76,7 +77,7 @@ impl LinePace {
     fn is_due(&mut self, elapsed: Duration, done: u64, total: Option<u64>) -> bool {
         let since = elapsed.saturating_sub(self.last_line);
         let tenths = total.map_or(0, |total| tenths(done, total));
-        // Of a part, only that it is not stuck.
+        // The lines of a part only show that it is not stuck, so they are rare.
         let often = self.extent == ProgressExtent::Whole;
         let early = often && tenths > self.tenths && since >= Self::SHORTEST;
         let due = since >= Self::LONGEST || early;
@@ -116,7 +117,7 @@ impl Progress {
         })
     }
 
-    /// So many bytes more are done.
+    /// Advances by this many bytes.
     pub fn inc(&self, bytes: u64) {
         match &self.0 {
             Shown::Nothing => {}
@@ -146,7 +147,7 @@ impl Lines {
         let mut pace = match self.pace.try_lock() {
             Ok(pace) => pace,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // Another thread is deciding just now.
+            // Another thread is checking right now.
             Err(TryLockError::WouldBlock) => return,
         };
         let elapsed = self.start.elapsed();
@@ -168,7 +169,7 @@ fn facts(what: &str, done: u64, total: Option<u64>, elapsed: Duration) -> String
     far + &speed(done, total, elapsed)
 }
 
-/// `, 1.00 MiB/s, 41 s left`, once there is anything to measure.
+/// `, 1.00 MiB/s, 41 s left`; empty in the first second.
 fn speed(done: u64, total: Option<u64>, elapsed: Duration) -> String {
     if elapsed < Duration::from_secs(1) {
         return String::new();
@@ -197,7 +198,7 @@ fn bar(total: Option<u64>) -> ProgressBar {
     let style = ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
         .with_key("speed", |state: &ProgressState, out: &mut dyn Write| {
-            // A bar that cannot be drawn is no reason to stop.
+            // A bar that cannot be drawn must not stop the work.
             let _ = out.write_str(&speed(state.pos(), state.len(), state.elapsed()));
         })
         .progress_chars("=> ");

@@ -1,4 +1,4 @@
-//! Sizes, counts and times as people say them.
+//! Formats sizes, counts and durations for people.
 
 use std::{fmt::Display, time::Duration};
 
@@ -32,10 +32,11 @@ pub fn took(time: Duration) -> String {
     }
 }
 
-/// As many names as a line may have before it says how many more there are.
+/// How many names `few` lists.
 const MOST_NAMES: usize = 6;
 
-/// The first names, and how many more there are.
+/// Joins the first names, and adds how many more there are. A single further name is listed
+/// instead.
 pub fn few(names: impl Iterator<Item = String>) -> String {
     let mut names: Vec<String> = names.collect();
     let more = names.len().saturating_sub(MOST_NAMES);

@@ -1,4 +1,4 @@
-//! How to talk: what the user asked for, seen in the light of the environment and the terminal.
+//! Settings of the console, derived from flags, environment variables and the terminal.
 
 use std::{env, io::IsTerminal};
 
@@ -26,7 +26,7 @@ pub enum ColorChoice {
     Never,
 }
 
-/// Whether work that takes long shows how far it is.
+/// Whether long-running work shows its progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProgressChoice {
     /// Bars on a terminal, a line now and then elsewhere.
@@ -35,18 +35,18 @@ pub enum ProgressChoice {
     Never,
 }
 
-/// What the user asked for.
+/// The flags of the user.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// `None`: what suits the place.
+    /// `None` selects a format by the environment.
     pub format: Option<OutputFormat>,
     pub color: ColorChoice,
     pub progress: ProgressChoice,
-    /// Each `-v` adds one, each `-q` takes one away.
+    /// `-v` adds one and `-q` subtracts one.
     pub verbosity: i16,
 }
 
-/// Which of the two streams are terminals.
+/// Which of stdout and stderr are terminals.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Terminals {
     pub stdout: bool,
@@ -62,7 +62,7 @@ impl Terminals {
     }
 }
 
-/// How much is said on stderr; each level says what the ones before it say.
+/// What is printed to stderr. Each level includes the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
     /// `-qq`
@@ -74,7 +74,7 @@ pub enum Verbosity {
     Debug,
 }
 
-/// How progress shows.
+/// The form of progress output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Show {
     Bars,
@@ -82,33 +82,33 @@ pub enum Show {
     Nothing,
 }
 
-/// Whether a line that looks like a workflow command is one.
+/// Who reads the output, which decides how untrusted text must be escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogReader {
-    /// GitHub Actions reads the output, and obeys commands in it.
+    /// GitHub Actions, which executes workflow commands in the output.
     Workflow,
-    /// A person at a terminal, whom an escape sequence could mislead.
+    /// A person at a terminal, where escape sequences could hide or forge text.
     Terminal,
-    /// A file or another program, which gets every byte as it is.
+    /// A file or another program. It gets all bytes unchanged.
     Program,
 }
 
-/// What `Console` goes by.
+/// The resolved settings of a `Console`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConsoleSettings {
     pub format: OutputFormat,
     pub verbosity: Verbosity,
     pub progress: Show,
-    /// Whether groups and annotations are written.
+    /// Whether to write groups and annotations for GitHub Actions.
     pub commands: bool,
     pub stdout_color: bool,
     pub stderr_color: bool,
-    /// Who reads stdout.
+    /// The reader of stdout.
     pub reader: LogReader,
 }
 
 impl ConsoleSettings {
-    /// Decides from the options, a look-up of environment variables, and the streams.
+    /// Derives the settings from flags, environment variables and terminals.
     pub fn resolve(
         options: &Options,
         variable: impl Fn(&str) -> Option<String>,
@@ -158,7 +158,7 @@ impl ConsoleSettings {
         }
     }
 
-    /// Decides for this process.
+    /// Derives the settings of this process.
     pub fn of_this_process(options: &Options) -> Self {
         Self::resolve(
             options,
@@ -168,7 +168,8 @@ impl ConsoleSettings {
     }
 }
 
-/// The flag first, then <https://no-color.org>, then those who force, then the place.
+/// Order of precedence: the flag, `NO_COLOR` (<https://no-color.org>), the variables that force or
+/// disable colors, the terminal.
 fn color(
     choice: ColorChoice,
     variable: &impl Fn(&str) -> Option<String>,

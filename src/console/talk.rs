@@ -1,4 +1,4 @@
-//! stderr: whole lines, above the bars when there are bars.
+//! Writes to stderr: whole lines, above the progress bars if there are any.
 
 use std::{
     fmt,
@@ -22,7 +22,7 @@ pub(super) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 pub(super) const ERROR: Style = AnsiColor::Red.on_default().bold();
 pub(super) const FAINT: Style = Style::new().dimmed();
 
-/// Where status lines, bars and annotations go, shared by all threads.
+/// The stderr side of the console, shared by all threads.
 pub(super) struct Talk {
     sink: Mutex<Box<dyn Write + Send>>,
     pub(super) bars: Option<MultiProgress>,
@@ -48,7 +48,7 @@ impl Talk {
         }
     }
 
-    /// `      Built facts`, with the verb in twelve columns.
+    /// Prints `      Built facts`. The verb is right-aligned in twelve columns.
     pub(super) fn status(&self, style: Style, verb: &str, facts: &str) {
         self.line(&format!(
             "{} {}",
@@ -57,18 +57,18 @@ impl Talk {
         ));
     }
 
-    /// `label: text`
+    /// Prints `label: text`.
     pub(super) fn remark(&self, style: Style, label: &str, text: &str) {
         let label = self.paint(style, &format!("{label}:"));
         self.line(&format!("{label} {}", one_line(text)));
     }
 
-    /// A line that stands above others.
+    /// Prints a bold line above others.
     pub(super) fn headline(&self, title: &str) {
         self.line(&self.paint(Style::new().bold(), &one_line(title)));
     }
 
-    /// A rendered error, of several lines.
+    /// Prints a rendered error, which has several lines.
     pub(super) fn error(&self, rendered: &str) {
         const LABELS: [(&str, Style); 3] =
             [("error:", ERROR), ("  caused by:", FAINT), ("hint:", NOTE)];
@@ -83,12 +83,12 @@ impl Talk {
         }
     }
 
-    /// A workflow command of our own.
+    /// Prints a workflow command of our own.
     pub(super) fn command(&self, command: &str) {
         self.write(&format!("{command}\n"));
     }
 
-    /// The text in a style, if colours are wanted.
+    /// Adds a style to a text if colors are on.
     pub(super) fn paint(&self, style: Style, text: &str) -> String {
         if self.settings.stderr_color {
             format!("{style}{text}{style:#}")
@@ -97,7 +97,7 @@ impl Talk {
         }
     }
 
-    /// One line, whose text may be from outside but has no control characters that are.
+    /// Prints a line. Untrusted text in it must have been through `visible` already.
     fn line(&self, line: &str) {
         let line = format!("{line}\n");
         if self.settings.reader == LogReader::Workflow {
@@ -107,7 +107,7 @@ impl Talk {
         }
     }
 
-    /// What cannot be said is lost: nobody is there to be told.
+    /// Errors are ignored: stderr is where they would be printed.
     fn write(&self, text: &str) {
         let text = error::redact(text);
         self.without_bars(|| {
@@ -117,7 +117,7 @@ impl Talk {
         });
     }
 
-    /// Writes while no bar is in the way; a terminal shows both streams.
+    /// Hides the bars while `write` runs, also for stdout, because a terminal shows both streams.
     pub(super) fn without_bars<R>(&self, write: impl FnOnce() -> R) -> R {
         match &self.bars {
             Some(bars) => bars.suspend(write),
@@ -126,7 +126,7 @@ impl Talk {
     }
 }
 
-/// Text from outside that stays in its line.
+/// Escapes untrusted text, including line feeds.
 pub(super) fn one_line(text: &str) -> String {
     workflow::visible(text).trim_end().replace('\n', r"\n")
 }

@@ -1,11 +1,13 @@
-//! What GitHub Actions reads in a log: workflow commands, and how to keep other text from being one.
+//! [Workflow
+//! commands](https://docs.github.com/en/actions/reference/workflow-commands-for-github-actions) of
+//! GitHub Actions, and escaping that keeps other text from being one.
 
 use std::{
     borrow::Cow,
     fmt::{self, Write as _},
 };
 
-/// How grave an annotation is.
+/// The severity of an annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnnotationLevel {
     Error,
@@ -23,7 +25,7 @@ impl fmt::Display for AnnotationLevel {
     }
 }
 
-/// A remark that GitHub shows on the summary page of a run.
+/// A message that GitHub shows on the summary page of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Annotation {
     pub level: AnnotationLevel,
@@ -32,7 +34,7 @@ pub struct Annotation {
 }
 
 impl Annotation {
-    /// An annotation of nothing in particular.
+    /// Creates an annotation that does not belong to a file or a line.
     pub fn new(
         level: AnnotationLevel,
         title: impl Into<String>,
@@ -45,7 +47,7 @@ impl Annotation {
         }
     }
 
-    /// The workflow command, one line without its end.
+    /// The workflow command, without a line feed.
     pub fn command(&self) -> String {
         let (level, message) = (self.level, data(&self.message));
         if self.title.is_empty() {
@@ -66,41 +68,43 @@ impl fmt::Display for Annotation {
     }
 }
 
-/// The command that folds the lines below it.
+/// The workflow command that starts a group of folded lines.
 pub(super) fn open_group(title: &str) -> String {
     format!("::group::{}", data(title))
 }
 
 pub(super) const CLOSE_GROUP: &str = "::endgroup::";
 
-/// The text behind a command. The runner puts it into the log, so it is made harmless too.
+/// Escapes the message of a command. The runner prints it to the log, so it must not contain a
+/// command itself.
 fn data(text: &str) -> String {
     escape(&defang(&visible(text)))
 }
 
-/// A value between `::command` and `::`.
+/// Escapes a property, which stands between `::command` and `::`.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
-/// What the runner undoes.
+/// The escapes that the runner decodes.
 fn escape(text: &str) -> String {
     text.replace('%', "%25")
         .replace('\r', "%0D")
         .replace('\n', "%0A")
 }
 
-/// The text with every line that the runner would obey made harmless by a backslash.
+/// Inserts a backslash into every line that the runner would execute.
 ///
-/// The runner obeys `::command` at the start of a line, after any white space, and the older
-/// `##[command]` anywhere in it; a carriage return ends a line too.
+/// The runner executes `::command` at the start of a line, after any white space, and the older
+/// form `##[command]` anywhere in a line. A carriage return also ends a line.
 pub(super) fn defang(text: &str) -> Cow<'_, str> {
     if !text.contains("::") && !text.contains("##[") {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 8);
     for line in text.split_inclusive(['\n', '\r']) {
-        // Wider than white space: whatever a reader might drop, such as a byte order mark.
+        // Skips more than white space: also characters that a runner might drop, such as a byte
+        // order mark.
         let start = line
             .find(|c: char| c.is_ascii_graphic())
             .unwrap_or(line.len());
@@ -114,8 +118,8 @@ pub(super) fn defang(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The text with its control characters spelled out, so that it cannot move the cursor, start a
-/// line of its own or hide what stands before it. Line feeds and tabs stay.
+/// Escapes control characters, so that untrusted text cannot move the cursor, start a line of its
+/// own or hide the text before it. Line feeds and tabs stay.
 pub(super) fn visible(text: &str) -> Cow<'_, str> {
     let stays = |c: char| c == '\n' || c == '\t' || !is_hidden(c);
     if text.chars().all(stays) {
@@ -132,7 +136,8 @@ pub(super) fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The same JSON, with nothing in its strings that a terminal or the runner would obey.
+/// The same JSON document, with escapes for everything in its strings that a terminal or the runner
+/// would execute.
 pub(super) fn harmless_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.replace("##[", r"#\u0023[").chars() {
@@ -145,7 +150,8 @@ pub(super) fn harmless_json(json: &str) -> String {
     out
 }
 
-/// Characters that show as nothing and do something: controls, and changes of direction.
+/// Invisible characters with an effect: control characters, and those that change the direction of
+/// text.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
