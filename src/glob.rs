@@ -49,7 +49,7 @@ fn compile(glob: &str) -> Regex {
 }
 
 /// Translates `**` between slashes first; each remaining `*` then matches within one component. The
-/// two `**` of `/**/**/` share a slash, so only the first one matches directories, and the second is
+/// two `**` of `/**/**/` share a slash, so only the first one matches directories; the second is
 /// two `*`.
 fn translate(glob: &str) -> String {
     let escaped = regex::escape(glob);

@@ -45,13 +45,13 @@ pub struct ApiSettings {
 pub struct GitHub<'a> {
     settings: ApiSettings,
     crab: Octocrab,
-    /// For those who keep artifacts; it has no token to tell.
+    /// The HTTP client for storage servers. It has no token.
     keepers: Client,
     stop: Stop,
     announce: Box<dyn Fn(&str) + Send + Sync + 'a>,
 }
 
-/// An answer of any kind, in full.
+/// A response of any status, read completely.
 struct ApiResponse {
     status: u16,
     headers: HeaderMap,

@@ -19,7 +19,7 @@ pub trait Divide: Sync {
 
     /// The memory that an item needs, from when it is opened until its last part was taken.
     fn cost(&self, item: &Self::Item) -> u64;
-    /// Opens an item, and says how many parts it has.
+    /// Opens an item. Returns it with the number of its parts.
     fn open(&self, item: &Self::Item) -> Result<(Self::Opened, usize)>;
     /// Processes one part of an open item.
     fn work(&self, item: &Self::Item, opened: &Self::Opened, part: usize) -> Result<Self::Done>;
