@@ -439,7 +439,7 @@ mod tests {
         );
     }
 
-    /// Whether what two writers with one process id get ever has one name.
+    /// Two writers with the same process id (in two containers) must get different names.
     #[test]
     fn a_name_does_not_depend_on_the_process() {
         let directory = tempfile::tempdir().unwrap();

@@ -100,9 +100,9 @@ impl<R: Read> Decompressor<R> {
         })
     }
 
-    /// Whether all data so far was protected by checksums. They are optional in both formats: `xz
-    /// --check=none` writes none, and neither do most zstd libraries by default. Each zstd frame
-    /// has its own setting.
+    /// Whether all data so far was protected by checksums. They are optional in both formats:
+    /// `xz --check=none` writes none, and neither do most zstd libraries by default. Each zstd
+    /// frame has its own setting.
     pub fn has_checksum(&self) -> bool {
         match &self.decoder {
             Decoder::Zstd(frames) => frames.count > 0 && frames.all_have_checksums,

@@ -2,7 +2,7 @@
 
 use tar::{EntryType, Header};
 
-/// An archive in the making. Nothing is checked.
+/// Builds an archive without any checks.
 #[derive(Clone, Default)]
 pub(crate) struct Craft(Vec<u8>);
 
@@ -37,14 +37,14 @@ impl Craft {
     pub(crate) fn pax(self, kind: u8, records: &[&str]) -> Self {
         let mut content = Vec::new();
         for record in records {
-            // Two digits do for what tests write.
+            // Two digits suffice for the records of the tests.
             let len = record.len() + 4;
             content.extend_from_slice(format!("{len:02} {record}\n").as_bytes());
         }
         self.member("././@PaxHeader", kind, &content, |_| {})
     }
 
-    /// A member of any kind, its header changed last of all, but for the checksum.
+    /// A member of any type. `change` edits the finished header, and then the checksum is computed.
     pub(crate) fn member(
         mut self,
         name: &str,
@@ -72,7 +72,7 @@ impl Craft {
         Self([self.0, bytes.to_vec()].concat())
     }
 
-    /// The archive as it is, with no end mark.
+    /// The archive without an end mark.
     pub(crate) fn cut(self) -> Vec<u8> {
         self.0
     }

@@ -1,6 +1,7 @@
-//! Writes tar archives ([ustar with pax extended
-//! headers](https://pubs.opengroup.org/onlinepubs/9799919799/utilities/pax.html)). The length is
+//! Writes tar archives: ustar with pax extended headers, as [POSIX] defines them. The length is
 //! known before the first byte, and the bytes depend on the plan alone.
+//!
+//! [POSIX]: https://pubs.opengroup.org/onlinepubs/9799919799/utilities/pax.html
 
 use std::{
     io::{self, Read},
@@ -277,8 +278,8 @@ fn head(entry: &TarEntry, mtime: u64) -> Vec<u8> {
         out.append(&mut records);
         out.resize(out.len().next_multiple_of(BLOCK), 0);
     }
-    // The size field cannot hold this value, and the pax record overrides it anyway. Our reader
-    // accepts 0 in that case; see `real_len` there.
+    // The size field cannot hold this value, and the pax record overrides it. With 0 there, a
+    // reader without pax support sees an empty file.
     let plain_len = if len > OCTAL_MAX { 0 } else { len };
     out.extend_from_slice(header(kind, mode, plain_len, mtime, &name, link).as_bytes());
     out

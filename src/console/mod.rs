@@ -262,8 +262,8 @@ impl Console {
         Group(opens.then_some(self))
     }
 
-    /// Shows the progress of some work until the handle is dropped: `progress("Building", name,
-    /// bytes)`.
+    /// Shows the progress of some work until the handle is dropped:
+    /// `progress("Building", name, bytes)`.
     ///
     /// Pass `None` if the total is unknown.
     pub fn progress(
@@ -313,7 +313,8 @@ fn annotation(error: &Error) -> Annotation {
     }
 }
 
-/// A standard stream. On an old Windows console, color codes are replaced by system calls.
+/// A standard stream. A Windows console that does not understand color codes gets system calls
+/// instead.
 fn stream<S: anstream::stream::RawStream + Send + 'static>(
     raw: S,
     color: bool,

@@ -40,7 +40,7 @@ struct Lines {
     pace: Mutex<LinePace>,
 }
 
-/// Longer estimates (four days) are not shown.
+/// Estimates of the remaining time beyond four days are not shown.
 const LONGEST_LEFT: u64 = 4 * 24 * 3600;
 
 /// Whether this is all of the work, or a part of work that also shows its progress.

@@ -4,7 +4,7 @@ use std::{env, io::IsTerminal};
 
 use clap::ValueEnum;
 
-/// What the answer on stdout looks like.
+/// The format of the results on stdout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OutputFormat {
     /// Human-readable text.
@@ -29,7 +29,7 @@ pub enum ColorChoice {
 /// Whether long-running work shows its progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProgressChoice {
-    /// Bars on a terminal, a line now and then elsewhere.
+    /// Bars on a terminal, and occasional lines elsewhere.
     #[default]
     Auto,
     Never,

@@ -1,4 +1,4 @@
-//! Whole outputs of a console in memory.
+//! Tests of the complete output of a console.
 
 use super::{
     captured::{GITHUB, JSON, PLAIN},
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::error::{Hint, No, anyhow};
 
-/// A stream that refuses.
+/// A stream whose writes fail.
 struct Refusing(ErrorKind);
 
 impl Write for Refusing {
@@ -19,7 +19,7 @@ impl Write for Refusing {
     }
 }
 
-/// What `speak` puts on stdout and on stderr.
+/// What `speak` writes to stdout and to stderr.
 fn said(settings: ConsoleSettings, speak: impl FnOnce(&Console)) -> (String, String) {
     let (console, transcript) = captured::console(settings);
     speak(&console);
@@ -209,7 +209,7 @@ fn a_group_folds_in_github_and_does_not_nest() {
     assert_eq!(talk(quiet, speak), "");
 }
 
-/// Every way in which text from outside gets out.
+/// Prints an untrusted text in every possible way.
 fn relay(console: &Console, text: &str) {
     console.status(text, text);
     console.note(text);

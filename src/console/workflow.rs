@@ -1,6 +1,6 @@
-//! [Workflow
-//! commands](https://docs.github.com/en/actions/reference/workflow-commands-for-github-actions) of
-//! GitHub Actions, and escaping that keeps other text from being one.
+//! Workflow [commands] of GitHub Actions, and escaping that keeps other text from being one.
+//!
+//! [commands]: https://docs.github.com/actions/reference/workflow-commands-for-github-actions
 
 use std::{
     borrow::Cow,
@@ -163,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    /// What the runner would take for a command, written after its source.
+    /// Whether the runner would execute a line of the output. Follows the source of the runner.
     fn obeyed(output: &str) -> bool {
         output.split(['\n', '\r']).any(|line| {
             line.trim_start().starts_with("::")

@@ -91,7 +91,7 @@ mod tests {
         assert!(error.is::<TimeOver>());
         stop.within(Duration::from_hours(1), work).unwrap();
         work().unwrap();
-        // What fails for another reason, or because the user asked, is that.
+        // Other errors, and an interruption by the user, are returned unchanged.
         let broken = || -> Result<()> { bail!("the disk is full") };
         let error = stop.within(Duration::ZERO, broken).unwrap_err();
         assert_eq!(error.to_string(), "the disk is full");

@@ -227,8 +227,9 @@ fn content(kind: &str, path: &str, disposition: &str, name: &str) -> ArtifactBlo
     }
 }
 
-/// The file name in a `Content-Disposition` header, without directories: `a+b` for `attachment;
-/// filename*=UTF-8''a%2Bb; filename="a+b"`. The encoded form takes precedence.
+/// The file name in a `Content-Disposition` header, without directories. The encoded form
+/// ([RFC 8187](https://www.rfc-editor.org/rfc/rfc8187)) takes precedence: `a+b` for
+/// `attachment; filename*=UTF-8''a%2Bb; filename="a b"`.
 fn file_name(disposition: &str) -> Option<String> {
     let parameter = |wanted: &str| {
         let mut parameters = disposition

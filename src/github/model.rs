@@ -184,7 +184,7 @@ mod tests {
             state("completed", Value::Null),
             RunState::Ended(String::new())
         );
-        // A second attempt is under way, and the first one's conclusion is still told.
+        // A second attempt is running, and GitHub still returns the conclusion of the first one.
         assert_eq!(
             state("in_progress", json!("failure")),
             RunState::Running("in_progress".into())

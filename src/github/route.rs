@@ -13,7 +13,7 @@ pub struct ApiUrl(Box<str>);
 #[error("not the address of GitHub's API such as `https://api.github.com`: {0}")]
 pub struct InvalidApiUrl(&'static str);
 
-/// The file of a workflow: `multi_arch_ci.yml`.
+/// The file name of a workflow, `multi_arch_ci.yml`, or its numeric id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workflow(Box<str>);
 

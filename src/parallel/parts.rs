@@ -155,6 +155,8 @@ impl<D: Divide> SharedParts<'_, D> {
                     return Some(PartTask::Work(place, opened));
                 }
             }
+            // Items are opened in order. So all items before the one that `next` waits for are done
+            // and have returned their memory, and that one can always be opened: no deadlock.
             let index = state.unopened;
             let item = self.items.get(index).filter(|_| state.counts((index, 0)));
             let cost = item.map_or(0, |item| self.how.cost(item));
@@ -224,7 +226,7 @@ impl<D: Divide> SharedParts<'_, D> {
                 state.wanted.1 += 1;
                 return Ok(Some((place, done)));
             }
-            // A worker panicked; joining it passes the panic on.
+            // A worker panicked. The end of the thread scope propagates the panic.
             if state.closed {
                 return Ok(None);
             }

@@ -1,4 +1,4 @@
-//! What the workers do, whatever order the threads run in.
+//! Results that must not depend on the order in which threads run.
 
 use std::{
     num::NonZeroUsize,
@@ -21,7 +21,7 @@ fn results_come_in_the_order_of_the_items() {
     for count in [1, 2, 8, 5000] {
         let stop = Stop::default();
         let doubled = map(&items, jobs(count), &stop, |item| {
-            // The first is not the first to be done.
+            // The first item is not the first to finish.
             if *item == 0 {
                 std::thread::sleep(std::time::Duration::from_millis(2));
             }
@@ -124,7 +124,7 @@ fn all_failures_are_told_and_the_rest_is_done() {
 
 #[test]
 fn as_many_as_are_allowed_run_at_once_and_no_more() {
-    // Each pair waits for its other half; a third one would be counted.
+    // The barrier makes two workers wait for each other, and the maximum shows a third one.
     let (pair, running) = (Barrier::new(2), Mutex::new((0, 0)));
     let work = |_: &u32| {
         {

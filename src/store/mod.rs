@@ -1,5 +1,5 @@
-//! Stores keep objects under keys: the trait [`Store`] and its types. The test suite
-//! `tests/it/store.rs` runs the same contract against every implementation.
+//! Stores keep objects under keys: the trait [`Store`] and its types. The tests of
+//! `tests/it/store.rs` are the contract that a store must keep.
 //!
 //! The trait has few methods on purpose. Everything that can be built from them is built on top of
 //! it once, so that two stores cannot behave differently.

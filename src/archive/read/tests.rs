@@ -1,4 +1,4 @@
-//! Archives as they should be, and as an attacker would write them.
+//! Valid archives, and those that an attacker would write.
 
 use std::fmt::Write as _;
 

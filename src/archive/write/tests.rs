@@ -1,4 +1,4 @@
-//! What is written is what another reader finds, to the byte that was announced.
+//! Other readers find what was written, and the archive has exactly the announced length.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ fn link(text: &str, to: &str) -> TarEntry {
     }
 }
 
-/// The content of every planned file: its index, as often as it is long.
+/// The content of a planned file: its index as a byte, repeated.
 fn content(plan: &TarPlan, index: usize) -> Vec<u8> {
     let len = usize::try_from(content_len(&plan.entries()[index])).unwrap();
     vec![u8::try_from(index % 251).unwrap(); len]
@@ -49,7 +49,7 @@ fn bytes(plan: &TarPlan) -> Vec<u8> {
     out
 }
 
-/// What the `tar` crate reads, one line a member.
+/// What the `tar` crate reads, with a line for each member.
 fn listing(tar: &[u8]) -> String {
     let mut archive = tar::Archive::new(tar);
     let lines = archive.entries().unwrap().map(|entry| {
@@ -74,7 +74,7 @@ fn listing(tar: &[u8]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A block with each run of zeros as one dot.
+/// A block, with a dot for each run of zeros.
 fn readable(block: &[u8]) -> String {
     let parts = block.split(|&byte| byte == 0).map(String::from_utf8_lossy);
     let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
@@ -144,7 +144,7 @@ fn a_file_beyond_8_gib_gets_a_size_record_and_the_length_counts_it() {
         .read_exact(&mut start)
         .unwrap();
     assert!(start[512..].starts_with(b"19 size=8589934592\n\0"));
-    // A reader that knows no pax must not run into the content, so it sees an empty file.
+    // A reader without pax support sees an empty file.
     assert_eq!(start[1024 + 124..1024 + 136], *b"00000000000\0");
 }
 

@@ -1,4 +1,4 @@
-//! Attacks on a directory that is a store.
+//! Attacks on a store in a local directory.
 
 use super::*;
 use crate::error::render;
@@ -20,7 +20,7 @@ fn put(store: &LocalStore, at: &str, text: &str) -> Result<(), StoreError> {
     store.put(&key(at), &text.as_bytes(), &options(Condition::IfAbsent))
 }
 
-/// A store in a directory that also holds a secret beside it.
+/// A store in a directory, with a secret file beside that directory.
 fn store() -> (tempfile::TempDir, LocalStore) {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("secret.html"), "secret").unwrap();
@@ -127,7 +127,7 @@ fn a_page_of_a_directory_is_the_file_that_a_web_server_would_serve() {
     );
 }
 
-/// Bytes that end, or fail, before their time.
+/// A body that ends early or fails.
 struct Short(io::ErrorKind);
 
 impl Body for Short {

@@ -24,8 +24,8 @@ use crate::{
 
 /// The region to start with if none is configured. The server then names the right one.
 const SOMEWHERE: &str = "us-east-1";
-/// Timeout for the metadata service. On EC2 it answers within milliseconds; elsewhere it does not
-/// answer at all.
+/// Timeout for the metadata service. On EC2 it answers within milliseconds; elsewhere usually
+/// nothing answers at all.
 const METADATA_PATIENCE: Duration = Duration::from_millis(250);
 
 /// The standard region chain without its last provider, which asks the metadata service and takes

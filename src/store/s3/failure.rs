@@ -13,7 +13,7 @@ use crate::{
 /// As whom the server sees us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asker {
-    /// Requests are signed.
+    /// Somebody with credentials.
     Known,
     /// No credentials were found.
     Unknown,
