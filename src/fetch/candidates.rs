@@ -1,4 +1,5 @@
-//! Which run is meant: one that was named, or those that may be the one, the likeliest first.
+//! The runs that a query may mean: the one that the user named, or those that a search finds, the
+//! newest first.
 
 use super::query::{RunQuery, Search};
 use crate::{
@@ -8,19 +9,19 @@ use crate::{
     run::{Repository, RunFacts, RunId, RunReference},
 };
 
-/// As many runs of a branch are considered.
+/// How many runs of a branch are considered.
 const MOST_RUNS: usize = 20;
 
-/// A run that may be the one.
+/// A run that the query may mean.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) run: RunReference,
-    /// What GitHub said about it, if it was asked.
+    /// What GitHub reported about the run, if it was asked.
     pub(super) told: Option<WorkflowRun>,
 }
 
 impl Search {
-    /// The runs that it finds; there is at least one.
+    /// The runs that the search finds, at least one; otherwise an error.
     fn runs(
         &self,
         of: &Repository,
@@ -54,7 +55,7 @@ impl Search {
 }
 
 impl RunQuery<'_> {
-    /// The runs that may be meant: with a search, those it finds; or else the one that is named.
+    /// The candidates for the query. With `--input-dir` and no run, the only one is a local run.
     pub(super) fn candidates(&self, world: &World) -> Result<Vec<Candidate>> {
         let Some(search) = &self.search else {
             if let (Some(_), None) = (&self.input_dir, &self.run) {
@@ -82,7 +83,7 @@ impl RunQuery<'_> {
 }
 
 impl Candidate {
-    /// In messages: `run 7 (0123456789ab)`.
+    /// The run for messages: `run 7 (0123456789ab)`.
     pub(super) fn in_words(&self) -> String {
         match &self.told {
             None => format!("run {}", self.run.id),
@@ -93,7 +94,7 @@ impl Candidate {
         }
     }
 
-    /// Where it keeps its outputs.
+    /// The run with the bucket and the prefix of its outputs.
     pub(super) fn resolve(&self, query: &RunQuery) -> Result<crate::run::Run> {
         let facts = self.told.as_ref().map(|told| told.facts.clone());
         let facts = |_: &_| Ok(facts.unwrap_or_else(RunFacts::own));

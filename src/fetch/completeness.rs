@@ -1,4 +1,5 @@
-//! What packages will need, beside what a run has: known before a byte is fetched.
+//! Checks, before anything is downloaded, whether the selected artifacts are enough to build
+//! packages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,12 +20,12 @@ use crate::{
     target::Scope,
 };
 
-/// How a selection compares with what packages are made of.
+/// What the selection lacks compared with what the packages are made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Completeness {
-    /// Without these there can be no packages.
+    /// Without these, packages cannot be built.
     pub lacks: Vec<String>,
-    /// With these there could be better ones.
+    /// Without these, packages can be built but are incomplete.
     pub remarks: Vec<String>,
 }
 
@@ -59,7 +60,7 @@ impl Completeness {
         Ok(found)
     }
 
-    /// An error when something is lacking.
+    /// Fails if anything is lacking.
     pub(super) fn require(&self) -> Result<()> {
         if self.lacks.is_empty() {
             return Ok(());
@@ -70,7 +71,7 @@ impl Completeness {
     }
 }
 
-/// What some packages are made of, among what is there for the targets that were asked for.
+/// The packages of these names, for the targets that the selection has device code for.
 pub(super) fn subset(
     names: &[String],
     selection: &ArchiveSelection,
@@ -89,18 +90,19 @@ pub(super) fn subset(
     let with_code = self::names(&selection.archives)
         .filter(|it| it.scope != Scope::Generic && device.takes_kind(it, DistributionMode::Split));
     let targets = with_code.map(|it| it.scope.base()).collect();
-    // What is not there may come yet.
+    // An unknown package or a missing artifact is the answer "no" rather than a wrong call: with
+    // `--wait`, the artifact may still be uploaded.
     Subset::new(names, catalog, platform, targets).map_err(|error| Error::new(No(message(&error))))
 }
 
-/// The policy, as this platform sees it.
+/// The packages that ship on one platform, and how the run distributes device code.
 struct PolicyView<'a> {
     packages: Vec<&'a PackageSpec>,
     device: &'a PackageSpec,
     mode: DistributionMode,
 }
 
-/// Device code in artifacts of single targets means that all of it is.
+/// A run with device code in artifacts of single targets is a run with split device code.
 fn mode(inventory: &RunInventory, device: &PackageSpec) -> DistributionMode {
     let split = |archive: &ArtifactArchive| {
         matches!(archive.artifact().scope, Scope::Target(_))
@@ -123,7 +125,8 @@ impl PolicyView<'_> {
         }
     }
 
-    /// Device code was asked for by name, and is there.
+    /// Checks for `--only`. [`subset`] has already checked that there is device code for the
+    /// packages.
     fn packages(&self, selection: &ArchiveSelection, subset: &Subset, found: &mut Completeness) {
         let artifacts: Vec<&ArtifactName> = names(&selection.archives).collect();
         manifest(&artifacts, found);
@@ -146,7 +149,8 @@ impl PolicyView<'_> {
         }
     }
 
-    /// Each target needs device code, and what one has the others should have too.
+    /// Checks that each target has device code. A target that lacks an artifact which other targets
+    /// have is only a remark.
     fn targets(
         &self,
         selection: &ArchiveSelection,
@@ -165,7 +169,8 @@ impl PolicyView<'_> {
                 }
             }
         }
-        // A run for sanitizers has nothing but code that needs XNACK; any other one has both.
+        // XNACK code (`gfx942:xnack+`) is an addition to code for the plain target: alone it runs
+        // only where XNACK is on. Only runs for sanitizers have nothing else for a target.
         let only_xnack = names_of.iter().filter(|(_, names)| names.is_empty());
         let only_xnack: BTreeSet<Scope> = only_xnack.map(|(base, _)| base.clone()).collect();
         for artifact in xnack {

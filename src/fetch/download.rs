@@ -1,4 +1,7 @@
-//! A parcel becomes directories or files: all of it under final names, or none of it.
+//! Downloads one parcel: checks its bytes, unpacks it, and then renames its artifacts into place.
+//!
+//! Every artifact has a temporary name until the whole parcel is read and its digest is correct.
+//! So a broken or damaged download changes nothing under a final name.
 
 use std::{
     io::{self, Read, Write as _},
@@ -22,42 +25,45 @@ use crate::{
 
 const BUFFER: usize = 1 << 20;
 
-/// Where parcels go, and what watches over it.
+/// The directory that parcels are fetched to, with the stop flag and the progress bar.
 pub(super) struct Ground<'a> {
     pub directory: &'a Path,
     pub kept: OutputForm,
     pub stop: &'a Stop,
-    /// Told the bytes of the parcels as they come.
+    /// Called with the number of bytes after each read.
     pub progress: &'a (dyn Fn(u64) + Sync),
 }
 
-/// Something received that has no final name yet; it goes when this goes.
+/// A received artifact without its final name. Dropping it deletes the temporary file or directory.
 enum ReceivedPart {
     Directory(Box<Staged>),
     File(TempPath),
 }
 
-/// The bytes of a parcel on their way: counted, hashed and shown.
+/// The bytes of a parcel while they arrive: it counts, hashes and reports them.
+///
+/// It fails if the download is shorter or longer than [`Parcel::size`].
 struct ParcelStream<'a, R> {
     source: R,
     hasher: Hasher,
     checking: Option<Checking>,
-    /// How far it is.
+    /// Bytes read so far.
     at: u64,
     size: u64,
     ground: &'a Ground<'a>,
 }
 
-/// What a parcel came to.
+/// The result of one parcel.
 #[derive(Debug)]
 pub(super) struct Received {
-    /// By their names in the output directory.
+    /// Each artifact under its name in the output directory.
     pub artifacts: Vec<(String, Fetched)>,
-    /// The archives for whose bytes nothing stands: neither a digest nor a checksum of their own.
+    /// The archives that were not verified: the source has no digest, and the archive has no
+    /// checksum.
     pub unverified: Vec<String>,
 }
 
-/// Reads a parcel, and says what it came to.
+/// Downloads a parcel and gives its artifacts their final names.
 pub(super) fn receive(
     source: &dyn ArchiveSource,
     parcel: &Parcel,
@@ -100,7 +106,8 @@ pub(super) fn receive(
         })
     };
     attempt().or_else(|error| {
-        // A stop comes out of the readers as an error of theirs.
+        // `ParcelStream` reports a stop as an I/O error, because `Read` has no other way. Report
+        // the stop itself, not a failed download.
         ground.stop.check()?;
         let full = error.chain().any(is_full);
         let error = Err(error).with_context(|| format!("fetch `{}`", parcel.id));
@@ -166,7 +173,8 @@ fn unzip<R: Read>(
             Deflated::Yes => Box::new(DeflateDecoder::new(&mut packed)),
             Deflated::No => Box::new(&mut packed),
         };
-        // One byte more than there should be, so that it is noticed.
+        // The reader may deliver one byte more than the directory of the zip file promises. So a
+        // member that is too long has a wrong count, and does not pass as complete.
         let mut content = checked.of(content.by_ref().take(size.saturating_add(1)));
         let waiting = ground.take(member, &mut content)?;
         io::copy(&mut content, &mut io::sink())?;
@@ -250,7 +258,7 @@ impl<R: Read> Read for ParcelStream<'_, R> {
     }
 }
 
-/// A checksum and the length of what is read from one reader.
+/// CRC-32 and length of everything read through [`CheckedReader::of`].
 #[derive(Default)]
 struct CheckedReader {
     crc: crc32fast::Hasher,
@@ -279,7 +287,8 @@ impl<R: Read> Read for CrcReader<'_, R> {
     }
 }
 
-/// Writes `NAME.part`, which goes when this goes unless it is given its name.
+/// Writes `NAME.part` and returns it as a temporary path: dropping that deletes the file, `persist`
+/// gives it its final name.
 fn write_beside(target: &Path, content: &mut impl Read) -> Result<TempPath> {
     let mut part = target.as_os_str().to_owned();
     part.push(".part");

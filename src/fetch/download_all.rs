@@ -1,4 +1,5 @@
-//! Reads what is due, several at once: all of it whatever fails, and then says what did.
+//! Downloads all due parcels, several at once. A failed parcel does not end the others; all
+//! failures are reported together at the end.
 
 use std::{
     collections::BTreeSet,
@@ -20,7 +21,7 @@ use crate::{
     parallel,
 };
 
-/// Does what a plan says, and at the end merges what is to be one tree.
+/// Carries out a plan: downloads what is due and, with `--flatten`, merges it into one tree.
 pub(super) fn deliver(
     source: &dyn ArchiveSource,
     plan: &FetchPlan,
@@ -35,7 +36,7 @@ pub(super) fn deliver(
     let (wanted, names) = (plan.wanted(), plan.due_names());
     output.state.begin(&plan.from, wanted, &names, enough)?;
     if !due.is_empty() {
-        // The longest first, so that none of them is left over at the end.
+        // Start the largest first: if one of them started last, it would run alone at the end.
         due.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| a.id.cmp(&b.id)));
         read(source, &due, output, at_once, world)?;
     }
@@ -70,7 +71,8 @@ fn read(
             let received = receive(source, parcel, &ground);
             Ok((received, start.elapsed()))
         };
-        // Recorded here, on one thread: the state waits for the disk, and the downloads go on.
+        // `done` runs on one thread, because recording waits for the disk. The workers continue to
+        // download meanwhile.
         let done = |parcel: &&Parcel, (received, time): (Result<Received>, Duration)| {
             let recorded = received.and_then(|received| {
                 let facts = facts(parcel, &received, time);
@@ -129,7 +131,7 @@ fn facts(parcel: &Parcel, received: &Received, time: Duration) -> String {
     format!("{}: {size}, {files} in {took}{rate}", parcel.id)
 }
 
-/// `, 1.00 MiB/s`, once there is anything to measure.
+/// The rate as a suffix, `, 1.00 MiB/s`; empty if there is nothing to measure.
 fn rate(bytes: u64, time: Duration) -> String {
     let rate = u128::from(bytes) * 1000;
     match rate.checked_div(time.as_millis()) {
@@ -140,7 +142,7 @@ fn rate(bytes: u64, time: Duration) -> String {
     }
 }
 
-/// One answer for all that failed, with a line for each.
+/// One error for all failed parcels, with one line for each.
 fn together(failures: &[Error], tried: usize) -> Error {
     let mut lines = BTreeSet::new();
     let mut advice = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! What a run has to fetch: one archive for each artifact, and what is known of it beforehand.
+//! The archives of a run that can be fetched, one for each artifact, as listed by their source.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,16 +7,16 @@ use crate::{
     digest::Sha256,
 };
 
-/// What is added to the name of an archive for the file with its SHA-256.
+/// Suffix of the file beside an archive that contains its SHA-256.
 pub const SIDECAR: &str = ".sha256sum";
 
-/// A file that lies where archives lie; it need not be one.
+/// A file in the directory of a run. It may be an archive or something else.
 #[derive(Clone, Debug)]
 pub struct ListedFile {
     pub name: String,
     pub size: u64,
     pub sha256: Option<Sha256>,
-    /// What changes with the bytes, if whoever keeps it has such a thing.
+    /// `ETag` of the bucket, if any. It changes whenever the bytes change.
     pub etag: Option<String>,
 }
 
@@ -24,18 +24,19 @@ pub struct ListedFile {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArtifactArchive {
     pub name: ArchiveName,
-    /// As whoever keeps it calls it.
+    /// File name in the source, `blas_lib_gfx942%3Axnack+.tar.zst`: `:` may be encoded, unlike in
+    /// `name`.
     pub key: String,
     pub size: u64,
-    /// What whoever keeps it says its bytes are.
+    /// SHA-256 of the archive as listed by the bucket or by GitHub, if any.
     pub sha256: Option<Sha256>,
-    /// What changes with the bytes, if whoever keeps it has such a thing.
+    /// `ETag` of the bucket, if any. It changes whenever the bytes change.
     pub etag: Option<String>,
-    /// Whether a file beside it says so too.
+    /// Whether a sidecar with the SHA-256 exists beside it.
     pub sidecar: bool,
 }
 
-/// The archives of a run, by artifact, each artifact once.
+/// The archives of a run, sorted by artifact, one for each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunInventory {
     archives: Vec<ArtifactArchive>,
@@ -53,8 +54,8 @@ impl ArtifactArchive {
 }
 
 impl RunInventory {
-    /// Ignores what is no archive; of two compressions of one artifact the first in `Format::ALL`
-    /// is taken.
+    /// Ignores other files. If an artifact has archives of two formats, the first format of
+    /// `Format::ALL` is taken.
     pub fn of(files: impl IntoIterator<Item = ListedFile>) -> Self {
         let mut sidecars: BTreeSet<String> = BTreeSet::new();
         let mut archives: BTreeMap<ArtifactName, ArtifactArchive> = BTreeMap::new();
@@ -92,7 +93,7 @@ impl RunInventory {
         self.archives.is_empty()
     }
 
-    /// What there is, in few words: `3 artifacts: base, blas (lib, dev) for generic, gfx942`.
+    /// A summary for messages: `base, blas (lib, dev) for generic, gfx942`.
     pub fn in_words(&self) -> String {
         let mut names = BTreeSet::new();
         let mut components = BTreeSet::new();

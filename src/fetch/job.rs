@@ -1,4 +1,5 @@
-//! A fetch from the request to the last byte: what was asked for, what will be done, and doing it.
+//! One fetch: [`FetchRequest`] says what the user asked for, `decide` makes a [`FetchJob`] of it,
+//! and `carry_out` downloads.
 
 use std::{num::NonZeroUsize, path::Path, time::Duration};
 
@@ -24,21 +25,21 @@ use crate::{
     run::Run,
 };
 
-/// What is asked of a fetch.
+/// What the user asked for.
 pub struct FetchRequest<'a> {
     pub query: RunQuery<'a>,
     pub wish: Wish,
-    /// Fetch what there is, even if it is not enough for packages.
+    /// Fetch even if the artifacts are not enough to build packages.
     pub allow_incomplete: bool,
     pub downloads: NonZeroUsize,
-    /// How long the downloads may take together.
+    /// Time limit for all downloads together.
     pub time: Option<Duration>,
 }
 
-/// What will be fetched, from where and to where.
+/// A decided fetch: the plan, the source that the artifacts come from, and the output directory.
 #[derive(Debug)]
 pub struct FetchJob<'a> {
-    /// The run that the artifacts are of.
+    /// The run that the artifacts belong to.
     pub run: Run,
     pub plan: FetchPlan,
     enough: Sufficiency,
@@ -46,14 +47,15 @@ pub struct FetchJob<'a> {
     output: OutputDir,
     downloads: NonZeroUsize,
     time: Option<Duration>,
-    /// Until what was fetched has been used.
+    /// Held until the job is dropped, so that no other fetch changes the artifacts while they are
+    /// used.
     lock: Option<Lock>,
 }
 
-/// What a job is decided for.
+/// Whether a job is only printed or carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To say what would be done.
+    /// A dry run: it takes no lock and changes nothing.
     Tell,
     Do,
 }
@@ -65,7 +67,7 @@ impl Purpose {
 }
 
 impl<'a> FetchRequest<'a> {
-    /// Lists what the run has, and decides what of it to fetch to a directory.
+    /// Lists the artifacts of the run, selects from them, and compares that with directory `to`.
     pub fn decide(
         self,
         (to, form): (&Path, OutputForm),
@@ -114,7 +116,7 @@ impl<'a> FetchRequest<'a> {
         })
     }
 
-    /// The archives that are wanted, once it is known that they are enough.
+    /// The selected archives. Fails if packages need more, unless `--allow-incomplete` is set.
     fn choose(&self, inventory: &RunInventory, world: &World) -> Result<ArchiveSelection> {
         let (wish, platform) = (&self.wish, self.query.platform);
         let mut selection = select(inventory, wish)?;
@@ -166,12 +168,13 @@ impl FetchJob<'_> {
         })
     }
 
-    /// A warning, where there is something from elsewhere too.
+    /// A warning if the output directory also has artifacts that come from elsewhere.
     pub fn others(&self) -> Option<String> {
         leftovers::of_others(&self.output, &self.plan)
     }
 
-    /// The artifacts that are there afterwards, among others perhaps.
+    /// The artifacts of this job, which are complete on disk after [`FetchJob::carry_out`]. The
+    /// directory may have others too.
     pub fn artifacts(&self) -> Vec<&ArtifactName> {
         self.plan
             .archives()

@@ -1,4 +1,5 @@
-//! What earlier fetches have left in a directory: halves of artifacts, and artifacts of other runs.
+//! What earlier fetches left in the output directory: partial downloads, which are removed, and
+//! artifacts of other runs, which are reported.
 
 use std::{collections::BTreeSet, io, path::Path};
 
@@ -10,9 +11,9 @@ use crate::{
     console::{few, many},
 };
 
-/// Removes what was being written when a fetch was killed.
+/// Removes the partial downloads of a fetch that was killed (`*.part`).
 ///
-/// Only for whoever has the lock: to another fetch, this is not left but being written.
+/// Call it only while holding the lock: without it, another fetch may still be writing these files.
 pub(super) fn clear(directory: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -34,7 +35,7 @@ fn is_ours(name: &str) -> bool {
     ArtifactName::of_file(name).is_ok() || ArchiveName::of_file(name).is_ok()
 }
 
-/// Of a link, only the link.
+/// Removes a file, a directory with its contents, or a symlink but not its target.
 fn remove(path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() {
         fs::remove_dir_all(path)
@@ -43,7 +44,8 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A line about what is there besides what a plan is about, if that is from elsewhere.
+/// A warning about artifacts in the output directory that are not in the plan and come from
+/// another place; `None` if there are none.
 pub(super) fn of_others(output: &OutputDir, plan: &FetchPlan) -> Option<String> {
     let own: BTreeSet<String> = plan.archives().map(|it| output.form.name(it)).collect();
     let mut others = output.others_than(&plan.from);

@@ -1,7 +1,9 @@
-//! `--flatten`: one install tree of many artifacts, decided before anything is moved.
+//! `--flatten`: merges many artifacts into one install tree. All collisions are found before
+//! anything is moved.
 //!
-//! Artifacts are fetched to `.rocwheel-fetch` inside the tree, and moved by renaming. A listing of the
-//! paths of each artifact stays there, so that the tree knows what is its own.
+//! Artifacts are fetched to `.rocwheel-fetch` inside the tree and moved from there by renaming. For
+//! each artifact a listing of its paths (`NAME.json`) stays there, so that a later fetch knows
+//! which files in the tree came from artifacts.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +26,7 @@ use crate::{
     relpath::RelPath,
 };
 
-/// As many collisions as are listed one by one.
+/// How many collisions the error lists one by one.
 const MOST_LISTED: usize = 20;
 const WORK: &str = ".rocwheel-fetch";
 
@@ -35,7 +37,7 @@ pub struct MergedTree {
     work: PathBuf,
 }
 
-/// The paths that an artifact has in the tree, by the base directory that each comes from.
+/// The paths of one artifact in the tree, grouped by the base directory that they come from.
 type Listing = BTreeMap<RelPath, BTreeSet<RelPath>>;
 
 impl MergedTree {
@@ -54,7 +56,7 @@ impl MergedTree {
         fs::symlink_metadata(self.listing_path(name)).is_ok()
     }
 
-    /// Whether everything of a merged artifact is still in the tree.
+    /// Whether every path of a merged artifact still exists in the tree.
     pub fn is_whole(&self, name: &str) -> Result<bool> {
         let Some(listing) = self.listing(name)? else {
             return Ok(false);
@@ -63,11 +65,12 @@ impl MergedTree {
         Ok(paths.all(|path| fs::symlink_metadata(self.root.join(path.as_str())).is_ok()))
     }
 
-    /// Moves the artifacts that wait into the tree; none of them if two artifacts differ about a
-    /// path. Says how many files were moved.
+    /// Moves fetched artifacts into the tree and returns the number of moved files. If two
+    /// artifacts differ about a path, nothing is moved.
     ///
-    /// An artifact is not recorded as fetched while its files are moved. If that is interrupted, it
-    /// is fetched again, and its listing says which files in the tree may be overwritten.
+    /// While its files are moved, an artifact is not recorded as fetched. If the merge is
+    /// interrupted, the artifact is fetched again, and its listing says which files in the tree may
+    /// be overwritten.
     pub fn merge(
         &self,
         names: &[(String, Fetched)],
@@ -114,7 +117,7 @@ impl MergedTree {
         Ok(moved)
     }
 
-    /// Removes artifacts that an interrupted merge has left behind.
+    /// Removes the directories of artifacts that an interrupted merge left in the work directory.
     pub fn tidy(&self, state: &FetchState) -> Result<()> {
         let entries = match fs::read_dir(&self.work) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -131,7 +134,7 @@ impl MergedTree {
         Ok(())
     }
 
-    /// The merged artifacts besides these, as far as they are in the tree.
+    /// The artifacts merged earlier, except `new`, with those of their files that still exist.
     fn others(&self, new: &[Artifact]) -> Result<Vec<Artifact>> {
         let mut others = Vec::new();
         for entry in fs::read_dir(&self.work)? {
@@ -201,7 +204,7 @@ impl MergedTree {
         Ok(problems)
     }
 
-    /// Whether something else is at the path of a file.
+    /// Whether the tree has a different file, symlink or directory at the path of `file`.
     fn is_in_the_way(&self, artifact: &Artifact, file: &TreeFile) -> Result<bool> {
         let Some(standing) = self.standing(&file.path, &file.basedir)? else {
             return Ok(false);
@@ -215,7 +218,8 @@ impl MergedTree {
         Ok(!merge(&both, same_content)?.collisions.is_empty())
     }
 
-    /// What is at a path of the tree, as far as it matters to `artifact::merge`.
+    /// The file at a path of the tree, with the facts that `artifact::merge` compares; `None` if
+    /// there is none.
     fn standing(&self, path: &RelPath, basedir: &Arc<RelPath>) -> Result<Option<TreeFile>> {
         let source = self.root.join(path.as_str());
         let found = match fs::symlink_metadata(&source) {
@@ -261,7 +265,8 @@ impl MergedTree {
         }))
     }
 
-    /// Moves the files of an artifact, and removes what it had before and nothing has any more.
+    /// Moves the files of an artifact into the tree. Files of its previous version that no artifact
+    /// has any more are removed.
     fn take(&self, artifact: &Artifact, kept: &BTreeSet<&RelPath>) -> Result<usize> {
         let name = artifact.name.file_name();
         let old = self.listing(&name)?.unwrap_or_default();
@@ -275,13 +280,16 @@ impl MergedTree {
             let known = both.entry(basedir.clone()).or_default();
             known.extend(paths.iter().cloned());
         }
+        // List the old and the new paths before anything is touched. If this is interrupted, the
+        // next merge finds every file of either version in the listing and may replace it; with the
+        // new listing alone, it would not remove the old files that are left.
         self.write_listing(&name, &both)?;
         let gone = old.values().flatten().filter(|it| !kept.contains(it));
-        // What is in a directory comes behind it, and has to go first.
+        // Remove in reverse order: a directory sorts before its contents, and must be empty first.
         for path in gone.collect::<BTreeSet<_>>().into_iter().rev() {
             let at = self.root.join(path.as_str());
             match fs::symlink_metadata(&at) {
-                // It stays if something else is in it.
+                // `remove_dir` fails if the directory has other files. Then it stays.
                 Ok(found) if found.is_dir() => drop(fs::remove_dir(&at)),
                 Ok(_) => fs::remove_file(&at)?,
                 Err(_) => {}
@@ -295,7 +303,7 @@ impl MergedTree {
         Ok(moved)
     }
 
-    /// Whether a file was moved.
+    /// Moves one file or creates one directory. Returns whether a file was moved.
     fn put(&self, file: &TreeFile) -> Result<bool> {
         let at = self.root.join(file.path.as_str());
         let is_directory = fs::symlink_metadata(&at).map(|found| found.is_dir());
@@ -319,7 +327,7 @@ impl MergedTree {
         self.work.join(format!("{name}.json"))
     }
 
-    /// None if there is none that can be read.
+    /// `None` if the listing does not exist or cannot be parsed.
     fn listing(&self, name: &str) -> Result<Option<Listing>> {
         let text = match fs::read_to_string(self.listing_path(name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -1,7 +1,8 @@
-//! The artifacts of a run, each in one stream from where it is kept to a directory.
+//! Fetches the artifacts of a run into a directory, each in one stream from its source to the disk.
 //!
-//! `source` and `run_artifacts` list what a run has, `select` and `completeness` decide what of it is
-//! wanted, `plan` compares that with the output directory, and `download_all` reads what is due.
+//! `settle` chooses the run; `source` and `run_artifacts` list its archives; `select` and
+//! `completeness` decide which of them are wanted. `plan` compares these with the output directory,
+//! and `download_all` downloads what is due.
 
 mod candidates;
 mod completeness;

@@ -1,4 +1,4 @@
-//! The directory that artifacts are fetched to.
+//! The directory that artifacts are fetched to, and which of them it already has.
 
 use std::path::{Path, PathBuf};
 
@@ -9,31 +9,31 @@ use super::{
 };
 use crate::error::{Hint as _, Result, anyhow};
 
-/// What becomes of an archive.
+/// The form in which artifacts are kept on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutputForm {
-    /// A directory with the content of the artifact.
+    /// One directory for each artifact, with its contents.
     Unpacked,
-    /// The archive as it came.
+    /// The archives as they were downloaded.
     Packed,
-    /// Its content is part of one install tree.
+    /// One install tree with the contents of all artifacts (`--flatten`).
     Merged,
 }
 
-/// An output directory, and what is known of the artifacts in it.
+/// The output directory and the recorded state of the artifacts in it.
 #[derive(Debug)]
 pub struct OutputDir {
     pub root: PathBuf,
     pub form: OutputForm,
-    /// Of what is fetched to `work`.
+    /// The state of the artifacts in [`OutputDir::work`].
     pub state: FetchState,
-    /// The install tree, if one is made.
+    /// The install tree, with [`OutputForm::Merged`] only.
     pub merged: Option<MergedTree>,
 }
 
 impl OutputForm {
-    /// What an archive becomes in the directory that it is fetched to.
+    /// The name of an archive's file or directory in [`OutputDir::work`].
     pub fn name(self, archive: &ArtifactArchive) -> String {
         match self {
             Self::Unpacked | Self::Merged => archive.artifact().file_name(),
@@ -58,12 +58,12 @@ impl OutputDir {
         })
     }
 
-    /// Where archives are fetched to; of an install tree, a directory inside.
+    /// The directory that archives are fetched to: `root`, or a directory inside the install tree.
     pub fn work(&self) -> &Path {
         self.merged.as_ref().map_or(&self.root, MergedTree::work)
     }
 
-    /// What was fetched under a name, if all of it is still here.
+    /// The recorded state of an archive if all of it is still on disk, otherwise `None`.
     pub fn whole(&self, archive: &ArtifactArchive) -> Result<Option<Fetched>> {
         let name = self.form.name(archive);
         let Some(fetched) = self.state.get(&name) else {
@@ -77,14 +77,15 @@ impl OutputDir {
         Ok(is_whole.then_some(fetched))
     }
 
-    /// The names of artifacts from elsewhere that are still here, each with where from.
+    /// The artifacts that come from another place than `from` and are still on disk: names and
+    /// origins.
     pub fn others_than(&self, from: &str) -> Vec<(String, String)> {
         let mut others = self.state.others_than(from);
         others.retain(|(name, _)| self.has(name));
         others
     }
 
-    /// Whether there is anything under a name.
+    /// Whether anything of this name is on disk, complete or not.
     pub fn has(&self, name: &str) -> bool {
         let is_merged = self.merged.as_ref().is_some_and(|it| it.has(name));
         is_merged || fs_err::symlink_metadata(self.work().join(name)).is_ok()

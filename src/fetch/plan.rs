@@ -1,4 +1,4 @@
-//! What a fetch will do: the parcels to read, and the artifacts that are there already.
+//! The plan of a fetch: which parcels to download, and which artifacts are on disk already.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -16,14 +16,14 @@ use crate::{
     error::Result,
 };
 
-/// Why something is read, or not.
+/// Why a parcel is downloaded, or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FetchReason {
     New,
-    /// It is there, of other bytes or from elsewhere.
+    /// An artifact of this name exists, but with other bytes or from another place.
     Changed,
-    /// It is there, and nothing has to be done.
+    /// The artifact is on disk and complete.
     Same,
 }
 
@@ -70,7 +70,7 @@ impl FetchPlan {
         })
     }
 
-    /// What has to be read.
+    /// The parcels to download.
     pub fn due(&self) -> Vec<&Parcel> {
         let due = self
             .steps
@@ -79,12 +79,12 @@ impl FetchPlan {
         due.map(|step| &step.parcel).collect()
     }
 
-    /// The names of all that is wanted, in the output directory.
+    /// The names of all wanted artifacts in the output directory.
     pub fn wanted(&self) -> BTreeSet<String> {
         self.archives().map(|it| self.kept.name(it)).collect()
     }
 
-    /// The names of what will be written.
+    /// The names of the artifacts that will be written.
     pub fn due_names(&self) -> BTreeSet<String> {
         let due = self
             .rows()
@@ -92,18 +92,18 @@ impl FetchPlan {
         due.map(|(_, it)| self.kept.name(it)).collect()
     }
 
-    /// The bytes that have to be read.
+    /// Number of bytes to download.
     pub fn size(&self) -> u64 {
         self.due().iter().map(|parcel| parcel.size).sum()
     }
 
-    /// The archives for whose bytes nobody vouches.
+    /// The number of due parcels without a digest or checksum from their source.
     pub fn unverified(&self) -> usize {
         let due = self.due();
         due.iter().filter(|it| !it.is_vouched_for()).count()
     }
 
-    /// All that are wanted, those that are there already included.
+    /// All wanted archives, including those that are on disk already.
     pub fn archives(&self) -> impl Iterator<Item = &ArtifactArchive> {
         self.rows().map(|(_, archive)| archive)
     }
@@ -116,8 +116,8 @@ impl FetchPlan {
     }
 }
 
-/// Whether an entry is of these bytes; without anybody's word, of this size and from this place,
-/// where nothing was changed since.
+/// Whether a fetched artifact has the bytes of `parcel`: by size and SHA-256. If the source states
+/// no SHA-256, the artifact must come from the same place, with the same `ETag`.
 fn is_same(parcel: &Parcel, from: &str, entry: Option<&Fetched>) -> bool {
     entry.is_some_and(|entry| {
         let told = !parcel.sha256.is_empty();
@@ -168,7 +168,7 @@ impl Serialize for FetchPlan {
     }
 }
 
-/// One archive, for scripts.
+/// One archive in the JSON output.
 #[derive(Serialize)]
 struct ArchiveRow {
     name: String,

@@ -1,4 +1,4 @@
-//! Which run is asked for, and where to look for its artifacts.
+//! Which run the user asks for, and where to search for its artifacts.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -10,20 +10,20 @@ use crate::{
     store::s3::Access,
 };
 
-/// How to reach the GitHub whose address this is, or the usual one.
+/// The API settings for a GitHub server, or for the default server if there is no address.
 pub type GitHubSettings<'a> = Arc<dyn Fn(Option<&str>) -> Result<ApiSettings> + Send + Sync + 'a>;
 
-/// Which run is meant, and where to look for its artifacts.
+/// Which run the user means, and where to search for its artifacts.
 pub struct RunQuery<'a> {
     pub run: Option<RunReference>,
     pub search: Option<Search>,
-    /// Whose runs are searched.
+    /// The workflow whose runs are searched.
     pub workflow: Workflow,
     pub context: RunContext,
     pub platform: Platform,
-    /// How long to wait for artifacts that are not there yet.
+    /// How long to wait for artifacts that are not uploaded yet.
     pub wait: Option<Duration>,
-    /// A directory of the user's own, in place of a bucket.
+    /// A local directory to search instead of a bucket.
     pub input_dir: Option<PathBuf>,
     pub keeper: Keeper,
     pub access: Access,
@@ -66,7 +66,7 @@ impl Search {
 }
 
 impl RunQuery<'_> {
-    /// A connection to the GitHub that has a run's page.
+    /// Connects to the GitHub server that the run belongs to.
     pub(super) fn connect<'w>(&self, server: Option<&str>, world: &'w World) -> Result<GitHub<'w>> {
         connect(&self.github, server, world)
     }

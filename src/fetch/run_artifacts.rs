@@ -1,4 +1,5 @@
-//! What GitHub itself keeps of a run, as a source: archives as they are, or in zip files.
+//! The source for artifacts that GitHub keeps for a run (`actions/upload-artifact`): an artifact is
+//! either one archive as it is, or a zip file with several archives.
 
 use std::{
     collections::BTreeMap,
@@ -23,13 +24,13 @@ use crate::{
     store::{FIRST_PIECE, Ranged},
 };
 
-/// As many artifacts as are looked into at once.
+/// How many artifacts are inspected at once.
 const LOOKS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 
-/// Opens a connection when there is something to ask.
+/// Connects to GitHub. Called only when the first request is due.
 pub(super) type Connect<'a> = Box<dyn Fn() -> Result<GitHub<'a>> + Send + Sync + 'a>;
 
-/// The artifacts of a run that may have archives for a platform.
+/// The artifacts of a run on GitHub that may contain archives for a platform.
 pub(super) struct RunArtifacts<'a> {
     connect: Connect<'a>,
     github: OnceLock<GitHub<'a>>,
@@ -41,24 +42,26 @@ pub(super) struct RunArtifacts<'a> {
     known: Mutex<KnownArtifact>,
 }
 
-/// Whether anything else has artifacts of the run.
+/// Whether another source is searched for artifacts of the run too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ArtifactRole {
     Only,
-    /// The bucket was asked before, and has nothing. That GitHub cannot be asked is not why.
+    /// The bucket was searched first and has none. If GitHub cannot be asked, that is only a note:
+    /// the error is that the bucket has no artifacts.
     Second,
 }
 
 #[derive(Default)]
 struct KnownArtifact {
-    /// What was found in an artifact; one that was looked into does not change.
+    /// The archives in each inspected artifact, by its id. They are cached: an artifact never
+    /// changes.
     inside: BTreeMap<u64, Vec<ArchiveInArtifact>>,
-    /// The archives of the last inventory, by the names of their files.
+    /// The archives of the last inventory, by file name.
     archives: BTreeMap<String, ArtifactBlobPlace>,
     announced: Vec<String>,
 }
 
-/// An archive in an artifact.
+/// An archive inside of an artifact on GitHub.
 #[derive(Clone, Debug)]
 struct ArchiveInArtifact {
     name: ArchiveName,
@@ -100,7 +103,7 @@ impl<'a> RunArtifacts<'a> {
         Ok(self.github.get_or_init(|| github))
     }
 
-    /// Says something once, however often the artifacts are listed.
+    /// Prints a note once, even if the artifacts are listed repeatedly while waiting.
     fn announce(&self, text: String) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.announced.contains(&text) {
@@ -156,7 +159,8 @@ impl<'a> RunArtifacts<'a> {
         look().with_context(|| format!("look into artifact `{}`", artifact.name))
     }
 
-    /// Of one archive in several artifacts, the one uploaded last counts.
+    /// Maps each archive to its artifact. If several artifacts have the same archive, the one
+    /// uploaded last is used, and a note says so.
     fn choose(&self, mut artifacts: Vec<RunArtifact>) -> BTreeMap<String, ArtifactBlobPlace> {
         artifacts.sort_by_key(|artifact| artifact.id);
         let mut archives: BTreeMap<String, ArtifactBlobPlace> = BTreeMap::new();
@@ -267,7 +271,7 @@ impl ArchiveSource for RunArtifacts<'_> {
                 size: artifact.size,
                 sha256: artifact.sha256.into_iter().collect(),
                 checksum: None,
-                // What is uploaded once more is another artifact.
+                // GitHub has no ETag for an artifact, but uploading it again creates a new id.
                 etag: Some(artifact.id.to_string()),
                 members: Vec::new(),
             });
@@ -298,7 +302,8 @@ impl ArchiveSource for RunArtifacts<'_> {
 }
 
 impl ArchiveInArtifact {
-    /// Whether two archives are the same as far as their places tell.
+    /// Whether two archives are the same: size and CRC-32 are equal. Only members of zip files
+    /// have a CRC-32 in the listing.
     fn is_like(&self, other: &Self) -> bool {
         let crc32 = |found: &Self| match found.packing {
             ParcelPacking::Bare => None,
@@ -329,7 +334,8 @@ fn bare(name: &str, size: u64) -> Vec<ArchiveInArtifact> {
     found.into_iter().collect()
 }
 
-/// Jobs for both platforms upload to one run; an artifact with the word `windows` is for that alone.
+/// Whether an artifact may have archives for a platform. Jobs for Linux and Windows upload to one
+/// run: an artifact with the word `windows` or `linux` in its name is for that platform only.
 fn is_for(name: &str, platform: Platform) -> bool {
     let lower = name.to_ascii_lowercase();
     let mut words = lower.split(|c: char| !c.is_ascii_alphanumeric());

@@ -1,4 +1,4 @@
-//! Which of a run's archives are wanted. Reads nothing, writes nothing.
+//! Selects archives of a run by target, family, group, component and pattern. It has no I/O.
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
@@ -17,59 +17,59 @@ use crate::{
     target::{Scope, TargetTable, missing},
 };
 
-/// A regular expression that has to match somewhere in the name of an archive.
+/// A regular expression that is searched for anywhere in the file name of an archive.
 #[derive(Clone, Debug)]
 pub struct ArchivePattern(Regex);
 
-/// Why a text is not an `ArchivePattern`.
+/// Error of parsing an [`ArchivePattern`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a regular expression: {0}")]
 pub struct InvalidPattern(String);
 
-/// What was asked for. Nothing at all asks for everything.
+/// What the user asked for. The default selects everything.
 #[derive(Clone, Debug, Default)]
 pub struct Wish {
-    /// One of them has to match, if there are any.
+    /// At least one of them has to match, unless the list is empty.
     pub include: Vec<ArchivePattern>,
     /// None of them may match.
     pub exclude: Vec<ArchivePattern>,
     pub group: Option<ArtifactGroup>,
-    /// Families and targets, as they were written.
+    /// Families and targets as the user wrote them.
     pub families: Vec<String>,
     pub targets: Vec<String>,
     pub components: BTreeSet<Component>,
-    /// Packages that the rest is to be enough for.
+    /// `--only`: the packages to fetch artifacts for.
     pub only: Vec<String>,
 }
 
-/// What is to be fetched.
+/// The selected archives, and how they were selected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveSelection {
     pub archives: Vec<ArtifactArchive>,
-    /// What the archives may be for, when not everything was asked for; features do not count.
+    /// The targets and families asked for, without features; `None` if all were.
     pub scopes: Option<BTreeSet<Scope>>,
     pub part: SelectionExtent,
-    /// What was asked for by a family and is not there.
+    /// Targets of the families asked for that the run has nothing for.
     pub absent: Vec<Scope>,
 }
 
-/// Whether a selection is meant to be enough for packages.
+/// Whether a selection should be enough for packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SelectionExtent {
-    /// All that the run has for these targets.
+    /// Everything that the run has for the targets.
     All,
-    /// Only what patterns or components let through.
+    /// Only what matches patterns or components.
     Some,
 }
 
-/// One thing that was asked for by name, and what it may be.
+/// One group, family or target that the user named, and the scopes that it stands for.
 struct Asked {
     what: String,
     scopes: BTreeSet<Scope>,
 }
 
 impl ArchiveSelection {
-    /// Leaves out what some packages are not made of.
+    /// Removes the archives that the packages of `subset` do not need.
     pub fn narrow(&mut self, subset: &Subset, inventory: &RunInventory) {
         let for_all: BTreeSet<(&str, Component)> = inventory
             .archives()
@@ -90,7 +90,7 @@ impl ArchiveSelection {
     }
 }
 
-/// The archives that are wanted; everything that was asked for has to be there.
+/// Selects the wanted archives. Fails if the run has nothing for one of the things asked for.
 pub fn select(inventory: &RunInventory, wish: &Wish) -> Result<ArchiveSelection> {
     let asked = asked(inventory, wish)?;
     let mut nothing = Vec::new();
@@ -125,7 +125,7 @@ pub fn select(inventory: &RunInventory, wish: &Wish) -> Result<ArchiveSelection>
 }
 
 impl Wish {
-    /// What packages can be made of it.
+    /// Which packages can be built from the selection.
     pub fn enough(&self) -> Sufficiency {
         match (self.part(), self.only.is_empty()) {
             (SelectionExtent::Some, _) => Sufficiency::Unknown,
@@ -151,7 +151,7 @@ impl Wish {
             && !matches(&self.exclude)
     }
 
-    /// Why nothing is left although each thing that was asked for is there.
+    /// Text for the error when each thing asked for exists, but no archive satisfies all at once.
     fn excludes(&self) -> String {
         if self.exclude.is_empty() {
             return "an archive that all of this is true of".to_owned();
@@ -190,7 +190,8 @@ fn asked(inventory: &RunInventory, wish: &Wish) -> Result<Vec<Asked>> {
     Ok(asked)
 }
 
-/// What a name stands for: as the table says, or itself where the run has something of that name.
+/// The scopes of a family or target in the table. An unknown name is accepted if the run has
+/// artifacts for it.
 fn scopes_of(name: &str, inventory: &RunInventory) -> Result<BTreeSet<Scope>> {
     match TargetTable::builtin().scopes(&[name]) {
         Ok(mut scopes) => {
@@ -213,7 +214,7 @@ fn scopes_of(name: &str, inventory: &RunInventory) -> Result<BTreeSet<Scope>> {
     }
 }
 
-/// The components and patterns that no candidate is of.
+/// The components and patterns that match no candidate.
 fn unmet(candidates: &[&ArtifactArchive], wish: &Wish) -> Vec<String> {
     let components = wish.components.iter().filter(|component| {
         let mut found = candidates.iter().map(|it| it.artifact().component);
@@ -229,8 +230,8 @@ fn unmet(candidates: &[&ArtifactArchive], wish: &Wish) -> Vec<String> {
         .collect()
 }
 
-/// The targets of the families that were asked for which nothing is for, neither by its own name
-/// nor by its family's.
+/// The targets of the requested families that no archive is for, neither one of the target nor one
+/// of the family.
 fn absent(inventory: &RunInventory, asked: &[Asked]) -> Vec<Scope> {
     let there: Vec<&Scope> = inventory
         .archives()

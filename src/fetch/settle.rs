@@ -1,4 +1,4 @@
-//! Which run is meant, who has its artifacts, and whether more are to come.
+//! Chooses the run and the source of its artifacts, and waits for artifacts that are still to come.
 
 use std::{
     path::Path,
@@ -22,16 +22,16 @@ use crate::{
     store::{Depth, Store, local::LocalStore, s3::S3Store},
 };
 
-/// How often to look whether something came: at most, and at least.
+/// The shortest and the longest pause between two polls.
 const OFTEN: Duration = Duration::from_secs(1);
 const SELDOM: Duration = Duration::from_secs(30);
-/// Two questions each time are forty in an hour, where sixty are answered without a token.
+/// GitHub answers 60 requests in an hour without a token. A poll makes two, so this makes 40.
 const SELDOM_WITHOUT_TOKEN: Duration = Duration::from_mins(3);
 
-/// The places that may have the artifacts of one run, in the order in which they are asked.
+/// The places that may have the artifacts of one run, in the order in which they are searched.
 type Sources<'a> = Vec<Box<dyn ArchiveSource + 'a>>;
 
-/// What was found of a run.
+/// The chosen run, the source of its artifacts, and what `choose` selected of them.
 pub(super) struct Settled<'a, T> {
     pub(super) source: Box<dyn ArchiveSource + 'a>,
     pub(super) candidate: Candidate,
@@ -39,7 +39,8 @@ pub(super) struct Settled<'a, T> {
 }
 
 impl<'a> RunQuery<'a> {
-    /// The first of the runs that may be meant of which `choose` takes something.
+    /// Takes the first candidate for which `choose` succeeds. If none has what is wanted, waits for
+    /// the first candidate.
     pub(super) fn settle<T>(
         &self,
         world: &'a World,
@@ -69,7 +70,7 @@ impl<'a> RunQuery<'a> {
         Ok(Settled::new(candidate, chosen))
     }
 
-    /// What is chosen of the first source that has anything.
+    /// Applies `choose` to the first source that has any artifacts for the platform.
     fn choose<T>(
         &self,
         sources: &mut Sources<'a>,
@@ -93,8 +94,8 @@ impl<'a> RunQuery<'a> {
         Err(hinted(No(message), hint))
     }
 
-    /// Asks GitHub whose code the run built, where its place depends on that. A directory of the
-    /// user's own is looked through instead.
+    /// Asks GitHub about the run if its place depends on whose code it built (a fork has another
+    /// bucket). Not needed with `--input-dir`, where directories are searched instead.
     fn complete(&self, candidate: &mut Candidate, world: &World) -> Result<()> {
         if candidate.told.is_some() || self.input_dir.is_some() || self.keeper == Keeper::GitHub {
             return Ok(());
@@ -111,7 +112,7 @@ impl<'a> RunQuery<'a> {
         Ok(())
     }
 
-    /// What is waited for may bring its directory along.
+    /// `--input-dir` must exist, except with `--wait`: the directory may be created meanwhile.
     fn check_input_dir(&self) -> Result<()> {
         match &self.input_dir {
             Some(directory) if self.wait.is_none() && !directory.is_dir() => {
@@ -122,7 +123,8 @@ impl<'a> RunQuery<'a> {
         }
     }
 
-    /// Chooses again as long as what is wanted may still come; `error` says what is not there.
+    /// Calls `choose` again until it succeeds, the run has ended or the time is up. `error` is the
+    /// failure of the first attempt.
     fn wait_for<T>(
         &self,
         candidate: &Candidate,
@@ -139,7 +141,8 @@ impl<'a> RunQuery<'a> {
         let repository = self.context.repository(&candidate.run)?;
         loop {
             let run = match github.run(&repository, &candidate.run.id) {
-                // That GitHub cannot be asked is not why there is nothing.
+                // Without `--wait`, GitHub is only asked for a better hint. If that fails, the
+                // missing artifacts are still the error to report.
                 Err(_) if wait.is_zero() => return Err(error),
                 run => run?,
             };
@@ -149,7 +152,7 @@ impl<'a> RunQuery<'a> {
                     let page = run.page;
                     let hint =
                         format!("the run has ended (`{how}`), nothing more will come: {page}");
-                    // It may have come just before the end.
+                    // The artifact may have been uploaded between the last attempt and this answer.
                     return choose().map_err(|_| hinted(error, hint));
                 }
             };
@@ -176,7 +179,7 @@ impl<'a> RunQuery<'a> {
         if let Some(directory) = &self.input_dir {
             return Ok(vec![Box::new(self.local(directory, run)?)]);
         }
-        // A bucket that was named is the only place that is meant.
+        // A bucket that the user named is the only source: do not fall back to GitHub.
         let only_bucket = self.context.names_a_bucket() || run.id.is_local();
         Ok(match self.keeper {
             Keeper::GitHub => vec![Box::new(self.run_artifacts(
@@ -192,7 +195,7 @@ impl<'a> RunQuery<'a> {
         })
     }
 
-    /// What GitHub itself keeps of a run.
+    /// The artifacts that GitHub keeps for the run.
     fn run_artifacts(
         &self,
         run: &RunReference,
@@ -209,7 +212,7 @@ impl<'a> RunQuery<'a> {
         ))
     }
 
-    /// The bucket that runs like this one upload to.
+    /// The bucket that runs of this repository upload to.
     fn bucket(&self, candidate: &Candidate, world: &World) -> Result<StoreSource> {
         let run = candidate.resolve(self)?;
         let access = self.access.clone().in_known_region(run.region.as_deref())?;
@@ -218,7 +221,7 @@ impl<'a> RunQuery<'a> {
         Ok(StoreSource::new(Box::new(store), Some(directory)))
     }
 
-    /// The directory of the run in a directory of the user's own, or else that directory itself.
+    /// The directory of the run below `root` (`{run}-{platform}`), or `root` itself if it has none.
     fn local(&self, root: &Path, run: &RunReference) -> Result<StoreSource> {
         let store = LocalStore::new(root);
         let directory = self.directory_of(run, &store)?;
@@ -258,7 +261,8 @@ impl<'a, T> Settled<'a, T> {
     }
 }
 
-/// A short wait is polled often, a long one so seldom that it is answered all the time.
+/// The pause before the next poll: short if the user waits a short time. A long wait is polled
+/// rarely enough to stay below GitHub's rate limit.
 fn pause(wait: Duration, token: Token) -> Duration {
     let seldom = match token {
         Token::Sent => SELDOM,

@@ -1,4 +1,5 @@
-//! Where archives come from: a run's directory in a store, or what GitHub keeps for the run.
+//! The sources of archives: a run's directory in a store (bucket or local), or the artifacts that
+//! GitHub keeps for the run.
 
 use std::{
     fmt,
@@ -16,43 +17,44 @@ use crate::{
     store::{Depth, Span, Store, StoreFailureKind},
 };
 
-/// A digest and the name of a file; a longer sidecar is none.
+/// The limit for reading a sidecar, which has one line: a digest and a file name.
 const MOST_OF_A_SIDECAR: u64 = 4096;
 
-/// From here on, an archive may come in several answers at once.
+/// Archives of at least this size may be downloaded in several ranges at once.
 const LARGE: u64 = 16 << 20;
 
-/// How many things are done at once, and until when.
+/// How many requests run at once, and the flag that stops them.
 #[derive(Clone, Debug)]
 pub struct Concurrency {
     pub jobs: NonZeroUsize,
     pub stop: Stop,
 }
 
-/// Something that has the archives of a run.
+/// A place that has the archives of a run.
 pub trait ArchiveSource: fmt::Debug + fmt::Display + Send + Sync {
     fn inventory(&self) -> Result<RunInventory>;
 
-    /// What is to be read for these archives, each once.
+    /// The streams to read for these archives. Each is listed once, even if it contains several of
+    /// them.
     fn parcels(&self, archives: &[ArtifactArchive], pace: &Concurrency) -> Result<Vec<Parcel>>;
 
-    /// The bytes of a parcel, which are taken up again where they break off if that is possible.
+    /// Opens the stream of a parcel. Where possible, a broken connection is resumed.
     fn open(&self, parcel: &Parcel) -> Result<Box<dyn Read + Send + '_>>;
 }
 
-/// What is read in one stream: one archive, or something that several are packed into.
+/// What is downloaded in one stream: an archive, or a zip file with several archives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parcel {
-    /// As its source knows it.
+    /// The name in its source: a file name, or the name of an artifact on GitHub.
     pub id: String,
     pub size: u64,
-    /// What its bytes have to be, by everybody who says so.
+    /// The SHA-256 of the whole stream, from each place that states one. All have to match.
     pub sha256: Vec<Sha256>,
-    /// What its source says where it has no SHA-256.
+    /// Another checksum that the store has for the object; only asked for if there is no SHA-256.
     pub checksum: Option<Checksum>,
-    /// What changes with the bytes, if its source has such a thing.
+    /// Changes whenever the bytes change, if the source has such a value (`ETag`, artifact id).
     pub etag: Option<String>,
-    /// In the order in which they lie in the stream.
+    /// In the order of their positions in the stream.
     pub members: Vec<ZipMember>,
 }
 
@@ -62,16 +64,16 @@ pub struct ZipMember {
     pub packing: ParcelPacking,
 }
 
-/// How an archive lies in its parcel.
+/// How an archive is packed in its parcel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParcelPacking {
-    /// It is all of it.
+    /// The parcel is the archive.
     Bare,
-    /// As a member of a zip file.
+    /// The archive is a member of a zip file.
     Zip(ZipSpan),
 }
 
-/// Where in a zip file a member is, as the directory at the end of the file says.
+/// The position of a member in a zip file, from the central directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZipSpan {
     pub header_at: u64,
@@ -87,13 +89,13 @@ pub enum Deflated {
 }
 
 impl Parcel {
-    /// Whether its source says what its bytes are.
+    /// Whether the source states a digest or checksum of the bytes.
     pub fn is_vouched_for(&self) -> bool {
         !self.sha256.is_empty() || self.checksum.is_some()
     }
 }
 
-/// A directory of a store, or all of it.
+/// A directory of a store, or all of the store.
 #[derive(Debug)]
 pub struct StoreSource {
     store: Box<dyn Store>,
@@ -117,8 +119,8 @@ impl StoreSource {
         let said = archive.sha256.into_iter().chain(self.sidecar(archive)?);
         let mut said: Vec<Sha256> = said.collect();
         let mut checksum = None;
-        // A listing has no checksums; where the store has one, it says so of the object itself.
-        // It need not, so that a failure here is none.
+        // A listing has no checksums, but S3 may return one with `HEAD`. It is optional, so a
+        // failed request is not an error: the archive is only fetched without that check.
         if said.is_empty()
             && let Ok(object) = self.store.head(&self.key(&archive.key)?)
         {
@@ -138,7 +140,7 @@ impl StoreSource {
         })
     }
 
-    /// What the file beside an archive says.
+    /// Reads the SHA-256 in the file beside an archive, `NAME.tar.zst.sha256sum`.
     fn sidecar(&self, archive: &ArtifactArchive) -> Result<Option<Sha256>> {
         if !archive.sidecar {
             return Ok(None);
@@ -146,7 +148,7 @@ impl StoreSource {
         let name = format!("{}{SIDECAR}", archive.key);
         let read = || -> Result<Option<Sha256>> {
             let reader = match self.store.get(&self.key(&name)?, Span::Whole) {
-                // It went since the listing.
+                // It was removed after the listing.
                 Err(error) if error.kind() == StoreFailureKind::NotFound => return Ok(None),
                 reader => reader?,
             };
@@ -203,7 +205,7 @@ impl fmt::Display for StoreSource {
     }
 }
 
-/// The digest in `digest  name`, or alone.
+/// Parses `digest  name`, or the digest alone.
 fn parse_sidecar(text: &str) -> Result<Sha256> {
     let word = text.split_whitespace().next();
     let word = word.context("an empty file where a SHA-256 was expected")?;
@@ -211,9 +213,13 @@ fn parse_sidecar(text: &str) -> Result<Sha256> {
 }
 
 impl ZipSpan {
-    /// What lies between the beginning of the member's header and its bytes.
+    /// Skips the local header of a member: 30 bytes, a name and an extra field of variable length.
     ///
-    /// The header repeats what the directory says, or says nothing yet; the directory counts.
+    /// Its sizes and CRC are ignored, because a streamed zip file has zeros there; those of the
+    /// central directory are used. The name and extra field may have other lengths than in the
+    /// central directory, so they have to be read here. See [APPNOTE.TXT], section 4.3.7.
+    ///
+    /// [APPNOTE.TXT]: https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT
     pub fn skip_header(stream: &mut impl Read) -> Result<u64> {
         let mut header = [0; 30];
         stream

@@ -1,4 +1,5 @@
-//! Whether there is room, as far as that is known beforehand.
+//! Checks the free disk space before a download. The size of the archives is known; the size of
+//! their contents is an estimate.
 
 use std::path::Path;
 
@@ -9,10 +10,10 @@ use crate::{
     error::{Result, anyhow, hinted},
 };
 
-/// Artifacts of ROCm take three to five times what their archives do.
+/// Unpacked artifacts of ROCm are three to five times as large as their archives.
 const USUALLY: u64 = 4;
 
-/// What the comparison comes to.
+/// The result of the check.
 #[derive(Debug, PartialEq, Eq)]
 enum FetchSpace {
     Sufficiency,
@@ -20,9 +21,10 @@ enum FetchSpace {
     Lacking,
 }
 
-/// An error where not even the archives would fit; how large they are unpacked nobody knows.
+/// Fails if the archives alone do not fit. If only the estimate for their contents does not fit, it
+/// is a warning, because the exact size is known only after unpacking.
 pub(super) fn check(directory: &Path, kept: OutputForm, needed: u64, world: &World) -> Result<()> {
-    // Where the system does not say, the attempt will.
+    // Some systems do not report the free space. Try then: a full disk fails later anyway.
     let Some(free) = free(directory) else {
         return Ok(());
     };

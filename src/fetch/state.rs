@@ -1,4 +1,5 @@
-//! What a fetch directory is to hold, and what of it has been fetched: `.rocwheel-fetch.json`.
+//! The state file of a fetch directory, `.rocwheel-fetch.json`: which artifacts were wanted, and
+//! which of them are complete on disk.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,52 +22,53 @@ const SCHEMA: &str = "rocwheel-fetch-state-v1";
 
 /// The state of a fetch directory, kept up to date on disk.
 ///
-/// What is wanted is written before the first byte is fetched, and a name is entered as fetched once
-/// all of it is on the disk. So a fetch that was killed, at any moment, can be told from a whole one.
+/// The names of the wanted artifacts are written before the first byte is downloaded, and an
+/// artifact is recorded only when all of it is on disk. So after a fetch was killed, at any moment,
+/// the state shows that it is incomplete.
 #[derive(Debug)]
 pub struct FetchState {
     directory: PathBuf,
     document: Mutex<FetchStateDocument>,
 }
 
-/// What packages can be made of the artifacts that a fetch selects.
+/// Which packages can be built from the selected artifacts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sufficiency {
     /// All packages of the run.
     All,
     /// The packages of these names.
     Only(Vec<String>),
-    /// The user selected by patterns or components, and knows what for.
+    /// Unknown, because the user selected by patterns or components.
     Unknown,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct FetchStateDocument {
     schema: String,
-    /// Where the wanted artifacts come from.
+    /// The place that the wanted artifacts come from.
     from: String,
-    /// The names of all artifacts that were asked for.
+    /// The names of all selected artifacts.
     wanted: BTreeSet<String>,
-    /// The packages that the artifacts suffice for, unless they are all of the run's.
+    /// The packages that can be built from the artifacts; empty if all packages of the run can be.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     only: BTreeSet<String>,
     fetched: BTreeMap<String, Fetched>,
 }
 
-/// An artifact that was fetched.
+/// An artifact that is completely fetched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fetched {
     pub from: String,
-    /// Of the archive, or of the zip file that it came in.
+    /// Size of the archive, or of the zip file that contained it.
     pub size: u64,
     pub sha256: Sha256,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,
-    /// What it came to on disk. None once its files are part of a merged tree.
+    /// What it is on disk. `None` once its files are part of a merged tree.
     pub extent: Option<PathExtent>,
 }
 
-/// How much there is at a path; symlinks are not followed.
+/// Counts of everything below a path, to detect that something changed. Symlinks are not followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathExtent {
     pub files: u64,
@@ -75,7 +77,8 @@ pub struct PathExtent {
 }
 
 impl FetchState {
-    /// The state of a directory. Without a readable state, everything is fetched again.
+    /// Reads the state of a directory. A missing or unreadable state is an empty one: then
+    /// everything is fetched again.
     pub fn read(directory: &Path) -> Result<Self> {
         let document = read(directory)?.and_then(Result::ok).unwrap_or_default();
         Ok(Self {
@@ -84,8 +87,12 @@ impl FetchState {
         })
     }
 
-    /// Writes down what is wanted, before anything is fetched. What is due is no longer fetched:
-    /// otherwise an old artifact could pass for the new one if this fetch is killed.
+    /// Records the wanted artifacts. Call it before the first download.
+    ///
+    /// The due artifacts lose their entries: otherwise, if this fetch is killed, an old artifact
+    /// could pass for the new one.
+    ///
+    /// A directory that is complete for all packages stays so: `enough` does not narrow it.
     pub fn begin(
         &self,
         from: &str,
@@ -108,7 +115,7 @@ impl FetchState {
         })
     }
 
-    /// Enters what is whole.
+    /// Records artifacts that are complete.
     pub fn record(&self, fetched: Vec<(String, Fetched)>) -> Result<()> {
         self.change(|document| document.fetched.extend(fetched))
     }
@@ -117,7 +124,8 @@ impl FetchState {
         self.change(|document| drop(document.fetched.remove(name)))
     }
 
-    /// Everything that was wanted has been fetched.
+    /// Call it after the last download. If the artifacts are enough for all packages, the list of
+    /// packages is cleared.
     pub fn end(&self, enough: &Sufficiency) -> Result<()> {
         if *enough != Sufficiency::All || self.lock().only.is_empty() {
             return Ok(());
@@ -129,7 +137,7 @@ impl FetchState {
         self.lock().fetched.get(name).cloned()
     }
 
-    /// The names of what came from elsewhere, each with where from.
+    /// The artifacts that come from another place than `from`: names and origins.
     pub fn others_than(&self, from: &str) -> Vec<(String, String)> {
         let document = self.lock();
         let others = document.fetched.iter().filter(|(_, it)| it.from != from);
@@ -155,24 +163,25 @@ impl FetchState {
         let path = self.directory.join(FILE_NAME);
         let part = self.directory.join(format!("{FILE_NAME}.part"));
         fs::create_dir_all(&self.directory)?;
-        // Without the sync, a machine that crashes may come back with a state that names files whose
-        // bytes never reached the disk: some file systems then show their length, and zeros. One
-        // sync of the file system takes far less time than one for each file.
+        // Write, sync, rename, in this order. Without the sync, a machine that crashes may come
+        // back with a state that names files whose bytes never reached the disk: some file systems
+        // then show the right length, and zeros. One sync of the file system takes far less time
+        // than one for each file.
         fs::write(&part, text)
             .and_then(|()| sync_file_system(&self.directory))
             .and_then(|()| fs::rename(&part, &path))
             .inspect_err(|_| {
-                // There is an error to report already.
+                // The write has already failed, and that error is the one to report.
                 let _ = fs::remove_file(&part);
             })
             .context("failed to record what was fetched")
     }
 }
 
-/// The packages that the artifacts in a directory were fetched for, if not for all.
+/// The packages that the artifacts in a directory were fetched for; empty if they are for all.
 ///
-/// It is an error if a fetch into the directory did not end. A directory without a state was not
-/// fetched by us, and nothing is known about it.
+/// Fails if a fetch into the directory is incomplete. A directory without a state was not filled by
+/// `fetch`, so nothing can be checked.
 pub fn fetched_for(directory: &Path) -> Result<Vec<String>> {
     let Some(document) = read(directory)? else {
         return Ok(Vec::new());
@@ -198,7 +207,7 @@ pub fn fetched_for(directory: &Path) -> Result<Vec<String>> {
     Err(hinted(No(text), hint))
 }
 
-/// None if there is no state; an error inside if it is damaged or of another version.
+/// `None` if there is no state; an inner error if it is damaged or has another schema.
 fn read(directory: &Path) -> Result<Option<Result<FetchStateDocument>>> {
     let text = match fs::read_to_string(directory.join(FILE_NAME)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -216,7 +225,8 @@ fn read(directory: &Path) -> Result<Option<Result<FetchStateDocument>>> {
 fn sync_file_system(directory: &Path) -> io::Result<()> {
     let directory = fs::File::open(directory)?;
     match rustix::fs::syncfs(&directory).map_err(io::Error::from) {
-        // Sandboxes and older systems may not know the call, or not allow it.
+        // Sandboxes and old kernels may lack or forbid `syncfs`. Then go on without it: the sync
+        // only matters if the machine crashes.
         Err(error)
             if matches!(
                 error.kind(),
@@ -237,7 +247,7 @@ fn sync_file_system(_directory: &Path) -> io::Result<()> {
 }
 
 impl PathExtent {
-    /// None if nothing is at the path.
+    /// `None` if nothing exists at the path, or if something in it is removed meanwhile.
     pub fn of(path: &Path) -> Result<Option<Self>> {
         let mut extent = Self::default();
         let mut paths = vec![path.to_owned()];

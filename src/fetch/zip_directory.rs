@@ -1,4 +1,8 @@
-//! What the directory at the end of a zip file says is in it, read in parts from wherever it lies.
+//! Finds the archives in a zip file from its central directory, which is at the end of the file.
+//! Only that part is read, in ranges, so nothing of a remote file is downloaded in vain.
+//!
+//! The format is that of
+//! [APPNOTE.TXT](https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT), section 4.3.12.
 
 use std::io::{Read, Seek};
 
@@ -11,10 +15,11 @@ use crate::{
     relpath::RelPath,
 };
 
-/// A directory that takes more reading than this is none that an upload makes.
+/// The limit for reading a central directory. No upload needs more, but a damaged or hostile file
+/// could ask for any size.
 pub(super) const MOST: u64 = 64 << 20;
 
-/// An archive of an artifact in a zip file.
+/// An archive that is a member of a zip file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Zipped {
     pub name: ArchiveName,
@@ -22,7 +27,8 @@ pub(super) struct Zipped {
     pub span: ZipSpan,
 }
 
-/// The archives of artifacts in a zip file, in whatever directories of it; all else is left alone.
+/// Lists the archives of artifacts in a zip file, in all of its directories. Other members are
+/// ignored.
 pub(super) fn archives(zip: impl Read + Seek) -> Result<Vec<Zipped>> {
     let zip = ZipArchive::new(zip).context("not a zip file that can be read")?;
     let mut archives = Vec::new();
