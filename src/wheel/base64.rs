@@ -1,15 +1,16 @@
-//! A SHA-256 as RECORD writes it: base64 in the URL-safe alphabet, without padding.
+//! SHA-256 in the form of RECORD ([PEP 427](https://peps.python.org/pep-0427/)): base64 with the
+//! URL-safe alphabet, without padding.
 
 use crate::digest::Sha256;
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Why a text is not a SHA-256 in base64.
+/// Error of parsing a SHA-256 in base64.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not the URL-safe base64 of 32 bytes: {0:?}")]
 pub struct InvalidBase64(String);
 
-/// 43 characters.
+/// Encodes a digest to 43 characters.
 pub(super) fn encode(digest: &Sha256) -> String {
     let mut text = String::with_capacity(43);
     for three in digest.bytes().chunks(3) {
@@ -23,7 +24,7 @@ pub(super) fn encode(digest: &Sha256) -> String {
     text
 }
 
-/// The bytes of a text in that alphabet, or none if it has other characters.
+/// Decodes text in the URL-safe alphabet. `None` if it has other characters.
 pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(33);
     for four in text.as_bytes().chunks(4) {
@@ -44,7 +45,8 @@ pub fn decode(text: &str) -> Result<Sha256, InvalidBase64> {
         .and_then(|bytes| bytes.try_into().ok())
         .map(<Sha256 as From<[u8; 32]>>::from)
         .ok_or_else(invalid)?;
-    // One spelling only: neither longer, nor with bits set where nothing is left to say.
+    // Accept only one spelling of each digest: a longer text, or one whose unused last bits are
+    // set, would decode to the same bytes.
     if encode(&digest) == text {
         Ok(digest)
     } else {

@@ -1,7 +1,10 @@
-//! Deflate in pieces: whole members at once, and large ones in blocks that join to one stream.
+//! Compresses members of wheels with deflate ([RFC 1951]): small ones in one call, large ones in
+//! blocks that are joined to one stream.
 //!
-//! The blocks of a member have nothing in common, so that all cores work on it; with blocks of 4.5
-//! MiB that costs next to nothing of the size.
+//! The blocks of a member do not refer to each other, so all cores can compress one member at the
+//! same time. With blocks of 4.5 MiB, that makes the stream hardly any larger.
+//!
+//! [RFC 1951]: https://www.rfc-editor.org/rfc/rfc1951
 
 use std::{fmt, str::FromStr};
 
@@ -14,7 +17,7 @@ mod last_block;
 #[cfg(test)]
 mod tests;
 
-/// How hard to try: 1 is fast, 12 is small.
+/// Compression level: 1 is the fastest, 12 gives the smallest wheels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CompressionLevel(u8);
 
@@ -26,7 +29,7 @@ pub struct InvalidLevel {
 }
 
 impl Default for CompressionLevel {
-    /// See docs/performance.md.
+    /// The measurements are in docs/performance.md.
     fn default() -> Self {
         Self(5)
     }
@@ -96,14 +99,14 @@ impl fmt::Display for WheelCompression {
     }
 }
 
-/// Where in its member a block lies.
+/// Whether a block is the last of its member, and so has to end the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockPosition {
     Inner,
     Last,
 }
 
-/// A compressor, used again and again. What it makes depends on the bytes and the level only.
+/// A compressor, reused for many members. Its output depends only on the bytes and the level.
 pub struct Deflater {
     compressor: Compressor,
     sampler: Compressor,
@@ -120,13 +123,14 @@ impl Deflater {
         }
     }
 
-    /// How much room packing takes, which may be more than what is packed.
+    /// The size of the buffer that [`Deflater::block`] needs for `len` bytes. It is larger than
+    /// `len`, because joining streams can add `GAP` bytes.
     pub const fn room(len: usize) -> usize {
         len + GAP
     }
 
-    /// Packs a member as one stream, whose length this is. Nothing when it is not worth it, or when
-    /// there is less than its room.
+    /// Compresses a whole member into `room` and returns the compressed length. `None` if it would
+    /// save too little, or if `room` is too small.
     pub fn member(&mut self, bytes: &[u8], room: &mut [u8]) -> Option<usize> {
         if !self.shrinks(bytes) {
             return None;
@@ -135,8 +139,9 @@ impl Deflater {
         self.compressor.deflate_compress(bytes, room).ok()
     }
 
-    /// Packs a block as a part of its member's stream: it begins and ends on a byte, and only the
-    /// last one ends the stream.
+    /// Compresses a block of a member. Its output ends on a byte boundary, and only the last block
+    /// ends the stream, so the outputs of all blocks can simply be concatenated. `None` as for
+    /// [`Deflater::member`].
     pub fn block(&mut self, bytes: &[u8], place: BlockPosition, room: &mut [u8]) -> Option<usize> {
         if !self.shrinks(bytes) {
             return None;
@@ -151,7 +156,8 @@ impl Deflater {
         (len < bytes.len()).then_some(len)
     }
 
-    /// Whether bytes look as if they shrink. Much of what is shipped was compressed before.
+    /// Compresses small samples to predict whether all bytes are worth it. Much of what ships in
+    /// ROCm is compressed already.
     fn shrinks(&mut self, bytes: &[u8]) -> bool {
         if bytes.len() < STRIDE {
             return true;
@@ -172,27 +178,33 @@ impl Deflater {
     }
 }
 
-/// The most that may come of packing: a saving of 3 % is the least that inflating is worth.
+/// The largest accepted output. Saving less than 3 % is not worth the time to inflate.
 fn worth(len: usize) -> usize {
     len - len.div_ceil(32)
 }
 
-/// One sample is taken out of each stride.
+/// One sample is taken from the middle of each stride.
 const STRIDE: usize = 512 << 10;
 const SAMPLE: usize = 4 << 10;
 
-/// An empty stored block without its three header bits: what brings a stream to a whole byte.
+/// `LEN` and `NLEN` of an empty stored block. With its three header bits before them, the block
+/// pads a stream to a byte boundary.
 const MARKER: [u8; 4] = [0, 0, 0xFF, 0xFF];
 
-/// What a stream may grow by when it is left open.
+/// The most bytes that [`leave_open`] appends.
 const GAP: usize = 1 + MARKER.len();
 
-/// Lets a stream go on, whose last block is none any more; says what it grew by.
+/// Makes the last block of a stream an inner one, so that another stream may follow. Returns the
+/// number of bytes that were appended.
 fn leave_open(stream: &mut [u8], ending: Ending) -> usize {
+    // Clear BFINAL, the bit that makes a block the last one (RFC 1951, section 3.2.3). The stream
+    // then ends at any bit, but the next one starts at a byte. An empty stored block fills the gap:
+    // header `000`, zeros up to the next byte, then `LEN` and `NLEN`. This is what zlib calls a
+    // sync flush.
     stream[ending.last_block / 8] &= !(1 << (ending.last_block % 8));
     let zeros = match ending.end % 8 {
         0 => return 0,
-        // The bits that are left, which are zeros, hold the header of a stored block.
+        // The last byte has at least three bits left, and they are zero: they are the header.
         1..=5 => 0,
         _ => 1,
     };
@@ -202,7 +214,8 @@ fn leave_open(stream: &mut [u8], ending: Ending) -> usize {
     zeros + MARKER.len()
 }
 
-/// A plain block as a part of a stream: headers, and what follows each.
+/// Splits the bytes of a block into stored blocks of deflate: for each, its header and its
+/// contents. Used for a block that is not worth compressing, inside of a member that is.
 pub fn plain_blocks(bytes: &[u8], place: BlockPosition) -> impl Iterator<Item = ([u8; 5], &[u8])> {
     let count = bytes.len().div_ceil(usize::from(u16::MAX));
     bytes
@@ -210,7 +223,7 @@ pub fn plain_blocks(bytes: &[u8], place: BlockPosition) -> impl Iterator<Item = 
         .enumerate()
         .map(move |(index, chunk)| {
             let last = place == BlockPosition::Last && index + 1 == count;
-            // A chunk is no longer than fits.
+            // `chunks` makes no chunk longer than `u16::MAX`.
             let len = u16::try_from(chunk.len()).unwrap_or(u16::MAX);
             let ([low, high], [not_low, not_high]) = (len.to_le_bytes(), (!len).to_le_bytes());
             ([u8::from(last), low, high, not_low, not_high], chunk)

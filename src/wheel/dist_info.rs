@@ -1,5 +1,5 @@
-//! The other small files of a `.dist-info` directory: WHEEL, `entry_points.txt` and
-//! `top_level.txt`.
+//! The small files of a `.dist-info` directory besides METADATA and RECORD: WHEEL
+//! ([PEP 427](https://peps.python.org/pep-0427/)), `entry_points.txt` and `top_level.txt`.
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
@@ -11,10 +11,11 @@ use crate::{
     },
 };
 
-/// The text of WHEEL.
+/// The contents of WHEEL.
 ///
-/// The root is purelib although the wheels hold binaries: all packages must land in one directory,
-/// and a distribution whose `lib` and `lib64` differ would part them.
+/// `Root-Is-Purelib` is `true` although the wheels contain binaries. Some systems have different
+/// directories for purelib and platlib (`lib` and `lib64`), and all packages have to be installed
+/// into the same one.
 pub fn wheel_text(tag: &Tag) -> String {
     let tags = tag.expand();
     let tags: Vec<String> = tags.iter().map(|tag| format!("Tag: {tag}\n")).collect();
@@ -25,14 +26,14 @@ pub fn wheel_text(tag: &Tag) -> String {
     )
 }
 
-/// What WHEEL says that a reader must know.
+/// The facts of WHEEL that `check` needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WheelFacts {
     pub tags: Vec<Tag>,
     pub root_is_purelib: bool,
 }
 
-/// Why a text is not that of WHEEL.
+/// Error of parsing WHEEL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidWheelText {
     #[error(transparent)]
@@ -74,7 +75,7 @@ impl FromStr for WheelFacts {
     }
 }
 
-/// A command that an installer makes: `hipcc = rocm_sdk_core._cli:hipcc`.
+/// A console script, `hipcc = rocm_sdk_core._cli:hipcc`. Installers create an executable for it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryPoint {
     name: Box<str>,
@@ -82,7 +83,7 @@ pub struct EntryPoint {
     function: Box<str>,
 }
 
-/// Why a text is not an `EntryPoint`.
+/// Error of parsing an [`EntryPoint`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}: {text:?}")]
 pub struct InvalidEntryPoint {
@@ -91,7 +92,7 @@ pub struct InvalidEntryPoint {
 }
 
 impl EntryPoint {
-    /// The name of the command.
+    /// The name of the executable, `hipcc`.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -101,7 +102,7 @@ impl EntryPoint {
         &self.module
     }
 
-    /// What to call in it.
+    /// The function to call, `hipcc`.
     pub fn function(&self) -> &str {
         &self.function
     }
@@ -122,7 +123,7 @@ impl FromStr for EntryPoint {
             .split_once(':')
             .ok_or_else(|| invalid("an entry point is `name = module:function`"))?;
         let (name, module, function) = (name.trim(), module.trim(), function.trim());
-        // An installer makes a file of this name.
+        // The name becomes a file name, so nothing else may be in it.
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '+');
         if name.is_empty() || !name.chars().all(is_plain) || name.starts_with('.') {
             return Err(invalid(
@@ -146,7 +147,7 @@ impl fmt::Display for EntryPoint {
     }
 }
 
-/// Whether a text is identifiers with dots between them.
+/// Whether a text consists of identifiers separated by dots.
 fn is_dotted(text: &str) -> bool {
     text.split('.').all(|word| {
         word.starts_with(|c: char| c.is_alphabetic() || c == '_')
@@ -156,14 +157,14 @@ fn is_dotted(text: &str) -> bool {
 
 const CONSOLE_SCRIPTS: &str = "[console_scripts]";
 
-/// The text of `entry_points.txt`, sorted by name; `None` when there is nothing to say.
+/// The contents of `entry_points.txt`, sorted by name; `None` if there are no commands.
 pub fn entry_points_text(commands: &[EntryPoint]) -> Option<String> {
     let sorted: BTreeSet<&EntryPoint> = commands.iter().collect();
     let lines = sorted.iter().map(|command| format!("{command}\n"));
     (!commands.is_empty()).then(|| format!("{CONSOLE_SCRIPTS}\n{}", lines.collect::<String>()))
 }
 
-/// The commands that `entry_points.txt` asks for; other groups are no one's here.
+/// Parses the console scripts of `entry_points.txt`. Other groups are ignored.
 pub fn parse_entry_points(text: &str) -> Result<Vec<EntryPoint>, InvalidEntryPoint> {
     let mut group = "";
     let mut commands = Vec::new();
@@ -177,7 +178,7 @@ pub fn parse_entry_points(text: &str) -> Result<Vec<EntryPoint>, InvalidEntryPoi
     Ok(commands)
 }
 
-/// The text of `top_level.txt`: what an `import` can name, sorted.
+/// The contents of `top_level.txt`: the names that `import` can find in the wheel, sorted.
 pub fn top_level_text<'a>(members: impl IntoIterator<Item = &'a RelPath>) -> String {
     let names: BTreeSet<&str> = members
         .into_iter()

@@ -1,6 +1,8 @@
-//! What the name of a file says: `WheelFilename` and `SdistFilename`.
+//! `WheelFilename` and `SdistFilename`: file names, parsed as in
+//! [PEP 427](https://peps.python.org/pep-0427/) and [PEP 625](https://peps.python.org/pep-0625/).
 //!
-//! A name that was parsed prints as it was, normal form or not, because it is the name of a file.
+//! A parsed name is displayed exactly as it was, even if it is not normalized: it names a file that
+//! exists.
 
 use std::{fmt, str::FromStr};
 
@@ -12,7 +14,7 @@ use crate::{
     },
 };
 
-/// `rocm_sdk_core-7.13.0-py3-none-linux_x86_64.whl`.
+/// The file name of a wheel, `rocm_sdk_core-7.13.0-py3-none-linux_x86_64.whl`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WheelFilename {
     text: Box<str>,
@@ -22,7 +24,7 @@ pub struct WheelFilename {
     tag: Tag,
 }
 
-/// `rocm-7.13.0.tar.gz`.
+/// The file name of an sdist, `rocm-7.13.0.tar.gz`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SdistFilename {
     text: Box<str>,
@@ -30,7 +32,7 @@ pub struct SdistFilename {
     version: Version,
 }
 
-/// Why a file name is not that of a wheel, or not that of an sdist.
+/// Error of parsing a [`WheelFilename`] or a [`SdistFilename`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not the file name of {kind}: {text:?}")]
 pub struct InvalidFilename {
@@ -59,7 +61,7 @@ enum FilenameErrorReason {
 }
 
 impl WheelFilename {
-    /// The normal form for a name, a version and a tag.
+    /// The normalized file name for a name, a version and a tag.
     pub fn new(name: &DistName, version: &Version, tag: &Tag) -> Self {
         let stem = stem(name, version);
         Self {
@@ -83,7 +85,8 @@ impl WheelFilename {
         &self.version
     }
 
-    /// What decides between two wheels that differ in nothing else, `1` of `a-1.0-1-py3-none-any.whl`.
+    /// The build number, `1` of `a-1.0-1-py3-none-any.whl`. Among wheels that are otherwise the
+    /// same, installers prefer the highest.
     pub fn build(&self) -> Option<&str> {
         self.build.as_deref()
     }
@@ -92,14 +95,14 @@ impl WheelFilename {
         &self.tag
     }
 
-    /// `rocm_sdk_core-7.13.0.dist-info`: where the wheel keeps what it says about itself.
+    /// The directory of the wheel's metadata, `rocm_sdk_core-7.13.0.dist-info`.
     pub fn dist_info(&self) -> String {
         format!("{}.dist-info", stem(&self.name, &self.version))
     }
 }
 
 impl SdistFilename {
-    /// The normal form for a name and a version.
+    /// The normalized file name for a name and a version.
     pub fn new(name: &DistName, version: &Version) -> Self {
         Self {
             text: format!("{}.tar.gz", stem(name, version)).into(),
@@ -120,7 +123,7 @@ impl SdistFilename {
         &self.version
     }
 
-    /// `rocm-7.13.0`: the directory that everything in it lies in.
+    /// The top directory of the archive, `rocm-7.13.0`.
     pub fn top(&self) -> &str {
         self.text.strip_suffix(SDIST).unwrap_or(&self.text)
     }
@@ -129,7 +132,8 @@ impl SdistFilename {
 const WHEEL: &str = ".whl";
 const SDIST: &str = ".tar.gz";
 
-/// How both names begin, and a wheel's `.dist-info` directory too.
+/// The part that the file names and the `.dist-info` directory have in common:
+/// `rocm_sdk_core-7.13.0`.
 fn stem(name: &DistName, version: &Version) -> String {
     format!("{}-{}", name.filename_form(), version.filename_form())
 }
@@ -184,7 +188,7 @@ fn parse_sdist(text: &str) -> Result<SdistFilename, FilenameErrorReason> {
     let stem = text
         .strip_suffix(SDIST)
         .ok_or(FilenameErrorReason::Suffix(SDIST))?;
-    // Old names have hyphens in the name itself; a version has none.
+    // Names of older sdists may contain hyphens, but versions never do: split at the last one.
     let (name, version) = stem.rsplit_once('-').ok_or(FilenameErrorReason::Hyphen)?;
     Ok(SdistFilename {
         text: text.into(),

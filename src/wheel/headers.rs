@@ -1,14 +1,16 @@
-//! `Name: value` lines, as METADATA and WHEEL have them, and the text below them.
+//! Headers of METADATA and WHEEL: `Name: value` lines, an empty line and a text. The syntax is that
+//! of email ([core
+//! metadata](https://packaging.python.org/en/latest/specifications/core-metadata/)).
 
 use std::{fmt, str::FromStr};
 
-/// A value that fits on one line: no control character, nothing to trim, not empty.
+/// A value that fits on one line: not empty, no control characters, no space around it.
 ///
-/// What cannot hold a line break cannot smuggle a header in.
+/// Because it cannot contain a line break, a value can never add a header of its own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HeaderLine(Box<str>);
 
-/// Why a text is not a `HeaderLine`.
+/// Error of parsing a [`HeaderLine`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}: {text:?}")]
 pub struct InvalidLine {
@@ -16,7 +18,7 @@ pub struct InvalidLine {
     reason: &'static str,
 }
 
-/// Why a text has no headers.
+/// Error of parsing headers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} is no `Name: value`: {text:?}")]
 pub struct InvalidHeader {
@@ -34,7 +36,7 @@ impl FromStr for HeaderLine {
     type Err = InvalidLine;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // Python breaks lines at the separators of Unicode too.
+        // Python's `splitlines` breaks lines at U+2028 and U+2029 too.
         let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
         let reason = if text.is_empty() {
             "an empty value"
@@ -58,7 +60,7 @@ impl fmt::Display for HeaderLine {
     }
 }
 
-/// One header. A value that was folded has its lines, each trimmed at its end, joined by LF.
+/// One header. The lines of a folded value are joined by LF, each trimmed at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) name: String,
@@ -66,7 +68,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// The value with its folds undone; `None` when there is nothing in it.
+    /// The value on one line, with its folded lines joined by spaces; `None` if it is empty.
     pub(crate) fn line(&self) -> Result<Option<HeaderLine>, InvalidLine> {
         let words: Vec<&str> = self.value.split('\n').map(str::trim).collect();
         let text = words.join(" ");
@@ -77,7 +79,7 @@ impl Header {
     }
 }
 
-/// The headers, and what follows the first empty line.
+/// Parses the headers. Also returns the text after the first empty line.
 pub(crate) fn parse(text: &str) -> Result<(Vec<Header>, &str), InvalidHeader> {
     let mut headers: Vec<Header> = Vec::new();
     let mut rest = text;

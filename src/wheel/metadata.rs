@@ -1,4 +1,5 @@
-//! `Metadata`: METADATA and PKG-INFO (core metadata 2.4), as data and as text.
+//! `Metadata`: METADATA of wheels and PKG-INFO of sdists, parsed and written as core metadata 2.4
+//! ([specification](https://packaging.python.org/en/latest/specifications/core-metadata/)).
 
 use std::{fmt, str::FromStr};
 
@@ -13,7 +14,7 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// What a distribution says about itself. Fields that nothing here needs are left out of it.
+/// Metadata of a distribution. It has only the fields that rocwheel writes or checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metadata {
     pub name: DistName,
@@ -21,25 +22,25 @@ pub struct Metadata {
     pub summary: Option<HeaderLine>,
     pub author: Option<HeaderLine>,
     pub author_email: Option<HeaderLine>,
-    /// An SPDX expression, `MIT`.
+    /// An SPDX expression, `MIT` ([PEP 639](https://peps.python.org/pep-0639/)).
     pub license_expression: Option<HeaderLine>,
-    /// As seen from `licenses/` in the `.dist-info` directory.
+    /// Paths relative to `licenses/` in the `.dist-info` directory.
     pub license_files: Vec<HeaderLine>,
-    /// `Label, URL`.
+    /// Each as `Label, URL`.
     pub project_urls: Vec<HeaderLine>,
     pub classifiers: Vec<HeaderLine>,
     pub requires_python: Option<HeaderLine>,
-    /// Requirements as PEP 508 writes them.
+    /// Requirements, `a>=1; extra == "x"` ([PEP 508](https://peps.python.org/pep-0508/)).
     pub requires_dist: Vec<HeaderLine>,
     pub provides_extra: Vec<DistName>,
-    /// The fields that an sdist does not promise to keep.
+    /// Fields that may differ in wheels built from this sdist.
     pub dynamic: Vec<HeaderLine>,
     pub description_content_type: Option<HeaderLine>,
-    /// The text below the headers.
+    /// The text after the headers.
     pub description: Option<String>,
 }
 
-/// Why bytes are not a `Metadata`.
+/// Error of parsing a [`Metadata`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidMetadata {
     #[error("metadata that is not UTF-8")]
@@ -60,7 +61,7 @@ pub enum InvalidMetadata {
     },
 }
 
-/// Why a value is not what its field holds.
+/// Error of parsing the value of a field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidField {
     #[error(transparent)]
@@ -72,7 +73,7 @@ pub enum InvalidField {
 }
 
 impl Metadata {
-    /// A distribution that says no more than its name and its version.
+    /// Metadata with only the required fields.
     pub fn new(name: DistName, version: Version) -> Self {
         Self {
             name,
@@ -122,12 +123,12 @@ impl Metadata {
         })
     }
 
-    /// The extra that a requirement is for, when it is one that is provided.
+    /// The extra that a requirement belongs to, if the distribution provides that extra.
     fn extra(&self, requirement: &HeaderLine) -> Option<DistName> {
         extra_of(requirement.as_str()).filter(|extra| self.provides_extra.contains(extra))
     }
 
-    /// What an extra needs, or what is always needed.
+    /// The requirements of an extra, or those that are not of any extra.
     fn requirements(&self, extra: Option<&DistName>) -> impl Iterator<Item = &HeaderLine> {
         self.requires_dist
             .iter()
@@ -139,7 +140,8 @@ impl Metadata {
 struct Headers(Vec<Header>);
 
 impl Headers {
-    /// A newer minor version only adds fields; a newer major one may mean anything.
+    /// Accepts metadata 1.x and 2.x: a newer minor version only adds fields, but a newer major one
+    /// may change their meaning.
     fn check_version(&self) -> Result<(), InvalidMetadata> {
         let version = self
             .line("Metadata-Version")?
@@ -209,7 +211,8 @@ where
         })
 }
 
-/// A description that is a header: eight columns of each line but the first are not the text's.
+/// The text of a `Description` header, which old tools wrote instead of a body. They indented all
+/// lines but the first, by eight spaces or by seven spaces and `|`.
 fn unfold(value: &str) -> String {
     let lines: Vec<&str> = value
         .split('\n')
@@ -222,7 +225,7 @@ fn unfold(value: &str) -> String {
     lines.join("\n")
 }
 
-/// The extra that a requirement's marker asks for: `x` of `a==1; extra == "x"`.
+/// The extra in the marker of a requirement: `x` of `a==1; extra == "x"`.
 fn extra_of(requirement: &str) -> Option<DistName> {
     let (_, marker) = requirement.split_once(';')?;
     let (_, after) = marker.split_once("extra ==")?;
@@ -231,7 +234,7 @@ fn extra_of(requirement: &str) -> Option<DistName> {
     quoted.next()?.parse().ok()
 }
 
-/// The text of the file.
+/// Writes the file.
 impl fmt::Display for Metadata {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = |name: &str, value: &dyn fmt::Display| writeln!(f, "{name}: {value}");

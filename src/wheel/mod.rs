@@ -1,4 +1,4 @@
-//! Wheels and source distributions as files: names, metadata, RECORD, and the archives themselves.
+//! The file formats of wheels and source distributions: file names, metadata, RECORD and archives.
 
 mod base64;
 pub mod deflate;

@@ -1,6 +1,7 @@
 //! `DistName`: the name of a distribution, `rocm-sdk-core`.
 //!
-//! It keeps the spelling that it was given, and compares by its normal form (PEP 503).
+//! It is displayed as it was written, but compared in its normalized form
+//! ([PEP 503](https://peps.python.org/pep-0503/)): `ROCm_SDK.core` is the same name.
 
 use std::{
     cmp::Ordering,
@@ -15,7 +16,7 @@ pub struct DistName {
     normal: Box<str>,
 }
 
-/// Why a text is not a `DistName`.
+/// Error of parsing a [`DistName`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}: {text:?}")]
 pub struct InvalidDistName {
@@ -24,12 +25,14 @@ pub struct InvalidDistName {
 }
 
 impl DistName {
-    /// Lower case, with one `-` for each run of `-`, `_` and `.`: as an index names the project.
+    /// The name of the project on an index: lower case, each run of `-`, `_` and `.` replaced by
+    /// `-`.
     pub fn normalized(&self) -> &str {
         &self.normal
     }
 
-    /// The normal form with `_`: as a file name has it, whose parts `-` separates (PEP 625).
+    /// The name in file names, `rocm_sdk_core`: `-` separates the parts of a file name, so it is
+    /// replaced by `_` ([PEP 625](https://peps.python.org/pep-0625/)).
     pub fn filename_form(&self) -> String {
         self.normal.replace('-', "_")
     }
@@ -59,7 +62,7 @@ impl FromStr for DistName {
     }
 }
 
-/// As it was written.
+/// Displays the name as it was written.
 impl fmt::Display for DistName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.written)

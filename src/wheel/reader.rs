@@ -1,6 +1,8 @@
-//! `WheelReader`: what a wheel holds and says about itself, and whether that is true.
+//! `WheelReader` reads a wheel and verifies it against its RECORD
+//! ([PEP 427](https://peps.python.org/pep-0427/)).
 //!
-//! A wheel is input from outside: nothing in it is believed, and what is read of it is bounded.
+//! A wheel is untrusted input: sizes are not believed, names are validated, and everything that is
+//! kept in memory has a limit.
 
 use std::{
     collections::HashMap,
@@ -22,17 +24,18 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// A wheel whose directory was read and makes sense.
+/// A wheel whose central directory was read and is valid.
 #[derive(Debug)]
 pub struct WheelReader<R> {
     archive: ZipArchive<R>,
     members: Vec<WheelMember>,
-    /// Where each member is in the archive, which has directories too.
+    /// The index of each file in the archive. It differs from that in `members`, because archives
+    /// also have entries for directories.
     places: HashMap<RelPath, usize>,
     dist_info: RelPath,
 }
 
-/// Why a file is not a wheel, or a member not what it must be.
+/// Why a file is not a valid wheel.
 #[derive(Debug, thiserror::Error)]
 pub enum WheelError {
     #[error("not a zip archive that can be trusted")]
@@ -61,7 +64,7 @@ pub enum WheelError {
     Record(#[from] InvalidRecord),
 }
 
-/// Where a wheel is not what its RECORD says.
+/// A difference between a wheel and its RECORD.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     #[error("`{0}` is in RECORD, but not in the wheel")]
@@ -78,19 +81,19 @@ pub enum Fault {
     },
 }
 
-/// More than any text of a wheel needs: RECORD has some 100 bytes for each file.
+/// Size limit for the text files of a wheel. RECORD is the largest, with about 100 bytes per file.
 const TEXT: u64 = 64 << 20;
 
 impl<R: Read + Seek> WheelReader<R> {
-    /// Reads the directory of the archive, and compares it with what stands before each member.
+    /// Reads the central directory and compares it with the local header of each member.
     pub fn new(reader: R) -> Result<Self, WheelError> {
         let mut archive = archive(reader)?;
         archive.validate_header_consistency()?;
         Self::of(archive)
     }
 
-    /// Reads the directory alone, which is at the end: enough to learn what a wheel says about
-    /// itself, and no more than a few requests where the wheel is far away.
+    /// Reads the central directory only. It is at the end of the file, so a remote wheel needs only
+    /// a few requests before its metadata can be read.
     pub fn from_directory(reader: R) -> Result<Self, WheelError> {
         Self::of(archive(reader)?)
     }
@@ -104,7 +107,8 @@ impl<R: Read + Seek> WheelReader<R> {
                 continue;
             }
             let member = member(&entry)?;
-            // Names that differ in their encoding only are one name here.
+            // The check for duplicates in `archive` compares bytes. Here, two encodings of one name
+            // are the same name.
             if places.insert(member.path.clone(), index).is_some() {
                 return Err(WheelError::Twice);
             }
@@ -118,20 +122,20 @@ impl<R: Read + Seek> WheelReader<R> {
         })
     }
 
-    /// The files, in the order of the archive.
+    /// The files in the order of the archive, without directories.
     pub fn members(&self) -> &[WheelMember] {
         &self.members
     }
 
-    /// The directory that holds what the wheel says about itself.
+    /// The `.dist-info` directory.
     pub fn dist_info(&self) -> &RelPath {
         &self.dist_info
     }
 
-    /// The bytes of a member, if there are no more than `limit`.
+    /// Reads a member. Fails if it is longer than `limit`.
     pub fn read(&mut self, path: &RelPath, limit: u64) -> Result<Vec<u8>, WheelError> {
         let mut bytes = Vec::new();
-        // What the directory says of the length is not believed.
+        // The length in the central directory may be false, so count what is really read.
         self.open(path)?
             .take(limit.saturating_add(1))
             .read_to_end(&mut bytes)?;
@@ -144,13 +148,14 @@ impl<R: Read + Seek> WheelReader<R> {
         Ok(bytes)
     }
 
-    /// The bytes of a file in the `.dist-info` directory.
+    /// Reads a file of the `.dist-info` directory.
     pub fn read_dist_info(&mut self, name: &str) -> Result<Vec<u8>, WheelError> {
         let path = self.own(name)?;
         self.read(&path, TEXT)
     }
 
-    /// The bytes of METADATA, as an index offers them beside the wheel.
+    /// Reads METADATA as it is; an index serves the same bytes beside the wheel
+    /// ([PEP 658](https://peps.python.org/pep-0658/)).
     pub fn metadata_bytes(&mut self) -> Result<Vec<u8>, WheelError> {
         self.read_dist_info("METADATA")
     }
@@ -163,7 +168,7 @@ impl<R: Read + Seek> WheelReader<R> {
         Ok(Record::parse(&self.read_dist_info("RECORD")?)?)
     }
 
-    /// The hash of a member, and its length. It stops after one byte more than it should have.
+    /// SHA-256 and length of a member. It reads at most one byte more than the stated length.
     pub fn digest(&mut self, member: &WheelMember) -> Result<(Sha256, u64), WheelError> {
         let mut source = self.open(&member.path)?.take(member.len.saturating_add(1));
         let mut hasher = Hasher::default();
@@ -172,7 +177,7 @@ impl<R: Read + Seek> WheelReader<R> {
         Ok(hasher.finish())
     }
 
-    /// Compares every member with RECORD. All that is wrong is found, not only the first.
+    /// Compares every member with RECORD and returns all differences, not only the first.
     pub fn verify(&mut self) -> Result<Vec<Fault>, WheelError> {
         let record = self.record()?;
         let own = self.own("RECORD")?;
@@ -231,14 +236,16 @@ fn archive<R: Read + Seek>(mut reader: R) -> Result<ZipArchive<R>, WheelError> {
     Ok(archive)
 }
 
-/// An archive ends with its end record, which then has no comment; installers look for it in
-/// different ways, and might find different ones.
+/// Checks that the end of central directory record, without a comment, is the end of the file.
+/// Installers search for this record in different ways: with data or a comment behind it, two of
+/// them could find different records, and so install different files.
 fn check_end(reader: &mut (impl Read + Seek)) -> Result<(), WheelError> {
     let mut end = [0; 22];
     let found = reader
         .seek(SeekFrom::End(-22))
         .and_then(|_| reader.read_exact(&mut end));
-    // Too short to be an archive: whoever reads it has the words for it.
+    // A file that is too short for the record is not an error here: opening the archive fails and
+    // has the better message.
     if found.is_ok() && !(end.starts_with(b"PK\x05\x06") && end.ends_with(&[0, 0])) {
         return Err(WheelError::Behind);
     }
@@ -295,7 +302,7 @@ fn list(names: &[String]) -> String {
     }
 }
 
-/// Signatures of RECORD cannot be in it.
+/// Whether a file is a signature of RECORD (`RECORD.jws`, `RECORD.p7s`), which RECORD cannot list.
 fn is_signature(path: &RelPath, record: &RelPath) -> bool {
     let rest = path.as_str().strip_prefix(record.as_str());
     matches!(rest, Some(".jws" | ".p7s"))

@@ -1,4 +1,5 @@
-//! `Record`: RECORD, the list of what a wheel holds, with the hash and the size of each file.
+//! `Record`: the file RECORD, a CSV list of all files in a wheel with hash and size
+//! ([PEP 376](https://peps.python.org/pep-0376/), [PEP 427](https://peps.python.org/pep-0427/)).
 
 use std::{collections::HashSet, fmt, io::Read};
 
@@ -8,13 +9,13 @@ use crate::{
     wheel::base64::{self, InvalidBase64},
 };
 
-/// The rows in their order, each path once.
+/// The rows of RECORD in their order. No path occurs twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     rows: Vec<RecordRow>,
 }
 
-/// One file; RECORD itself has neither hash nor size.
+/// The row of one file. The row of RECORD itself has neither hash nor size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordRow {
     pub path: RelPath,
@@ -22,7 +23,7 @@ pub struct RecordRow {
     pub len: Option<u64>,
 }
 
-/// Why bytes are not a `Record`.
+/// Error of parsing a [`Record`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("row {row} of RECORD")]
 pub struct InvalidRecord {
@@ -49,7 +50,7 @@ enum RecordErrorReason {
     Len(String),
 }
 
-/// What a file has other than its row says.
+/// A difference between a file and its row.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
     #[error("`{path}` has no hash in RECORD")]
@@ -69,7 +70,7 @@ pub enum Mismatch {
 }
 
 impl RecordRow {
-    /// Whether a file's bytes are those that the row promises.
+    /// Checks the hash and the size of a file.
     pub fn verify(&self, digest: Sha256, len: u64) -> Result<(), Mismatch> {
         let path = || self.path.clone();
         match (self.digest, self.len) {
@@ -90,7 +91,7 @@ impl RecordRow {
 }
 
 impl Record {
-    /// Adds a file. The caller gives each path once.
+    /// Adds a file. The caller must not add a path twice.
     pub fn push(&mut self, path: RelPath, digest: Sha256, len: u64) {
         self.rows.push(RecordRow {
             path,
@@ -99,7 +100,7 @@ impl Record {
         });
     }
 
-    /// Adds RECORD itself, which cannot hold its own hash.
+    /// Adds the row of RECORD itself, without a hash: a file cannot contain its own.
     pub fn push_self(&mut self, path: RelPath) {
         self.rows.push(RecordRow {
             path,
@@ -116,7 +117,8 @@ impl Record {
         let mut reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
-            // A path may begin with what the reader would take for a byte order mark.
+            // The CSV reader drops a byte order mark at the beginning, but a path may begin with
+            // the same character. With an empty line before it, the character is kept.
             .from_reader(b"\n".chain(bytes));
         let mut seen = HashSet::new();
         let mut rows = Vec::new();
@@ -168,7 +170,7 @@ fn parse_len(text: &str) -> Result<u64, RecordErrorReason> {
     text.parse().map_err(|_| invalid())
 }
 
-/// The text of the file: CSV with quotes where needed only, and LF.
+/// Writes the file: CSV with quotes only where they are needed, and LF.
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut writer = csv::WriterBuilder::new()

@@ -1,4 +1,5 @@
-//! Source distributions: `.tar.gz`, written the same everywhere and read with care.
+//! Source distributions, `.tar.gz` ([PEP 625](https://peps.python.org/pep-0625/)): writes them with
+//! the same bytes on every machine, and reads untrusted ones.
 
 use std::{
     collections::HashSet,
@@ -16,10 +17,11 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// Writes files below `top`, in their order, each directory before what is in it.
+/// Writes files below directory `top`, in their order. Each directory is listed before its
+/// contents.
 ///
-/// `epoch` is when all of them are said to have changed. The gzip header has neither a time nor a
-/// name, and names no operating system.
+/// All members have the modification time `epoch`. The gzip header has no time, no file name and no
+/// operating system, so that the same files give the same archive.
 pub fn write_sdist(
     out: impl Write,
     top: &RelPath,
@@ -34,7 +36,7 @@ pub fn write_sdist(
     let mut made = HashSet::new();
     for (path, content) in files {
         let path = top.join(path);
-        // Readers of tar disagree about line breaks.
+        // Implementations of tar do not agree on names with line breaks.
         ensure!(
             !path.as_str().contains(char::is_control),
             "a control character in a name: {:?}",
@@ -80,7 +82,9 @@ fn header(kind: EntryType, mode: u32, content: &[u8], epoch: u64) -> Header {
     header
 }
 
-/// A path that does not fit, or that could be read as another encoding, has a header of its own.
+/// Appends a member. A name that is too long for the ustar header, or that is not ASCII, gets a
+/// [pax header](https://pubs.opengroup.org/onlinepubs/9799919799/utilities/pax.html) with the
+/// name in UTF-8.
 fn append(
     tar: &mut Builder<impl Write>,
     path: &str,
@@ -97,7 +101,8 @@ fn append(
     tar.append(&named, content)
 }
 
-/// The name for readers that pass over the header with the true one.
+/// The name in the ustar header of a member that has a pax header: only readers that do not know
+/// pax use it.
 fn stand_in(path: &str) -> String {
     let tail = path.len().saturating_sub(90);
     path.char_indices()
@@ -106,18 +111,18 @@ fn stand_in(path: &str) -> String {
         .collect()
 }
 
-/// What an sdist holds, as far as anyone asks.
+/// The facts of an sdist that `check` needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SdistContents {
-    /// The directory that everything lies in, `rocm-7.13.0`.
+    /// The only top directory, `rocm-7.13.0`.
     pub top: RelPath,
-    /// The files below it, in the order of the archive.
+    /// The files in `top`, in the order of the archive.
     pub files: Vec<RelPath>,
-    /// The bytes of PKG-INFO.
+    /// The contents of PKG-INFO.
     pub pkg_info: Vec<u8>,
 }
 
-/// Why a file is not an sdist.
+/// Error of reading an sdist.
 #[derive(Debug, thiserror::Error)]
 pub enum SdistError {
     #[error("not a `.tar.gz` that can be read to its end")]
@@ -136,11 +141,12 @@ pub enum SdistError {
     NoPkgInfo,
 }
 
-/// Unpacks an sdist to the end without keeping more than PKG-INFO, and no more of it than `limit`.
+/// Reads a whole sdist, but keeps only PKG-INFO in memory. Fails if the unpacked archive is longer
+/// than `limit`.
 pub fn read_sdist(reader: impl Read, limit: u64) -> Result<SdistContents, SdistError> {
     let mut tar = GzDecoder::new(BufReader::new(reader)).take(limit);
     let read = read_tar(&mut tar);
-    // A limit in the middle of a member looks like an archive that is cut short.
+    // Test the limit first: an archive cut off by it fails with an error about a broken archive.
     if tar.limit() == 0 {
         return Err(SdistError::TooLong(limit));
     }
@@ -183,7 +189,7 @@ fn read_tar(tar: &mut impl Read) -> Result<SdistContents, SdistError> {
         }
         files.push(below);
     }
-    // The end of the gzip stream has the checksum.
+    // Read on to the end of the gzip stream, where its checksum is verified.
     io::copy(tar, &mut io::sink())?;
     Ok(SdistContents {
         top: top.ok_or(SdistError::NoPkgInfo)?,

@@ -1,4 +1,4 @@
-//! A file for tests that keeps the pages with something in them only, so that it may be huge.
+//! A huge file in memory, for tests: pages that are all zeros are not kept.
 
 use std::{
     collections::HashMap,
@@ -16,7 +16,7 @@ pub(crate) struct SparseWheel {
 }
 
 impl SparseWheel {
-    /// The page at the position, the place in it, and how much of `len` it has.
+    /// The number of the current page, the offset in it, and how many of `len` bytes it has.
     fn span(&self, len: usize) -> (u64, usize, usize) {
         let place = usize::try_from(self.at % PAGE as u64).unwrap();
         (self.at / PAGE as u64, place, len.min(PAGE - place))

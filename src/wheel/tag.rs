@@ -1,8 +1,10 @@
-//! `Tag`: what a wheel runs on, `py3-none-linux_x86_64`.
+//! `Tag`: the compatibility tag of a wheel, `py3-none-linux_x86_64`
+//! ([PEP 425](https://peps.python.org/pep-0425/)).
 
 use std::{fmt, str::FromStr};
 
-/// Interpreter, ABI and platform; each may be several, with `.` between them.
+/// Interpreter, ABI and platform, `py3-none-linux_x86_64`. Each may be a set of several, separated
+/// by `.`: `py2.py3-none-any`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag {
     python: Box<str>,
@@ -10,7 +12,7 @@ pub struct Tag {
     platform: Box<str>,
 }
 
-/// Why a text is not a `Tag`.
+/// Error of parsing a [`Tag`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}: {text:?}")]
 pub struct InvalidTag {
@@ -19,12 +21,13 @@ pub struct InvalidTag {
 }
 
 impl Tag {
-    /// `linux_x86_64` of `py3-none-linux_x86_64`.
+    /// The platform part: `linux_x86_64` of `py3-none-linux_x86_64`.
     pub fn platform(&self) -> &str {
         &self.platform
     }
 
-    /// The single tags that it stands for: `py2.py3-none-any` is two.
+    /// All simple tags of a compressed set: `py2.py3-none-any` gives `py2-none-any` and
+    /// `py3-none-any`.
     pub fn expand(&self) -> Vec<Self> {
         let mut tags = Vec::new();
         for python in self.python.split('.') {

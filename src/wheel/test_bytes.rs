@@ -1,6 +1,6 @@
 //! Bytes for tests, of the two kinds that matter to a compressor.
 
-/// What is as little worth compressing as anything.
+/// Pseudo-random bytes, which no compressor makes shorter.
 pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed | 1;
     (0..len)
@@ -13,7 +13,7 @@ pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
         .collect()
 }
 
-/// Words in no order: deflate finds literals, matches and distances of every kind.
+/// Words in random order, so that deflate produces literals, matches and distances of every kind.
 pub(crate) fn prose(len: usize, seed: u64) -> Vec<u8> {
     let words: Vec<Vec<u8>> = noise(64, seed)
         .iter()

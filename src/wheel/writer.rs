@@ -1,11 +1,17 @@
-//! `ZipWriter`: a zip archive, member after member, from bytes that are compressed already.
+//! `ZipWriter` writes a zip archive, one member after the other. The bytes of members are
+//! compressed by the caller.
 //!
-//! Sizes stand in the local header, which for a streamed member is completed once they are known.
-//! Nothing depends on the machine, and ZIP64 is used only where the old fields cannot say it.
+//! Every local header has the sizes and the CRC of its member. For a large member they are known
+//! only after its last byte, so the writer seeks back and fills them in. The format would allow a
+//! data descriptor behind the bytes instead, but a reader that gets the archive as a stream needs
+//! the sizes before the bytes.
 //!
-//! The format is that of [APPNOTE.TXT](https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT).
-//! Its data descriptors, which would come after a member's bytes, are not used: a reader that gets
-//! the archive as a stream needs the sizes before the bytes.
+//! The same members give the same archive on every machine. ZIP64 fields are used only for numbers
+//! that do not fit into the old fields.
+//!
+//! The format is specified in [APPNOTE.TXT] 6.3.
+//!
+//! [APPNOTE.TXT]: https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT
 
 use std::io::{self, Seek, SeekFrom, Write};
 
@@ -14,7 +20,7 @@ use crate::relpath::RelPath;
 #[cfg(test)]
 mod tests;
 
-/// What an installer makes of a member.
+/// Unix permissions of a member once it is installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileMode {
     /// 0644
@@ -23,14 +29,14 @@ pub enum FileMode {
     Executable,
 }
 
-/// How the bytes of a member are held.
+/// Compression method of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorageMethod {
     Stored,
     Deflated,
 }
 
-/// A member before it is packed.
+/// A member as it will be installed: path, permissions and uncompressed length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WheelMember {
     pub path: RelPath,
@@ -38,26 +44,27 @@ pub struct WheelMember {
     pub len: u64,
 }
 
-/// When all members are said to have changed, in seconds since 1970.
+/// The modification time of all members, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// 1980-01-01 00:00:00, the first that the format knows.
+    /// 1980-01-01 00:00:00, the earliest time that a zip archive can have.
     pub const FIRST: Self = Self(315_532_800);
-    /// 2107-12-31 23:59:58.
+    /// 2107-12-31 23:59:58, the latest.
     pub const LAST: Self = Self(4_354_819_198);
 
-    /// What lies outside of what the format knows moves to its edge.
+    /// Clamps a time to the range of the format.
     pub fn from_epoch(seconds: u64) -> Self {
         Self(seconds.clamp(Self::FIRST.0, Self::LAST.0))
     }
 
-    /// Time and date as the headers hold them: one number, with the date above.
+    /// Time and date in the format of MS-DOS, as one number with the date in the upper half.
     fn dos(self) -> u32 {
         let (days, second) = (self.0 / 86_400, self.0 % 86_400);
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-        // A year that begins in March has its leap day at the end, so that months are a line.
+        // Count years from March 1: a leap day is then the last day of its year, and the first days
+        // of the months follow a linear formula.
         let days = days + 719_468;
         let (era, day) = (days / 146_097, days % 146_097);
         let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -73,7 +80,7 @@ impl Timestamp {
     }
 }
 
-/// An archive that grows at the end of `W`, which it has from its first byte on.
+/// A zip archive that is being written to `W`, which must be empty at first.
 #[derive(Debug)]
 pub struct ZipWriter<W> {
     out: W,
@@ -82,7 +89,7 @@ pub struct ZipWriter<W> {
     entries: Vec<WrittenEntry>,
 }
 
-/// A member whose bytes are on their way.
+/// A member that has begun: its header is written, and its bytes are appended one after the other.
 #[derive(Debug)]
 #[must_use = "a member that does not end is not in the archive"]
 pub struct Begun {
@@ -95,7 +102,7 @@ struct WrittenEntry {
     member: WheelMember,
     path_len: u16,
     method: StorageMethod,
-    /// Of the bytes as they were before they were packed.
+    /// CRC-32 of the uncompressed bytes.
     crc: u32,
     packed: u64,
     offset: u64,
@@ -111,17 +118,17 @@ impl<W: Write + Seek> ZipWriter<W> {
         }
     }
 
-    /// Where the next byte goes.
+    /// Offset of the next byte in the archive.
     pub fn position(&self) -> u64 {
         self.at
     }
 
-    /// The inside, to be left as it was found.
+    /// The underlying writer. The caller must leave its position unchanged.
     pub fn get_mut(&mut self) -> &mut W {
         &mut self.out
     }
 
-    /// Adds a member whose packed bytes are at hand.
+    /// Adds a member whose compressed bytes are all in memory.
     pub fn add(
         &mut self,
         member: &WheelMember,
@@ -139,7 +146,8 @@ impl<W: Write + Seek> ZipWriter<W> {
         Ok(())
     }
 
-    /// Begins a member whose packed bytes, no more than it has, are then appended.
+    /// Begins a member whose compressed bytes follow by [`ZipWriter::append`]. They must not be
+    /// longer than `member.len`.
     pub fn begin(&mut self, member: &WheelMember) -> io::Result<Begun> {
         let entry = self.entry(member)?;
         self.append(&entry.local_header(self.time))?;
@@ -155,18 +163,18 @@ impl<W: Write + Seek> ZipWriter<W> {
         Ok(())
     }
 
-    /// The packed bytes so far.
+    /// Number of compressed bytes of the member so far.
     pub fn packed(&self, begun: &Begun) -> u64 {
         self.at - begun.data
     }
 
-    /// Goes back to where the member's bytes begin. What was written stays where it is not
-    /// written over.
+    /// Seeks back to the first byte of the member, to write it again in another way. Nothing is
+    /// truncated: old bytes stay where the new ones do not overwrite them.
     pub fn again(&mut self, begun: &Begun) -> io::Result<()> {
         self.seek(begun.data)
     }
 
-    /// Ends a member: its header gets what was not known when it was begun.
+    /// Ends a member: writes its local header again, now with sizes, CRC and method.
     pub fn end(&mut self, begun: Begun, method: StorageMethod, crc: u32) -> io::Result<()> {
         let end = self.at;
         let mut entry = begun.entry;
@@ -181,7 +189,7 @@ impl<W: Write + Seek> ZipWriter<W> {
         Ok(())
     }
 
-    /// Writes the directory; gives the inside back, and the length of the archive.
+    /// Writes the central directory. Returns the underlying writer and the length of the archive.
     pub fn finish(mut self) -> io::Result<(W, u64)> {
         let start = self.at;
         for entry in std::mem::take(&mut self.entries) {
@@ -222,16 +230,20 @@ fn invalid(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
-/// The host whose attributes the headers have: Unix, on every machine.
+/// "Made by" Unix, on every machine: the external attributes then have the mode of Unix.
 const UNIX: u16 = 3 << 8;
 const VERSION: u16 = 20;
 const VERSION_ZIP64: u16 = 45;
-/// Names are UTF-8; plain ASCII is left unmarked, as other tools do.
+/// Flag for names in UTF-8. Names in ASCII do not get it, as with other tools.
 const UTF_8: u16 = 0x800;
 const ZIP64: u16 = 1;
 
 impl WrittenEntry {
-    /// A member that grew would be held better as it is, and ZIP64 is decided by its length alone.
+    /// Sets the compressed length, which must not exceed the uncompressed one.
+    ///
+    /// [`ZipWriter::begin`] writes the local header before the compressed length is known. Whether
+    /// it needs ZIP64 fields must follow from the uncompressed length alone, or the header would
+    /// change its size in [`ZipWriter::end`] and overwrite the first bytes of the member.
     fn pack(&mut self, packed: u64) -> io::Result<()> {
         let WheelMember { path, len, .. } = &self.member;
         if packed > *len {
@@ -247,7 +259,7 @@ impl WrittenEntry {
     }
 
     fn local_header(&self, time: Timestamp) -> Vec<u8> {
-        // ZIP64 has both sizes here or none.
+        // APPNOTE 4.5.3: the ZIP64 field of a local header must have both sizes.
         let long = if self.sizes().into_iter().any(is_long) {
             self.sizes().to_vec()
         } else {
@@ -277,9 +289,9 @@ impl WrittenEntry {
         let mut header = Fields::default();
         header.u32(0x0201_4B50).u16(UNIX | version(&long));
         self.write_facts(&mut header, time, [packed, len].map(short), &long);
-        // The length of the comment, the disk, and the internal attributes. The external attributes
-        // that follow have the mode of Unix in their upper half, which is how installers learn that
-        // a member is a program.
+        // Three zeros: comment length, disk number, internal attributes. The external attributes
+        // that follow have the mode of Unix in their upper half: installers read from it that a
+        // member is executable.
         header.u16(0).u16(0).u16(0);
         header.u32(mode << 16).u32(short(self.offset));
         header.bytes(self.member.path.as_str().as_bytes());
@@ -287,7 +299,7 @@ impl WrittenEntry {
         header.0
     }
 
-    /// What both headers have in the middle.
+    /// Writes the fields that the local and the central header have in common.
     fn write_facts(&self, header: &mut Fields, time: Timestamp, sizes: [u32; 2], long: &[u64]) {
         let name = self.member.path.as_str();
         header.u16(version(long));
@@ -302,7 +314,7 @@ impl WrittenEntry {
     }
 }
 
-/// Where the directory is, and how much there is of it.
+/// Position and size of the central directory.
 struct DirectoryExtent {
     count: u64,
     start: u64,
@@ -310,7 +322,7 @@ struct DirectoryExtent {
 }
 
 impl DirectoryExtent {
-    /// The last bytes of the archive.
+    /// The end of central directory record, after its ZIP64 variant and locator if they are needed.
     fn end(&self) -> Vec<u8> {
         let count = u16::try_from(self.count).unwrap_or(u16::MAX);
         let mut end = Fields::default();
@@ -333,7 +345,7 @@ impl DirectoryExtent {
     }
 }
 
-/// A number as an old field has it, whose largest value says that ZIP64 has the number.
+/// A number for a 32-bit field. The largest value means that the ZIP64 field has the number.
 fn short(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
@@ -342,7 +354,7 @@ fn is_long(number: u64) -> bool {
     short(number) == u32::MAX
 }
 
-/// The version a reader needs when these numbers do not fit.
+/// The version of the format that a reader needs; `long` are the numbers in the ZIP64 field.
 fn version(long: &[u64]) -> u16 {
     if long.is_empty() {
         VERSION
@@ -351,7 +363,7 @@ fn version(long: &[u64]) -> u16 {
     }
 }
 
-/// The length of the extra field for these numbers.
+/// The length of the ZIP64 extra field, including its four bytes of header.
 fn zip64_len(long: &[u64]) -> u16 {
     if long.is_empty() {
         0
@@ -360,7 +372,7 @@ fn zip64_len(long: &[u64]) -> u16 {
     }
 }
 
-/// Bytes of a header, lowest first.
+/// Fields of a header, in little-endian order.
 #[derive(Default)]
 struct Fields(Vec<u8>);
 
@@ -382,7 +394,7 @@ impl Fields {
         self.bytes(&number.to_le_bytes())
     }
 
-    /// The extra field for numbers that do not fit, when there are any.
+    /// Appends the ZIP64 extra field, unless it would be empty.
     fn zip64(&mut self, long: &[u64]) {
         if !long.is_empty() {
             self.u16(ZIP64).u16(zip64_len(long) - 4);

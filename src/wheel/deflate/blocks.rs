@@ -1,22 +1,25 @@
-//! The blocks of a raw deflate stream, read at any bit, for whoever wants to know where they lie.
+//! A minimal decoder for deflate blocks ([RFC 1951]), starting at any bit. It does not produce the
+//! bytes: it only finds where blocks end. `last_block` uses it.
+//!
+//! [RFC 1951]: https://www.rfc-editor.org/rfc/rfc1951
 
 #![expect(
     clippy::cast_possible_truncation,
     reason = "what is cast is some bits of a number"
 )]
 
-/// No code of deflate is longer.
+/// The longest Huffman code of deflate, in bits.
 const LONGEST: usize = 15;
-/// Symbols of literals and lengths, and of distances.
+/// Number of symbols in the alphabet of literals and lengths, and in that of distances.
 const LITERALS: usize = 288;
 const DISTANCES: usize = 32;
 
-/// The order in which a dynamic block gives the lengths of its length codes.
+/// The order of the code length codes in a dynamic block (RFC 1951, section 3.2.7).
 const ORDER: [usize; 19] = [
     16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15,
 ];
 
-/// A place in a stream, lowest bit first; beyond its end there are zeros.
+/// A position in a stream, in bits, the lowest bit of a byte first. Beyond the end it reads zeros.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bits<'a> {
     stream: &'a [u8],
@@ -28,7 +31,7 @@ impl<'a> Bits<'a> {
         Self { stream, at }
     }
 
-    /// What comes next: 57 bits at least.
+    /// The next bits, at least 57 of them.
     #[inline]
     pub(super) fn peek(&self) -> u64 {
         let rest = self.stream.get(self.at / 8..).unwrap_or_default();
@@ -54,7 +57,7 @@ impl<'a> Bits<'a> {
         self.at > self.stream.len() * 8
     }
 
-    /// Steps over a stored block, whose three header bits are already taken.
+    /// Skips a stored block. Its three header bits have been read before.
     pub(super) fn skip_stored(&mut self) -> Option<()> {
         let start = self.at.div_ceil(8);
         let head: &[u8; 4] = self.stream.get(start..)?.first_chunk()?;
@@ -63,14 +66,15 @@ impl<'a> Bits<'a> {
     }
 }
 
-/// The length in the head of a stored block, where it is said twice.
+/// The length in the header of a stored block; `None` if `NLEN` is not its complement.
 pub(super) fn stored_len(head: [u8; 4]) -> Option<usize> {
     let len = u16::from_le_bytes([head[0], head[1]]);
     let is_same = len == !u16::from_le_bytes([head[2], head[3]]);
     is_same.then_some(len.into())
 }
 
-/// A code as one table: for the bits that come next the symbol, and how many of them are its own.
+/// A Huffman code as one lookup table. The index are the next bits of the stream; an entry has the
+/// symbol (upper bits) and the length of its code (lower four bits).
 #[derive(Default)]
 struct HuffmanTable {
     table: Vec<u16>,
@@ -78,8 +82,9 @@ struct HuffmanTable {
 }
 
 impl HuffmanTable {
-    /// The code that the lengths define, if it leaves nothing open. All are like that, unless an
-    /// encoder is lazy, and then nobody has to understand it here.
+    /// Builds the table from code lengths; `None` if the code is incomplete. Encoders usually write
+    /// complete codes. For a stream with another one, the caller finds no last block, and leaves
+    /// the bytes uncompressed.
     fn set(&mut self, lengths: &[u8]) -> Option<()> {
         let mut counts = [0_usize; LONGEST + 1];
         for length in lengths {
@@ -126,7 +131,7 @@ impl HuffmanTable {
     }
 }
 
-/// What a block holds.
+/// A decoded symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Symbol {
     Literal(u8),
@@ -134,7 +139,7 @@ pub(super) enum Symbol {
     End,
 }
 
-/// The codes of a block.
+/// The Huffman codes of a block, with their tables reused from block to block.
 #[derive(Default)]
 pub(super) struct Codes {
     lengths: HuffmanTable,
@@ -143,7 +148,7 @@ pub(super) struct Codes {
 }
 
 impl Codes {
-    /// Those that need not be given.
+    /// The codes of a block with fixed codes (RFC 1951, section 3.2.6).
     pub(super) fn set_fixed(&mut self) -> Option<()> {
         let mut lengths = [8; LITERALS];
         lengths[144..256].fill(9);
@@ -152,7 +157,7 @@ impl Codes {
         self.distances.set(&[5; DISTANCES])
     }
 
-    /// Takes in the codes that a dynamic block begins with, behind its first three bits.
+    /// Reads the codes of a dynamic block. Its three header bits have been read before.
     pub(super) fn set_dynamic(&mut self, bits: &mut Bits) -> Option<()> {
         let literals = 257 + bits.take(5);
         let total = literals + 1 + bits.take(5);
@@ -180,7 +185,7 @@ impl Codes {
         self.distances.set(&lengths[literals..total])
     }
 
-    /// The next symbol, if it is one.
+    /// Decodes the next symbol; `None` if the code has a meaningless value.
     #[inline]
     pub(super) fn next(&self, bits: &mut Bits) -> Option<Symbol> {
         let symbol = self.literals.next(bits);
@@ -210,7 +215,7 @@ impl Codes {
 }
 
 impl Codes {
-    /// Goes on to the end of the block.
+    /// Skips the rest of the block.
     pub(super) fn skip(&self, bits: &mut Bits) -> Option<()> {
         while self.next(bits)? != Symbol::End {
             if bits.is_past_end() {
@@ -221,7 +226,7 @@ impl Codes {
     }
 }
 
-/// The sums of four lengths of 3 bits, each as the part of all codes that it takes, of 128.
+/// Kraft sums, precomputed for four code lengths (3 bits each) at once, in units of 1/128.
 const PARTS: [u16; 1 << 12] = {
     let mut parts = [0; 1 << 12];
     let mut index = 0;
@@ -238,7 +243,8 @@ const PARTS: [u16; 1 << 12] = {
     parts
 };
 
-/// Whether the code of lengths is one that leaves nothing open, where a dynamic block begins.
+/// Cheap test before decoding: whether a dynamic block can begin at `bits`. The code of its code
+/// lengths has to be complete, that is, its Kraft sum has to be 1. Most random positions fail here.
 #[inline]
 pub(super) fn may_be_dynamic(bits: Bits) -> bool {
     let mut bits = Bits {

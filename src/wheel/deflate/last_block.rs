@@ -1,31 +1,33 @@
-//! Where the last block of a deflate stream begins (RFC 1951).
+//! Finds the last block of a deflate stream ([RFC 1951]).
 //!
-//! Streams that are to be joined must not end: the first bit of a block says whether it is the last,
-//! and that bit has to be cleared. libdeflate only makes whole streams, and does not say where their
-//! last blocks begin; no compressor that leaves a stream open is as fast. To walk there through all blocks takes a tenth
-//! of the time of packing them; so it is looked for from behind, and believed when what it holds
-//! is the end of what was packed.
+//! To join streams, the first bit of the last block of each stream has to be cleared: it says that
+//! no block follows. libdeflate produces only complete streams and does not report where their last
+//! blocks begin; compressors that can leave a stream open are slower. Decoding all blocks up to the
+//! last takes a tenth of the time of compressing them. So the last block is searched backwards from
+//! the end, and a candidate is accepted only if it decodes to the end of the uncompressed bytes.
+//!
+//! [RFC 1951]: https://www.rfc-editor.org/rfc/rfc1951
 
 use super::blocks::{Bits, Codes, Symbol, may_be_dynamic, stored_len};
 
-/// The shape of a stream, in bits from its start.
+/// The end of a stream; positions are in bits from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ending {
-    /// The header of the last block, whose first bit says that it is the last.
+    /// Position of the header of the last block. Its first bit is BFINAL.
     pub(super) last_block: usize,
-    /// The first bit that is not the stream's.
+    /// Position behind the last bit of the stream. The bits up to the next byte are padding.
     pub(super) end: usize,
 }
 
-/// How much of a stream's end is searched: libdeflate has no block of more than 300 KB, and nothing
-/// that it packs gets longer.
+/// How many bytes at the end of a stream are searched. A block of libdeflate contains at most 300
+/// KB, and its output is never longer than that.
 const SEARCHED: usize = 320 << 10;
-/// How many bytes have to agree: fewer could by chance.
+/// How many uncompressed bytes a candidate must decode to. Fewer could match by chance.
 const ENOUGH: usize = 64;
-/// How many symbols are compared.
+/// How many symbols of a candidate are compared with the uncompressed bytes.
 const COMPARED: usize = 1024;
 
-/// Finds the ends of streams, one after the other.
+/// Finds the last blocks of many streams, reusing its buffers.
 #[derive(Default)]
 pub(super) struct Finder {
     codes: Codes,
@@ -33,14 +35,15 @@ pub(super) struct Finder {
 }
 
 impl Finder {
-    /// The ending of a stream that these bytes were packed to; `None` when it is no stream.
+    /// Finds the end of a stream, given the bytes that were compressed to it. Tries the fast ways
+    /// first; `None` if the stream is invalid or has an incomplete code.
     pub(super) fn find(&mut self, stream: &[u8], bytes: &[u8]) -> Option<Ending> {
         stored(stream, bytes)
             .or_else(|| self.search(stream, bytes))
             .or_else(|| self.walk(stream))
     }
 
-    /// The last block, if it has codes of its own.
+    /// Searches backwards for a last block with dynamic codes.
     pub(super) fn search(&mut self, stream: &[u8], bytes: &[u8]) -> Option<Ending> {
         let lowest = stream.len().saturating_sub(SEARCHED);
         let mut at = stream.len();
@@ -58,7 +61,8 @@ impl Finder {
         None
     }
 
-    /// Where the block that begins here ends, if it is the last one of what was packed.
+    /// Decodes the dynamic block at bit `at`. Returns where it ends if it ends the stream and
+    /// matches the end of `bytes`.
     fn dynamic(&mut self, stream: &[u8], at: usize, bytes: &[u8]) -> Option<usize> {
         if !may_be_dynamic(Bits::new(stream, at)) {
             return None;
@@ -86,7 +90,7 @@ impl Finder {
         (is_last && holds(&self.first, bytes, start)).then_some(bits.at)
     }
 
-    /// The same, from the first block on.
+    /// Decodes all blocks from the first on. Slow, but finds every kind of last block.
     pub(super) fn walk(&mut self, stream: &[u8]) -> Option<Ending> {
         let mut bits = Bits::new(stream, 0);
         loop {
@@ -115,7 +119,7 @@ impl Finder {
     }
 }
 
-/// The last block, if it is a stored one.
+/// Finds a last block that is a stored one: the end of the stream then has the bytes themselves.
 pub(super) fn stored(stream: &[u8], bytes: &[u8]) -> Option<Ending> {
     let most = stream.len().min(bytes.len()).min(u16::MAX.into());
     let len = (ENOUGH..=most).find(|len| {
@@ -124,7 +128,8 @@ pub(super) fn stored(stream: &[u8], bytes: &[u8]) -> Option<Ending> {
             .is_some_and(|head| stored_len(*head) == Some(*len))
             && bytes.ends_with(content)
     })?;
-    // In front of the length is the header: 1, 00, and zeros up to a whole byte.
+    // Before `LEN` is the header, `1` and `00`, and then zeros up to the byte boundary. So the
+    // highest set bit of the last two bytes is BFINAL.
     let before = stream.get(..stream.len() - len - 4)?;
     let (last, rest) = before.split_last()?;
     let next_to_last = rest.last().map_or(0, |byte| u16::from(*byte));
@@ -135,11 +140,11 @@ pub(super) fn stored(stream: &[u8], bytes: &[u8]) -> Option<Ending> {
     })
 }
 
-/// How many bits are looked at at once.
+/// How many candidate positions are tested at once.
 const WINDOW: usize = 48;
 
-/// Where in a window a last block with codes of its own may begin: it says 1, 01, and two numbers of
-/// five bits that are less than 30.
+/// The positions in a window where a last dynamic block may begin, as a bit mask. Such a block has
+/// BFINAL = 1, type 2 (bits 0, 1), and two five-bit counts HLIT and HDIST that are less than 30.
 fn likely(word: u64) -> u64 {
     let bit = |index: u32| word >> index;
     let too_large = |index: u32| bit(index) & bit(index + 1) & bit(index + 2) & bit(index + 3);
@@ -147,7 +152,7 @@ fn likely(word: u64) -> u64 {
     starts & !(u64::MAX << WINDOW)
 }
 
-/// Whether these symbols stand for the bytes from `start` on.
+/// Whether these symbols decode to the bytes from `start` on.
 fn holds(symbols: &[Symbol], bytes: &[u8], start: usize) -> bool {
     let mut at = start;
     symbols.iter().all(|symbol| match *symbol {
