@@ -1,4 +1,4 @@
-//! Artifacts to build from: directories as they are, archives unpacked first.
+//! Reads the artifacts to build from: directories as they are, archives after unpacking them.
 
 use std::{
     cmp::Reverse,
@@ -13,7 +13,7 @@ use crate::{
     parallel,
 };
 
-/// The facts about every artifact of a directory; its archives are unpacked to `unpacked`.
+/// Scans all artifacts of a directory. Archives are unpacked to `unpacked` first.
 pub fn read(
     directory: &Path,
     unpacked: &Path,
@@ -27,7 +27,7 @@ pub fn read(
     if archives.is_empty() {
         return scan(directory, jobs, world);
     }
-    // The largest first: one that is begun last is waited for by all threads.
+    // Start the largest first: if one of them started last, all other threads would wait for it.
     let mut waiting = Vec::new();
     for (path, name) in &archives {
         waiting.push((fs_err::metadata(path)?.len(), path, name));
@@ -48,7 +48,7 @@ pub fn read(
     Ok(tree)
 }
 
-/// What `read` would read, by name; without any, what it would say.
+/// The names of the artifacts that [`read`] would read. Fails like it if there are none.
 pub fn names(directory: &Path) -> Result<Vec<String>> {
     let archives = archives(directory)?;
     let mut names: Vec<String> = archives.iter().map(|(_, name)| name.to_string()).collect();
@@ -59,7 +59,7 @@ pub fn names(directory: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The facts about some artifacts of a directory in which others may be left from before.
+/// Scans only the artifacts of these names. The directory may have others from earlier runs.
 pub fn scan_only(
     directory: &Path,
     names: &[&ArtifactName],
@@ -72,7 +72,7 @@ pub fn scan_only(
     Ok(tree)
 }
 
-/// Whether a directory has artifacts that are not archives.
+/// Whether a directory has artifacts as directories.
 fn has_artifacts(directory: &Path) -> Result<bool> {
     for entry in fs_err::read_dir(directory)? {
         let name = entry?.file_name();
@@ -86,7 +86,7 @@ fn has_artifacts(directory: &Path) -> Result<bool> {
     Ok(false)
 }
 
-/// Unpacks one archive, with progress.
+/// Unpacks one archive and shows the progress.
 pub fn unpack_one(
     archive: impl std::io::Read,
     bytes: u64,
@@ -110,17 +110,19 @@ pub fn unpack_one(
     Ok(())
 }
 
-/// Archives with their names, in that order.
+/// Paths of archives with their names, sorted by name.
 pub type Archives = Vec<(PathBuf, ArchiveName)>;
 
-/// The archives of a directory that `read` unpacks, by name.
+/// The archives of a directory that [`read`] unpacks, sorted by name.
 pub fn archives(directory: &Path) -> Result<Archives> {
     Ok(archives_and_notes(directory)?.0)
 }
 
-/// The archives of a directory, by name; of two of one artifact, the `.tar.zst`. Where an artifact
-/// is there as a directory too, as a local build leaves both, the directory counts, and a note says
-/// if it is the older one.
+/// The archives of a directory, sorted by name, and notes for the user.
+///
+/// If an artifact has archives of two formats, the `.tar.zst` is used. If it also exists as a
+/// directory, as after a local build, the directory is used, and a note says so if it is older than
+/// the archive.
 fn archives_and_notes(directory: &Path) -> Result<(Archives, Vec<String>)> {
     let mut found: Archives = Vec::new();
     let entries =
@@ -157,7 +159,7 @@ fn archives_and_notes(directory: &Path) -> Result<(Archives, Vec<String>)> {
     Ok((archives, notes))
 }
 
-/// The facts about the artifacts of a directory.
+/// Scans the artifacts of a directory.
 pub fn scan(directory: &Path, jobs: NonZeroUsize, world: &World) -> Result<ArtifactTree> {
     let tree = ArtifactTree::scan(directory, jobs, &world.stop)?;
     let files: usize = tree

@@ -1,4 +1,5 @@
-//! Artifacts: the slices of a build that CI publishes, as names, as archives and as a tree on disk.
+//! Artifacts, the parts of a build that CI publishes: their names, their archives, and their files
+//! on disk.
 
 pub mod input;
 mod manifest;

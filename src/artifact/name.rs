@@ -1,4 +1,4 @@
-//! `blas_lib_gfx942`: what an artifact is called, as a directory and as an archive.
+//! Names of artifacts, `blas_lib_gfx942`, and of their archives, `blas_lib_gfx942.tar.zst`.
 
 use std::{cmp::Ordering, fmt, str::FromStr};
 
@@ -7,16 +7,17 @@ use crate::{
     target::{InvalidScope, Scope},
 };
 
-/// `{name}_{component}_{scope}`, ordered by that text.
+/// The name of an artifact: `{name}_{component}_{scope}`. Sorted by that text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ArtifactName {
-    /// Letters, digits and `-`, beginning with a letter: `core-hip`.
+    /// Letters, digits and `-`, beginning with a letter, such as `core-hip`.
     pub name: String,
     pub component: Component,
     pub scope: Scope,
 }
 
-/// Which part of a project an artifact holds. A file belongs to the first that claims it.
+/// The kind of files in an artifact. Each file of a project is in the first component that claims
+/// it.
 #[derive(serde::Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[serde(rename_all = "lowercase")]
 pub enum Component {
@@ -28,14 +29,14 @@ pub enum Component {
     Test,
 }
 
-/// `blas_lib_gfx942.tar.zst`.
+/// The name of an archive, `blas_lib_gfx942.tar.zst`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ArchiveName {
     pub artifact: ArtifactName,
     pub format: ArchiveFormat,
 }
 
-/// Why a text is not an `ArtifactName`.
+/// Error of parsing an [`ArtifactName`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidArtifactName {
     #[error("not of the form `name_component_scope`: {0:?}")]
@@ -48,7 +49,7 @@ pub enum InvalidArtifactName {
     Scope(#[from] InvalidScope),
 }
 
-/// Why a text is not an `ArchiveName`.
+/// Error of parsing an [`ArchiveName`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidArchiveName {
     #[error("neither a `.tar.zst` nor a `.tar.xz`: {0:?}")]
@@ -79,11 +80,11 @@ impl Component {
     }
 }
 
-/// Whether a name on disk may have a `:`, as the scope `gfx942:xnack+` does.
+/// How a `:` is written in file names, as in the scope `gfx942:xnack+`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Colons {
     Kept,
-    /// Windows takes what follows one for something else.
+    /// As `%3A`. On Windows, `:` in a path starts the name of an alternate stream.
     Encoded,
 }
 
@@ -101,31 +102,32 @@ impl Colons {
         }
     }
 
-    /// Either way, wherever it was written.
+    /// Decodes a file name. Both forms are accepted on every system, since the artifact may come
+    /// from another one.
     fn read(name: &str) -> String {
         name.replace("%3A", ":").replace("%3a", ":")
     }
 }
 
 impl ArtifactName {
-    /// Of a directory; `%3A` stands for a `:` where names cannot have one.
+    /// Parses the name of a directory, where `:` may be encoded as `%3A`.
     pub fn of_file(name: &str) -> Result<Self, InvalidArtifactName> {
         Colons::read(name).parse()
     }
 
-    /// What its directory is called on this system.
+    /// The name of the directory on this system.
     pub fn file_name(&self) -> String {
         COLONS_HERE.write(&self.to_string())
     }
 }
 
 impl ArchiveName {
-    /// Of a file; `%3A` stands for a `:` where names cannot have one.
+    /// Parses a file name, where `:` may be encoded as `%3A`.
     pub fn of_file(name: &str) -> Result<Self, InvalidArchiveName> {
         Colons::read(name).parse()
     }
 
-    /// What its file is called on this system.
+    /// The file name on this system.
     pub fn file_name(&self) -> String {
         COLONS_HERE.write(&self.to_string())
     }
@@ -241,7 +243,7 @@ mod tests {
         let directory = ArtifactName::of_file("rccl_test_gfx942%3Axnack+").unwrap();
         assert_eq!(directory, name.artifact);
         assert_eq!(directory.file_name().contains(':'), cfg!(not(windows)));
-        // Only files are called so: a name is one text.
+        // Only file names are encoded. `parse` takes the plain name.
         encoded.parse::<ArchiveName>().unwrap_err();
     }
 

@@ -1,4 +1,4 @@
-//! Directories of artifacts that are made together, and appear together.
+//! Output directories for several artifacts that must appear together or not at all.
 
 use std::{
     io,
@@ -13,14 +13,15 @@ use crate::{
     error::{Hint as _, Result, bail},
 };
 
-/// Lists the artifacts that are being given their names: what is there under these names is only
-/// part of what was made, as long as the file exists.
+/// This file lists the artifacts that are being renamed into place. While it exists, the artifacts
+/// of these names may be incomplete.
 const MARK: &str = ".rocwheel-unfinished";
 
-/// Some artifacts that are written below one staged directory, and renamed once all are whole.
+/// Artifacts that are written to a staging directory and renamed when all of them are complete.
 ///
-/// A rename is atomic, several are not. So a file lists the names beforehand, and goes after the last
-/// rename: what a killed process has left is removed by the next one, which then makes all of it.
+/// One rename is atomic, several are not. So a file with all the names is written before the first
+/// rename, and removed after the last. If the process is killed in between, the next one finds the
+/// file, removes the artifacts that it lists, and creates all of them again.
 #[derive(Debug)]
 pub struct ArtifactOutput {
     directory: PathBuf,
@@ -29,7 +30,7 @@ pub struct ArtifactOutput {
 }
 
 impl ArtifactOutput {
-    /// Refuses names that are taken. The caller has locked the directory.
+    /// Fails if one of the names exists. The caller must hold the lock of the directory.
     pub fn new(directory: &Path, names: Vec<String>) -> Result<Self> {
         clear_unfinished(directory)?;
         for name in &names {
@@ -46,12 +47,12 @@ impl ArtifactOutput {
         })
     }
 
-    /// Where the directory of an artifact is filled.
+    /// The directory to write an artifact to.
     pub fn place(&self, name: &str) -> PathBuf {
         self.staging.path().join(name)
     }
 
-    /// Gives every artifact its name.
+    /// Renames all artifacts to their final names.
     pub fn finish(self) -> Result<()> {
         let mark = self.directory.join(MARK);
         atomic::write(&mark, self.names.join("\n"))?;
@@ -68,7 +69,7 @@ fn clear_unfinished(directory: &Path) -> Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         names => names?,
     };
-    // Nothing but an artifact is removed, whatever the file says.
+    // The file may be damaged or forged: only directories with names of artifacts are removed.
     for name in names
         .lines()
         .filter(|it| it.parse::<ArtifactName>().is_ok())
@@ -96,7 +97,7 @@ mod tests {
         assert!(there("a_lib_generic") && there("a_lib_gfx942") && !there(MARK));
         let taken = ArtifactOutput::new(directory, names()).unwrap_err();
         assert!(taken.to_string().starts_with("exists already: "), "{taken}");
-        // As if it had been killed after the first rename.
+        // The state after a kill between the two renames.
         fs::remove_dir(directory.join("a_lib_gfx942")).unwrap();
         fs::create_dir(directory.join("kept")).unwrap();
         fs::write(

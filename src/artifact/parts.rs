@@ -1,4 +1,4 @@
-//! The parts of split artifacts: whether those that lie beside each other belong together.
+//! Checks that the parts of a split artifact belong together.
 
 use std::{collections::BTreeMap, num::NonZeroUsize, sync::Arc};
 
@@ -15,9 +15,10 @@ use crate::{
     relpath::RelPath,
 };
 
-/// Refuses artifacts whose binaries would not find the code in the archives beside them.
+/// Fails if a split binary would not find its code in the archives beside it, because the parts
+/// come from different builds.
 ///
-/// What is only about to be split is not looked at: it fits by the way it is split.
+/// Artifacts that are still to be split are skipped: their parts fit by construction.
 pub fn ensure_fit<'a>(
     artifacts: impl IntoIterator<Item = &'a Artifact>,
     jobs: NonZeroUsize,
@@ -50,7 +51,7 @@ pub fn ensure_fit<'a>(
     Ok(())
 }
 
-/// The archives that are on the disk, by their paths in the install tree.
+/// The archives on disk, by their path in the install tree.
 fn archives(files: &[&TreeFile]) -> Result<BTreeMap<RelPath, Arc<dyn ReadAt>>> {
     let mut archives: BTreeMap<RelPath, Arc<dyn ReadAt>> = BTreeMap::new();
     for file in files {
@@ -59,7 +60,7 @@ fn archives(files: &[&TreeFile]) -> Result<BTreeMap<RelPath, Arc<dyn ReadAt>>> {
             && is_archive(&file.path)
         {
             let archive: Arc<dyn ReadAt> = Arc::new(FileAt::open(&file.source)?);
-            // The runtime passes over what it cannot read, and `check` reports it.
+            // The runtime skips archives that it cannot read, and `check` reports them.
             if KpackArchive::open(Arc::clone(&archive)).is_ok() {
                 archives.insert(file.path.clone(), archive);
             }
@@ -68,7 +69,7 @@ fn archives(files: &[&TreeFile]) -> Result<BTreeMap<RelPath, Arc<dyn ReadAt>>> {
     Ok(archives)
 }
 
-/// Whether a path of an install tree is that of an archive of device code.
+/// Whether a path in an install tree is a `.kpack` archive.
 pub fn is_archive(path: &RelPath) -> bool {
     let in_directory = path.components().next() == Some(".kpack") && path.depth() > 1;
     let ending = path.file_name().rsplit_once('.').map(|(_, it)| it);

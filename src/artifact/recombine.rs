@@ -1,4 +1,4 @@
-//! The inverse of the split: device code back into the binaries that it was taken out of.
+//! The inverse of the split: puts device code from `.kpack` archives back into the binaries.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +27,7 @@ use crate::{
     target::{Family, Scope},
 };
 
-/// An artifact that was put together, and what came back.
+/// A recombined artifact, with its statistics.
 #[derive(Clone, Debug, Serialize)]
 pub struct RecombinedArtifact {
     pub name: String,
@@ -36,11 +36,11 @@ pub struct RecombinedArtifact {
     pub size: u64,
 }
 
-/// The code of one binary: by the ordinal of the bundle, in the order of the names of entries.
+/// The code of one binary: by ordinal of the bundle, then by name of the entry in the bundle.
 type BinaryCode<'a> = BTreeMap<usize, BTreeMap<String, (&'a KpackArchive<FileAt>, &'a StoredCode)>>;
 
-/// The parts of each artifact, and the name of what they become: fat for a family, or generic where
-/// there is no part for a target.
+/// Groups artifacts by name and component, with the name of the artifact that each group becomes.
+/// It is generic if all parts are, and otherwise one of the family.
 pub fn parts_by_name<'a>(
     artifacts: &'a [Artifact],
     family: &Family,
@@ -63,7 +63,7 @@ pub fn parts_by_name<'a>(
     named.flatten().collect()
 }
 
-/// Puts the parts of an artifact together.
+/// Recombines the parts of one artifact.
 pub fn recombine(
     name: &ArtifactName,
     parts: &[&Artifact],
@@ -126,7 +126,7 @@ pub fn recombine(
     Ok(made)
 }
 
-/// Every file of every part, at its place.
+/// All files of all parts, by base directory and path. Only directories may be in several parts.
 fn merged<'a>(
     parts: &[&'a Artifact],
 ) -> Result<BTreeMap<(&'a RelPath, &'a RelPath), &'a TreeFile>> {
@@ -144,7 +144,8 @@ fn merged<'a>(
     Ok(files)
 }
 
-/// Refuses a file of one part below a symlink of another: it would be written to wherever that leads.
+/// Refuses a file of one part that is below a symlink of another part: it would be written to the
+/// target of that symlink, which may be anywhere.
 fn ensure_not_below_links<'a>(files: impl Iterator<Item = &'a TreeFile> + Clone) -> Result<()> {
     let place = |file: &TreeFile| file.basedir.join(&file.path);
     let is_link = |file: &&TreeFile| matches!(file.content, TreeContent::Link { .. });
@@ -176,7 +177,7 @@ fn archives(
     archives.collect()
 }
 
-/// What the archives hold, by the name of the binary.
+/// The code in the archives, by the name of the binary. Keys are `{path}#{ordinal of the bundle}`.
 fn index(archives: &[KpackArchive<FileAt>]) -> Result<BTreeMap<String, BinaryCode<'_>>> {
     let mut index: BTreeMap<String, BinaryCode<'_>> = BTreeMap::new();
     for archive in archives {
@@ -205,7 +206,7 @@ fn index(archives: &[KpackArchive<FileAt>]) -> Result<BTreeMap<String, BinaryCod
     Ok(index)
 }
 
-/// As the compiler called it, if the archive says so.
+/// The name of the entry in the bundle: as the compiler wrote it, if the archive has recorded it.
 fn entry_name(code: &StoredCode) -> String {
     let said = code.origin.as_ref().map(|origin| origin.target.as_str());
     let is_its = |said: &&str| said.ends_with(code.target.as_str());
@@ -217,14 +218,16 @@ fn default_name(target: &CodeTarget) -> String {
     format!("hipv4-amdgcn-amd-amdhsa--{target}")
 }
 
-/// Writes a binary with its code, and looks whether it is there. Returns how many code objects that
-/// are.
+/// Writes a binary with its device code and verifies the result. Returns the number of code
+/// objects.
 fn restore(from: &Path, bundles: &BinaryCode<'_>, to: &Path) -> Result<usize> {
     let source = FileAt::open(from)?;
     let wanted: Vec<u64> = host::references(&source)?
         .iter()
         .map(|one| one.index)
         .collect();
+    // A bundle may have a wrapper but no code, or code but no wrapper. Both need a place, or the
+    // ordinals of the bundles behind it would change.
     let led_to = wanted.iter().max().map_or(0, |last| last.saturating_add(1));
     let led_to = usize::try_from(led_to)?;
     ensure!(
@@ -265,7 +268,8 @@ fn restore(from: &Path, bundles: &BinaryCode<'_>, to: &Path) -> Result<usize> {
     Ok(written)
 }
 
-/// The binary is fat again, and its wrappers lead where they led.
+/// Reads the written binary again, as `split` would: it has to be fat, its wrappers have to point
+/// to the same bundles as before, and the bundles must have the expected lengths.
 fn accept(file: &FileAt, wanted: &[u64], lens: &[u64]) -> Result<()> {
     let FatFileKind::Fat(fat) = host::look(file)? else {
         bail!("the code is there, and is not found");
@@ -280,7 +284,7 @@ fn accept(file: &FileAt, wanted: &[u64], lens: &[u64]) -> Result<()> {
     Ok(())
 }
 
-/// The base directories of all parts, each once, in the order of their names.
+/// The manifest: the base directories of all parts, each once.
 fn manifest(parts: &[&Artifact]) -> String {
     let mut basedirs: Vec<String> = Vec::new();
     for basedir in parts.iter().flat_map(|part| &part.basedirs) {

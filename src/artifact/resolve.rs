@@ -1,35 +1,36 @@
-//! Where a link ends, worked out from a list of what there is: the disk is never asked, so no link
-//! can lead onto it.
+//! Resolves symlinks of an artifact from the list of its paths. The disk is not accessed, so a
+//! symlink in an untrusted archive cannot lead to other files.
 
 use crate::relpath::RelPath;
 
-/// As many links on one way as Linux follows.
+/// How many symlinks are followed. Linux has the same limit (`ELOOP`).
 const MOST_LINKS: usize = 40;
 
-/// What stands at a path.
+/// What exists at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Node<'a> {
     Directory,
     File,
-    /// With its text.
+    /// A symlink with its text.
     Link(&'a str),
 }
 
-/// Where a link ends.
+/// The end of a symlink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ResolvedLink {
     File(RelPath),
     Directory,
-    /// Inside, at nothing; or in a circle.
+    /// A path inside of the artifact that does not exist, or a cycle.
     Missing,
-    /// At an absolute path, which is another file on each host.
+    /// An absolute path, which is a different file on each host.
     Absolute,
-    /// Above the top.
+    /// A path above the top directory.
     Outside,
 }
 
-/// Follows the link at `from` as the kernel would: through each link on the way, with `..` leading
-/// up from where that one ends. Past the first thing that is missing, the text alone decides.
+/// Resolves the symlink at `from` like the kernel: it follows each symlink on the way, and `..`
+/// goes up from the target of that symlink. After the first missing component only the text is
+/// evaluated, so that `..` out of the artifact is still found.
 pub(super) fn resolve<'a>(
     from: &RelPath,
     text: &'a str,
@@ -42,10 +43,10 @@ pub(super) fn resolve<'a>(
     here.pop();
     let mut found = Some(Node::Directory);
     let mut links = 0;
-    // What is still to be walked, the next component last.
+    // The remaining components, the next one last.
     let mut ahead: Vec<&str> = text.rsplit('/').collect();
     while let Some(component) = ahead.pop() {
-        // Only in a directory is there anything, be it `.` or `..`.
+        // Nothing can follow a file, not even `.` or `..`: the kernel fails with `ENOTDIR`.
         found = found.filter(|node| *node == Node::Directory);
         match component {
             ".." if here.pop().is_none() => return ResolvedLink::Outside,
@@ -84,7 +85,8 @@ mod tests {
 
     use super::*;
 
-    /// `a/` is a directory, `a -> b` a link, anything else a file.
+    /// Ends of the symlinks in a tree: `a/` is a directory, `a -> b` a symlink, anything else a
+    /// file.
     fn ends(tree: &[&str]) -> BTreeMap<String, ResolvedLink> {
         let nodes: BTreeMap<&str, Node> = tree
             .iter()
@@ -161,7 +163,7 @@ mod tests {
             "absolute -> /etc/passwd",
             "up -> ..",
             "a/b/far -> ../../../x",
-            // Its text alone would stay inside.
+            // From its text alone, the target would be inside.
             "a/b/c/top -> ../../..",
             "a/b/c/disguised -> top/..",
             "a/b/c/disguised-too -> top/a/b/c/top/../y",

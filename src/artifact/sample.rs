@@ -1,7 +1,7 @@
-//! The built-in sample: the artifacts of a small run, with every kind of package, link and name
-//! that a real run has.
+//! The built-in sample: the artifacts of a small run, with every kind of package, symlink and name
+//! that real runs have.
 //!
-//! `sample.tar` holds its archives. `tests/it/support/sample` has the sources that it is made of.
+//! `sample.tar` contains the archives. They are made from `tests/it/support/sample`.
 
 use crate::error::{Context as _, Result};
 
@@ -18,7 +18,7 @@ impl SampleArchive {
         &self.file_name
     }
 
-    /// What the artifact is called: `blas_lib_generic`.
+    /// The name of the artifact, `blas_lib_generic`.
     pub fn stem(&self) -> &str {
         self.file_name.split('.').next().unwrap_or_default()
     }
@@ -28,7 +28,7 @@ impl SampleArchive {
     }
 }
 
-/// Every archive of the sample.
+/// All archives of the sample.
 pub fn archives() -> Result<Vec<SampleArchive>> {
     read(EMBEDDED).context("failed to read the built-in sample")
 }

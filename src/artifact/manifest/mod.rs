@@ -1,4 +1,5 @@
-//! What an artifact says of itself: the directories that are merged into one install tree.
+//! `artifact_manifest.txt`: the base directories of an artifact, which are merged into one install
+//! tree. [`TherockManifest`] is another file: it describes the whole build.
 
 use std::{collections::BTreeSet, fmt, ops::Bound};
 
@@ -8,14 +9,15 @@ mod therock;
 
 pub use therock::{Submodule, TherockManifest};
 
-/// `artifact_manifest.txt`: base directories in their order, none twice, none inside another.
+/// The base directories in their order, one per line, such as `math-libs/BLAS/rocBLAS/stage`. None
+/// occurs twice or is inside of another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArtifactManifest {
     basedirs: Vec<RelPath>,
     known: BTreeSet<RelPath>,
 }
 
-/// Why a text is not an `ArtifactManifest`.
+/// Error of parsing an [`ArtifactManifest`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidManifest {
     #[error("not UTF-8 from byte {0} on")]
@@ -31,12 +33,12 @@ pub enum InvalidManifest {
 }
 
 impl ArtifactManifest {
-    /// What the file is called; CI puts it first into an archive.
+    /// The name of the file. CI writes it as the first member of an archive.
     pub const FILE_NAME: &str = "artifact_manifest.txt";
-    /// Far beyond any real one, and soon read.
+    /// Size limit. Real manifests are far smaller.
     pub const MAX_LEN: usize = 1 << 20;
 
-    /// A repeated line counts once, as its files exist once.
+    /// Parses the file. Repeated lines are ignored.
     pub fn parse(bytes: &[u8]) -> Result<Self, InvalidManifest> {
         if bytes.len() > Self::MAX_LEN {
             return Err(InvalidManifest::Length);
@@ -61,13 +63,13 @@ impl ArtifactManifest {
         &self.basedirs
     }
 
-    /// The base directory that a path of the artifact lies in, and the path from there.
+    /// The base directory that a path of the artifact is in, and the path relative to it.
     pub fn split(&self, path: &RelPath) -> Option<(&RelPath, RelPath)> {
         let basedir = path.ancestors().find_map(|above| self.known.get(&above))?;
         Some((basedir, path.strip_prefix(basedir)?))
     }
 
-    /// Whether a path is a base directory, or a directory on the way to one.
+    /// Whether a path is a base directory or a directory above one.
     pub fn leads_to_basedir(&self, path: &RelPath) -> bool {
         let below = format!("{path}/");
         let mut from = self

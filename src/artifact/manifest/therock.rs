@@ -1,27 +1,27 @@
-//! What a build says of itself: `therock_manifest.json`, in the base artifact.
+//! `therock_manifest.json`: what TheRock records about a build, in the base artifact.
 
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use crate::error::{Context, Result, bail};
 
-/// The build that artifacts come from.
+/// The build that artifacts come from: commit, run, versions and flags.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TherockManifest {
     pub commit: Option<String>,
     pub job: Option<String>,
     pub run_id: Option<String>,
     pub package_version: Option<String>,
-    /// The leading `X.Y.Z` of the package version.
+    /// The first three numbers of the package version, `X.Y.Z`.
     pub rocm_version: Option<String>,
     pub submodules: Vec<Submodule>,
-    /// Build flags; a boolean or a number each, so far.
+    /// Build flags. So far, all are booleans or numbers.
     pub flags: Map<String, Value>,
-    /// Device code is in `.kpack` files of its own, one artifact a target.
+    /// Whether device code is in separate `.kpack` archives, with one artifact per target.
     pub kpack_split: bool,
 }
 
-/// A project of the build, and the commit it was built from.
+/// A project of the build and its commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Submodule {
     #[serde(rename = "submodule_name")]
@@ -46,11 +46,11 @@ struct RawManifest {
 }
 
 impl TherockManifest {
-    /// The artifact that has it.
+    /// The artifact that contains the file.
     pub const ARTIFACT: &str = "base_lib_generic";
-    /// Where it lies in the install tree.
+    /// The path in the install tree.
     pub const PATH: &str = "share/therock/therock_manifest.json";
-    /// Far beyond any real one, and soon read.
+    /// Size limit. Real manifests are far smaller.
     pub const MAX_LEN: u64 = 16 << 20;
 
     pub fn parse(bytes: &[u8]) -> Result<Self> {
@@ -69,13 +69,13 @@ impl TherockManifest {
     }
 }
 
-/// Only from an object: serde would also take an array, field by field.
+/// Parses a JSON object. Without this check, serde would also accept an array, field by field.
 fn from_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     serde_json::from_slice::<Map<String, Value>>(bytes)?;
     Ok(serde_json::from_slice(bytes)?)
 }
 
-/// A number that someone wrote without quotes is the same id.
+/// Accepts a number in place of a string: some writers omit the quotes of an id.
 fn text(value: Option<Value>) -> Result<Option<String>> {
     Ok(match value {
         None | Some(Value::Null) => None,
@@ -85,7 +85,8 @@ fn text(value: Option<Value>) -> Result<Option<String>> {
     })
 }
 
-/// As Python sees it, which is what the packages published so far were built by: `"OFF"` is true.
+/// Truth as in Python, because Python scripts built the packages published so far from these flags.
+/// So `"OFF"` is true.
 fn is_truthy(value: &Value) -> bool {
     match value {
         Value::Null => false,

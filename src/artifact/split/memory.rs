@@ -1,5 +1,5 @@
-//! A pool of compressors and buffers that threads use again. Bundles decode to hundreds of megabytes,
-//! and fresh pages from the system cost as much time as decoding into them.
+//! Compressors and buffers that worker threads reuse. Decoded bundles have hundreds of megabytes,
+//! and getting fresh pages from the system takes as long as decoding into them.
 
 use std::{
     ops::Deref,
@@ -11,9 +11,9 @@ use crate::{
     kpack::archive::Packer,
 };
 
-/// What lies idle at most; it comes on top of what is in use.
+/// At most so many bytes are kept while they are unused. They come on top of what is in use.
 const IDLE: usize = 128 << 20;
-/// Sizes that are nearly the same become the same.
+/// Sizes are rounded up to a multiple of this, so that buffers of similar size fit each other.
 const GRAIN: usize = 4 << 20;
 
 #[derive(Default)]
@@ -22,7 +22,7 @@ pub(super) struct MemoryPool {
     memory: Mutex<Vec<Vec<u8>>>,
 }
 
-/// Bytes in memory that is given back.
+/// A buffer that returns to the pool when it is dropped.
 pub(super) struct LentMemory<'a> {
     tools: &'a MemoryPool,
     bytes: Vec<u8>,
@@ -41,7 +41,7 @@ impl MemoryPool {
         done
     }
 
-    /// Memory for so many bytes, with anything in it.
+    /// A buffer of at least `len` bytes, with arbitrary contents.
     pub(super) fn memory(&self, len: u64) -> Result<Vec<u8>> {
         let len = usize::try_from(len)?;
         let mut idle = lock(&self.memory);

@@ -1,5 +1,6 @@
-//! Fat artifacts as a generic part and one part for each target: the device code of binaries goes into
-//! `.kpack` archives, kernel databases move, and everything else is for every target.
+//! Splits a fat artifact into a generic artifact and one for each target. Device code of binaries
+//! moves to `.kpack` archives, kernel databases move to the artifact of their target, and
+//! everything else is generic.
 
 mod memory;
 mod observe;

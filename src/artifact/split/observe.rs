@@ -1,4 +1,5 @@
-//! What is to be done with every file of the artifacts. Reads headers, and writes nothing.
+//! Plans a split: decides for every file of an artifact what happens to it. It reads only headers
+//! and writes nothing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,37 +22,37 @@ use crate::{
     target::{Scope, Target},
 };
 
-/// What one artifact becomes.
+/// The plan for one artifact.
 pub struct SplitPlan<'a> {
     pub source: ArtifactName,
     pub artifact: &'a Artifact,
-    /// What happens to each file, in their order.
+    /// The action for each file, in the order of the artifact.
     pub files: Vec<(&'a TreeFile, SplitAction)>,
     pub archives: ArchiveNames,
-    /// The binaries that keep their device code, and why.
+    /// The binaries that keep their device code, each with the reason.
     pub kept: Vec<(&'a Path, String)>,
 }
 
 pub enum SplitAction {
-    /// It stays in the generic artifact as it is.
+    /// The file is copied to the generic artifact.
     Stays,
-    /// It moves to the artifact of a target.
+    /// The file is copied to the artifact of a target.
     Moves(Target),
-    /// It stays without its code.
+    /// The binary is written to the generic artifact without its device code.
     Loses(Box<CodeRemoval>),
 }
 
-/// A binary, and how it is without its code.
+/// A binary with device code, and the patch that removes the code.
 pub struct CodeRemoval {
     pub fat: SplittableBinary,
     pub binary: FatBinary,
     pub plan: Arc<Patch>,
 }
 
-/// Which archive: its name without the target, and its target without features.
+/// Identifies an archive: its name without the target, and the target without features.
 pub(super) type ArchiveId = (String, CodeTarget);
 
-/// Where an archive goes.
+/// The artifact and the path that an archive is written to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchivePlace {
     pub scope: Scope,
@@ -59,17 +60,17 @@ pub struct ArchivePlace {
     pub path: RelPath,
 }
 
-/// What a look at a file gave.
+/// What a file contains.
 enum CodeFound {
     Plain,
     Database(Target),
-    /// It has code that must stay, and why.
+    /// Device code that cannot be taken out, with the reason.
     Stuck(String),
     Fat(SplittableBinary, FatBinary),
 }
 
 impl<'a> SplitPlan<'a> {
-    /// The artifacts that this one becomes.
+    /// The names of the artifacts that the split creates.
     pub fn names(&self) -> Result<Vec<String>> {
         let mut scopes = BTreeSet::from([Scope::Generic]);
         scopes.extend(self.files.iter().filter_map(|(_, fate)| match fate {
@@ -81,7 +82,7 @@ impl<'a> SplitPlan<'a> {
         Ok(names.collect())
     }
 
-    /// A warning for each file that keeps its device code.
+    /// A warning for each binary that keeps its device code.
     pub fn kept_code(&self) -> impl Iterator<Item = String> {
         let kept = self.kept.iter();
         kept.map(|(file, why)| format!("`{}` keeps its device code: {why}", file.display()))
@@ -94,12 +95,12 @@ impl<'a> SplitPlan<'a> {
         }
     }
 
-    /// `blas_lib`: what its archives are called.
+    /// The beginning of the names of the archives, `blas_lib`.
     pub fn prefix(&self) -> String {
         prefix(&self.source)
     }
 
-    /// The binaries that lose their code, in order.
+    /// The binaries that lose their device code, in the order of the artifact.
     pub fn losses(&self) -> impl Iterator<Item = (&'a TreeFile, &CodeRemoval)> {
         self.files.iter().filter_map(|(file, fate)| match fate {
             SplitAction::Loses(loss) => Some((*file, &**loss)),
@@ -107,7 +108,7 @@ impl<'a> SplitPlan<'a> {
         })
     }
 
-    /// Every archive: it lies with the first of the binaries that have code in it.
+    /// All archives. Each is placed beside the first of the binaries that have code in it.
     pub fn places(&self) -> Result<BTreeMap<ArchiveId, ArchivePlace>> {
         let mut places = BTreeMap::new();
         for (_, loss) in self.losses() {
@@ -128,7 +129,7 @@ impl<'a> SplitPlan<'a> {
     }
 }
 
-/// Some artifacts, in their order; generic ones stay as they are.
+/// Plans several artifacts, in their order. Generic ones are copied as they are.
 pub fn all<'a>(
     artifacts: impl IntoIterator<Item = &'a Artifact>,
     jobs: NonZeroUsize,
@@ -146,8 +147,11 @@ pub fn all<'a>(
     Ok(all)
 }
 
-/// Binaries that were linked with other code have other addresses, and no file tells whether their
-/// bundles correspond: code for one of them must not be found by the other.
+/// Refuses two artifacts that would become the same generic artifact.
+///
+/// The binaries of two families were linked with different code and have different addresses.
+/// Nothing in the files tells whether bundle 3 of one corresponds to bundle 3 of the other, so the
+/// runtime could load code of the wrong binary.
 fn two_of_a_kind<T>(one: &ArtifactName, other: &ArtifactName) -> Result<T> {
     let generic = format!("{}_generic", prefix(one));
     let of_split = |name: &&&ArtifactName| matches!(name.scope, Scope::Target(_));
@@ -212,7 +216,8 @@ fn look(file: &TreeFile) -> Result<CodeFound> {
     look_into(file, &source).with_context(|| format!("look into `{}`", file.source.display()))
 }
 
-/// Programs, libraries and object files, for Linux and for Windows.
+/// Whether a file may contain device code: programs, libraries and object files of Linux and
+/// Windows.
 fn may_hold_code(file: &TreeFile, facts: &FileFacts) -> bool {
     let name = file.path.file_name();
     let windows = [".dll", ".exe", ".pyd"];

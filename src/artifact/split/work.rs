@@ -1,5 +1,5 @@
-//! The pieces of a split: files that are copied, binaries that lose their code, and the code itself,
-//! which goes into archives. All processors work, and what waits in memory is bounded.
+//! Carries out a split: copies files, rewrites binaries without their device code, and compresses
+//! the code into archives. The work runs on all cores, with bounded memory.
 
 use std::{
     collections::BTreeMap,
@@ -27,14 +27,14 @@ use crate::{
     parallel::{Divide, in_parts},
 };
 
-/// What decoded bundles, and code that waits to be written, take of memory at once: a bundle larger
-/// than that is decoded alone.
+/// Memory for decoded bundles and for compressed code that is not written yet. A bundle that is
+/// larger is decoded while no other is.
 const ROOM: u64 = 512 << 20;
 
-/// What is read and written of a binary at once.
+/// Size of the buffer for rewriting a binary.
 const AT_ONCE: usize = 1 << 20;
 
-/// Something to do; the code of a bundle is done by its code objects.
+/// One task. A `Code` task has one part for each code object of its bundle.
 pub(super) enum SplitTask<'a> {
     Copy {
         from: &'a Path,
@@ -48,21 +48,22 @@ pub(super) enum SplitTask<'a> {
     Code(BundleCode<'a>),
 }
 
-/// The code of one bundle.
+/// The device code of one bundle of a binary.
 pub struct BundleCode<'a> {
     file: &'a TreeFile,
     loss: &'a CodeRemoval,
     ordinal: usize,
 }
 
-/// The archives of one artifact while they are written.
+/// The archives of one artifact while they are being written.
 pub struct ArchiveSet<'a> {
     splitting: &'a SplitPlan<'a>,
     open: BTreeMap<ArchiveId, ArchiveWriter<io::BufWriter<fs::File>>>,
 }
 
-/// Does the pieces, in any order, but for the code, which reaches the archives in theirs.
-/// `progress` is told how many more bytes were done.
+/// Runs the tasks, in any order. Only the code is added to the archives in the order of the tasks,
+/// so that archives are the same with any number of threads. `progress` is called with the number
+/// of bytes done since the last call.
 pub(super) fn carry_out(
     pieces: &[SplitTask<'_>],
     archives: &mut ArchiveSet<'_>,
@@ -88,7 +89,7 @@ pub(super) fn carry_out(
 }
 
 impl<'a> SplitPlan<'a> {
-    /// The code of every bundle that leaves a binary.
+    /// The code of all bundles that are taken out of binaries.
     pub fn code(&'a self) -> impl Iterator<Item = BundleCode<'a>> {
         self.losses()
             .flat_map(|(file, loss)| BundleCode::of(file, loss))
@@ -96,7 +97,7 @@ impl<'a> SplitPlan<'a> {
 }
 
 impl<'a> BundleCode<'a> {
-    /// The code of every bundle of a binary.
+    /// The code of all bundles of one binary.
     pub(super) fn of(file: &'a TreeFile, loss: &'a CodeRemoval) -> impl Iterator<Item = Self> {
         (0..loss.fat.bundles.len()).map(move |ordinal| Self {
             file,
@@ -136,7 +137,7 @@ impl<'a> BundleCode<'a> {
 }
 
 impl<'a> ArchiveSet<'a> {
-    /// Makes an empty file for every archive, each where `place` says.
+    /// Creates an empty file for each archive, at the path that `place` returns.
     pub fn new(
         splitting: &'a SplitPlan<'a>,
         mut place: impl FnMut(&ArchiveId, &super::observe::ArchivePlace) -> Result<PathBuf>,
@@ -151,7 +152,7 @@ impl<'a> ArchiveSet<'a> {
         Ok(Self { splitting, open })
     }
 
-    /// Writes the code of some bundles, and nothing else.
+    /// Compresses the code into the archives, without copying files or rewriting binaries.
     pub fn fill(
         &mut self,
         jobs: NonZeroUsize,
@@ -177,7 +178,7 @@ impl<'a> ArchiveSet<'a> {
         archive.add(&key, &target, &packed, Some(origin))
     }
 
-    /// Finishes every archive.
+    /// Writes the table of contents of every archive.
     pub fn finish(self) -> Result<BTreeMap<ArchiveId, WrittenArchive>> {
         let mut all = BTreeMap::new();
         for (id, writer) in self.open {
@@ -194,7 +195,7 @@ struct SplitWork<'a> {
     tools: &'a MemoryPool,
 }
 
-/// A bundle whose code objects can be read.
+/// A bundle, decoded if it was compressed, so that its code objects can be read.
 struct OpenBundle<'a> {
     entries: Vec<(CodeTarget, BundleEntry)>,
     bytes: BundleBytes<'a>,
@@ -273,7 +274,8 @@ impl OpenBundle<'_> {
                 let start = start.saturating_add(entry.offset);
                 let size = usize::try_from(entry.size)?;
                 let mut memory = tools.memory(entry.size)?;
-                // Zeros are only written where nothing was before.
+                // `memory` may be longer, with old contents, which `fill` overwrites. Only new
+                // bytes have to be zeroed.
                 memory.resize(memory.len().max(size), 0);
                 let code = memory.get_mut(..size).unwrap_or_default();
                 ByteRegion::whole(source).fill("code object", start, code)?;

@@ -1,4 +1,4 @@
-//! Writes what an artifact becomes, below a staged directory.
+//! Writes the artifacts that a split creates, into a staged directory.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ use crate::{
     target::Scope,
 };
 
-/// An artifact that was written, and what is in it.
+/// An artifact that was written, with its statistics.
 #[derive(Clone, Debug, Serialize)]
 pub struct WrittenArtifact {
     pub name: String,
@@ -29,7 +29,7 @@ pub struct WrittenArtifact {
     pub size: u64,
 }
 
-/// The directories that are being filled, and what is in them.
+/// The artifacts that are being written, with the statistics and the base directories of each.
 struct SplitParts<'a> {
     splitting: &'a SplitPlan<'a>,
     output: &'a ArtifactOutput,
@@ -85,7 +85,7 @@ pub fn write(
 }
 
 impl SplitParts<'_> {
-    /// Where a file of an artifact goes; the directories above it are made.
+    /// The path of a file in the artifact for `scope`. Creates the directories above it.
     fn place(&mut self, scope: &Scope, basedir: &RelPath, path: &RelPath) -> Result<PathBuf> {
         let prefixes = self.prefixes.entry(scope.clone()).or_default();
         prefixes.insert(basedir.clone());
@@ -102,7 +102,7 @@ impl SplitParts<'_> {
         *count = (count.0 + 1, count.1 + len);
     }
 
-    /// Makes what is made at once; what has bytes is left to do.
+    /// Creates directories and symlinks at once; returns a task for a file with contents.
     fn copy<'f>(&mut self, scope: &Scope, file: &'f TreeFile) -> Result<Option<SplitTask<'f>>> {
         let to = self.place(scope, &file.basedir, &file.path)?;
         match &file.content {
@@ -144,7 +144,7 @@ impl SplitParts<'_> {
     }
 }
 
-/// Writes a symlink with this text, wherever that leads.
+/// Creates a symlink with this text. The target is not checked.
 #[cfg(unix)]
 pub(in crate::artifact) fn link(text: &str, place: &Path) -> Result<()> {
     Ok(fs::os::unix::fs::symlink(text, place)?)

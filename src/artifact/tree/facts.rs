@@ -1,4 +1,5 @@
-//! The facts of a file that only its content tells.
+//! Reads the facts about a file that its name does not tell: its kind, and the headers of ELF
+//! files.
 
 use std::{path::Path, sync::Arc};
 
@@ -13,7 +14,7 @@ const ELF: &[u8] = b"\x7fELF";
 const STATIC_LIBRARY: &[u8] = b"!<arch>\n";
 const SCRIPT: &[u8] = b"#!";
 
-/// What a file is, as far as its name or its content tells.
+/// The kind of a file, from its name or its contents.
 struct FileNature {
     kind: FileKind,
     elf: Option<elf::ElfFacts>,
@@ -30,7 +31,7 @@ impl From<FileKind> for FileNature {
     }
 }
 
-/// Opens the file only if its name does not say what it is.
+/// Reads the facts. The file is opened only if its name does not determine its kind.
 pub(super) fn facts(
     path: &RelPath,
     source: &Path,
@@ -41,7 +42,7 @@ pub(super) fn facts(
         Some(kind) => kind.into(),
         None => read(&FileAt::open(source)?)?,
     };
-    // Elsewhere there is no mode to say so.
+    // Only Unix has modes. On other systems, programs and scripts are executable.
     let runs = matches!(content.kind, FileKind::Executable | FileKind::Script);
     let executable = if cfg!(unix) { mode.executable } else { runs };
     Ok(FileFacts {
@@ -73,7 +74,8 @@ fn read(file: &impl ReadAt) -> Result<FileNature> {
     Ok(kind.into())
 }
 
-/// Damage is a fact: the file may belong to tests, or to nothing that is shipped.
+/// Reads an ELF file. A damaged one is a fact and not an error: it may belong to tests, or not be
+/// shipped at all.
 fn read_elf(file: &impl ReadAt) -> Result<FileNature> {
     let damage = match elf::read(file) {
         Ok(Some(facts)) => {

@@ -1,4 +1,4 @@
-//! A file that is read at any place, from any thread.
+//! A file that several threads read at any offset.
 
 use std::{io, path::Path};
 
@@ -9,7 +9,7 @@ use fs_err::os::windows::fs::FileExt;
 
 use crate::elf::ReadAt;
 
-/// An open file, as long as it was when it was opened.
+/// An open file. Its length is fixed when it is opened.
 #[derive(Debug)]
 pub struct FileAt {
     file: fs_err::File,

@@ -1,4 +1,4 @@
-//! How the bytes of a file come from what lies at its source.
+//! Whether a file is used as it is on disk, or with changes.
 
 use std::{io, path::Path, sync::Arc};
 
@@ -9,18 +9,18 @@ use crate::{
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TreeForm {
-    /// As they lie there.
+    /// All bytes as they are on disk.
     #[default]
     Whole,
-    /// Without the device code that lies there.
+    /// Without the device code, which the patch removes while reading.
     WithoutCode(Arc<Patch>),
-    /// Nothing lies there yet: it is written once it is decided what the set holds. Its length is
-    /// not known.
+    /// The file does not exist yet: it is written once the contents of the set are decided. Its
+    /// length is unknown.
     ToCome,
 }
 
 impl TreeForm {
-    /// The file in its form, read at any place.
+    /// Opens the file with its changes applied, for reading at any offset.
     pub fn open(&self, path: &Path) -> io::Result<PatchedReader<FileAt>> {
         let file = FileAt::open(path)?;
         let change = match self {

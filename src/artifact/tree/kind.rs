@@ -1,26 +1,27 @@
-//! What a file is to the packager: its name decides, then its content.
+//! The kind of a file. Its name is considered first, then its contents.
 
 use crate::elf;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileKind {
-    /// Text by its name; other text is `Other`.
+    /// Text, by its name. Other text files are `Other`.
     Text,
-    /// Device code by its name, whatever it contains.
+    /// Device code, by its name only.
     Hsaco,
     /// A static library.
     Archive,
     Executable,
     SharedObject,
-    /// Begins with `#!`, so that the kernel runs it if its mode lets it.
+    /// A file that begins with `#!`. The kernel runs it if its mode allows that.
     Script,
     Other,
 }
 
 impl FileKind {
-    /// The kind that a name alone decides, on every platform. Case counts.
+    /// The kind that follows from the name alone, if any. The same on every platform, and case
+    /// matters.
     pub fn of_name(name: &str) -> Option<Self> {
-        // The last dot of a hidden file begins no suffix.
+        // In `.txt`, the dot begins a hidden file and not a suffix.
         let (stem, suffix) = name.rsplit_once('.')?;
         match suffix {
             _ if stem.is_empty() => None,
@@ -32,12 +33,12 @@ impl FileKind {
         }
     }
 
-    /// Whether a dynamic loader may come by.
+    /// Whether a dynamic loader may load the file.
     pub fn is_loaded(self) -> bool {
         matches!(self, Self::Executable | Self::SharedObject)
     }
 
-    /// The kind of an ELF file whose name decides nothing.
+    /// The kind of an ELF file whose name does not determine it.
     pub(super) fn of_elf(kind: elf::ElfKind) -> Self {
         match kind {
             elf::ElfKind::Executable => Self::Executable,

@@ -1,4 +1,4 @@
-//! Which children of a directory are artifacts, and what their manifests say.
+//! Finds the artifacts in a directory and reads their manifests.
 
 use std::path::{Path, PathBuf};
 
@@ -12,15 +12,15 @@ use crate::{
     relpath::RelPath,
 };
 
-/// An artifact whose files are not known yet.
+/// An artifact whose files have not been listed yet.
 pub(super) struct ListedArtifact {
     pub(super) name: ArtifactName,
     pub(super) directory: PathBuf,
-    /// Those that exist.
+    /// The base directories of the manifest that exist.
     pub(super) basedirs: Vec<RelPath>,
 }
 
-/// The artifacts among the children of a directory, by name, and what the others are.
+/// The artifacts in a directory, sorted by name, and everything else with the reason to skip it.
 pub(super) fn list(directory: &Path) -> Result<(Vec<ListedArtifact>, Vec<Skipped>)> {
     let (mut artifacts, mut skipped) = (Vec::new(), Vec::new());
     for child in fs_err::read_dir(directory)? {
@@ -37,9 +37,9 @@ pub(super) fn list(directory: &Path) -> Result<(Vec<ListedArtifact>, Vec<Skipped
     Ok((artifacts, skipped))
 }
 
-/// The name of the artifact that a child is, or why it is none.
+/// The name of the artifact at a path, or the reason why it is none.
 fn artifact_name(name: &str, path: &Path) -> Result<Result<ArtifactName, String>> {
-    // A link to a directory counts as one; so does a link to nothing as nothing.
+    // `metadata` follows symlinks: one to a directory is accepted, a dangling one is not.
     let is_directory = fs_err::metadata(path).is_ok_and(|found| found.is_dir());
     let reason = match ArtifactName::of_file(name) {
         _ if ArchiveFormat::from_file_name(name).is_some() => match ArchiveName::of_file(name) {
@@ -81,7 +81,7 @@ fn read_artifact(name: ArtifactName, directory: PathBuf) -> Result<ListedArtifac
 fn read_manifest(path: &Path) -> Result<ArtifactManifest> {
     let found = fs_err::symlink_metadata(path)?;
     ensure!(found.is_file(), "not a regular file: `{}`", path.display());
-    // Parsing refuses it too, but only once it is in memory.
+    // `parse` has the same limit, but the file would be in memory by then.
     ensure!(
         found.len() <= ArtifactManifest::MAX_LEN as u64,
         "more than {} bytes: `{}`",
@@ -92,7 +92,8 @@ fn read_manifest(path: &Path) -> Result<ArtifactManifest> {
         .with_context(|| format!("read `{}`", path.display()))
 }
 
-/// Whether a base directory exists; no link may lead to it, because it could lead anywhere.
+/// Whether a base directory exists. It must not be reached through a symlink, which could lead
+/// anywhere.
 fn is_there(directory: &Path, basedir: &RelPath) -> Result<bool> {
     for step in basedir.ancestors().chain([basedir.clone()]) {
         let path = below(directory, &step);

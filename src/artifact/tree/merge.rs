@@ -1,4 +1,4 @@
-//! Artifacts as one install tree: who has each path, and where two differ about it.
+//! Merges artifacts into one install tree: which artifact owns each path, and where they collide.
 
 use std::{
     collections::BTreeMap,
@@ -12,32 +12,33 @@ use crate::{
     relpath::RelPath,
 };
 
-/// The install tree of some artifacts.
+/// The install tree that several artifacts make up.
 #[derive(Clone, Debug, Default)]
 pub struct Merged<'a> {
-    /// Each path with the one file that stands there: the last, in the order of the artifacts and
-    /// of their base directories.
+    /// Each path with one file. If several artifacts or base directories have the path, the last of
+    /// them wins.
     pub files: BTreeMap<&'a RelPath, Owned<'a>>,
-    /// By path.
+    /// Sorted by path.
     pub collisions: Vec<Collision<'a>>,
 }
 
-/// A file, and the artifact that has it.
+/// A file and the artifact that contains it.
 #[derive(Clone, Copy, Debug)]
 pub struct Owned<'a> {
     pub artifact: &'a Artifact,
     pub file: &'a TreeFile,
 }
 
-/// A path about which artifacts, or two base directories of one, differ.
+/// A path that has different contents in several artifacts, or in several base directories of one.
 #[derive(Clone, Debug)]
 pub struct Collision<'a> {
     pub path: &'a RelPath,
-    /// All that have it, in order; the last one stands in the tree.
+    /// All files with this path, in order. The last one is in the tree.
     pub owners: Vec<Owned<'a>>,
 }
 
-/// Merges artifacts in the order given. `same` is asked about two files of equal length and mode.
+/// Merges artifacts in the given order. `same` compares the contents of two files that have the
+/// same length and the same executable bit.
 pub fn merge<'a>(
     artifacts: impl IntoIterator<Item = &'a Artifact>,
     same: impl Fn(&TreeFile, &TreeFile) -> Result<bool>,
@@ -63,7 +64,8 @@ pub fn merge<'a>(
     Ok(merged)
 }
 
-/// Whether two files have the same bytes, which is read from disk.
+/// Whether two files have the same bytes on disk. Files that are not written yet are equal only if
+/// they have the same source.
 pub fn same_content(one: &TreeFile, other: &TreeFile) -> Result<bool> {
     if [one, other].map(form).contains(&Some(&TreeForm::ToCome)) {
         return Ok(one.source == other.source);

@@ -1,5 +1,5 @@
-//! Artifacts on disk, as the facts that planning needs: read once, the same in any directory order
-//! and with any number of threads.
+//! Artifacts on disk: the facts that planning needs. They are read once, and are the same for any
+//! order of directory entries and any number of threads.
 
 use std::{
     path::{Path, PathBuf},
@@ -27,12 +27,12 @@ pub use form::TreeForm;
 pub use kind::FileKind;
 pub use merge::{Collision, Merged, Owned, merge, same_content};
 
-/// Every artifact of a directory, in the order of their names.
+/// All artifacts of a directory, sorted by name.
 #[derive(Clone, Debug)]
 pub struct ArtifactTree {
     pub directory: PathBuf,
     pub artifacts: Vec<Artifact>,
-    /// What else the directory holds.
+    /// Everything else in the directory.
     pub skipped: Vec<Skipped>,
 }
 
@@ -40,26 +40,26 @@ pub struct ArtifactTree {
 #[derive(Clone, Debug)]
 pub struct Artifact {
     pub name: ArtifactName,
-    /// The base directories that exist, in the manifest's order.
+    /// The base directories that exist, in the order of the manifest.
     pub basedirs: Vec<Arc<RelPath>>,
-    /// By base directory, then by path; a directory comes before what is in it.
+    /// Sorted by base directory, then by path. A directory comes before its contents.
     pub files: Vec<TreeFile>,
 }
 
-/// Something in a base directory of an artifact.
+/// A file, directory or symlink in a base directory of an artifact.
 #[derive(Clone, Debug)]
 pub struct TreeFile {
-    /// Its place in the install tree, which all base directories are merged into.
+    /// The path in the install tree, relative to the base directory.
     pub path: RelPath,
     pub basedir: Arc<RelPath>,
-    /// Absolute.
+    /// The absolute path on disk.
     pub source: PathBuf,
     pub content: TreeContent,
 }
 
 impl TreeFile {
-    /// Whether this is a symlink to an absolute path, or to another symlink like that. Which file it
-    /// leads to depends on the host, so that no tree can have it.
+    /// Whether this is a symlink to an absolute path, or to another such symlink. Its target
+    /// depends on the host, so no install tree can contain it.
     pub fn leads_to_the_host(&self) -> bool {
         let TreeContent::Link { text, end } = &self.content else {
             return false;
@@ -76,12 +76,12 @@ pub enum TreeContent {
     Link { text: String, end: LinkEnd },
 }
 
-/// Where a link ends, all links on the way followed, inside its own base directory.
+/// The target of a symlink, after following all symlinks on the way, inside its base directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkEnd {
-    /// At nothing; another artifact may have it.
+    /// Nothing in this base directory. Another artifact may contain the target.
     Dangling,
-    /// At an absolute path, or above the base directory. Nothing there was looked at.
+    /// An absolute path, or one above the base directory. It was not accessed.
     Escapes,
     Directory,
     File {
@@ -91,15 +91,15 @@ pub enum LinkEnd {
     },
 }
 
-/// A regular file. Cheap to clone.
+/// Facts about a regular file. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileFacts {
     pub len: u64,
     pub mode: PermissionBits,
     pub kind: FileKind,
-    /// Of a file whose name does not say its kind.
+    /// Headers of an ELF file, unless the name already determines its kind.
     pub elf: Option<Arc<elf::ElfFacts>>,
-    /// Why a file that begins like an ELF file could not be read as one; its kind is `Other`.
+    /// The error of reading a file that begins like an ELF file. Its kind is then `Other`.
     pub damage: Option<Arc<str>>,
     pub form: TreeForm,
 }
@@ -107,13 +107,13 @@ pub struct FileFacts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PermissionBits {
     pub executable: bool,
-    /// Not even the owner may write.
+    /// Not even the owner has write permission.
     pub read_only: bool,
-    /// Runs as its owner or group.
+    /// The setuid or setgid bit is set: the program runs as its owner or group.
     pub setuid: bool,
 }
 
-/// Something that is no artifact, and why.
+/// A directory entry that is not an artifact, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
     pub name: String,
@@ -126,7 +126,7 @@ impl ArtifactTree {
         artifacts.find(|artifact| artifact.name.to_string() == name)
     }
 
-    /// What the build says of itself.
+    /// Reads `therock_manifest.json` from the base artifact.
     pub fn therock_manifest(&self) -> Result<TherockManifest> {
         let path = TherockManifest::PATH;
         let file = self
@@ -145,14 +145,14 @@ impl ArtifactTree {
 
     fn base_file(&self, path: &str) -> Option<&TreeFile> {
         let base = self.artifact(TherockManifest::ARTIFACT)?;
-        // Where two base directories have it, the later one counts, as in `merge`.
+        // If two base directories contain it, the later one wins, as in `merge`.
         let mut files = base.files.iter().rev();
         files
             .find(|file| file.path.as_str() == path && matches!(file.content, TreeContent::File(_)))
     }
 }
 
-/// Reads a file that is small unless something is wrong.
+/// Reads a file that is expected to be small; fails if it is not.
 fn read_small(file: &TreeFile) -> Result<Vec<u8>> {
     match &file.content {
         TreeContent::File(facts) if facts.len > TherockManifest::MAX_LEN => {
@@ -163,9 +163,9 @@ fn read_small(file: &TreeFile) -> Result<Vec<u8>> {
     }
 }
 
-/// The path of a place below a directory.
+/// Joins a directory and a relative path.
 fn below(directory: &Path, path: &RelPath) -> PathBuf {
-    // Component by component, for the separators of Windows.
+    // Component by component, to get the separators of Windows.
     path.components()
         .fold(directory.to_owned(), |at, component| at.join(component))
 }

@@ -1,4 +1,4 @@
-//! From a directory to facts: list, walk, read, and work out where links end.
+//! Scans a directory of artifacts: lists and walks them, reads facts, and resolves symlinks.
 
 use std::{
     collections::HashMap,
@@ -23,13 +23,11 @@ use crate::{
     relpath::RelPath,
 };
 
-/// What was found in a base directory, with the facts of the files.
+/// The entries of a base directory, with facts for regular files.
 type Contents = Vec<(WalkedPath, Option<FileFacts>)>;
 
 impl ArtifactTree {
-    /// Reads the artifacts in a directory, on `jobs` threads.
-    ///
-    /// A directory without any is an error.
+    /// Scans the artifacts in a directory with `jobs` threads. Fails if there are none.
     pub fn scan(directory: &Path, jobs: NonZeroUsize, stop: &Stop) -> Result<Self> {
         let (directory, listed, skipped) = list_some(directory)?;
         let mut contents = contents(&listed, jobs, stop)?.into_iter();
@@ -54,14 +52,14 @@ impl ArtifactTree {
         })
     }
 
-    /// What `scan` would find, by name.
+    /// The names of the artifacts that [`ArtifactTree::scan`] would find.
     pub fn names(directory: &Path) -> Result<Vec<ArtifactName>> {
         let (_, listed, _) = list_some(directory)?;
         Ok(listed.into_iter().map(|artifact| artifact.name).collect())
     }
 }
 
-/// The artifacts of a directory, which must not be none.
+/// Lists the artifacts of a directory. Fails if there are none.
 fn list_some(directory: &Path) -> Result<(PathBuf, Vec<ListedArtifact>, Vec<Skipped>)> {
     let directory = std::path::absolute(directory)
         .with_context(|| format!("scan `{}`", directory.display()))?;
@@ -73,7 +71,7 @@ fn list_some(directory: &Path) -> Result<(PathBuf, Vec<ListedArtifact>, Vec<Skip
     Ok((directory, listed, skipped))
 }
 
-/// The contents of every base directory of every artifact, in that order.
+/// The entries of all base directories of all artifacts, in that order.
 fn contents(listed: &[ListedArtifact], jobs: NonZeroUsize, stop: &Stop) -> Result<Vec<Contents>> {
     let tops: Vec<_> = listed
         .iter()
@@ -100,7 +98,7 @@ fn facts_of(found: &WalkedPath) -> Result<Option<FileFacts>> {
     }
 }
 
-/// The files of a base directory, each link with its end.
+/// The files of a base directory, with resolved symlinks.
 fn files_in(basedir: &Arc<RelPath>, contents: Contents) -> Vec<TreeFile> {
     let by_path: HashMap<&str, &(WalkedPath, Option<FileFacts>)> = contents
         .iter()

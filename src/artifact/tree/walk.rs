@@ -1,4 +1,4 @@
-//! What lies below a base directory, as the directories say; no file is opened, no link followed.
+//! Lists everything below a base directory. Files are not opened and symlinks are not followed.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use crate::{
     relpath::RelPath,
 };
 
-/// Something found on disk.
+/// An entry found on disk.
 pub(super) struct WalkedPath {
     pub(super) path: RelPath,
     pub(super) source: PathBuf,
@@ -21,7 +21,7 @@ pub(super) enum WalkedKind {
     Link(String),
 }
 
-/// Everything below `top`, sorted by path.
+/// All entries below `top`, sorted by path.
 pub(super) fn walk(top: &Path) -> Result<Vec<WalkedPath>> {
     let mut found = Vec::new();
     let mut ahead = vec![(top.to_owned(), None::<RelPath>)];

@@ -1,4 +1,4 @@
-//! The few ways in which unpacking touches the disk. Paths were checked before they come here.
+//! All disk access of unpacking. The callers have validated the paths.
 
 use std::{
     io::{self, Read, Write},
@@ -11,13 +11,13 @@ use fs_err::OpenOptions;
 use crate::error::Hint;
 use crate::{artifact::resolve::ResolvedLink, error::Result, relpath::RelPath};
 
-/// The modes of files; nobody but the owner may write.
+/// Permissions of files: only the owner may write.
 pub(super) const REGULAR: u32 = 0o644;
 pub(super) const EXECUTABLE: u32 = 0o755;
 #[cfg(unix)]
 const DIRECTORY: u32 = 0o755;
 
-/// Writes a new file; one that is there already is an error, be it a link.
+/// Writes a new file. Fails if the path exists, even as a symlink.
 pub(super) fn write_file(
     root: &Path,
     path: &RelPath,
@@ -67,7 +67,7 @@ pub(super) fn symlink(root: &Path, path: &RelPath, text: &str, _: &ResolvedLink)
     Ok(())
 }
 
-/// Windows has two kinds of links, and lets only some users make them.
+/// Windows has separate symlinks for files and directories, and only some users may create them.
 #[cfg(windows)]
 pub(super) fn symlink(root: &Path, path: &RelPath, text: &str, end: &ResolvedLink) -> Result<()> {
     use fs_err::os::windows::fs::{symlink_dir, symlink_file};
@@ -80,7 +80,7 @@ pub(super) fn symlink(root: &Path, path: &RelPath, text: &str, end: &ResolvedLin
     made.hint("turn on the developer mode of Windows, or unpack on Linux")
 }
 
-/// Modes are set as they should be, whatever the umask says.
+/// Sets the exact mode; without this, the umask would remove bits.
 #[cfg(unix)]
 fn with_mode<P: std::os::unix::fs::PermissionsExt>(mut permissions: P, mode: u32) -> P {
     permissions.set_mode(mode);

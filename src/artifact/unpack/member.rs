@@ -1,4 +1,4 @@
-//! One member after the other: whether it may be, then where it goes.
+//! Unpacks the members of an archive, one after the other: checks each of them, then writes it.
 
 use std::{io::Read, path::Path};
 
@@ -16,23 +16,24 @@ use crate::{
     relpath::RelPath,
 };
 
-/// An artifact on its way to the disk.
+/// An artifact that is being unpacked.
 pub(super) struct Unpacking<'a> {
     root: &'a Path,
     limits: &'a UnpackLimits,
-    /// What came before it is looked at when it comes.
+    /// Members that come before the manifest are checked when it is read.
     manifest: Option<ArtifactManifest>,
     seen: SeenPaths,
-    /// The bytes of all paths.
+    /// Total length of all paths and link texts, in bytes.
     paths: u64,
-    /// Made last, so that nothing is ever written through one: absolute ones are among them.
+    /// Symlinks are created last. If they existed earlier, a later member could be written through
+    /// one of them, to any place on the disk: absolute targets are allowed.
     links: Vec<RelPath>,
     buffer: Vec<u8>,
     count: Count,
     clashes: Vec<(RelPath, RelPath)>,
 }
 
-/// What was unpacked so far, the manifest aside.
+/// Statistics of what was unpacked, without the manifest.
 #[derive(Default)]
 struct Count {
     files: u64,
@@ -81,7 +82,8 @@ impl<'a> Unpacking<'a> {
         }
     }
 
-    /// CI writes it first; `tar -C DIR .` writes it wherever the directory has it.
+    /// Reads the manifest. CI writes it as the first member, but with `tar -C DIR .` it may come
+    /// anywhere, so members unpacked before it are checked now.
     fn take_manifest(
         &mut self,
         path: &RelPath,
@@ -97,7 +99,7 @@ impl<'a> Unpacking<'a> {
             "two members are called `{path}`"
         );
         let mut text = Vec::new();
-        // As much as shows that it is too long.
+        // One byte more than allowed, so that `parse` sees that it is too long.
         content
             .take(ArtifactManifest::MAX_LEN as u64 + 1)
             .read_to_end(&mut text)?;
@@ -114,7 +116,8 @@ impl<'a> Unpacking<'a> {
         disk::write_file(self.root, path, disk::REGULAR, text, buffer)
     }
 
-    /// Whether there may be a member of this name; a directory may come more than once.
+    /// Checks the path of a member: it must be new and inside a base directory, and the names in it
+    /// must be valid. Only directories may be repeated.
     fn check_place(&self, path: &RelPath, kind: &TarKind) -> Result<()> {
         let seen = self.seen.get(path.as_str());
         let as_seen = match kind {
@@ -151,7 +154,7 @@ impl<'a> Unpacking<'a> {
         disk::create_directory(self.root, path)
     }
 
-    /// Makes the directories above a path, none of which may be anything else.
+    /// Creates the missing directories above a path. Fails if one of them is a file or a symlink.
     fn make_parents(&mut self, path: &RelPath) -> Result<()> {
         let parent = path.parent();
         if parent
@@ -190,7 +193,7 @@ impl<'a> Unpacking<'a> {
         disk::hard_link(self.root, target, path)
     }
 
-    /// Takes note of a new path, if there may be one.
+    /// Records a new path, within the limits.
     fn note(&mut self, path: &RelPath, kind: UnpackedKind) -> Result<()> {
         ensure!(
             self.seen.len() < self.limits.members,
@@ -213,7 +216,7 @@ impl<'a> Unpacking<'a> {
         Ok(())
     }
 
-    /// Makes the links, now that it is known where each of them ends.
+    /// Creates the symlinks. All paths are known now, so the end of each symlink can be checked.
     fn make_links(&mut self, stop: &Stop) -> Result<()> {
         for path in &self.links {
             stop.check()?;
@@ -250,7 +253,7 @@ impl<'a> Unpacking<'a> {
     }
 }
 
-/// Whether a path lies in a base directory; one on the way to it is a directory.
+/// Whether a path is in a base directory of the manifest, or is a directory above one.
 fn is_listed(manifest: &ArtifactManifest, path: &RelPath, kind: &UnpackedKind) -> bool {
     let on_the_way = *kind == UnpackedKind::Directory && manifest.leads_to_basedir(path);
     on_the_way || manifest.split(path).is_some()
@@ -263,8 +266,8 @@ fn stray_member(path: &RelPath) -> Error {
     )
 }
 
-/// Refuses a link that climbs out of the artifact. One to an absolute path is kept as it is: only the
-/// planner knows the whole set, and so whether it can be left out.
+/// Fails if a symlink leads out of the artifact through `..`. Absolute targets are accepted here:
+/// only the planner sees all files, and knows whether the symlink can be left out.
 fn ensure_inside<'a>(
     path: &RelPath,
     text: &'a str,
@@ -278,7 +281,8 @@ fn ensure_inside<'a>(
     Ok(end)
 }
 
-/// Without what separates, names a drive or a stream, or is a device, and what Windows would drop.
+/// Whether a name is valid on Windows: no separators, no `:` (drive or alternate stream), no device
+/// name such as `con` or `lpt1`, and no trailing dots and spaces, which Windows removes.
 pub(super) fn windows_allows(name: &str) -> bool {
     const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
     let stem = name

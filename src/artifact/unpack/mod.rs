@@ -1,4 +1,6 @@
-//! An archive from outside becomes a directory: whole and under its own name, or not at all.
+//! Unpacks an archive into a directory. The archive is untrusted: sizes and names have limits, and
+//! nothing is written outside of the directory. The directory gets its final name only when it is
+//! complete.
 
 use std::{
     error::Error as StdError,
@@ -22,43 +24,44 @@ use member::Unpacking;
 use staged::PartialTree;
 pub use staged::Staged;
 
-/// What an archive may be. The defaults are far beyond any real artifact.
+/// Limits for archives. No real artifact comes near the defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnpackLimits {
-    /// The bytes of the tar: 256 GiB.
+    /// Bytes of the uncompressed tar. Default: 256 GiB.
     pub bytes: u64,
-    /// The files, directories and links: 4 million.
+    /// Number of files, directories and links. Default: 4 million.
     pub members: u64,
-    /// The bytes of one component of a path: 255, as in most file systems.
+    /// Bytes of one path component. Default: 255, as in most file systems.
     pub name: usize,
-    /// The bytes of all paths together, which are held in memory: 1 GiB.
+    /// Bytes of all paths together, which are kept in memory. Default: 1 GiB.
     pub paths: u64,
-    /// What to do about names that differ only by case or normal form.
+    /// What to do with names that differ only in case or in Unicode normalization.
     pub clashes: Clashes,
 }
 
-/// `share/terminfo/E` beside `share/terminfo/e` is fine on Linux, and one directory elsewhere.
+/// `share/terminfo/E` and `share/terminfo/e` are two directories on Linux, but one on Windows and
+/// macOS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clashes {
-    /// An error that names both.
+    /// Fail, and name both paths.
     Refuse,
-    /// Listed in `Unpacked::clashes`.
+    /// List them in [`Unpacked::clashes`].
     Report,
 }
 
-/// What came out of an archive.
+/// An unpacked archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unpacked {
     pub directory: PathBuf,
     pub manifest: ArtifactManifest,
-    /// Regular files and hard links.
+    /// Number of regular files, including hard links.
     pub files: u64,
     pub symlinks: u64,
-    /// The bytes of all files.
+    /// Total length of all files in bytes.
     pub bytes: u64,
-    /// Whether a checksum of the archive's own stands for its bytes.
+    /// Whether the archive has a checksum of its own, which was verified.
     pub has_checksum: bool,
-    /// Pairs of names that a file system without case would take for one.
+    /// Pairs of paths that are one path on a file system that ignores case.
     pub clashes: Vec<(RelPath, RelPath)>,
 }
 
@@ -79,9 +82,10 @@ impl Default for UnpackLimits {
     }
 }
 
-/// Unpacks into `{destination}/{stem}`, which is replaced only by a whole artifact.
+/// Unpacks into `{destination}/{stem}`. An older artifact there is replaced only when the new one
+/// is complete.
 ///
-/// `progress` is told the bytes of the tar as they come.
+/// `progress` is called with the number of bytes of the tar after each read.
 pub fn unpack(
     archive: impl Read,
     name: &ArchiveName,
@@ -93,10 +97,10 @@ pub fn unpack(
     stage(archive, name, destination, limits, stop, progress)?.commit()
 }
 
-/// Unpacks into `{destination}/{stem}.part`, for a caller who has more to verify, and who then
-/// says `commit`; or else all of it is removed.
+/// Unpacks into `{destination}/{stem}.part`. The caller can verify more and then call
+/// [`Staged::commit`]; dropping the result deletes the directory.
 ///
-/// The archive is read to its very end.
+/// The archive is read to its end, even if the tar ends earlier.
 pub fn stage(
     archive: impl Read,
     name: &ArchiveName,
@@ -121,7 +125,8 @@ pub fn stage(
         Ok(Staged::new(part, unpacked))
     };
     attempt().or_else(|error| {
-        // A stop comes out of the reader as an error of the archive.
+        // `UnpackReader` reports a stop as an I/O error. Report the stop itself, not a damaged
+        // archive.
         stop.check()?;
         let damaged = error.chain().any(is_damage);
         let result = Err(error).with_context(|| format!("unpack `{name}`"));
@@ -154,7 +159,7 @@ fn fill(
     unpacking.finish(stop)
 }
 
-/// A source that stops when the user says so, and tells how far it is.
+/// A reader that fails once the user stops the program, and reports progress.
 struct UnpackReader<'a, R> {
     source: R,
     stop: &'a Stop,

@@ -1,4 +1,4 @@
-//! What was unpacked so far, and which names would be one name elsewhere.
+//! The paths unpacked so far, and which of them clash on a file system that ignores case.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use crate::{artifact::resolve::Node, relpath::RelPath};
 
-/// Something unpacked.
+/// What was unpacked at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum UnpackedKind {
     Directory,
@@ -14,11 +14,11 @@ pub(super) enum UnpackedKind {
     Link(Box<str>),
 }
 
-/// Every path of an archive, with those above it.
+/// Every path of an archive, including the directories above each.
 #[derive(Default)]
 pub(super) struct SeenPaths {
     kinds: HashMap<RelPath, UnpackedKind>,
-    /// The paths that are not their own folded form, by it: `readme` for `README`.
+    /// The paths that differ from their folded form, by that form: `readme` for `README`.
     folded: HashMap<Box<str>, RelPath>,
 }
 
@@ -27,7 +27,7 @@ impl SeenPaths {
         self.kinds.get(path)
     }
 
-    /// The first of the paths that something is true of.
+    /// The lowest path for which `is_it` returns true.
     pub(super) fn first(
         &self,
         is_it: impl Fn(&RelPath, &UnpackedKind) -> bool,
@@ -40,7 +40,7 @@ impl SeenPaths {
         self.kinds.len() as u64
     }
 
-    /// Takes note of a new path, and gives an earlier one that differs only by case or normal form.
+    /// Adds a new path. Returns an earlier path that differs only in case or normalization.
     pub(super) fn add(&mut self, path: &RelPath, kind: UnpackedKind) -> Option<RelPath> {
         let folded = fold(path.as_str());
         let own = folded == path.as_str();
@@ -59,7 +59,7 @@ impl SeenPaths {
         other
     }
 
-    /// What stands at a path, as links are resolved.
+    /// What exists at a path, for [`resolve`](crate::artifact::resolve::resolve).
     pub(super) fn node(&self, path: &str) -> Option<Node<'_>> {
         Some(match self.get(path)? {
             UnpackedKind::Directory => Node::Directory,
@@ -69,7 +69,7 @@ impl SeenPaths {
     }
 }
 
-/// One text for all that Windows or macOS would take for the same name.
+/// A form that is the same for all names that Windows or macOS regard as one.
 fn fold(path: &str) -> String {
     if path.is_ascii() {
         path.to_ascii_lowercase()
@@ -82,7 +82,7 @@ fn fold(path: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The paths that clash with an earlier one, each with it.
+    /// The paths that clash with an earlier one, each with that one.
     fn clashes(paths: &[&str]) -> Vec<String> {
         let mut seen = SeenPaths::default();
         let mut clashes = Vec::new();

@@ -1,4 +1,4 @@
-//! `NAME.part` until it is whole, then `NAME`.
+//! A directory that is called `NAME.part` while it is written, and `NAME` when it is complete.
 
 use std::path::{Path, PathBuf};
 
@@ -8,23 +8,23 @@ use crate::{
     error::{Hint, Result, anyhow},
 };
 
-/// A directory that goes when this goes, unless it was given its final name.
+/// A directory that is being written. Dropping it deletes it, unless `put` has renamed it.
 pub(super) struct PartialTree {
     path: PathBuf,
     target: PathBuf,
-    /// Where what was there before waits until it is replaced.
+    /// The name that the previous directory has during the replacement.
     old: PathBuf,
     kept: bool,
 }
 
-/// An artifact that is unpacked and waits for `commit` to get its name.
+/// An unpacked artifact without its final name. Dropping it deletes it.
 pub struct Staged {
     part: PartialTree,
     unpacked: Unpacked,
 }
 
 impl PartialTree {
-    /// Begins anew, whatever an earlier attempt left.
+    /// Creates an empty directory. What an earlier attempt left under its name is deleted.
     pub(super) fn create(destination: &Path, name: &ArtifactName) -> Result<Self> {
         let name = name.file_name();
         let part = Self {
@@ -44,7 +44,7 @@ impl PartialTree {
         &self.path
     }
 
-    /// Only an artifact, or a link to one, is ever replaced.
+    /// Fails if a regular file has the name: only directories and symlinks are replaced.
     fn check_target(&self) -> Result<()> {
         match fs_err::symlink_metadata(&self.target) {
             Ok(found) if found.is_file() => Err(anyhow!(
@@ -56,7 +56,8 @@ impl PartialTree {
         }
     }
 
-    /// Puts the directory where it belongs; if that fails, what was there is there again.
+    /// Renames the directory to its final name. The old one is moved away first, because a rename
+    /// cannot replace a directory that is not empty. If the second rename fails, it is moved back.
     fn put(&mut self) -> Result<()> {
         self.check_target()?;
         let replaces = fs_err::symlink_metadata(&self.target).is_ok();
@@ -78,7 +79,7 @@ impl PartialTree {
 impl Drop for PartialTree {
     fn drop(&mut self) {
         if !self.kept {
-            // There is another error to report already.
+            // Another error is being reported already.
             let _ = clear(&self.path);
         }
     }
@@ -93,7 +94,7 @@ impl Staged {
         &self.unpacked
     }
 
-    /// Gives the artifact its name, in place of an older one.
+    /// Renames the artifact to its final name. An older one is replaced.
     pub fn commit(self) -> Result<Unpacked> {
         let Self { mut part, unpacked } = self;
         part.put()?;
