@@ -1,4 +1,5 @@
-//! The buckets there are and who may write to them: `buckets.toml`, read once and checked.
+//! The table of buckets, `buckets.toml`: which outputs go to which bucket, and which role may write
+//! to it. It is parsed and validated once.
 
 use std::{fmt, sync::LazyLock};
 
@@ -15,7 +16,7 @@ static BUILTIN: LazyLock<Buckets> = LazyLock::new(|| {
     Buckets::parse(include_str!("../buckets.toml")).expect("a test reads the built-in buckets")
 });
 
-/// The rules of which outputs go to which bucket.
+/// The rules for choosing a bucket.
 #[derive(Debug)]
 pub struct Buckets {
     home: Repository,
@@ -27,22 +28,22 @@ pub struct Buckets {
     region: String,
 }
 
-/// What is known of a bucket.
+/// One bucket of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketFacts {
     pub name: Bucket,
     pub region: String,
-    /// Who may write to it; nobody from here when there is none.
+    /// The role that may write to it; `None` if CI runs may not write to it.
     pub role: Option<Role>,
-    /// Whether runs of several repositories share it, so that each needs its own prefix.
+    /// Whether runs of several repositories share it. Each repository then has its own prefix.
     pub external: bool,
 }
 
-/// The name of a role to take on, `arn:aws:iam::{account}:role/{name}`.
+/// An IAM role that a run assumes, `arn:aws:iam::{account}:role/{name}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Role(String);
 
-/// What of a release a bucket holds.
+/// The kind of files of a release in a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
     Packages,
@@ -50,7 +51,7 @@ pub enum Channel {
     Tarball,
 }
 
-/// What the final repositories are split by.
+/// The product that a final repository is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Product {
     Core,
@@ -58,11 +59,11 @@ pub enum Product {
     Jax,
 }
 
-/// Where a release type's product is finally published.
+/// The final repository of one product of a release type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Publication {
     pub bucket: BucketFacts,
-    /// The index of all products: `--index-url`.
+    /// URL of the index with all products, for `--index-url`.
     pub index_url: String,
 }
 
@@ -75,7 +76,7 @@ struct ReleaseBuckets {
     stream: Option<String>,
 }
 
-/// Names with `{stream}` and `{product}` in them.
+/// Names that contain `{stream}` and `{product}`.
 #[derive(Debug)]
 struct Templates {
     bucket: String,
@@ -92,27 +93,27 @@ struct Legacy {
 }
 
 impl Buckets {
-    /// The rules this program was built with.
+    /// The table that is compiled into this program.
     pub fn builtin() -> &'static Self {
         &BUILTIN
     }
 
-    /// The repository whose runs need no prefix.
+    /// The repository whose runs need no prefix in their bucket.
     pub fn home(&self) -> &Repository {
         &self.home
     }
 
-    /// The index of what ROCm's packages need from others.
+    /// The index of the third-party packages that the packages of ROCm depend on.
     pub fn dependencies(&self) -> &Location {
         &self.dependencies
     }
 
-    /// What is known of a bucket, if it is one of ours.
+    /// The entry of a bucket, if it is in the table.
     pub fn find(&self, bucket: &Bucket) -> Option<&BucketFacts> {
         self.known.iter().find(|facts| facts.name == *bucket)
     }
 
-    /// Where the runs of a release type keep what they build.
+    /// The bucket for the artifacts of a run.
     pub fn artifacts(
         &self,
         kind: ReleaseType,
@@ -139,12 +140,13 @@ impl Buckets {
         })
     }
 
-    /// Whether the place of a home run's artifacts depends on whose code the run builds.
+    /// Whether forks have another bucket, so that the place of artifacts depends on whose code a
+    /// run of the home repository builds.
     pub(super) fn tells_forks_apart(&self, kind: ReleaseType) -> bool {
         self.release(kind).is_ok_and(|it| it.external.is_some())
     }
 
-    /// Where a part of a release was published before there were final repositories.
+    /// The bucket that a release was published to before there were final repositories.
     pub fn published(&self, kind: ReleaseType, channel: Channel) -> Result<&BucketFacts> {
         let published = self.release(kind)?.published.as_ref();
         let template =
@@ -152,7 +154,7 @@ impl Buckets {
         self.listed(&template.replace("{channel}", channel.as_str()).parse()?)
     }
 
-    /// Where a product of a release type is finally published.
+    /// The final repository for a product of a release type.
     pub fn publication(&self, kind: ReleaseType, product: Product) -> Result<Publication> {
         let stream = self.release(kind)?.stream.as_ref();
         let stream = stream.ok_or_else(|| anyhow!("no stream publishes release type `{kind}`"))?;

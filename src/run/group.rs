@@ -1,27 +1,29 @@
-//! The artifact group of a package set: the GPU family that it is for, or a name of the CI's matrix.
+//! `ArtifactGroup`: the name of a package set within a run, such as a GPU family.
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
 use super::is_segment;
 use crate::target::{Scope, TargetTable};
 
-/// What is directly in a package set's directory; no group may have such a name.
+/// Names of files and directories in the directory of a package set. No group may have such a name.
 const RESERVED: [&str; 5] = ["dist", "simple", "index.html", "SHA256SUMS", "set.json"];
-/// What the names of families end in. Behind a target they make a family that does not exist.
+/// Suffixes of family names. `gfx942-dcgpu` is then a family that does not exist, rather than the
+/// target `gfx942` with a build variant `dcgpu`.
 const KINDS: [&str; 4] = ["all", "dcgpu", "dgpu", "igpu"];
-/// Multi-arch CI has one group for all families: `multi-arch-release`, or the build variant's name.
+/// Prefix of the group for all families in multi-arch CI: `multi-arch-release`, or another build
+/// variant.
 const MULTI_ARCH: &str = "multi-arch-";
 
-/// Which of a run's package sets: that of a family (`gfx94X-dcgpu`), of a target (`gfx942`), of a
-/// build variant of one (`gfx950-dcgpu-asan`), of all families (`multi-arch-release`), or, if it is
-/// empty, the one at the top.
+/// The name of a package set within a run. It is for a family (`gfx94X-dcgpu`), a target
+/// (`gfx942`), a build variant of either (`gfx950-dcgpu-asan`), or all families
+/// (`multi-arch-release`). The empty name is the set at the top.
 ///
-/// The name becomes a directory. `parse` takes only names that CI has, because a directory of a
-/// mistyped family would be made without a word, and no job would look there.
+/// The name becomes a directory. Parsing accepts only names that CI uses: for a mistyped family, an
+/// upload would create a new directory without any error, and no other job would find it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ArtifactGroup(Box<str>);
 
-/// Why a text is not an `ArtifactGroup`.
+/// Error of parsing an [`ArtifactGroup`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}: {text:?}")]
 pub struct InvalidArtifactGroup {
@@ -30,7 +32,7 @@ pub struct InvalidArtifactGroup {
 }
 
 impl ArtifactGroup {
-    /// Whether it is for all families, and names none.
+    /// Whether the group is for all families.
     pub fn is_for_all(&self) -> bool {
         self.is_empty() || self.0.starts_with(MULTI_ARCH)
     }
@@ -43,8 +45,8 @@ impl ArtifactGroup {
         &self.0
     }
 
-    /// A group whose directory exists: a later version of CI may have had a family that this
-    /// version of the table does not know.
+    /// The group of a directory that exists. Any valid name is accepted, because a newer version of
+    /// CI may have families that the table of this version lacks.
     pub fn of_directory(name: &str) -> Result<Self, InvalidArtifactGroup> {
         let reason = if !name.is_empty() && !is_segment(name) {
             "expected letters, digits, `-`, `_` and `.`, beginning with a letter or a digit"
@@ -59,8 +61,8 @@ impl ArtifactGroup {
         })
     }
 
-    /// The family or target that the group is for, and the targets that it stands for. Nothing, if it
-    /// is for all families.
+    /// The family or target that the group is for, and the targets of that family. Empty if the
+    /// group is for all families.
     pub fn scopes(&self) -> BTreeSet<Scope> {
         if self.is_for_all() {
             return BTreeSet::new();
@@ -72,7 +74,8 @@ impl ArtifactGroup {
     }
 }
 
-/// The scopes of the longest head of a name that is a family or a target.
+/// The scopes of the longest prefix of a name that is a family or a target: of `gfx950-dcgpu` in
+/// `gfx950-dcgpu-asan`.
 fn known_scopes(name: &str) -> Option<BTreeSet<Scope>> {
     let table = TargetTable::builtin();
     let ends = name.rmatch_indices('-').map(|(at, _)| at);
@@ -103,7 +106,7 @@ impl FromStr for ArtifactGroup {
         }
         let unknown = TargetTable::builtin().expand(&[text]).err();
         let hint = unknown.map(|it| it.hint()).unwrap_or_default();
-        // The rest lists all families and targets.
+        // The hint ends with a list of all families and targets, which is too long here.
         let nearest = hint.split_once('?').map(|(nearest, _)| nearest);
         let nearest = nearest.map(|it| format!("; {it}?")).unwrap_or_default();
         Err(InvalidArtifactGroup {

@@ -1,4 +1,4 @@
-//! A CI run: its name, its repository, and where it keeps what it built.
+//! CI runs: their ids, repositories and platforms, and the places where they keep their outputs.
 
 use std::{fmt, str::FromStr};
 
@@ -14,11 +14,11 @@ pub use origin::{Event, InvalidUtcTime, RunFacts, RunOrigin, UtcTime};
 pub use reference::{InvalidRunReference, RunReference};
 pub use resolve::{Choices, Environment, Run, RunContext};
 
-/// What GitHub calls a run: decimal digits of any length, or `local` for no run at all.
+/// The id of a run on GitHub: decimal digits of any length, or `local` for a build outside of CI.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(Box<str>);
 
-/// Why a text is not a `RunId`.
+/// Error of parsing a [`RunId`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a run id such as `21440027240`, nor `local`: {0:?}")]
 pub struct InvalidRunId(String);
@@ -58,7 +58,7 @@ impl fmt::Display for RunId {
     }
 }
 
-/// The system that packages are for, whatever the system they are built on.
+/// The operating system that packages are for. It may differ from the one that builds them.
 #[derive(serde::Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[serde(rename_all = "lowercase")]
 pub enum Platform {
@@ -66,7 +66,7 @@ pub enum Platform {
     Windows,
 }
 
-/// Why a text is not a `Platform`.
+/// Error of parsing a [`Platform`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a platform (linux, windows): {0:?}")]
 pub struct InvalidPlatform(String);
@@ -81,7 +81,7 @@ impl Platform {
         }
     }
 
-    /// What Python calls it in `sys.platform` and in markers.
+    /// The name in `sys.platform` of Python, and so in markers.
     pub fn sys_platform(self) -> &'static str {
         match self {
             Self::Linux => "linux",
@@ -89,7 +89,7 @@ impl Platform {
         }
     }
 
-    /// The platform tag of its wheels.
+    /// The platform tag of wheels for it.
     pub fn wheel_tag(self) -> &'static str {
         match self {
             Self::Linux => "linux_x86_64",
@@ -115,14 +115,14 @@ impl fmt::Display for Platform {
     }
 }
 
-/// A repository on GitHub, `owner/name`. Equal whatever the case, as GitHub has it.
+/// A repository on GitHub, `owner/name`. Comparison ignores case, as on GitHub.
 #[derive(Clone, Debug)]
 pub struct Repository {
     owner: Box<str>,
     name: Box<str>,
 }
 
-/// Why a text is not a `Repository`.
+/// Error of parsing a [`Repository`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a repository such as `ROCm/TheRock`: {0:?}")]
 pub struct InvalidRepository(String);
@@ -172,7 +172,7 @@ impl fmt::Display for Repository {
     }
 }
 
-/// Whether a name can be one part of a key, and of a URL without being encoded.
+/// Whether a name is valid as one segment of a key, and in a URL without encoding.
 fn is_segment(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_plain)
 }

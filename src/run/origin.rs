@@ -1,4 +1,4 @@
-//! Whose code a run builds: the repository's own, or a fork's.
+//! Whose code a run builds: that of the repository itself, or that of a fork.
 
 use std::{fmt, str::FromStr};
 
@@ -7,22 +7,23 @@ use serde_json::Value;
 use crate::error::{Context, Hint, Result, anyhow};
 use crate::run::Repository;
 
-/// Whose code a run builds. A fork's may not write where the repository's own does.
+/// Whose code a run builds. Code of a fork is not trusted: it may not write to the buckets of the
+/// repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunOrigin {
     Own,
     Fork,
 }
 
-/// What GitHub's payload says about the event that started this run.
+/// The event that started this run, from the payload that GitHub provides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     pub origin: RunOrigin,
-    /// Whether the repository that runs it is itself a fork, which no role trusts.
+    /// Whether the repository of the run is itself a fork. No role trusts a fork.
     pub repository: RunOrigin,
 }
 
-/// What GitHub says about a run.
+/// Facts about a run from GitHub's API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunFacts {
     pub origin: RunOrigin,
@@ -30,7 +31,7 @@ pub struct RunFacts {
 }
 
 impl RunFacts {
-    /// Of a run that built the repository's own code.
+    /// The facts of a run that built the code of the repository itself.
     pub fn own() -> Self {
         Self {
             origin: RunOrigin::Own,
@@ -40,7 +41,8 @@ impl RunFacts {
 }
 
 impl RunOrigin {
-    /// Own, if the code lies in `repository`. A repository that is gone was a fork.
+    /// `Own` if the code is from `repository`. GitHub reports no head repository if it was deleted;
+    /// that was a fork.
     fn of(head: Option<&str>, repository: Option<&str>) -> Self {
         match (head, repository) {
             (Some(head), Some(base)) if head.eq_ignore_ascii_case(base) => Self::Own,
@@ -50,10 +52,12 @@ impl RunOrigin {
 }
 
 impl Event {
-    /// Reads the text of the file that `GITHUB_EVENT_PATH` names.
+    /// Parses the contents of the file at `GITHUB_EVENT_PATH`.
     ///
-    /// Names are compared, because in a fork even its own pull requests come from a fork. What a
-    /// run of a fork's code started builds that code too.
+    /// The names of head and base repository are compared. The field `fork` of the head would not
+    /// do: in a repository that is a fork, it is also set for pull requests from the repository
+    /// itself. A `workflow_run` event builds the code of the run that triggered it, so it has the
+    /// origin of that run.
     pub fn parse(payload: &str) -> Result<Self> {
         let payload: Value = serde_json::from_str(payload)
             .context("read the event's payload")
@@ -83,7 +87,7 @@ impl Event {
 }
 
 impl RunFacts {
-    /// Reads what GitHub's API answers about a run of `repository`.
+    /// Parses the answer of GitHub's API about a run of `repository`.
     pub fn read(run: &Value, repository: &Repository) -> Result<Self> {
         let head = text(run, "/head_repository/full_name");
         Ok(Self {
@@ -100,11 +104,11 @@ fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
     value.pointer(pointer)?.as_str()
 }
 
-/// A moment as GitHub writes it, `2025-11-11T16:18:48Z`, ordered by time.
+/// A time as in GitHub's API, `2025-11-11T16:18:48Z`. Sorted by time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UtcTime(Box<str>);
 
-/// Why a text is not a `UtcTime`.
+/// Error of parsing a [`UtcTime`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a time such as `2025-11-11T16:18:48Z`: {0:?}")]
 pub struct InvalidUtcTime(String);

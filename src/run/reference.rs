@@ -1,19 +1,19 @@
-//! A run as people name it: its id, or the address of its page.
+//! A run as users name it: by its id, or by the URL of one of its pages.
 
 use std::str::FromStr;
 
 use crate::run::{Repository, RunId};
 
-/// A run, and what else its address told.
+/// A run, with its repository and server if it was named by a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunReference {
     pub id: RunId,
     pub repository: Option<Repository>,
-    /// `https://github.com`, or another installation of GitHub.
+    /// The GitHub server, `https://github.com` or an installation of GitHub Enterprise.
     pub server: Option<String>,
 }
 
-/// Why a text is not a `RunReference`.
+/// Error of parsing a [`RunReference`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "not a run id, nor an address such as `https://github.com/ROCm/TheRock/actions/runs/21440027240`: {0:?}"
@@ -34,7 +34,7 @@ impl FromStr for RunReference {
     type Err = InvalidRunReference;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // What is pasted may bring blanks and line ends along.
+        // Pasted text often has spaces or a line end around it.
         let pasted = text.trim();
         if let Ok(id) = pasted.parse::<RunId>() {
             return Ok(id.into());
@@ -43,11 +43,12 @@ impl FromStr for RunReference {
     }
 }
 
-/// Each page of a run is an address of it: its attempts, jobs, steps and summaries.
+/// Parses the URL of any page of a run: the run itself, an attempt, a job, a step or a summary.
 fn parse_url(text: &str) -> Option<RunReference> {
     let rest = match text.strip_prefix("https://") {
         Some(rest) => rest,
-        // Some browsers do not show how an address begins.
+        // Some browsers hide `https://` in the address bar, so it may be missing in a copied
+        // address.
         None => Some(text).filter(|text| {
             let host = text.split('/').next().unwrap_or_default();
             let (name, rest) = host.split_once('.').unwrap_or_default();
@@ -69,7 +70,7 @@ fn parse_url(text: &str) -> Option<RunReference> {
     })
 }
 
-/// A name, perhaps with a port; no user and no password.
+/// Whether a text is a host name, optionally with a port. User names and passwords are refused.
 fn is_host(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':');
     !text.is_empty() && text.chars().all(fits)

@@ -1,5 +1,5 @@
-//! Which bucket and prefix a run's outputs have, from what was asked, what the environment says and
-//! what GitHub says.
+//! Decides which bucket and prefix the outputs of a run have, from the flags, the environment and
+//! the answer of GitHub's API.
 
 use crate::error::{Context, Hint, Result, anyhow, ensure};
 use crate::location::{Bucket, Key, Location};
@@ -9,7 +9,7 @@ use crate::run::{
 };
 use crate::version::ReleaseType;
 
-/// What was asked for by name. It beats everything else.
+/// The flags that the user passed. They have precedence over everything else.
 #[derive(Clone, Debug, Default)]
 pub struct Choices {
     pub repository: Option<Repository>,
@@ -17,7 +17,7 @@ pub struct Choices {
     pub bucket: Option<Bucket>,
 }
 
-/// What the run that this process is part of says of itself.
+/// The environment of the run that this process is part of.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     pub repository: Option<Repository>,
@@ -27,8 +27,8 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Reads what GitHub sets: `GITHUB_REPOSITORY`, `RELEASE_TYPE`, `GITHUB_RUN_ID` and the text of
-    /// the file that `GITHUB_EVENT_PATH` names. An empty text counts as unset.
+    /// Parses the variables that GitHub sets: `GITHUB_REPOSITORY`, `RELEASE_TYPE`, `GITHUB_RUN_ID`,
+    /// and the contents of the file at `GITHUB_EVENT_PATH`. An empty value counts as unset.
     pub fn parse(
         repository: Option<&str>,
         release_type: Option<&str>,
@@ -53,39 +53,39 @@ impl Environment {
     }
 }
 
-/// A CI run, the repository that it belongs to, and where it keeps its outputs.
+/// A CI run with its repository and the place of its outputs.
 ///
-/// It is resolved once, and every command that reads or writes outputs of the run asks this value:
-/// what `place` prints is where `upload` and `pipeline` write, and where `fetch` and `summary` look.
+/// It is resolved once, and all commands use the same value. So `fetch` and `summary` read where
+/// `upload` and `pipeline` write, and where `place` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     pub id: RunId,
     pub repository: Repository,
     pub platform: Platform,
     pub bucket: Bucket,
-    /// The region of the bucket. Unknown for a bucket that is not in `buckets.toml`.
+    /// The region of the bucket; `None` if the bucket is not in `buckets.toml`.
     pub region: Option<String>,
-    /// The role that may write there. There is none for code from a fork.
+    /// The role that may write to the bucket; always `None` for code of a fork.
     pub role: Option<Role>,
     prefix: Key,
 }
 
-/// Everything that decides where a run keeps its outputs.
+/// The flags, the environment and the facts that decide where a run keeps its outputs.
 #[derive(Clone, Debug, Default)]
 pub struct RunContext {
     choices: Choices,
     environment: Environment,
-    /// What GitHub says about the run, once it has been asked.
+    /// The answer of GitHub's API about the run, once it was asked.
     run: Option<RunFacts>,
 }
 
 impl Run {
-    /// `{owner-repo/}{run}-{platform}`, without a `/` at its end. Each attempt of a run has the same.
+    /// `{owner-repo/}{run}-{platform}`, without a trailing `/`. All attempts of a run share it.
     pub fn prefix(&self) -> &Key {
         &self.prefix
     }
 
-    /// The directory of a set of Python packages: `{prefix}/python/{group}/`.
+    /// The location of a set of Python packages: `{prefix}/python/{group}/`.
     pub fn python(&self, group: &ArtifactGroup) -> Location {
         let path = match group.as_str() {
             "" => "python/".to_owned(),
@@ -95,8 +95,8 @@ impl Run {
     }
 }
 
-/// The prefix of a run in its bucket; `external` is its repository in a bucket that repositories
-/// share.
+/// The prefix of a run in its bucket. `external` is the repository of the run if the bucket is
+/// shared by several repositories.
 pub(super) fn prefix(external: Option<&Repository>, id: &RunId, platform: Platform) -> Key {
     let shared = external.map(|it| format!("{}-{}/", it.owner(), it.name()));
     key(&format!("{}{id}-{platform}", shared.unwrap_or_default()))
@@ -115,13 +115,13 @@ impl RunContext {
         }
     }
 
-    /// Whether the bucket was named, and is not merely the usual one.
+    /// Whether the user named the bucket, instead of leaving it to the table.
     pub fn names_a_bucket(&self) -> bool {
         self.choices.bucket.is_some()
     }
 
-    /// Finds out where a run keeps its outputs. `lookup` asks GitHub about the run; it is called
-    /// only if the answer depends on whose code the run built.
+    /// Decides where a run keeps its outputs. `lookup` asks GitHub's API about the run; it is
+    /// called only if the place depends on whose code the run built.
     pub fn resolve(
         &self,
         reference: &RunReference,
@@ -135,7 +135,8 @@ impl RunContext {
         context.place(reference, platform)
     }
 
-    /// The run's repository, which is known without asking GitHub: as its address says, as chosen, as the environment says, or home.
+    /// The repository of the run: from its URL, the flags or the environment, or else the home
+    /// repository. GitHub is not asked.
     pub fn repository(&self, run: &RunReference) -> Result<Repository> {
         let chosen = self.choices.repository.as_ref();
         if let (Some(told), Some(chosen)) = (&run.repository, chosen) {
@@ -149,9 +150,11 @@ impl RunContext {
         Ok(repository.unwrap_or(Buckets::builtin().home()).clone())
     }
 
-    /// The release type: as chosen, or as the environment says of this very run, or `ci`.
+    /// The release type: from the flags, or from the environment if `run` is the current run, or
+    /// else `ci`.
     ///
-    /// What this run is released as says nothing about another run that it reads.
+    /// The environment says how the current run is released. That does not apply to another run
+    /// that it reads from.
     fn release_type(&self, run: &RunReference) -> ReleaseType {
         let chosen = self.choices.release_type;
         let said = self.environment.release_type;
@@ -160,7 +163,7 @@ impl RunContext {
             .unwrap_or(ReleaseType::Ci)
     }
 
-    /// Whether GitHub must be asked about the run before `place` can answer.
+    /// Whether GitHub's API has to be asked before [`RunContext::place`].
     fn needs_lookup(&self, run: &RunReference) -> Result<bool> {
         let buckets = Buckets::builtin();
         Ok(self.choices.bucket.is_none()
@@ -170,7 +173,7 @@ impl RunContext {
             && self.origin(run).is_none())
     }
 
-    /// Where the run's outputs are.
+    /// The run with its bucket, prefix and role.
     fn place(&self, run: &RunReference, platform: Platform) -> Result<Run> {
         let repository = self.repository(run)?;
         let buckets = Buckets::builtin();
@@ -189,7 +192,7 @@ impl RunContext {
                 .hint("allow access to GitHub's API, or pass `--bucket`");
             }
             let facts = RunFacts {
-                // Where it is unknown by now, it makes no difference.
+                // It is unknown only if the place does not depend on it, so any value will do.
                 origin: self.origin(run).unwrap_or(RunOrigin::Own),
                 updated_at: self.run.as_ref().and_then(|run| run.updated_at.clone()),
             };
@@ -198,6 +201,8 @@ impl RunContext {
         };
         let is_shared = match known {
             Some(known) => known.external,
+            // The table does not list this bucket, so it is unknown which repositories use it.
+            // Other repositories than home get a prefix of their own, as in a shared bucket.
             None => self.choices.bucket.is_some() && repository != *buckets.home(),
         };
         let external = is_shared.then_some(&repository);
@@ -213,7 +218,7 @@ impl RunContext {
         })
     }
 
-    /// Whether the code of the run, and of this process, is the repository's own.
+    /// Whether the code of the run, and that of the current process, is the repository's own.
     fn is_trusted(&self, run: &RunReference) -> bool {
         let event = self.environment.event;
         self.origin(run) != Some(RunOrigin::Fork)
@@ -222,7 +227,7 @@ impl RunContext {
             })
     }
 
-    /// Whose code the run builds, as far as that is known. The event tells of this run only.
+    /// Whose code the run builds, if that is known. The event describes only the current run.
     fn origin(&self, run: &RunReference) -> Option<RunOrigin> {
         if let Some(facts) = &self.run {
             return Some(facts.origin);
@@ -251,7 +256,5 @@ fn set(text: Option<&str>) -> Option<&str> {
     text.map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// A bucket that is not ours: nobody knows who else uses it, so a repository that is not home keeps
-/// its own prefix.
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Reads `buckets.toml`, and refuses rules that lead nowhere.
+//! Parses `buckets.toml` and validates its rules.
 
 use std::collections::BTreeSet;
 
@@ -104,7 +104,8 @@ impl Buckets {
         Ok(buckets)
     }
 
-    /// Every name is listed once, every release type has a rule, and every rule leads somewhere.
+    /// Checks that no name occurs twice, that every release type has a rule, and that every rule
+    /// refers to a known bucket.
     fn check(&self) -> Result<()> {
         let names: BTreeSet<&Bucket> = self.known.iter().map(|facts| &facts.name).collect();
         ensure!(names.len() == self.known.len(), "a bucket listed twice");
