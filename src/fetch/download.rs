@@ -82,6 +82,7 @@ pub(super) fn receive(
         for member in &parcel.members {
             waiting.push((member, take(member, &mut stream, ground)?));
         }
+        // Read on to the end: the digest covers the bytes behind the last wanted member too.
         io::copy(&mut stream, &mut io::sink())?;
         let sha256 = verify(parcel, stream)?;
         let has_checksum =
@@ -155,6 +156,8 @@ fn take<R: Read>(
     }
 }
 
+/// Unpacks one member of a zip file while the file is streamed. Positions and checksums are known
+/// from its central directory, which was read before, so members that are not wanted are skipped.
 fn unzip<R: Read>(
     member: &ZipMember,
     span: &ZipSpan,

@@ -90,6 +90,8 @@ impl<'a> FetchRequest<'a> {
             stop: world.stop.clone(),
         };
         let parcels = source.parcels(&chosen.archives, &pace)?;
+        // Take the lock before reading the state: until then, another fetch may change both the
+        // state and the files.
         let lock = match purpose {
             Purpose::Tell => None,
             Purpose::Do => Some(Lock::take(to, LockPurpose::Fetch)?),

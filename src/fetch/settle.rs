@@ -54,6 +54,8 @@ impl<'a> RunQuery<'a> {
         for mut candidate in candidates {
             self.complete(&mut candidate, world)?;
             let mut sources = self.sources(&candidate, world)?;
+            // `Exit::No` means that this run lacks what is wanted, so the next candidate may have
+            // it. Any other error, such as a failed connection, ends the search.
             match choose(&mut sources) {
                 Err(error) if Exit::of(&error) == Exit::No => {
                     if are_several {

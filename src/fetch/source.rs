@@ -187,6 +187,8 @@ impl ArchiveSource for StoreSource {
     }
 
     fn open(&self, parcel: &Parcel) -> Result<Box<dyn Read + Send>> {
+        // In one response, the store may send a checksum that covers the whole object. Ranges have
+        // none, but of a large archive several can be downloaded at once.
         let span = if parcel.size < LARGE {
             Span::Whole
         } else {
