@@ -21,7 +21,7 @@ mod tests;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CompressionLevel(u8);
 
-/// Why a text is not a `CompressionLevel`.
+/// Error of parsing a [`CompressionLevel`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a level is a number from 1 to 12, not {text:?}")]
 pub struct InvalidLevel {
@@ -63,7 +63,7 @@ pub enum WheelCompression {
     Deflate(CompressionLevel),
 }
 
-/// Why a text is not a `WheelCompression`.
+/// Error of parsing a [`WheelCompression`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a compression is `store` or a level from 1 to 12, not {text:?}")]
 pub struct InvalidCompression {

@@ -112,7 +112,7 @@ fn a_large_member_is_judged_by_its_samples() {
         stride[STRIDE / 2 - SAMPLE..][..2 * SAMPLE].copy_from_slice(&noise(2 * SAMPLE, 2));
     }
     assert_eq!(packed_member(&mut deflater, &bytes), None);
-    // One sample less, and there is none.
+    // The bytes are too short for a sample now, so they are compressed.
     assert_ne!(packed_member(&mut deflater, &bytes[..STRIDE - 1]), None);
 }
 
@@ -207,7 +207,7 @@ fn a_compression_is_a_level_or_none() {
     "#);
 }
 
-/// The ending as a real decoder tells it: it stops at the end, and every earlier bit is needed.
+/// Checks an ending with a real decoder: it stops at the end, and needs every bit before it.
 fn check_ending(stream: &[u8]) -> Ending {
     let ending = Finder::default().walk(stream).unwrap();
     assert_eq!(ending.end.div_ceil(8), stream.len());
@@ -285,7 +285,8 @@ fn an_ending_of_other_bytes_is_not_believed() {
 fn what_is_no_stream_has_no_ending() {
     let refused: &[&[u8]] = &[
         &[],
-        // No end, a reserved kind, a stored block whose length is not what it says, or is not there.
+        // No end, a reserved kind, a stored block whose length is not what it says, or is not
+        // there.
         &[2],
         &[7],
         &[1, 1, 0, 0, 0, 0],

@@ -42,7 +42,7 @@ fn bytes(writer: ZipWriter<Cursor<Vec<u8>>>) -> Vec<u8> {
     out.into_inner()
 }
 
-/// Everywhere that a marker stands.
+/// All offsets of a marker.
 fn found(bytes: &[u8], marker: u32) -> Vec<usize> {
     let marker = marker.to_le_bytes();
     (0..bytes.len())
