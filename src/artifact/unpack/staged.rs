@@ -58,6 +58,8 @@ impl PartialTree {
 
     /// Renames the directory to its final name. The old one is moved away first, because a rename
     /// cannot replace a directory that is not empty. If the second rename fails, it is moved back.
+    /// If the process is killed between the two, only `NAME.old` is left, and the artifact has to
+    /// be unpacked again.
     fn put(&mut self) -> Result<()> {
         self.check_target()?;
         let replaces = fs_err::symlink_metadata(&self.target).is_ok();

@@ -40,7 +40,7 @@ fn unpack_tar(tar: &[u8], destination: &TempDir) -> Result<Unpacked> {
     unpack_zst(&zst(tar), destination, &UnpackLimits::default())
 }
 
-/// What lies in a directory, one line each: path, mode, and content or link text.
+/// The contents of a directory, one line each: path, mode, and contents or link text.
 fn listing(directory: &Path) -> String {
     let mut lines = Vec::new();
     let mut ahead = vec![directory.to_owned()];

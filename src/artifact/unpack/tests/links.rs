@@ -70,7 +70,7 @@ fn nothing_is_written_through_a_link_or_a_file() {
     let through = archive().symlink("b/x", "nowhere").directory("b/x/y/z");
     insta::assert_snapshot!(refused(through), @"`b/x/y/z` lies below `b/x`, which is a link");
     insta::assert_snapshot!(refused(archive().file("b/x", b"").file("b/x/y", b"")), @"`b/x/y` lies below `b/x`, which is a file");
-    // The link comes after what lies below its name.
+    // The symlink comes after a member below its path.
     let late = archive().file("b/x/y", b"").symlink("b/x", ".");
     insta::assert_snapshot!(refused(late), @"two members are called `b/x`");
 }
