@@ -1,4 +1,5 @@
-//! The bytes of one member: how many there are, known beforehand, and where they come from.
+//! The content of one member: its length, which is known before it is read, and a reader of its
+//! bytes.
 
 use std::{
     io::{self, Cursor, Read},
@@ -31,14 +32,14 @@ pub(super) enum MemberContent {
         form: TreeForm,
         stamp: FileStamp,
     },
-    /// A file with a new run path. The plan is small, whatever the size of the file.
+    /// A file with a new run path. The patch plan is small, even for a file of gigabytes.
     Patched {
         path: PathBuf,
         form: TreeForm,
         plan: EditPlan,
         stamp: FileStamp,
     },
-    /// A file of our own, which goes with this.
+    /// A temporary file, which is deleted when this is dropped, and its length.
     Packed(TempPath, u64),
     Tar {
         plan: TarPlan,
@@ -47,7 +48,7 @@ pub(super) enum MemberContent {
 }
 
 impl MemberContent {
-    /// Looks at a source just as far as its length needs.
+    /// Reads only as much of the source as the length of the content depends on.
     pub(super) fn of(source: &MemberSource, version: &Version, mtime: u64) -> Result<Self> {
         Ok(match source {
             MemberSource::Copy(origin) => Self::file(origin)?,
@@ -155,7 +156,7 @@ impl MemberContent {
     }
 }
 
-/// The content of a file of the tree; nothing else has any.
+/// The content of a file of the SDK tree; `None` for links and other entries without content.
 fn sdk_content(entry: &SdkEntry) -> Result<Option<MemberContent>> {
     Ok(match entry {
         SdkEntry::File {

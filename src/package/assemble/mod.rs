@@ -1,5 +1,5 @@
-//! A plan to files: each source is read once, each package written once, and the set put in its
-//! place as a whole.
+//! Turns a [`BuildPlan`] into files. Each source is read once and each package is written once,
+//! into a staging directory beside `dist`. The finished set then replaces `dist` as a whole.
 
 mod content;
 pub mod pipeline;
@@ -32,13 +32,13 @@ use content::MemberContent;
 use pipeline::{BLOCK, Contents};
 use xz::CountedReader;
 
-/// How packages are written.
+/// How to write the packages: timestamp, compression, number of threads.
 #[derive(Clone, Debug)]
 pub struct AssembleSettings {
-    /// What every member is dated with, in seconds since 1970.
+    /// The timestamp of every member, in seconds since 1970.
     pub time: u64,
     pub compression: WheelCompression,
-    /// How many threads compress; it does not show in the bytes.
+    /// How many threads compress. The packages have the same bytes for any number.
     pub jobs: NonZeroUsize,
 }
 
@@ -53,16 +53,18 @@ pub struct MadePackage {
     pub members: usize,
 }
 
-/// What to do with packages that lie where the new ones go.
+/// What to do with files that are already in the destination directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Existing {
-    /// Replace a set of the same files, refuse any other.
+    /// Replace a set of the same file names; stop if any other file is there.
     #[default]
     RefuseOthers,
     Replace,
 }
 
-/// Makes every package of a plan and puts the set at `dist`, where nothing else is left.
+/// Writes every package of `plan`, then replaces the directory `dist` with the finished set.
+///
+/// If this fails, `dist` keeps its previous contents.
 pub fn assemble(
     plan: &BuildPlan,
     dist: &Path,
@@ -73,6 +75,7 @@ pub fn assemble(
     let began = Instant::now();
     space::check(plan, settings.compression, dist, world)?;
     let names: Vec<String> = plan.file_names().collect();
+    // An earlier build may have been killed between the two renames that replace `dist`.
     atomic::restore(dist)?;
     place::check(dist, &names, existing)?;
     let staged = StagedDir::beside(dist)?;
@@ -109,12 +112,12 @@ enum PackageToMake<'a> {
     Sdist(&'a SdistPlan),
 }
 
-/// What it takes to make one package.
+/// What all packages of one build share while they are written.
 struct Making<'a> {
     plan: &'a BuildPlan,
     settings: &'a AssembleSettings,
     world: &'a World,
-    /// The directory in which the set grows.
+    /// The staging directory that replaces `dist` at the end.
     staging: &'a Path,
 }
 
@@ -145,8 +148,10 @@ impl Making<'_> {
         Ok((size, sha256, sdist.files.len()))
     }
 
-    /// The content of a member. As xz its length shows only at the end, so that it is packed first,
-    /// into a file that is gone when the wheel is made.
+    /// The content of a member.
+    ///
+    /// A local zip header has the length of its member, and the length of an xz stream is known
+    /// only at its end. So `_devel.tar.xz` is packed into a temporary file first.
     fn content(&self, source: &MemberSource, path: &RelPath) -> Result<MemberContent> {
         let content = MemberContent::of(source, &self.plan.version, self.settings.time)?;
         if !matches!(source, MemberSource::Sdk(_, SdkTreePacking::TarXz)) {

@@ -1,7 +1,9 @@
-//! Members to a wheel: compressed by all cores, written in their order by one.
-//! A task is one block of a large member, or a batch of small ones. Each worker holds one task, and
-//! the writer has at most two for each worker ahead of it, so that memory depends on the number of
-//! workers and on nothing else: about five blocks for each.
+//! Writes the members of a wheel: several workers compress, one writer writes in the order of the
+//! members.
+//!
+//! A task is one block of a large member, or a batch of small members. Each worker has one task,
+//! and at most two finished tasks per worker wait for the writer. So memory is about five blocks
+//! per worker, and does not depend on the size of the members.
 
 use std::{
     collections::HashSet,
@@ -34,14 +36,14 @@ mod tasks;
 mod tests;
 mod workers;
 
-/// What goes into a wheel, in the order it is written.
+/// The contents of a wheel, in the order in which they are written.
 #[derive(Clone, Copy, Debug)]
 pub struct Contents<'a> {
-    /// Opened by their number.
+    /// [`Open`] gets the index of a member in this slice.
     pub members: &'a [WheelMember],
-    /// What the wheel says about itself: all of `.dist-info` but RECORD.
+    /// Paths and texts of the files in `.dist-info`, without RECORD.
     pub texts: &'a [(RelPath, String)],
-    /// Where RECORD goes, which is made here and comes last.
+    /// The path of RECORD. The pipeline computes its text and writes it as the last member.
     pub record: &'a RelPath,
 }
 
@@ -51,11 +53,11 @@ pub struct PackSettings {
     pub time: Timestamp,
     /// How many threads compress. The bytes of the wheel are the same for any number.
     pub jobs: NonZeroUsize,
-    /// What a large member is cut into. The bytes depend on it.
+    /// Members longer than this are compressed in blocks. The bytes of the wheel depend on it.
     pub block: NonZeroUsize,
 }
 
-/// Larger blocks gain next to nothing; see docs/performance.md.
+/// The default block: 4.5 MiB. Larger blocks compress hardly better, see docs/performance.md.
 pub const BLOCK: NonZeroUsize = NonZeroUsize::new(9 << 19).expect("not zero");
 
 /// A finished wheel.
@@ -67,10 +69,10 @@ pub struct WrittenWheel {
     pub record: Record,
 }
 
-/// How the bytes of a member are got at. It gives the same bytes each time.
+/// Opens a member by its index. A member may be opened twice, and must have the same bytes then.
 pub type Open<'a> = dyn Fn(usize) -> Result<Box<dyn Read + Send>> + Sync + 'a;
 
-/// What all threads know.
+/// What the workers and the writer share.
 struct PackWork<'a> {
     contents: &'a Contents<'a>,
     open: &'a Open<'a>,
@@ -80,8 +82,8 @@ struct PackWork<'a> {
     spare: &'a Spare,
 }
 
-/// A file that is written from its start, looked back at for the hash of the whole, and cut when a
-/// member turned out not to shrink.
+/// The file of a wheel. It is written from its start, read back to hash what was written twice, and
+/// truncated if compression made a member longer.
 pub trait Output: Read + Write + Seek {
     fn truncate(&mut self, len: u64) -> io::Result<()>;
 }
@@ -100,10 +102,10 @@ impl Output for Cursor<Vec<u8>> {
     }
 }
 
-/// Writes a wheel. Each source is opened and read once, but for one that changes its mind half-way
-/// whether it shrinks, which is read again.
+/// Writes a wheel. Each member is opened and read once. A large member is opened a second time only
+/// if the writer changes its method (stored or deflated) after some blocks are written.
 ///
-/// `progress` is told how many more bytes were read, by any thread.
+/// Workers call `progress` with the number of bytes that they have read since the last call.
 pub fn write_wheel<W: Output>(
     out: &mut W,
     contents: &Contents,
@@ -114,7 +116,7 @@ pub fn write_wheel<W: Output>(
 ) -> Result<WrittenWheel> {
     refuse_duplicates(contents)?;
     let tasks = Tasks::new(contents, settings.block);
-    // A byte more than a block shows whether a source ends where it should.
+    // One byte more than a block: if it can be filled, the member is longer than planned.
     let spare = Spare::new(Deflater::room(settings.block.get() + 1));
     let work = PackWork {
         contents,

@@ -1,4 +1,5 @@
-//! The directory that a set goes to, and the files in it.
+//! The destination directory of a set: what may be replaced there, and how package files are
+//! created.
 
 use std::{collections::BTreeSet, error::Error as StdError, io, path::Path};
 
@@ -7,7 +8,7 @@ use crate::{
     package::assemble::Existing,
 };
 
-/// Refuses to replace files that are not of this set.
+/// Fails if `dist` has files that are not of this set and `existing` does not allow that.
 pub(super) fn check(dist: &Path, names: &[String], existing: Existing) -> Result<()> {
     if existing == Existing::Replace || !dist.exists() {
         return Ok(());
@@ -15,7 +16,8 @@ pub(super) fn check(dist: &Path, names: &[String], existing: Existing) -> Result
     let wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
     let stale: Vec<String> = files(dist, "")?
         .into_iter()
-        // What `index` wrote beside a package goes with it.
+        // `index` writes a `.metadata` file (PEP 658) beside each wheel. It belongs to that wheel
+        // and may be replaced with it.
         .filter(|name| !wanted.contains(name.strip_suffix(".metadata").unwrap_or(name)))
         .collect();
     match stale.first() {
@@ -31,7 +33,7 @@ pub(super) fn check(dist: &Path, names: &[String], existing: Existing) -> Result
     }
 }
 
-/// Every file below a directory, by its path seen from there, sorted.
+/// Paths of all files below `directory`, relative to it and sorted.
 fn files(directory: &Path, prefix: &str) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for entry in fs_err::read_dir(directory)? {
@@ -47,7 +49,7 @@ fn files(directory: &Path, prefix: &str) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// What to do about a disk that takes no more.
+/// Adds a hint if the cause of `error` is a full disk, a quota or a limit on file sizes.
 pub(super) fn advise(error: Error, dist: &Path) -> Error {
     let kind = |cause: &(dyn StdError + 'static)| cause.downcast_ref().map(io::Error::kind);
     let is_full = error.chain().any(|cause| {
@@ -67,13 +69,13 @@ pub(super) fn advise(error: Error, dist: &Path) -> Error {
     hinted(error, hint)
 }
 
-/// Creates the file of a package, and the directory that it is in.
+/// Creates the file of a package, and its directory if that is missing.
 pub(super) fn create(staging: &Path, package: &str) -> Result<fs_err::File> {
     let path = staging.join(package);
     if let Some(directory) = path.parent() {
         fs_err::create_dir_all(directory)?;
     }
-    // Readable too: a finished sdist is hashed from the page cache.
+    // Readable, because the finished package is read back for its hash.
     let mut options = fs_err::OpenOptions::new();
     Ok(options.read(true).write(true).create_new(true).open(path)?)
 }

@@ -1,4 +1,4 @@
-//! Whether the packages will fit, as far as that is known before they are made.
+//! Checks the free disk space before anything is packed.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::{
     wheel::WheelCompression,
 };
 
-/// Packages of ROCm take a quarter to a half of what is in them.
+/// Compressed packages of ROCm have a quarter to a half of the size of their contents.
 const AT_MOST: u64 = 2;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -20,14 +20,16 @@ enum BuildSpace {
     Lacking,
 }
 
-/// An error where what is not compressed would not fit; how small the rest gets nobody knows.
+/// Fails if packages that are not compressed would not fit. The size of compressed packages is not
+/// known beforehand.
 pub(super) fn check(
     plan: &BuildPlan,
     compression: WheelCompression,
     dist: &Path,
     world: &World,
 ) -> Result<()> {
-    // Where the system does not say, the attempt will.
+    // If the system does not report the free space, start anyway. A full disk stops the build
+    // with a hint of its own.
     let Some(free) = free(dist) else {
         return Ok(());
     };
@@ -56,7 +58,7 @@ fn room(compression: WheelCompression, bytes: u64, free: u64) -> BuildSpace {
     }
 }
 
-/// How much the files have that go into packages.
+/// The total size of the files that the packages contain.
 fn bytes(plan: &BuildPlan) -> u64 {
     let members = plan.wheels.iter().flat_map(|wheel| wheel.members.iter());
     let members = members.map(|(_, member)| match &member.source {
@@ -69,7 +71,7 @@ fn bytes(plan: &BuildPlan) -> u64 {
             });
             entries.fold(0, u64::saturating_add)
         }
-        // Too short to count.
+        // Small enough to ignore.
         MemberSource::Launcher(_) | MemberSource::Text(_) | MemberSource::SdkManifest(_) => 0,
     });
     members.fold(0, u64::saturating_add)

@@ -1,4 +1,4 @@
-//! Notices files that are written while they are packed.
+//! Detects that another program changed a file while it was packed.
 
 use std::{
     io::{self, Read},
@@ -8,7 +8,8 @@ use std::{
 
 use crate::error::Result;
 
-/// What tells without reading whether a file is still the same one.
+/// Length, modification time and inode of a file. If another program writes or replaces the file,
+/// at least one of them is expected to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileStamp {
     pub(super) len: u64,
@@ -16,15 +17,16 @@ pub(super) struct FileStamp {
     inode: u64,
 }
 
-/// A file that has to be the same after its last byte as it was when its packing was planned.
+/// A reader that fails at its last byte if the file is not the one that the plan was made for.
 ///
-/// Its length alone would not tell: a build that links a library again while it is packed mostly
-/// leaves one of the same length, of which the first half here would be the old one.
+/// To compare only the length is not enough. If a build links a library again while it is packed,
+/// the new library mostly has the same length. The wheel would then have the first half of the old
+/// library and the second half of the new one.
 pub(super) struct Unchanged<R> {
     reader: R,
     path: PathBuf,
     stamp: FileStamp,
-    /// How many bytes are still to come.
+    /// Bytes not yet read. The stamp is compared when this becomes 0.
     left: u64,
 }
 

@@ -1,5 +1,5 @@
-//! A tar packed as xz: by as many threads as there are, with the same bytes for any number of them,
-//! because it is cut into blocks of one size. A thread holds about 60 MiB.
+//! Packs a tar as xz, on several threads with about 60 MiB each. The input is cut into blocks of a
+//! fixed size, so the output has the same bytes for any number of threads.
 
 use std::{
     io::{self, BufReader, Read, Write},
@@ -13,15 +13,16 @@ use xz2::{
 
 use crate::error::{Context as _, Result, Stop};
 
-/// What a thread packs at a time. The bytes depend on it.
+/// The input of one xz block, which one thread packs. The output depends on it.
 const BLOCK: u64 = 8 << 20;
-/// The preset of upstream's packages, with half of its window: what a thread holds follows from it.
+/// The preset that TheRock uses for its packages. `WINDOW` is half of the preset's window, because
+/// the memory of a thread grows with it.
 const PRESET: u32 = 6;
 const WINDOW: u32 = 4 << 20;
-/// How much of the source is taken in at a time.
+/// The size of the read buffer.
 const READ: usize = 1 << 20;
 
-/// Writes the packed form of a source.
+/// Compresses `source` to `out` with `jobs` threads.
 pub(super) fn pack(source: impl Read, out: &mut impl Write, jobs: NonZeroUsize) -> Result<()> {
     let mut options = LzmaOptions::new_preset(PRESET).context("failed to set xz up")?;
     options.dict_size(WINDOW);
@@ -39,7 +40,7 @@ pub(super) fn pack(source: impl Read, out: &mut impl Write, jobs: NonZeroUsize) 
     Ok(())
 }
 
-/// A source that ends with an error when the user stops the build, and says how far it is read.
+/// A reader that reports progress, and fails when the user stops the build.
 pub(super) struct CountedReader<'a, R> {
     source: R,
     stop: &'a Stop,

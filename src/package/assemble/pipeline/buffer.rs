@@ -1,14 +1,14 @@
-//! Buffers that are used again: to get fresh memory for each block takes as long as to hash it.
+//! A pool of buffers. To allocate fresh memory for each block takes as long as to hash the block.
 
 use std::{mem, ops::Deref, sync::Mutex};
 
-/// Where buffers of one size wait. There are as many as were ever in use at once.
+/// A pool of unused buffers of one size. It has as many as were ever in use at the same time.
 pub(super) struct Spare {
     size: usize,
     rooms: Mutex<Vec<Box<[u8]>>>,
 }
 
-/// A buffer on loan: its first bytes are what counts. It goes back by itself.
+/// A buffer from the pool. It derefs to its first `len` bytes; dropping it returns it to the pool.
 pub(super) struct Buffer<'a> {
     room: Box<[u8]>,
     len: usize,
@@ -23,11 +23,11 @@ impl Spare {
         }
     }
 
-    /// A buffer in which nothing counts yet.
+    /// Takes a buffer from the pool, or allocates one. Its length is 0.
     pub(super) fn take(&self) -> Buffer<'_> {
         let used = self.rooms.lock().ok().and_then(|mut rooms| rooms.pop());
         Buffer {
-            // Zeros that nobody touches take no memory.
+            // The allocator gives zeroed pages lazily: what is never written takes no memory.
             room: used.unwrap_or_else(|| vec![0; self.size].into()),
             len: 0,
             spare: self,
@@ -36,12 +36,12 @@ impl Spare {
 }
 
 impl Buffer<'_> {
-    /// All that it has room for.
+    /// The whole buffer, to write into.
     pub(super) fn room(&mut self) -> &mut [u8] {
         &mut self.room
     }
 
-    /// So many bytes count from now on.
+    /// Sets how many bytes at the start of the buffer are its contents.
     pub(super) fn set_len(&mut self, len: usize) {
         self.len = len.min(self.room.len());
     }

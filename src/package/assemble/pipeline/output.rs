@@ -1,4 +1,4 @@
-//! An output whose hash is known when it is done, although parts of it are written twice.
+//! An output that hashes what is written to it, although some parts are written twice.
 
 use std::io::{self, Seek, SeekFrom, Write};
 
@@ -8,21 +8,23 @@ use crate::{
     error::{Result, ensure},
 };
 
-/// Hashes what passes. What may still change is left out, and read back once it is settled: a
-/// member's header is completed after its bytes, which then are in the page cache.
+/// Hashes the bytes while they are written.
+///
+/// Bytes that may still change are not hashed yet: the local header of a large member is completed
+/// after its data. Once they are final they are read back, mostly from the page cache.
 pub(super) struct HashedOutput<'a, W> {
     out: &'a mut W,
     at: u64,
     hash: Hasher,
-    /// How far the hash has come.
+    /// How many bytes, from the start of the file, are hashed.
     done: u64,
-    /// Where that begins which may still change.
+    /// The start of the bytes that may still change, if there are any.
     open: Option<u64>,
-    /// What was read back last.
+    /// The buffer for what is read back.
     again: Vec<u8>,
 }
 
-/// How much is read back at a time.
+/// How much is read back at a time. It is small, so that the writer soon looks for the next result.
 const STEP: u64 = 1 << 18;
 
 impl<'a, W: Output> HashedOutput<'a, W> {
@@ -37,22 +39,22 @@ impl<'a, W: Output> HashedOutput<'a, W> {
         }
     }
 
-    /// What is written from `start` on may change.
+    /// Declares that bytes from `start` on may be written again.
     pub(super) fn hold(&mut self, start: u64) {
         self.open = Some(start);
     }
 
-    /// All that was written stays as it is.
+    /// Declares that all bytes written so far are final.
     pub(super) fn settle(&mut self) {
         self.open = None;
     }
 
-    /// Cuts off what lies behind the position.
+    /// Truncates the file at the current position.
     pub(super) fn cut(&mut self) -> io::Result<()> {
         self.out.truncate(self.at)
     }
 
-    /// Hashes a little of what is settled; false when there is nothing of that kind.
+    /// Hashes the next final bytes, at most [`STEP`]; false if there are none.
     pub(super) fn catch_up(&mut self) -> io::Result<bool> {
         let behind = self
             .open
@@ -66,13 +68,14 @@ impl<'a, W: Output> HashedOutput<'a, W> {
         self.again.resize(step, 0);
         self.out.seek(SeekFrom::Start(self.done))?;
         let read = self.out.read(&mut self.again)?;
+        // The writers above this one do not know of the read, so the position is restored.
         self.out.seek(SeekFrom::Start(self.at))?;
         self.hash.write_all(&self.again[..read])?;
         self.done += read as u64;
         Ok(read > 0)
     }
 
-    /// The length and the hash of the whole.
+    /// Returns the hash and the length of the whole file.
     pub(super) fn finish(mut self) -> Result<(u64, Sha256)> {
         while self.catch_up()? {}
         let (sha256, len) = self.hash.finish();
@@ -88,6 +91,9 @@ impl<'a, W: Output> HashedOutput<'a, W> {
 impl<W: Output> Write for HashedOutput<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.out.write(bytes)?;
+        // The hash has all bytes before the position only if none of them are still to be read
+        // back. Otherwise these bytes wait for `catch_up` as well, because a hash needs its input
+        // in order.
         if self.done == self.at {
             let settled = self
                 .open

@@ -1,4 +1,9 @@
-//! The writer: what the threads made, in its order, then the texts and RECORD.
+//! The writer: appends the results of the workers to the zip in the order of the tasks, then the
+//! texts of `.dist-info` and RECORD.
+//!
+//! Large members are written before their method, their CRC and their packed length are known, and
+//! their local header is completed at the end. For stored and deflated members see APPNOTE 6.3, for
+//! stored blocks in a deflate stream [RFC 1951](https://www.rfc-editor.org/rfc/rfc1951).
 
 use std::io::{BufWriter, IntoInnerError, Read, Write as _};
 
@@ -28,12 +33,12 @@ pub(super) struct Sink<'a, W: Output> {
     record: Record,
 }
 
-/// A large member on its way.
+/// A large member of which some blocks are written.
 struct Streamed {
     begun: Begun,
     method: StorageMethod,
     crc: crc32fast::Hasher,
-    /// How many of its bytes are in the archive, in whatever form.
+    /// How many of its bytes, before compression, are in the archive.
     done: u64,
 }
 
@@ -48,7 +53,7 @@ impl<'a, W: Output> Sink<'a, W> {
         }
     }
 
-    /// Writes what a task made.
+    /// Writes the result of a task.
     pub(super) fn take(&mut self, task: &PackTask, done: FinishedTask) -> Result<()> {
         match (task, done) {
             (PackTask::Batch(members), FinishedTask::Batch(done, bytes)) => {
@@ -63,12 +68,13 @@ impl<'a, W: Output> Sink<'a, W> {
         }
     }
 
-    /// Uses the time until the next task is done; false when there is nothing to do.
+    /// Hashes some of what was written; false if everything is hashed. Called while the next result
+    /// is not there yet.
     pub(super) fn catch_up(&mut self) -> Result<bool> {
         Ok(self.output().catch_up()?)
     }
 
-    /// Writes the texts, RECORD and the directory.
+    /// Writes the texts, RECORD and the central directory.
     pub(super) fn finish(mut self) -> Result<WrittenWheel> {
         let mut deflater = match self.work.settings.compression {
             WheelCompression::Store => None,
@@ -127,9 +133,10 @@ impl<'a, W: Output> Sink<'a, W> {
         Ok(())
     }
 
-    /// A member is stored as long as none of its blocks shrinks.
+    /// Begins a large member with the method of its first block; `append` and `end` may change it.
     fn begin(&mut self, member: &WheelMember, method: StorageMethod) -> Result<Streamed> {
         let start = self.zip.position();
+        // The local header is written again in `end`, so nothing from here on may be hashed yet.
         self.output().hold(start);
         Ok(Streamed {
             begun: self.zip.begin(member)?,
@@ -145,6 +152,10 @@ impl<'a, W: Output> Sink<'a, W> {
         streamed: &mut Streamed,
         piece: &PackedBlock,
     ) -> Result<()> {
+        // A zip member has one method, but each block was compressed without knowing the others. A
+        // block that did not shrink goes into a deflated member as stored deflate blocks. A block
+        // that shrank does not fit into a stored member: either all that was written becomes stored
+        // deflate blocks, or, if that does not pay, the block is inflated again.
         let bytes = &piece.bytes;
         match (streamed.method, piece.method) {
             (StorageMethod::Stored, StorageMethod::Stored)
@@ -173,7 +184,9 @@ impl<'a, W: Output> Sink<'a, W> {
         Ok(())
     }
 
-    /// Writes again what is done of a member, plain in the form of its new method.
+    /// Reads what is already written of a member a second time, and writes it again, not
+    /// compressed, in the form of the new method. Fails if the source does not have the same bytes
+    /// as before.
     fn rewrite(&mut self, block: &Block, streamed: &Streamed) -> Result<()> {
         let path = &self.work.contents.members[block.member].path;
         let context = || format!("read `{path}` again");
@@ -203,6 +216,10 @@ impl<'a, W: Output> Sink<'a, W> {
 
     fn end(&mut self, block: &Block, mut streamed: Streamed, sha256: Sha256) -> Result<()> {
         let member = &self.work.contents.members[block.member];
+        // The member may have become longer although some blocks shrank: stored deflate blocks have
+        // headers. It is then stored after all, which is shorter than what the file has already.
+        // The buffer is flushed before the rest is cut off, because the cut goes directly to the
+        // file.
         if streamed.method == StorageMethod::Deflated
             && self.zip.packed(&streamed.begun) >= member.len
         {
@@ -219,21 +236,24 @@ impl<'a, W: Output> Sink<'a, W> {
     }
 }
 
-/// Headers and small members gather in this.
+/// The size of the write buffer, which collects headers and small members.
 const BUFFER: usize = 256 << 10;
 
-/// How much is written again at a time: full blocks, but for the last.
+/// How much `rewrite` reads at a time. A stored deflate block has at most 65,535 bytes, and a
+/// multiple of that leaves no short block before the last one.
 const REWRITE: u64 = 16 * 65_535;
 
-/// Whether a block that shrinks is worth writing again what came before it, if the rest of the
-/// member is like it. The table at the end of a file of gigabytes is not.
+/// Whether it pays to write again all that comes before a block that shrinks.
+///
+/// It does if more than a 32nd of those bytes would be saved, provided that the rest of the member
+/// shrinks like this block. For a small table at the end of a file of gigabytes it does not.
 fn pays(block: &Block, packed: usize, len: u64) -> bool {
     let saved = block.len.saturating_sub(packed) as u64;
     let left = (len - block.start) / block.len as u64;
     saved * left > block.start / 32
 }
 
-/// The bytes of a block that was deflated.
+/// Inflates a block.
 fn inflate(packed: &[u8], len: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(len);
     Decompress::new(false)

@@ -1,14 +1,15 @@
-//! How members are cut into tasks: by their lengths, and by nothing else.
+//! Cuts members into tasks. Only the lengths of the members decide, so the bytes of a wheel do not
+//! depend on the machine or the number of threads.
 
 use std::{num::NonZeroUsize, ops::Range};
 
 use super::Contents;
 use crate::wheel::{deflate::BlockPosition, writer::WheelMember};
 
-/// What one worker does at a time.
+/// The unit of work of one worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PackTask {
-    /// Members that follow each other, together no longer than a block.
+    /// Consecutive members that are together at most one block long.
     Batch(Range<usize>),
     Block(Block),
 }
@@ -17,23 +18,23 @@ pub(super) enum PackTask {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) member: usize,
-    /// Where in the member it begins.
+    /// The offset of the block in the member.
     pub(super) start: u64,
     pub(super) len: usize,
     pub(super) place: BlockPosition,
 }
 
-/// The tasks in their order. They are made as they are asked for: a member may have billions.
+/// An iterator over the tasks, in order. It is lazy, because a member may have billions of blocks.
 #[derive(Clone, Debug)]
 pub(super) struct Tasks<'a> {
     members: &'a [WheelMember],
     block: NonZeroUsize,
     next: usize,
-    /// How many blocks of the next member are out.
+    /// How many blocks of the next member were returned already.
     cut: u64,
 }
 
-/// Many empty members make a batch as well.
+/// The most members in a batch. Without it, any number of empty members would be one task.
 const BATCH: usize = 256;
 
 impl<'a> Tasks<'a> {
@@ -46,7 +47,10 @@ impl<'a> Tasks<'a> {
         }
     }
 
-    /// Blocks differ by one byte at most, so that the last is as good to compress as the others.
+    /// The next block of a large member.
+    ///
+    /// All blocks of a member have the same length, or differ by one byte. A short last block would
+    /// compress worse than the others.
     fn block(&mut self, len: u64) -> Block {
         let count = len.div_ceil(self.block.get() as u64).max(1);
         let (short, longer) = (len / count, len % count);
@@ -54,7 +58,7 @@ impl<'a> Tasks<'a> {
         let block = Block {
             member: self.next,
             start: index * short + index.min(longer),
-            // It is no longer than a block, which is a `usize`.
+            // At most the block length, which is a `usize`.
             len: usize::try_from(short + u64::from(index < longer)).unwrap_or(self.block.get()),
             place: if index + 1 == count {
                 BlockPosition::Last
@@ -70,7 +74,7 @@ impl<'a> Tasks<'a> {
         block
     }
 
-    /// As many small members as fit.
+    /// The next members that fit into one block together.
     fn batch(&mut self) -> Range<usize> {
         let mut room = self.block.get() as u64;
         let start = self.next;

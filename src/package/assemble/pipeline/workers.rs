@@ -1,4 +1,5 @@
-//! The threads: they read, hash and compress, and what is done reaches the sink in its order.
+//! The worker threads read, hash and compress members. Their results reach the sink in the order of
+//! the tasks.
 
 use std::{
     io::{self, Read, Write as _},
@@ -28,21 +29,22 @@ use crate::{
     },
 };
 
-/// The threads, and what they work on.
+/// The worker threads, and what they share.
 pub(super) struct Crew<'a>(pub(super) &'a PackWork<'a>);
 
-/// Where the workers take their tasks, one at a time.
+/// The tasks that no worker has taken yet. A worker locks the queue to take the next one.
 struct TaskQueue<'a> {
     tasks: Tasks<'a>,
     source: LargeMember,
-    /// A place for each task, in order. Waiting for room here is what bounds the memory.
+    /// One slot per task that was taken, in the order of the tasks. The channel is bounded: a
+    /// worker that sends to a full one waits for the writer, which bounds the memory.
     queue: SyncSender<Slot<'a>>,
 }
 
-/// What becomes of a task.
+/// Receives the result of one task.
 type Slot<'a> = Receiver<Result<FinishedTask<'a>>>;
 
-/// The large member that is being read.
+/// The large member that the workers read, block by block.
 struct LargeMember {
     reader: Box<dyn Read + Send>,
     hash: Arc<Mutex<Hasher>>,
@@ -57,7 +59,7 @@ impl LargeMember {
     }
 }
 
-/// A task that is ready to be done by one worker alone.
+/// A task that a worker can do without the lock of the queue.
 enum Job<'a> {
     Batch(Range<usize>),
     Block {
@@ -68,7 +70,7 @@ enum Job<'a> {
 }
 
 impl<'a> Crew<'a> {
-    /// Does all tasks. The first error in their order ends all threads.
+    /// Does all tasks. The first error, in the order of the tasks, ends all threads.
     pub(super) fn run<W: Output>(&self, tasks: Tasks<'a>, sink: &mut Sink<W>) -> Result<()> {
         let jobs = self.0.settings.jobs.get();
         let (queue, slots) = mpsc::sync_channel(2 * jobs);
@@ -78,7 +80,9 @@ impl<'a> Crew<'a> {
             queue,
         });
         thread::scope(|scope| {
-            // Dropped before the threads are waited for: whoever waits for room then stops.
+            // If the writer fails, this drops the receiver before the scope joins the threads. A
+            // worker that waits to send into the full channel then gets an error and ends. With the
+            // receiver outside of the scope, the join would wait forever.
             let slots = slots;
             for _ in tasks.clone().take(jobs) {
                 thread::Builder::new()
@@ -102,20 +106,24 @@ impl<'a> Crew<'a> {
         };
         while let Some((reply, job)) = self.next(line) {
             let done = job.and_then(|job| self.perform(job, deflater.as_mut()));
-            // No one listens any more when another task failed.
+            // The receiver is gone if another task failed. That error is the one to report.
             let _ = reply.send(done);
         }
     }
 
-    /// The next job, and where its result goes. The block of a large member is read here, because
-    /// only one worker at a time can.
+    /// Takes the next task; returns it as a job, with the sender for its result.
+    ///
+    /// A block of a large member is read here, under the lock: the blocks come from one reader,
+    /// which only one worker at a time can use.
     fn next(
         &self,
         line: &Mutex<TaskQueue<'a>>,
     ) -> Option<(Sender<Result<FinishedTask<'a>>>, Result<Job<'a>>)> {
-        // The lock is poisoned when a source panicked, and that ends the others too.
+        // The lock is poisoned if a source panicked under it. The other workers then end as well.
         let mut line = line.lock().ok()?;
         let task = line.tasks.next()?;
+        // The slot is sent under the lock that the task was taken under. So slots are in the order
+        // of the tasks, even if the results arrive in another order.
         let (reply, slot) = mpsc::channel();
         line.queue.send(slot).ok()?;
         let job = self
@@ -132,8 +140,8 @@ impl<'a> Crew<'a> {
 
     fn read(&self, block: &Block, mut line: MutexGuard<TaskQueue>) -> Result<Job<'a>> {
         let bytes = self.read_block(block, &mut line.source)?;
-        // The lock for the hash is taken before that of the line is given back, so that blocks
-        // are hashed in their order while the next one is read.
+        // A SHA-256 needs the blocks in their order. So the worker locks the hash before it unlocks
+        // the queue: the next worker can read its block meanwhile, but waits here to hash it.
         let hash = Arc::clone(&line.source.hash);
         let mut hash = hash.lock().map_err(|_| died())?;
         drop(line);
@@ -151,7 +159,8 @@ impl<'a> Crew<'a> {
         if block.start == 0 {
             *source = LargeMember::new(self.open(block.member)?);
         }
-        // One byte more shows whether the last block is the last.
+        // Ask for one byte more than the last block has. If there is one, the member is longer than
+        // its local header will say.
         let more = usize::from(block.place == BlockPosition::Last);
         let mut bytes = self.0.spare.take();
         let room = &mut bytes.room()[..block.len + more];
@@ -206,8 +215,8 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// Members that follow each other, read and packed one by one: what comes of them lies in one
-    /// buffer, since it is no longer than they are.
+    /// Reads and packs consecutive members one by one, into one buffer. The buffer is large enough,
+    /// because a member that compression would make longer is stored.
     fn batch(
         &self,
         members: Range<usize>,
@@ -241,7 +250,7 @@ impl<'a> Crew<'a> {
 
     fn read_whole(&self, index: usize, bytes: &mut Buffer) -> Result<()> {
         let WheelMember { path, len, .. } = &self.0.contents.members[index];
-        // A member of a batch is no longer than a block.
+        // A member of a batch is at most one block long, so the buffer has room for one byte more.
         let most = usize::try_from(*len)?;
         let read = self.fill(&mut self.open(index)?, &mut bytes.room()[..=most], path)?;
         ensure!(read <= most, "`{path}` is longer than its {len} bytes");
@@ -258,7 +267,7 @@ impl<'a> Crew<'a> {
             .with_context(|| format!("open `{}`", self.0.contents.members[index].path))
     }
 
-    /// Reads until the room is full or the source at its end; says how much that was.
+    /// Reads until `room` is full or the source ends. Returns the number of bytes read.
     fn fill(&self, reader: &mut dyn Read, room: &mut [u8], path: &RelPath) -> Result<usize> {
         let mut filled = 0;
         while filled < room.len() {
@@ -274,7 +283,7 @@ impl<'a> Crew<'a> {
     }
 }
 
-/// The result of a task. While it is not there yet, the sink has time for itself.
+/// Waits for the result of a task. Meanwhile the sink hashes what it has not hashed yet.
 fn wait<'a, W: Output>(slot: &Slot<'a>, sink: &mut Sink<W>) -> Result<FinishedTask<'a>> {
     loop {
         match slot.try_recv() {
@@ -286,7 +295,7 @@ fn wait<'a, W: Output>(slot: &Slot<'a>, sink: &mut Sink<W>) -> Result<FinishedTa
     }
 }
 
-/// A panic that shows of itself; this is what the other threads make of it.
+/// The error of a thread that waited for another one that panicked. The panic has its own message.
 fn died() -> Error {
     anyhow!("a thread that packs died")
 }
