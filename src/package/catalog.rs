@@ -1,4 +1,5 @@
-//! `packages.toml`, typed: which packages there are, and what each one takes.
+//! [`Catalog`]: the contents of `packages.toml`, which says which packages a set has, and which
+//! artifacts and files each package takes.
 
 mod check;
 mod promised;
@@ -24,7 +25,7 @@ use crate::{
 const BUILT_IN: &str = include_str!("packages.toml");
 const SCHEMA: u32 = 2;
 
-/// Every package, in the order in which they are declared.
+/// All packages, in the order of `packages.toml`.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     pub metadata: CommonMetadata,
@@ -32,7 +33,7 @@ pub struct Catalog {
     without: BTreeSet<String>,
 }
 
-/// The file as it is written, with the place of each package in it.
+/// `packages.toml` as serde reads it. The spans give the line of a package in error messages.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CatalogDocument {
@@ -43,7 +44,7 @@ struct CatalogDocument {
     package: Vec<toml::Spanned<PackageSpec>>,
 }
 
-/// What every package says of itself.
+/// The metadata that is the same in every package.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CommonMetadata {
@@ -52,11 +53,11 @@ pub struct CommonMetadata {
     pub urls: BTreeMap<String, String>,
 }
 
-/// One row of the catalog.
+/// One `[[package]]` of `packages.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PackageSpec {
-    /// `core`, `libraries`, …: also the name of the extra that asks for it.
+    /// `core`, `libraries`, …; also the name of the extra of `rocm` that installs it.
     pub name: String,
     pub kind: PackageKind,
     dist: NameTemplate,
@@ -75,10 +76,10 @@ pub struct PackageSpec {
     include: Vec<Glob>,
     #[serde(default)]
     exclude: Vec<Glob>,
-    /// Directories of the core package in which its libraries find what they need, in order.
+    /// Directories of the core package that are added to the run paths of this package, in order.
     #[serde(default)]
     pub rpath: Vec<RelPath>,
-    /// The package whose files these are laid over.
+    /// The package into whose directory the files of this one are installed.
     pub overlay: Option<String>,
     #[serde(default)]
     without_components: Vec<Component>,
@@ -93,10 +94,10 @@ pub struct PackageSpec {
     pub scripts: Vec<ScriptSpec>,
     #[serde(default)]
     pub libraries: Vec<LibrarySpec>,
-    /// Other files that Python code of the set opens.
+    /// Further files that the Python code of the set opens.
     #[serde(default)]
     pub files: Vec<FileSpec>,
-    /// Whether this set goes without it on purpose.
+    /// Whether `--without` or `without` leaves this package out.
     #[serde(skip)]
     pub is_omitted: bool,
 }
@@ -104,17 +105,18 @@ pub struct PackageSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PackageKind {
-    /// The sdist that chooses the others.
+    /// The `rocm` sdist, whose extras install the other packages.
     Selector,
-    /// Files as they run: libraries under their SONAME, launchers in place of links.
+    /// The files that programs need at run time. Libraries have their SONAME as file name, and
+    /// launchers replace symlinks.
     Runtime,
-    /// Files of one target, laid over another package.
+    /// Device code for one target, installed into the directory of another package.
     Device,
-    /// A whole SDK tree, packed.
+    /// The SDK tree, as an archive.
     Devel,
 }
 
-/// Which artifacts a package looks at, by what they were built for.
+/// The scopes of the artifacts that a package takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScopeRule {
@@ -130,18 +132,19 @@ struct Take {
     artifacts: BTreeSet<String>,
     components: Vec<Component>,
     only: Option<DistributionMode>,
-    /// Of these artifacts, only files that match; without any, all that the package lets through.
+    /// Takes only files that match one of these. If empty, takes all files that the filter of the
+    /// package accepts.
     #[serde(default)]
     include: Vec<Glob>,
 }
 
 impl Catalog {
-    /// The policy that comes with this program.
+    /// The `packages.toml` that is compiled into rocwheel.
     pub fn built_in() -> Result<Self> {
         Self::parse(BUILT_IN).context("read the built-in `packages.toml`")
     }
 
-    /// Reads a policy; an error names the line.
+    /// Parses a policy. Errors name the line.
     pub fn parse(text: &str) -> Result<Self> {
         let document: CatalogDocument =
             toml::from_str(text).map_err(|error| anyhow!("{}", error.to_string().trim_end()))?;
@@ -177,7 +180,7 @@ impl Catalog {
         self.packages.iter().find(|package| package.name == name)
     }
 
-    /// The one package of a kind that there is one of.
+    /// The only package of a kind.
     pub fn only(&self, kind: PackageKind) -> Result<&PackageSpec> {
         let mut of_kind = self.packages.iter().filter(|package| package.kind == kind);
         match (of_kind.next(), of_kind.next()) {
@@ -192,7 +195,7 @@ impl Catalog {
         }
     }
 
-    /// The package in which the others find the libraries they need.
+    /// The package whose libraries the other packages are linked with.
     pub fn core(&self) -> Result<&PackageSpec> {
         self.packages
             .iter()
@@ -200,7 +203,7 @@ impl Catalog {
             .context("no required runtime package in `packages.toml`: the others find their libraries there")
     }
 
-    /// The package that has the device code of a set.
+    /// The package that contains device code: `device` in a split set, `libraries` in a legacy set.
     pub fn holder(&self, mode: DistributionMode) -> Result<&PackageSpec> {
         match mode {
             DistributionMode::Split => self.only(PackageKind::Device),
@@ -208,7 +211,7 @@ impl Catalog {
         }
     }
 
-    /// The package that device code is laid over.
+    /// The package into whose directory device packages are installed.
     pub fn overlaid(&self) -> Result<&PackageSpec> {
         let name = self
             .only(PackageKind::Device)?
@@ -225,12 +228,12 @@ impl PackageSpec {
         self.platforms.contains(&platform)
     }
 
-    /// Whether a set for a platform has it.
+    /// Whether a set for `platform` has this package.
     pub fn is_made_for(&self, platform: Platform) -> bool {
         self.ships_on(platform) && !self.is_omitted
     }
 
-    /// The platform, if it is for one alone.
+    /// The platform of the package; `None` if it is for both.
     pub fn only_platform(&self) -> Option<Platform> {
         match self.platforms[..] {
             [only] => Some(only),
@@ -245,7 +248,7 @@ impl PackageSpec {
         }
     }
 
-    /// `rocm-sdk-device-gfx942`.
+    /// The name of the distribution: `rocm-sdk-device-gfx942`.
     pub fn dist_name(&self, mode: DistributionMode, scope: Option<&Scope>) -> String {
         self.dist_template(mode).fill(scope)
     }
@@ -257,7 +260,7 @@ impl PackageSpec {
         self.summary.replace("{target}", &scope)
     }
 
-    /// Whether this package, built for `scope`, takes the files of an artifact.
+    /// Whether this package, built for `scope`, takes files of an artifact.
     pub fn takes(
         &self,
         artifact: &ArtifactName,
@@ -267,7 +270,7 @@ impl PackageSpec {
         self.takes_kind(artifact, mode) && self.reaches(artifact, mode, scope)
     }
 
-    /// Whether an artifact was built for what this package is about.
+    /// Whether the scope of an artifact fits this package, built for `scope`.
     pub fn reaches(
         &self,
         artifact: &ArtifactName,
@@ -296,7 +299,7 @@ impl PackageSpec {
         })
     }
 
-    /// Whether a row that takes an artifact takes this file of it.
+    /// Whether a `take` row takes this file of an artifact.
     pub fn takes_file(&self, artifact: &ArtifactName, path: &RelPath) -> bool {
         let mut rows = self.take.iter().filter(|take| {
             take.components.contains(&artifact.component) && take.artifacts.contains(&artifact.name)
@@ -305,14 +308,15 @@ impl PackageSpec {
         rows.any(|take| take.include.is_empty() || take.include.iter().any(|it| it.matches(path)))
     }
 
-    /// Whether a devel package names the artifact itself, beside those of the runtime packages.
+    /// Whether a devel package names the artifact itself. It also takes the artifacts that runtime
+    /// packages take.
     pub fn takes_besides(&self, name: &str, mode: DistributionMode) -> bool {
         self.take
             .iter()
             .any(|take| take.only.is_none_or(|only| only == mode) && take.artifacts.contains(name))
     }
 
-    /// Whether a devel package leaves an artifact out although a runtime package took it.
+    /// Whether a devel package leaves out an artifact that a runtime package takes.
     pub fn leaves_out(&self, artifact: &ArtifactName, mode: DistributionMode) -> bool {
         let components = match mode {
             DistributionMode::Legacy => self
@@ -332,8 +336,8 @@ impl PackageSpec {
         }
     }
 
-    /// Console scripts of a platform and what they call, by name. Some exist only if the package
-    /// has their program.
+    /// Console scripts for a platform, by name, with the functions that they call. Scripts with
+    /// `if-present` are in it only if the package has their program.
     pub fn scripts(
         &self,
         platform: Platform,
@@ -352,7 +356,7 @@ impl PackageSpec {
             .collect()
     }
 
-    /// Every artifact that a `take` row names.
+    /// The names of all artifacts in `take` rows.
     pub fn artifacts(&self) -> impl Iterator<Item = &str> {
         self.take
             .iter()
@@ -361,7 +365,7 @@ impl PackageSpec {
     }
 }
 
-/// The line, counted from 1, that holds a byte of the text.
+/// The number of the line, counted from 1, that contains the byte at offset `at`.
 fn line(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }

@@ -1,6 +1,7 @@
-//! What we ship: from artifacts to the packages of a set.
+//! Makes the packages of a set from artifacts.
 //!
-//! `packages.toml` is the policy; `plan` decides, `assemble` writes.
+//! [`Catalog`] loads the policy, `packages.toml`. [`planner::plan`] decides which files go into
+//! which package, without reading or writing files. [`assemble`] then writes the packages.
 
 pub mod assemble;
 pub mod build;

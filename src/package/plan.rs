@@ -1,7 +1,8 @@
-//! What a build will make: for every wheel a sorted map from member path to source.
+//! [`BuildPlan`]: what a build will write. For each wheel it maps the path of every member to the
+//! source of its bytes.
 //!
-//! A plan is a value. It is the dry run, the snapshot test, and what a finished set is checked
-//! against. Nothing here reads a file.
+//! A plan is a value. `build --plan` prints it, tests compare it with snapshots, and `check
+//! --planned` compares a finished set with it. Nothing in this file reads files.
 
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map},
@@ -30,30 +31,31 @@ pub struct BuildPlan {
     pub version: Version,
     pub mode: DistributionMode,
     pub platform: Platform,
-    /// What the set has device code for.
+    /// The targets or families that the set has device code for.
     pub targets: Vec<Scope>,
     pub wheels: Vec<WheelPlan>,
     pub sdists: Vec<SdistPlan>,
-    /// What the set goes without on purpose.
+    /// The names that `--without` or `without` in `packages.toml` leave out of the set.
     pub without: Vec<String>,
-    /// What a reader of the plan should know: files left out, names mended.
+    /// What a user should know, such as files that were left out.
     pub notes: Vec<String>,
 }
 
-/// Which package of the set a file is.
+/// Identifies a package of the set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
     /// `core`, `device`, …
     pub package: String,
-    /// The target or family it is built for.
+    /// The target or family that the package is built for.
     pub scope: Option<Scope>,
-    /// `rocm-sdk-device-gfx942`.
+    /// The name of the distribution: `rocm-sdk-device-gfx942`.
     pub dist: String,
-    /// The subdirectory of `dist/` it goes to; sets without the kpack split have one per family.
+    /// The subdirectory of `dist/` for this package. Only legacy sets with several families have
+    /// them.
     pub directory: Option<String>,
 }
 
-/// One wheel: its members, then the texts of its `dist-info`, then RECORD.
+/// One wheel: its members, and the texts of its `dist-info`. RECORD is added when it is written.
 #[derive(Debug)]
 pub struct WheelPlan {
     pub label: Label,
@@ -70,7 +72,7 @@ pub struct SdistPlan {
     pub files: Vec<(RelPath, Vec<u8>)>,
 }
 
-/// A sorted map that notices when a path is claimed twice.
+/// A sorted map from path to member, in which no path can be inserted twice.
 #[derive(Debug, Default)]
 pub struct Members(BTreeMap<RelPath, WheelMemberPlan>);
 
@@ -83,17 +85,18 @@ pub struct WheelMemberPlan {
 /// Where a member's bytes come from.
 #[derive(Clone, Debug)]
 pub enum MemberSource {
-    /// The file as it is.
+    /// The unchanged file.
     Copy(BuildOrigin),
-    /// A library or executable, with this run path and no other.
+    /// A library or executable. This run path replaces its own.
     Relink(BuildOrigin, Rpath),
-    /// The executable standing in for a link with this text.
+    /// A launcher, in place of a symlink with this text. Wheels cannot have symlinks.
     Launcher(String),
-    /// A text that this program wrote.
+    /// A text that rocwheel generates.
     Text(String),
-    /// The SDK tree, packed.
+    /// The archive of the SDK tree.
     Sdk(Arc<SdkTree>, SdkTreePacking),
-    /// What the packed SDK tree holds; sizes are known once run paths are.
+    /// The manifest of the SDK tree. It needs the sizes of all files, so it is rendered only after
+    /// the run paths are planned.
     SdkManifest(Arc<SdkTree>),
 }
 
@@ -119,7 +122,7 @@ impl SdkTreePacking {
 }
 
 impl Members {
-    /// Adds a member; a path that is taken already is an error naming both sources.
+    /// Adds a member. If the path is taken already, the error names both sources.
     pub fn insert(&mut self, path: RelPath, member: WheelMemberPlan) -> Result<()> {
         match self.0.entry(path) {
             btree_map::Entry::Vacant(place) => {
@@ -165,7 +168,7 @@ impl Members {
 }
 
 impl BuildPlan {
-    /// A set with nothing in it yet.
+    /// A plan without packages.
     pub fn new(version: &Version, mode: DistributionMode, platform: Platform) -> Self {
         Self {
             version: version.clone(),
@@ -179,13 +182,13 @@ impl BuildPlan {
         }
     }
 
-    /// The names of the files that the build will leave, in the order they are made.
+    /// Paths of the packages below `dist/`, in the order in which they are written.
     pub fn file_names(&self) -> impl Iterator<Item = String> + '_ {
         let wheels = self.wheels.iter().map(WheelPlan::path);
         wheels.chain(self.sdists.iter().map(SdistPlan::path))
     }
 
-    /// Leaves out every package that is not named; what the others hold stays as it is.
+    /// Removes every package that is not named. The contents of the others do not change.
     ///
     /// A name is that of a package (`core`, and `device` for all of them), of one for a target
     /// (`device-gfx942`), or what pip calls it (`rocm-sdk-device-gfx942`).
@@ -202,7 +205,7 @@ impl BuildPlan {
     }
 }
 
-/// Whether a package has one of these names, each of which has to be that of one of these packages.
+/// A predicate for packages with one of `names`. It is an error if a name fits none of `labels`.
 pub(super) fn wanted<'a>(
     labels: &[&Label],
     names: &'a [String],
@@ -232,7 +235,7 @@ impl Label {
         }
     }
 
-    /// Everything that it can be called.
+    /// All names that select this package, see [`BuildPlan::keep`].
     fn names(&self) -> impl Iterator<Item = String> + use<> {
         let (package, scope) = (&self.package, self.scope.as_ref());
         let narrow = scope.map(|scope| format!("{package}-{}", scope.base()));
@@ -264,7 +267,7 @@ impl SdistPlan {
 }
 
 impl WheelPlan {
-    /// Where RECORD goes: beside the other texts.
+    /// The path of RECORD, in the `.dist-info` directory.
     pub fn record(&self) -> Result<RelPath> {
         Ok(format!("{}/RECORD", self.filename.dist_info()).parse()?)
     }
@@ -320,7 +323,7 @@ impl fmt::Display for WheelPlan {
     }
 }
 
-/// A source in a sentence about it.
+/// The source as error messages name it.
 impl fmt::Display for MemberSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

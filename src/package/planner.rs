@@ -1,4 +1,7 @@
-//! From the artifacts to the plan of a whole set. Decides; reads nothing, writes nothing.
+//! Plans a whole set: decides which package ships which file of the artifacts.
+//!
+//! [`plan`] works on the facts of an [`ArtifactTree`] and writes no files. Only its argument `same`
+//! may read files, to compare two that have the same path.
 
 mod check;
 #[cfg(test)]
@@ -30,22 +33,22 @@ use crate::{
 };
 use overlay::Overlay;
 
-/// What is to be built, beyond what the artifacts say.
+/// What to build, as far as the artifacts do not say it.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub release: PublicationName,
     pub mode: DistributionMode,
     pub platform: Platform,
-    /// The targets that Linux users are promised, if that is known.
+    /// The targets whose extras `rocm` offers on Linux; `None` if they were not given.
     pub linux: Option<Vec<Target>>,
-    /// The targets that Windows users are promised, if that is known.
+    /// The targets whose extras `rocm` offers on Windows; `None` if they were not given.
     pub windows: Option<Vec<Target>>,
-    /// What the wheels say they run on: `py3-none-linux_x86_64`.
+    /// The tag of the wheels: `py3-none-linux_x86_64`.
     pub tag: Tag,
     pub on_collision: OnCollision,
     /// How the devel package holds its tree.
     pub devel_packing: SdkTreePacking,
-    /// What the artifacts are enough for, where they are not all of the run's.
+    /// The packages to build if the artifacts are only some of those of the run.
     pub subset: Option<Subset>,
 }
 
@@ -59,10 +62,10 @@ pub enum OnCollision {
     Last,
 }
 
-/// Says whether two files have the same bytes; asked only about files that meet at one path.
+/// Compares the contents of two files. The planner calls it only for files with the same path.
 pub type Same<'a> = &'a dyn Fn(&TreeFile, &TreeFile) -> Result<bool>;
 
-/// Decides what the packages of a set hold.
+/// Plans the packages of a set.
 pub fn plan(
     catalog: &Catalog,
     tree: &ArtifactTree,
@@ -82,13 +85,13 @@ struct Planner<'a> {
     tree: &'a ArtifactTree,
     request: &'a Request,
     same: Same<'a>,
-    /// The import name of the core package's files.
+    /// The import name of the directory with the files of the core package: `_rocm_sdk_core`.
     core: String,
-    /// What the set has device code for.
+    /// The targets or families that the set has device code for.
     scopes: BTreeSet<Scope>,
-    /// What device packages are planned for.
+    /// The targets whose device packages are planned; fewer than `scopes` for a subset.
     devices: BTreeSet<Scope>,
-    /// The names of libraries that files of the artifacts are linked with.
+    /// The `DT_NEEDED` entries of all ELF files of the artifacts.
     needed: BTreeSet<&'a str>,
     plan: BuildPlan,
 }
@@ -125,7 +128,7 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// Decides what the packages take, then what each says of the others.
+    /// Plans which files each package takes, then the metadata, in which packages name each other.
     fn whole(mut self) -> Result<BuildPlan> {
         let mut families: Vec<Option<Scope>> = match self.request.mode {
             DistributionMode::Split => Vec::new(),
@@ -149,8 +152,9 @@ impl<'a> Planner<'a> {
             is_made(PackageKind::Devel)?,
             is_made(PackageKind::Selector)?,
         );
-        // Its symlinks decide about run paths in other packages, so that it is planned even where
-        // the development files themselves are not built.
+        // Symlinks of the devel tree extend run paths of libraries in other packages. So the tree
+        // is planned even if the devel package is not built: those packages must have the same
+        // bytes either way. Notes about the tree are dropped then.
         let notes = self.plan.notes.len();
         let mut devels = Vec::new();
         for family in families {
@@ -180,8 +184,9 @@ impl<'a> Planner<'a> {
         Ok(self.plan)
     }
 
-    /// One set for all targets: libraries without device code, and device code apart. Beside the
-    /// claims, the packages that there is nothing for.
+    /// Claims of a set for all targets, in which device packages have the device code.
+    ///
+    /// Also returns the names of the packages that the artifacts have no files for.
     fn claims_of_targets(&mut self) -> Result<(Claims, Vec<String>)> {
         check::is_apart(self.catalog, self.tree, &self.scopes)?;
         let extra = check::targets(self.request, &self.scopes)?;
@@ -214,12 +219,14 @@ impl<'a> Planner<'a> {
         Ok((claims, absent))
     }
 
-    /// Whether something is made: all is, where nothing else was asked for.
+    /// Whether the request includes something. Without a subset it includes everything.
     fn is_made(&self, of: impl Fn(&Subset) -> bool) -> bool {
         self.request.subset.as_ref().is_none_or(of)
     }
 
-    /// One libraries package for each family, with its device code inside.
+    /// Claims of a legacy set: one libraries package for each family, with its device code inside.
+    ///
+    /// Also returns the names of the packages that the artifacts have no files for.
     fn claims_of_families(&mut self) -> Result<(Claims, Vec<String>)> {
         check::is_legacy(self.catalog, self.tree, &self.scopes)?;
         if self.request.linux.is_some() || self.request.windows.is_some() {
@@ -240,7 +247,7 @@ impl<'a> Planner<'a> {
         Ok((claims, absent))
     }
 
-    /// What a package is built for: each family, or once for all.
+    /// The families that a package is built for; one `None` if it is built once for all of them.
     fn families_of(&mut self, spec: &PackageSpec) -> Vec<Option<Scope>> {
         if !spec
             .dist_template(DistributionMode::Legacy)
@@ -287,9 +294,9 @@ impl<'a> Planner<'a> {
         self.catalog.packages().iter().filter(on_platform).collect()
     }
 
-    /// The targets as users see them.
+    /// The targets that the packages offer to users, on each platform.
     ///
-    /// Packages of families know nothing of the targets that either platform was promised.
+    /// Legacy sets ignore the lists of the request.
     fn view(&self) -> PlatformView {
         let (linux, windows) = match self.request.mode {
             DistributionMode::Split => (
@@ -301,7 +308,7 @@ impl<'a> Planner<'a> {
         PlatformView::new(linux, windows, self.scopes.iter().cloned())
     }
 
-    /// What a runtime package takes; `None` when the artifacts have nothing for it.
+    /// Plans a runtime package; `None` if the artifacts have no files for it.
     fn runtime(
         &mut self,
         spec: &PackageSpec,
@@ -407,7 +414,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// An empty claim of a package whose files go where those of the distribution `dist` go.
+    /// An empty claim of a package whose files go into the directory of the distribution `dist`.
+    /// For a device package that is the distribution of the libraries.
     fn claim(&self, spec: &PackageSpec, dist: &str, scope: Option<&Scope>) -> Claim {
         let directory = platform_package(dist, &self.request.release);
         Claim::new(spec, &directory, scope)
@@ -421,7 +429,9 @@ impl<'a> Planner<'a> {
             .collect()
     }
 
-    /// The install tree of some artifacts, in which every path that counts has one owner.
+    /// Merges artifacts into one install tree.
+    ///
+    /// `counts` says which paths matter to the package. Collisions at other paths are ignored.
     fn merge(
         &mut self,
         selected: &[&'a Artifact],
@@ -429,6 +439,8 @@ impl<'a> Planner<'a> {
     ) -> Result<Merged<'a>> {
         let mut merged = artifact::merge(selected.iter().copied(), self.same)?;
         merged.files.retain(|path, owned| {
+            // A symlink with an absolute target leads to a file of the machine that built it. It is
+            // kept only if it stands for a library that some file of the artifacts is linked with.
             let is_left_out = owned.file.leads_to_the_host()
                 && !self.needed.contains(path.file_name());
             if is_left_out && counts(path) {
@@ -451,7 +463,7 @@ impl<'a> Planner<'a> {
         Ok(merged)
     }
 
-    /// Says something once, however many packages it is true of.
+    /// Adds a note, unless another package has added the same one.
     fn note(&mut self, note: String) {
         if !self.plan.notes.contains(&note) {
             self.plan.notes.push(note);

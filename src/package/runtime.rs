@@ -1,5 +1,8 @@
-//! Files as they run: wheels hold no links, so a library keeps only its SONAME, and what runs behind
-//! a link is reached through a launcher. Decides; reads nothing, writes nothing.
+//! Plans the files of runtime packages.
+//!
+//! [Wheels](https://packaging.python.org/en/latest/specifications/binary-distribution-format/)
+//! cannot have symlinks. So a library ships only under its SONAME, the name that the dynamic loader
+//! asks for, and a launcher replaces a symlink to a program. Reads and writes no files.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +30,8 @@ use crate::{
 /// The files of some artifacts, merged.
 pub(super) type Files<'a> = BTreeMap<&'a RelPath, Owned<'a>>;
 
-/// A file with its bytes, wherever the link to it stands.
+/// A file, found directly or through a symlink: the entry in the install tree, and the path and the
+/// facts of the file that has the bytes.
 #[derive(Clone, Copy)]
 pub(super) struct RuntimeFile<'a> {
     pub(super) owned: &'a Owned<'a>,
@@ -35,7 +39,7 @@ pub(super) struct RuntimeFile<'a> {
     pub(super) facts: &'a FileFacts,
 }
 
-/// How files are placed where they run.
+/// How the files of a package are placed.
 #[derive(Clone, Copy)]
 pub(super) struct Placing<'a> {
     pub(super) platform: Platform,
@@ -43,42 +47,43 @@ pub(super) struct Placing<'a> {
     pub(super) links: LinkPolicy,
 }
 
-/// What becomes of links to directories and to nothing.
+/// What to do with dangling symlinks and symlinks to directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LinkPolicy {
-    /// Another package may have what they mean; the devel tree keeps them.
+    /// Leave them out. Another package may have what they lead to, and the devel tree keeps them.
     Drop,
-    /// Nobody would ever miss them until run time.
+    /// Fail. Without them, a program would fail only at run time.
     Refuse,
 }
 
-/// What becomes of one path.
+/// What happens with one path.
 enum Fate {
-    /// It ships, with these bytes.
+    /// It ships, as this member.
     Ships(WheelMemberPlan),
-    /// A launcher for what is at `place`; if that does not ship, these bytes.
+    /// It becomes a launcher for the program at `place`, or the member `instead` if nothing ships
+    /// at `place`.
     Launches {
         place: RelPath,
         instead: WheelMemberPlan,
     },
-    /// It is one more name of the library at `place`, which loaders know by its SONAME.
+    /// It is another name of the library at `place`, which ships under its SONAME.
     Names {
         soname: RelPath,
         place: RelPath,
         library: WheelMemberPlan,
     },
-    /// A directory, or a link that leads to no file of this artifact.
+    /// It is left out: a directory, or a symlink that leads to no file of the artifact.
     Left,
 }
 
-/// What waits until it is known which paths ship.
+/// Launchers and library names, which are decided after all other paths: they depend on what ships.
 #[derive(Default)]
 struct PendingLinks {
     launchers: Vec<(RelPath, RelPath, WheelMemberPlan)>,
     names: Vec<(RelPath, RelPath, RelPath, WheelMemberPlan)>,
 }
 
-/// Decides for every path of a runtime package.
+/// Plans all files of a runtime package.
 pub(super) fn claim(
     spec: &PackageSpec,
     placing: Placing<'_>,
@@ -101,7 +106,7 @@ pub(super) fn claim(
 }
 
 impl Placing<'_> {
-    /// Takes every path.
+    /// Adds all paths to the claim.
     pub(super) fn place(&self, files: &Files<'_>, claim: &mut Claim) -> Result<()> {
         let mut waiting = PendingLinks::default();
         for (path, owned) in files {
@@ -181,7 +186,7 @@ impl Placing<'_> {
         }
     }
 
-    /// `place` is where the bytes are; `path` is the name they are asked for by.
+    /// `path` is in the install tree. `place` is the file that it leads to, or `path` itself.
     fn fate_of_file(
         &self,
         path: &RelPath,
@@ -191,7 +196,8 @@ impl Placing<'_> {
         let elf = found.facts.elf.as_ref();
         let library = elf.filter(|_| self.kind(found.facts) == FileKind::SharedObject);
         let soname = library.and_then(|elf| elf.soname.as_deref());
-        // A SONAME that is no file name is one that no loader ever looks up in a directory.
+        // The loader searches directories only for names without a slash. A SONAME with one, or an
+        // empty one, is ignored.
         let soname = soname
             .and_then(|soname| soname.parse::<RelPath>().ok())
             .filter(|soname| soname.depth() == 1);
@@ -205,7 +211,7 @@ impl Placing<'_> {
         }
     }
 
-    /// What the file is to a loader; on Windows, nothing is.
+    /// The kind of the file on Linux. On Windows no ELF file is loaded, so all are `Other`.
     fn kind(&self, facts: &FileFacts) -> FileKind {
         match self.platform {
             Platform::Linux => facts.kind,
@@ -213,14 +219,15 @@ impl Placing<'_> {
         }
     }
 
-    /// Whether it can be run by its path, so that a launcher can stand for it.
+    /// Whether the file is a program, so that a launcher can replace a symlink to it.
     ///
-    /// A script that is copied instead would look for its neighbours in the wrong place.
+    /// Scripts get launchers as well: a copy of a script would look for its neighbours in the wrong
+    /// directory.
     fn is_run(&self, facts: &FileFacts) -> bool {
         facts.mode.executable && matches!(self.kind(facts), FileKind::Executable | FileKind::Script)
     }
 
-    /// The member for the file at a path: as it is, or with the run path that the place needs.
+    /// The member for a file: unchanged, or with the run path for its path in the package.
     fn member(&self, path: &RelPath, found: RuntimeFile<'_>) -> Result<WheelMemberPlan> {
         let linux = self.platform == Platform::Linux;
         if let Some(damage) = found.facts.damage.as_ref().filter(|_| linux) {
@@ -246,7 +253,7 @@ impl Placing<'_> {
         })
     }
 
-    /// Commands whose file is there under another name only.
+    /// Adds launchers for commands whose program has another name.
     fn add_commands(
         &self,
         commands: &BTreeMap<RelPath, RelPath>,
@@ -267,7 +274,7 @@ impl Placing<'_> {
         Ok(())
     }
 
-    /// Says what a reader of the files would not expect.
+    /// Adds notes about files for other machines and about setuid programs.
     fn remark(&self, files: &Files<'_>, claim: &mut Claim) {
         let own = || {
             files
@@ -294,7 +301,7 @@ impl Placing<'_> {
 }
 
 impl<'a> RuntimeFile<'a> {
-    /// The facts of a file that a loader may come by.
+    /// The ELF facts of a file that the dynamic loader may load; `None` for other files.
     pub(super) fn loaded(&self) -> Option<&'a crate::elf::ElfFacts> {
         let elf = self.facts.elf.as_deref();
         elf.filter(|_| self.facts.kind.is_loaded())
@@ -309,7 +316,7 @@ impl<'a> RuntimeFile<'a> {
         }
     }
 
-    /// What a wheel can say of a mode: whether it can be run.
+    /// The mode in the wheel. Installers keep only whether a file is executable.
     pub(super) fn mode(&self) -> wheel::FileMode {
         if self.facts.mode.executable {
             wheel::FileMode::Executable
@@ -319,12 +326,12 @@ impl<'a> RuntimeFile<'a> {
     }
 }
 
-/// Whether a symlink at this path is there to be run: in `bin`, or below `libexec`.
+/// Whether a symlink at this path may become a launcher: in `bin`, or below `libexec`.
 ///
-/// Elsewhere a symlink to an executable file is mostly a module or a script library that happens to
-/// have an execute bit: `dist-packages/rsmiBindings.py` of rocm-smi leads to such a file. An ELF
-/// launcher in its place could not be imported. The same goes for names in `bin` that end like a
-/// module or like a script that shells source.
+/// In other directories, a symlink to an executable file is mostly a module or a script library
+/// that happens to have an execute bit. `dist-packages/rsmiBindings.py` of rocm-smi leads to such a
+/// file, and Python could not import an ELF launcher in its place. For the same reason, names in
+/// `bin` with the suffix of a module or of a script that shells source get no launcher.
 fn is_for_programs(path: &RelPath) -> bool {
     let directory = path.parent();
     let is_there = directory.is_some_and(|directory| {
@@ -367,10 +374,11 @@ fn launcher(path: &RelPath, place: &RelPath) -> WheelMemberPlan {
     }
 }
 
-/// Remembers a name of a library as an alias of its SONAME; ships the library if nothing else does.
+/// Records a name of a library as an alias of its SONAME. Ships the library if it is not in the
+/// package yet.
 ///
-/// A build that installs `libx.so.1.2` without the link `libx.so.1` still means programs to find
-/// `libx.so.1`.
+/// That happens if a build installs `libx.so.1.2` without the symlink `libx.so.1`. Programs look
+/// for the SONAME `libx.so.1`, so the library ships under that name.
 fn settle(
     path: RelPath,
     soname: &RelPath,
@@ -400,8 +408,8 @@ fn settle(
     Ok(())
 }
 
-/// `librocprof-sys.so.1.2` also as `librocprof-sys.so.1` and `librocprof-sys.so`, unless these are
-/// there.
+/// Ships `librocprof-sys.so.1.2` also as `librocprof-sys.so.1` and `librocprof-sys.so`, unless the
+/// package has files of these names.
 fn add_shorter_names(pattern: &Glob, claim: &mut Claim) -> Result<()> {
     let matching = claim
         .members
@@ -426,7 +434,7 @@ fn add_shorter_names(pattern: &Glob, claim: &mut Claim) -> Result<()> {
     Ok(())
 }
 
-/// `` `a` and 2 more: each … ``
+/// A note about one or several files: `` `a` is …; so it is with 2 more ``.
 fn counted<'a>(paths: impl Iterator<Item = &'a RelPath>, what: &str) -> Option<String> {
     let paths: BTreeSet<&RelPath> = paths.collect();
     let first = paths.first()?;

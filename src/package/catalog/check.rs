@@ -1,4 +1,4 @@
-//! What the types of `packages.toml` cannot say.
+//! Validates what the types of `packages.toml` cannot express.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl Catalog {
-    /// `lines` are those where the packages begin.
+    /// Validates the catalog. `lines` are the lines where the packages begin, for error messages.
     pub(super) fn check(&self, lines: &[usize]) -> Result<()> {
         self.metadata.check().context("`[metadata]`")?;
         let (mut names, mut dists) = (BTreeMap::new(), BTreeMap::new());

@@ -1,4 +1,5 @@
-//! What a row of the catalog promises to the Python of its package.
+//! The promises of a package: the files that its Python code finds by name. See
+//! [`promise`](crate::package::promise).
 
 use crate::{
     glob::Glob,
@@ -10,7 +11,7 @@ use crate::{
 };
 
 impl PackageSpec {
-    /// What has to be among the package's files on a platform.
+    /// What the package must contain on a platform.
     pub fn promises(&self, platform: Platform) -> Vec<Promise> {
         let promise = |kind, pattern, artifact: &Option<ArtifactPart>| Promise {
             package: self.name.clone(),

@@ -1,4 +1,5 @@
-//! What a set goes without on purpose: `--without`, and `without` in `packages.toml`.
+//! Leaves packages, artifacts, libraries, commands or files out of a set: `--without`, and
+//! `without` in `packages.toml`.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +13,12 @@ use crate::{
     run::Platform,
 };
 
-/// So many letters may be wrong in a name for another one to be suggested.
+/// A known name is suggested for an unknown one if they differ in at most this many letters.
 const MOST_WRONG: usize = 2;
 
 impl Catalog {
-    /// The policy without some things. A name is that of an optional package (`profiler`), of an
-    /// artifact (`fft`), of a library (`hipsparselt`) or command (`rocgdb`), or the path of a file.
+    /// Removes something from the policy, by name: an optional package (`profiler`), an artifact
+    /// (`fft`), a library (`hipsparselt`), a command (`rocgdb`), or the path of a file.
     pub fn without(mut self, names: &[String]) -> Result<Self> {
         let unchanged = self.clone();
         for name in names {
@@ -43,13 +44,13 @@ impl Catalog {
         Ok(self)
     }
 
-    /// The names of what this set goes without.
+    /// The names that were removed from the policy.
     pub fn omitted(&self) -> &BTreeSet<String> {
         &self.without
     }
 
-    /// What a set goes without, as the `_dist_info.py` of one of its packages says it: packages that
-    /// are not there, and libraries, commands and files that its tables lack of this policy.
+    /// The names that were left out when a set was built, from the `_dist_info.py` of one of its
+    /// packages. Compares its tables with this policy: packages, libraries, commands and files.
     pub fn left_out(&self, dist_info: &str, platform: Platform) -> Result<Vec<String>> {
         let there = promise::read(dist_info, platform)?;
         let is_there = |one: &Promise| {
@@ -66,7 +67,7 @@ impl Catalog {
         let promises = packages.iter().flat_map(|it| it.promises(platform));
         let (kept, lacking): (Vec<_>, Vec<_>) = promises.partition(is_there);
         for promise in &lacking {
-            // An artifact of which nothing is left was left out as a whole.
+            // If the set has nothing of an artifact, it was built without the whole artifact.
             let artifact = promise.artifact.as_ref().filter(|part| {
                 let mut kept = kept.iter().filter_map(|it| it.artifact.as_ref());
                 kept.all(|it| it.name != part.name)
@@ -80,8 +81,8 @@ impl Catalog {
         Ok(names.into_iter().collect())
     }
 
-    /// The names that may have been meant: those with the name in them, or in the name, and those
-    /// that differ from it in few letters.
+    /// Known names that the user may have meant: those that contain `name`, are contained in it, or
+    /// differ from it in few letters.
     fn nearest(&self, name: &str) -> Vec<String> {
         let is_near = |known: &&str| {
             let (shorter, longer) = if known.len() < name.len() {
@@ -98,7 +99,7 @@ impl Catalog {
     }
 }
 
-/// How many letters have to be changed, added or taken out to make one name of another.
+/// The Levenshtein distance of two names.
 fn distance(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (at, left) in one.bytes().enumerate() {
@@ -122,7 +123,7 @@ impl PackageSpec {
         }
     }
 
-    /// Everything in it that a set may go without, and its own name if it is optional.
+    /// All names in this package that `--without` accepts, and its own name if it is optional.
     fn names(&self) -> impl Iterator<Item = &str> {
         let own = self.is_optional().then_some(self.name.as_str());
         let artifacts = self.take.iter().flat_map(|take| &take.artifacts);
@@ -142,7 +143,7 @@ impl PackageSpec {
         self.files.clear();
     }
 
-    /// Takes an artifact, a library, a command or a file out; says whether the package had it.
+    /// Removes an artifact, a library, a command or a file. Returns whether the package had it.
     fn forget(&mut self, name: &str) -> bool {
         let before = self.entries();
         for take in &mut self.take {

@@ -1,4 +1,4 @@
-//! Whether artifacts are what the request and the manifest say: before anything is planned.
+//! Checks, before planning, that the artifacts fit the request and the build's manifest.
 
 use std::{collections::BTreeSet, fmt::Display};
 
@@ -16,10 +16,10 @@ use crate::{
     target::{Scope, Target, missing},
 };
 
-/// What the artifacts have device code for, without features.
+/// The targets or families that the artifacts have device code for, without features.
 ///
-/// Only artifacts with files count, and only those that a package takes: tests of a target make no
-/// package for it.
+/// Ignores empty artifacts, and artifacts that no package with device code takes: an artifact with
+/// tests of a target does not make a package for that target.
 pub(super) fn scopes_with_code(
     catalog: &Catalog,
     tree: &ArtifactTree,
@@ -36,7 +36,7 @@ pub(super) fn scopes_with_code(
         .collect())
 }
 
-/// Says which artifacts no package knows by name: a new project that the policy has not heard of.
+/// A note about artifacts that no row of `packages.toml` names, such as those of a new project.
 pub(super) fn untaken(catalog: &Catalog, tree: &ArtifactTree) -> Option<String> {
     let known: BTreeSet<&str> = catalog
         .packages()
@@ -50,7 +50,8 @@ pub(super) fn untaken(catalog: &Catalog, tree: &ArtifactTree) -> Option<String> 
     (!unknown.is_empty()).then(|| format!("artifacts that no package takes: {}", listed(&unknown)))
 }
 
-/// Refuses a set that lacks a target it is meant to have; notes those that nobody asked for.
+/// Fails if a requested target has no device code. Returns notes about targets that have device
+/// code and were not requested.
 pub(super) fn targets(request: &Request, found: &BTreeSet<Scope>) -> Result<Vec<String>> {
     let expected = match request.platform {
         Platform::Linux => &request.linux,
@@ -82,8 +83,8 @@ pub(super) fn targets(request: &Request, found: &BTreeSet<Scope>) -> Result<Vec<
     Ok(extra.collect())
 }
 
-/// Refuses artifacts that contradict a set with device code apart, which has a package for each
-/// target: nobody could ask for the package of a family.
+/// Fails if an artifact of a split set is for a family. A split set has one device package for each
+/// target, and no extra of `rocm` would install the package of a family.
 pub(super) fn is_apart(
     catalog: &Catalog,
     tree: &ArtifactTree,
@@ -106,8 +107,8 @@ pub(super) fn is_apart(
     ))
 }
 
-/// Refuses artifacts that are not those of a part of a set: with device code inside, with code for a
-/// target that the set does not have, or without that for a target whose package is to be made.
+/// Fails if the artifacts do not fit a part of a set: they are fat, they have device code for a
+/// target that is not in the set, or none for a target whose package is to be built.
 pub(super) fn subset(
     subset: &Subset,
     found: &BTreeSet<Scope>,
@@ -144,7 +145,7 @@ pub(super) fn subset(
     Ok(())
 }
 
-/// Refuses artifacts that contradict a manifest without the kpack split.
+/// Fails if the manifest says that the set is not split, but an artifact has a `.kpack` archive.
 pub(super) fn is_legacy(
     catalog: &Catalog,
     tree: &ArtifactTree,

@@ -1,4 +1,5 @@
-//! Packages that install into one directory: no two may differ about a path there.
+//! Device packages install into the directory of the libraries package. No two of these packages
+//! may install different files at one path.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use crate::{
     relpath::RelPath,
 };
 
-/// What the packages added so far install.
+/// The files of the packages that were added so far.
 pub(super) struct Overlay<'a> {
     on_collision: OnCollision,
     same: Same<'a>,
@@ -28,10 +29,11 @@ impl<'a> Overlay<'a> {
         }
     }
 
-    /// Adds a package.
+    /// Adds a package. Fails if it has other bytes than an earlier package at the same path.
     ///
-    /// Where an installer would let the last package win, and the first to go take the file away
-    /// from both, different bytes are an error; equal bytes are worth a note.
+    /// Installers do not refuse this: the package that is installed last replaces the file, and the
+    /// one that is uninstalled first removes it for both. So even files with equal bytes get a
+    /// note. `--on-collision last` turns the error into a note.
     pub(super) fn add(
         &mut self,
         claim: &Claim,

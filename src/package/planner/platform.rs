@@ -1,4 +1,4 @@
-//! Artifacts of one platform make no packages of the other, whatever they are called.
+//! Checks that the artifacts are for the platform of the request. Their names do not tell.
 
 use crate::{
     artifact::{ArtifactTree, TreeContent, TreeFile},
@@ -7,8 +7,8 @@ use crate::{
     run::Platform,
 };
 
-/// Refuses artifacts whose programs and libraries are all for the other platform: whoever fetched
-/// them named it, and then did not.
+/// Fails if all programs and libraries of the artifacts are for the other platform. That happens if
+/// `--platform` was given to `fetch`, and not to `build`.
 pub(super) fn check(tree: &ArtifactTree, platform: Platform) -> Result<()> {
     let mut stranger = None;
     for artifact in &tree.artifacts {
@@ -33,7 +33,7 @@ pub(super) fn check(tree: &ArtifactTree, platform: Platform) -> Result<()> {
     ))
 }
 
-/// The platform of a program or library for hosts.
+/// The platform of a host program or library; `None` for all other files, such as device code.
 fn made_for(file: &TreeFile) -> Option<Platform> {
     let TreeContent::File(facts) = &file.content else {
         return None;

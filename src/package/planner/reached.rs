@@ -1,10 +1,11 @@
-//! Run paths of libraries that the installed tree reaches under several directories.
+//! Extends the run paths of libraries that have symlinks in other directories.
 //!
-//! The dynamic loader takes `$ORIGIN` from the path that a library is opened by, and follows no
-//! symlink in it: a library opened as `share/x/libx.so -> ../../lib/libx.so.1` has the `$ORIGIN`
-//! `share/x`, where the entries made for `lib` lead elsewhere. So the library gets every entry once
-//! more for each directory in which a symlink names it. Programs need no such thing: their `$ORIGIN`
-//! comes from `/proc/self/exe`, which the kernel has resolved. See `$ORIGIN` in ld.so(8).
+//! The dynamic loader takes `$ORIGIN` from the path that it opens a library by, and does not
+//! resolve symlinks in that path. A library opened as `share/x/libx.so -> ../../lib/libx.so.1` has
+//! the `$ORIGIN` `share/x`, and run path entries that were made for `lib` lead to wrong
+//! directories. So the library gets its entries a second time, adjusted, for each directory with a
+//! symlink to it. Programs do not need this: their `$ORIGIN` comes from `/proc/self/exe`, which the
+//! kernel has resolved. See `$ORIGIN` in ld.so(8).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,11 +21,13 @@ use crate::{
     target::Scope,
 };
 
-/// Symlinks to files, by the file: only those in another directory than the file.
+/// For each file, the symlinks to it that are in another directory than the file.
 type Names = BTreeMap<RelPath, BTreeSet<RelPath>>;
 
-/// Extends the run paths of all libraries that `devels`, the development trees and the family that
-/// each is for, or the names in `claims` reach from other directories than their own.
+/// Extends the run path of every library that a symlink in another directory leads to.
+///
+/// The symlinks come from the development trees in `devels`, each with the family that it is for,
+/// and from the aliases in `claims`.
 pub(super) fn extend(
     artifacts: &ArtifactTree,
     claims: &mut Claims,
@@ -85,7 +88,7 @@ fn add(names: &mut Names, name: RelPath, file: RelPath) {
     }
 }
 
-/// Where the bytes of all shared objects are on disk.
+/// Paths of all shared objects on disk.
 fn libraries(artifacts: &ArtifactTree) -> BTreeSet<&Path> {
     let files = artifacts.artifacts.iter().flat_map(|one| &one.files);
     files
@@ -97,7 +100,7 @@ fn libraries(artifacts: &ArtifactTree) -> BTreeSet<&Path> {
         .collect()
 }
 
-/// The run path, then its entries as they read from each of the names.
+/// The run path, followed by its entries as seen from the directory of each name.
 fn from_all(rpath: &Rpath, file: &RelPath, names: &BTreeSet<RelPath>) -> Result<Rpath> {
     let mut all = rpath.clone();
     for name in names {
