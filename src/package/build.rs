@@ -1,4 +1,4 @@
-//! A build: artifacts to the packages of a set, as `build`, `pipeline` and `check` ask for it.
+//! A whole build, from artifacts to packages, for the commands `build`, `pipeline` and `check`.
 
 use std::{num::NonZeroUsize, path::Path};
 
@@ -21,22 +21,23 @@ use crate::{
     wheel::{Tag, WheelCompression},
 };
 
-/// 1980-01-01, the first day that a wheel can name.
+/// 1980-01-01 in seconds since 1970: the earliest timestamp of the ZIP format (APPNOTE 6.3, MS-DOS
+/// date).
 pub const FIRST_DAY: u64 = 315_532_800;
 
-/// How a set is built, whatever it is built from.
+/// How to build a set, independent of its artifacts.
 #[derive(Clone, Debug)]
 pub struct BuildOptions {
     pub catalog: Catalog,
-    /// By default the version that the run of CI gave itself.
+    /// `None` for the version in the build's manifest.
     pub version: Option<Version>,
     pub suffix: ImportSuffix,
     pub platform: Platform,
-    /// The targets that Linux users are promised, if that is known.
+    /// The targets whose extras `rocm` offers on Linux; `None` if they were not given.
     pub linux: Option<Vec<Target>>,
-    /// The targets that Windows users are promised, if that is known.
+    /// The targets whose extras `rocm` offers on Windows; `None` if they were not given.
     pub windows: Option<Vec<Target>>,
-    /// What the wheels say they run on: `py3-none-linux_x86_64`.
+    /// The tag of the wheels: `py3-none-linux_x86_64`.
     pub tag: Tag,
     pub on_collision: OnCollision,
     pub kpack: Kpack,
@@ -44,17 +45,17 @@ pub struct BuildOptions {
     pub settings: AssembleSettings,
 }
 
-/// Which packages of a set are made.
+/// Which packages of a set to build.
 #[derive(Clone, Debug)]
 pub enum BuildSelection {
     All,
-    /// Those of these names, from all artifacts of the run.
+    /// The packages of these names, from all artifacts of the run.
     Named(Vec<String>),
-    /// Some, from artifacts that are not all of the run's.
+    /// Some packages, from some artifacts of the run.
     Subset(Subset),
 }
 
-/// A build that is decided and not yet done.
+/// A build that is planned and not yet carried out.
 pub struct Build<'a> {
     pub plan: BuildPlan,
     options: &'a BuildOptions,
@@ -63,7 +64,7 @@ pub struct Build<'a> {
 }
 
 impl BuildOptions {
-    /// What is done where nothing is asked for.
+    /// The defaults.
     pub fn new(platform: Platform, jobs: NonZeroUsize) -> Result<Self> {
         Ok(Self {
             catalog: Catalog::built_in()?,
@@ -84,7 +85,7 @@ impl BuildOptions {
         })
     }
 
-    /// The same, completed by what the run of CI says of itself.
+    /// The request for a plan. What the options do not say comes from the build's manifest.
     pub fn request(&self, manifest: &TherockManifest) -> Result<Request> {
         let version = match self.version.clone() {
             Some(version) => version,
@@ -123,8 +124,8 @@ fn version_of(manifest: &TherockManifest) -> Result<Version> {
 }
 
 impl<'a> Build<'a> {
-    /// Decides what the set holds. Nothing is written; archives of device code that `make` takes out
-    /// of binaries will be in `dest`.
+    /// Plans the set, without writing anything. `make` will write archives of device code that it
+    /// splits out of binaries below `dest`.
     pub fn plan(
         tree: &'a ArtifactTree,
         options: &'a BuildOptions,
@@ -156,7 +157,7 @@ impl<'a> Build<'a> {
         })
     }
 
-    /// Refuses a plan that lacks what the Python of its packages finds by name.
+    /// Fails if the plan lacks a file that the Python code of its packages finds by name.
     pub fn ensure_complete(&self) -> Result<()> {
         let extent = match self.selection {
             BuildSelection::All => PlanExtent::Whole,
@@ -165,15 +166,15 @@ impl<'a> Build<'a> {
         complete::check(&self.options.catalog, &self.plan, extent)
     }
 
-    /// Makes the packages, at `{dest}/dist`.
+    /// Writes the packages to `{dest}/dist`.
     pub fn make(&self, dest: &Path, existing: Existing, world: &World) -> Result<Vec<MadePackage>> {
         let settings = &self.options.settings;
-        // Removed when this is dropped.
+        // Dropping this removes the archives.
         let _archives = self.tree.write(settings.jobs, world)?;
         assemble::assemble(&self.plan, &dest.join("dist"), existing, settings, world)
     }
 
-    /// What the run of CI says of itself.
+    /// The manifest that the build of TheRock wrote.
     pub fn manifest(&self) -> Result<TherockManifest> {
         self.tree.tree.therock_manifest()
     }

@@ -1,4 +1,5 @@
-//! Which package ships which path, and which library names are left to their SONAME.
+//! [`Claim`]: the paths of the install tree that one package ships. The devel tree links to them,
+//! and ships only what no claim has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,21 +14,21 @@ use crate::{
     wheel,
 };
 
-/// What one runtime or device package has taken, with paths as in the artifacts.
+/// The files of one runtime or device package, with their paths in the artifacts.
 #[derive(Debug)]
 pub struct Claim {
     /// `core`, `libraries`, …
     pub package: String,
     pub kind: PackageKind,
-    /// The target or family it is built for.
+    /// The target or family that the package is built for.
     pub scope: Option<Scope>,
-    /// The import name of the directory its files go to.
+    /// The import name of the directory with its files: `_rocm_sdk_core`.
     pub directory: String,
     pub members: Members,
-    /// Library names that are not shipped, each with the path that is: a name is left out when the
-    /// library calls itself otherwise.
+    /// Names of libraries that do not ship because they are not the SONAME, each with the path that
+    /// ships: `lib/libx.so` with `lib/libx.so.1`.
     pub aliases: BTreeMap<RelPath, RelPath>,
-    /// The artifacts it looked at, whatever the globs let through.
+    /// The names of the artifacts that were selected for it, even if its globs accept no file.
     pub artifacts: BTreeSet<String>,
     pub notes: Vec<String>,
 }
@@ -35,9 +36,9 @@ pub struct Claim {
 /// How the devel tree refers to a path that a package ships.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ClaimReference<'a> {
-    /// One more name of the library at this path.
+    /// Another name of the library that ships at this path.
     Alias(&'a RelPath),
-    /// The file itself, in this package's directory.
+    /// The file ships in the directory of this package.
     Shipped { directory: &'a str },
 }
 
@@ -46,7 +47,7 @@ pub enum ClaimReference<'a> {
 pub struct Claims(pub(super) Vec<Claim>);
 
 impl Claim {
-    /// A package that has taken nothing yet.
+    /// A claim without files.
     pub fn new(spec: &PackageSpec, directory: &str, scope: Option<&Scope>) -> Self {
         Self {
             package: spec.name.clone(),
@@ -60,7 +61,7 @@ impl Claim {
         }
     }
 
-    /// Whether a devel tree of this scope links to its files.
+    /// Whether the devel tree for `scope` links to the files of this package.
     fn is_seen(&self, scope: Option<&Scope>) -> bool {
         let is_for = match (scope, &self.scope) {
             (Some(tree), Some(package)) => tree == package,
@@ -69,8 +70,8 @@ impl Claim {
         is_for && self.kind == PackageKind::Runtime
     }
 
-    /// Makes the directory a Python package: an empty `__init__.py`, unless a file of that name is
-    /// among the artifacts.
+    /// Adds an empty `__init__.py`, which makes the directory a Python package, unless the
+    /// artifacts have one.
     pub fn add_empty_module(&mut self) -> Result<()> {
         let path: RelPath = "__init__.py".parse()?;
         if self.members.contains(&path) {
@@ -88,7 +89,7 @@ impl Claim {
 }
 
 impl Claims {
-    /// Names of the artifacts that the runtime packages looked at.
+    /// Names of the artifacts that were selected for runtime packages.
     pub fn runtime_artifacts(&self) -> BTreeSet<&str> {
         self.0
             .iter()
@@ -97,11 +98,11 @@ impl Claims {
             .collect()
     }
 
-    /// Who ships a path, for a devel tree of this scope; names of libraries come first.
+    /// Finds the package that ships a path, for the devel tree of `scope`. Aliases take precedence.
     ///
-    /// A package of another family may ship a path of the same name; a tree that is for one family
-    /// does not see it. Nor does any tree see device packages: they come and go after it, and link
-    /// their files into it themselves.
+    /// The tree of one family ignores packages of other families, which may ship the same path. All
+    /// trees ignore device packages: users install and uninstall them later, and their files are
+    /// linked into the tree then.
     pub fn find(&self, path: &RelPath, scope: Option<&Scope>) -> Option<ClaimReference<'_>> {
         let mut eligible = self.eligible(scope);
         let alias = eligible.find_map(|claim| claim.aliases.get(path).map(ClaimReference::Alias));
@@ -112,8 +113,8 @@ impl Claims {
         alias.or_else(shipped)
     }
 
-    /// The packages that ship some of these paths, or libraries that they are names of, for a devel
-    /// tree of this scope.
+    /// The packages that ship any of `paths`, or the libraries that these are aliases of, for the
+    /// devel tree of `scope`.
     pub fn owners<'a>(
         &self,
         paths: impl Iterator<Item = &'a RelPath>,
@@ -130,8 +131,7 @@ impl Claims {
         owners
     }
 
-    /// The number, of the package that ships a path, for a devel tree of this
-    /// scope.
+    /// The index of the claim that ships a path, for the devel tree of `scope`.
     pub fn owner_index(&self, path: &RelPath, scope: Option<&Scope>) -> Option<usize> {
         let is_owner = |claim: &Claim| claim.is_seen(scope) && claim.members.contains(path);
         self.0.iter().position(is_owner)

@@ -1,4 +1,4 @@
-//! Whether a plan holds everything that the Python of its packages finds by name.
+//! Checks that a plan has every file that the Python code of its packages finds by name.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,24 +15,24 @@ use crate::{
     },
 };
 
-/// Which packages a plan is meant to have.
+/// Which packages a plan must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanExtent {
-    /// Those of the policy, except for what is left out on purpose.
+    /// All packages of the policy, without those that `--without` leaves out.
     Whole,
     /// Some of them.
     Part,
 }
 
-/// Something that is not there, and how to do without it.
+/// Something that a plan lacks, and the `--without` argument that accepts that.
 struct Missing {
     what: String,
-    /// The artifact that has it.
+    /// The artifact that should have it.
     artifact: Option<String>,
     without: String,
 }
 
-/// Refuses a plan that lacks something, and names the artifacts that have it.
+/// Fails if a plan lacks something, and names the artifacts that should have it.
 pub fn check(catalog: &Catalog, plan: &BuildPlan, extent: PlanExtent) -> Result<()> {
     let mut missing = Vec::new();
     for wheel in &plan.wheels {
@@ -54,7 +54,7 @@ pub fn check(catalog: &Catalog, plan: &BuildPlan, extent: PlanExtent) -> Result<
     ))
 }
 
-/// What one wheel lacks of what its package promises.
+/// What a wheel lacks of the promises of its package.
 fn in_wheel(catalog: &Catalog, plan: &BuildPlan, wheel: &WheelPlan) -> Vec<Missing> {
     let Some(package) = catalog.get(&wheel.label.package) else {
         return Vec::new();
@@ -72,7 +72,7 @@ fn in_wheel(catalog: &Catalog, plan: &BuildPlan, wheel: &WheelPlan) -> Vec<Missi
     };
     let missing = broken.into_iter().map(|promise| {
         let artifact = promise.artifact.as_ref();
-        // The artifact may be there, and lack this alone: then only this is left out.
+        // Suggest the whole artifact for `--without` only if the wheel has nothing else of it.
         let whole = artifact.filter(|part| !has_more(part));
         Missing {
             what: promise.to_string(),
@@ -83,7 +83,8 @@ fn in_wheel(catalog: &Catalog, plan: &BuildPlan, wheel: &WheelPlan) -> Vec<Missi
     missing.collect()
 }
 
-/// The paths below the directory of the package's files, or below the root of the SDK tree.
+/// Paths of a wheel's files, relative to the directory of the package, or to the root of the SDK
+/// tree.
 fn paths(wheel: &WheelPlan) -> Vec<&str> {
     let mut paths = Vec::new();
     for (path, member) in wheel.members.iter() {
@@ -97,7 +98,7 @@ fn paths(wheel: &WheelPlan) -> Vec<&str> {
     paths
 }
 
-/// Optional packages that the policy has and the plan has not.
+/// Optional packages of the policy that the plan lacks.
 fn packages(catalog: &Catalog, plan: &BuildPlan) -> Vec<Missing> {
     let wanted = catalog.packages().iter().filter(|package| {
         let is_made = matches!(package.kind, PackageKind::Runtime | PackageKind::Devel);
@@ -116,7 +117,7 @@ fn packages(catalog: &Catalog, plan: &BuildPlan) -> Vec<Missing> {
     missing.collect()
 }
 
-/// `fft_lib_generic`, or that of the family that the wheel is for.
+/// The full name of an artifact, with the family that the wheel is for: `fft_lib_generic`.
 fn full_name(part: &ArtifactPart, mode: DistributionMode, wheel: &WheelPlan) -> String {
     match &wheel.label.scope {
         Some(scope) if mode == DistributionMode::Legacy => format!("{part}_{scope}"),

@@ -1,5 +1,5 @@
-//! The packed SDK tree: links to what other packages ship, and files of its own besides.
-//! Decides; reads nothing, writes nothing.
+//! Plans the SDK tree of the devel package: symlinks to the files that other packages ship, and
+//! copies of all others. Reads and writes no files.
 
 use crate::{
     artifact::{LinkEnd, Owned, TreeContent},
@@ -15,7 +15,7 @@ use crate::{
     target::Scope,
 };
 
-/// Decides what stands at every path of the tree.
+/// Decides for each path of the tree whether it is a file, a symlink or an empty file.
 pub(super) fn tree(
     top: RelPath,
     files: &Files<'_>,
@@ -49,20 +49,21 @@ pub(super) fn tree(
     Ok(tree)
 }
 
-/// Adds the library that a name is an alias of: no artifact may have it under its SONAME.
+/// Adds the library that an alias leads to. Without this the tree may lack it, because the
+/// artifacts need not have a file of that name.
 fn add_library(library: &RelPath, claims: &Claims, scope: Option<&Scope>, tree: &mut SdkTree) {
     if let Some(ClaimReference::Shipped { directory }) = claims.find(library, scope) {
         tree.add(library.clone(), shipped(library, directory));
     }
 }
 
-/// The link to a file of another package, which lies beside this one.
+/// A symlink to a file of another package, whose directory is beside the one of the tree.
 fn shipped(path: &RelPath, directory: &str) -> SdkEntry {
     let up = "../".repeat(path.depth());
     SdkEntry::Shipped(format!("{up}{directory}/{path}"))
 }
 
-/// What no other package ships: links as they are, and files.
+/// The entry for a path that no other package ships: a file, or the symlink as it is.
 fn own(path: &RelPath, owned: &Owned<'_>, platform: Platform) -> Result<SdkEntry> {
     let source = &owned.file.source;
     match &owned.file.content {
@@ -85,8 +86,8 @@ fn own(path: &RelPath, owned: &Owned<'_>, platform: Platform) -> Result<SdkEntry
     }
 }
 
-/// A file of the tree itself keeps its run path, as `DT_RPATH`, so that `LD_LIBRARY_PATH` cannot
-/// come before it.
+/// A file that only the tree has. It keeps its run path, but as `DT_RPATH`: the dynamic loader
+/// searches `LD_LIBRARY_PATH` before `DT_RUNPATH`, but after `DT_RPATH`.
 fn own_file(path: &RelPath, found: &RuntimeFile<'_>, platform: Platform) -> Result<SdkEntry> {
     let searched = found.loaded().filter(|elf| {
         platform == Platform::Linux && elf.run_path().is_some() && search::is_searched(elf)

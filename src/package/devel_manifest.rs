@@ -1,16 +1,18 @@
-//! `rocm_sdk_devel/_devel_manifest.json`: what the development files are, so that an incomplete
-//! tree is never taken for a whole one. Three counts, the size of all files, and a SHA-256 over
-//! one line per member, sorted by path: the kind, the path below the root, and the size of a file
-//! or the text of a link, with NUL between them and a newline behind.
+//! `rocm_sdk_devel/_devel_manifest.json`, which describes the development files, so that `rocm-sdk`
+//! can detect an incomplete tree.
+//!
+//! It has three counts, the total size of all files, and a SHA-256 over one line per member, sorted
+//! by path. A line has the kind, the path below the root, and the size of a file or the text of a
+//! symlink. NUL separates these fields, and a newline ends the line.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use crate::{archive::TarKind, digest::Sha256, relpath::RelPath};
 
-/// Where the manifest lies in the devel wheel.
+/// The path of the manifest in the devel wheel.
 pub const PATH: &str = "rocm_sdk_devel/_devel_manifest.json";
 
-/// The text of the manifest. Paths are relative to the root of the tree. The members may come in any order.
+/// Renders the manifest. Paths are relative to the root of the tree; members may come in any order.
 pub fn render<'a>(
     version: &str,
     members: impl IntoIterator<Item = (&'a RelPath, &'a TarKind)>,
@@ -33,7 +35,7 @@ pub fn render<'a>(
                 links += 1;
                 ("l", text.clone())
             }
-            // No package of ours has any.
+            // Our packages have no hard links.
             TarKind::Hardlink(_) => continue,
         };
         let _ = writeln!(listing, "{kind}\0{path}\0{detail}");
@@ -69,7 +71,7 @@ mod tests {
             file(0),
             file(12),
         ];
-        // The same figures are in `tests/python/test_parts.py`.
+        // `tests/python/test_parts.py` expects the same numbers.
         insta::assert_snapshot!(render("10.1.0", paths.iter().zip(&members)), @r#"
         {
           "version": "10.1.0",

@@ -1,8 +1,8 @@
-//! `_dist_info.py`: a static text, and generated lines with the tables of `packages.toml`, the
-//! version and the targets.
+//! Renders `_dist_info.py`: a static text, then generated lines with the version, the targets and
+//! the tables of `packages.toml`.
 //!
-//! Every value is written as a Python literal, so that no text in a version, a suffix or a target
-//! can become code.
+//! Every value is written as a Python literal, so no text in a version, a suffix or a target can
+//! become code.
 
 use crate::{
     package::{
@@ -16,38 +16,38 @@ use crate::{
     target::TargetTable,
 };
 
-/// What one package knows about itself and its distribution.
+/// The values in the `_dist_info.py` of one package.
 #[derive(Clone, Copy, Debug)]
 pub struct DistInfo<'a> {
     pub catalog: &'a Catalog,
     pub version: &'a str,
-    /// Appended to every import name of a package with files.
+    /// The suffix of the import names of packages with files.
     pub nonce: &'a str,
     pub form: DeviceCodeForm,
     pub default: Option<&'a str>,
     pub available: &'a [String],
     pub linux: &'a [String],
     pub windows: &'a [String],
-    /// Logical names of optional packages that this distribution goes without.
+    /// Names of optional packages that the set does not have.
     pub absent: &'a [String],
     pub this_target: Option<&'a str>,
     pub this_package: &'a str,
-    /// The import name of the libraries package: device packages only.
+    /// The import name of the libraries package. Only device packages have it.
     pub libraries_py_package: Option<&'a str>,
 }
 
-/// How device code is distributed.
+/// Where the set has its device code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceCodeForm {
-    /// Libraries per family, device code inside.
+    /// In the libraries package of each family.
     Legacy,
-    /// Legacy, and the text names no family but its own (`this_target`).
+    /// Like `Legacy`, but the text names only the family of its own package, `this_target`.
     Restricted,
-    /// Libraries for every target, device code in packages of its own.
+    /// In device packages, one per target.
     Split,
 }
 
-/// The whole text of `_dist_info.py`.
+/// Renders the text of `_dist_info.py`.
 pub fn render(info: &DistInfo<'_>) -> String {
     let mut text = String::from(templates::DIST_INFO);
     for line in tables(info).into_iter().chain(generated(info)) {
@@ -57,7 +57,7 @@ pub fn render(info: &DistInfo<'_>) -> String {
     text
 }
 
-/// What differs between the packages of a policy, in the order of the lines.
+/// The generated lines, in their order.
 fn generated(info: &DistInfo<'_>) -> Vec<String> {
     let mut lines = vec![
         format!("__version__ = {}", literal(info.version)),
@@ -89,7 +89,7 @@ fn generated(info: &DistInfo<'_>) -> Vec<String> {
     lines
 }
 
-/// What all packages of an unrestricted distribution say alike.
+/// The lines that are the same in all packages of a set, if they may name all families.
 fn distribution(info: &DistInfo<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(default) = info.default {
@@ -101,7 +101,7 @@ fn distribution(info: &DistInfo<'_>) -> Vec<String> {
     lines
 }
 
-/// What the policy says of packages, libraries and files, and the families of each target.
+/// The tables of the policy: packages, libraries and files, and the families of each target.
 fn tables(info: &DistInfo<'_>) -> Vec<String> {
     let packages = info.catalog.packages();
     let libraries = packages.iter().flat_map(|package| {

@@ -1,4 +1,5 @@
-//! A plan and what was made of it, as JSON: `rocwheel-plan-v1`, `rocwheel-build-v1`.
+//! The JSON documents `rocwheel-plan-v1` (a plan) and `rocwheel-build-v1` (the packages that were
+//! built).
 
 use std::fmt;
 
@@ -20,8 +21,8 @@ use crate::{
 
 const SCHEMA: &str = "rocwheel-plan-v1";
 
-/// A plan as `build --plan --format json` writes it and `check --planned` reads it. A reader passes
-/// over what later versions add.
+/// A plan. `build --plan --format json` writes it, and `check --planned` reads it. Readers ignore
+/// unknown fields, so later versions may add some.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PlanDocument {
     schema: String,
@@ -37,7 +38,7 @@ pub struct PlanDocument {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PlannedPackage {
-    /// Below `dist/`.
+    /// Path of the package below `dist/`.
     pub path: String,
     package: String,
     name: String,
@@ -54,14 +55,15 @@ pub struct PlannedMember {
     pub source: PlannedSource,
 }
 
-/// Where bytes come from.
+/// The source of a member's bytes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "source", rename_all = "kebab-case")]
 pub enum PlannedSource {
     Copy {
         artifact: String,
         file: String,
-        /// Not known of what the build itself writes first.
+        /// `None` for a file that the build itself has yet to write, such as an archive of device
+        /// code.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         size: Option<u64>,
     },
@@ -225,7 +227,7 @@ fn file(origin: &BuildOrigin, rpath: Option<String>) -> PlannedSource {
     }
 }
 
-/// What a build answers.
+/// The JSON that `build` prints at its end.
 #[derive(Serialize)]
 pub struct BuildAnswer<'a> {
     schema: &'static str,

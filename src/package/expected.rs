@@ -1,4 +1,4 @@
-//! The packages of a set, as far as the names of its artifacts tell: before anything is unpacked.
+//! Predicts the packages of a set from the names of its artifacts, before they are unpacked.
 
 use std::collections::BTreeSet;
 
@@ -15,21 +15,21 @@ use crate::{
     wheel::{SdistFilename, WheelFilename},
 };
 
-/// A package that is not built yet.
+/// A package that is expected to be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
     pub dist: String,
     pub version: Version,
     pub filename: String,
     pub is_wheel: bool,
-    /// The subdirectory of `dist/` that it goes to, in a set with one for each family.
+    /// The subdirectory of `dist/` for it, in a set with one for each family.
     pub directory: Option<String>,
 }
 
-/// What would be built of these artifacts.
+/// Lists the packages that would be built from these artifacts.
 ///
-/// Whether an artifact has the files that a package takes of it is not known yet: a package that
-/// ends up without any is left out of the set, and is listed here.
+/// The names do not tell whether an artifact has the files that a package takes. So the list may
+/// have a package that the build leaves out later, because no files are left for it.
 pub fn expected(
     catalog: &Catalog,
     request: &Request,
@@ -92,7 +92,7 @@ fn one(
 }
 
 impl BuildPlan {
-    /// The packages that the plan is of, as they are named.
+    /// The packages of the plan.
     pub fn expected(&self) -> Vec<Expected> {
         let one = |label: &Label, filename: &str, is_wheel| Expected {
             is_wheel,

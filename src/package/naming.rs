@@ -1,29 +1,30 @@
-//! How packages are called: for pip, for Python, and in this publication.
+//! Names of packages: distribution names for pip, and import names for Python.
 
 use std::{fmt, str::FromStr};
 
 use crate::{target::Scope, version::Version};
 
-/// Whether device code travels apart from the libraries.
+/// Whether device code ships in packages of its own, or in the libraries packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DistributionMode {
-    /// One arch-neutral libraries package and one device package per target.
+    /// One libraries package for all targets, and one device package per target.
     Split,
-    /// One libraries package per family, device code inside.
+    /// One libraries package per family, which contains its device code.
     Legacy,
 }
 
-/// What this publication is called.
+/// The version of a set, and the suffix of its import names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicationName {
     pub version: Version,
     pub suffix: ImportSuffix,
 }
 
-/// Appended to the import name of every platform package, so that two sets can live side by side.
+/// A suffix for the import names of all packages with files, so that two sets can be installed side
+/// by side: `_rocm_sdk_core` and a suffix.
 ///
-/// Letters, digits and `_`: it ends a Python identifier and a directory name.
+/// Only letters, digits and `_`, because it ends a Python identifier and the name of a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportSuffix(String);
 
@@ -51,8 +52,7 @@ impl fmt::Display for ImportSuffix {
     }
 }
 
-/// A distribution name with a place for the target or family it is built for:
-/// `rocm-sdk-device-{target}`.
+/// A distribution name with a placeholder for the target or family: `rocm-sdk-device-{target}`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(try_from = "String")]
 pub struct NameTemplate(String);
@@ -64,20 +64,21 @@ impl NameTemplate {
         PLACES.iter().any(|place| self.0.contains(place))
     }
 
-    /// The text with the place filled; the xnack suffix of a target never shows in a name.
+    /// Replaces the placeholder. Names have no features such as `xnack+`, only the base of a
+    /// target.
     pub fn fill(&self, scope: Option<&Scope>) -> String {
         let name = scope.map(|scope| scope.base().to_string());
         self.fill_text(&name.unwrap_or_default())
     }
 
-    /// The text with a name in its place.
+    /// Replaces the placeholder with a text.
     pub fn fill_text(&self, name: &str) -> String {
         PLACES
             .iter()
             .fold(self.0.clone(), |text, place| text.replace(place, name))
     }
 
-    /// As the installed Python knows it: one place name, whatever fills it.
+    /// The template for `_dist_info.py`, which has the same placeholder for targets and families.
     pub fn python_template(&self) -> String {
         PLACES.iter().fold(self.0.clone(), |text, place| {
             text.replace(place, "{target_family}")
@@ -103,7 +104,7 @@ impl TryFrom<String> for NameTemplate {
     }
 }
 
-/// `_rocm_sdk_core`: the import name of the files that a distribution of this name installs.
+/// The import name of the directory with the files of a distribution: `_rocm_sdk_core`.
 pub fn platform_package(dist: &str, release: &PublicationName) -> String {
     format!("_{}{}", dist.replace('-', "_"), release.suffix)
 }

@@ -1,4 +1,4 @@
-//! `BuildOrigin`: a file of an artifact, as a plan refers to it.
+//! [`BuildOrigin`]: how a plan refers to a file of an artifact.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use crate::artifact::{ArtifactName, TreeForm};
 pub struct BuildOrigin {
     pub artifact: ArtifactName,
     pub path: PathBuf,
-    /// 0 while that is to come.
+    /// The length; 0 for a file that is not written yet.
     pub len: u64,
     pub form: TreeForm,
 }

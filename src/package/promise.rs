@@ -1,8 +1,9 @@
-//! What the Python of a package finds by name: libraries, console scripts and other files.
+//! A promise: a file that the Python code of a package finds by name. It is a library, the program
+//! of a console script, or another file.
 //!
-//! `packages.toml` lists them, `_dist_info.py` carries them into every package, and a set is
-//! complete only if the files are there: `build` compares them with its plan, `check` reads them
-//! back from a finished wheel with [`read`], and `rocm-sdk test` opens them.
+//! `packages.toml` lists the promises, and `_dist_info.py` has them in every package. A set is
+//! complete only if it has all these files: `build` compares the promises with its plan, `check`
+//! reads them from a finished wheel with [`read`], and `rocm-sdk test` opens the files.
 
 use std::fmt;
 
@@ -17,24 +18,24 @@ use crate::{
     run::Platform,
 };
 
-/// A console script: `hipcc`, which becomes the program `bin/hipcc`.
+/// A console script: `hipcc`, which runs the program `bin/hipcc`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ScriptSpec {
     pub name: String,
-    /// The program, without the `.exe` that it has on Windows.
+    /// The path of the program, without the `.exe` of Windows.
     pub runs: Option<RelPath>,
     pub artifact: Option<ArtifactPart>,
-    /// By default `_cli` of the package's Python part.
+    /// Module with the function; by default `_cli` in the Python module of the package.
     module: Option<String>,
-    /// By default the name of the script, as a Python identifier.
+    /// The function to call; by default the name of the script, as a Python identifier.
     function: Option<String>,
-    /// By default both.
+    /// The only platform with this script; by default both have it.
     pub platform: Option<Platform>,
-    /// The script is there only when the program is.
+    /// Install the script only if the package has the program.
     #[serde(default)]
     pub if_present: bool,
-    /// The program needs no development files, which are otherwise unpacked before it runs.
+    /// The program does not need the development files. Otherwise they are unpacked before it runs.
     #[serde(default)]
     pub only_asks: bool,
 }
@@ -44,21 +45,21 @@ pub struct ScriptSpec {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LibrarySpec {
     pub name: String,
-    /// Its file name; without one, the platform does not have the library.
+    /// The file name on Linux; empty if Linux does not have the library.
     #[serde(default)]
     pub linux: String,
     #[serde(default)]
     pub windows: String,
-    /// Where it is on Linux.
+    /// The directory of the library on Linux.
     #[serde(default = "lib")]
     pub directory: String,
     pub artifact: Option<ArtifactPart>,
-    /// A set may go without it.
+    /// The library may be left out of a set.
     #[serde(default)]
     pub optional: bool,
 }
 
-/// Another file that the Python of a package opens.
+/// Another file that the Python code of a package opens.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct FileSpec {
@@ -75,15 +76,16 @@ pub struct ArtifactPart {
     pub component: Component,
 }
 
-/// Something that the Python of a package finds by name, on one platform.
+/// A file that the Python code of a package finds by name, on one platform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Promise {
     /// `core`, `libraries`, …
     pub package: String,
     pub kind: PromiseKind,
-    /// The file, below the directory of the package's files; any that matches will do.
+    /// A pattern for the file, relative to the directory of the package. One match is enough.
     pub pattern: Glob,
-    /// Where the file comes from; packages do not say.
+    /// The artifact that has the file; `None` if the promise was read from a package, which does
+    /// not say.
     pub artifact: Option<ArtifactPart>,
 }
 
@@ -95,7 +97,7 @@ pub enum PromiseKind {
 }
 
 impl Promise {
-    /// What `--without` calls it.
+    /// The name of the file for `--without`.
     pub fn name(&self) -> &str {
         match &self.kind {
             PromiseKind::Library(name) | PromiseKind::Command(name) => name,
@@ -116,7 +118,7 @@ impl fmt::Display for Promise {
 }
 
 impl ScriptSpec {
-    /// `rocm_sdk_core._cli:amdclangpp`
+    /// The function in the form of entry points: `rocm_sdk_core._cli:amdclangpp`.
     pub fn call(&self, python: &str) -> String {
         let module = self.module.clone();
         let module = module.unwrap_or_else(|| format!("{python}._cli"));
@@ -135,7 +137,7 @@ impl ScriptSpec {
         self.function.clone().unwrap_or_else(identifier)
     }
 
-    /// The program as it is called on a platform.
+    /// The path of the program on a platform, with the `.exe` of Windows.
     pub fn program(&self, platform: Platform) -> Option<String> {
         self.runs
             .as_ref()
@@ -148,7 +150,8 @@ impl ScriptSpec {
 }
 
 impl LibrarySpec {
-    /// Where the library lies among the package's files, if the platform has it.
+    /// The path of the library on a platform, as a pattern; `None` if the platform does not have
+    /// it.
     pub fn pattern(&self, platform: Platform) -> Option<Glob> {
         library(
             platform,
@@ -158,7 +161,8 @@ impl LibrarySpec {
     }
 }
 
-/// What a `_dist_info.py` promises on a platform, of all packages of its set.
+/// Reads the promises for a platform from a `_dist_info.py`. They are those of all packages of the
+/// set.
 pub fn read(dist_info: &str, platform: Platform) -> Result<Vec<Promise>> {
     let mut promises = Vec::new();
     for line in dist_info.lines() {

@@ -1,13 +1,13 @@
-//! `SdkTree`: the tree that a devel package unpacks, and the order in which it is packed.
+//! [`SdkTree`]: the development files that a devel package unpacks, and their order in its archive.
 
 use std::{collections::BTreeMap, fmt};
 
 use crate::{elf::Rpath, package::origin::BuildOrigin, relpath::RelPath, wheel};
 
-/// So many symlinks are followed before they are taken for a circle, as Linux does.
+/// The most symlinks in one path, as on Linux. A path with more is taken for a loop.
 const MOST_LINKS: usize = 40;
 
-/// The tree, with paths below its top directory.
+/// The tree. Paths are relative to its top directory.
 #[derive(Clone, Debug)]
 pub struct SdkTree {
     /// `_rocm_sdk_devel`.
@@ -18,22 +18,22 @@ pub struct SdkTree {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SdkEntry {
     Directory,
-    /// A file that no other package ships; with a run path, it has this one and no other.
+    /// A file that no other package ships. A run path here replaces the one of the file.
     File {
         origin: BuildOrigin,
         mode: wheel::FileMode,
         rpath: Option<Rpath>,
     },
-    /// A file that another package ships.
+    /// A symlink to a file that another package ships, with its text.
     Shipped(String),
-    /// A link inside the tree.
+    /// A symlink within the tree, with its text.
     Link(String),
     /// An empty file.
     Empty,
 }
 
 impl SdkTree {
-    /// An empty tree with this top directory.
+    /// An empty tree. `top` is its top directory.
     pub fn new(top: RelPath) -> Self {
         Self {
             top,
@@ -41,7 +41,7 @@ impl SdkTree {
         }
     }
 
-    /// Adds an entry and the directories above it.
+    /// Adds an entry, and its parent directories.
     pub fn add(&mut self, path: RelPath, entry: SdkEntry) {
         for directory in path.ancestors() {
             self.entries.entry(directory).or_insert(SdkEntry::Directory);
@@ -49,7 +49,7 @@ impl SdkTree {
         self.entries.insert(path, entry);
     }
 
-    /// A path that is a directory because of what lies below it, and something else by itself.
+    /// Finds a path that is no directory but has another path below it.
     pub fn contradiction(&self) -> Option<(RelPath, &RelPath)> {
         self.entries.keys().find_map(|path| {
             let not_a_directory =
@@ -60,7 +60,8 @@ impl SdkTree {
         })
     }
 
-    /// Every symlink that leads to a file of this tree or of another package: its path and the file's.
+    /// All symlinks to files of this tree or of another package: the path of each symlink, and the
+    /// path of the file.
     pub(super) fn symlinks_to_files(&self) -> impl Iterator<Item = (RelPath, RelPath)> + '_ {
         self.entries.iter().filter_map(|(path, entry)| {
             let SdkEntry::Link(_) = entry else {
@@ -75,7 +76,7 @@ impl SdkTree {
         })
     }
 
-    /// The run path of a file of the tree itself, and where the file comes from.
+    /// The origin and the run path of a file that only the tree ships.
     pub(super) fn run_path_mut(&mut self, path: &RelPath) -> Option<(&BuildOrigin, &mut Rpath)> {
         match self.entries.get_mut(path)? {
             SdkEntry::File {
@@ -87,7 +88,7 @@ impl SdkTree {
         }
     }
 
-    /// A path without symlinks in it; `None` when it leaves the tree or goes in a circle.
+    /// Resolves all symlinks in a path; `None` if it leads out of the tree, or into a loop.
     fn real(&self, path: &RelPath) -> Option<RelPath> {
         let mut at = path.clone();
         for _ in 0..MOST_LINKS {
@@ -109,12 +110,12 @@ impl SdkTree {
         None
     }
 
-    /// The entries in the order of the archive.
+    /// The entries, in the order of the archive.
     ///
-    /// The tree is unpacked in this order by a program that empties a directory when it first meets
-    /// it, so a directory comes before anything below it, and its files before its subdirectories.
-    /// Files and links to other packages come before the links inside the tree that may lead to
-    /// them, so that these can become hard links.
+    /// The program that unpacks the archive empties each directory when it first meets it. So a
+    /// directory comes before its contents, and its files before its subdirectories. Symlinks
+    /// within the tree come after the files and the symlinks to other packages that they may lead
+    /// to, so that they can become hard links.
     pub fn ordered(&self) -> Vec<(&RelPath, &SdkEntry)> {
         let mut children: BTreeMap<Option<RelPath>, Vec<(&RelPath, &SdkEntry)>> = BTreeMap::new();
         for (path, entry) in &self.entries {
@@ -142,12 +143,12 @@ impl SdkTree {
     }
 }
 
-/// The link text that leads from one path of a tree to another.
+/// The text of a symlink at `from` that leads to `to`: `../lib/libx.so`.
 pub(super) fn way(from: &RelPath, to: &RelPath) -> String {
     let (from, to): (Vec<&str>, Vec<&str>) =
         (from.components().collect(), to.components().collect());
     let shared = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
-    // The file name itself is never shared, even if one path goes on below the other.
+    // The last component is never shared, even if one path is a parent of the other.
     let shared = shared.min(from.len() - 1).min(to.len() - 1);
     let up = std::iter::repeat_n("..", from.len() - 1 - shared);
     let text: Vec<&str> = up.chain(to.into_iter().skip(shared)).collect();
@@ -187,7 +188,7 @@ impl fmt::Display for SdkTree {
     }
 }
 
-/// A name on one line, whatever is in it.
+/// Displays a name on one line: line breaks and other control characters are escaped.
 pub(super) struct NameLine<'a>(pub(super) &'a str);
 
 impl fmt::Display for NameLine<'_> {

@@ -1,4 +1,4 @@
-//! Where the files of a package find the libraries of `rocm-sdk-core`.
+//! Run paths with which the files of a package find the libraries of `rocm-sdk-core`.
 
 use crate::{
     elf::{ElfFacts, ElfKind, Machine, Rpath},
@@ -6,7 +6,7 @@ use crate::{
     relpath::RelPath,
 };
 
-/// Directories of the core package that run paths lead to, in order.
+/// The directories of the core package that are added to run paths, in order.
 #[derive(Clone, Debug)]
 pub(super) struct SearchPath {
     core: String,
@@ -14,7 +14,7 @@ pub(super) struct SearchPath {
 }
 
 impl SearchPath {
-    /// `core` is the import name of the core package's files, `_rocm_sdk_core`.
+    /// `core` is the import name of the core package's directory: `_rocm_sdk_core`.
     pub(super) fn new(core: &str, directories: &[RelPath]) -> Self {
         Self {
             core: core.to_owned(),
@@ -22,10 +22,10 @@ impl SearchPath {
         }
     }
 
-    /// The run path of a file: its own, then the way to each directory.
+    /// The run path for a file: its own entries, then one entry for each directory.
     ///
-    /// The way leaves the package and enters the core package even when they are the same, so that
-    /// it also holds at the same place below `_rocm_sdk_devel`.
+    /// The new entries go up to `site-packages` and down into the core package, even for files of
+    /// the core package itself. So they are also right for the same path below `_rocm_sdk_devel`.
     pub(super) fn extend(&self, path: &RelPath, facts: &ElfFacts) -> Result<Rpath> {
         let up = "../".repeat(path.depth());
         let added: Vec<String> = self
@@ -38,15 +38,15 @@ impl SearchPath {
     }
 }
 
-/// The run path that a file came with.
+/// The run path that the file has in the artifact.
 pub(super) fn own(path: &RelPath, facts: &ElfFacts) -> Result<Rpath> {
     let text = facts.run_path().unwrap_or_default();
     text.parse()
         .with_context(|| format!("read the run path of `{path}`"))
 }
 
-/// The entries of the run path of `file` that begin with `$ORIGIN`, as they read for a loader that
-/// opens it by the path `name` of the same tree.
+/// The `$ORIGIN` entries of `rpath`, adjusted for a loader that opens `file` by its symlink `name`
+/// in the same tree.
 pub(super) fn seen_from(rpath: &Rpath, file: &RelPath, name: &RelPath) -> Result<Rpath> {
     let entries = rpath.entries().iter();
     let entries = entries.filter_map(|entry| {
@@ -61,7 +61,7 @@ pub(super) fn seen_from(rpath: &Rpath, file: &RelPath, name: &RelPath) -> Result
         for component in rest.split('/') {
             match component {
                 "" | "." => {}
-                // Entries for other packages lead out of the tree.
+                // An entry for another package leads out of the tree, so `..` may exceed its top.
                 ".." => up += usize::from(place.pop().is_none()),
                 name => place.push(name),
             }
@@ -74,7 +74,7 @@ pub(super) fn seen_from(rpath: &Rpath, file: &RelPath, name: &RelPath) -> Result
     Ok(entries.join(":").parse()?)
 }
 
-/// Whether a run path means anything in a file: whether a loader will ever look at it.
+/// Whether the dynamic loader of the host reads the run path of this file.
 pub(super) fn is_searched(facts: &ElfFacts) -> bool {
     facts.machine == Machine::X86_64
         && matches!(facts.kind, ElfKind::Executable | ElfKind::SharedObject)

@@ -1,6 +1,6 @@
-//! The Python that ships inside the packages, embedded at compile time.
+//! The Python code that ships in the packages, embedded at compile time.
 //!
-//! It lives under `src/package/python/`, where it is linted and tested as ordinary Python.
+//! Its source is in `src/package/python/`, where it is linted and tested as ordinary Python.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -21,12 +21,12 @@ macro_rules! texts {
 /// The static part of `_dist_info.py`; `dist_info::render` adds the rest.
 pub const DIST_INFO: &str = include_str!("python/_dist_info.py");
 
-/// What console scripts call; `console_scripts` adds the functions that they name.
+/// The start of `_cli.py`, which runs programs. `console_scripts` adds one function per script.
 const CLI: &str = include_str!("python/_cli.py");
 const CORE_CLI: &str = include_str!("python/rocm_sdk_core/_cli.py");
 const PROFILER_CLI: &str = include_str!("python/rocm_profiler/_cli.py");
 
-/// The description of the `rocm` package; its name and version are filled in.
+/// The description of the `rocm` package, with placeholders for name and version.
 const README: &str = include_str!("python/rocm/README.md");
 
 const ROCM_SDK: &[Text] = texts!("rocm/src/rocm_sdk":
@@ -70,10 +70,10 @@ const LIBRARIES: &[Text] = texts!("rocm_sdk_libraries": "__init__.py", "py.typed
 const DEVEL: &[Text] = texts!("rocm_sdk_devel": "__init__.py", "py.typed");
 const PROFILER: &[Text] = texts!("rocm_profiler": "__init__.py", "py.typed");
 
-/// The files of a package's pure part, without `_dist_info.py`.
+/// The Python files of a package, without `_dist_info.py`.
 ///
-/// Empty for packages that have none: a device package only adds files to the libraries. A runtime
-/// package that only `packages.toml` knows has an empty one.
+/// A device package has none, because it only adds files to the libraries package. A runtime
+/// package that a user has added in `packages.toml` has an empty module.
 pub fn pure_package(package: &PackageSpec) -> Vec<(&'static str, String)> {
     let own = match package.name.as_str() {
         "meta" => ROCM_SDK,
@@ -95,8 +95,8 @@ pub fn pure_package(package: &PackageSpec) -> Vec<(&'static str, String)> {
     files
 }
 
-/// `_cli.py`: what runs a program of the package, and a function for each script. The functions of
-/// both platforms are in it, because which scripts there are is decided by `entry_points.txt`.
+/// `_cli.py`: code that runs a program of the package, and a function for each console script. It
+/// has the functions for both platforms; `entry_points.txt` decides which scripts are installed.
 fn console_scripts(package: &PackageSpec) -> Option<String> {
     let mut functions = BTreeMap::new();
     for script in &package.scripts {
@@ -123,12 +123,12 @@ fn console_scripts(package: &PackageSpec) -> Option<String> {
     Some(text)
 }
 
-/// The description of the selector, with the line that installs this version and no other.
+/// The description of the `rocm` package, with a command that installs exactly this version.
 pub fn readme(dist: &str, version: &str) -> String {
     README.replace("{name}", dist).replace("{version}", version)
 }
 
-/// The files at the top of the `rocm` source distribution, without its description.
+/// The files at the top of the `rocm` sdist, without its description.
 pub fn sdist_top() -> &'static [Text] {
     ROCM_TOP
 }
@@ -172,7 +172,7 @@ mod tests {
         assert!(text.contains(function), "{text}");
     }
 
-    /// Another index may have a `rocm` of somebody else, and a newer one.
+    /// Another index may have a newer package of the same name by another author.
     #[test]
     fn every_line_that_installs_names_an_index_and_pins_the_version() {
         let catalog = Catalog::built_in().unwrap();
