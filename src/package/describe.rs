@@ -1,5 +1,5 @@
-//! What a package says of itself: its Python part, and the texts of its `dist-info`.
-//! Decides; reads nothing, writes nothing.
+//! Renders the generated files of packages: their Python code, and METADATA, WHEEL and the other
+//! texts of `.dist-info` ([PEP 427](https://peps.python.org/pep-0427/)). Reads and writes no files.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -22,7 +22,7 @@ use crate::{
     wheel::{self, DistName, EntryPoint, Metadata, SdistFilename, Tag, WheelFilename},
 };
 
-/// What all packages of a set say alike.
+/// What is the same in all packages of a set.
 pub(super) struct Describer<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) release: &'a PublicationName,
@@ -30,29 +30,29 @@ pub(super) struct Describer<'a> {
     pub(super) platform: Platform,
     pub(super) tag: Tag,
     pub(super) view: PlatformView,
-    /// Packages that this set goes without, by name.
+    /// The names of the packages that this set does not have.
     pub(super) absent: Vec<String>,
 }
 
-/// Where sets have a selector and a devel package for each family: the family, and where they go.
+/// The family of a selector or devel package, in sets that have one of each per family.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Share<'a> {
     pub(super) family: Option<&'a Scope>,
-    /// Beside those of other families, in a directory of its own; then the selector knows no other
-    /// family.
+    /// The subdirectory of `dist/` if the set has several families. The selector then knows only
+    /// its own family.
     pub(super) directory: Option<&'a str>,
 }
 
-/// What a devel package unpacks.
+/// The contents of a devel package.
 pub(super) struct Devel {
     pub(super) tree: SdkTree,
     pub(super) packing: SdkTreePacking,
-    /// The packages that the tree links to, by the names that pip knows.
+    /// The distribution names of the packages that the tree links to.
     pub(super) requires: Vec<String>,
 }
 
 impl Describer<'_> {
-    /// The wheel of a package whose files are claimed.
+    /// Plans the wheel of a runtime or device package.
     pub(super) fn wheel(&self, claim: Claim) -> Result<WheelPlan> {
         let spec = self
             .catalog
@@ -76,7 +76,7 @@ impl Describer<'_> {
         self.finish(spec, scope.as_ref(), members, &scripts, &requires)
     }
 
-    /// The wheel that packs the SDK tree.
+    /// Plans the wheel of the devel package.
     pub(super) fn devel(&self, devel: Devel, share: Share<'_>) -> Result<WheelPlan> {
         let spec = self.catalog.only(PackageKind::Devel)?;
         let mut members = Members::default();
@@ -95,7 +95,7 @@ impl Describer<'_> {
         Ok(wheel)
     }
 
-    /// The sdist that selects the others.
+    /// Plans the `rocm` sdist.
     pub(super) fn selector(&self, share: Share<'_>) -> Result<SdistPlan> {
         let spec = self.catalog.only(PackageKind::Selector)?;
         let texts = self.texts();
@@ -114,7 +114,7 @@ impl Describer<'_> {
         })
     }
 
-    /// Adds the Python part of a package, if it has one.
+    /// Adds the Python module of a package, if it has one.
     fn add_python(
         &self,
         spec: &PackageSpec,
@@ -235,7 +235,7 @@ fn regular(source: MemberSource) -> WheelMemberPlan {
     }
 }
 
-/// The words of a `_dist_info.py`, owned.
+/// The texts that a `DistInfo` borrows.
 struct Texts {
     version: String,
     nonce: String,

@@ -1,4 +1,5 @@
-//! Device code of one target, laid over the libraries. Decides; reads nothing, writes nothing.
+//! Plans device packages: the device code of one target, installed into the directory of the
+//! libraries package. Reads and writes no files.
 
 use std::fmt::Write as _;
 
@@ -17,7 +18,7 @@ use crate::{
     wheel,
 };
 
-/// Takes every file.
+/// Plans a device package with all of `files`.
 pub(super) fn claim(placing: Placing<'_>, files: &Files<'_>, claim: &mut Claim) -> Result<()> {
     placing.place(files, claim)?;
     if claim.members.is_empty() {
@@ -29,10 +30,12 @@ pub(super) fn claim(placing: Placing<'_>, files: &Files<'_>, claim: &mut Claim) 
     Ok(())
 }
 
-/// The member that tells the devel tree which files to mirror: `.devel_links/gfx942.json`.
+/// `.devel_links/gfx942.json`: the symlinks that the devel tree needs for the files of this
+/// package.
 ///
-/// A target is read from the directory of the link, up by as many steps as the link's own path has.
-/// Names of libraries that the wheel leaves out are links to the name that it ships.
+/// The text of a symlink is relative to its directory, so it begins with one `../` for each
+/// component of the symlink's path. Names of libraries that the wheel leaves out are symlinks to
+/// the name that it ships.
 pub(super) fn links(claim: &Claim, version: &Version) -> Result<(RelPath, WheelMemberPlan)> {
     let shipped = claim.members.iter().map(|(path, _)| (path, path));
     let mut all: Vec<(&RelPath, &RelPath)> = shipped.chain(&claim.aliases).collect();
@@ -61,7 +64,7 @@ fn target(claim: &Claim) -> String {
     scope.map(|scope| scope.to_string()).unwrap_or_default()
 }
 
-/// JSON in ASCII alone, as its readers have always been given.
+/// Escapes non-ASCII characters of JSON. Its readers have always been given plain ASCII.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,12 +1,12 @@
-//! Python string literals, and calls whose arguments are literals: how tables are written into
-//! `_dist_info.py`, and read back from it.
+//! Writes and reads Python string literals, and calls whose arguments are literals. `_dist_info.py`
+//! has its tables in this form.
 
 use std::fmt::Write as _;
 
-/// A Python string literal with this value: what `repr` writes.
+/// The Python string literal for a value, nearly as `repr` writes it.
 ///
-/// `repr` keeps printable characters beyond ASCII, which its version of Unicode decides; here they
-/// are kept if they are letters or digits and escaped otherwise, which has the same value.
+/// `repr` keeps all non-ASCII characters that the Unicode version of Python calls printable. Here
+/// only letters and digits are kept, and all others are escaped. The value is the same.
 pub(super) fn literal(value: &str) -> String {
     let quote = if value.contains('\'') && !value.contains('"') {
         '"'
@@ -41,7 +41,7 @@ fn escape(out: &mut String, code: u32) {
     };
 }
 
-/// `Name('a', 'b', key='c', flag=True)`, on one line.
+/// A call on one line: `Name('a', 'b', key='c', flag=True)`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Call<'a> {
     pub(super) function: &'a str,
@@ -56,7 +56,7 @@ enum Value {
 }
 
 impl<'a> Call<'a> {
-    /// `None` if the line is something else.
+    /// Parses a line; `None` if it is not such a call.
     pub(super) fn parse(line: &'a str) -> Option<Self> {
         let (function, mut rest) = line.strip_suffix(')')?.split_once('(')?;
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -110,7 +110,7 @@ fn read_value(text: &str) -> Option<(Value, &str)> {
     read_text(text).map(|(text, rest)| (Value::Text(text), rest))
 }
 
-/// The value of the literal that a text begins with, and what follows it.
+/// Reads the literal at the start of a text. Returns its value, and the rest of the text.
 fn read_text(text: &str) -> Option<(String, &str)> {
     let quote = text.chars().next().filter(|c| "'\"".contains(*c))?;
     let mut chars = text[1..].chars();

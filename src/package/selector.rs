@@ -1,7 +1,8 @@
-//! The contents of the `rocm` sdist: what users name, and what selects the packages they get.
+//! The contents of the `rocm` sdist. Users install `rocm`, and its requirements and extras ([PEP
+//! 508](https://peps.python.org/pep-0508/)) select the other packages.
 //!
-//! Nothing here looks at the machine: the same distribution gives the same bytes everywhere. The
-//! extras are those that `build_extras(None)` of `_dist_info.py` computes, and a test holds them to it.
+//! The contents do not depend on the machine that builds them. The extras are the same as those
+//! that `build_extras(None)` of `_dist_info.py` computes; a test compares the two.
 
 use std::{
     cmp::Ordering,
@@ -23,17 +24,17 @@ use crate::{
 const EGG_INFO: &str = "src/rocm.egg-info";
 const ENTRY_POINTS: &str = "[console_scripts]\nrocm-sdk = rocm_sdk.__main__:main\n";
 
-/// A requirement and the condition under which it holds.
+/// A requirement, and the environment marker under which it applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectorRequirement {
     pub pin: String,
     pub marker: Option<&'static str>,
 }
 
-/// An extra's name and what it installs.
+/// The name of an extra, and the requirements that it installs.
 pub type Extra = (String, Vec<SelectorRequirement>);
 
-/// The files of the sdist below its top directory, in their order.
+/// The files of the sdist, relative to its top directory, in the order of the archive.
 pub fn files(info: &DistInfo<'_>) -> Result<Vec<(RelPath, Vec<u8>)>, InvalidRelPath> {
     let info = DistInfo {
         this_package: "meta",
@@ -66,7 +67,8 @@ pub fn files(info: &DistInfo<'_>) -> Result<Vec<(RelPath, Vec<u8>)>, InvalidRelP
         .collect()
 }
 
-/// The metadata that the sdist carries; what depends on the machine is declared dynamic.
+/// PKG-INFO of the sdist. Fields that depend on the machine that installs it are declared dynamic
+/// ([PEP 643](https://peps.python.org/pep-0643/)).
 pub fn pkg_info(info: &DistInfo<'_>) -> String {
     let common = &info.catalog.metadata;
     let (name, summary) = selector(info).map_or_else(Default::default, |package| {
@@ -116,7 +118,7 @@ fn selector<'a>(info: &DistInfo<'a>) -> Option<&'a PackageSpec> {
     packages.find(|package| package.kind == PackageKind::Selector)
 }
 
-/// What `rocm` requires by itself.
+/// The requirements of `rocm` without extras.
 pub fn requires(info: &DistInfo<'_>) -> Vec<String> {
     let packages = info.catalog.packages().iter();
     let required =
@@ -129,7 +131,7 @@ pub fn requires(info: &DistInfo<'_>) -> Vec<String> {
         .collect()
 }
 
-/// The extras in their order: by package, then by target.
+/// All extras: first one per package, then one per package and target.
 pub fn extras(info: &DistInfo<'_>) -> Vec<Extra> {
     let targets = base_targets(info);
     let only = (targets.len() == 1).then(|| targets.first()).flatten();
@@ -137,14 +139,15 @@ pub fn extras(info: &DistInfo<'_>) -> Vec<Extra> {
     let mut extras: Vec<Extra> = Vec::new();
     for package in &packages {
         let requirements = match (package.is_per_target(), only) {
-            // Which target it is depends on the machine.
+            // `setup.py` chooses the target on the machine that installs the sdist.
             (true, None) => Vec::new(),
             (true, Some(target)) => vec![package.requirement(info, Some(target), None)],
             (false, _) => vec![package.requirement(info, None, package.marker)],
         };
         extras.push((package.logical.to_owned(), requirements));
     }
-    // Device packages have them even for a single target, so that one command fits every set.
+    // Device packages have such extras even for a single target, so that the same install command
+    // works for every set.
     let several = |p: &&ExtraPackage| targets.len() > 1 || p.kind == PackageKind::Device;
     let each = packages
         .iter()
@@ -163,7 +166,7 @@ pub fn extras(info: &DistInfo<'_>) -> Vec<Extra> {
     extras
 }
 
-/// A package that an extra installs.
+/// A package that has an extra.
 struct ExtraPackage<'a> {
     logical: &'a str,
     dist: &'a NameTemplate,
@@ -195,7 +198,7 @@ fn extra_packages<'a>(info: &DistInfo<'a>) -> Vec<ExtraPackage<'a>> {
     let packages = info.catalog.packages().iter();
     let has_extra = |package: &&PackageSpec| {
         let is_absent = info.absent.contains(&package.name);
-        // Libraries that hold their device code leave nothing for device packages.
+        // In a legacy set, the libraries packages contain all device code.
         let is_inside = mode == DistributionMode::Legacy && package.kind == PackageKind::Device;
         !package.required && !is_absent && !is_inside
     };
@@ -230,7 +233,7 @@ fn base_targets(info: &DistInfo<'_>) -> Vec<String> {
     names.into_iter().map(str::to_owned).collect()
 }
 
-/// A target that only one of two platforms has is only asked for there.
+/// The environment marker for a target that only one of the two platforms has.
 fn marker(info: &DistInfo<'_>, target: &str) -> Option<&'static str> {
     if info.linux.is_empty() || info.windows.is_empty() {
         return None;
@@ -243,7 +246,7 @@ fn marker(info: &DistInfo<'_>, target: &str) -> Option<&'static str> {
     }
 }
 
-/// What setuptools would have left, for tools that read it.
+/// The `.egg-info` files that setuptools would write, for tools that read them.
 fn egg_info(info: &DistInfo<'_>, others: &[(String, String)]) -> Vec<(String, String)> {
     let mut files = vec![
         ("PKG-INFO", pkg_info(info)),
@@ -282,7 +285,7 @@ fn requires_txt(info: &DistInfo<'_>) -> String {
     text
 }
 
-/// Per directory the files first, then the directories, each by name.
+/// Orders the files of a directory before its subdirectories, both by name.
 fn files_first(a: &str, b: &str) -> Ordering {
     match (a.split_once('/'), b.split_once('/')) {
         (None, Some(_)) => Ordering::Less,

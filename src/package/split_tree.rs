@@ -1,5 +1,7 @@
-//! Fat artifacts in a build: they are split on the way into the packages. Binaries lose their code
-//! while they are read; archives are written once it is decided what the set holds.
+//! Splits fat artifacts during a build, without writing split artifacts to disk.
+//!
+//! The planner sees the artifacts as if they were split. Device code is removed from binaries while
+//! they are read into packages; `.kpack` archives are written after the set is planned.
 
 use std::{
     borrow::Cow,
@@ -34,7 +36,8 @@ pub enum Kpack {
     Keep,
 }
 
-/// Artifacts as if all device code were apart, and what that still takes.
+/// An artifact tree in which device code is split off, and the work that is still to be done for
+/// it.
 pub(super) struct SplitTree<'a> {
     pub(super) tree: Cow<'a, ArtifactTree>,
     splittings: Vec<SplitPlan<'a>>,
@@ -42,7 +45,7 @@ pub(super) struct SplitTree<'a> {
 }
 
 impl<'a> SplitTree<'a> {
-    /// Looks at the artifacts. Nothing is written; archives will lie in `staging`.
+    /// Plans the split, without writing anything. The archives will be in `staging`.
     pub(super) fn new(
         tree: &'a ArtifactTree,
         kpack: Kpack,
@@ -50,7 +53,7 @@ impl<'a> SplitTree<'a> {
         jobs: NonZeroUsize,
         world: &World,
     ) -> Result<Self> {
-        // Sources of a tree are absolute.
+        // Like all sources of a tree, those of the archives are absolute paths.
         let staging = std::path::absolute(staging).context("name a directory")?;
         let splittings = split::all(candidates(tree, kpack)?, jobs, &world.stop)?;
         for splitting in &splittings {
@@ -91,7 +94,7 @@ impl<'a> SplitTree<'a> {
         })
     }
 
-    /// Writes the archives, which lie there until what this gives is dropped.
+    /// Writes the archives. They are deleted when the returned value is dropped.
     pub(super) fn write(&self, jobs: NonZeroUsize, world: &World) -> Result<Option<BuildArchives>> {
         if self.splittings.is_empty() {
             return Ok(None);
@@ -127,15 +130,15 @@ impl<'a> SplitTree<'a> {
     }
 }
 
-/// The directory with the archives of a build, which is removed at the end.
+/// The directory with the archives of a build. Dropping it removes the directory.
 ///
-/// Its name is in the plan of the build, so that it cannot be a random one.
+/// It has a fixed name and not a random one, because the plan of the build contains its path.
 #[derive(Debug)]
 pub(super) struct BuildArchives(PathBuf);
 
 impl BuildArchives {
     fn new(place: PathBuf) -> Result<Self> {
-        // What a killed build has left.
+        // A build that was killed may have left the directory.
         atomic::clear(&place)?;
         fs_err::create_dir_all(&place)?;
         Ok(Self(place))
@@ -144,14 +147,15 @@ impl BuildArchives {
 
 impl Drop for BuildArchives {
     fn drop(&mut self) {
-        // An error that ended the build is more important than one of this.
+        // If the build failed, its error is more important than one from here.
         let _ = atomic::clear(&self.0);
     }
 }
 
 /// The artifacts that may be fat.
 ///
-/// Beside a generic part there are no fat artifacts, only the parts for targets.
+/// An artifact for a target that has a generic sibling is not fat: it is a part of a split
+/// artifact.
 fn candidates(tree: &ArtifactTree, kpack: Kpack) -> Result<Vec<&Artifact>> {
     let is_wanted = match kpack {
         Kpack::Keep => false,
@@ -179,7 +183,7 @@ fn candidates(tree: &ArtifactTree, kpack: Kpack) -> Result<Vec<&Artifact>> {
     Ok(candidates)
 }
 
-/// What a fat artifact becomes, as a scan would find it had it been split on disk.
+/// The parts of a fat artifact, as a scan would find them if it had been split on disk.
 fn artifacts(splitting: &SplitPlan<'_>, staging: &Path) -> Result<Vec<Artifact>> {
     let mut parts: BTreeMap<Scope, Vec<TreeFile>> = BTreeMap::from([(Scope::Generic, Vec::new())]);
     let losing = losing(splitting);
@@ -219,7 +223,8 @@ fn artifacts(splitting: &SplitPlan<'_>, staging: &Path) -> Result<Vec<Artifact>>
     Ok(parts.collect())
 }
 
-/// What becomes of the files that do not stay as they are, by base directory and path.
+/// The files that change, by base directory and path, with their new facts. `None` if the file
+/// moves to the artifact of a target.
 type Losing<'a> = BTreeMap<(&'a RelPath, &'a RelPath), Option<FileFacts>>;
 
 fn losing<'a>(splitting: &'a SplitPlan<'a>) -> Losing<'a> {
@@ -238,8 +243,8 @@ fn losing<'a>(splitting: &'a SplitPlan<'a>) -> Losing<'a> {
     changed.collect()
 }
 
-/// A binary is what it is without its code, and so is what a link leads to; a link to what has
-/// moved leads to nothing here.
+/// The content of a file after the split. A binary, and a symlink to one, has the facts of the
+/// binary without device code. A symlink to a file that has moved is dangling.
 fn content(file: &TreeFile, losing: &Losing<'_>) -> TreeContent {
     let changed = |path| losing.get(&(&*file.basedir, path));
     match &file.content {

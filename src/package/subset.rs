@@ -1,5 +1,5 @@
-//! Some packages of a set, and which artifacts of a run they are made of: for machines that make a
-//! part each, and fetch no more than that takes. Reads nothing, writes nothing.
+//! [`Subset`]: some packages of a set, and the artifacts that they need. With it, several machines
+//! build a part of a set each, and fetch only what their part needs. Reads and writes no files.
 
 use std::collections::BTreeSet;
 
@@ -15,16 +15,16 @@ use crate::{
     target::Scope,
 };
 
-/// What is made of a set with device code apart.
+/// The packages of a split set that are built.
 #[derive(Clone, Debug)]
 pub struct Subset {
     labels: Vec<Label>,
-    /// What the whole set has device code for, without features.
+    /// The targets of the whole set, without features.
     targets: BTreeSet<Scope>,
     packages: Vec<PackageSpec>,
 }
 
-/// Whether a run has an artifact of the same name and component that is for no target.
+/// Whether the run has a generic artifact of the same name and component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sibling {
     Generic,
@@ -32,7 +32,7 @@ pub enum Sibling {
 }
 
 impl Subset {
-    /// The packages of these names, which are those of `BuildPlan::keep`.
+    /// Selects packages by name, as [`BuildPlan::keep`] does.
     pub fn new(
         names: &[String],
         catalog: &Catalog,
@@ -66,8 +66,10 @@ impl Subset {
         &self.targets
     }
 
-    /// Leaves out of a plan what is not made. Of what is made and not there, because the artifacts
-    /// have nothing for it, the plan says so already.
+    /// Removes all packages from a plan that are not in the subset. Fails if none is left.
+    ///
+    /// If the plan lacks only some packages of the subset, because the artifacts have no files for
+    /// them, it has a note about each.
     pub fn keep(&self, plan: &mut BuildPlan) -> Result<()> {
         plan.wheels.retain(|wheel| self.makes(&wheel.label));
         plan.sdists.retain(|sdist| self.makes(&sdist.label));
@@ -80,8 +82,8 @@ impl Subset {
         Ok(())
     }
 
-    /// The packages of another subset that the artifacts of this one are not enough for. What is for
-    /// all is made of the same, except that `devel` takes more.
+    /// The packages of `other` that cannot be built from the artifacts of this subset. All packages
+    /// that are not for one target need the same artifacts, except that `devel` needs more.
     pub fn lacks(&self, other: &Self) -> Vec<String> {
         let devel = self
             .packages
@@ -101,31 +103,32 @@ impl Subset {
         self.labels.iter().any(same)
     }
 
-    /// Whether a package that there is one of is made.
+    /// Whether a package is built, or at least one of it if there is one for each target.
     pub fn has(&self, package: &PackageSpec) -> bool {
         self.labels.iter().any(|it| it.package == package.name)
     }
 
-    /// The targets that a device package is made for.
+    /// The targets whose device packages are built.
     pub fn devices(&self) -> impl Iterator<Item = &Scope> {
         self.labels.iter().filter_map(|label| label.scope.as_ref())
     }
 
-    /// Whether some package is made that is not for one target.
+    /// Whether any package is built that is not for one target.
     ///
-    /// Such packages say which others the set has, so that all of those have to be looked at.
+    /// Such a package names all other packages of the set, so the files of all of them must be
+    /// known.
     pub fn is_for_all(&self) -> bool {
         self.labels.iter().any(|label| label.scope.is_none())
     }
 
-    /// Whether the files of a runtime package have to be known: those that device code is laid over
-    /// always have.
+    /// Whether the files of a runtime package must be known. For the package into whose directory
+    /// device code is installed, this is always so.
     pub fn looks_at(&self, package: &PackageSpec) -> bool {
         let below = |device: &PackageSpec| device.overlay.as_ref() == Some(&package.name);
         self.is_for_all() || self.packages.iter().any(below)
     }
 
-    /// Whether an artifact is needed.
+    /// Whether the build needs an artifact.
     pub fn needs(&self, artifact: &ArtifactName, sibling: Sibling) -> bool {
         artifact.to_string() == TherockManifest::ARTIFACT
             || self.packages.iter().any(|package| match package.kind {
@@ -138,14 +141,17 @@ impl Subset {
             })
     }
 
-    /// An artifact for a target, which none for all stands beside, may have host code as well.
+    /// Whether a runtime package needs an artifact. Without a generic sibling, an artifact for a
+    /// target may contain the host code as well.
     fn runs(&self, package: &PackageSpec, artifact: &ArtifactName, sibling: Sibling) -> bool {
         let alone = sibling == Sibling::None && self.is_for_all();
         package.takes(artifact, DistributionMode::Split, None)
             || alone && package.takes_kind(artifact, DistributionMode::Split)
     }
 
-    /// What is for all stands beside what is for a target, which is taken for host code without.
+    /// Whether a device package needs an artifact: one for a target of the subset, or the generic
+    /// one beside it. Without the generic one, the artifact of a target would be taken for host
+    /// code.
     fn is_device_code(&self, package: &PackageSpec, artifact: &ArtifactName) -> bool {
         let base = artifact.scope.base();
         let is_for_one = self.devices().any(|scope| *scope == base);

@@ -1,10 +1,12 @@
-//! `WorkflowArtifact`: packages that a workflow kept with its run, because it may publish nothing.
+//! [`WorkflowArtifact`]: an artifact of GitHub Actions with the packages of a workflow that is not
+//! allowed to publish them.
 
 use std::{fmt, str::FromStr};
 
 use crate::run::{Repository, RunId};
 
-/// What such an artifact is called: letters, digits, `-`, `_` and `.`, and first a letter or digit.
+/// The name of such an artifact: letters, digits, `-`, `_` and `.`, beginning with a letter or
+/// digit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkflowArtifactName(Box<str>);
 
@@ -15,7 +17,7 @@ pub struct WorkflowArtifactName(Box<str>);
 )]
 pub struct InvalidWorkflowArtifactName(String);
 
-/// An artifact and the run that has it, where that is known.
+/// An artifact, and the run that has it if the run is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkflowArtifact {
     pub name: WorkflowArtifactName,
@@ -29,7 +31,7 @@ impl WorkflowArtifactName {
 }
 
 impl WorkflowArtifact {
-    /// The line that downloads it to a directory of its name.
+    /// The command that downloads the artifact to a directory of its name.
     pub fn download(&self) -> String {
         let name = &self.name;
         let run = self.run.as_ref();

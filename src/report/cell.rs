@@ -1,13 +1,13 @@
-//! Text from outside in Markdown and in the HTML that GitHub lets through: it stays where it is put.
+//! Escapes text from outside, such as names of files, for Markdown and the HTML that GitHub allows.
 
 use std::fmt::Write as _;
 
 use crate::index::Urls;
 
-/// What is longer is not for a table.
+/// Longer texts are cut.
 const LONGEST_TEXT: usize = 300;
 
-/// Text as it is, whatever it holds: it cannot end its cell, its element or its line.
+/// Escapes a text, so that it cannot end its table cell, its HTML element or its line.
 pub(super) fn plain(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars().take(LONGEST_TEXT) {
@@ -24,12 +24,12 @@ pub(super) fn plain(text: &str) -> String {
     out
 }
 
-/// The same as code.
+/// Escapes a text and shows it as code.
 pub(super) fn code(text: &str) -> String {
     format!("<code>{}</code>", plain(text))
 }
 
-/// A message in which backticks mark what is code.
+/// Escapes a message. Texts between backticks are shown as code.
 pub(super) fn message(text: &str) -> String {
     let mut out = String::new();
     for (number, part) in text.split('`').enumerate() {
@@ -42,7 +42,7 @@ pub(super) fn message(text: &str) -> String {
     out
 }
 
-/// A text with a link to a path on the server, if that is a plain one.
+/// A text that links to a path on the server; without the link if that is not a valid address.
 pub(super) fn linked(text: &str, path: Option<String>, server: &str) -> String {
     let url = path.and_then(|path| format!("{server}/{path}").parse::<Urls>().ok());
     match url {

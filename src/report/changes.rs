@@ -1,20 +1,20 @@
-//! `Changes`: how the packages of a set differ in size from those of an earlier one.
+//! `Changes`: compares the packages of a set, by size and digest, with those of an earlier set.
 
 use std::collections::BTreeMap;
 
 use crate::index::{SetJson, SetJsonFile};
 
-/// What became of a package.
+/// How a package differs from the one in the earlier set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PackageChange {
     New,
-    /// The same bytes.
+    /// It has the same bytes.
     Same,
-    /// From so many bytes.
+    /// It has other bytes; this was its size.
     From(u64),
 }
 
-/// The packages of the earlier set, each known by its name without the version.
+/// The packages of the earlier set, by their file name without the version.
 #[derive(Debug)]
 pub(super) struct Changes<'a> {
     before: BTreeMap<String, &'a SetJsonFile>,
@@ -40,7 +40,7 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// What the set has no more.
+    /// The packages of the earlier set that `set` does not have.
     pub(super) fn gone(&self, set: &SetJson) -> Vec<&'a SetJsonFile> {
         let mut before = self.before.clone();
         for file in set.files() {
@@ -54,18 +54,18 @@ impl<'a> Changes<'a> {
         self.version.as_deref()
     }
 
-    /// The bytes of all packages of the earlier set.
+    /// The total size of the earlier set.
     pub(super) fn total(&self) -> u64 {
         self.total
     }
 }
 
-/// `rocm_sdk_core--py3-none-linux_x86_64.whl`
+/// The path of a package without its version: `rocm_sdk_core--py3-none-linux_x86_64.whl`.
 fn identity(file: &SetJsonFile) -> String {
     file.path().replace(&file.version.to_string(), "")
 }
 
-/// `+12.0 %`, `−0.3 %`; a change that is too small to show is `±0.0 %`.
+/// A change in percent: `+12.0 %`, `−0.3 %`, or `±0.0 %` if it is too small to show.
 pub(super) fn percent(before: u64, after: u64) -> String {
     if before == 0 {
         return "+∞ %".to_owned();

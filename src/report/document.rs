@@ -1,4 +1,4 @@
-//! A summary for programs, `rocwheel-summary-v1`, and the answer of `pipeline`, `rocwheel-pipeline-v1`.
+//! The JSON documents of `summary` (`rocwheel-summary-v1`) and `pipeline` (`rocwheel-pipeline-v1`).
 
 use std::fmt;
 
@@ -14,12 +14,12 @@ use crate::{
 #[serde(rename_all = "kebab-case")]
 struct SummaryDocument<'a> {
     schema: &'static str,
-    /// None of a set that is published nowhere.
+    /// `None` for a set that is not published.
     #[serde(flatten)]
     addresses: Option<Addresses>,
     set: &'a SetJson,
     install: Vec<Install>,
-    /// Of a set that was checked.
+    /// `None` for a set that was not checked.
     #[serde(flatten)]
     findings: Option<FindingsDocument>,
 }
@@ -45,7 +45,7 @@ impl Serialize for SummaryPage<'_> {
     }
 }
 
-/// What `pipeline` answers: the set, and how to install it for the first choice that there is.
+/// The answer of `pipeline`: the set, and how to install its first choice (a target or a family).
 pub struct PipelineAnswer<'a>(pub SummaryPage<'a>);
 
 impl Serialize for PipelineAnswer<'_> {

@@ -1,4 +1,4 @@
-//! What a pipeline would read and write.
+//! The answer of `pipeline --dry-run`: what the pipeline would read and write.
 
 use std::{fmt, path::Path};
 
@@ -18,22 +18,22 @@ use crate::{
 #[serde(rename_all = "kebab-case")]
 pub struct Forecast<'a> {
     schema: &'static str,
-    /// What would be fetched, if anything would.
+    /// What would be fetched; `None` if the artifacts are on disk.
     fetch: Option<&'a FetchPlan>,
-    /// The directory or the address that artifacts are read from.
+    /// The directory or the address of the artifacts.
     reads: String,
     artifacts: Vec<String>,
     packages: String,
-    /// The directory that would be published to, laid out as a bucket.
+    /// The directory that the set would be published to, laid out like the bucket.
     published: String,
-    /// Where `place` says that the run keeps the packages.
+    /// The address of the set in the bucket of the run, as `place` prints it.
     set_url: String,
-    /// The key of each object, below `published` as in the bucket of `set-url`.
+    /// The key of each object, in the directory `published` or in the bucket of `set-url`.
     writes: Vec<String>,
 }
 
 impl<'a> Forecast<'a> {
-    /// `reads` names where the `artifacts` are read from, `root` where the packages of the run belong.
+    /// `reads` is the source of the artifacts, `root` the place of the run's packages.
     pub fn new(
         fetch: Option<&'a FetchPlan>,
         (reads, artifacts): (String, Vec<String>),
@@ -60,7 +60,7 @@ impl<'a> Forecast<'a> {
     }
 }
 
-/// The set as far as its pages depend on names.
+/// A set in which only the names of the packages are known. The paths of index pages need no more.
 fn package_set(packages: Vec<Expected>) -> Result<PackageSet> {
     let file = |package: Expected| -> Result<SetFile> {
         Ok(SetFile {

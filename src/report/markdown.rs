@@ -15,51 +15,52 @@ use crate::{
     target::TargetTable,
 };
 
-/// GitHub drops a step's summary above 1 MiB, all of it.
+/// GitHub drops the whole summary of a step if it is longer than 1 MiB.
 pub const LIMIT: usize = 1000 * 1024;
 
-/// More targets than there are; what is longer was not written by a build.
+/// The most targets in a summary. No build has so many: a longer list is an error in the data.
 const MOST_TARGETS: usize = 64;
 
-/// What installation takes in a page at most; beyond, names and versions were not written by a build.
+/// The most bytes for the install commands. They are longer only if names or versions in the set
+/// are invalid.
 const LONGEST_INSTALLATION: usize = LIMIT / 4;
 
-/// Of packages such as `torch`, which need some that no set of ROCm has.
+/// A note for sets with packages such as `torch`, which require projects that no set of ROCm has.
 const NO_BASE: &str = "These commands use no other index. If this set needs packages that it does not \
     have, name their index with `rocwheel summary --base-index URL`.\n\n";
 
-/// Where the packages that a page is about are.
+/// Where the packages of a summary are.
 #[derive(Clone, Copy, Debug)]
 pub enum Whereabouts<'a> {
-    /// They were refused.
+    /// Not published, because `check` found errors.
     Nowhere,
     Published(Places<'a>),
-    /// With the run of a workflow that may not publish.
+    /// In an artifact of a workflow that may not publish.
     Kept(&'a WorkflowArtifact),
 }
 
-/// All that a summary tells of.
+/// The contents of a summary.
 #[derive(Clone, Copy, Debug)]
 pub struct SummaryPage<'a> {
     pub set: &'a SetJson,
     pub whereabouts: Whereabouts<'a>,
-    /// Where runs and commits have their pages.
+    /// The URL of the GitHub server, for links to runs and commits.
     pub server: &'a str,
     pub report: Option<&'a Report>,
-    /// The set to compare with.
+    /// The set to compare the sizes with.
     pub earlier: Option<&'a SetJson>,
 }
 
 impl<'a> SummaryPage<'a> {
-    /// A summary of at most `limit` bytes; rows are left out as needed, and counted. Empty when
-    /// there is no room for what matters most.
+    /// Renders a summary of at most `limit` bytes. If there are too many rows, it leaves some out
+    /// and says how many. Empty if there is no room for the most important part.
     pub fn render(&self, limit: usize) -> String {
         let (mut text, install) = (self.head(), self.installation());
         let left = limit.saturating_sub(text.len() + install.len());
         let report = self.report;
         let findings = report.map(|report| sections::findings(report, left / 3));
         let findings = findings.unwrap_or_default();
-        // What is wrong comes before how to install it.
+        // If the set has errors, show them above the install commands.
         if report.is_some_and(|report| report.errors > 0) {
             text.push_str(&findings);
             text.push_str(&install);
@@ -197,7 +198,7 @@ impl<'a> SummaryPage<'a> {
         )
     }
 
-    /// How to install the set for one choice.
+    /// The commands that install the set for one choice.
     pub(super) fn lines(&self, choice: &Choice) -> Vec<(&'static str, String)> {
         let set = self.set;
         match self.whereabouts {
@@ -213,7 +214,7 @@ impl<'a> SummaryPage<'a> {
         }
     }
 
-    /// Lines for each choice, those of the first in sight.
+    /// The install commands for each choice. Only those of the first choice are unfolded.
     fn for_each_choice(&self) -> String {
         let block = |choice: &Choice| {
             let lines = self.lines(choice).into_iter();
@@ -239,7 +240,7 @@ impl<'a> SummaryPage<'a> {
     }
 }
 
-/// `<b>gfx942</b>: MI300A`, `<b>gfx94X-dcgpu</b>`
+/// The name of a choice: `<b>gfx942</b>: MI300A`, `<b>gfx94X-dcgpu</b>`.
 fn named(choice: &Choice) -> String {
     let family = choice.family.as_ref().map(|family| plain(family.as_str()));
     let target = choice.target.as_ref().map(|target| plain(target.as_str()));

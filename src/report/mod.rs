@@ -1,5 +1,5 @@
-//! What is said about a package set, from the set and what `check` found: the job summary in Markdown,
-//! the same as a document for programs, and step outputs. Facts in, text out.
+//! Reports about a package set, from the set and the findings of `check`: the job summary in
+//! Markdown, the same as a JSON document, and step outputs. Renders text only; does no I/O.
 
 mod artifact;
 mod cell;

@@ -1,4 +1,4 @@
-//! Step outputs, in the form that `GITHUB_OUTPUT` takes.
+//! Step outputs of GitHub Actions, in the format of the `GITHUB_OUTPUT` file.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -9,18 +9,18 @@ use crate::{
     run::ArtifactGroup,
 };
 
-/// GitHub drops the outputs of a job above 1 MB, counted in UTF-16.
+/// GitHub drops the outputs of a job if they are longer than 1 MB, counted as UTF-16.
 const LIMIT: usize = 1_000_000;
-/// The name of the one output that can be long.
+/// The name of the only output that can be long.
 const DOCUMENT: &str = "set-json";
-/// A longer document is left out: what the others take fits besides.
+/// A longer document is left out. This leaves enough room for the other outputs.
 const LONGEST_DOCUMENT: usize = LIMIT * 9 / 10;
 
-/// The outputs of a set, by name: ours, then those that upstream's uploader writes. One that is not
-/// published has no addresses.
+/// The outputs for a set, by name: ours, then those that TheRock's uploader writes. Addresses are
+/// empty if the set is not published.
 ///
-/// The index at the top of a set with a directory for each family has no `rocm`, whose indexes are
-/// told family by family; of a single family it is the only index that anybody wants.
+/// If a set has a directory for each family, the index at its top has no `rocm`. The outputs then
+/// have the index of each family. With a single family, its index is the only one that is useful.
 pub fn of(set: &SetJson, urls: Option<&Urls>) -> Vec<(&'static str, String)> {
     let families = set.families();
     let split = (!set.device_targets().is_empty()).to_string();
@@ -64,19 +64,20 @@ pub fn of(set: &SetJson, urls: Option<&Urls>) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Whether the document of the set was too long to tell.
+/// Whether the document of the set was too long and was left out.
 pub fn is_left_out(outputs: &[(&str, String)]) -> bool {
     outputs
         .iter()
         .any(|(name, value)| *name == DOCUMENT && value.is_empty())
 }
 
-/// What GitHub counts.
+/// The length of a text as GitHub counts it: the bytes of its UTF-16 form.
 fn units(text: &str) -> usize {
     text.encode_utf16().count() * 2
 }
 
-/// `{"gfx94X-dcgpu":"https://…"}`; `{}` of a set that is not parted by families.
+/// Addresses by family: `{"gfx94X-dcgpu":"https://…"}`. `{}` for a set that is not divided into
+/// families.
 fn of_families(
     families: &[ArtifactGroup],
     urls: Option<&Urls>,
@@ -90,7 +91,8 @@ fn of_families(
     serde_json::to_string(&all).unwrap_or_default()
 }
 
-/// As upstream has it: the page; with families, what callers append `/{family}/index.html` to.
+/// The address as TheRock's uploader writes it: that of the page, or, with families, the address to
+/// which callers append `/{family}/index.html`.
 fn theirs(families: &[ArtifactGroup], urls: Option<&Urls>) -> String {
     match urls {
         None => String::new(),
@@ -99,10 +101,11 @@ fn theirs(families: &[ArtifactGroup], urls: Option<&Urls>) -> String {
     }
 }
 
-/// The text to append to the file.
+/// Renders the text to append to the `GITHUB_OUTPUT` file.
 ///
-/// Every value stands between two delimiters, so that none can end its own output and begin
-/// another. A delimiter is made of its value's digest: a value would have to hold its own digest.
+/// Each value is between two delimiter lines. A value that contains its delimiter could end its
+/// output early and set another one. So the delimiter has the SHA-256 of the value: to contain it,
+/// a value would have to contain its own digest.
 pub fn render(outputs: &[(&str, String)]) -> Result<String> {
     let mut text = String::new();
     for (name, value) in outputs {
@@ -130,7 +133,7 @@ mod tests {
     use super::*;
     use crate::{error, index::documents as samples};
 
-    /// What the runner makes of the file.
+    /// Parses the file like the runner of GitHub Actions.
     fn read(text: &str) -> Vec<(String, String)> {
         let mut lines = text.lines();
         let mut outputs = Vec::new();

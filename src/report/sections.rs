@@ -1,5 +1,5 @@
-//! The parts of a page that can be long. Each takes at most so many bytes, and counts what it leaves
-//! out.
+//! The sections of the job summary that can be long. Each gets a limit in bytes, and says how many
+//! rows it left out.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -16,14 +16,14 @@ use crate::{
     index::{SetJson, SetJsonFile, Urls, size_text},
 };
 
-/// So many packages that are gone come before those that are there.
+/// The most packages of the earlier set that are listed as gone, above the packages of the set.
 const MOST_GONE: usize = 20;
-/// So many findings of a rule are shown.
+/// The most findings that are shown for one rule.
 const MOST_OF_A_RULE: usize = 20;
-/// What the end of a section may take.
+/// Bytes reserved for the end of a section.
 const RESERVE: usize = 400;
 
-/// Rows, as many as there is room for, and how many there was none for.
+/// Appends rows up to a limit. Returns how many were left out.
 fn rows(text: &mut String, rows: impl ExactSizeIterator<Item = String>, limit: usize) -> usize {
     let mut rows = rows;
     while let Some(row) = rows.next() {
@@ -35,7 +35,7 @@ fn rows(text: &mut String, rows: impl ExactSizeIterator<Item = String>, limit: u
     0
 }
 
-/// The table of packages; empty when there is no room for one.
+/// The table of packages; empty if there is no room for it.
 pub(super) fn packages(
     set: &SetJson,
     urls: Option<&Urls>,
@@ -121,7 +121,7 @@ fn change(file: &SetJsonFile, change: PackageChange) -> String {
     }
 }
 
-/// What `check` found, by rule; empty when there is nothing or no room.
+/// The findings of `check`, by rule; empty if there are none or no room for them.
 pub(super) fn findings(report: &Report, limit: usize) -> String {
     let mut text = String::from("### Findings\n\n");
     let rules = report.by_rule();
@@ -141,7 +141,7 @@ pub(super) fn findings(report: &Report, limit: usize) -> String {
     text
 }
 
-/// Errors are open, warnings are folded.
+/// The findings of one rule. Errors are shown unfolded, warnings folded.
 fn rule(rule: &Rule, rows: &[&Finding]) -> String {
     let (mark, open, noun) = match rule.severity {
         Severity::Error => ("❌", " open", "error"),
@@ -172,7 +172,7 @@ fn rule(rule: &Rule, rows: &[&Finding]) -> String {
     text + "\n</details>\n\n"
 }
 
-/// The table of library by target; empty when nothing is known or there is no room.
+/// The table of libraries and their targets; empty if nothing is known or there is no room.
 pub(super) fn coverage(report: &Report, limit: usize) -> String {
     let libraries = report.coverage.libraries();
     let mut text = String::from("### Device code\n\n");
@@ -208,12 +208,12 @@ pub(super) fn coverage(report: &Report, limit: usize) -> String {
     text + "\n"
 }
 
-/// A wider table is folded, below a list of its gaps.
+/// A wider table is folded, and a list of its gaps is shown above it.
 const MOST_COLUMNS: usize = 8;
 
 type Cells = BTreeMap<String, Cell>;
 
-/// A row for each library that lacks a target.
+/// One row for each library that lacks device code for a target.
 fn gaps(coverage: &Coverage) -> Vec<String> {
     let mut found = Vec::new();
     for (library, row) in coverage.libraries() {
