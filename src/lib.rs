@@ -1,9 +1,9 @@
-//! `rocwheel` takes a ROCm CI run to `pip install`.
+//! `rocwheel` turns the artifacts of a ROCm CI run into Python packages that pip can install.
 //!
-//! The modules are declared bottom-up, one paragraph a layer. **A module uses only the paragraphs
-//! above its own; siblings never use each other.** `tests/it/architecture.rs` holds that rule, the
-//! length of files, and the lists of who may touch the disk, the network, the terminal, the
-//! environment and threads. `docs/architecture.md` tells the rest.
+//! The modules are declared bottom-up, one paragraph per layer. **A module uses only the paragraphs
+//! above its own; siblings never use each other.** `tests/it/architecture.rs` enforces this rule,
+//! the length of files, and which modules may access the disk, the network, the terminal, the
+//! environment and threads. `docs/architecture.md` describes the design.
 
 // Failing well.
 pub mod error;

@@ -1,6 +1,7 @@
-//! `action`: what `action.yml` runs, and what it has to offer.
+//! `action`: the command that `action.yml` runs.
 //!
-//! A step's inputs become a command line before this is reached (`args/inputs`).
+//! `args/inputs` turns the inputs of a step into the command line of another command. So this one
+//! is reached only without inputs, and then lists which inputs there are.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,7 @@ pub fn run(_args: &ActionArgs, world: &World) -> Result<()> {
     world.console.data(inputs)
 }
 
-/// An input, and what it is to each verb that has it.
+/// An input, and what it means for each command that has it.
 #[derive(Debug, Serialize)]
 struct Input {
     kind: InputKind,

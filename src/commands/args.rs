@@ -1,4 +1,4 @@
-//! Arguments that verbs share.
+//! Arguments that several commands have.
 
 mod access;
 mod environment;
@@ -68,7 +68,7 @@ impl Jobs {
     }
 }
 
-/// A number, or a word for yes or no: environment variables often hold `true`.
+/// Parses a number, or a word for yes or no: environment variables often have the value `true`.
 fn count(text: &str) -> Result<u8, String> {
     match text {
         "true" | "yes" | "on" => Ok(1),
@@ -79,7 +79,7 @@ fn count(text: &str) -> Result<u8, String> {
     }
 }
 
-/// A number with its unit: `90s`, `30m`, `2h`.
+/// Parses a duration, a number with a unit: `90s`, `30m`, `2h`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let unit = |(number, seconds): (&str, u64)| {
         let number: u32 = number.parse().ok()?;

@@ -1,4 +1,4 @@
-//! `fetch`: the artifacts of a run, each in one stream from where it is kept to a directory.
+//! `fetch`: downloads and unpacks the artifacts of a run, each in one stream.
 
 use std::{collections::BTreeSet, num::NonZeroUsize, path::PathBuf, sync::Arc, time::Duration};
 
@@ -187,7 +187,7 @@ struct SearchArgs {
 }
 
 impl ChoiceArgs {
-    /// What is asked for; `wish` may ask for less than all of a run.
+    /// The request for `fetch`. `wish` may limit it to some of the artifacts of the run.
     pub fn request(&self, wish: Wish) -> Result<FetchRequest<'_>> {
         let list = |names: &Option<String>| {
             let names = names.as_deref().unwrap_or_default();
@@ -234,29 +234,29 @@ impl ChoiceArgs {
         })
     }
 
-    /// The flag that searches for a run, if one does.
+    /// The flag that searches for a run, if one was given.
     pub fn search_flag(&self) -> Option<&'static str> {
         self.search.get().map(|it| it.flag())
     }
 
-    /// The run that is named, and not searched for; without one, a run of this machine.
+    /// The run that the arguments name; without one, a local run. Does not search for a run.
     pub fn named_run(&self, world: &World) -> Result<Run> {
         let local = RunId::local().into();
         let run = self.run.run().unwrap_or(&local);
         self.run.resolve(run, &self.github, world)
     }
 
-    /// The family that the run is for.
+    /// The family that the run was built for.
     pub fn group(&self) -> Option<&ArtifactGroup> {
         self.artifact_group.as_ref()
     }
 
-    /// Whether only some families or targets are wanted.
+    /// Whether the arguments select only some families or targets.
     pub fn narrows(&self) -> bool {
         self.amdgpu_families.is_some() || self.amdgpu_targets.is_some()
     }
 
-    /// Whether anything says which run is meant.
+    /// Whether the arguments or the environment say which run to use.
     pub fn knows_a_run(&self) -> bool {
         self.run.run().is_ok() || self.search_flag().is_some() || self.input_dir.is_some()
     }

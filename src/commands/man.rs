@@ -1,4 +1,4 @@
-//! `man`: the manual pages.
+//! `man`: prints a manual page.
 
 use super::World;
 use crate::error::{Context, Hint, Result};

@@ -1,7 +1,8 @@
-//! The verbs: dispatch, and what the process answers.
+//! The commands: parses the command line, runs a command, and reports its result.
 //!
-//! A verb is a file here with `VerbArgs` (clap), then `pub fn run(args: &VerbArgs, world: &World) ->
-//! Result<()>`, a table of contents, then the pure functions it needs. It speaks through `World`.
+//! Each command has a file here with its clap arguments, a short `run(args, world) -> Result<()>`
+//! that reads like a table of contents, and the functions that it calls. It prints only through
+//! [`World`](crate::console::World).
 
 pub mod action;
 pub mod args;
@@ -76,7 +77,7 @@ enum Command {
 }
 
 impl Cli {
-    /// Findings have a form of their own.
+    /// Fails if the command does not have the output format that was asked for.
     fn has_form(&self, format: OutputFormat) -> Result<()> {
         let check = || -> Result<()> {
             let fits = format != OutputFormat::Sarif || matches!(self.command, Command::Check(_));
@@ -131,7 +132,7 @@ fn obey(cli: &Cli) -> Exit {
     end(result, |error| world.console.error(error))
 }
 
-/// What clap says instead of a command line: help and version, or what is wrong with it.
+/// Prints what clap returned instead of a parsed command line: help, the version, or an error.
 fn refuse(refusal: &clap::Error, line: &[OsString]) -> Exit {
     let console = console(line);
     let rendered = refusal.render();
@@ -145,7 +146,7 @@ fn refuse(refusal: &clap::Error, line: &[OsString]) -> Exit {
     }
 }
 
-/// How to talk about a command line that is otherwise refused.
+/// The console for messages about a command line that clap has rejected.
 fn console(line: &[OsString]) -> Console {
     Console::of_this_process(&args::globals::<Cli>(line).options())
 }
@@ -160,7 +161,7 @@ fn end(result: Result<()>, tell: impl FnOnce(&Error)) -> Exit {
     }
 }
 
-/// The message and the tips in what clap says, without the usage that stands below them.
+/// An error with clap's message and its tips, without the usage lines below them.
 fn usage_error(kind: ErrorKind, text: &str) -> Result<()> {
     if kind == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         bail!("no command was given");
@@ -171,7 +172,8 @@ fn usage_error(kind: ErrorKind, text: &str) -> Result<()> {
     tips.rev().fold(Err(error), Hint::hint)
 }
 
-/// The first signal asks the work to stop between two pieces; the second ends the process.
+/// Handles signals. The first one asks the work to stop at the next check of `stop`; the second one
+/// ends the process.
 fn listen(stop: &Stop) -> Result<()> {
     let code = i32::from(Exit::Interrupted.code());
     for signal in [SIGINT, SIGTERM] {
@@ -182,12 +184,12 @@ fn listen(stop: &Stop) -> Result<()> {
     Ok(())
 }
 
-/// The command tree, for what describes it.
+/// The command tree, for help, manual pages and completions.
 fn command() -> clap::Command {
     args::tidy(Cli::command())
 }
 
-/// `0.1.0`, or `0.1.0 (0123abc)` when the build knew its commit.
+/// `0.1.0`, or `0.1.0 (0123abc)` if the commit was known when rocwheel was built.
 fn version() -> String {
     let version = env!("CARGO_PKG_VERSION");
     match option_env!("ROCWHEEL_COMMIT") {

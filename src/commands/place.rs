@@ -1,4 +1,4 @@
-//! `place`: where a run keeps its packages, and which role may write there.
+//! `place`: prints where a run keeps its packages, and which AWS role may write there.
 
 use std::{fmt, path::PathBuf};
 
@@ -49,7 +49,7 @@ pub fn run(args: &PlaceCommandArgs, world: &World) -> Result<()> {
     world.console.answer(&answer)
 }
 
-/// A place, and what a workflow needs to write there.
+/// The answer of `place`: an address, and what a workflow needs to write there.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct PlaceReport {

@@ -1,4 +1,4 @@
-//! `split`: takes the device code out of artifacts, into one artifact for each target.
+//! `split`: moves the device code of fat artifacts into one artifact for each target.
 
 use std::{fmt, path::PathBuf};
 

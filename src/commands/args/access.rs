@@ -1,4 +1,4 @@
-//! How an S3 server is reached, in the words of the AWS command line.
+//! Arguments for an S3 server, named like those of the AWS command line.
 
 use std::{env, path::Path};
 
@@ -45,7 +45,7 @@ enum AddressingStyle {
     Virtual,
 }
 
-/// `--profile`, which knows whether the flag or the variable named the profile.
+/// `--profile`, and whether the flag or the environment variable named the profile.
 #[derive(Clone, Debug, Default)]
 struct ProfileArg(Option<Profile>);
 
@@ -80,22 +80,23 @@ impl FromArgMatches for ProfileArg {
 }
 
 impl AccessArgs {
-    /// Where no region was given, the one that the bucket is known to be in counts.
+    /// The access settings. Without a region in the arguments, uses `known`, the region of the
+    /// bucket if that is known.
     pub fn access(&self, known: Option<&str>) -> Result<Access> {
         self.access_in(known, |name| env::var(name).ok())
     }
 
-    /// A set in a directory, in a bucket or on a web server.
+    /// Opens a set in a directory, in a bucket or on a web server.
     pub fn place(&self, place: &Path, stop: &Stop) -> Result<SetPlace> {
         SetPlace::open(place, |known| self.access(known), stop)
     }
 
-    /// A set in a directory of a bucket.
+    /// Opens a set in a directory of a bucket.
     pub fn bucket(&self, place: &Location, stop: &Stop) -> Result<SetPlace> {
         SetPlace::bucket(place, |known| self.access(known), stop)
     }
 
-    /// A place that can be written.
+    /// Opens a place that can be written to.
     pub fn named(&self, place: &NamedPlace, stop: &Stop) -> Result<SetPlace> {
         match place {
             NamedPlace::Directory(path) => Ok(SetPlace::directory(path, stop)),

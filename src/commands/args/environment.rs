@@ -1,4 +1,4 @@
-//! The command line of this process, with the environment standing in for absent flags.
+//! The command line of this process. Environment variables replace flags that were not given.
 
 use std::{collections::BTreeSet, env, ffi::OsString};
 
@@ -12,7 +12,8 @@ use clap::{
 use super::{GlobalArgs, inputs};
 use crate::error::Result;
 
-/// The command line of this process; `action` stands for the one that a step's inputs make.
+/// The command line of this process. `action` is replaced with the command line that the inputs of
+/// the step stand for.
 pub(crate) fn line<C: CommandFactory>() -> Result<Vec<OsString>> {
     let arguments: Vec<OsString> = env::args_os().collect();
     let inputs = env::var(inputs::VARIABLE).unwrap_or_default();
@@ -22,7 +23,7 @@ pub(crate) fn line<C: CommandFactory>() -> Result<Vec<OsString>> {
     inputs::line(C::command(), &inputs)
 }
 
-/// What a command line says, or what clap has to say instead.
+/// Parses a command line, or returns clap's error (which may be help or the version).
 pub(crate) fn parse<C: CommandFactory + FromArgMatches>(
     arguments: &[OsString],
 ) -> Result<C, clap::Error> {
@@ -38,7 +39,7 @@ pub(crate) fn parse<C: CommandFactory + FromArgMatches>(
     }
 }
 
-/// The same, with some variables passed over.
+/// Like [`parse`], but ignores some environment variables.
 fn parse_without<C: CommandFactory + FromArgMatches>(
     arguments: &[OsString],
     silent: &BTreeSet<String>,
@@ -57,7 +58,7 @@ fn parse_without<C: CommandFactory + FromArgMatches>(
     let matches = command
         .try_get_matches_from_mut(arguments)
         .map_err(|error| match error.kind() {
-            // Help names every variable, whatever its value.
+            // Help names every variable, also those that are ignored here.
             ErrorKind::DisplayHelp => tidy(C::command())
                 .try_get_matches_from(arguments)
                 .err()
@@ -67,8 +68,8 @@ fn parse_without<C: CommandFactory + FromArgMatches>(
     C::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
-/// Of two that contradict each other, the variable that gives way to a flag; none if both are flags,
-/// or both are variables.
+/// For a conflict between a flag and an environment variable, the argument of the variable, which
+/// gives way to the flag. `None` if both are flags, or both are variables.
 fn yielding<C: CommandFactory>(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     if error.kind() != ErrorKind::ArgumentConflict {
         return None;
@@ -99,7 +100,7 @@ fn yielding<C: CommandFactory>(error: &clap::Error, arguments: &[OsString]) -> O
     other.get_env()?.to_str().map(str::to_owned)
 }
 
-/// The error, and where the value came from if no flag gave it.
+/// Adds to an error which environment variable the bad value came from, if no flag gave it.
 fn with_origin<C: CommandFactory>(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
     let without_variables = each_argument(C::command(), &|argument| argument.env(None));
     let same_without = without_variables
@@ -120,7 +121,7 @@ fn with_origin<C: CommandFactory>(mut error: clap::Error, arguments: &[OsString]
     error
 }
 
-/// The variable of an argument as clap writes it: `--format <FORMAT>`.
+/// The environment variable of an argument, which is given as clap prints it: `--format <FORMAT>`.
 fn variable_of(command: &Command, argument: &str) -> Option<String> {
     command
         .get_arguments()
@@ -132,7 +133,7 @@ fn variable_of(command: &Command, argument: &str) -> Option<String> {
         })
 }
 
-/// The global options of a command line that is otherwise refused.
+/// The global options of a command line that clap has rejected.
 pub(crate) fn globals<C: CommandFactory>(arguments: &[OsString]) -> GlobalArgs {
     without_idle_variables(C::command())
         .ignore_errors(true)
@@ -144,8 +145,8 @@ pub(crate) fn globals<C: CommandFactory>(arguments: &[OsString]) -> GlobalArgs {
         .unwrap_or_default()
 }
 
-/// A variable that is set and empty is as good as unset: that is how workflows pass nothing. So is
-/// one that says no to a switch, which nothing would contradict then.
+/// Ignores environment variables that are set but empty: workflows cannot leave a variable unset.
+/// Also ignores those that say no to a switch, so that they conflict with no flag.
 fn without_idle_variables(command: Command) -> Command {
     each_argument(tidy(command), &|argument| {
         let is_switch = matches!(argument.get_action(), ArgAction::SetTrue);
@@ -170,7 +171,8 @@ fn is_no(text: &str) -> bool {
     ["0", "false", "f", "no", "n", "off"].contains(&text.as_str())
 }
 
-/// Help shows the names of variables but not their values, some of which are secrets.
+/// Hides the values of environment variables in help, because some are secrets. Help shows only
+/// their names.
 pub(crate) fn tidy(command: Command) -> Command {
     each_argument(command, &|argument| argument.hide_env_values(true))
 }

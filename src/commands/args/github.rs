@@ -1,4 +1,4 @@
-//! Whom to ask about runs, and in whose name.
+//! Arguments for GitHub's API: its URL and the token.
 
 use std::{
     env,
@@ -30,14 +30,14 @@ fn secret(text: &str) -> Result<Secret> {
 }
 
 impl GitHubArgs {
-    /// For a run whose page is on `server`, if that is known.
+    /// The API settings for a run whose page is on `server`, if that is known.
     pub fn settings(&self, server: Option<&str>) -> Result<ApiSettings> {
         let mut settings = self.settings_in(server, |name| env::var(name).ok())?;
         settings.token = settings.token.or_else(|| login(&settings.api));
         Ok(settings)
     }
 
-    /// What GitHub says about a run.
+    /// Asks GitHub for the facts about a run.
     pub fn facts(
         &self,
         repository: &Repository,
@@ -53,7 +53,8 @@ impl GitHubArgs {
             .facts)
     }
 
-    /// A token belongs to the API that was chosen; where an address led elsewhere, it stays here.
+    /// The token is only for the API that the user has chosen. If the URL of the run leads to
+    /// another server, the token is not sent there.
     fn settings_in(
         &self,
         server: Option<&str>,
@@ -79,7 +80,7 @@ impl GitHubArgs {
     }
 }
 
-/// What `gh auth login` left behind for this installation, if there is `gh`.
+/// The token that `gh auth login` has stored for this server, if `gh` is installed.
 fn login(api: &ApiUrl) -> Option<Secret> {
     let mut gh = Command::new("gh");
     gh.args(["auth", "token", "--hostname", &api.host()]);

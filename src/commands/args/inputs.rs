@@ -1,4 +1,5 @@
-//! A command line made of the inputs of a workflow's step, as `action.yml` hands them over.
+//! Turns the inputs of a step of GitHub Actions, which `action.yml` passes as JSON, into a command
+//! line.
 
 use std::ffi::OsString;
 
@@ -7,10 +8,11 @@ use serde_json::{Map, Value};
 
 use crate::error::{Context as _, Hint as _, Result, bail, ensure};
 
-/// What holds the inputs: an object of JSON.
+/// The environment variable with the inputs, as a JSON object.
 pub(crate) const VARIABLE: &str = "ROCWHEEL_INPUTS";
 
-/// Inputs that are no flags: `action.yml` itself deals with them. The token comes by its variable.
+/// Inputs that do not become flags, because `action.yml` itself handles them. The token is passed
+/// in its environment variable.
 const APART: [&str; 5] = [
     "command",
     "binary",
@@ -19,7 +21,7 @@ const APART: [&str; 5] = [
     "github-token",
 ];
 
-/// What an input may say.
+/// The values that an input may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum InputKind {
@@ -28,7 +30,7 @@ pub(crate) enum InputKind {
     /// A number, or `true` for one.
     Count,
     One,
-    /// One in each line.
+    /// One value per line.
     Many,
 }
 
@@ -47,7 +49,7 @@ impl InputKind {
     }
 }
 
-/// The verbs that a step can ask for.
+/// The commands that a step can run.
 pub(crate) fn verbs(root: &Command) -> impl Iterator<Item = &Command> {
     // `check` works without its subcommand `explain`; `kpack` does nothing without one.
     let is_verb = |it: &Command| !it.has_subcommands() || it.is_subcommand_negates_reqs_set();
@@ -55,7 +57,7 @@ pub(crate) fn verbs(root: &Command) -> impl Iterator<Item = &Command> {
         .filter(move |command| !command.is_hide_set() && is_verb(command))
 }
 
-/// The arguments of a verb that can be inputs.
+/// The arguments of a command that can be inputs.
 pub(crate) fn arguments(verb: &Command) -> impl Iterator<Item = &Arg> {
     verb.get_arguments().filter(|argument| {
         let says_what_it_is = matches!(
@@ -66,7 +68,7 @@ pub(crate) fn arguments(verb: &Command) -> impl Iterator<Item = &Arg> {
     })
 }
 
-/// What an argument is called as an input: as the flag is, or else as the variable.
+/// The name of an argument as an input: that of its flag, or else of its environment variable.
 pub(crate) fn name(argument: &Arg) -> String {
     let of_variable = || {
         let variable = argument.get_env()?.to_str()?;
@@ -78,7 +80,7 @@ pub(crate) fn name(argument: &Arg) -> String {
         .unwrap_or_else(|| argument.get_id().to_string())
 }
 
-/// The command line that the inputs stand for. What is empty was not given.
+/// The command line for a set of inputs. An empty input counts as not given.
 pub(crate) fn line(mut root: Command, json: &str) -> Result<Vec<OsString>> {
     root.build();
     let inputs: Map<String, Value> =
@@ -143,7 +145,8 @@ fn not_of<T>(root: &Command, verb: &Command, input: &str) -> Result<T> {
     refuse().hint(format!("it is an input of {}", others.join(", ")))
 }
 
-/// The values of an argument; a switch and a count have an empty one for each time they are said.
+/// The values of an argument. A switch or a count has an empty value for each time that its flag is
+/// to be repeated.
 fn values(argument: &Arg, text: &str) -> Result<Vec<String>> {
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
     let times = match (InputKind::of(argument), text) {
@@ -170,7 +173,7 @@ mod tests {
     use super::*;
     use crate::error::render;
 
-    /// A verb with an argument of each kind.
+    /// A command with an argument of each kind.
     #[derive(Debug, clap::Parser)]
     #[command(name = "rocwheel")]
     struct Probe {

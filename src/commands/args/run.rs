@@ -1,4 +1,5 @@
-//! Which run a verb is about: what was asked for, kept apart from what the environment says.
+//! Arguments that name a run. They keep apart what the user asked for and what only the environment
+//! says.
 
 use std::{env, path::PathBuf};
 
@@ -17,11 +18,11 @@ use crate::{
     version::ReleaseType,
 };
 
-/// Which run of which repository, and where its outputs are.
+/// The run, its repository, and the place of its outputs.
 #[derive(Clone, Debug)]
 pub struct RunArgs {
     flags: RunFlags,
-    /// What was asked for by name, and not merely by a variable.
+    /// What the user chose with a flag, and not only with an environment variable.
     choices: Choices,
     names_a_run: bool,
 }
@@ -50,19 +51,20 @@ struct RunFlags {
 }
 
 impl RunArgs {
-    /// The run that was named, or the one that this process is part of.
+    /// The run that the user named, or the run of GitHub Actions that this process is part of.
     pub fn run(&self) -> Result<&RunReference> {
         let run = self.flags.run_id.as_ref();
         run.context("no run was named")
             .hint("pass `--run-id` with an id or the address of a run")
     }
 
-    /// Whether a run was named, and is not merely the one that this process is part of.
+    /// Whether the user named a run. If not, [`run`](Self::run) is the one that this process is
+    /// part of.
     pub fn names_a_run(&self) -> bool {
         self.names_a_run
     }
 
-    /// The system that the packages are for.
+    /// The platform that the packages are for.
     pub fn platform(&self) -> Platform {
         self.flags.platform.unwrap_or(if cfg!(windows) {
             Platform::Windows
@@ -71,21 +73,21 @@ impl RunArgs {
         })
     }
 
-    /// A run with the place of its outputs. GitHub is asked whose code it built, if that matters:
-    /// also where the outputs are in a directory of the user's own, so that each command finds
-    /// them in the same one.
+    /// Resolves a run and the place of its outputs. Asks GitHub whose code the run built, if the
+    /// place depends on it. It does so also for outputs in a local directory, so that all commands
+    /// find them under the same key.
     pub fn resolve(&self, run: &RunReference, github: &GitHubArgs, world: &World) -> Result<Run> {
         let facts = |repository: &_| github.facts(repository, run, world);
         self.context()?.resolve(run, self.platform(), facts)
     }
 
-    /// What decides where runs keep their outputs.
+    /// The context that decides where runs keep their outputs.
     pub fn context(&self) -> Result<RunContext> {
         let environment = self.environment(|name| env::var(name).ok())?;
         Ok(RunContext::new(self.choices.clone(), environment))
     }
 
-    /// The same, with this bucket whatever else was named.
+    /// The same arguments, but with this bucket.
     #[must_use]
     pub fn in_bucket(mut self, bucket: &Bucket) -> Self {
         self.choices.bucket = Some(bucket.clone());
@@ -135,7 +137,8 @@ impl FromArgMatches for RunArgs {
 }
 
 impl RunFlags {
-    /// A bucket is a choice however it was named; nothing else sets its variable.
+    /// What the user chose. A bucket counts as chosen even if it comes from its environment
+    /// variable, because only users set that variable.
     fn choices(&self, matches: &ArgMatches) -> Choices {
         let named = |id| is_named(matches, id);
         let repository = self.repository.clone();
@@ -175,7 +178,7 @@ mod tests {
         run: RunArgs,
     }
 
-    /// The arguments of a line, in an environment without the variables of this process.
+    /// Parses a line of arguments, without the environment of this process.
     fn parse(line: &str) -> Result<RunArgs, clap::Error> {
         let command = Probe::command().mut_args(|argument| argument.env(None));
         let arguments = ["probe"].into_iter().chain(line.split_whitespace());

@@ -1,4 +1,4 @@
-//! The arguments of `build`, and what they come to.
+//! The arguments of `build`, and the build options that follow from them.
 
 use std::{
     collections::BTreeSet,
@@ -167,8 +167,8 @@ struct Tarball {
 }
 
 impl BuildArgs {
-    /// Which packages are made. Refuses artifacts that were fetched for other packages: a set would be
-    /// made of them all the same, and be another than the run's.
+    /// The packages to build. Fails if the artifacts were fetched for other packages: the build
+    /// would succeed, but its set would differ from the one of the run.
     pub fn selection(&self, options: &BuildOptions) -> Result<BuildSelection> {
         let names = self.targets.as_deref().unwrap_or_default();
         let targets: BTreeSet<Scope> = split_list(names)
@@ -210,7 +210,8 @@ impl BuildArgs {
             .hint("fetch with the `--only` of this build")
     }
 
-    /// The directory for this build alone. A plan writes nothing there, unless it unpacks archives.
+    /// Locks the directory for this build. With `--plan` there is no lock, unless archives must be
+    /// unpacked there.
     pub fn lock(&self) -> Result<Option<Lock>> {
         if self.plan && input::archives(&self.artifact_dir)?.is_empty() {
             return Ok(None);
@@ -271,7 +272,7 @@ impl BuildInputs {
     }
 }
 
-/// A version, or none: workflows pass an empty text for none.
+/// A version, or `None` for an empty text, which workflows pass if they have no version.
 #[derive(Clone, Debug)]
 pub struct Named(Option<Version>);
 
@@ -280,7 +281,7 @@ fn version(text: &str) -> Result<Named, <Version as std::str::FromStr>::Err> {
     Ok(Named(version))
 }
 
-/// A list of families and targets, as targets; an empty list says nothing.
+/// Parses a list of families and targets into targets; `None` if the list is empty.
 fn targets(list: Option<&str>) -> Result<Option<Vec<Target>>> {
     let names: Vec<&str> = list.into_iter().flat_map(split_list).collect();
     if names.is_empty() {
@@ -295,7 +296,7 @@ fn targets(list: Option<&str>) -> Result<Option<Vec<Target>>> {
         })
 }
 
-/// The policy in a `--packages-file`.
+/// Reads the policy from a `--packages-file`.
 pub fn read_catalog(file: &Path) -> Result<Catalog> {
     let text = fs_err::read_to_string(file)?;
     Catalog::parse(&text).with_context(|| format!("failed to read `{}`", file.display()))

@@ -1,4 +1,4 @@
-//! `build`: artifacts to the packages of a set.
+//! `build`: makes the packages of a set from artifacts.
 
 mod args;
 
@@ -31,8 +31,8 @@ pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
     world.console.answer(&BuildAnswer::new(&made))
 }
 
-/// Refuses artifacts that were fetched for some packages alone: a set would be made of them all the
-/// same, and be another than the run's.
+/// Fails if the artifacts were fetched for some packages only. A build of the whole set would
+/// succeed, but its set would differ from the one of the run.
 pub fn ensure_all(directory: &Path) -> Result<()> {
     let names = fetch::fetched_for(directory)?;
     if names.is_empty() {
@@ -43,7 +43,7 @@ pub fn ensure_all(directory: &Path) -> Result<()> {
         .hint("build with `--only`, and all targets of the run as `--targets`; or fetch all of it")
 }
 
-/// Which artifacts those are that were fetched for some packages.
+/// Describes artifacts that were fetched for some packages only.
 fn in_words(directory: &Path, names: &[String]) -> String {
     let (directory, names) = (directory.display(), names.join(","));
     format!("the artifacts in `{directory}` are those that `fetch --only {names}` fetches")

@@ -1,4 +1,4 @@
-//! The list of findings that are known.
+//! `--accept` and `--write-accept`: the list of known findings.
 
 use std::{
     path::{Path, PathBuf},
@@ -15,7 +15,7 @@ use crate::{
     index::UploadTime,
 };
 
-/// For how long a list that is written accepts what was found.
+/// How long the entries of a new list are valid.
 const ACCEPTED_FOR: Duration = Duration::from_hours(90 * 24);
 
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -39,7 +39,7 @@ impl AcceptArgs {
         file.map_or(String::new(), |file| file.display().to_string())
     }
 
-    /// Writes a list that accepts everything that was found.
+    /// Writes a list that accepts all findings of a report.
     pub(super) fn write(&self, file: &Path, report: &Report, world: &World) -> Result<()> {
         let until = day(SystemTime::now() + ACCEPTED_FOR);
         let list = self.list()?;
@@ -59,7 +59,7 @@ pub(super) fn today() -> String {
     day(SystemTime::now())
 }
 
-/// `2026-11-22`, in UTC.
+/// The date in UTC: `2026-11-22`.
 fn day(time: SystemTime) -> String {
     let time = UploadTime::of(time).map(|time| time.to_string());
     time.unwrap_or_default().chars().take(10).collect()

@@ -1,4 +1,4 @@
-//! `check`: what is wrong with a package set, before anybody installs it.
+//! `check`: finds what is wrong with a package set, before users install it.
 
 mod accept;
 mod plan;
@@ -94,7 +94,7 @@ pub struct Since {
     compare: Option<PathBuf>,
 }
 
-/// Python's packages on the runners of GitHub.
+/// The `site-packages` directory on the Windows runners of GitHub.
 const WINDOWS_PREFIX: &str = r"C:\hostedtoolcache\windows\Python\3.12.10\x64\Lib\site-packages";
 
 /// What counts as wrong; `pipeline` asks the same.
@@ -211,7 +211,7 @@ impl CheckArgs {
         self.policy.judge(&set, since, differences, world)
     }
 
-    /// What docs/checks.md says of each rule that was named.
+    /// The text of docs/checks.md for each rule that was named.
     fn explanations(&self) -> String {
         let patterns = self.explain.iter();
         let patterns: Vec<&RulePattern> = patterns
@@ -227,7 +227,7 @@ impl CheckArgs {
     }
 }
 
-/// What is found in a directory by the rules as they are.
+/// Checks a directory with the default policy.
 pub fn report(directory: &Path, accept: &AcceptArgs, world: &World) -> Result<Report> {
     let policy = Policy {
         accept: accept.clone(),
@@ -236,14 +236,14 @@ pub fn report(directory: &Path, accept: &AcceptArgs, world: &World) -> Result<Re
     policy.look(directory, &AccessArgs::default(), world)
 }
 
-/// An error if a set is not good enough for a step of something larger.
+/// Checks a set as a step of another command. Fails if its findings are too severe.
 pub fn gate(place: &Path, access: &AccessArgs, policy: &Policy, world: &World) -> Result<()> {
     let report = look(place, access, policy, world)?;
     policy.verdict(&report)
 }
 
-/// What is found in a place, for a step of something larger: findings are talk, because the answer
-/// is another one.
+/// Checks a set as a step of another command. Prints the findings as messages, not on stdout, which
+/// is for the answer of that command.
 pub fn look(place: &Path, access: &AccessArgs, policy: &Policy, world: &World) -> Result<Report> {
     let report = policy.look(place, access, world)?;
     if report.count_from(Severity::Warning) > 0 {
@@ -286,7 +286,7 @@ impl Default for Since {
 }
 
 impl Policy {
-    /// The same with so many threads.
+    /// The same policy, with this number of threads.
     #[must_use]
     pub fn on(&self, jobs: &Jobs) -> Self {
         Self {
@@ -295,7 +295,7 @@ impl Policy {
         }
     }
 
-    /// The same for packages that this layout places.
+    /// The same policy, for packages in this layout.
     #[must_use]
     pub fn with_layout(&self, layout: Option<Layout>) -> Self {
         Self {
@@ -304,7 +304,7 @@ impl Policy {
         }
     }
 
-    /// The same for one of several parts of a set.
+    /// The same policy, for a part of a set.
     #[must_use]
     pub fn of_part(&self, is_part: bool) -> Self {
         Self {
@@ -313,7 +313,7 @@ impl Policy {
         }
     }
 
-    /// Looks at packages alone, with nothing to compare them with.
+    /// Checks packages without comparing them with a baseline or a plan.
     fn look(&self, place: &Path, access: &AccessArgs, world: &World) -> Result<Report> {
         let place = access.place(place, &world.stop)?;
         let set = check::facts_of(
@@ -325,7 +325,7 @@ impl Policy {
         self.judge(&set, (None, &Since::default()), Vec::new(), world)
     }
 
-    /// Decides, and tells what was found apart from the answer.
+    /// Applies the rules, and prints messages that are not part of the report.
     fn judge(
         &self,
         set: &SetFacts,
@@ -371,13 +371,14 @@ impl Policy {
         }
     }
 
-    /// In the log of a workflow, nothing is left out: nobody can ask it again.
+    /// The report as text. In the log of a workflow all findings are shown, because nobody can run
+    /// it again with `--all`.
     fn text<'a>(&self, report: &'a Report, world: &World) -> ReportText<'a> {
         let all = self.all || world.console.format() == OutputFormat::Github;
         ReportText { report, all }
     }
 
-    /// An error if a finding is as grave as `--fail-on` says.
+    /// Fails if there is a finding of the severity of `--fail-on` or worse.
     pub fn verdict(&self, report: &Report) -> Result<()> {
         let (least, noun) = match self.fail_on {
             FailOn::Warning => (Severity::Warning, "finding"),

@@ -1,4 +1,5 @@
-//! What a set is compared with that was planned, and made from artifacts.
+//! `--planned` and `--artifact-dir`: compares a set with its plan, and with the artifacts it was
+//! built from.
 
 use std::{
     io::Read,
@@ -23,7 +24,7 @@ use crate::{
     run::Platform,
 };
 
-/// The directory that `build` puts archives of device code in before it packs them.
+/// The directory in which `build` stores archives of device code before it packs them.
 const SPLIT: &str = "kpack.part";
 
 /// A plan, and the artifacts that it is for.
@@ -48,7 +49,7 @@ pub(super) struct PlanArgs {
 }
 
 impl PlanArgs {
-    /// How a set differs from the plan, if there is one.
+    /// The differences between a set and its plan, if there is a plan.
     pub(super) fn differences(
         &self,
         set: &SetFacts,
@@ -70,7 +71,8 @@ impl PlanArgs {
         Ok(differences(set, &plan, &digests))
     }
 
-    /// What `build` would make of artifacts: the same version, for the same platform.
+    /// Plans what `build` would make from the artifacts, with the version and the platform of the
+    /// set.
     fn planned_from(
         &self,
         artifacts: &Path,
@@ -97,7 +99,7 @@ impl PlanArgs {
     }
 }
 
-/// What the set says that it goes without: in its `set.json`, or else in its Python.
+/// The names that were left out of the set, from its `set.json`, or else from its Python code.
 fn without(set: &SetFacts, options: &BuildOptions) -> Result<Vec<String>> {
     let published = set.published.as_ref().map(|it| &it.without);
     match (published, set.dist_info()) {
@@ -107,7 +109,7 @@ fn without(set: &SetFacts, options: &BuildOptions) -> Result<Vec<String>> {
     }
 }
 
-/// The platform and the version of a set that has one of each.
+/// The platform and the version of a set. Fails if it has several.
 fn one(set: &SetFacts) -> Result<(Platform, String)> {
     let platform = match set.platforms().as_slice() {
         ["win32"] => Platform::Windows,
@@ -124,10 +126,10 @@ fn one(set: &SetFacts) -> Result<(Platform, String)> {
     }
 }
 
-/// The bytes that the files of a plan become.
+/// The digests of the files that a plan makes from the artifacts.
 fn digests(plan: &PlanDocument, artifacts: &Path, jobs: &Jobs, world: &World) -> Result<Digests> {
     let mut originals = originals(plan);
-    // What is split off while a set is built is nowhere else.
+    // Archives that were split off during the build are deleted at its end.
     originals.retain(|(_, file, _)| {
         !Path::new(file)
             .components()
@@ -151,7 +153,8 @@ fn digests(plan: &PlanDocument, artifacts: &Path, jobs: &Jobs, world: &World) ->
     Ok(originals.into_iter().zip(found).collect())
 }
 
-/// A plan says where files were when it was made; artifacts may be elsewhere now.
+/// The path of an artifact's file today. The plan has the path at the time of the build, and the
+/// artifacts may have moved since.
 fn place(artifacts: &Path, artifact: &str, file: &str) -> PathBuf {
     let mark = format!("/{artifact}/");
     match file.rsplit_once(&mark) {

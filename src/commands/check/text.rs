@@ -1,4 +1,4 @@
-//! What `check` shows of a report.
+//! Prints the report of `check`.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -6,14 +6,14 @@ use serde::{Serialize, Serializer};
 
 use crate::{check::Report, console::many};
 
-/// So many findings of a rule are shown unless all are asked for.
+/// The most findings that are shown for one rule, without `--all`.
 const MOST_OF_A_RULE: usize = 10;
 
 /// A report as text, or as its JSON document.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReportText<'a> {
     pub(super) report: &'a Report,
-    /// Whether every finding is shown, however many a rule has.
+    /// Whether to show all findings of each rule.
     pub(super) all: bool,
 }
 
@@ -23,8 +23,8 @@ impl Serialize for ReportText<'_> {
     }
 }
 
-/// How many findings each rule has; the findings below the package that they are about; then the
-/// ways out, and the coverage.
+/// Prints how many findings each rule has, then the findings of each package, then how to fix them,
+/// then the coverage.
 impl fmt::Display for ReportText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let report = self.report;

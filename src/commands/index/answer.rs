@@ -1,4 +1,4 @@
-//! What `index` answers: where the index is, or what would be done to it.
+//! The answers of `index`: where the index is, or, for `--dry-run`, what would change.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::{
     set::{Act, IndexChange, Indexed, SetPlace},
 };
 
-/// Where the index is.
+/// The answer after the index was written.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct IndexReport {
@@ -18,7 +18,7 @@ pub(super) struct IndexReport {
     #[serde(flatten)]
     addresses: Addresses,
     files: usize,
-    /// How many objects were written or removed.
+    /// The number of objects that were written or removed.
     changed: usize,
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for IndexReport {
     }
 }
 
-/// What would be written and removed.
+/// The answer of `--dry-run`: what would be written and removed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Plan {
@@ -59,7 +59,7 @@ impl Plan {
     pub(super) fn new(site: &SetPlace, changes: Vec<IndexChange>) -> Self {
         let actions = changes.into_iter().map(|change| IndexStep {
             action: change.act.to_string(),
-            // The page of the set's own directory has no name.
+            // The page of the directory itself has an empty path.
             path: if change.path.is_empty() {
                 "./".into()
             } else {

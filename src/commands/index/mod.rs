@@ -1,4 +1,5 @@
-//! `index`: the pages that let pip and uv install from a directory of packages, here or in a bucket.
+//! `index`: writes the pages with which pip and uv install from a directory of packages, on disk or
+//! in a bucket.
 
 mod answer;
 

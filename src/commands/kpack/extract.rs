@@ -1,4 +1,4 @@
-//! `kpack extract`: the code objects of a file as files.
+//! `kpack extract`: writes the code objects of a file to files of their own.
 
 use std::{
     fmt,
@@ -96,7 +96,8 @@ fn write(args: &ExtractArgs, found: &FoundCode, code: &[u8]) -> Result<Extracted
     } else {
         found.name.clone()
     };
-    // What an archive says must not lead out of the directory, and with a colon it may on Windows.
+    // The name comes from the archive, so it must not lead out of the directory. `RelPath` rejects
+    // `..` and absolute paths; a colon could begin a drive letter on Windows.
     let path: RelPath = format!("{name}.{}.{}.hsaco", found.bundle, found.target)
         .replace(':', "-")
         .parse()

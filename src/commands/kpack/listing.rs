@@ -1,4 +1,4 @@
-//! `kpack ls`: what is in a file with device code.
+//! `kpack ls`: lists the code objects of a file.
 
 use std::{
     fmt::{self, Write as _},
@@ -36,7 +36,7 @@ struct ListAnswer {
     file: String,
     kind: String,
     code_objects: Vec<CodeRow>,
-    /// Where a split binary says that its code is.
+    /// The references of a split binary to the archives with its code.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     references: Vec<Lead>,
 }
@@ -137,7 +137,7 @@ impl CodeRow {
     }
 }
 
-/// Columns as wide as their widest cell; the last one ends where it ends.
+/// Pads each column to its widest cell, except the last column.
 fn aligned(table: &[Vec<String>]) -> String {
     let columns = table.first().map_or(0, Vec::len);
     let widths: Vec<usize> = (0..columns)

@@ -1,4 +1,4 @@
-//! `kpack`: looks into files with device code.
+//! `kpack`: lists and extracts device code, and recombines split artifacts.
 
 mod extract;
 mod listing;

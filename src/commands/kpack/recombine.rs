@@ -1,4 +1,4 @@
-//! `kpack recombine`: puts device code back into the binaries that it was taken out of.
+//! `kpack recombine`: the inverse of `split`. Puts device code back into its binaries.
 
 use std::{fmt, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! `pipeline`: everything from artifacts to published packages, in order.
+//! `pipeline`: runs all steps from artifacts to published packages.
 
 mod origin;
 
@@ -88,7 +88,7 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
 }
 
 impl PipelineArgs {
-    /// After a refused check the packages stay, and need not be built again.
+    /// A hint after failed checks: how to publish the packages without building them again.
     fn how_to_go_on(&self) -> String {
         let packages = self.output_dir.join("packages");
         format!(
@@ -109,7 +109,7 @@ impl PipelineArgs {
         LocalSet::built(&packages, &build.plan, &build.manifest()?, &made, world)
     }
 
-    /// The packages that an earlier run built, once it is certain that they are still the same.
+    /// The packages of an earlier call, for `--resume`. Fails if they have changed since.
     fn resumed(&self, world: &World) -> Result<LocalSet> {
         let _group = world.console.group("Packages");
         let packages = self.output_dir.join("packages");
@@ -130,7 +130,7 @@ impl PipelineArgs {
         Ok(set)
     }
 
-    /// Where `place` says that the run keeps its packages, below the output directory.
+    /// Publishes the set below the output directory, under the key that `place` prints for the run.
     fn publish(
         &self,
         set: &LocalSet,
@@ -140,12 +140,12 @@ impl PipelineArgs {
         let _group = world.console.group("Index");
         let identity = set.document.identity.clone().or_of(origin.run());
         let destination = SetPlace::below(&self.output_dir, origin.place().key(), &world.stop);
-        // What an earlier run left here is this user's own, and is replaced.
+        // Files of an earlier call in this directory belong to the same user, and may be replaced.
         PlannedUpload::plan(set, identity, destination, Others::Replace, &world.stop)?
             .carry_out(world)
     }
 
-    /// A set with errors gets a summary that says so, and goes no further.
+    /// Checks the set. If it has errors, writes a summary that says so, and fails.
     fn check(&self, set: &LocalSet, world: &World) -> Result<Report> {
         let packages = self.output_dir.join("packages");
         let policy = self.policy.on(&self.what.jobs);

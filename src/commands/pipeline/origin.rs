@@ -1,4 +1,4 @@
-//! Where the artifacts of a pipeline come from: the sample, a directory, or a run.
+//! The artifacts of a pipeline: from the built-in sample, a directory, or a run.
 
 use std::path::{Path, PathBuf};
 
@@ -46,7 +46,7 @@ pub(super) struct OriginArgs {
 #[derive(Debug)]
 struct RunArtifactsOrigin(ChoiceArgs);
 
-/// Artifacts that are known and not yet read, and where the packages made of them belong.
+/// Artifacts that are chosen but not read yet, and the run that their packages belong to.
 pub(super) struct ArtifactsOrigin<'a> {
     artifacts: Artifacts<'a>,
     run: run::Run,
@@ -60,7 +60,7 @@ enum Artifacts<'a> {
 }
 
 impl OriginArgs {
-    /// Looks up the run, if artifacts of one are to be fetched.
+    /// Resolves the run. Searches for it if the arguments do not name it.
     pub(super) fn settle<'a>(
         &'a self,
         unpacked: &Path,
@@ -109,7 +109,8 @@ impl OriginArgs {
     }
 }
 
-/// A run that is named says where packages belong; one that is searched for has artifacts to fetch.
+/// Fails if a flag that searches for a run was given without artifacts to fetch. To say where the
+/// packages belong, the run must be named.
 fn refuse_search(choice: &ChoiceArgs, flag: &str) -> Result<()> {
     match choice.search_flag() {
         None => Ok(()),
@@ -123,18 +124,18 @@ fn refuse_search(choice: &ChoiceArgs, flag: &str) -> Result<()> {
 }
 
 impl ArtifactsOrigin<'_> {
-    /// The run that the packages are for.
+    /// The run that the packages belong to.
     pub(super) fn run(&self) -> &run::Run {
         &self.run
     }
 
-    /// Where that run keeps its packages.
+    /// The place where that run keeps its packages.
     pub(super) fn place(&self) -> Location {
         let group = self.choice.group().cloned().unwrap_or_default();
         self.run.python(&group)
     }
 
-    /// The facts about the artifacts, once they are unpacked.
+    /// Fetches or unpacks the artifacts if necessary, and scans them.
     pub(super) fn read(
         &self,
         unpacked: &Path,
@@ -158,7 +159,7 @@ impl ArtifactsOrigin<'_> {
         }
     }
 
-    /// What there is, by name.
+    /// The names of the artifacts.
     fn names(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         match &self.artifacts {
@@ -175,7 +176,7 @@ impl ArtifactsOrigin<'_> {
         Ok(names)
     }
 
-    /// What a pipeline would read and write.
+    /// What the pipeline would read and write, for `--dry-run`.
     pub(super) fn forecast(
         &self,
         output_dir: &Path,
@@ -198,8 +199,8 @@ impl ArtifactsOrigin<'_> {
         )
     }
 
-    /// The packages that would be built. Of artifacts that are still packed, only one is read: the
-    /// one that says which version was built.
+    /// The packages that would be built. If the artifacts are archives, reads only the one with the
+    /// manifest, which says which version was built.
     fn expected(&self, what: &BuildInputs, world: &World) -> Result<Vec<Expected>> {
         let scratch = tempfile::tempdir()?;
         let place = scratch.path();
@@ -252,7 +253,7 @@ impl ArtifactsOrigin<'_> {
     }
 }
 
-/// The packages of artifacts that can be looked at.
+/// The packages of artifacts that are unpacked.
 fn planned(directory: &Path, what: &BuildInputs, world: &World) -> Result<Vec<Expected>> {
     let tree = input::scan(directory, what.jobs.count(), world)?;
     let options = what.options()?;
@@ -278,7 +279,7 @@ impl clap::Args for RunArtifactsOrigin {
     fn augment_args(command: Command) -> Command {
         let own = ChoiceArgs::augment_args(Command::new("run"));
         let arguments = own.get_arguments().filter(|it| it.get_id() != "platform");
-        // What `fetch` has at its top would stand between the options of `pipeline`.
+        // Without a heading, these options of `fetch` would be listed among those of `pipeline`.
         let arguments = arguments.cloned().map(|it| match it.get_help_heading() {
             None => it.help_heading("Fetch options"),
             Some(_) => it,

@@ -1,4 +1,5 @@
-//! `summary`: what was published and how to install it, for people and for later steps.
+//! `summary`: describes a published set and how to install it, for people and for later steps of a
+//! workflow.
 
 mod source;
 
@@ -126,7 +127,7 @@ pub fn run(args: &SummaryArgs, world: &World) -> Result<()> {
 }
 
 impl SummaryArgs {
-    /// What was named; else where the run keeps its packages.
+    /// The place in the arguments, or else the place where the run keeps its packages.
     fn place(&self, world: &World) -> Result<NamedPlace> {
         if let Some(set) = &self.set {
             return Ok(set.clone());
@@ -148,7 +149,7 @@ impl SummaryArgs {
 }
 
 impl SummaryArgs {
-    /// The set, and its addresses unless it is published nowhere.
+    /// Reads the set, and its addresses if it is published.
     fn read(
         &self,
         place: &NamedPlace,
@@ -176,8 +177,8 @@ impl SummaryArgs {
         }
     }
 
-    /// To the file that was named; without one, and outside of a workflow, as the answer. JSON is
-    /// for whoever asked for it.
+    /// Writes the summary to `--output`. Without that flag, prints it, unless GitHub Actions shows
+    /// it anyway. Prints JSON only with `--format json`.
     fn print(&self, page: &SummaryPage<'_>, world: &World) -> Result<()> {
         if let Some(file) = &self.output {
             fs::write(file, page.render(LIMIT))?;
@@ -189,7 +190,7 @@ impl SummaryArgs {
         world.console.answer(page)
     }
 
-    /// What the packages are in that are published nowhere.
+    /// The workflow artifact with the packages, if they are not published.
     fn artifact(&self) -> Result<Option<WorkflowArtifact>> {
         let Some(name) = self.workflow_artifact.clone() else {
             return Ok(None);
@@ -226,13 +227,13 @@ impl More {
     }
 }
 
-/// What a set on this machine says about itself.
+/// Reads the document of a set on disk, see `source::local_document`.
 pub fn local_document(place: &Path, world: &World) -> Result<SetJson> {
     source::local_document(place, world)
 }
 
 impl Steps {
-    /// Appends the outputs of a set to the file for them, if there is one.
+    /// Appends the step outputs of a set, if there is a file for them.
     pub fn outputs(&self, set: &SetJson, urls: Option<&Urls>, world: &World) -> Result<()> {
         match &self.github_output {
             Some(file) => append_outputs(file, set, urls, world),
@@ -240,7 +241,7 @@ impl Steps {
         }
     }
 
-    /// Appends a page to the step's summary, if there is one.
+    /// Appends a page to the summary of the step, if there is a file for it.
     pub fn page(&self, page: &SummaryPage<'_>, world: &World) -> Result<()> {
         let Some(file) = &self.step_summary else {
             return Ok(());
@@ -254,7 +255,8 @@ impl Steps {
     }
 }
 
-/// Appends the outputs of a set, and says so when one of them was too long to tell.
+/// Appends the step outputs of a set. Warns if the document of the set was too long and was left
+/// out.
 pub fn append_outputs(
     file: &Path,
     set: &SetJson,
@@ -271,14 +273,14 @@ pub fn append_outputs(
     append(file, &outputs::render(&outputs)?)
 }
 
-/// How much of a step's summary is left: GitHub drops one that is too long, with all that others
-/// wrote to it.
+/// How many bytes the summary of the step may still grow. GitHub drops a summary that is too long,
+/// also the parts that other commands wrote.
 pub fn room(file: &Path) -> usize {
     let there = fs::metadata(file).map_or(0, |found| found.len());
     LIMIT.saturating_sub(usize::try_from(there).unwrap_or(usize::MAX))
 }
 
-/// Appends to a file that other steps may write to as well.
+/// Appends to a file that other commands of the step may write to as well.
 pub fn append(file: &Path, text: &str) -> Result<()> {
     let mut options = fs::OpenOptions::new();
     let mut file = options.append(true).create(true).open(file)?;

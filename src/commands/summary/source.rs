@@ -1,4 +1,4 @@
-//! Where a set is read from: a directory, or a bucket that it was published to.
+//! Reads the set that `summary` describes, from a directory or from the bucket it was published to.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::{
     set::{LocalSet, NamedPlace},
 };
 
-/// The set, and the addresses that it is published at.
+/// Reads a published set and its addresses.
 pub(super) fn read(
     place: &NamedPlace,
     index_url: Option<&str>,
@@ -36,7 +36,7 @@ pub(super) fn read(
     }
 }
 
-/// The set of a directory, which needs no index.
+/// Reads a set from a directory, which need not have an index.
 pub(super) fn unpublished(place: &NamedPlace, world: &World) -> Result<SetJson> {
     match place {
         NamedPlace::Directory(directory) => Ok(described(&LocalSet::read(directory, world)?)),
@@ -51,7 +51,7 @@ fn described(local: &LocalSet) -> SetJson {
     SetJson::new(local.document.identity.clone(), &local.set, local.layout)
 }
 
-/// What a set says about itself, whether its packages are there or not.
+/// Reads the `set.json` of a set. Its packages need not be there.
 pub(super) fn document(place: &NamedPlace, access: &AccessArgs, world: &World) -> Result<SetJson> {
     match place {
         NamedPlace::Bucket(location) => access.bucket(location, &world.stop)?.set_json(),
@@ -59,7 +59,7 @@ pub(super) fn document(place: &NamedPlace, access: &AccessArgs, world: &World) -
     }
 }
 
-/// Of a directory that has no such file, what its packages say.
+/// Reads a `set.json`, or a directory. If the directory has no `set.json`, reads its packages.
 pub(super) fn local_document(path: &Path, world: &World) -> Result<SetJson> {
     let file = if path.is_dir() {
         path.join("set.json")
@@ -73,7 +73,7 @@ pub(super) fn local_document(path: &Path, world: &World) -> Result<SetJson> {
     SetJson::parse(&fs::read_to_string(&file)?).with_context(reading)
 }
 
-/// The addresses of a set that has its index where it lies.
+/// The addresses of a set whose directory has its index.
 fn urls_of_indexed(local: &LocalSet) -> Result<Urls> {
     let check = || -> Result<()> {
         let root = local.root.display();

@@ -1,4 +1,4 @@
-//! The arguments of `upload`, and what they come to.
+//! The arguments of `upload`, and the run and identity that follow from them.
 
 use std::path::PathBuf;
 
@@ -93,10 +93,10 @@ impl UploadArgs {
         }
     }
 
-    /// The run that the set is of.
+    /// Resolves the run of the set.
     pub fn resolve(&self, world: &World) -> Result<Run> {
         let reference = match self.run.run() {
-            // In a place of one's own, a set need not come from a run.
+            // With `--to` or `--output-dir`, the set need not come from a run.
             Err(_) if self.is_elsewhere() => &RunId::local().into(),
             run => run?,
         };
@@ -115,7 +115,7 @@ impl UploadArgs {
         }
     }
 
-    /// What the set says it was built from, completed by what was asked for.
+    /// The identity of the set: what its packages say, completed from the arguments and the run.
     pub fn identity(&self, known: &Identity, run: &Run) -> Result<Identity> {
         let platform = self.run.platform();
         let mut identity = known.clone();
@@ -142,7 +142,8 @@ impl UploadArgs {
         Ok(place.with_directory_pages(!self.no_directory_pages))
     }
 
-    /// Whether the set goes to a place of one's own, which follows from no run.
+    /// Whether the destination was given with `--to` or `--output-dir`, so that it is not that of a
+    /// run.
     fn is_elsewhere(&self) -> bool {
         self.output_dir.is_some() || self.to.is_some()
     }

@@ -1,4 +1,4 @@
-//! `upload`: a package set, with its index, to where a run keeps it.
+//! `upload`: publishes a package set with its index to the place of its run.
 
 mod args;
 
@@ -46,7 +46,8 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
     world.console.answer(&published)
 }
 
-/// A plan without what is there already still says what would be written.
+/// Lists the objects at the destination. For `--dry-run` without permission to list, takes it as
+/// empty: the plan still says what would be written.
 fn look_if_allowed(destination: &SetPlace, items: &[Item], world: &World) -> Result<RemoteListing> {
     let error = match look(destination, items, &world.stop) {
         Err(error) if is_closed(&error) => error,
