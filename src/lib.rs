@@ -5,23 +5,23 @@
 //! the length of files, and which modules may access the disk, the network, the terminal, the
 //! environment and threads. `docs/architecture.md` describes the design.
 
-// Failing well.
+// Errors: messages, causes, hints and exit codes.
 pub mod error;
 
-// Words: values with rules, and no I/O.
+// Value types that validate their text. No I/O.
 pub mod digest;
 pub mod glob;
 pub mod relpath;
 pub mod target;
 pub mod version;
 
-// Tools, each of them once.
+// Tools that all modules share.
 pub mod atomic;
 pub mod parallel;
 pub mod retry;
 pub mod spool;
 
-// Formats: bytes in, bytes out. Nothing here has heard of a run or a package.
+// File formats: bytes in, bytes out. These modules know nothing about runs or packages.
 pub mod archive;
 pub mod elf;
 pub mod location;
@@ -30,37 +30,37 @@ pub mod wheel;
 // Device code: bundles, archives, and the host files that it leaves (uses elf).
 pub mod kpack;
 
-// What is said to people and to GitHub's log.
+// Messages to the terminal and to GitHub's log.
 pub mod console;
 
-// What CI built, and where it put it.
+// Artifacts that CI built, and the runs that built them.
 pub mod artifact;
 pub mod run;
 
-// What we ship: `packages.toml` is the policy, the rest is how.
+// The packages that we ship. `packages.toml` is the policy.
 pub mod package;
 
-// Pages about a package set.
+// The index pages of a package set.
 pub mod index;
 
-// The world outside.
+// Services: GitHub's API, and the stores that have files.
 pub mod github;
 pub mod store;
 
-// A run's artifacts onto this disk.
+// Downloads the artifacts of a run.
 pub mod fetch;
 
-// What the dynamic loader of a host would do with installed files (uses elf).
+// Predicts what the dynamic loader of a host does with installed files (uses elf).
 pub mod loader;
 
-// A package set at a place: read, indexed.
+// Package sets in a directory or a bucket: reads and indexes them.
 pub mod set;
 
-// What is wrong with a package set.
+// Finds what is wrong with a package set.
 pub mod check;
 
-// What is said about a package set: job summary, outputs, documents.
+// Reports about a package set: job summary, step outputs, JSON documents.
 pub mod report;
 
-// The verbs: flags, calls of the nouns, and what is printed.
+// The commands: their flags, the calls of the modules above, and their output.
 pub mod commands;

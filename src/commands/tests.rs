@@ -1,4 +1,4 @@
-//! The command tree keeps the promises that hold for every verb.
+//! Tests of rules that hold for all commands.
 
 use std::collections::BTreeMap;
 
@@ -36,8 +36,8 @@ fn tree() -> BTreeMap<String, clap::Command> {
     found
 }
 
-/// Arguments that the user names, other than `--help` and `--version`, and than the spellings of
-/// another tool that are taken without being shown.
+/// The visible flags of a command, without `--help` and `--version`. Hidden flags, which exist
+/// because another tool has them, are not included.
 fn flags(command: &clap::Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|argument| {
         !argument.is_positional()
@@ -105,7 +105,7 @@ fn every_flag_and_every_command_says_what_it_is_without_a_full_stop() {
     }
 }
 
-/// A heading in a group of arguments holds for what is declared behind the group, too.
+/// In clap, the heading of a group of arguments also applies to the arguments declared after it.
 #[test]
 fn nothing_strays_below_the_heading_of_another_group() {
     let names = |group: clap::Command| -> Vec<String> {
@@ -157,7 +157,7 @@ fn every_example_of_the_help_is_a_command_line() {
             assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
         }
     }
-    // What is asked of them is in their usage.
+    // Their usage shows which arguments they require.
     insta::assert_snapshot!(without.join("\n"), @"rocwheel help");
 }
 

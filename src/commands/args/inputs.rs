@@ -173,7 +173,7 @@ mod tests {
     use super::*;
     use crate::error::render;
 
-    /// A command with an argument of each kind.
+    /// A verb with an argument of each kind.
     #[derive(Debug, clap::Parser)]
     #[command(name = "rocwheel")]
     struct Probe {

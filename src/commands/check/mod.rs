@@ -325,7 +325,8 @@ impl Policy {
         self.judge(&set, (None, &Since::default()), Vec::new(), world)
     }
 
-    /// Applies the rules, and prints messages that are not part of the report.
+    /// Applies the rules. Prints the outcome, and entries of the accept list that match no finding;
+    /// the report itself is returned.
     fn judge(
         &self,
         set: &SetFacts,

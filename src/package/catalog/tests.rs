@@ -1,4 +1,4 @@
-//! The built-in policy, and what is wrong with others.
+//! Tests of the built-in policy, and of the errors in invalid ones.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Artifacts written in a few words, and the plans they come to: for tests.
+//! A builder for artifact trees and their plans, for tests.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use crate::{
     target::Target,
 };
 
-/// Artifacts, described file by file.
+/// An artifact tree that is described file by file, and the request for its plan.
 pub(super) struct Fixture {
     tree: ArtifactTree,
     pub(super) request: Request,
     pub(super) catalog: Catalog,
 }
 
-/// A file's facts; begin with `file()`, `library(…)` or `program()`.
+/// The facts of a plain file. See also [`library`] and [`program`].
 pub(super) fn file() -> FileFacts {
     FileFacts {
         len: 1,
@@ -35,7 +35,7 @@ pub(super) fn file() -> FileFacts {
     }
 }
 
-/// A library that calls itself `soname`, and finds what it needs beside itself.
+/// A library with this SONAME, which finds its dependencies in its own directory.
 pub(super) fn library(soname: &str) -> FileFacts {
     let bytes = SharedObject::new(soname)
         .needs("libc.so.6")
@@ -60,7 +60,7 @@ pub(super) fn script() -> FileFacts {
     })
 }
 
-/// The same file with the mode of a program.
+/// The same file, executable.
 pub(super) fn runs(mut facts: FileFacts) -> FileFacts {
     facts.mode.executable = true;
     facts
@@ -89,7 +89,7 @@ fn loaded(kind: FileKind, elf: ElfFacts) -> FileFacts {
 }
 
 impl Fixture {
-    /// A split build for Linux, with the one file that every set needs.
+    /// A split build for Linux, with the only file that every set needs.
     pub(super) fn new() -> Self {
         Self::bare()
             .artifact("base_lib_generic")
@@ -138,14 +138,14 @@ impl Fixture {
         self
     }
 
-    /// The targets that Linux users are promised.
+    /// The targets whose extras `rocm` offers on Linux.
     pub(super) fn promised(mut self, targets: &str) -> Self {
         let targets = targets.split(' ').map(|target| target.parse().unwrap());
         self.request.linux = Some(targets.collect::<Vec<Target>>());
         self
     }
 
-    /// What follows belongs to this artifact.
+    /// Begins an artifact. The following files and links belong to it.
     pub(super) fn artifact(mut self, name: &str) -> Self {
         self.tree.artifacts.push(Artifact {
             name: name.parse().unwrap(),
@@ -163,7 +163,7 @@ impl Fixture {
         self.with(path, TreeContent::Directory)
     }
 
-    /// A link; it ends where the file or link that it names does, if that was described before.
+    /// Adds a symlink. It is dangling unless the file that it leads to was added before.
     pub(super) fn link(self, path: &str, text: &str) -> Self {
         let end = self.end(path, text);
         let text = text.to_owned();
@@ -200,7 +200,7 @@ impl Fixture {
         self
     }
 
-    /// The plan; two files have the same bytes if they have the same length.
+    /// Plans the set. Files with the same path and length count as equal.
     pub(super) fn try_plan(&self) -> Result<BuildPlan> {
         plan(&self.catalog, &self.tree, &self.request, &|_, _| Ok(true))
     }
@@ -209,8 +209,7 @@ impl Fixture {
         self.try_plan().map_err(|error| render(&error)).unwrap()
     }
 
-    /// What the wheel of a distribution holds beside its Python part, then the notes about what
-    /// there is.
+    /// The members of a distribution's wheel without its Python files, then the notes of the plan.
     pub(super) fn shows(&self, dist: &str) -> String {
         let plan = self.plan();
         let wheel = plan.wheels.iter().find(|wheel| wheel.label.dist == dist);
@@ -226,7 +225,7 @@ impl Fixture {
             .join("\n")
     }
 
-    /// What is wrong.
+    /// The error of a plan that fails.
     pub(super) fn refusal(&self) -> String {
         match self.try_plan() {
             Ok(plan) => format!("a plan:\n{plan}"),

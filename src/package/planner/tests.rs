@@ -1,4 +1,4 @@
-//! Whole sets.
+//! Plans of whole sets.
 
 mod devel;
 mod device;
@@ -14,7 +14,7 @@ fn names(plan: &BuildPlan) -> String {
     plan.file_names().collect::<Vec<_>>().join("\n")
 }
 
-/// The packages of a plan that is shown.
+/// The names of the packages in a printed plan.
 fn names_in(shown: &str) -> String {
     let lines = shown
         .lines()
@@ -22,7 +22,7 @@ fn names_in(shown: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The plan without the Python parts, whose sizes are not decided here.
+/// The plan without Python files, so that snapshots do not depend on their sizes.
 fn outline(plan: &BuildPlan) -> String {
     let text = plan.to_string();
     let lines = text.lines().filter_map(|line| {
@@ -234,7 +234,7 @@ fn the_devel_package_requires_what_its_tree_links_to() {
         .file("lib/librocblas.so.5", library("librocblas.so.5"))
         .artifact("blas_lib_generic")
         .file("lib/libhipblas.so.3.1", library("libhipblas.so.3"));
-    // Only names of a library lead to it.
+    // The requirement exists only because of aliases of the library.
     assert_eq!(
         requires(&alone.plan()),
         "rocm-sdk-core==1.0, rocm-sdk-libraries==1.0"

@@ -1,4 +1,4 @@
-//! The sdist's contents and metadata.
+//! Tests of the contents and the metadata of the sdist.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! Pages, whole and cut.
+//! Tests of whole summaries, and of summaries that are cut.
 
 use super::*;
 use crate::index::{Urls, documents as samples};

@@ -217,7 +217,7 @@ impl<'a, W: Output> Sink<'a, W> {
     fn end(&mut self, block: &Block, mut streamed: Streamed, sha256: Sha256) -> Result<()> {
         let member = &self.work.contents.members[block.member];
         // The member may have become longer although some blocks shrank: stored deflate blocks have
-        // headers. It is then stored after all, which is shorter than what the file has already.
+        // headers. It is then stored after all, which is not longer than what the file has already.
         // The buffer is flushed before the rest is cut off, because the cut goes directly to the
         // file.
         if streamed.method == StorageMethod::Deflated

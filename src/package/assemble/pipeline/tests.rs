@@ -1,4 +1,4 @@
-//! Wheels of every shape, by any number of threads.
+//! Tests of wheels with all kinds of members, and with several numbers of threads.
 
 use std::{
     io::{self, Cursor, Read},
@@ -21,7 +21,7 @@ use crate::wheel::{
 
 mod trouble;
 
-/// A wheel to be: what each member is called and holds.
+/// The members of a wheel and their contents.
 struct Fixture {
     members: Vec<WheelMember>,
     contents: Vec<Arc<[u8]>>,
@@ -106,7 +106,7 @@ impl Fixture {
         write_wheel(out, &self.contents(), open, settings, &self.stop, &progress)
     }
 
-    /// The wheel, of which every statement about itself was found to be true.
+    /// Writes the wheel, and verifies its length, its hash, its members and its RECORD.
     fn wheel(&self, settings: &PackSettings) -> Vec<u8> {
         let mut out = Cursor::default();
         let written = self.write_to(&mut out, settings).unwrap();
@@ -143,7 +143,7 @@ impl Fixture {
     }
 }
 
-/// What a reader sees of each member.
+/// The members, as a zip reader sees them.
 fn listing(bytes: &[u8]) -> String {
     let mut archive = ZipArchive::new(Cursor::new(bytes)).unwrap();
     let lines: Vec<String> = (0..archive.len())
@@ -160,7 +160,7 @@ fn listing(bytes: &[u8]) -> String {
     lines.join("\n")
 }
 
-/// Every kind of member there is, for blocks of 64 KiB.
+/// All kinds of members, for blocks of 64 KiB.
 fn every_kind() -> Fixture {
     Fixture::new([
         ("a/empty", Vec::new()),
@@ -206,7 +206,7 @@ fn a_wheel_holds_members_then_texts_then_record() {
     "#);
     let total: u64 = fixture.members.iter().map(|member| member.len).sum();
     assert_eq!(fixture.progress.load(Ordering::Relaxed), total);
-    // One was read again from its start, because its first blocks did not shrink.
+    // One member was read twice: its first blocks did not shrink, but a later one did.
     assert_eq!(
         fixture.opened.load(Ordering::Relaxed),
         fixture.members.len() + 1
@@ -220,7 +220,7 @@ fn the_bytes_are_the_same_for_any_number_of_jobs() {
     for jobs in [2, 3, 8, 50] {
         assert!(fixture.wheel(&settings(65_536, jobs)) == one, "{jobs} jobs");
     }
-    // Nor do they depend on the machine.
+    // The bytes do not depend on the machine either.
     insta::assert_snapshot!(Sha256::of(&one), @"b7307bed4fb7f7bc0a3e2e7268520c29f6659702c1411dbb29a3d3f5adc9db3a");
 }
 
@@ -241,7 +241,7 @@ fn store_stores_everything() {
 
 #[test]
 fn a_member_that_does_not_shrink_after_all_is_stored_and_leaves_no_trace() {
-    // Its first block saves less than the heads of all the others take.
+    // The first block saves fewer bytes than the headers of all other blocks take.
     let first = [vec![0; 300], noise(4_096 - 300, 1)].concat();
     let fixture = Fixture::new([("a", [first, noise(4_096 * 100, 2)].concat())]);
     let bytes = fixture.wheel(&settings(4_096, 2));
@@ -286,7 +286,7 @@ fn many_small_members_are_batches() {
     assert_eq!(content, "d/69999");
 }
 
-/// So many zeros, in the time that it takes to write them.
+/// A reader of this many zeros.
 struct Zeros(u64);
 
 impl Read for Zeros {

@@ -1,4 +1,4 @@
-//! The SDK tree: what it links to, and what it has of its own.
+//! The SDK tree: its symlinks to other packages, and its own files.
 
 use crate::package::planner::fixture::{Fixture, file, library, program, runs, script, with};
 

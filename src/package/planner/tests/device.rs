@@ -1,4 +1,4 @@
-//! Device packages, alone and beside each other.
+//! Device packages, alone and together.
 
 use crate::package::{
     plan::{BuildPlan, MemberSource},

@@ -1,4 +1,4 @@
-//! Whole sets of artifacts that have their device code inside.
+//! Plans of whole legacy sets.
 
 use std::collections::BTreeSet;
 
@@ -63,7 +63,7 @@ fn one_family_without_the_split_makes_a_flat_set() {
 #[test]
 fn several_families_without_the_split_have_a_selector_and_a_devel_package_each() {
     let mut fixture = with_families(legacy(), &["gfx94X-dcgpu", "gfx110X-all"]);
-    // Nothing of this reaches packages that are for families.
+    // Packages of families must ignore this list.
     fixture.request.linux = Some(vec!["gfx942".parse().unwrap()]);
     let plan = fixture.plan();
     insta::assert_snapshot!(outline(&plan), @"

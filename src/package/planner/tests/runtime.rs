@@ -1,4 +1,4 @@
-//! One rule a test; what is planned is shown whole.
+//! Runtime packages: one rule per test, with a snapshot of the whole package.
 
 use crate::{
     artifact::{FileFacts, FileKind},

@@ -1,4 +1,4 @@
-//! Sources that lie, fail, panic or never end, and users who stop.
+//! Tests with sources that have a wrong length, fail, panic or never end, and with users who stop.
 
 use std::{
     io::{self, Cursor, Read, Seek, SeekFrom},
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// The message for a source that gives so much of what was announced.
+/// The error for a source with `given` bytes whose length was announced as `announced`.
 fn refusal(announced: u64, given: usize, jobs: usize) -> String {
     let mut fixture = Fixture::new([
         ("fine", prose(300_000, 1)),
@@ -166,7 +166,7 @@ fn a_source_that_panics_leaves_no_one_waiting() {
     }
 }
 
-/// An output that remembers how much was read before it got each byte.
+/// An output that measures how far the workers read ahead of the writer.
 struct Watched<'a> {
     out: Cursor<Vec<u8>>,
     read: &'a AtomicU64,
@@ -175,7 +175,7 @@ struct Watched<'a> {
 
 impl io::Write for Watched<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // The workers get all the time they want.
+        // A slow writer, so that the workers read ahead as far as they may.
         std::thread::sleep(std::time::Duration::from_millis(1));
         let read = self.read.load(Ordering::Relaxed);
         let written = self.out.get_ref().len() as u64;
@@ -227,7 +227,8 @@ fn what_is_read_ahead_of_the_writer_depends_on_the_jobs_only() {
         };
         fixture.write_to(&mut out, &settings(BLOCK, jobs)).unwrap();
         let blocks = out.ahead.div_ceil(BLOCK as u64);
-        // Two for each job wait, one is being written, one has its place but is not read yet.
+        // Per job, two blocks wait; besides, one is being written, and one has its slot but is not
+        // read yet.
         assert!(
             blocks <= 2 * jobs as u64 + 2,
             "{blocks} blocks for {jobs} jobs"
