@@ -2,7 +2,7 @@
 //!
 //! Each command has a file here with its clap arguments, a short `run(args, world) -> Result<()>`
 //! that reads like a table of contents, and the functions that it calls. It prints only through
-//! [`World`](crate::console::World).
+//! [`World`].
 
 pub mod action;
 pub mod args;

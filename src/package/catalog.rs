@@ -62,7 +62,7 @@ pub struct PackageSpec {
     pub kind: PackageKind,
     dist: NameTemplate,
     legacy_dist: Option<NameTemplate>,
-    /// The import name of its Python part.
+    /// The import name of its Python module: `rocm_sdk_core`.
     pub python: String,
     summary: String,
     platforms: Vec<Platform>,

@@ -125,7 +125,7 @@ fn full_name(part: &ArtifactPart, mode: DistributionMode, wheel: &WheelPlan) -> 
     }
 }
 
-/// `` `a` and 2 more are missing: artifact `x` has them; … ``
+/// The error message: `` `a` and 2 more are missing: artifact `x` has them; … ``.
 fn sentence(missing: &[Missing]) -> String {
     let mut by_artifact: BTreeMap<&Option<String>, Vec<&str>> = BTreeMap::new();
     for one in missing {

@@ -190,8 +190,8 @@ impl BuildPlan {
 
     /// Removes every package that is not named. The contents of the others do not change.
     ///
-    /// A name is that of a package (`core`, and `device` for all of them), of one for a target
-    /// (`device-gfx942`), or what pip calls it (`rocm-sdk-device-gfx942`).
+    /// A name is that of a package (`core`; `device` stands for all device packages), of the
+    /// package for one target (`device-gfx942`), or of a distribution (`rocm-sdk-device-gfx942`).
     pub fn keep(&mut self, names: &[String]) -> Result<()> {
         let wanted = wanted(&self.labels().collect::<Vec<_>>(), names)?;
         self.wheels.retain(|wheel| wanted(&wheel.label));

@@ -46,7 +46,7 @@ pub struct Request {
     /// The tag of the wheels: `py3-none-linux_x86_64`.
     pub tag: Tag,
     pub on_collision: OnCollision,
-    /// How the devel package holds its tree.
+    /// How the devel package packs its tree.
     pub devel_packing: SdkTreePacking,
     /// The packages to build if the artifacts are only some of those of the run.
     pub subset: Option<Subset>,
@@ -132,7 +132,7 @@ impl<'a> Planner<'a> {
     fn whole(mut self) -> Result<BuildPlan> {
         let mut families: Vec<Option<Scope>> = match self.request.mode {
             DistributionMode::Split => Vec::new(),
-            // With several families, each has a selector and a devel package of its own.
+            // Each family has its own selector and its own devel package.
             DistributionMode::Legacy => self.scopes.iter().cloned().map(Some).collect(),
         };
         let several = families.len() > 1;
@@ -270,7 +270,8 @@ impl<'a> Planner<'a> {
         let packages = self.catalog.packages().iter();
         let omitted = packages.filter(|package| package.is_omitted);
         absent.extend(omitted.map(|package| package.name.clone()));
-        // Another platform of the same release may have device code where this one has none.
+        // Without targets there are no device packages. The mode alone does not say this: a split
+        // release may have device code for one platform only.
         if self.request.mode == DistributionMode::Split
             && view.available.is_empty()
             && let Ok(device) = self.catalog.only(PackageKind::Device)

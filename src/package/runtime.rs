@@ -27,7 +27,7 @@ use crate::{
     wheel,
 };
 
-/// The files of some artifacts, merged.
+/// The merged files of several artifacts, by path.
 pub(super) type Files<'a> = BTreeMap<&'a RelPath, Owned<'a>>;
 
 /// A file, found directly or through a symlink: the entry in the install tree, and the path and the

@@ -27,6 +27,9 @@ pub(crate) fn line<C: CommandFactory>() -> Result<Vec<OsString>> {
 pub(crate) fn parse<C: CommandFactory + FromArgMatches>(
     arguments: &[OsString],
 ) -> Result<C, clap::Error> {
+    // To clap, an environment variable conflicts with a flag just as another flag would. Here the
+    // flag wins: the line is parsed again without the variable. Each turn ignores one more
+    // variable, so the loop ends.
     let mut silent = BTreeSet::new();
     loop {
         match parse_without::<C>(arguments, &silent) {
@@ -68,7 +71,7 @@ fn parse_without<C: CommandFactory + FromArgMatches>(
     C::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
-/// For a conflict between a flag and an environment variable, the argument of the variable, which
+/// If a flag and an environment variable contradict each other, the name of the variable, which
 /// gives way to the flag. `None` if both are flags, or both are variables.
 fn yielding<C: CommandFactory>(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     if error.kind() != ErrorKind::ArgumentConflict {
@@ -145,8 +148,9 @@ pub(crate) fn globals<C: CommandFactory>(arguments: &[OsString]) -> GlobalArgs {
         .unwrap_or_default()
 }
 
-/// Ignores environment variables that are set but empty: workflows cannot leave a variable unset.
-/// Also ignores those that say no to a switch, so that they conflict with no flag.
+/// Ignores environment variables that are set but empty, because workflows pass an empty variable
+/// for a value that is not given. Also ignores those that say no to a switch: otherwise clap would
+/// report a conflict with flags that only contradict a switch that is on.
 fn without_idle_variables(command: Command) -> Command {
     each_argument(tidy(command), &|argument| {
         let is_switch = matches!(argument.get_action(), ArgAction::SetTrue);

@@ -42,7 +42,7 @@ pub(super) struct OriginArgs {
     run: RunArtifactsOrigin,
 }
 
-/// The artifacts of a run. The platform is the one that packages are made for.
+/// The artifacts of a run. They are for the same platform as the packages.
 #[derive(Debug)]
 struct RunArtifactsOrigin(ChoiceArgs);
 
@@ -273,8 +273,9 @@ fn unpack_sample(unpacked: &Path, world: &World) -> Result<Vec<ArchiveName>> {
     Ok(names)
 }
 
-/// The arguments but for the platform, which the verb has already, and which has to be read here
-/// before it is read there.
+/// The arguments of `fetch` without `--platform`, which `pipeline` already declares for the
+/// packages. Both read its value. This struct has to read it first, because the code that clap
+/// derives removes a value from the matches when it reads it.
 impl clap::Args for RunArtifactsOrigin {
     fn augment_args(command: Command) -> Command {
         let own = ChoiceArgs::augment_args(Command::new("run"));

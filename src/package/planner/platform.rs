@@ -87,7 +87,7 @@ mod tests {
             .file("bin/rocblas/library/kernels.hsaco", code)
             .file("include/rocblas.h", file());
         windows.windows().plan();
-        // Python for Linux carries launchers for Windows.
+        // Python for Linux contains launchers for Windows, such as `t64.exe`.
         let linux = Fixture::new()
             .artifact("rocgdb_run_generic")
             .file("lib/python3/distlib/t64.exe", file())
