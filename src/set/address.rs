@@ -1,4 +1,4 @@
-//! The address of a directory on this machine.
+//! `file://` URLs of local directories.
 
 use std::path::{Component, Path, PathBuf, Prefix};
 
@@ -10,14 +10,14 @@ use crate::{
     location::percent_encode,
 };
 
-/// The addresses of a set that lies in a directory, or will.
+/// The URLs of a set in a local directory, which need not exist yet.
 pub fn local_urls(directory: &Path) -> Result<Urls> {
     let wanted = std::path::absolute(directory);
     let wanted = wanted.with_context(|| format!("find `{}`", directory.display()))?;
     Ok(file_url(&resolved(&wanted))?.parse()?)
 }
 
-/// The path without links and `..`, as far as there is something.
+/// Resolves symlinks and `..` in the longest part of the path that exists.
 fn resolved(path: &Path) -> PathBuf {
     for above in path.ancestors() {
         if let (Ok(above), Ok(below)) = (fs::canonicalize(above), path.strip_prefix(above)) {
@@ -27,7 +27,7 @@ fn resolved(path: &Path) -> PathBuf {
     path.to_owned()
 }
 
-/// The address of an absolute path.
+/// The URL of an absolute path: `file:///tmp/a%20b/`.
 fn file_url(path: &Path) -> Result<String> {
     let mut url = String::from("file://");
     for component in path.components() {

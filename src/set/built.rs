@@ -1,4 +1,4 @@
-//! The set that a build has just made.
+//! Writes the `set.json` of a set that `build` has just made.
 
 use std::path::Path;
 
@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl LocalSet {
-    /// Describes the packages at `{dest}/dist` in `{dest}/set.json`, and what they were made from.
-    /// Their digests are those that packing found: nothing is hashed a second time.
+    /// Describes the packages in `{dest}/dist`, and the run that they were made from, in
+    /// `{dest}/set.json`. The digests come from packing; nothing is hashed a second time.
     pub fn built(
         dest: &Path,
         plan: &BuildPlan,
@@ -23,7 +23,8 @@ impl LocalSet {
         world: &World,
     ) -> Result<Self> {
         let page = dest.join("set.json");
-        // What it says of another set is no longer true, even if describing this one fails.
+        // Remove the `set.json` of an earlier build first: it must not stay beside the new packages
+        // if anything below fails.
         atomic::clear(&page)?;
         let commit = manifest.commit.as_deref();
         let run_id = manifest.run_id.as_deref();
@@ -42,7 +43,7 @@ impl LocalSet {
         });
         let mut set = Self::made(dest, made.collect(), world).context("read the finished set")?;
         set.document = SetJson::new(identity, &set.set, Layout::Dist);
-        // Without times: the same set is described by the same bytes.
+        // No times in it, so that the same set gives the same bytes.
         atomic::write(&page, set.document.page().body)?;
         Ok(set)
     }

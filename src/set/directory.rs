@@ -1,4 +1,5 @@
-//! A directory of packages, read: what an upload and a summary are made from.
+//! [`LocalSet`]: the packages of a local directory and their metadata, as `upload` and `summary`
+//! use them.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,22 +19,22 @@ use crate::{
     index::{Layout, PackageSet, SetFile, SetJson, Urls},
 };
 
-/// The packages of a directory, with what its `set.json` knows about them.
+/// The packages of a local directory, and what its `set.json` says about them.
 #[derive(Debug)]
 pub struct LocalSet {
-    /// Where `simple/`, `set.json` and the packages, or `dist/`, are.
+    /// The directory that holds `set.json`, `simple/`, and `dist/` or the packages themselves.
     pub root: PathBuf,
     pub layout: Layout,
     pub set: PackageSet,
     pub document: SetJson,
-    /// What goes into sidecars, by their paths in this directory.
+    /// The METADATA of each wheel, by the path of its sidecar.
     metadata: HashMap<String, Vec<u8>>,
-    /// The digests that the directory's own `set.json` has, by path.
+    /// The digests in `set.json`, by path. They may differ from those of the files.
     described: BTreeMap<String, Sha256>,
 }
 
 impl LocalSet {
-    /// Reads and hashes every package. They are in `dist` if it exists.
+    /// Reads and hashes every package: in `dist/` if it exists, otherwise in `root`.
     pub fn read(root: &Path, world: &World) -> Result<Self> {
         let place = SetPlace::directory(root, &world.stop);
         let (layout, known) = (place.layout()?, KnownFacts::read(&place)?);
@@ -43,7 +44,8 @@ impl LocalSet {
         })
     }
 
-    /// The packages below `dist` that were just made, with their sizes and digests by path.
+    /// Reads packages in `dist/` that this process has just made. `made` has their sizes and
+    /// digests by path.
     pub fn made(root: &Path, made: HashMap<String, (u64, Sha256)>, world: &World) -> Result<Self> {
         let place = SetPlace::directory(root, &world.stop);
         Self::read_known(
@@ -89,8 +91,10 @@ impl LocalSet {
         })
     }
 
-    /// An error if `set.json`, which `build` wrote, describes other files than there are: a wheel
-    /// of the same name and version from another build looks right and does not fit the others.
+    /// An error if a file that `set.json` describes is missing or has another digest.
+    ///
+    /// A wheel from another build can have the same name and version. It looks right, but does not
+    /// work with the other packages of this set.
     pub fn ensure_as_described(&self) -> Result<()> {
         let files = self.set.files().iter();
         let files = files.map(|file| (file.path(self.layout), file.sha256));
@@ -120,7 +124,7 @@ impl LocalSet {
         .hint("build again, or run `rocwheel index` on it if the files were replaced on purpose")
     }
 
-    /// An error if there is a package that `build` did not describe.
+    /// An error if the directory has a package that `set.json` does not describe.
     pub fn ensure_nothing_added(&self) -> Result<()> {
         let paths = self.set.files().iter().map(|file| file.path(self.layout));
         let mut added = paths.filter(|path| !self.described.contains_key(path));
@@ -134,18 +138,18 @@ impl LocalSet {
         }
     }
 
-    /// Where a package is.
+    /// The path of a package on disk.
     pub fn path(&self, file: &SetFile) -> PathBuf {
         self.root.join(file.path(self.layout))
     }
 
-    /// What a wheel's sidecar says.
+    /// The contents of a wheel's sidecar. `None` for an sdist.
     pub fn metadata(&self, file: &SetFile) -> Option<&[u8]> {
         let bytes = self.metadata.get(&file.sidecar_path(self.layout))?;
         Some(bytes)
     }
 
-    /// The addresses on this machine.
+    /// The `file://` URLs of the set.
     pub fn urls(&self) -> Result<Urls> {
         local_urls(&self.root)
     }

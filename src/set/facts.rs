@@ -1,4 +1,6 @@
-//! What a package says about itself, in its file name and in its metadata.
+//! Reads the facts of a package that an index needs from its file name and its metadata: METADATA
+//! of a wheel ([PEP 427](https://peps.python.org/pep-0427/)), PKG-INFO of an sdist ([PEP
+//! 625](https://peps.python.org/pep-0625/)).
 
 use std::{
     io::{Read, Seek},
@@ -13,22 +15,24 @@ use crate::{
     wheel::{DistName, Metadata, SdistFilename, WheelFilename, WheelReader},
 };
 
-/// Metadata is a page of text; more is not metadata.
+/// The largest METADATA or PKG-INFO that is read.
 const LONGEST_METADATA: u64 = 16 << 20;
-/// PKG-INFO is among the first members of an sdist; what comes this late is not looked for.
+/// The uncompressed bytes of an sdist that are searched for PKG-INFO, which is among its first
+/// members. The limit stops a small archive that unpacks to any size.
 const LONGEST_SEARCH: u64 = 1 << 30;
 
-/// What an index tells of a package.
+/// The facts of one package that an index shows.
 #[derive(Debug)]
 pub(super) struct PackageFacts {
     pub(super) project: DistName,
     pub(super) version: Version,
     pub(super) requires_python: Option<String>,
-    /// Of a wheel only: an sdist's metadata need not be that of what is built from it.
+    /// The bytes of the sidecar; of wheels only. The metadata of an sdist may differ from that of
+    /// the wheel built from it.
     pub(super) sidecar: Option<Vec<u8>>,
 }
 
-/// Reads a package by the rules of its kind, which its name tells.
+/// Reads a package. The extension of its name says whether it is a wheel or an sdist.
 pub(super) fn read(file: impl Read + Seek, name: &str) -> Result<PackageFacts> {
     if Path::new(name).extension() == Some("whl".as_ref()) {
         of_wheel(&name.parse()?, file)
@@ -49,7 +53,8 @@ fn of_sdist(name: &SdistFilename, file: impl Read) -> Result<PackageFacts> {
     facts(&text, name.name(), name.version())
 }
 
-/// The metadata decides; the name has to say the same, because installers believe it first.
+/// Takes project and version from the metadata. The file name must say the same, because installers
+/// choose a file by its name.
 fn facts(text: &[u8], project: &DistName, version: &Version) -> Result<PackageFacts> {
     let inside = Metadata::parse(text)?;
     ensure!(

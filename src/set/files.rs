@@ -1,4 +1,4 @@
-//! The packages at a place and what lies beside them: which there are, and how they are read.
+//! Lists and opens the packages and sidecars of a place.
 
 use std::{
     io::{self, Read},
@@ -18,21 +18,22 @@ use crate::{
     store::{Depth, Object, Ranged, Span, StoreFailureKind},
 };
 
-/// A file of this size is read at once: its digest and what it says come from the same bytes.
+/// A file up to this size is read in one request: digest and metadata come from the same bytes.
 const AT_ONCE: u64 = 256 << 10;
 
-/// A file in the directory of packages, or in that of a family.
+/// A package or sidecar in the directory of packages, or in that of a family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ListedPackage {
     pub(super) family: Option<ArtifactGroup>,
     pub(super) name: String,
     pub(super) stamp: SetStamp,
-    /// When it came; of a file in a directory that is not known.
+    /// When it was uploaded. `None` in a local directory, where a modification time does not say
+    /// it.
     pub(super) uploaded: Option<SystemTime>,
 }
 
 impl ListedPackage {
-    /// Below the directory of the set: `dist/rocm-7.13.0.tar.gz`.
+    /// Relative to the directory of the set: `dist/rocm-7.13.0.tar.gz`.
     pub(super) fn path(&self, layout: Layout) -> String {
         let family = self.family.as_ref();
         let family = family.map_or_else(String::new, |family| format!("{family}/"));
@@ -40,17 +41,18 @@ impl ListedPackage {
     }
 }
 
-/// The bytes of a package.
+/// The bytes of a package: in memory, or read in ranges on demand.
 pub(super) enum Opened {
     Whole(Vec<u8>),
     Far(Ranged<'static>),
 }
 
 impl SetPlace {
-    /// All packages and sidecars in the directory of packages, and in those of families in it.
+    /// Lists all packages and sidecars, with those in the directories of families.
     pub(super) fn files(&self, layout: Layout) -> Result<Vec<ListedPackage>> {
         let objects = match (layout, self.local()) {
-            // Beside plain packages on a disk there may be anything, to any depth.
+            // A flat directory may be a user's download directory, with other files at any depth.
+            // List only the levels that can hold packages.
             (Layout::Flat, Some(root)) => {
                 let mut objects = self.list("", Depth::Children)?;
                 let families = families_in(root);
@@ -69,7 +71,7 @@ impl SetPlace {
                 }
                 _ => (None, path),
             };
-            // What lies deeper is no package of the set.
+            // A file at a deeper level is not a package of the set.
             let is_wanted = is_package(name) || name.ends_with(".whl.metadata");
             (is_wanted && !name.contains('/') && !name.starts_with('.')).then(|| ListedPackage {
                 family,
@@ -81,7 +83,7 @@ impl SetPlace {
         Ok(found.collect())
     }
 
-    /// Where the packages are: in `dist` if it exists.
+    /// The layout of the set: [`Layout::Dist`] if `dist/` exists.
     pub fn layout(&self) -> Result<Layout> {
         let has_dist = match self.local() {
             Some(root) => root.join("dist").is_dir(),
@@ -95,14 +97,14 @@ impl SetPlace {
         if size > AT_ONCE {
             return Ok(Opened::Far(Ranged::of(Arc::clone(self.store()), key, size)));
         }
-        // One byte more tells a file that grew from one that did not.
+        // Read one byte more than listed, to notice a file that has grown.
         let mut bytes = Vec::new();
         let reader = self.store().get(&key, Span::Whole)?;
         reader.take(size + 1).read_to_end(&mut bytes)?;
         Ok(Opened::Whole(bytes))
     }
 
-    /// The same from its first to its last byte.
+    /// Streams a package from its first to its last byte.
     pub(super) fn stream(
         &self,
         listed: &ListedPackage,
@@ -113,7 +115,7 @@ impl SetPlace {
             .get(&self.key(&listed.path(layout))?, Span::Whole)?)
     }
 
-    /// The digest that the store keeps, if it keeps one.
+    /// The digest that the store has recorded, if any.
     pub(super) fn kept_digest(
         &self,
         listed: &ListedPackage,
@@ -122,8 +124,8 @@ impl SetPlace {
         Ok(self.store().head(&self.key(&listed.path(layout))?)?.sha256)
     }
 
-    /// How a file looks now. In a bucket a listing says it of a thousand at a time, with the marks
-    /// that the next one will have.
+    /// The current stamp of a local file. `None` in a bucket: there, one listing later gives the
+    /// stamps of a thousand files per request (see `Reading::remember_sidecars`).
     pub(super) fn stamp(&self, path: &str) -> Result<Option<SetStamp>> {
         if self.local().is_none() {
             return Ok(None);
@@ -134,7 +136,7 @@ impl SetPlace {
         }
     }
 
-    /// The text of a document such as `set.json`, and how that looks.
+    /// The text and the stamp of a document such as `set.json`.
     pub(super) fn document(&self, name: &str) -> Result<Option<(String, SetStamp)>> {
         let object = match self.store().head(&self.key(name)?) {
             Err(error) if error.kind() == StoreFailureKind::NotFound => return Ok(None),
@@ -144,7 +146,8 @@ impl SetPlace {
         Ok(text.map(|text| (text, self.stamp_of(&object))))
     }
 
-    /// On a disk the mark says no more than the time, which may be too coarse to tell two files apart.
+    /// On a local disk the ETag is left out: it says no more than the modification time, which may
+    /// be too coarse to distinguish two versions of a file.
     fn stamp_of(&self, object: &Object) -> SetStamp {
         SetStamp {
             size: object.size,
@@ -154,7 +157,7 @@ impl SetPlace {
     }
 }
 
-/// The directories of families beside plain packages.
+/// The directories of families in a flat directory.
 fn families_in(root: &Path) -> io::Result<Vec<String>> {
     let mut families = Vec::new();
     for entry in fs::read_dir(root)? {
@@ -173,7 +176,8 @@ fn nanoseconds(time: SystemTime) -> Option<u64> {
     u64::try_from(since.as_nanos()).ok()
 }
 
-/// Beside plain packages anything may lie, so that only what is called as a target is a family's.
+/// Whether a directory is that of a family. A flat directory may have any subdirectories, so there
+/// the name must begin with `gfx`.
 fn is_family(name: &str, layout: Layout) -> bool {
     let is_likely = layout == Layout::Dist || name.starts_with("gfx");
     is_likely && !name.is_empty() && ArtifactGroup::of_directory(name).is_ok()

@@ -1,4 +1,5 @@
-//! What a place promises, and the packages that are there.
+//! Finds the packages of a place that `check` reads: by its pages if it has any, otherwise by
+//! listing its directory.
 
 use std::{collections::BTreeSet, mem, path::Path};
 
@@ -15,27 +16,27 @@ use crate::{
     version::Version,
 };
 
-/// A set where it lies: its packages, and its pages if it has any.
+/// The packages found at a place, and what its pages say.
 #[derive(Debug, Default)]
 pub struct PublishedSet {
     pub packages: Vec<PackageFile>,
-    /// `None` for packages that lie in a directory and nowhere else.
+    /// `None` for a directory of packages without pages.
     pub published: Option<PublishedFacts>,
-    /// Of several versions, the one that is looked at.
+    /// The version that was selected, if the index has several.
     pub chosen: Option<Version>,
 }
 
-/// What is looked at of a place.
+/// How to find the packages of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlaceDepth {
-    /// The packages where this layout has them, or by default in `dist` if it exists; the pages
-    /// beside them are still to be written.
+    /// List the directory of packages (by default `dist/` if it exists) and ignore the pages, which
+    /// are about to be written.
     Packages(Option<Layout>),
-    /// What its pages lead to, if it has any.
+    /// Follow the pages, if the place has any.
     Pages,
 }
 
-/// The packages of a place by name, and what its pages say if that is wanted.
+/// Finds the packages of a place, sorted by name, and what its pages say if `look` asks for it.
 pub fn find(place: &SetPlace, look: PlaceDepth) -> Result<PublishedSet> {
     let mut found = match look {
         PlaceDepth::Packages(layout) => unpublished(place, lying(place, layout)?)?,
@@ -44,7 +45,8 @@ pub fn find(place: &SetPlace, look: PlaceDepth) -> Result<PublishedSet> {
             local => {
                 let mut found = find_published(place)?;
                 if local.is_some() {
-                    // What lies in a directory is checked, whether a page names it or not.
+                    // A local directory is checked as a whole, also packages of families that no
+                    // page names.
                     let known: BTreeSet<String> =
                         found.packages.iter().map(|it| it.name().into()).collect();
                     let lying = lying(place, Some(Layout::Dist))?.into_iter();
@@ -67,7 +69,7 @@ pub fn find(place: &SetPlace, look: PlaceDepth) -> Result<PublishedSet> {
 pub fn find_published(place: &SetPlace) -> Result<PublishedSet> {
     let mut promised = Promised::read(place)?;
     if promised.promises.is_empty() {
-        // Pages that name nothing promise what lies beside them.
+        // No page names a package: check the packages beside the pages.
         let packages = lying(place, None)?;
         if !promised.is_of_a_set(!packages.is_empty()) {
             return unpublished(place, packages);
@@ -133,8 +135,8 @@ fn unpublished(place: &SetPlace, packages: Vec<PackageFile>) -> Result<Published
     })
 }
 
-/// The packages where this layout has them, or by default in `dist` if it exists, with those in the
-/// directories of families; none where a place cannot be listed.
+/// Lists the packages, with those in the directories of families. Without a `layout`, they are in
+/// `dist/` if it exists. A web server cannot be listed, so the result is empty.
 fn lying(place: &SetPlace, layout: Option<Layout>) -> Result<Vec<PackageFile>> {
     if *place.kind() == PlaceKind::Web {
         return Ok(Vec::new());
@@ -152,7 +154,7 @@ fn lying(place: &SetPlace, layout: Option<Layout>) -> Result<Vec<PackageFile>> {
     packages.collect()
 }
 
-/// Packages that lie there and that no page names.
+/// Packages that exist but that no page names.
 fn unlisted(place: &SetPlace, names: &BTreeSet<String>) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     for below in ["dist/", ""] {
@@ -169,7 +171,7 @@ fn unlisted(place: &SetPlace, names: &BTreeSet<String>) -> Result<BTreeSet<Strin
     Ok(found)
 }
 
-/// Whether anything in a directory says what is in it.
+/// Whether a local directory has any page of an index.
 fn has_pages(place: &Path) -> bool {
     ["set.json", "simple", "SHA256SUMS", "index.html"]
         .iter()

@@ -1,4 +1,5 @@
-//! Writes the index of a place, again from the start where another writer comes first.
+//! Writes the index of a place: reads the packages, writes the pages, and starts again if another
+//! job changed the index meanwhile.
 
 use std::num::NonZeroUsize;
 
@@ -17,17 +18,17 @@ use crate::{
     run::ArtifactGroup,
 };
 
-/// How often another writer may come first.
+/// Attempts before giving up, if other writers change the index each time.
 const ATTEMPTS: u32 = 5;
-/// Requests mostly wait.
+/// Parallel requests to a bucket. They mostly wait for the network.
 const REQUESTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 
-/// What is wanted of an index.
+/// Options of `rocwheel index`.
 #[derive(Debug)]
 pub struct IndexOptions {
-    /// By default `dist` is where the packages are if it exists.
+    /// Where the packages are. `None`: in `dist/` if it exists.
     pub layout: Option<Layout>,
-    /// What is withdrawn; without it, what was withdrawn stays so.
+    /// The complete list of yanks. `None` keeps the yanks of the existing `set.json`.
     pub yank: Option<YankList>,
     pub mode: WriteMode,
     pub jobs: NonZeroUsize,
@@ -44,19 +45,19 @@ impl Default for IndexOptions {
     }
 }
 
-/// An index that was written, or would be.
+/// An index that was written or, with [`WriteMode::Tell`], would be.
 #[derive(Debug)]
 pub struct Indexed {
     /// The objects that were written or removed, in order.
     pub changes: Vec<IndexChange>,
     pub families: Vec<ArtifactGroup>,
     pub files: usize,
-    /// For people.
+    /// One line of numbers for messages: files, size, projects.
     pub facts: String,
 }
 
-/// Brings an index up to date with its packages; again from the start where another writer comes
-/// first.
+/// Updates the index of a place. If another writer changes the index meanwhile, starts again with
+/// the new list of packages.
 pub fn index(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<Indexed> {
     for _ in 0..ATTEMPTS {
         match once(site, options, world)? {
@@ -69,7 +70,10 @@ pub fn index(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<I
     )));
 }
 
-/// One attempt.
+/// One attempt. The inner error means that another writer changed the index.
+///
+/// The existing pages are listed (`Writer::new`) before the packages, so that no page of a newer
+/// index is replaced by one that lacks its packages.
 fn once(
     site: &SetPlace,
     options: &IndexOptions,
@@ -111,8 +115,11 @@ struct IndexAttempt<'a> {
 }
 
 impl IndexAttempt<'_> {
-    /// What a reader finds points only at what is there: sidecars, pages, `set.json`, and then what
-    /// nothing leads to any more goes.
+    /// Installers may read the index at any moment, so the order of writes matters: sidecars, pages
+    /// of projects, root pages, `set.json`, deletions last. No reader follows a link to a missing
+    /// file.
+    ///
+    /// Everything is read back before `set.json`, because a set that has it is complete.
     fn run(&self) -> Result<(usize, Vec<ArtifactGroup>, String)> {
         let layout = match self.options.layout {
             Some(layout) => layout,
@@ -141,7 +148,7 @@ impl IndexAttempt<'_> {
         Ok((found.set.files().len(), families, facts(&found)))
     }
 
-    /// Reads the packages, and writes their sidecars.
+    /// Reads the packages and writes their sidecars.
     fn read(&self, layout: Layout) -> Result<ReadPackages> {
         let progress = self.world.console.progress("Reading", self.site, None);
         let reading = Reading {
@@ -174,8 +181,10 @@ impl IndexAttempt<'_> {
         Ok(found)
     }
 
-    /// Writes the pages of projects, and meanwhile makes those that come after them: each has a
-    /// line for every file, so that one after the other they would take as long.
+    /// Writes the pages of projects, and returns the pages to be written after them.
+    ///
+    /// The latter have a line for every file and take long to render, so they are rendered in
+    /// parallel with the project pages, and first.
     fn projects(
         &self,
         found: &ReadPackages,
@@ -223,7 +232,7 @@ impl IndexAttempt<'_> {
     }
 }
 
-/// What the set is, with what need not be found out again.
+/// The `set.json` of the set, with the stamps that spare the next run from reading each file.
 fn document(known: &KnownFacts, found: &mut ReadPackages, layout: Layout) -> SetJson {
     let mut document = SetJson::new(known.identity.clone(), &found.set, layout);
     for file in document.files_mut() {

@@ -1,4 +1,5 @@
-//! What an earlier run wrote into `set.json`, and when it may be believed.
+//! [`KnownFacts`]: what an earlier run wrote into `set.json`, and whether a file is unchanged
+//! since, so that it need not be read again.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -13,22 +14,22 @@ use crate::{
     run::ArtifactGroup,
 };
 
-/// Within this, a file can change and keep its time: such is the grain of some clocks.
+/// The coarsest resolution of modification times. Within it a file can change and keep its time.
 const GRAIN: Duration = Duration::from_secs(2);
 
-/// What an earlier run knew.
+/// The facts of an earlier run about each file.
 #[derive(Debug, Default)]
 pub(super) struct KnownFacts {
     pub(super) identity: Identity,
     files: HashMap<String, SetJsonFile>,
     /// Sizes and digests, by path, of what this process wrote itself.
     made: HashMap<String, (u64, Sha256)>,
-    /// How `set.json` itself looks.
+    /// The stamp of `set.json` itself, to compare with the times of the files.
     pub(super) stamp: Option<SetStamp>,
 }
 
 impl KnownFacts {
-    /// What `set.json` says, if there is one, or else what those who uploaded parts said.
+    /// Reads `set.json`, or `part.json` if only parts were uploaded so far.
     pub(super) fn read(place: &SetPlace) -> Result<Self> {
         let read = |name: &str| -> Result<Option<(SetJson, SetStamp)>> {
             let Some((text, stamp)) = place.document(name)? else {
@@ -75,19 +76,19 @@ impl KnownFacts {
             .collect()
     }
 
-    /// The families whose pages may be there.
+    /// The families of an earlier index, whose pages may exist.
     pub(super) fn families(&self) -> Vec<ArtifactGroup> {
         let families = self.files.values().filter_map(SetJsonFile::family);
         let families: BTreeSet<ArtifactGroup> = families.collect();
         families.into_iter().collect()
     }
 
-    /// Why a file was withdrawn, if it was.
+    /// The reason why a file is yanked, if it is.
     pub(super) fn yanked(&self, path: &str) -> Option<String> {
         self.files.get(path)?.yanked.clone()
     }
 
-    /// The digest of a file that is still the same one.
+    /// The digest of a file, if the file is unchanged.
     pub(super) fn sha256(&self, listed: &ListedPackage, layout: Layout) -> Option<Sha256> {
         let path = listed.path(layout);
         let made = self.made.get(&path);
@@ -97,7 +98,7 @@ impl KnownFacts {
         }
     }
 
-    /// Everything about a file that is still the same one, and that still has the same sidecar.
+    /// Everything known about a file, if the file and its sidecar are both unchanged.
     pub(super) fn all(
         &self,
         listed: &ListedPackage,
@@ -124,8 +125,11 @@ impl KnownFacts {
         is_same.then_some((file, remembered))
     }
 
-    /// Whether a stamp would be another one if the bytes were: a mark of the bytes is, and a time
-    /// is if the file was left alone for a while before the stamp was written down.
+    /// Whether equal stamps prove equal bytes.
+    ///
+    /// An ETag does, because it depends on the bytes. A modification time does only if it is older
+    /// than `set.json` by `GRAIN`: some clocks are so coarse that a file can change right after its
+    /// digest was taken and keep its time.
     fn is_settled(&self, stamp: &SetStamp) -> bool {
         if stamp.etag.is_some() {
             return true;

@@ -1,4 +1,7 @@
-//! A package set at a place, near or far: its files, what they say, and the index of them.
+//! A package set at a place: in a directory, in a bucket or on a web server.
+//!
+//! `place` opens it, `files` and `read` read its packages, `promised` reads its pages, `indexing`
+//! and `write` write its index, and `publish` uploads a local set.
 
 mod address;
 mod built;

@@ -1,4 +1,5 @@
-//! `PackageFile`: a file of a set, on this machine or in a store, read as streams.
+//! [`PackageFile`]: a wheel or sdist of a set at any place, read as streams; and the rules for
+//! names of packages.
 
 use std::{
     io::{self, Read},
@@ -21,7 +22,8 @@ pub struct PackageFile {
     len: u64,
     store: Arc<dyn Store>,
     key: Key,
-    /// Why it could not be read, which is no finding: the next time it may be.
+    /// The first error of the store while reading. It is not a finding about the package, because
+    /// another attempt may succeed.
     failure: Mutex<Option<Error>>,
 }
 
@@ -36,7 +38,7 @@ impl PackageFile {
         }
     }
 
-    /// The same under the name of the directory that it lies in.
+    /// Puts the directory of its family before the name: `gfx94X-dcgpu/rocm-7.13.0.tar.gz`.
     #[must_use]
     pub(super) fn in_directory(mut self, directory: &str) -> Self {
         self.name = format!("{directory}/{}", self.name);
@@ -51,7 +53,8 @@ impl PackageFile {
         is_wheel(&self.name)
     }
 
-    /// An error if reading failed for a reason that is not in the file.
+    /// The error of the store, if one occurred while reading. Call it after reading the package,
+    /// before using any findings about it.
     pub fn outcome(&self) -> Result<()> {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         match failure.take() {
@@ -60,7 +63,8 @@ impl PackageFile {
         }
     }
 
-    /// The error that goes on through the reader of the format, and is told apart there no more.
+    /// Records an error of the store, and returns it as an `io::Error`. The reader of the format
+    /// reports that one like damage in the file, so the original is kept for `outcome`.
     fn failed(&self, error: Error) -> io::Error {
         let shown = io::Error::other(format!("{error:#}"));
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,7 +78,7 @@ impl PackageFile {
         self.len
     }
 
-    /// The bytes of a range, in order. It ends early where the package does.
+    /// Streams the bytes of a range. The stream ends early at the end of the package.
     pub fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + '_>> {
         let len = range.end.min(self.len).saturating_sub(range.start);
         let reader = self.store.get(&self.key, Span::Between(range));
@@ -103,8 +107,8 @@ impl Read for PackageStream<'_> {
     }
 }
 
-/// Whether a project is ours. A set may also hold packages of others, such as torch, and an index
-/// what all of them depend on.
+/// Whether a project is one of the ROCm packages. A set may also hold other packages, such as
+/// torch, and an index their dependencies.
 pub fn is_ours(project: &DistName) -> bool {
     let name = project.normalized();
     name == "rocm" || name.starts_with("rocm-")
@@ -117,13 +121,13 @@ pub(super) fn is_wheel(name: &str) -> bool {
     name.ends_with(WHEEL)
 }
 
-/// Whether a name is that of a wheel or an sdist; anything else may lie beside them.
+/// Whether a file is a wheel or an sdist by its name. Other files in the directory are ignored.
 pub(super) fn is_package(name: &str) -> bool {
     let ends = |end: &str| name.len() > end.len() && name.ends_with(end);
     !name.starts_with('.') && (ends(WHEEL) || ends(SDIST))
 }
 
-/// The project and the version that a file name tells.
+/// Project and version of a package, from its file name. `None` if the name is invalid.
 pub fn identity(file: &str) -> Option<(DistName, Version)> {
     let file = file.rsplit('/').next()?;
     if is_wheel(file) {

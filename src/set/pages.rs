@@ -1,4 +1,6 @@
-//! What the pages of an index say, whoever wrote them: pure, from text to promises.
+//! Parses the pages of an index, also of indexes that other tools wrote: HTML
+//! ([PEP 503](https://peps.python.org/pep-0503/)), JSON
+//! ([PEP 691](https://peps.python.org/pep-0691/)) and SHA256SUMS. Pure: from text to links.
 
 use html5gum::{StartTag, Token, Tokenizer};
 use serde_json::Value;
@@ -10,7 +12,7 @@ use crate::{
     location::decode_component,
 };
 
-/// A link of a page to a file, with what it says about the file.
+/// A link of a page to a file, with the facts about the file in its attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PageLink {
     pub(super) href: String,
@@ -19,12 +21,12 @@ pub(super) struct PageLink {
     pub(super) metadata: Option<SidecarPromise>,
 }
 
-/// Where a link leads, seen from its page.
+/// The target of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Leads {
-    /// A path from the top of the place, decoded.
+    /// On the same server: the percent-decoded path from the top of the store.
     Within(String),
-    /// Another server: its origin, and the path there.
+    /// On another server: its origin, and the path there.
     Elsewhere(String, String),
 }
 
@@ -36,7 +38,8 @@ impl Leads {
     }
 }
 
-/// The links of an HTML page, by the tokens of the HTML standard: what is in a comment is no link.
+/// The links of an HTML page. A tokenizer of the HTML standard finds them, so that `<a>` inside a
+/// comment is not a link, and character references are decoded.
 pub(super) fn html_links(page: &str) -> Vec<PageLink> {
     let link = |tag: StartTag<()>| -> Option<PageLink> {
         let value = |name: &str| {
@@ -59,7 +62,7 @@ pub(super) fn html_links(page: &str) -> Vec<PageLink> {
     tags.filter_map(link).collect()
 }
 
-/// `sha256=…` behind the `#` of an address.
+/// The digest in the fragment of a URL: `…whl#sha256=…`.
 fn fragment(href: &str) -> Option<Sha256> {
     let (_, fragment) = href.split_once('#')?;
     fragment
@@ -94,7 +97,7 @@ pub(super) fn json_links(page: &str) -> Result<Vec<PageLink>> {
     Ok(files.iter().filter_map(link).collect())
 }
 
-/// The projects of a root page in JSON.
+/// The projects of a root page in JSON (PEP 691).
 pub(super) fn json_projects(page: &str) -> Result<Vec<String>> {
     let page: Value = serde_json::from_str(page).context("read JSON")?;
     let Some(projects) = page.get("projects").and_then(Value::as_array) else {
@@ -115,7 +118,7 @@ pub(super) fn checksums(page: &str) -> Result<Vec<(Sha256, String)>> {
     pairs.collect()
 }
 
-/// Where a link of a page leads: `../dist/a%2Bb.whl#sha256=…` of `x/simple/` is `x/dist/a+b.whl`.
+/// Resolves a link of a page: `../dist/a%2Bb.whl#sha256=…` of `x/simple/` is `x/dist/a+b.whl`.
 pub(super) fn resolve(page: &str, href: &str) -> Result<Leads> {
     let path = href.split(['#', '?']).next().unwrap_or_default();
     if let Some((scheme, rest)) = path.split_once("://") {

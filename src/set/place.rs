@@ -1,4 +1,5 @@
-//! `SetPlace`: a directory that holds a set, on this machine, in a bucket or on a web server.
+//! [`SetPlace`]: a directory that holds a set, on this machine, in a bucket or on a web server. The
+//! other files of `set` read and write through it.
 
 use std::{
     collections::BTreeMap,
@@ -29,13 +30,14 @@ use crate::{
     },
 };
 
-/// Pages, documents and metadata are text; more is not read. A `set.json` of 100,000 files has 30 MiB.
+/// The largest page, document or sidecar that is read into memory. A `set.json` of 100,000 files
+/// has 30 MiB.
 const LONGEST_PAGE: u64 = 256 << 20;
 const PAGE: &str = ".html";
 /// The directory of the set itself, as a path below it.
 pub(super) const TOP: &str = "./";
 
-/// A place that can be written, as a user names it.
+/// A writable place as the user gives it: `dist/` or `s3://bucket/1-linux/python`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamedPlace {
     Directory(PathBuf),
@@ -43,7 +45,7 @@ pub enum NamedPlace {
 }
 
 impl NamedPlace {
-    /// As `check` takes it.
+    /// The place as a path argument of `check`.
     pub fn to_path(&self) -> PathBuf {
         match self {
             Self::Directory(path) => path.clone(),
@@ -70,12 +72,13 @@ pub struct SetPlace {
     store: Arc<dyn Store>,
     /// The directory of the set in the store: empty, or ending in `/`.
     top: String,
-    /// The page that the user named, if it is none of those that every set has.
+    /// The HTML page that the user named, such as `links.html`. `None` for pages that every set
+    /// has, such as `simple/`.
     page: Option<String>,
     kind: PlaceKind,
-    /// Whether pages have the keys too that clients ask a directory for.
+    /// Whether pages are also stored under keys that end in `/`, which installers request.
     directory_pages: bool,
-    /// Other servers that pages lead to.
+    /// Connections to other servers that the pages link to, by origin.
     others: Mutex<BTreeMap<String, Arc<dyn Store>>>,
     stop: Stop,
 }
@@ -83,12 +86,12 @@ pub struct SetPlace {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PlaceKind {
     Directory(PathBuf),
-    /// With the addresses of the set in it.
+    /// With the public URLs of the set.
     Bucket(Urls),
     Web,
 }
 
-/// Where a file is: on another server, or in the store itself.
+/// Where a file is stored: on another server (`origin`), or in the store of the place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Address {
     pub(super) origin: Option<String>,
@@ -96,8 +99,8 @@ pub(super) struct Address {
 }
 
 impl SetPlace {
-    /// A set to read: in a directory, in `s3://bucket/directory`, or at the address of an index or a
-    /// page.
+    /// Opens a set for reading: a directory, `s3://bucket/directory`, or the URL of an index or of
+    /// a page with links.
     pub fn open(
         place: &Path,
         access: impl FnOnce(Option<&str>) -> Result<Access>,
@@ -139,21 +142,21 @@ impl SetPlace {
         ))
     }
 
-    /// A directory on this machine, in which a package may be a symlink to a file.
+    /// A local directory. A package in it may be a symlink to a file.
     pub fn directory(root: &Path, stop: &Stop) -> Self {
         let store = Arc::new(LocalStore::following_links(root));
         let kind = PlaceKind::Directory(root.to_owned());
         Self::new(store, String::new(), None, kind, stop)
     }
 
-    /// A place in a directory that is laid out as a bucket.
+    /// A directory of a local tree that has the layout of a bucket.
     pub fn below(root: &Path, directory: &Key, stop: &Stop) -> Self {
         let kind = PlaceKind::Directory(root.join(directory.to_path().as_str()));
         let top = directory.directory().as_str().to_owned();
         Self::new(Arc::new(LocalStore::new(root)), top, None, kind, stop)
     }
 
-    /// A directory of a bucket. The region of the usual buckets is known.
+    /// A directory of a bucket. `access` gets the region if it is one of TheRock's buckets.
     pub fn bucket(
         place: &Location,
         access: impl FnOnce(Option<&str>) -> Result<Access>,
@@ -167,7 +170,7 @@ impl SetPlace {
         Ok(Self::of_store(Arc::new(store), place.key(), urls, stop))
     }
 
-    /// A directory of any store that has exact keys, as a bucket has.
+    /// A directory of any store with exact keys, like a bucket.
     pub fn of_store(store: Arc<dyn Store>, directory: &Key, urls: Urls, stop: &Stop) -> Self {
         let top = directory.directory().as_str().to_owned();
         Self::new(store, top, None, PlaceKind::Bucket(urls), stop)
@@ -206,7 +209,7 @@ impl SetPlace {
         }
     }
 
-    /// The same on a server that may refuse keys ending in `/`.
+    /// Sets whether pages get keys that end in `/`. Some servers reject such keys.
     #[must_use]
     pub fn with_directory_pages(self, directory_pages: bool) -> Self {
         Self {
@@ -223,7 +226,7 @@ impl SetPlace {
         &self.store
     }
 
-    /// The directory, if it is one on this machine.
+    /// The path of the set, if it is a local directory.
     pub fn local(&self) -> Option<&Path> {
         match &self.kind {
             PlaceKind::Directory(root) => Some(root),
@@ -235,7 +238,7 @@ impl SetPlace {
         &self.kind
     }
 
-    /// The addresses of the set.
+    /// The public URLs of the set.
     pub fn urls(&self) -> Result<Urls> {
         match &self.kind {
             PlaceKind::Directory(root) => local_urls(root),
@@ -244,13 +247,14 @@ impl SetPlace {
         }
     }
 
-    /// The key of a path below the directory of the set; the path may be empty or `TOP`, or end in `/`.
+    /// The key of a path below the directory of the set. The path may be empty, be `TOP`, or end in
+    /// `/`.
     pub fn key(&self, below: &str) -> Result<Key> {
         let key = self.path(below.strip_prefix(TOP).unwrap_or(below)).parse();
         key.with_context(|| format!("place `{below}`"))
     }
 
-    /// What is in a directory, by path below the directory of the set.
+    /// Lists a directory. Paths are relative to the directory of the set.
     pub fn list(&self, below: &str, depth: Depth) -> Result<Vec<(String, Object)>> {
         let path = self.path(below);
         let directory = (!path.is_empty()).then(|| path.parse()).transpose()?;
@@ -263,7 +267,7 @@ impl SetPlace {
         Ok(found.collect())
     }
 
-    /// What a set that is whole says about itself.
+    /// Reads `set.json`, which only a complete set has.
     pub fn set_json(&self) -> Result<SetJson> {
         let read = || -> Result<SetJson> {
             let key = self.key("set.json")?;
@@ -275,12 +279,12 @@ impl SetPlace {
             .hint("`rocwheel upload` writes it when a set is whole")
     }
 
-    /// Removes the directories of projects that are gone, where nothing else is in them.
+    /// Removes the empty directories that deleted pages leave in a local set.
     pub(super) fn tidy(&self, families: &[ArtifactGroup]) {
         let Some(root) = self.local() else {
             return;
         };
-        // None is removed that has something in it.
+        // `remove_dir` fails for a directory that is not empty, and these errors are ignored.
         let remove_below = |directory: PathBuf| {
             for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
                 let _ = fs::remove_dir(entry.path());
@@ -297,17 +301,17 @@ impl SetPlace {
         }
     }
 
-    /// The page that the user named.
+    /// The HTML page that the user named, if any.
     pub(super) fn page(&self) -> Option<&str> {
         self.page.as_deref()
     }
 
-    /// A path below the directory of the set, from the top of the store.
+    /// Converts a path relative to the set into one relative to the top of the store.
     pub(super) fn path(&self, below: &str) -> String {
         format!("{}{below}", self.top)
     }
 
-    /// For people: a path below the directory of the set, with that directory.
+    /// For messages: the full path of a file of the set.
     pub(super) fn shown_in_full(&self, below: &str) -> String {
         match self.local() {
             Some(root) => root.join(below).display().to_string(),
@@ -315,12 +319,12 @@ impl SetPlace {
         }
     }
 
-    /// For people: a path from the top of the store without the directory of the set.
+    /// For messages: a path of the store, relative to the directory of the set.
     pub(super) fn shown<'a>(&self, path: &'a str) -> &'a str {
         path.strip_prefix(self.top.as_str()).unwrap_or(path)
     }
 
-    /// A page, if it is there.
+    /// The text of a page. `None` if it does not exist.
     pub(super) fn text(&self, path: &str) -> Result<Option<String>> {
         let address = Address {
             origin: None,
@@ -335,7 +339,7 @@ impl SetPlace {
             .transpose()
     }
 
-    /// The bytes of something small, if it is there.
+    /// The bytes of a small file, at most `LONGEST_PAGE`. `None` if it does not exist.
     pub(super) fn bytes(&self, address: &Address) -> Result<Option<Vec<u8>>> {
         let (store, path) = (self.store_of(address)?, &address.path);
         let Ok(key) = path.parse::<Key>() else {
@@ -355,7 +359,7 @@ impl SetPlace {
         Ok(Some(bytes))
     }
 
-    /// A package, if it is there.
+    /// A package, not opened yet. `None` if it does not exist.
     pub(super) fn package(&self, address: &Address) -> Result<Option<PackageFile>> {
         let path = &address.path;
         let Ok(key) = path.parse::<Key>() else {
@@ -384,7 +388,7 @@ impl SetPlace {
     }
 }
 
-/// The store, and the directory in it.
+/// Shows the store and the directory in it: `s3://bucket/1-linux/python`.
 impl fmt::Display for SetPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
@@ -400,7 +404,9 @@ fn connect(origin: &str, stop: &Stop) -> Result<HttpStore> {
     Ok(HttpStore::connect(server, stop.clone())?)
 }
 
-/// The directory of a set, and the page that was named: `x/simple` is the index of `x/`.
+/// Splits the path of a URL into the directory of the set and the page that the user named, if it
+/// is not one that every set has: `x/simple` is `x/`, and `x/links.html` is `x/` with
+/// `x/links.html`.
 fn top_of(path: &str) -> (String, Option<String>) {
     let directory = |path: &str| match path.trim_end_matches('/') {
         "" => String::new(),

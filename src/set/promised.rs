@@ -1,4 +1,4 @@
-//! What the pages of a place say, before anybody looks at the files that they name.
+//! Collects what the pages of a place say about its files. `found` then opens the files.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +17,7 @@ use crate::{
     version::Version,
 };
 
-/// The promises of all pages of a place.
+/// The claims of all pages of a place. The fields are explained at [`PublishedFacts`].
 #[derive(Debug, Default)]
 pub(super) struct Promised {
     without: Vec<String>,
@@ -25,16 +25,16 @@ pub(super) struct Promised {
     listings: BTreeSet<ListingPlace>,
     empty_pages: Vec<(String, String)>,
     foreign: BTreeSet<String>,
-    /// Where each file is.
+    /// The address of each file, by name.
     pub(super) addresses: BTreeMap<String, Address>,
     bad_pages: Vec<(String, String)>,
     pub(super) chosen: Option<Version>,
-    /// All names, of whatever version.
+    /// The names of all packages on the pages, of every version.
     pub(super) names: BTreeSet<String>,
 }
 
 impl Promised {
-    /// Reads whatever pages there are.
+    /// Reads all pages that exist.
     pub(super) fn read(place: &SetPlace) -> Result<Self> {
         let mut this = Self::default();
         this.set_json(place)?;
@@ -50,8 +50,8 @@ impl Promised {
         Ok(this)
     }
 
-    /// Whether there are pages of a set at all. Any web server has some page, and it need not be of
-    /// a set; beside packages it is.
+    /// Whether the pages are those of a set. Any web server has an `index.html`; it counts only if
+    /// there are packages beside it.
     pub(super) fn is_of_a_set(&self, has_packages: bool) -> bool {
         let mut listings = self.listings.iter();
         let has_index = listings.any(|it| it.listing != Listing::FindLinks);
@@ -72,13 +72,14 @@ impl Promised {
         }
     }
 
-    /// `upload` writes `set.json` last, and hands out the addresses of the pages that it describes.
+    /// Reports missing pages of a published set. `upload` writes `set.json` last, so a set that has
+    /// it must also have the pages.
     fn missing_pages(&mut self, place: &SetPlace) {
         let has = |this: &Self, family: Option<&String>, listing| {
             let family = family.cloned();
             this.listings.contains(&ListingPlace { family, listing })
         };
-        // `build` leaves `set.json` beside its packages, without any page.
+        // `build` writes `set.json` beside its packages, but no pages.
         let is_built = self.listings.len() == 1 && matches!(place.kind(), PlaceKind::Directory(_));
         if is_built || !has(self, None, Listing::SetJson) {
             return;
@@ -121,14 +122,14 @@ impl Promised {
         Ok(())
     }
 
-    /// The directories of families that there are.
+    /// The families that have a directory of packages.
     fn families(&self) -> BTreeSet<String> {
         let names = self.addresses.keys();
         let families = names.filter_map(|name| name.split_once('/'));
         families.map(|(family, _)| family.to_owned()).collect()
     }
 
-    /// The pages of the whole, or those of a family, which are below its directory.
+    /// Reads the pages of the whole set, or those below the directory of a family.
     fn pages(&mut self, place: &SetPlace, family: Option<&str>, find_links: &str) -> Result<()> {
         let below = family.map_or(String::new(), |family| format!("{family}/"));
         self.simple(place, family, &place.path(&format!("{below}simple/")))?;
@@ -136,7 +137,7 @@ impl Promised {
         self.find_links(place, family, find_links)
     }
 
-    /// Notes that there is such a listing, whatever it names.
+    /// Records that a listing exists, even if it names no package.
     fn listing(&mut self, family: Option<&str>, listing: Listing) -> ListingPlace {
         let family = family.map(str::to_owned);
         let there = ListingPlace { family, listing };
@@ -204,7 +205,7 @@ impl Promised {
     fn find_links(&mut self, place: &SetPlace, family: Option<&str>, path: &str) -> Result<()> {
         let mut text = place.text(path)?;
         if text.is_none() && *place.kind() == PlaceKind::Web {
-            // A directory that a web server lists.
+            // The web server may generate a page that lists the directory.
             text = place.text(&place.path(""))?;
         }
         if let Some(text) = text {
@@ -238,7 +239,7 @@ impl Promised {
         Ok(())
     }
 
-    /// An installer passes over files of other projects than the page is for.
+    /// Ignores files of other projects than that of the page, as installers do.
     fn project_links(
         &mut self,
         place: &SetPlace,
@@ -276,7 +277,8 @@ impl Promised {
                     path,
                 },
                 Err(error) => {
-                    // The listing of a web server has a link to the directory above it.
+                    // The directory listing of a web server links to its parent directory, which
+                    // may be outside. Only a bad link to a package is an error.
                     let path = link.href.split(['#', '?']).next().unwrap_or_default();
                     if is_package(path) {
                         self.bad(place, page, &error);
@@ -292,7 +294,7 @@ impl Promised {
         }
     }
 
-    /// Anything that is no package is passed over: pages link to other things as well.
+    /// Records a claim about a package. Links to other files are ignored.
     fn promise(
         &mut self,
         place: &SetPlace,
@@ -322,7 +324,7 @@ impl Promised {
         self.addresses.entry(file).or_insert(address);
     }
 
-    /// An index keeps many versions; a set is one of them, here the newest.
+    /// Selects the newest version. An index may keep many versions, but a set is only one of them.
     fn choose(&mut self) {
         let versions = |name: &str| identity(name).map(|(_, version)| version);
         let all: BTreeSet<Version> = self
@@ -333,7 +335,7 @@ impl Promised {
         let Some(newest) = all.last().filter(|_| all.len() > 1) else {
             return;
         };
-        // What a set.json names belongs together, whatever its versions.
+        // All files in a `set.json` belong to one set, even if their versions differ.
         if self
             .promises
             .iter()
@@ -359,10 +361,11 @@ impl Promised {
     }
 }
 
-/// The page of a directory, under either of its names.
+/// The page of a directory, under the key that ends in `/` or under its file name.
 fn page(place: &SetPlace, path: &str, file: &str) -> Result<Option<String>> {
     match place.text(path)? {
-        // Some servers hold an empty object where a directory is, and others list what is in it.
+        // Some servers return an empty object for the key that ends in `/`, others generate an HTML
+        // listing even where JSON is expected. Use the answer only if it has the expected format.
         Some(text) if !text.is_empty() && text.starts_with('<') == file.ends_with("html") => {
             Ok(Some(text))
         }
@@ -373,7 +376,7 @@ fn page(place: &SetPlace, path: &str, file: &str) -> Result<Option<String>> {
     }
 }
 
-/// What a file is called among the others: in the directory of a family, with that.
+/// The name of a file in the set, with the directory of its family if it has one.
 fn name_of(place: &SetPlace, address: &Address) -> String {
     let (directory, name) = address.path.rsplit_once('/').unwrap_or(("", &address.path));
     let dist = place.path("dist/");
@@ -385,7 +388,7 @@ fn name_of(place: &SetPlace, address: &Address) -> String {
     }
 }
 
-/// Of a page that names something else than projects, nothing is followed.
+/// Whether a link on a root page names one of our projects. Other links are not followed.
 fn is_our_project(project: &str) -> bool {
     project.parse().is_ok_and(|name| is_ours(&name))
 }

@@ -1,45 +1,46 @@
-//! `PublishedFacts`: what the pages of a set say about its files, and what is beside them.
+//! [`PublishedFacts`]: what the pages of a set say about its files, and which files exist. `check`
+//! compares them with the packages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::digest::Sha256;
 
-/// What was found out about a published set besides its packages.
+/// The facts about a published set, besides those of its packages.
 #[derive(Clone, Debug, Default)]
 pub struct PublishedFacts {
-    /// What the set goes without on purpose, by its `set.json`.
+    /// Packages that the set leaves out on purpose, according to its `set.json`.
     pub without: Vec<String>,
     pub promises: Vec<PageClaim>,
-    /// The listings that there are. One without a promise names no package.
+    /// The listings that exist. One without a claim in `promises` names no package.
     pub listings: BTreeSet<ListingPlace>,
-    /// Pages of projects that name no package of their project, each with the project.
+    /// Project pages that name no package of their project: page and project.
     pub empty_pages: Vec<(String, String)>,
-    /// Promised files that are not there, by name.
+    /// Files that a page names and that do not exist, by name.
     pub gone: BTreeSet<String>,
-    /// The bytes of the metadata beside each wheel that a page promises; `None` where there are none.
+    /// The sidecar of each wheel for which a page promises one. `None` if it does not exist.
     pub sidecars: BTreeMap<String, Option<Vec<u8>>>,
     /// Files of other projects that the pages name. They are not read.
     pub foreign: BTreeSet<String>,
-    /// Packages beside those that are promised, where the place can be listed.
+    /// Packages that no page names. Empty for places that cannot be listed.
     pub unlisted: BTreeSet<String>,
-    /// Pages that are missing or cannot be understood, and why.
+    /// Pages that are missing or cannot be parsed, and why.
     pub bad_pages: Vec<(String, String)>,
 }
 
-/// What one page says of one file.
+/// What one page says about one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageClaim {
     pub page: String,
     /// The listing that the page belongs to.
     pub listing: ListingPlace,
-    /// The name of the file; below the directory of its family, if it lies in one.
+    /// The name of the file, with the directory of its family if it has one.
     pub file: String,
     pub size: Option<u64>,
     pub sha256: Option<Sha256>,
     pub metadata: Option<SidecarPromise>,
 }
 
-/// A way to learn the files of a set.
+/// A kind of list of the files of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Listing {
     SetJson,
@@ -56,7 +57,9 @@ pub struct ListingPlace {
     pub listing: Listing,
 }
 
-/// What a page says of the metadata beside a wheel (PEP 658).
+/// What a page says about the sidecar of a wheel
+/// ([PEP 658](https://peps.python.org/pep-0658/),
+/// [PEP 714](https://peps.python.org/pep-0714/)): that it exists, or also its digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SidecarPromise {
     There,
@@ -71,8 +74,8 @@ impl ListingPlace {
         directory + self.listing.name()
     }
 
-    /// Whether the listing has to name a file. Pages of a family name what all families share and
-    /// what is of this one; `set.json` and SHA256SUMS name everything.
+    /// Whether the listing must name a file. `set.json` and SHA256SUMS name every file; the pages
+    /// of a family name the common packages and those of the family.
     pub fn concerns(&self, file: &str) -> bool {
         let is_of_all = matches!(self.listing, Listing::SetJson | Listing::Checksums);
         let family = file.split_once('/').map(|(family, _)| family);
@@ -99,7 +102,7 @@ impl PublishedFacts {
         promises.map(|promise| promise.file.as_str()).collect()
     }
 
-    /// The files that are not there, each with a size if a page tells it.
+    /// The files that a page names and that do not exist, each with its size if a page says it.
     pub fn promised_and_gone(&self) -> impl Iterator<Item = (&str, Option<u64>)> {
         let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
         for promise in &self.promises {

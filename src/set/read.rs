@@ -1,4 +1,5 @@
-//! Reads the packages of a place: every package once, several at a time, and as little of it as will do.
+//! Reads the packages of a place, several at a time. Files that `known` proves unchanged are not
+//! opened; of others only the needed ranges are read, if the store has their digest.
 
 use std::{
     collections::HashMap,
@@ -21,38 +22,38 @@ use crate::{
     parallel,
 };
 
-/// Who is told how far the reading is, and who may end it.
+/// Progress display and interruption while reading.
 pub(super) struct SetReadProgress<'a> {
     pub(super) stop: &'a Stop,
     pub(super) progress: &'a (dyn Fn(u64) + Sync),
 }
 
-/// What is done with the metadata of a wheel that was read. Says how its sidecar looks now, where
-/// that can be said.
+/// Called with a wheel, the stamp of its sidecar in the listing, and its metadata. Returns the
+/// stamp of the sidecar afterwards, if it is known.
 pub(super) type Keep<'a> =
     &'a (dyn Fn(&SetFile, Option<&SetStamp>, Vec<u8>) -> Result<Option<SetStamp>> + Sync);
 
-/// How much of a wheel that is known has to be read.
+/// Whether to read the metadata of a wheel that is known to be unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MetadataDepth {
-    /// Nothing, if its sidecar is there.
+    /// Not if its sidecar is unchanged too.
     Remembered,
-    /// What goes into its sidecar.
+    /// Always; the caller needs the bytes of every sidecar.
     Wanted,
 }
 
-/// The packages of a place.
+/// The packages of a place, and what to store in the next `set.json`.
 pub(super) struct ReadPackages {
     pub(super) set: PackageSet,
-    /// What to remember, by path.
+    /// The stamps and facts for `set.json`, by path.
     pub(super) remembered: HashMap<String, Remembered>,
-    /// How many files were not opened.
+    /// The number of packages that were unchanged and not opened.
     pub(super) untouched: usize,
     /// Sidecars whose wheels are gone, by path.
     pub(super) orphans: Vec<String>,
 }
 
-/// How to read.
+/// How to read the packages of a place.
 pub(super) struct Reading<'a> {
     pub(super) place: &'a SetPlace,
     pub(super) layout: Layout,
@@ -63,7 +64,7 @@ pub(super) struct Reading<'a> {
     pub(super) keep: Keep<'a>,
 }
 
-/// One package, and its sidecar if that is there.
+/// One package, and the stamp of its sidecar if it exists.
 struct ReadTask {
     package: ListedPackage,
     sidecar: Option<SetStamp>,
@@ -102,8 +103,8 @@ impl Reading<'_> {
         })
     }
 
-    /// Sidecars were written since the listing, and not one of them was looked at: remembers how
-    /// they look now.
+    /// Lists the place again, to get the stamps of the sidecars written since the first listing. In
+    /// a bucket a listing costs one request for a thousand files instead of one for each.
     pub(super) fn remember_sidecars(&self, found: &mut ReadPackages) -> Result<()> {
         let lacks = |facts: &Remembered| facts.sidecar.is_some() != facts.sidecar_sha256.is_some();
         if !found.remembered.values().any(lacks) {
@@ -181,7 +182,8 @@ impl Reading<'_> {
         Ok((file, remembered, false))
     }
 
-    /// The digest, remembered or vouched for or computed, and what the package says.
+    /// The digest and the facts of a package. The digest comes from an earlier run, from the store,
+    /// or from reading the whole file, in this order.
     fn examine(&self, listed: &ListedPackage) -> Result<(Sha256, facts::PackageFacts)> {
         let known = match self.known.sha256(listed, self.layout) {
             None => self.place.kept_digest(listed, self.layout)?,
@@ -199,7 +201,7 @@ impl Reading<'_> {
                 Ok((sha256, facts::read(Cursor::new(bytes), &listed.name)?))
             }
             Opened::Far(reader) => {
-                // A file that is no package need not be read to its end.
+                // Parse first: a file that is not a valid package fails without a full download.
                 let facts = facts::read(io::BufReader::new(reader), &listed.name)?;
                 let sha256 = known.map_or_else(|| self.hash(listed), Ok)?;
                 Ok((sha256, facts))
@@ -213,7 +215,7 @@ impl Reading<'_> {
             watch: &self.watch,
         };
         let answer = Sha256::of_reader(io::BufReader::with_capacity(1 << 20, watched));
-        // The reader ended with an error of its own if it was stopped.
+        // After an interruption the reader fails too. Return the interruption, not its error.
         self.watch.stop.check()?;
         let (sha256, size) = answer?;
         ensure!(size == listed.stamp.size, "it changed while it was read");
@@ -221,7 +223,7 @@ impl Reading<'_> {
     }
 }
 
-/// Every package with its sidecar, in order, and the sidecars that are left.
+/// Pairs each package with its sidecar, in order. Also returns the sidecars without a package.
 fn tasks(listed: Vec<ListedPackage>, layout: Layout) -> (Vec<ReadTask>, Vec<String>) {
     let (mut packages, others): (Vec<ListedPackage>, Vec<ListedPackage>) = listed
         .into_iter()
@@ -255,7 +257,7 @@ impl Read for SetFileReader<'_> {
     }
 }
 
-/// Metadata by path, for whoever writes it later.
+/// Collects the bytes of sidecars by path, from several threads.
 #[derive(Debug, Default)]
 pub(super) struct Kept(Mutex<HashMap<String, Vec<u8>>>);
 

@@ -1,12 +1,12 @@
-//! What an earlier index left: pages of projects that are gone.
+//! Finds stale pages: those of projects and families that an earlier index had, and that the
+//! current one does not.
 
 use crate::run::ArtifactGroup;
 
-/// Pages of an index that are not a project's.
+/// The pages of an index that do not belong to one project.
 const ROOTS: [&str; 3] = ["index.html", "simple/index.html", "simple/_json/index.json"];
 
-/// Of what is there, the pages of projects and of families that do not belong to the present index,
-/// in order.
+/// The existing pages that do not belong to the current index, sorted.
 pub(super) fn find<'a>(
     there: impl Iterator<Item = &'a str>,
     families: &[ArtifactGroup],
@@ -15,7 +15,7 @@ pub(super) fn find<'a>(
     let families: Vec<String> = families.iter().map(|family| format!("{family}/")).collect();
     let in_family = |path: &'a str| families.iter().find_map(|family| path.strip_prefix(family));
     let is_ours = |path: &&'a str| match in_family(path) {
-        // The roots of the set are always there, those of a family go with it.
+        // The roots of a family are removed with the family; the set always has its own roots.
         Some(below) => is_page(below) || ROOTS.contains(&below),
         None => is_page(path),
     };
@@ -25,7 +25,7 @@ pub(super) fn find<'a>(
     stale
 }
 
-/// Whether a path is that of a project's page, for all or for a family, under either of its keys.
+/// Whether a path is the page of a project, of the set or of a family, under either of its keys.
 pub(super) fn is_project_page(path: &str) -> bool {
     let name = match path.strip_suffix('/') {
         None => "",
@@ -37,7 +37,7 @@ pub(super) fn is_project_page(path: &str) -> bool {
     is_page(&page) || below.is_some_and(is_page)
 }
 
-/// `simple/{project}/index.html` or `simple/_json/{project}/index.json`, and nothing deeper.
+/// Whether a path is `simple/{project}/index.html` or `simple/_json/{project}/index.json`.
 fn is_page(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     matches!(

@@ -1,4 +1,8 @@
-//! Writes an index: sidecars, then pages of projects, then roots, each only where it differs.
+//! Writes the objects of an index: sidecars, pages and `set.json`.
+//!
+//! [`Writer`] compares each object with what the place has, and writes it only if the bytes differ.
+//! In a bucket every write has a condition, so that two jobs that index the same set cannot
+//! overwrite each other's pages. `indexing` decides the order of the writes.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -19,12 +23,13 @@ use crate::{
     store::{Condition, Depth, Object, PutOptions, Span, StoreError, StoreFailureKind},
 };
 
-/// Files are immutable: another file would have another name.
+/// `Cache-Control` of packages and sidecars. Their names contain the version, so their bytes never
+/// change.
 pub(super) const FOREVER: &str = "public, max-age=31536000, immutable";
-/// Pages change; a cache may keep them but has to ask.
+/// `Cache-Control` of pages. A cache may keep a page, but must revalidate it.
 pub(super) const ASK_FIRST: &str = "no-cache";
 
-/// What is done with a path, and why.
+/// What the index does with a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Act {
     New,
@@ -36,28 +41,30 @@ pub enum Act {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexChange {
     pub act: Act,
-    /// Below the directory of the set.
+    /// Relative to the directory of the set.
     pub path: String,
     pub size: u64,
 }
 
-/// Whether changes are made, or only told.
+/// Whether to write the changes, or only to list them (`--dry-run`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteMode {
     Make,
     Tell,
 }
 
-/// Which keys a page has.
+/// How the place stores pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Serving {
-    /// A directory's page is a file in it, and two processes that index it are one user's affair.
+    /// A local directory: a page is a file. Writes have no conditions; two processes that index
+    /// the same directory are not protected from each other.
     Files,
-    /// Exact keys, and other writers: a page is written only over what was seen.
+    /// A bucket: exact keys, and other jobs may write too. A page replaces only the version that
+    /// this writer has seen.
     Keys,
 }
 
-/// Somebody else changed the index meanwhile.
+/// Another job changed the index since this one listed it. The index starts again.
 #[derive(Debug, thiserror::Error)]
 #[error("another writer changed `{0}` meanwhile")]
 pub(super) struct Overtaken(String);
@@ -67,11 +74,13 @@ pub(super) struct Writer<'a> {
     serving: Serving,
     mode: WriteMode,
     stop: &'a Stop,
-    /// What was there before the packages were listed, by path.
+    /// The pages that existed before the packages were listed, by path. Their ETags are the
+    /// conditions of later writes.
     before: HashMap<String, Object>,
-    /// Where all was looked at.
+    /// Directories that were listed completely. A path below one of them that is not in `before`
+    /// did not exist.
     watched: Vec<String>,
-    /// Whether pages have the keys too that end in `/`.
+    /// Whether each page is also stored under its key that ends in `/`.
     directory_pages: bool,
     made: Mutex<WrittenIndex>,
 }
@@ -81,15 +90,18 @@ struct WrittenIndex {
     changes: Vec<IndexChange>,
     /// Every page that belongs to this index, changed or not.
     pages: HashSet<String>,
-    /// Where another writer came first.
+    /// The path of a write that failed because another writer changed the object.
     overtaken: Option<String>,
-    /// What was written, and has to be there afterwards.
+    /// What was written since the last `verify`: path, digest and size.
     written: Vec<(String, Sha256, u64)>,
 }
 
 impl<'a> Writer<'a> {
-    /// Looks at what is there, before anybody lists the packages: what changes later, another
-    /// writer changed.
+    /// Lists the existing pages. Call this before listing the packages.
+    ///
+    /// The order matters. Suppose another job adds a package after our list of packages, and writes
+    /// its pages. Our pages lack that package. They must not replace the new ones, and do not:
+    /// the ETags from before our list no longer match, the write fails, and the index starts again.
     pub(super) fn new(
         to: &'a SetPlace,
         mode: WriteMode,
@@ -121,7 +133,8 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Metadata beside its wheel. Where a listing had none, nobody need look.
+    /// Writes the `.metadata` file of a wheel. If the listing had none, it is written without a
+    /// request to compare it first.
     pub(super) fn sidecar(
         &self,
         path: &str,
@@ -134,7 +147,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A page that is written even if it is the same: its own time counts.
+    /// Writes a page. In a directory it is written even if its bytes are the same: the modification
+    /// time of `set.json` says when the stamps in it were recorded (see `KnownFacts`).
     pub(super) fn anew(&self, page: &IndexPage) -> Result<()> {
         self.own(page);
         let there = match self.serving {
@@ -144,8 +158,11 @@ impl<'a> Writer<'a> {
         self.write(&page.path, page.kind, page.body.as_bytes(), there)
     }
 
-    /// A page, under each of its keys. The one with the name of a file goes first: it is listed,
-    /// so that another writer is noticed there.
+    /// Writes a page under each of its keys.
+    ///
+    /// The key with the file name (`simple/rocm/index.html`) comes first. Listings contain it, so
+    /// its ETag is known and a conflict with another writer shows here. A listing may leave out the
+    /// key that ends in `/`.
     pub(super) fn page(&self, page: &IndexPage) -> Result<()> {
         self.own(page);
         self.sync(&page.path, page.kind, page.body.as_bytes())?;
@@ -179,7 +196,8 @@ impl<'a> Writer<'a> {
                     etag.map_or(Condition::Always, Condition::IfSame),
                 ),
             };
-            // Whoever may write the page may write its twin.
+            // A key that ends in `/` has no ETag from the listing. It needs no condition: the same
+            // page was just written under its file name, with the condition.
             let condition = if is_directory(path) {
                 Condition::Always
             } else {
@@ -198,7 +216,8 @@ impl<'a> Writer<'a> {
     fn there(&self, path: &str, bytes: &[u8]) -> Result<ExistingPage> {
         let key = &self.to.key(path)?;
         let object = match (self.before.get(path), self.serving) {
-            // If another writer has put something there since, the condition will say so.
+            // The listing did not have it. If another writer has created it since, the condition
+            // `IfAbsent` fails.
             (None, _) if self.is_watched(path) => return Ok(ExistingPage::Nothing),
             (Some(object), Serving::Files) => object.clone(),
             _ => match self.to.store().head(key) {
@@ -216,11 +235,14 @@ impl<'a> Writer<'a> {
         if is_same {
             return Ok(ExistingPage::Same);
         }
+        // The ETag of the listing, not of the request above. A page that another writer changed
+        // between the two may name packages that this index does not know; the write has to fail.
         let before = self.before.get(path).unwrap_or(&object);
         Ok(ExistingPage::Other(before.etag.clone()))
     }
 
-    /// Whether a path would have been listed. A listing leaves out pages of directories.
+    /// Whether the listing would contain this path if it existed. Listings may leave out keys that
+    /// end in `/`.
     fn is_watched(&self, path: &str) -> bool {
         let in_listed = self
             .watched
@@ -251,7 +273,7 @@ impl<'a> Writer<'a> {
             sha256,
         };
         match self.to.store().put(&self.to.key(path)?, &bytes, &options) {
-            // What was to be replaced can be gone as well.
+            // The other writer may also have deleted the object that this one replaces.
             Err(error) if is_conflict(&error, condition) => bail!(self.overtaken(path)),
             done => done?,
         }
@@ -262,28 +284,32 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Noted apart, because several failures at once are told as one text.
+    /// Records the conflict separately: errors of parallel writes are joined into one text, in
+    /// which the type `Overtaken` can no longer be found.
     fn overtaken(&self, path: &str) -> Overtaken {
         self.note(|made| made.overtaken = Some(path.to_owned()));
         Overtaken(path.to_owned())
     }
 
-    /// Pages of projects and of families that were there before and do not belong to this index.
+    /// Existing pages of projects and families that do not belong to this index.
     pub(super) fn stale(&self, families: &[ArtifactGroup]) -> Vec<String> {
         let paths = self.before.keys().map(String::as_str);
         self.note(|made| stale::find(paths, families, |path| made.pages.contains(path)))
     }
 
-    /// Where another writer came first, if one did.
+    /// The conflict with another writer, if there was one.
     pub(super) fn is_overtaken(&self) -> Option<Overtaken> {
         self.note(|made| made.overtaken.clone().map(Overtaken))
     }
 
-    /// Removes what an index writes and this one did not write.
+    /// Deletes stale pages and sidecars.
     pub(super) fn remove(&self, paths: Vec<String>) -> Result<()> {
         for path in paths {
             self.stop.check()?;
             if self.mode == WriteMode::Make {
+                // Delete the key that ends in `/` first. Stale pages are found by their file names
+                // in a listing, so an interrupted run leaves the name by which the next one finds
+                // both.
                 let page = path.strip_suffix("index.html");
                 let page = page.or_else(|| path.strip_suffix("index.json"));
                 let page = page.filter(|_| self.directory_pages);
@@ -303,8 +329,10 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Asks for everything that was written so far. Says which pages of directories are empty, as
-    /// they are on servers that take such a key for a directory.
+    /// Reads back everything that was written since the last call, and compares it.
+    ///
+    /// Returns the keys ending in `/` that are empty: some servers treat such a key as a directory
+    /// and drop the bytes. This is no error, because the page also exists under its file name.
     pub(super) fn verify(&self, at_once: NonZeroUsize) -> Result<Vec<String>> {
         let written = self.note(|made| std::mem::take(&mut made.written));
         let mut lost = Vec::new();
@@ -334,7 +362,8 @@ impl<'a> Writer<'a> {
         Ok(lost)
     }
 
-    /// Every change, in the order of their making; of those that are made at once, by path.
+    /// All changes in the order of the writes. Changes that were made in parallel are sorted by
+    /// path, so that the output is the same each time.
     pub(super) fn into_changes(self) -> Vec<IndexChange> {
         let made = self.made.into_inner();
         let mut changes = made.unwrap_or_else(PoisonError::into_inner).changes;
@@ -355,7 +384,7 @@ impl<'a> Writer<'a> {
 enum ExistingPage {
     Nothing,
     Same,
-    /// With this mark, where marks count.
+    /// Other bytes, with the ETag that the write requires, if the store has ETags.
     Other(Option<String>),
 }
 
@@ -367,12 +396,12 @@ fn cache_control(path: &str) -> &'static str {
     }
 }
 
-/// Whether a path is that of a directory's page; that of the set itself is empty.
+/// Whether a path is the key of a directory. The key of the set's own directory is empty.
 fn is_directory(path: &str) -> bool {
     path.is_empty() || path.ends_with('/')
 }
 
-/// The page of the set's own directory has no name.
+/// The path for messages: `./` for the set's own directory, whose path is empty.
 fn shown(path: &str) -> &str {
     if path.is_empty() { "./" } else { path }
 }

@@ -1,4 +1,5 @@
-//! `--yank`: which files are withdrawn, and why (PEP 592).
+//! Parses and applies the list of `--yank`: which files are yanked, and why
+//! ([PEP 592](https://peps.python.org/pep-0592/)).
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,13 @@ use crate::{
     wheel::DistName,
 };
 
-/// A list of files or releases, one on a line, each with a reason behind it if there is one.
+/// A list of files or releases, one per line, each optionally followed by a reason:
+///
+/// ```text
+/// # broken launchers
+/// rocm-sdk-core==7.13.0  launcher is broken
+/// rocm-7.13.0.tar.gz
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct YankList(Vec<YankLine>);
 
@@ -38,7 +45,7 @@ impl YankSubject {
 }
 
 impl YankList {
-    /// Blank lines and lines that begin with `#` say nothing.
+    /// Parses the list. Blank lines and lines that begin with `#` are ignored.
     pub fn parse(text: &str) -> Result<Self> {
         let mut lines: Vec<YankLine> = Vec::new();
         let numbered = text.trim_start_matches('\u{feff}').lines().zip(1..);
@@ -68,8 +75,8 @@ impl YankList {
         Ok(Self(lines))
     }
 
-    /// The set with exactly these files yanked. What names no file is an error: a file that was to
-    /// be withdrawn would stay.
+    /// Yanks exactly the files in the list, and no others. A line that matches no file is an error,
+    /// because the file that it meant would stay available.
     pub(super) fn apply(&self, set: PackageSet) -> Result<PackageSet> {
         let mut files = set.into_files();
         let mut used = BTreeSet::new();
@@ -78,7 +85,7 @@ impl YankList {
             for (at, line) in self.0.iter().enumerate() {
                 if line.what.has(file) {
                     used.insert(at);
-                    // A line for the file says more than one for its release.
+                    // The reason for a file takes precedence over that for its release.
                     if file.yanked.is_none() || matches!(line.what, YankSubject::File(_)) {
                         file.yanked = Some(line.reason.clone());
                     }

@@ -1,4 +1,4 @@
-//! Carries an upload out, and looks at the result before it is called one.
+//! Carries out an upload: lists the destination, writes in phases, and reads everything back.
 
 use std::{
     cmp::Reverse,
@@ -23,7 +23,8 @@ use crate::{
     store::{self, Body, Condition, Depth, PutOptions, Span, StoreError, StoreFailureKind},
 };
 
-/// Requests mostly wait. The store bounds the memory of all of them together.
+/// Requests at the same time. They mostly wait for the network; the store bounds the memory of all
+/// of them together.
 const AT_ONCE: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 
 /// What happened to one item.
@@ -33,7 +34,7 @@ pub enum Outcome {
     Unchanged,
 }
 
-/// What is in the directory already.
+/// Finds the objects that the destination already has.
 pub fn look(destination: &SetPlace, items: &[Item], stop: &Stop) -> Result<RemoteListing> {
     let mut seen = RemoteListing::default();
     let listed = destination.list("", Depth::All)?;
@@ -45,7 +46,7 @@ pub fn look(destination: &SetPlace, items: &[Item], stop: &Stop) -> Result<Remot
         seen.there
             .extend(there.map(|there| (item.path.clone(), there)));
     })?;
-    // Other groups of packages have their directories here too, and their own names in them.
+    // Directories of other groups may be stored here too. Their files are not strangers.
     seen.paths.extend(
         listed
             .into_iter()
@@ -54,8 +55,9 @@ pub fn look(destination: &SetPlace, items: &[Item], stop: &Stop) -> Result<Remot
     Ok(seen)
 }
 
-/// Whether something may be there. A listing may leave out the page of a directory, but not the
-/// same page under the name of a file; one without the other is written in any case.
+/// Whether an object may exist, so that it is worth a request. A listing may leave out keys that
+/// end in `/`, but contains the same page under its file name. If only the key that ends in `/`
+/// exists, it is written again, which does no harm.
 fn is_listed(path: &str, listed: &BTreeSet<String>) -> bool {
     let twin = |directory: &str| {
         let directory = if directory == TOP { "" } else { directory };
@@ -76,9 +78,11 @@ fn existing(destination: &SetPlace, path: &str) -> Result<Option<ExistingObject>
     }
 }
 
-/// Writes what the plan says. Of each phase all is there before the next begins, so that nothing
-/// appears before what it points at; the last phase goes one by one, because its end says that all
-/// is there.
+/// Carries out the plan.
+///
+/// A phase begins only when the one before it is complete, so that readers, who may come at any
+/// time, never follow a link to a missing file. The root pages are written one after the other in
+/// the order of the plan: `set.json` is the last one, and says that the set is complete.
 pub fn write(
     plan: &UploadPlan,
     destination: &SetPlace,
@@ -100,7 +104,7 @@ pub fn write(
                 report(&action.0, act(action)?);
             }
         } else {
-            // The largest first, because the end waits for whatever takes longest.
+            // The largest first. A large file that starts last would upload alone at the end.
             let mut phase: Vec<&(Item, UploadReason)> = phase.iter().collect();
             phase.sort_by_key(|(item, _)| Reverse(item.size));
             let act = |action: &&(Item, UploadReason)| act(action);
@@ -117,6 +121,8 @@ fn act(item: &Item, why: UploadReason, to: &SetPlace, watch: &UploadProgress) ->
         UploadReason::Same => return Ok(Outcome::Unchanged),
         UploadReason::Refused(there) => bail!(No(conflict(item, there))),
         UploadReason::Changed(_) => Condition::Always,
+        // Pages are always replaced. A package must not replace one that another job uploaded
+        // after the destination was listed.
         UploadReason::New if item.is_page() => Condition::Always,
         UploadReason::New => Condition::IfAbsent,
     };
@@ -146,7 +152,7 @@ fn put(
     };
     match answer {
         Ok(()) => Ok(Outcome::Uploaded),
-        // Another writer came first; that is fine if it wrote the same.
+        // Another job uploaded this file first. That is fine if it has the same bytes.
         Err(error) if error.kind() == StoreFailureKind::Exists => {
             let there = existing(to, &item.path)?.context(error)?;
             let others = "another writer came first, with other bytes";
@@ -161,7 +167,8 @@ fn put(
     }
 }
 
-/// Without access nothing could be tried; any other failure of a store is a transfer that failed.
+/// Converts the error of a store. Missing access stays an error of usage; any other failure is a
+/// failed transfer, which has its own exit code ([`No`]).
 fn failed(error: StoreError) -> Error {
     let is_tried = !matches!(
         error.kind(),
@@ -175,8 +182,10 @@ fn failed(error: StoreError) -> Error {
     hints(&error).into_iter().rev().fold(no, hinted)
 }
 
-/// Reads every page back, and asks for everything else and for whatever one links to. Says which pages of
-/// directories are empty, as they are on servers that take such a key for a directory.
+/// Reads back every page, and checks that all other objects and all link targets exist.
+///
+/// Returns the keys ending in `/` that are empty: some servers treat such a key as a directory and
+/// drop the bytes.
 pub fn verify(
     plan: &UploadPlan,
     pages: &[IndexPage],
@@ -215,7 +224,7 @@ pub fn verify(
     Ok(lost)
 }
 
-/// What became of an object that was uploaded.
+/// The state of an uploaded object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Is {
     Same,
@@ -223,7 +232,8 @@ enum Is {
 }
 
 fn there(item: &Item, to: &SetPlace) -> Result<Is> {
-    // What a directory's page says is read under its other name.
+    // A page is downloaded under its file name only; for its key that ends in `/`, size and digest
+    // are compared.
     let there = if item.is_page() && !item.path.ends_with('/') {
         read(to, &item.path).map(|(sha256, size)| ExistingObject { size, sha256 })
     } else {
@@ -232,7 +242,7 @@ fn there(item: &Item, to: &SetPlace) -> Result<Is> {
     if there.size == item.size && there.sha256 == item.sha256 {
         return Ok(Is::Same);
     }
-    // Its twin under the name of a file was read back like everything else.
+    // An empty key that ends in `/` is not fatal: the page under its file name is checked too.
     ensure!(
         there.size == 0 && item.path.ends_with('/'),
         No(format!("not what was uploaded: {}", conflict(item, there)))
@@ -246,7 +256,8 @@ fn read(from: &SetPlace, path: &str) -> Result<(Sha256, u64)> {
     Ok(Sha256::of_reader(reader)?)
 }
 
-/// A file's digest is the store's word, if it has one: it checked the bytes as they came.
+/// Size and digest as the store has them: it verified the bytes when they arrived, so packages are
+/// not downloaded again. Without a recorded digest, only the size is compared.
 fn head(from: &SetPlace, item: &Item) -> Result<ExistingObject> {
     let key = from.key(&item.path)?;
     let object = from.store().head(&key).map_err(failed)?;
@@ -256,13 +267,13 @@ fn head(from: &SetPlace, item: &Item) -> Result<ExistingObject> {
     })
 }
 
-/// Who is told how far an upload is, and who may end it.
+/// Progress display and interruption of an upload.
 struct UploadProgress<'a> {
     stop: &'a Stop,
     progress: &'a (dyn Fn(u64) + Sync),
 }
 
-/// A file as bytes to put, which end with an error once the user asks to stop.
+/// A file on disk as the body of a request. Reading fails once the user asks to stop.
 struct OnDisk<'a> {
     path: &'a Path,
     size: u64,

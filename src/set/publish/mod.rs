@@ -1,4 +1,4 @@
-//! Publishes a set: decides what to write, writes it, and reads it back.
+//! Publishes a set: `plan` decides what to write, `execute` writes it and reads it back.
 
 mod execute;
 mod plan;
@@ -19,15 +19,16 @@ pub use plan::{
     Bytes, ExistingObject, Item, Others, Phase, RemoteListing, UploadPlan, UploadReason,
 };
 
-/// How much of a set there is to upload.
+/// Whether the local packages are a whole set or a part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UploadExtent {
     Whole,
-    /// Some of its packages: pages about them alone would be wrong.
+    /// Several machines build the set, and this one has some of its packages. No pages are written,
+    /// because they would list only these packages.
     Part,
 }
 
-/// An upload that is decided and not begun.
+/// An upload that is decided but not started.
 #[derive(Debug)]
 pub struct PlannedUpload {
     pub plan: UploadPlan,
@@ -37,7 +38,7 @@ pub struct PlannedUpload {
 }
 
 impl PlannedUpload {
-    /// Decides what to write, from the packages here and what is there already.
+    /// Plans the upload of a whole set: compares the local packages with the destination.
     pub fn plan(
         local: &LocalSet,
         identity: Identity,
@@ -71,7 +72,7 @@ impl PlannedUpload {
             UploadExtent::Part => Vec::new(),
         };
         if extent == UploadExtent::Whole {
-            // The last page of all: a set that has it is whole.
+            // `set.json` has to be the last page: readers take a set that has it as complete.
             pages.push(set.page());
         }
         let mut items = Vec::new();
@@ -84,7 +85,8 @@ impl PlannedUpload {
         if !destination.has_directory_pages() {
             items.retain(|item| !item.path.ends_with('/'));
         }
-        // What `build` made has a version; of other packages each upload may come from another run.
+        // Only a set that `build` described has a version. Other packages may come from different
+        // runs in each upload, so their `part.json` files would differ and be refused.
         if extent == UploadExtent::Part && set.identity.version.is_some() {
             items.push(Item::part(&set.part()));
         }
@@ -92,7 +94,7 @@ impl PlannedUpload {
         let seen = look(&destination, &items).with_context(|| format!("look at `{shown}`"))?;
         let mut plan = UploadPlan::new(shown, items, &seen, others);
         if extent == UploadExtent::Part {
-            // What else is there is of the other parts.
+            // The other files at the destination belong to the other parts.
             plan.strangers.clear();
         }
         Ok(Self {
@@ -103,7 +105,7 @@ impl PlannedUpload {
         })
     }
 
-    /// Writes everything, reads it back, and says what came of it.
+    /// Writes everything, reads it back, and returns the addresses of the published set.
     pub fn carry_out(self, world: &World) -> Result<PublishedUpload> {
         let Self {
             plan,
@@ -142,14 +144,14 @@ impl PlannedUpload {
     }
 }
 
-/// A set that is where it belongs, seen and checked.
+/// The result of an upload that was read back.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct PublishedUpload {
     schema: &'static str,
     #[serde(flatten)]
     addresses: Addresses,
-    /// Objects: files, sidecars, and pages under each of their keys.
+    /// The number of objects written: packages, sidecars, and pages under each of their keys.
     pub uploaded: usize,
     pub unchanged: usize,
     pub set: SetJson,

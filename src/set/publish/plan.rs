@@ -1,4 +1,5 @@
-//! Decides what an upload writes. Reads nothing, writes nothing.
+//! Decides what an upload writes. This file is pure: `execute` lists the destination before, and
+//! carries out the [`UploadPlan`] afterwards.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +20,8 @@ use crate::{
     },
 };
 
-/// When an object may appear: only after everything that it points at, or that explains it.
+/// The order of an upload. Readers may see the set at any moment, so an object is written only
+/// after everything that it links to, and a package before its sidecar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     File,
@@ -28,10 +30,10 @@ pub enum Phase {
     Root,
 }
 
-/// An object that a published set has.
+/// One object of a published set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// Below the directory of the set: `dist/rocm-7.13.0.tar.gz`, `simple/rocm/`.
+    /// Relative to the directory of the set: `dist/rocm-7.13.0.tar.gz`, `simple/rocm/`.
     pub path: String,
     pub phase: Phase,
     pub size: u64,
@@ -66,13 +68,14 @@ impl Item {
         }
     }
 
-    /// The metadata of a wheel.
+    /// The `.metadata` file of a wheel (PEP 658).
     pub fn sidecar(file: &SetFile, layout: Layout, bytes: &[u8]) -> Self {
         let path = file.sidecar_path(layout);
         Self::here(path, Phase::Sidecar, PageKind::Text, bytes)
     }
 
-    /// A page under its name, and under the key that clients ask a directory for.
+    /// A page under its file name and, if it is the page of a directory, under the key that ends in
+    /// `/`: installers request `simple/rocm/`, and S3 answers only to exact keys.
     pub fn page(page: &IndexPage) -> Vec<Self> {
         let phase = match page.rank {
             Rank::Project => Phase::Project,
@@ -85,7 +88,8 @@ impl Item {
         paths.map(item).collect()
     }
 
-    /// What a part of a set says that every other part says as well: other bytes are refused.
+    /// `part.json`: the run and commit of a part. All parts of a set write the same bytes, so other
+    /// bytes at the destination mean another build, and are refused.
     pub fn part(page: &IndexPage) -> Self {
         let path = page.path.clone();
         Self::here(path, Phase::Sidecar, page.kind, page.body.as_bytes())
@@ -111,38 +115,38 @@ impl Item {
     }
 }
 
-/// An object that is in the store already.
+/// An object that the destination already has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExistingObject {
     pub size: u64,
     pub sha256: Sha256,
 }
 
-/// What the directory of the set holds before an upload.
+/// What the destination holds before an upload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RemoteListing {
-    /// Of the set's own paths, those where something is.
+    /// The objects that exist at paths of this set.
     pub there: BTreeMap<String, ExistingObject>,
-    /// Every file and page, of the set or not.
+    /// All paths below `dist/` and `simple/`, of this set or not.
     pub paths: BTreeSet<String>,
 }
 
-/// What to do with files that are there with other bytes.
+/// What to do with existing files that have other bytes (`--overwrite`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Others {
     Refuse,
     Replace,
 }
 
-/// What is done with an item, and why.
+/// What an upload does with an item, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UploadReason {
     New,
-    /// The same bytes are there: nothing to do.
+    /// The destination has the same bytes: nothing to do.
     Same,
-    /// Other bytes are there, and may be replaced: a page, or a file that the user insists on.
+    /// The destination has other bytes, which are replaced: a page, or a file with `--overwrite`.
     Changed(ExistingObject),
-    /// Other bytes are there, and stay.
+    /// The destination has other bytes, which must not be replaced. The upload fails.
     Refused(ExistingObject),
 }
 
@@ -160,10 +164,10 @@ impl fmt::Display for UploadReason {
 /// Everything that an upload does, in order.
 #[derive(Clone, Debug)]
 pub struct UploadPlan {
-    /// The store and the directory in it, for people.
+    /// The store and the directory in it, for messages.
     pub destination: String,
     pub actions: Vec<(Item, UploadReason)>,
-    /// Files and pages that are there and are not of this set.
+    /// Existing files and pages that do not belong to this set. They stay.
     pub strangers: Vec<String>,
 }
 
@@ -194,7 +198,7 @@ impl UploadPlan {
         }
     }
 
-    /// An error that names every file that is there with other bytes, if there is one.
+    /// The error for files that exist with other bytes, with one cause for each of them.
     pub fn refusal(&self) -> Option<Error> {
         const SHOWN: usize = 10;
         let mut lines = Vec::new();
@@ -209,7 +213,7 @@ impl UploadPlan {
             lines.truncate(SHOWN);
             lines.push(format!("and {} more", count - SHOWN));
         }
-        // The answer is no: its type has to be that of the innermost cause to be seen.
+        // The exit code depends on the type of the innermost cause, so that one has to be a `No`.
         let innermost = Error::from(No(lines.pop()?));
         let causes = lines.into_iter().rev();
         let cause = causes.fold(innermost, Error::context);
@@ -227,13 +231,13 @@ impl UploadPlan {
         })
     }
 
-    /// How many bytes will be written.
+    /// The number of bytes to write.
     pub fn size(&self) -> u64 {
         self.total(|why| matches!(why, UploadReason::New | UploadReason::Changed(_)))
             .1
     }
 
-    /// The plan for programs.
+    /// The plan as JSON.
     fn json(&self) -> Value {
         let actions = self.actions.iter().map(|(item, why)| {
             let mut action = json!({
@@ -258,7 +262,7 @@ impl UploadPlan {
     }
 }
 
-/// One file, and both of its contents.
+/// Describes a conflict: size and digest of the local file and of the existing object.
 pub(super) fn conflict(item: &Item, there: ExistingObject) -> String {
     format!(
         "`{}`: here {} bytes with sha256 {}, there {} bytes with sha256 {}",
