@@ -1,4 +1,6 @@
-//! What the device code in a file is for, told by its own headers and not by its name.
+//! Reads the targets of a file of device code from its headers, not from its name: `.kpack`
+//! archives, [offload bundles](https://clang.llvm.org/docs/ClangOffloadBundler.html), and code
+//! objects, which are ELF files ([AMDGPU ABI](https://llvm.org/docs/AMDGPUUsage.html)).
 
 use std::sync::Arc;
 
@@ -13,20 +15,21 @@ use crate::{
     },
 };
 
-/// A compressed bundle says what it holds in its first bytes, once these are decoded.
+/// The bytes kept of a bundle. A compressed bundle has its table of targets at the beginning of the
+/// decompressed data, so its first bytes are enough.
 const BEGIN: u64 = 4 << 20;
-/// As much of what a bundle begins with as tells it from other files.
+/// The beginning of the magic bytes of a bundle, `__CLANG_OFFLOAD_BUNDLE__`.
 const BUNDLE: &[u8] = b"__CL";
 const EM_AMDGPU: u16 = 224;
 
-/// A file of device code while it passes.
+/// Collects the parts of a file of device code that name its targets, while the file is read once.
 pub(super) struct Sifting {
     sift: Sift,
     is_archive: bool,
 }
 
 impl Sifting {
-    /// `None` for a file that begins like anything but device code.
+    /// `None` if the file does not begin like an archive or a bundle.
     pub(super) fn of(begin: &[u8]) -> Option<Self> {
         let is_archive = begin.starts_with(archive::MAGIC);
         let is_bundle = begin.starts_with(bundle::COMPRESSED) || begin.starts_with(BUNDLE);
@@ -61,7 +64,7 @@ impl Sifting {
     }
 }
 
-/// The same for an ELF file that is a code object itself.
+/// The target of an ELF file that is a code object itself.
 pub(super) fn of_elf(source: &(impl ReadAt + ?Sized)) -> Option<DeviceCodeFacts> {
     let header = ByteRegion::whole(source).bytes("header", 0, 64).ok()?;
     let machine = header.get(18..20)?.try_into().ok()?;
@@ -69,18 +72,19 @@ pub(super) fn of_elf(source: &(impl ReadAt + ?Sized)) -> Option<DeviceCodeFacts>
         return None;
     }
     let flags = u32::from_le_bytes(header.get(48..52)?.try_into().ok()?);
-    // What is not known yet counts as nothing rather than as wrong.
+    // A processor that is not in the table yet gives no target. It must not give a wrong one.
     let target = target(flags, header.get(8).copied()?);
     Some(DeviceCodeFacts::Objects(target.into_iter().collect()))
 }
 
-/// What `e_flags` says, from code object version 3 on.
+/// Decodes `e_flags` of a code object of version 3 or later. `version` is `EI_ABIVERSION`.
 fn target(flags: u32, version: u8) -> Option<CodeTarget> {
     let known = PROCESSORS
         .iter()
         .find(|(number, _)| flags & 0xff == *number);
     let mut text = known?.1.to_owned();
-    // Versions before the fourth (ABI version 2) spell features otherwise.
+    // The feature bits have this meaning from code object version 4 on, which is ABI version 2:
+    // 2 is off, 3 is on. Version 3 has other bits for them.
     if version >= 2 {
         for (shift, name) in [(10, "sramecc"), (8, "xnack")] {
             match flags >> shift & 3 {
@@ -93,7 +97,7 @@ fn target(flags: u32, version: u8) -> Option<CodeTarget> {
     text.parse().ok()
 }
 
-/// `EF_AMDGPU_MACH` of "User Guide for AMDGPU Backend", from gfx900 on.
+/// `EF_AMDGPU_MACH` in the [AMDGPU ABI](https://llvm.org/docs/AMDGPUUsage.html), from gfx900 on.
 const PROCESSORS: &[(u32, &str)] = &[
     (0x2c, "gfx900"),
     (0x2d, "gfx902"),

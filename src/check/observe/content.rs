@@ -1,8 +1,8 @@
-//! What is learned from the bytes of one file while they pass.
+//! Reads one member of a package in one pass: hashes it, and takes its facts.
 //!
-//! Each byte is hashed. A file that is to be examined, because it begins like a binary for hosts, is
-//! kept until its end has passed: in memory, or in a temporary file if it has more than [`IN_MEMORY`]
-//! bytes. So memory is bounded whatever a set holds, and no member is unpacked twice.
+//! A host binary needs random access. A file that begins like one is held until its end is read: in
+//! memory, or in a temporary file if it has more than [`IN_MEMORY`] bytes. So the memory is bounded
+//! for any set, and no member is unpacked twice.
 
 use std::{
     cell::Cell,
@@ -25,21 +25,21 @@ use crate::{
 const ELF_MAGIC: &[u8] = b"\x7fELF";
 const WINDOWS_MAGIC: &[u8] = b"MZ";
 const MIB: usize = 1 << 20;
-/// RECORD and manifests; the RECORD of 100,000 files has 12 MiB.
+/// The longest RECORD or manifest that is kept. The RECORD of 100,000 files has 12 MiB.
 const LONGEST_LIST: usize = 64 * MIB;
-/// What people or build tools write: METADATA with the text of a whole README has 1 MiB.
+/// The longest text that is kept, such as METADATA, which may contain a README of 1 MiB.
 const LONGEST_TEXT: usize = 4 * MIB;
-/// A thread holds one such file at most, whatever the sizes in a set. Writing longer ones to a
-/// temporary file takes a small part of the time that unpacking and hashing them takes.
+/// The longest binary that is held in memory; a thread holds one at a time. Longer ones are written
+/// to a temporary file, which takes little time compared with unpacking and hashing them.
 const IN_MEMORY: usize = 64 * MIB;
-/// No table that linkers make is longer. Tables are read as a whole, and a hostile file could ask for
-/// any amount of memory.
+/// The longest table of a binary that is read. Tables are read as a whole, and a hostile file could
+/// claim one of any size. Linkers make none that is longer.
 const LONGEST_TABLE: usize = 64 * MIB;
 const CHUNK: usize = 128 << 10;
-/// What stands before the target in a launcher.
+/// The text before the target in a launcher.
 const LAUNCHER_MARK: &[u8] = b"rocwheel launcher runs: ";
 
-/// Whether the bytes of a file are kept for the rules.
+/// Whether the rules need the bytes of a file, or its facts only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
     Text,
@@ -48,7 +48,7 @@ pub(super) enum Keep {
 }
 
 impl Keep {
-    /// How long a file may be for its bytes to be kept.
+    /// The longest file whose bytes are kept.
     fn most(self) -> usize {
         match self {
             Self::Text => LONGEST_TEXT,
@@ -58,7 +58,7 @@ impl Keep {
     }
 }
 
-/// What a file is that hosts load.
+/// The format of a host binary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HostFileForm {
     Elf,
@@ -75,7 +75,7 @@ impl HostFileForm {
     }
 }
 
-/// Reads a file of so many bytes to its end, and hashes it.
+/// Reads a file to its end and hashes it. A file that does not have `len` bytes is an error.
 pub(super) fn read(mut source: impl Read, len: u64, keep: Keep) -> io::Result<ContentFacts> {
     let mut hasher = Hasher::default();
     let mut buffer = vec![0; CHUNK];
@@ -122,7 +122,7 @@ fn code_of_elf(held: &Spool) -> Option<DeviceCodeFacts> {
     code::of_elf(&Tables::of(held))
 }
 
-/// What an ELF file says; of other files no more than the beginning is read.
+/// The facts of an ELF file. `None` for other files, of which only the beginning is read.
 pub(super) fn elf(mut source: impl Read) -> io::Result<Option<Elf>> {
     let mut buffer = vec![0; CHUNK];
     let mut chunk = fill(&mut source, &mut buffer)?;
@@ -137,7 +137,8 @@ pub(super) fn elf(mut source: impl Read) -> io::Result<Option<Elf>> {
     Ok(Some(examine(&held)))
 }
 
-/// A file of which no more than a table is read at once.
+/// Random access to a held file that refuses reads longer than [`LONGEST_TABLE`], and remembers
+/// that it did.
 struct Tables<'a> {
     file: &'a Spool,
     has_refused: Cell<bool>,
@@ -167,7 +168,7 @@ impl ReadAt for Tables<'_> {
     }
 }
 
-/// As many bytes as the buffer holds, fewer at the end only.
+/// Fills the buffer; returns fewer bytes only at the end of the file.
 fn fill<'a>(source: &mut impl Read, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
     let mut done = 0;
     while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {

@@ -1,4 +1,5 @@
-//! The archive of the development files, walked through while it passes.
+//! Reads the archive of the development files (`_devel.tar`) inside a wheel, in one pass: its
+//! entries and the facts of its files, while the archive itself is hashed.
 
 use std::io::{self, Read, Write as _};
 
@@ -12,13 +13,13 @@ use crate::{
     error::{Result, ensure},
 };
 
-/// What the entries may take of memory, beyond what is in their files: an SDK has 100,000. In a wheel
-/// an entry takes a few bytes, whatever it is called.
+/// The memory that the list of entries may take; an SDK has 100,000. Tar headers compress so well
+/// that a small hostile wheel could otherwise hold enough entries to fill the memory.
 const MOST_HELD: u64 = 1 << 30;
-/// What each takes besides its texts.
+/// The memory of one entry, without its path and link target.
 const ENTRY: u64 = size_of::<DevelEntry>() as u64;
 
-/// How the archive is packed.
+/// The compression of the archive.
 #[derive(Clone, Copy)]
 pub(super) enum ArchivePacking {
     Plain,
@@ -45,7 +46,8 @@ impl ArchivePacking {
     }
 }
 
-/// Walks through the archive while it is hashed. The bytes count as read whatever is in them.
+/// Reads the entries and hashes the archive. A damaged archive is not an error: the rest is hashed,
+/// and `fault` of the tree says what is wrong.
 pub(super) fn read(
     member: &str,
     packing: ArchivePacking,

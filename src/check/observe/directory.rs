@@ -1,5 +1,9 @@
-//! The directory at the end of a zip archive, with all that libraries hide: modes with every bit,
-//! names as they were written, fields that contradict each other.
+//! Reads the central directory of a zip archive
+//! ([APPNOTE 6.3](https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT)).
+//!
+//! Libraries for zip hide what the checks need: every bit of the mode, names as raw bytes, and
+//! fields that contradict each other. Where fields disagree, installers may read different files
+//! from one archive; each contradiction becomes an [`ArchiveFault`].
 
 use std::collections::HashSet;
 
@@ -11,7 +15,7 @@ use crate::{
     error::{Context as _, Result, bail, ensure},
 };
 
-/// What an archive's end record is without a comment.
+/// The size of the end record without its comment.
 const END: usize = 22;
 const END_MAGIC: &[u8] = b"PK\x05\x06";
 const END64: usize = 56;
@@ -20,46 +24,47 @@ const LOCATOR: usize = 20;
 const LOCATOR_MAGIC: &[u8] = b"PK\x06\x07";
 const ENTRY: usize = 46;
 const ENTRY_MAGIC: &[u8] = b"PK\x01\x02";
-/// A comment of 64 KiB, and junk behind it.
+/// How far from the end of the file the end record is searched: its comment has up to 64 KiB, and
+/// there may be junk after it.
 const LONGEST_END: u64 = 256 << 10;
-/// A million members with long names.
+/// The largest directory that is read into memory: that of a million members with long names.
 const LONGEST_DIRECTORY: u64 = 256 << 20;
-/// So many contradictions are told of one archive.
+/// The contradictions reported for one archive; the others are counted.
 const MOST_TOLD: usize = 3;
 
 #[derive(Debug, Default)]
 pub(super) struct CentralDirectory {
-    /// By their place in the archive.
+    /// Sorted by their offset in the file.
     pub(super) entries: Vec<DirectoryEntry>,
     pub(super) faults: Vec<ArchiveFault>,
-    /// Where the archive begins in the file.
+    /// The offset at which the archive begins; not 0 if there is junk before it.
     pub(super) begin: u64,
-    /// Where the members end and the directory begins.
+    /// The offset of the directory, where the members end.
     pub(super) start: u64,
 }
 
-/// What the directory says of one member.
+/// The entry of one member in the directory.
 #[derive(Debug)]
 pub(super) struct DirectoryEntry {
-    /// As it was written.
+    /// The raw bytes of the name.
     pub(super) name: Vec<u8>,
     pub(super) path: String,
     pub(super) flags: u16,
     pub(super) method: u16,
-    /// Time and date, as they are written.
+    /// Time and date as the four raw bytes.
     pub(super) time: u32,
     pub(super) crc: u32,
     pub(super) packed: u64,
     pub(super) len: u64,
-    /// Where its local header is in the file.
+    /// The offset of its local header in the file.
     pub(super) at: u64,
     pub(super) mode: u32,
     pub(super) kind: MemberKind,
 }
 
-/// What the end of an archive says.
+/// The end record, or the ZIP64 end record if there is one.
 struct EndOfDirectory {
-    /// Where the end begins in the file, and so the directory ends.
+    /// The offset of this record, where the directory ends.
     at: u64,
     count: u64,
     len: u64,
@@ -71,6 +76,9 @@ impl CentralDirectory {
         let mut this = Self::default();
         let mut told = Vec::new();
         let end = this.end(source, &mut told)?;
+        // The directory ends where the end record begins, so its real offset follows from its
+        // length. The offset in the record is relative to the begin of the archive; the difference
+        // is the number of bytes before the archive.
         let start = end.at.checked_sub(end.len);
         let before = start.and_then(|start| start.checked_sub(end.offset));
         let (Some(start), Some(before)) = (start, before) else {
@@ -110,7 +118,7 @@ impl CentralDirectory {
         Ok(this)
     }
 
-    /// Looks for the end record where it must be, which is at the very end.
+    /// Finds the end record, which must be at the end of the file.
     fn end(
         &mut self,
         source: &(impl PackageReader + ?Sized),
@@ -119,7 +127,7 @@ impl CentralDirectory {
         let len = source.len();
         let tail_at = len.saturating_sub(LONGEST_END);
         let tail = bytes(source, tail_at..len)?;
-        // The last one decides: that is how most readers see it.
+        // A comment may contain the magic bytes too. Take the last match, like most readers.
         let found = tail
             .windows(END_MAGIC.len())
             .rposition(|window| window == END_MAGIC);
@@ -197,14 +205,15 @@ impl CentralDirectory {
     }
 }
 
-/// The end record of large archives, which a locator right before the plain one points to.
+/// Reads the ZIP64 end record. The locator right before the plain end record points to it.
 fn large_end(
     source: &(impl PackageReader + ?Sized),
     plain: u64,
     offset: u64,
 ) -> Result<EndOfDirectory> {
     let locator = plain.saturating_sub(LOCATOR as u64);
-    // With bytes before the archive, the offset is that much too low.
+    // If there are bytes before the archive, the offset in the locator is too low by their number.
+    // So take the record right before the locator, and use the offset only as a bound.
     let at = locator.saturating_sub(END64 as u64);
     ensure!(
         offset <= at,
@@ -234,7 +243,8 @@ impl DirectoryEntry {
             ));
         }
         let plain = [20, 24, 42].map(|at| u64::from(word(header, at)));
-        // The number of the disk may stand there too, and is no 64-bit field.
+        // A ZIP64 field may also have the number of the disk, which has 32 bits. It is not read: a
+        // field of that length is reported as too long.
         let [len, packed, at] = match large_fields(extra, [plain[1], plain[0], plain[2]]) {
             Ok(fields) => fields,
             Err(why) => {
@@ -269,15 +279,16 @@ impl DirectoryEntry {
 
 const SATURATED: u64 = 0xffff_ffff;
 
-/// Puts the values of the ZIP64 field in the place of those that are saturated.
+/// Replaces the saturated values (`0xffffffff`) in `fields` by those of the ZIP64 extra field.
 ///
-/// Where none is, there must be no such field: readers differ in whom they believe.
+/// A ZIP64 field without a saturated value is an error: some readers use its values, others ignore
+/// them, so they would read different members.
 pub(super) fn large_fields<const N: usize>(
     extra: &[u8],
     mut fields: [u64; N],
 ) -> Result<[u64; N], &'static str> {
     const ZIP64: u16 = 1;
-    /// Another name for the member, which some readers prefer.
+    /// The Unicode path field: a second name of the member, which some readers use instead.
     const NAME: u16 = 0x7075;
     let mut rest = extra;
     let mut large: Option<&[u8]> = None;
@@ -319,7 +330,8 @@ pub(super) fn large_fields<const N: usize>(
     }
 }
 
-/// The first of many contradictions, which often have one cause.
+/// Turns contradictions into faults: the first few, which often have the same cause as the rest,
+/// and the number of the others.
 pub(super) fn inconsistent(told: Vec<String>) -> impl Iterator<Item = ArchiveFault> {
     let rest = told.len().saturating_sub(MOST_TOLD);
     let more = (rest > 0).then(|| format!("and {rest} more contradictions"));

@@ -1,4 +1,5 @@
-//! The device code of a library or a program for the host, whether it is in it or was taken out.
+//! Reads the device code of a host library or program: still in it (fat), or moved to archives
+//! (split).
 
 use std::{collections::BTreeSet, ops::Range};
 
@@ -13,7 +14,7 @@ use crate::{
     },
 };
 
-/// Of an ELF file; `is_split` says that it has a marker.
+/// Reads an ELF file. `is_split` says that it has a marker.
 pub(super) fn of_elf(file: &impl ReadAt, is_split: bool) -> HostCode {
     let found = if is_split {
         host::references(file).map(HostCode::Split)
@@ -23,7 +24,7 @@ pub(super) fn of_elf(file: &impl ReadAt, is_split: bool) -> HostCode {
     found.unwrap_or_else(|error| damaged(&error))
 }
 
-/// Of a file for Windows, with what it is linked with.
+/// Reads a Windows file, and the names of the libraries that it imports.
 pub(super) fn of_windows(file: &impl ReadAt) -> WindowsFile {
     let code = match host::windows(file) {
         Ok(host::Windows::Plain) => Ok(HostCode::None),
@@ -46,7 +47,7 @@ fn fat(file: &impl ReadAt) -> Result<HostCode> {
     let code = match host::look(file)? {
         FatFileKind::Plain | FatFileKind::Split => return Ok(HostCode::None),
         FatFileKind::Fat(fat) => fat.code,
-        // Code that no wrapper leads to is loaded by other means.
+        // No wrapper leads to this code, but the library may load it by other means.
         FatFileKind::Stuck { code, .. } if !code.is_empty() => code,
         FatFileKind::Stuck { why, .. } => bail!("{why}"),
     };
@@ -54,7 +55,7 @@ fn fat(file: &impl ReadAt) -> Result<HostCode> {
     carried(&section, &bundle::find(&section)?)
 }
 
-/// Every wrapper leads to a bundle.
+/// The code of a file, whose wrappers must all lead to a bundle.
 fn wrapped_code(file: &impl ReadAt, code: &Range<u64>, wrapped: &[u64]) -> Result<HostCode> {
     let section = section(file, code)?;
     let found = bundle::find(&section)?;

@@ -1,4 +1,5 @@
-//! Reads packages once, from their bytes to facts. A package that cannot be read is a fact too.
+//! Reads each package once, and turns its bytes into the types of `facts`. A damaged package is not
+//! an error: what is wrong with it is a fact too, and a rule reports it.
 
 mod code;
 mod content;
@@ -16,9 +17,9 @@ pub use wheel::{Outline, Portion, PortionFacts, read_wheel};
 
 use crate::error::Stop;
 
-/// Who is told how far reading is, and who may end it.
+/// Progress display and interruption while packages are read.
 pub struct ObserveProgress<'a> {
     pub stop: &'a Stop,
-    /// Takes numbers of bytes of the package as they are done.
+    /// Called with the number of bytes of the package that were read since the last call.
     pub progress: &'a (dyn Fn(u64) + Sync),
 }

@@ -1,4 +1,9 @@
-//! Members of a wheel that lie one behind the other, read in one stream.
+//! Reads consecutive members of a wheel in one stream: local headers and data
+//! ([APPNOTE 6.3](https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT)).
+//!
+//! A zip archive describes each member twice, in its local header and in the central directory.
+//! Streaming readers use the first, others the second; where they differ, installers disagree about
+//! the contents, so every difference is reported.
 
 use std::io::{self, BufRead, Read};
 
@@ -23,23 +28,24 @@ const LOCAL_MAGIC: &[u8] = b"PK\x03\x04";
 const STORED: u16 = 0;
 const DEFLATED: u16 = 8;
 const ENCRYPTED: u16 = 1;
-/// The sizes stand behind the data, and not in the local header.
+/// The sizes are in a data descriptor after the data, not in the local header.
 const DESCRIPTOR: u16 = 1 << 3;
 
-/// What reading some members brought to light.
+/// The facts of the members of one portion.
 #[derive(Debug, Default)]
 pub(super) struct PortionContent {
     pub(super) members: Vec<MemberFacts>,
     pub(super) devel: Option<DevelTree>,
-    /// Where the local headers contradict the directory.
+    /// Contradictions between local headers and the directory.
     pub(super) told: Vec<String>,
 }
 
 impl PortionContent {
-    /// Reads members up to `end`, where the next thing begins.
+    /// Reads the members up to `end`, the offset of the next portion or of the directory.
     pub(super) fn read(walk: &mut Walk<'_>, entries: &[DirectoryEntry], end: u64) -> Self {
         let mut found = Self::default();
-        // Nobody knows where a damaged member ends.
+        // The end of the member before, if it is known. After a damaged member it is not, so no gap
+        // can be reported.
         let mut at = Some(walk.at());
         for entry in entries {
             found.gap(at, entry.at, || format!("`{}`", entry.path));
@@ -57,7 +63,7 @@ impl PortionContent {
         found
     }
 
-    /// What lies between members is read by some, and by others not.
+    /// Reports bytes between two members. Streaming readers would parse them, others skip them.
     fn gap(&mut self, at: Option<u64>, next: u64, place: impl Fn() -> String) {
         let len = next.saturating_sub(at.unwrap_or(next));
         if len > 0 {
@@ -106,13 +112,14 @@ impl PortionContent {
     }
 }
 
-/// Learns from the bytes of a member what its path asks for.
+/// Reads the data of a member. Its path decides which facts are taken and whether bytes are kept.
 fn read(data: &mut impl Read, entry: &DirectoryEntry) -> Result<(ContentFacts, Option<DevelTree>)> {
     if let Some(packing) = ArchivePacking::of(&entry.path) {
         let (tree, content) = devel::read(&entry.path, packing, data, entry.len)?;
         return Ok((content, Some(tree)));
     }
-    // A byte more than there should be is one too many.
+    // Read at most one byte more than the directory says: enough to notice data that is too long,
+    // and a bound for data that unpacks to any size.
     let data = data.take(entry.len.saturating_add(1));
     let content = content::read(data, entry.len, keep(&entry.path))?;
     Ok((content, None))
@@ -125,7 +132,7 @@ fn exactly(source: &mut impl Read, len: usize) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Both lists of members say the same of one.
+/// The differences between the local header of a member and its entry in the directory.
 fn contradictions(entry: &DirectoryEntry, header: &[u8], name: &[u8], extra: &[u8]) -> Vec<String> {
     let mut facts = Vec::new();
     if name != entry.name {
@@ -167,12 +174,16 @@ fn unpacked<'a>(
     }
 }
 
-/// The sizes behind the data, with or without a mark, of 32 bits or 64.
+/// Skips the data descriptor after the data of a member.
+///
+/// Nothing says how long it is: its signature is optional, and its sizes have 32 or 64 bits. The
+/// signature shows in the first bytes. The width follows from where the next record, which begins
+/// with `PK`, is.
 fn descriptor(walk: &mut Walk<'_>) -> Result<()> {
     const MARK: &[u8] = b"PK\x07\x08";
     let ready = walk.fill_buf()?;
     let mark = if ready.starts_with(MARK) { 4 } else { 0 };
-    // What follows is the next member or the directory, or else the descriptor is a long one.
+    // The descriptor is followed by the next member or by the directory; both begin with `PK`.
     let is_next = |at: usize| ready.get(at..).is_some_and(|rest| rest.starts_with(b"PK"));
     let len = if is_next(mark + 20) && !is_next(mark + 12) {
         20
@@ -183,7 +194,7 @@ fn descriptor(walk: &mut Walk<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Takes the checksum of what passes.
+/// Computes the CRC-32 of all bytes read through it.
 struct ChecksumReader<R> {
     inner: R,
     crc: crc32fast::Hasher,
@@ -204,13 +215,14 @@ impl<R: Read> Read for ChecksumReader<R> {
     }
 }
 
-/// What the rules read themselves.
+/// Which members the rules need as bytes: lists, metadata, and the Python of the package itself.
 fn keep(path: &str) -> Keep {
     let mut parts = path.rsplit('/');
     let name = parts.next().unwrap_or_default();
     let parent = parts.next().unwrap_or_default();
     let is_list = name == "RECORD" || name == "_devel_manifest.json" || parent == ".devel_links";
-    // The Python of a package lies flat in a directory; below `_rocm_sdk_core` is that of others.
+    // Our Python files are directly in a top-level directory. Python below `_rocm_sdk_core` and
+    // the like belongs to ROCm's own tools.
     let is_own = has_extension(name, "py") && !parent.starts_with('_') && parts.next().is_none();
     match parent.ends_with(".dist-info") || is_own {
         _ if is_list => Keep::List,

@@ -1,4 +1,5 @@
-//! The facts of a source distribution.
+//! Reads an sdist ([PEP 625](https://peps.python.org/pep-0625/)) in one pass: its files, its
+//! metadata and its digest.
 
 use std::{
     collections::BTreeMap,
@@ -19,15 +20,15 @@ use crate::{
     wheel::{Metadata, filename::InvalidFilename},
 };
 
-/// An sdist of ours has 40 files of text; this much is no longer one.
+/// The most bytes that an sdist may unpack to. Ours have 40 files of text.
 const LONGEST: u64 = 256 << 20;
-/// What rules read: Python, and what describes the package.
+/// The longest file that is kept for the rules: Python, and files that describe the package.
 const LONGEST_TEXT: u64 = 16 << 20;
 const TEXTS: [&str; 4] = [".py", ".toml", ".txt", "PKG-INFO"];
-/// What the texts may take of memory.
+/// The memory that all kept files of one sdist may take.
 const MOST_HELD: u64 = 64 << 20;
 
-/// Reads an sdist. What is wrong with it is in the facts.
+/// Reads an sdist. A damaged sdist is not an error: the facts say what is wrong with it.
 pub fn read_sdist(
     file: &str,
     source: impl Read,
@@ -64,7 +65,7 @@ pub fn read_sdist(
     Ok(sdist)
 }
 
-/// Every file, by its path below the directory that an sdist has at its top.
+/// All files, by their path below the top directory `{name}-{version}/`.
 fn files(
     source: impl Read,
     top: &str,

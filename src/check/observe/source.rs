@@ -1,4 +1,5 @@
-//! `PackageReader`: a package where it is stored, on a disk or behind a network.
+//! [`PackageReader`]: the bytes of a package on disk or in a store; and `Walk`, the stream through
+//! which it is read.
 
 use std::{
     io::{self, BufRead, BufReader, Read},
@@ -10,8 +11,8 @@ use crate::{
     digest::{Hasher, Sha256},
 };
 
-/// Bytes that are read as streams from any place on: whoever waits long for a first byte is asked
-/// seldom.
+/// A package that is read as streams of ranges. In a store every stream costs a request, so readers
+/// open few of them and read on.
 #[expect(
     clippy::len_without_is_empty,
     reason = "nobody asks a package whether it is empty before reading its end"
@@ -19,7 +20,7 @@ use crate::{
 pub trait PackageReader: Sync {
     fn len(&self) -> u64;
 
-    /// The bytes of a range, in order. It may end early where the package does.
+    /// Streams the bytes of a range. The stream ends early at the end of the package.
     fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + '_>>;
 }
 
@@ -36,7 +37,7 @@ impl PackageReader for Vec<u8> {
     }
 }
 
-/// All bytes of a range that is known to be short.
+/// Reads a whole range into memory. The caller bounds its length.
 pub(super) fn bytes(
     source: &(impl PackageReader + ?Sized),
     range: Range<u64>,
@@ -54,7 +55,8 @@ pub(super) fn bytes(
     }
 }
 
-/// A stream that knows where it is, tells how far it came, and ends when the user asks to.
+/// A buffered stream that knows its offset in the package, reports progress, can hash what passes,
+/// and fails when the user interrupts.
 pub(super) struct Walk<'a> {
     inner: BufReader<Box<dyn Read + 'a>>,
     at: u64,
@@ -74,7 +76,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The same, hashing all that passes.
+    /// Hashes all bytes that pass.
     pub(super) fn hashing(mut self) -> Self {
         self.hasher = Some(Hasher::default());
         self
@@ -84,14 +86,14 @@ impl<'a> Walk<'a> {
         self.at
     }
 
-    /// Passes over what lies before an offset.
+    /// Skips to an offset.
     pub(super) fn skip_to(&mut self, offset: u64) -> io::Result<()> {
         let rest = offset.saturating_sub(self.at);
         io::copy(&mut self.take(rest), &mut io::sink())?;
         Ok(())
     }
 
-    /// Reads to the end; the hash and the number of all bytes, if they were hashed.
+    /// Reads to the end. Returns digest and number of all bytes if they were hashed.
     pub(super) fn finish(mut self) -> io::Result<Option<(Sha256, u64)>> {
         self.skip_to(u64::MAX)?;
         Ok(self.hasher.map(Hasher::finish))
@@ -107,7 +109,7 @@ impl BufRead for Walk<'_> {
     fn consume(&mut self, amount: usize) {
         if let Some(hasher) = &mut self.hasher {
             let passed = self.inner.buffer().get(..amount).unwrap_or_default();
-            // A hash takes whatever it is given.
+            // Writing to a hasher cannot fail.
             let _ = io::Write::write_all(hasher, passed);
         }
         self.inner.consume(amount);

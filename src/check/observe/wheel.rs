@@ -1,4 +1,5 @@
-//! The facts of a wheel, read as a whole or in portions by several threads.
+//! Reads a wheel ([PEP 427](https://peps.python.org/pep-0427/)): first its directory ([`Outline`]),
+//! then its members, in one stream or in portions that several threads read at the same time.
 
 use std::ops::Range;
 
@@ -18,10 +19,10 @@ use crate::{
     wheel::filename::InvalidFilename,
 };
 
-/// So many bytes of an archive are worth a portion; a member is never cut.
+/// The least size of a portion, so that each is worth a stream of its own. A member is never split.
 const PORTION: u64 = 16 << 20;
 
-/// What the end of a wheel says about all of it.
+/// The facts at the end of a wheel: its directory, or why that cannot be read.
 #[derive(Debug)]
 pub struct Outline {
     file: String,
@@ -30,7 +31,7 @@ pub struct Outline {
     unreadable: Option<String>,
 }
 
-/// Members that lie one behind the other.
+/// Consecutive members of a wheel, which are read in one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Portion {
     members: Range<usize>,
@@ -38,14 +39,14 @@ pub struct Portion {
     hash: Hash,
 }
 
-/// Whether the bytes of the archive are hashed, besides those of its members.
+/// Whether to hash the bytes of the archive too, besides those of each member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hash {
     Members,
     Archive,
 }
 
-/// What a portion holds.
+/// The facts of one portion.
 #[derive(Debug)]
 pub struct PortionFacts {
     first: usize,
@@ -55,7 +56,7 @@ pub struct PortionFacts {
 }
 
 impl Portion {
-    /// How many bytes are to be read.
+    /// The number of bytes to read.
     pub fn weight(&self) -> u64 {
         self.bytes.end.saturating_sub(self.bytes.start)
     }
@@ -75,13 +76,14 @@ impl Outline {
         }
     }
 
-    /// Path, length and checksum of each member, as the directory has them.
+    /// Path, length and CRC-32 of each member, from the directory.
     pub fn members(&self) -> impl Iterator<Item = (&str, u64, u32)> {
         let entries = self.directory.entries.iter();
         entries.map(|entry| (entry.path.as_str(), entry.len, entry.crc))
     }
 
-    /// Everything in one portion, for what is read from afar and hashed on the way.
+    /// The whole wheel as one portion, which is also hashed: for a wheel in a store, of which each
+    /// byte should be downloaded once.
     pub fn whole(&self, source: &dyn PackageReader) -> Portion {
         Portion {
             members: 0..self.directory.entries.len(),
@@ -90,7 +92,7 @@ impl Outline {
         }
     }
 
-    /// All members, in portions that may be read at the same time.
+    /// All members, split into portions that may be read at the same time.
     pub fn portions(&self) -> Vec<Portion> {
         let entries = &self.directory.entries;
         let mut portions = Vec::new();
@@ -139,7 +141,7 @@ impl Outline {
             let next = entries.get(portion.members.end);
             let end = next.map_or(self.directory.start, |entry| entry.at);
             if portion.members.start == 0 {
-                // What lies before the archive was told already.
+                // The directory has reported bytes before the archive already.
                 walk.skip_to(self.directory.begin)?;
             }
             let found = PortionContent::read(&mut walk, members, end);
@@ -153,7 +155,7 @@ impl Outline {
         Ok(facts)
     }
 
-    /// Puts the facts of all portions together.
+    /// Combines the facts of all portions.
     pub fn finish(self, mut portions: Vec<PortionFacts>) -> WheelFile {
         portions.sort_by_key(|portion| portion.first);
         let mut wheel = WheelFile {
@@ -184,12 +186,13 @@ impl Outline {
     }
 }
 
-/// A package may be named by the directory that it lies in as well.
+/// The file name of a package, without the directory of its family: `gfx94X-dcgpu/rocm-7.tar.gz`.
 pub(super) fn base_name(file: &str) -> &str {
     file.rsplit('/').next().unwrap_or(file)
 }
 
-/// Reads a wheel from its first byte to its last. What is wrong with it is in the facts.
+/// Reads a wheel in one stream. A damaged wheel is not an error: the facts say what is wrong with
+/// it.
 pub fn read_wheel(
     file: &str,
     source: &dyn PackageReader,
