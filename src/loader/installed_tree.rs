@@ -1,14 +1,14 @@
-//! `InstalledTree`: files as they lie beside each other once installed, with links followed as the
-//! kernel follows them.
+//! [`InstalledTree`]: the files of all packages as installed into one directory. Symlinks are
+//! resolved in the same way as the Linux kernel does it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::elf;
 
-/// Links are followed so often, and then taken for a circle, as Linux does.
+/// The number of symlinks after which a path is taken for a cycle, as in Linux (`ELOOP`).
 const MOST_LINKS: usize = 40;
 
-/// What lies below one directory, such as `site-packages`. Paths are relative to it.
+/// The files below one directory, such as `site-packages`. Paths are relative to it.
 #[derive(Debug, Default)]
 pub struct InstalledTree<'a> {
     files: BTreeMap<String, InstalledFile<'a>>,
@@ -18,20 +18,20 @@ pub struct InstalledTree<'a> {
 
 #[derive(Clone, Copy, Debug)]
 pub struct InstalledFile<'a> {
-    /// The package that it came with.
+    /// The package that contains it.
     pub package: &'a str,
     pub contents: FileContents<'a>,
-    /// Whether it is another name for a file of another package.
+    /// Whether this is a second path of a file that another package contains.
     pub is_second_name: bool,
 }
 
-/// What is known of a file as something to load.
+/// What the dynamic loader finds in a file.
 #[derive(Clone, Copy, Debug)]
 pub enum FileContents<'a> {
     Elf(&'a elf::ElfFacts),
-    /// No ELF file.
+    /// Not an ELF file.
     Other,
-    /// A damaged file. The loader stops at it, and nothing is known of what it needs.
+    /// A damaged ELF file. The loader fails here, so what it needs is not searched.
     Unknown,
 }
 
@@ -66,8 +66,11 @@ impl<'a> InstalledTree<'a> {
         self.directories.insert(path.to_owned());
     }
 
-    /// Adds a symlink of development files, once the files that it may lead to are there. Unpacking
-    /// them makes a second name of a link to a file of another package, and leaves others links.
+    /// Adds a symlink of the development files. Call this after adding the files that it may point
+    /// to.
+    ///
+    /// Unpacking replaces a symlink to a file of another package by a second path of that file, and
+    /// keeps other symlinks.
     pub fn add_link(&mut self, path: &str, text: &'a str, package: &'a str) {
         let place = join(path, text);
         let is_inside = |place: &String| place.split('/').next() == path.split('/').next();
@@ -80,10 +83,12 @@ impl<'a> InstalledTree<'a> {
         }
     }
 
-    /// Adds each library a second time under the symlinks that lead to it, once all links are there.
+    /// Adds each library a second time under every symlink to it. Call this after adding all
+    /// symlinks.
     ///
-    /// A symlink is one more path that a library is opened by, with an `$ORIGIN` of its own. The
-    /// `$ORIGIN` of a program is where its file really is.
+    /// A library can be opened through a symlink, and then `$ORIGIN` is the directory of the
+    /// symlink. For a program `$ORIGIN` is always the directory of the file itself, so programs are
+    /// left out.
     pub fn add_libraries_behind_links(&mut self) {
         let links = self.links.iter();
         let found = links.filter_map(|(path, link)| {
@@ -100,20 +105,20 @@ impl<'a> InstalledTree<'a> {
         self.files.iter().map(|(path, file)| (path.as_str(), file))
     }
 
-    /// The file that a path leads to, through any number of links.
+    /// The file at a path, after resolving symlinks.
     pub fn file(&self, path: &str) -> Option<&InstalledFile<'a>> {
         let file = self.files.get(path);
         file.or_else(|| self.files.get(&self.real(path)?))
     }
 
-    /// Whether a path leads to a file or a directory.
+    /// Whether a path is a file or a directory, after resolving symlinks.
     pub fn has(&self, path: &str) -> bool {
         let is_there =
             |path: &str| self.files.contains_key(path) || self.directories.contains(path);
         is_there(path) || self.real(path).is_some_and(|path| is_there(&path))
     }
 
-    /// A path without links in it; `None` when it leaves the tree or goes in a circle.
+    /// Resolves all symlinks of a path. `None` if it leaves the tree or is a cycle.
     fn real(&self, path: &str) -> Option<String> {
         let mut left: Vec<&str> = path.split('/').rev().collect();
         let mut done: Vec<&str> = Vec::new();
@@ -157,7 +162,8 @@ impl<'a> InstalledFile<'a> {
     }
 }
 
-/// Where a text leads from the directory of a file; `None` outside of the tree.
+/// Resolves the text of a symlink or run path relative to the directory of `file`. `None` if the
+/// result is outside of the tree.
 pub fn join(file: &str, text: &str) -> Option<String> {
     if text.starts_with('/') {
         return None;

@@ -1,7 +1,9 @@
-//! How the dynamic loader of glibc finds libraries (ld.so(8)), played over an [`InstalledTree`].
+//! Searches libraries like the dynamic loader of glibc
+//! ([ld.so(8)](https://man7.org/linux/man-pages/man8/ld.so.8.html)) in an [`InstalledTree`].
 //!
-//! A file's `DT_RUNPATH` disables its `DT_RPATH`; `DT_RPATH` counts for what its libraries need too.
-//! `LD_LIBRARY_PATH` and the cache of the host do not count: nobody promises them.
+//! The `DT_RUNPATH` of a file disables its `DT_RPATH`, and applies to its own needs only;
+//! `DT_RPATH` also applies to the needs of the libraries that it loads. `LD_LIBRARY_PATH` and
+//! `ld.so.cache` are ignored, because a package cannot rely on them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,23 +12,24 @@ use crate::{
     loader::{FileContents, InstalledTree, SystemLibraries, join},
 };
 
-/// What was needed by whom, and how that went over all ways to load the set.
+/// The result of every library search, over all ways to load the files of a set.
 #[derive(Debug, Default)]
 pub struct LibrarySearches {
-    /// By the path of the file and the name that it needs.
+    /// By the path of the file and the name (`DT_NEEDED`) that it needs.
     outcomes: BTreeMap<(String, String), SearchOutcome>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SearchOutcome {
-    /// The file cannot load by itself because of this.
+    /// The library is not found if the file is loaded by itself.
     pub is_missing: bool,
-    /// Another file that loads it makes this be found.
+    /// The library is found if another file loads this one: it is loaded already, or the
+    /// `DT_RPATH` of the other file leads to it.
     pub is_found_with_others: bool,
 }
 
 impl LibrarySearches {
-    /// Loads every host file by itself, as `dlopen` or a command would.
+    /// Loads each host file by itself, like `dlopen` or a command would.
     pub fn of(tree: &InstalledTree<'_>) -> Self {
         let mut searches = Self::default();
         for (path, file) in tree.files() {
@@ -37,7 +40,7 @@ impl LibrarySearches {
         searches
     }
 
-    /// Each need that fails when its file is loaded by itself.
+    /// Every library that is not found if its file is loaded by itself: path, name and result.
     pub fn failures(&self) -> impl Iterator<Item = (&str, &str, SearchOutcome)> {
         let missing = self
             .outcomes
@@ -53,6 +56,8 @@ impl LibrarySearches {
             loader: None,
         }];
         let mut names: BTreeSet<&str> = elf.soname.as_deref().into_iter().collect();
+        // The loader loads breadth-first, and searches a name only once: a library that is loaded
+        // already satisfies every file that needs its name or SONAME.
         let mut at = 0;
         while let Some(requester) = loaded.get(at) {
             let (path, elf) = (requester.path.clone(), requester.elf);
@@ -94,11 +99,11 @@ impl LibrarySearches {
 struct Loaded<'a> {
     path: String,
     elf: &'a elf::ElfFacts,
-    /// The index of the file that needed this one first.
+    /// The index of the file for which this one was loaded first.
     loader: Option<usize>,
 }
 
-/// Whether the loader of a host has anything to do with it.
+/// Whether the dynamic loader of the host can load the file: a program or library for x86-64.
 pub fn is_loadable(elf: &elf::ElfFacts) -> bool {
     elf.machine == Machine::X86_64 && elf.kind != ElfKind::Other
 }
@@ -118,7 +123,7 @@ fn find<'a>(
                 format!("{directory}/{name}")
             };
             match tree.file(&place)?.contents {
-                // The loader passes over files for other machines.
+                // The loader ignores files for other machines and continues the search.
                 FileContents::Elf(elf) => is_loadable(elf).then_some((place, Some(elf))),
                 FileContents::Other => None,
                 FileContents::Unknown => Some((place, None)),
@@ -126,7 +131,8 @@ fn find<'a>(
         })
 }
 
-/// Where the loader looks, in its order.
+/// The directories that the loader searches, in this order: the `DT_RUNPATH` of the file; without
+/// one, its `DT_RPATH` and that of the files which loaded it.
 fn directories(loaded: &[Loaded<'_>], requester: usize) -> Vec<String> {
     let Some(own) = loaded.get(requester) else {
         return Vec::new();
@@ -145,7 +151,8 @@ fn directories(loaded: &[Loaded<'_>], requester: usize) -> Vec<String> {
     found
 }
 
-/// The directories of a run path that lie within the tree.
+/// The directories of a run path that are in the tree, with `$ORIGIN` replaced. Other entries are
+/// ignored, because the directories of a host are unknown.
 fn expand(file: &str, run_path: &str) -> Vec<String> {
     let entries = run_path.split(':');
     let relative = entries.filter_map(|entry| {

@@ -1,8 +1,8 @@
-//! What the dynamic loader of a Linux host would do with packages once they are installed: which
-//! files lie where, what `$ORIGIN` stands for in each, and which library is found under a name
-//! (ld.so(8)).
+//! Simulates the dynamic loader of a Linux host
+//! ([ld.so(8)](https://man7.org/linux/man-pages/man8/ld.so.8.html)) for installed packages: where
+//! each file is, what `$ORIGIN` is for it, and which library is found under a name.
 //!
-//! It knows paths and [`elf::ElfFacts`](crate::elf::ElfFacts), and nothing of wheels.
+//! It uses paths and [`elf::ElfFacts`](crate::elf::ElfFacts) only, and does not depend on wheels.
 
 mod installed_tree;
 mod library_search;

@@ -1,4 +1,5 @@
-//! What a Linux host provides: `system_libraries.toml`, read once and checked.
+//! The libraries that every Linux host provides: `system_libraries.toml`, parsed and validated
+//! once.
 
 use std::{fmt, str::FromStr, sync::LazyLock};
 
@@ -14,7 +15,7 @@ static BUILTIN: LazyLock<SystemLibraries> = LazyLock::new(|| {
 #[derive(Debug)]
 pub struct SystemLibraries {
     libraries: Vec<String>,
-    /// By the version of glibc, ascending.
+    /// Sorted by the version of glibc.
     runtimes: Vec<Runtime>,
 }
 
@@ -78,7 +79,7 @@ impl SystemLibraries {
         })
     }
 
-    /// Whether a host has a library of this name.
+    /// Whether every host has a library with this name.
     pub fn has(&self, name: &str) -> bool {
         self.libraries
             .iter()
@@ -93,8 +94,8 @@ impl SystemLibraries {
             })
     }
 
-    /// The newest symbol version of a kind that hosts with this glibc have; `None` if it is not
-    /// known or not numbered.
+    /// The newest symbol version of a kind, such as `GLIBCXX`, on hosts with this glibc. `None` if
+    /// the kind is unknown or has no numbers.
     pub fn newest(&self, kind: &str, glibc: &Dotted) -> Option<Dotted> {
         let known = self.runtimes.iter().rev().find(|host| host.glibc <= *glibc);
         match kind {
@@ -106,11 +107,11 @@ impl SystemLibraries {
     }
 }
 
-/// A version of numbers: `2.28`. `2.28` is below `2.28.1`.
+/// A version of dotted numbers: `2.28`. `2.28` is less than `2.28.1`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Dotted(Vec<u32>);
 
-/// The glibc of `manylinux_2_28`, which the packages are built for.
+/// The default is the glibc of `manylinux_2_28`, for which the packages are built.
 impl Default for Dotted {
     fn default() -> Self {
         Self(vec![2, 28])
@@ -128,7 +129,7 @@ impl FromStr for Dotted {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let invalid = || InvalidDotted(text.to_owned());
         let numbers = text.split('.').map(|number| {
-            // `u32` takes a sign, which no version has.
+            // `u32::from_str` accepts a sign: `+2`. Versions have none.
             Some(number)
                 .filter(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
                 .and_then(|number| number.parse().ok())
