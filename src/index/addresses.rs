@@ -1,4 +1,4 @@
-//! `Addresses`: where the indexes of a published set are, as answers tell it.
+//! [`Addresses`]: the URLs of the indexes of a published set, as commands print them.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{index::Urls, run::ArtifactGroup};
 
-/// Those of the whole, and of each family that has an index of its own.
+/// The URLs of the index of the set, and of each family that has its own index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Addresses {
@@ -41,7 +41,7 @@ impl Addresses {
     }
 }
 
-/// The index of the whole, then one of each family in a line.
+/// Shows the index of the set, then one line for each family.
 impl fmt::Display for Addresses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.index_url)?;

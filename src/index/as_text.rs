@@ -1,4 +1,5 @@
-//! Values with rules, written in JSON as their text, and read by their rules.
+//! Serde adapters for values such as versions: written as text with `Display`, and parsed with
+//! `FromStr`, so that an invalid value in a document is an error.
 
 pub(super) mod one {
     use std::{fmt::Display, str::FromStr};

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use crate::index::{IndexPage, Layout, PackageSet, PageKind, Rank};
 
-/// Every file and sidecar, by path, so that the list can be checked where it lies.
+/// Lists every file and sidecar by its path relative to the page, so that `sha256sum --check` works
+/// in that directory.
 pub(super) fn page(set: &PackageSet, layout: Layout) -> IndexPage {
     let mut body = String::new();
     for file in set.files() {

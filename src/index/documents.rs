@@ -1,4 +1,4 @@
-//! Sets for the tests of what is said about sets.
+//! Sample sets for the tests of modules that show or describe a set.
 
 use crate::digest::Sha256;
 use crate::index::{Identity, Layout, PackageSet, SetFile, SetJson, Urls};
@@ -26,7 +26,7 @@ fn file(project: &str) -> SetFile {
     }
 }
 
-/// A set without the split: `rocm` in a directory for each family.
+/// A set without the kpack split, with a `rocm` sdist in the directory of each family.
 pub(crate) fn set_of_families(families: &[&str]) -> SetJson {
     let of = |family: &&str| SetFile {
         family: Some(family.parse().unwrap()),

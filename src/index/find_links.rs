@@ -1,7 +1,8 @@
-//! The find-links page: every file of the set on one page.
+//! The page for `--find-links`: all files of the set on one page.
 //!
-//! It carries hashes and metadata too, so that `--find-links` resolves without whole wheels. Yanked
-//! files are left out: uv would choose one from such a page, where only the index can forbid it.
+//! Its links have hashes and metadata attributes too, so that installers can resolve without
+//! downloading wheels. Yanked files ([PEP 592](https://peps.python.org/pep-0592/)) are left out,
+//! because uv does not respect yanks on such pages.
 
 use std::fmt::Write as _;
 
@@ -14,7 +15,7 @@ use crate::{
     run::ArtifactGroup,
 };
 
-/// `index.html`. Where families have pages of their own, the page of the set leads to them.
+/// `index.html`. If families have their own pages, the page of the set links to them.
 pub(super) fn page<'a>(
     view: &IndexView,
     families: impl Iterator<Item = &'a ArtifactGroup>,

@@ -1,4 +1,4 @@
-//! What HTML pages share: their frame, the list of files, and escaping.
+//! The common parts of the HTML pages: the frame, the list of files, and escaping.
 
 use std::{borrow::Cow, fmt::Write as _};
 
@@ -7,7 +7,8 @@ use crate::{
     location::percent_encode,
 };
 
-/// A whole page. `title` is text; `lead`, which says what the page is for, and `content` are HTML.
+/// A complete page. `title` is text and gets escaped; `lead`, which introduces the page, and
+/// `content` are HTML.
 pub(super) fn frame(title: &str, lead: &str, content: &str) -> String {
     let title = escape(title);
     format!(
@@ -35,20 +36,19 @@ pub(super) fn frame(title: &str, lead: &str, content: &str) -> String {
     )
 }
 
-/// How many files there are, and what they take.
+/// Number and total size of files: `3 files, 1.2 GiB`.
 pub(super) fn count_text(count: usize, noun: &str, size: u64) -> String {
     let s = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{s}, {}", size_text(size))
 }
 
-/// A list of files for each version, the newest first, because people look for that one.
-///
-/// Installers take the files in any order. An empty list is valid HTML too.
+/// A list of files for each version. The newest version is first, because people look for it;
+/// installers do not depend on the order.
 pub(super) fn versions_list(files: &[SetFile], directory: &str) -> String {
     let mut list = String::new();
     let versions: Vec<&[SetFile]> = by_version(files).collect();
     for files in &versions {
-        // On most pages there is one, which every name says.
+        // Most pages have one version. It is in every file name and needs no heading.
         if let Some(first) = files.first().filter(|_| versions.len() > 1) {
             let _ = writeln!(list, "<h2>{}</h2>", escape(&first.version.to_string()));
         }
@@ -61,7 +61,7 @@ pub(super) fn versions_list(files: &[SetFile], directory: &str) -> String {
     list
 }
 
-/// One list of the files of several projects that are not yanked, of each the newest first.
+/// One list of the files of several projects, each newest first. Yanked files are left out.
 pub(super) fn whole_list<'a>(
     projects: impl Iterator<Item = &'a [SetFile]>,
     directory: &str,
@@ -79,7 +79,7 @@ fn by_version(files: &[SetFile]) -> impl Iterator<Item = &[SetFile]> {
     versions.rev()
 }
 
-/// A link, and what people want to know before they follow it.
+/// A list item: the link, and the size and other facts for people.
 fn item(list: &mut String, file: &SetFile, directory: &str) {
     list.push_str("<li>");
     anchor(list, file, directory);
@@ -90,11 +90,12 @@ fn item(list: &mut String, file: &SetFile, directory: &str) {
     let _ = writeln!(list, " <span>{}</span></li>", size_text(file.size));
 }
 
-/// The link to a file, with all that installers read from its attributes.
+/// The link to a file, with the attributes that installers read.
 ///
-/// `data-dist-info-metadata` is the name that PEP 658 gave and pip 23 reads;
-/// `data-core-metadata` is the one that PEP 714 put in its place. `data-size` and
-/// `data-upload-time` are no standard, and uv reads them.
+/// `data-dist-info-metadata` is the name in [PEP 658](https://peps.python.org/pep-0658/), and pip
+/// 23 reads it. `data-core-metadata` is its new name in [PEP
+/// 714](https://peps.python.org/pep-0714/). `data-size` and `data-upload-time` are not standardized
+/// for HTML, but uv reads them.
 fn anchor(list: &mut String, file: &SetFile, directory: &str) {
     let _ = write!(
         list,
@@ -124,9 +125,9 @@ fn anchor(list: &mut String, file: &SetFile, directory: &str) {
     let _ = write!(list, ">{}</a>", escape(file.name.as_str()));
 }
 
-/// Text that stays text, in an element and in a quoted attribute alike.
+/// Escapes text for an element or a quoted attribute.
 pub(super) fn escape(text: &str) -> Cow<'_, str> {
-    // Most text is a name or a number.
+    // Most texts are names or numbers, and need no copy.
     if text
         .bytes()
         .all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'&' | b'<' | b'>' | b'"' | b'\''))
@@ -141,7 +142,7 @@ pub(super) fn escape(text: &str) -> Cow<'_, str> {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // A direction override would show a name that is not the file's.
+            // Bidirectional control characters could display a different file name.
             '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.push('\u{fffd}'),
             c if c.is_control() => out.push(' '),
             c => out.push(c),
@@ -150,7 +151,7 @@ pub(super) fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// A size for people: `612.3 MiB`.
+/// A size as text for people: `612.3 MiB`.
 pub fn size_text(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut tenths = u128::from(bytes) * 10;

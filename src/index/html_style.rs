@@ -1,7 +1,7 @@
-//! How pages look: no script, no font and no picture from elsewhere, in the reader's own light or
-//! dark colours.
+//! The style sheet of the pages. They load no script, font or picture, and follow the reader's
+//! light or dark theme.
 
-/// For a phone first: a file's name wraps, and its size goes below it where there is no room.
+/// Works on phones: long file names wrap, and on a narrow screen the size is shown below the name.
 pub(super) const STYLE: &str = "\
 :root{color-scheme:light dark;--line:#8883;--soft:#8881;--mute:#667085;--link:#b4232c}\
 @media(prefers-color-scheme:dark){:root{--mute:#98a2b3;--link:#ff8f8a}}\

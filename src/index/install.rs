@@ -1,7 +1,8 @@
-//! The lines that install a set.
+//! The command lines that install a set.
 //!
-//! Each pins the version and asks no index but those that it names. A build of CI has a pre-release
-//! version, and an installer that may choose takes the final release of a stranger over it.
+//! Each line pins the version and uses only the indexes that it names. CI builds have pre-release
+//! versions, and an installer that may choose prefers a final release, which anybody could have
+//! uploaded to another index under the same name.
 
 use std::fmt;
 
@@ -12,10 +13,10 @@ use crate::{
     version::Version,
 };
 
-/// Nobody installs more at once; what a set of more has is in the table of packages.
+/// The most projects in one line. The table of packages has all projects of a larger set.
 const MOST_PROJECTS: usize = 20;
 
-/// Which installer a line is for, and how it finds the set.
+/// The installer of a line, and how it finds the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     Pip,
@@ -24,21 +25,21 @@ pub enum Way {
     UvPage,
 }
 
-/// Where an installer looks.
+/// The indexes that an installer uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Places<'a> {
-    /// The set.
+    /// The index of the set.
     pub set: &'a Urls,
-    /// The index that has everything else.
+    /// The index with all other packages, if the user named one.
     pub base: Option<&'a Urls>,
 }
 
-/// What a reader chooses; a set that leaves no choice has one that says nothing.
+/// The family or target for which a reader installs. Both are `None` if the set leaves no choice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
-    /// Which has an index of its own, in a set with a directory for each family.
+    /// A family with its own index, in a set with a directory for each family.
     pub family: Option<ArtifactGroup>,
-    /// Whose device code is a package of its own.
+    /// A target whose device code is a separate package.
     pub target: Option<Target>,
 }
 
@@ -66,7 +67,7 @@ impl Way {
     }
 }
 
-/// All that a set can be installed for, in order; where only one is shown, it is the first.
+/// All choices of a set, in order. Where only one line is shown, it is for the first.
 pub fn choices(set: &SetJson) -> Vec<Choice> {
     let targets = set.device_targets();
     let mut targets: Vec<Option<Target>> = targets.into_iter().map(Some).collect();
@@ -87,13 +88,13 @@ pub fn choices(set: &SetJson) -> Vec<Choice> {
     families.into_iter().flat_map(of_family).collect()
 }
 
-/// The line of one way for one choice.
+/// The command line of one installer for one choice.
 ///
-/// A set of ROCm packages needs nothing else, not even to build `rocm`. Other packages, such as
-/// `torch`, need a base index, which the user names. uv takes a package from the first index that has
-/// it; pip takes the highest version of all, so the pinned versions matter most there.
+/// ROCm packages need no other index, not even to build the `rocm` sdist. Other packages, such as
+/// `torch`, need a base index, which the user names. uv takes a package from the first index that
+/// has it; pip takes the highest version from all indexes, so pip depends on the pinned versions.
 ///
-/// A set with a directory for each family has `rocm` in the indexes of the families alone.
+/// In a set with a directory for each family, only the indexes of the families have `rocm`.
 pub fn line(set: &SetJson, places: Places<'_>, way: Way, choice: &Choice) -> String {
     let own = choice.family.as_ref().map(|it| places.set.of_family(it));
     let places = Places {
@@ -103,7 +104,7 @@ pub fn line(set: &SetJson, places: Places<'_>, way: Way, choice: &Choice) -> Str
     command(places, way) + &quoted_requirements(set, choice)
 }
 
-/// The line of an installer for packages in a directory.
+/// The command line that installs downloaded packages from a directory.
 pub fn downloaded(set: &SetJson, directory: &str, installer: &str, choice: &Choice) -> String {
     let family = choice.family.as_ref();
     let family = family.map(|it| format!(" --find-links {directory}/{it}"));
@@ -137,11 +138,12 @@ fn command(places: Places<'_>, way: Way) -> String {
     }
 }
 
-/// What a project of uv says.
+/// The lines for the `pyproject.toml` of a uv project.
 ///
-/// The default index stays, which a project needs for its other packages; uv asks it only for what no
-/// index before it has. An index that a variable or a user's configuration names comes before those
-/// of the project, so a source ties the package to the set.
+/// The default index stays, because a project needs it for its other packages; uv uses it only for
+/// packages that no index before it has. An index from an environment variable or the user's
+/// configuration comes before those of the project. So `tool.uv.sources` ties each package to the
+/// index of the set.
 pub fn project(set: &SetJson, places: Places<'_>) -> String {
     let choice = choices(set).into_iter().next().unwrap_or_default();
     let requirements = of_set(set, &choice);
@@ -163,8 +165,8 @@ pub fn project(set: &SetJson, places: Places<'_>) -> String {
     )
 }
 
-/// The lines of a page, in HTML. A page does not know its own address, for which `place` stands in
-/// the options of each installer. Empty where there is nothing to install.
+/// The command lines on a page, as HTML. Empty if there is nothing to install. A page does not know
+/// its own URL; the options in `pip` and `uv` have a placeholder for it.
 pub(super) fn of_page(view: &IndexView<'_>, pip: &str, uv: &str) -> String {
     let files = view.files.iter().filter(|file| file.yanked.is_none());
     let files: Vec<Pinned<'_>> = files
@@ -178,7 +180,7 @@ pub(super) fn of_page(view: &IndexView<'_>, pip: &str, uv: &str) -> String {
         [only] => only.clone(),
         _ => "<project>==<version>".to_owned(),
     };
-    // Double quotes, because a page is read on Windows too, where `cmd` knows no others.
+    // Double quotes, because readers on Windows use them too, and `cmd` has no single quotes.
     let lines =
         format!("pip install {pip} \"{requirement}\"\nuv pip install {uv} \"{requirement}\"");
     let lines = lines.lines().map(escape).collect::<Vec<_>>().join("\n");
@@ -193,7 +195,7 @@ pub(super) fn of_page(view: &IndexView<'_>, pip: &str, uv: &str) -> String {
     format!("<pre>{lines}</pre>\n{others}")
 }
 
-/// A project, by its normal form, and one of its versions.
+/// The normalized name of a project, and one of its versions.
 type Pinned<'a> = (&'a str, &'a Version);
 
 fn of_set(set: &SetJson, choice: &Choice) -> Vec<String> {
@@ -204,8 +206,8 @@ fn of_set(set: &SetJson, choice: &Choice) -> Vec<String> {
     requirements(&files, choice.target.as_ref())
 }
 
-/// `rocm[libraries,devel,device-gfx942]==7.13.0` in its newest version; without `rocm`, all projects,
-/// which are frameworks that were built against it.
+/// The requirements of a line: `rocm[libraries,devel,device-gfx942]==7.13.0` in the newest version.
+/// A set without `rocm` has frameworks built against it; then all its projects.
 fn requirements(files: &[Pinned<'_>], target: Option<&Target>) -> Vec<String> {
     let rocm = files.iter().filter(|(project, _)| *project == "rocm");
     let Some(version) = rocm.map(|(_, version)| *version).max() else {
@@ -237,7 +239,7 @@ fn requirements(files: &[Pinned<'_>], target: Option<&Target>) -> Vec<String> {
     vec![format!("rocm{extras}=={version}")]
 }
 
-/// Brackets are patterns to zsh, and `cmd` knows no single quotes.
+/// The quote for a requirement. zsh expands unquoted brackets; `cmd` has no single quotes.
 fn quote(set: &SetJson) -> char {
     match set.identity.platform {
         Some(Platform::Windows) => '"',

@@ -1,4 +1,5 @@
-//! The simple index in JSON: PEP 691 with PEP 700's sizes, versions and upload times.
+//! The simple index in JSON ([PEP 691](https://peps.python.org/pep-0691/)), with the sizes,
+//! versions and upload times of [PEP 700](https://peps.python.org/pep-0700/).
 
 use serde::Serialize;
 
@@ -8,8 +9,8 @@ use crate::{
     location::percent_encode,
 };
 
-/// Below `simple/`, so that one prefix holds every index. No project can be called so: a
-/// normalised name begins with a letter or a digit.
+/// The directory of the JSON index, below `simple/` so that one prefix has both indexes. It cannot
+/// be the name of a project: normalized names begin with a letter or a digit.
 pub(super) const TREE: &str = "simple/_json";
 
 #[derive(Serialize)]
@@ -69,7 +70,8 @@ struct JsonFile<'a> {
 #[serde(untagged)]
 enum Yanked<'a> {
     For(&'a str),
-    /// An empty reason would read as "not yanked": JSON's empty string is false to Python.
+    /// Yanked without a reason. An empty string would mean "not yanked" to installers written in
+    /// Python, where it is false.
     Yes(bool),
 }
 
@@ -85,7 +87,8 @@ pub(super) fn project_page(
     for same in files.chunk_by(|a, b| a.version == b.version) {
         let begin = versions.len();
         for version in same.iter().map(|file| file.version.to_string()) {
-            // `1.0` and `1.0.0` are equal, so the same text can stand on both sides of another.
+            // `1.0` and `1.0.0` are equal, so their files are mixed in this chunk. List each text
+            // once.
             if !versions.iter().skip(begin).any(|known| *known == version) {
                 versions.push(version);
             }

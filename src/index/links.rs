@@ -1,11 +1,11 @@
-//! Where the links of a page lead: read back from the page itself, as an installer would.
+//! The link targets of a rendered page, parsed from the page itself like an installer would do it.
 
 use std::collections::HashSet;
 
 use crate::index::{IndexPage, PageKind};
 use crate::location::decode_component;
 
-/// A link that leads nowhere below the directory of the set.
+/// A link whose target is outside the directory of the set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a link in `{page}` that leads out of the set: {link:?}")]
 pub struct InvalidLink {
@@ -13,7 +13,8 @@ pub struct InvalidLink {
     link: String,
 }
 
-/// The paths that a page links to, below the directory that holds `simple/`, in order, each once.
+/// The paths that a page links to, in order and without duplicates, relative to the directory of
+/// the set.
 ///
 /// A path that ends in `/` is the page of that directory.
 pub fn targets_of(page: &IndexPage) -> Result<Vec<String>, InvalidLink> {
@@ -47,14 +48,15 @@ fn links(page: &IndexPage) -> Vec<String> {
     }
 }
 
-/// Nothing else in a page of ours can hold `href="`: text has its quotes escaped.
+/// The values of an attribute in one of our pages. A text search is enough: quotes in texts are
+/// escaped, so `href="` occurs in tags only.
 fn attribute_values(html: &str, name: &str) -> Vec<String> {
     let after = html.split(name).skip(1);
     let values = after.filter_map(|rest| rest.split_once('"'));
     values.map(|(value, _)| value.to_owned()).collect()
 }
 
-/// `../../dist/a%2Bb.whl#sha256=…` in `simple/a/index.html` is `dist/a+b.whl`.
+/// Resolves a link: `../../dist/a%2Bb.whl#sha256=…` in `simple/a/index.html` is `dist/a+b.whl`.
 fn resolve(page: &str, link: &str) -> Option<String> {
     let link = link.split_once('#').map_or(link, |(path, _)| path);
     let (directory, _) = page.rsplit_once('/').unwrap_or_default();

@@ -1,7 +1,8 @@
-//! Pages about a package set: facts in, pages out.
+//! Renders the index of a package set: the simple index in HTML and JSON, the page for
+//! `--find-links`, `SHA256SUMS` and `set.json`.
 //!
-//! Every page is a function of the set and its layout. There is no clock and no order but the set's
-//! own, so the same set gives the same bytes.
+//! Every page is a pure function of the set and its layout, without clock or random order, so the
+//! same set gives the same bytes. `set` reads the packages and writes the pages.
 
 mod addresses;
 mod as_text;
@@ -31,10 +32,11 @@ pub use set_json::{Identity, PART, Remembered, SetJson, SetJsonFile, SetStamp};
 pub use upload_time::{InvalidUploadTime, UploadTime};
 pub use urls::{InvalidUrl, Urls};
 
-/// PEP 629: sizes, versions and upload times are there (PEP 700).
+/// The version of the repository API ([PEP 629](https://peps.python.org/pep-0629/)). 1.1 means that
+/// pages have sizes, versions and upload times ([PEP 700](https://peps.python.org/pep-0700/)).
 const REPOSITORY_VERSION: &str = "1.1";
 
-/// Where the files lie, seen from the directory that the pages are written to.
+/// Where the packages are stored, relative to the directory of the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// A plain directory of packages: `name.whl` beside `simple/`.
@@ -56,7 +58,7 @@ impl Layout {
 /// One page, ready to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexPage {
-    /// The file's path below the directory that holds `simple/`: `simple/rocm/index.html`.
+    /// The path relative to the directory of the set: `simple/rocm/index.html`.
     pub path: String,
     pub kind: PageKind,
     pub rank: Rank,
@@ -64,10 +66,10 @@ pub struct IndexPage {
 }
 
 impl IndexPage {
-    /// `simple/rocm/` for `simple/rocm/index.html`: the key that clients ask for.
+    /// The key that installers request: `simple/rocm/` for `simple/rocm/index.html`.
     ///
-    /// A server that knows exact keys only (S3) has to hold the page under this key as well.
-    /// Empty for the page at the top.
+    /// S3 has exact keys only and does not serve `index.html` for a directory, so the page must be
+    /// stored under this key too. Empty for the page of the set.
     pub fn directory(&self) -> Option<&str> {
         ["index.html", "index.json"]
             .iter()
@@ -75,7 +77,7 @@ impl IndexPage {
     }
 }
 
-/// What a page is written in.
+/// The format of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageKind {
     Html,
@@ -85,7 +87,7 @@ pub enum PageKind {
 }
 
 impl PageKind {
-    /// Installers refuse a JSON index under any other name than its own.
+    /// The `Content-Type`. pip accepts a JSON index only with the type of PEP 691.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Html => "text/html; charset=utf-8",
@@ -96,18 +98,19 @@ impl PageKind {
     }
 }
 
-/// When a page may be written: a reader who finds a page must find all that it points at.
+/// The order of writing pages: a reader who finds a page must find everything it links to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
-    /// Points at files.
+    /// Links to files.
     Project,
-    /// Points at pages of projects, or at the whole set.
+    /// Links to pages of projects, or to all files.
     Root,
-    /// Says of a set that it is whole.
+    /// `set.json`: a set that has it is complete.
     Whole,
 }
 
-/// A page that is not written yet: of a set with many files, all pages at once take much memory.
+/// A page that is not rendered yet. All pages of a set with many files at once would take much
+/// memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Draft<'a>(PageSubject<'a>, Layout);
 
@@ -129,7 +132,7 @@ enum PageForm {
 impl<'a> Draft<'a> {
     /// The page `set.json`.
     pub fn of_set(set: &'a SetJson) -> Self {
-        // Its paths have the layout in them.
+        // The paths in `set.json` contain the layout already; this value is not used.
         Self(PageSubject::Set(set), Layout::Flat)
     }
 
@@ -161,7 +164,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Every page of a set, in the order in which they may be written. `views` are those of the set.
+/// All pages of a set in the order of writing, not rendered yet. `views` are those of the set.
 pub fn drafts<'a>(
     set: &'a PackageSet,
     views: &'a [IndexView<'a>],
@@ -183,8 +186,8 @@ pub fn drafts<'a>(
     all.into_iter().map(|what| Draft(what, layout)).collect()
 }
 
-/// Every path below the directory of a set: its files and their metadata, then its pages, each under
-/// its name and under that of its directory, which for the directory of the set is empty.
+/// All paths of a published set: files, sidecars, then pages, each under its file name and under
+/// the key of its directory, which is empty for the set itself.
 pub fn paths(set: &PackageSet, layout: Layout) -> Vec<String> {
     let mut all: Vec<String> = set.files().iter().map(|file| file.path(layout)).collect();
     let with_metadata = set.files().iter().filter(|file| file.metadata.is_some());
@@ -197,7 +200,7 @@ pub fn paths(set: &PackageSet, layout: Layout) -> Vec<String> {
     all
 }
 
-/// Every page of a set, in the order in which they may be written.
+/// All pages of a set, rendered, in the order of writing.
 pub fn pages(set: &PackageSet, layout: Layout) -> Vec<IndexPage> {
     let views = set.views();
     let drafts = drafts(set, &views, layout);

@@ -1,4 +1,4 @@
-//! Facts about the files of a package set, as far as an index tells them.
+//! [`PackageSet`]: the files of a set, with the facts that an index shows about each.
 
 use std::{
     borrow::Cow,
@@ -15,57 +15,58 @@ use crate::{
     wheel::DistName,
 };
 
-/// A package set: every file once, by project, then version, then name.
+/// A package set: every file once, sorted by project, version and name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackageSet(Vec<SetFile>);
 
 /// One wheel or sdist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetFile {
-    /// Which family it is for, in a set that has a directory for each; most files are for all.
+    /// The family whose directory contains the file. `None` for files for all families.
     pub family: Option<ArtifactGroup>,
     pub name: FileName,
     pub project: DistName,
     pub version: Version,
     pub size: u64,
     pub sha256: Sha256,
-    /// When it was uploaded, if somebody knows; a page never makes one up.
+    /// When it was uploaded, if the store says so.
     pub upload_time: Option<UploadTime>,
     /// The wheel's METADATA, published beside it as `{name}.metadata`.
     pub metadata: Option<Sidecar>,
-    /// As the package says it, for example `>=3.10`.
+    /// `Requires-Python` in the metadata: `>=3.10`.
     pub requires_python: Option<String>,
-    /// Why the file was withdrawn; the reason may be empty.
+    /// The reason why the file is yanked, which may be empty. `None` if it is not yanked.
     pub yanked: Option<String>,
 }
 
 impl SetFile {
-    /// Below the directory of the set: `dist/rocm-7.13.0.tar.gz`.
+    /// The path relative to the directory of the set: `dist/rocm-7.13.0.tar.gz`.
     pub fn path(&self, layout: Layout) -> String {
         let (files, family) = (layout.files(), self.directory());
         format!("{files}{family}{}", self.name)
     }
 
-    /// Where the metadata sidecar is, whether there is one or not.
+    /// The path of its sidecar, which need not exist.
     pub fn sidecar_path(&self, layout: Layout) -> String {
         self.path(layout) + SIDECAR
     }
 
-    /// Below the directory of all files: empty, or ending in `/`.
+    /// Its directory relative to that of all files: empty, or ending in `/`.
     pub(super) fn directory(&self) -> String {
         let family = self.family.as_ref();
         family.map_or_else(String::new, |family| format!("{family}/"))
     }
 }
 
-/// What a sidecar's name has after that of its wheel.
+/// The suffix of a sidecar: `x.whl.metadata` belongs to `x.whl`.
 pub const SIDECAR: &str = ".metadata";
 
-/// The metadata file that lets an installer resolve without the wheel (PEP 658).
+/// The METADATA of a wheel as a file beside it, so that installers can resolve without downloading
+/// the wheel ([PEP 658](https://peps.python.org/pep-0658/)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sidecar {
     pub size: u64,
-    /// Of the sidecar, never of the wheel.
+    /// The digest of the sidecar, not of the wheel.
     pub sha256: Sha256,
 }
 
@@ -78,7 +79,7 @@ impl Sidecar {
     }
 }
 
-/// Two files of one name that an installer would find on one page.
+/// Two files with the same name that would be on the same page.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("two files of one name in a package set: `{0}`")]
 pub struct Duplicate(FileName);
@@ -95,7 +96,7 @@ impl PackageSet {
         });
         let (mut seen, mut of_all) = (HashSet::new(), HashSet::new());
         for file in &files {
-            // What is for all comes first, and is on the page of every family.
+            // Files for all families are sorted first, and are on the page of every family.
             let is_twice = !seen.insert((&file.family, &file.name)) || of_all.contains(&file.name);
             if is_twice {
                 return Err(Duplicate(file.name.clone()));
@@ -115,12 +116,12 @@ impl PackageSet {
         self.0
     }
 
-    /// Every project, by its normal form, with its files, in order.
+    /// Every project by its normalized name, with its files, in order.
     pub fn projects(&self) -> impl Iterator<Item = (&str, &[SetFile])> {
         projects(&self.0)
     }
 
-    /// The families that have a directory of their own, in order.
+    /// The families that have a directory, sorted.
     pub fn families(&self) -> BTreeSet<&ArtifactGroup> {
         self.0
             .iter()
@@ -128,8 +129,8 @@ impl PackageSet {
             .collect()
     }
 
-    /// What each index of the set lists: one the files for all targets, and one for each family
-    /// those and its own.
+    /// The indexes of the set: one with the files for all families, and for each family one with
+    /// those and its own files.
     pub fn views(&self) -> Vec<IndexView<'_>> {
         let families = self.families();
         if families.is_empty() {
@@ -152,7 +153,7 @@ impl PackageSet {
         iter::once(one(None)).chain(families).collect()
     }
 
-    /// What all its files take, sidecars aside.
+    /// The size of all files, without sidecars.
     pub fn size(&self) -> u64 {
         self.0.iter().map(|file| file.size).sum()
     }
@@ -170,7 +171,7 @@ impl IndexView<'_> {
         projects(&self.files)
     }
 
-    /// What all its files take, sidecars aside.
+    /// The size of all files, without sidecars.
     pub fn size(&self) -> u64 {
         self.files.iter().map(|file| file.size).sum()
     }
@@ -181,7 +182,8 @@ impl IndexView<'_> {
         family.map_or_else(String::new, |family| format!("{family}/"))
     }
 
-    /// The directory of all files, seen from a page so many directories below that one.
+    /// The relative path to the directory of all files, from a page `depth` directories below the
+    /// directory of this index.
     pub(super) fn files_from(&self, depth: usize, layout: Layout) -> String {
         let up = depth + usize::from(self.family.is_some());
         "../".repeat(up) + layout.files()
@@ -239,7 +241,7 @@ impl fmt::Display for FileName {
     }
 }
 
-/// Sets that the tests of this module and of its siblings speak of.
+/// Sample sets for the tests of this module and of its siblings.
 #[cfg(test)]
 pub(super) mod samples {
     use super::*;

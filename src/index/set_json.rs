@@ -1,4 +1,4 @@
-//! `set.json`: what a package set is, for programs. Written and read.
+//! [`SetJson`]: the document `set.json`, which describes a set to programs. Writes and parses it.
 
 use std::collections::BTreeSet;
 
@@ -17,10 +17,11 @@ use crate::{
     wheel::DistName,
 };
 
-/// The form that this version writes and reads.
+/// The version of the format.
 const SCHEMA: u32 = 1;
 
-/// Where parts of a set say what they were built from, before there is a whole.
+/// The file in which `upload --part` says what a part was built from. `set.json` does not exist
+/// before the set is complete.
 pub const PART: &str = "part.json";
 
 /// What a set was built from, as far as it is known.
@@ -35,18 +36,18 @@ pub struct Identity {
     pub platform: Option<Platform>,
     #[serde(with = "option_as_text", skip_serializing_if = "Option::is_none")]
     pub commit: Option<GitSha>,
-    /// Of ROCm.
+    /// The version of ROCm.
     #[serde(with = "option_as_text", skip_serializing_if = "Option::is_none")]
     pub version: Option<Version>,
     #[serde(with = "list_as_text", skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<Scope>,
-    /// What the set goes without on purpose: the names that were given to `build --without`.
+    /// Packages that the set leaves out on purpose: the names passed to `build --without`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub without: Vec<String>,
 }
 
 impl Identity {
-    /// Completed by the run that publishes the set, where the build does not name one.
+    /// Fills in missing facts from the run that publishes the set.
     #[must_use]
     pub fn or_of(mut self, run: &Run) -> Self {
         if self.run_id.is_none() {
@@ -57,7 +58,7 @@ impl Identity {
     }
 }
 
-/// A whole `set.json`.
+/// A complete `set.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SetJson {
@@ -71,9 +72,9 @@ pub struct SetJson {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SetJsonFile {
-    /// Below the directory of `set.json`: `dist/rocm-7.13.0.tar.gz`.
+    /// Relative to the directory of `set.json`: `dist/rocm-7.13.0.tar.gz`.
     path: String,
-    /// Written in its normal form.
+    /// Written as the normalized name.
     #[serde(
         serialize_with = "normalized",
         deserialize_with = "as_text::deserialize"
@@ -83,15 +84,15 @@ pub struct SetJsonFile {
     pub version: Version,
     pub size: u64,
     pub sha256: Sha256,
-    /// Why the file was withdrawn, if it was; the reason may be empty.
+    /// The reason why the file is yanked, which may be empty. `None` if it is not yanked.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub yanked: Option<String>,
-    /// What `index` need not find out again where it wrote this. `upload` publishes none of it.
+    /// What spares the next `index` from reading the file. `upload` does not publish it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub remembered: Option<Remembered>,
 }
 
-/// What was found out about a file, and how that file and its sidecar looked then.
+/// Facts about a file, and the stamps of the file and its sidecar for which they are true.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Remembered {
@@ -104,12 +105,12 @@ pub struct Remembered {
     pub requires_python: Option<String>,
 }
 
-/// What tells without reading whether a file is still the same one.
+/// Size, time and ETag of a file, which show without reading it whether it has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SetStamp {
     pub size: u64,
-    /// In nanoseconds since 1970, by the clock of where it lies.
+    /// The modification time in nanoseconds since 1970, by the clock of the disk or store.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub modified: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -126,7 +127,7 @@ impl SetJsonFile {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// Which family it is for, in a set that has a directory for each.
+    /// The family whose directory contains the file, if any.
     pub fn family(&self) -> Option<ArtifactGroup> {
         let below = self.path.strip_prefix(Layout::Dist.files());
         let (family, _) = below.unwrap_or(&self.path).split_once('/')?;
@@ -135,8 +136,8 @@ impl SetJsonFile {
 }
 
 impl SetJson {
-    /// Says what the files of a set are. Those with a device wheel are its targets whether they are
-    /// given or not, and a version that is not given is that of `rocm`.
+    /// Describes a set. The targets of its device wheels are added to those of `identity`. If
+    /// `identity` has no version, it is that of `rocm`.
     pub fn new(identity: Identity, set: &PackageSet, layout: Layout) -> Self {
         let files = set.files().iter().map(|file| SetJsonFile {
             path: file.path(layout),
@@ -176,11 +177,12 @@ impl SetJson {
         struct Files {
             files: Vec<SetJsonFile>,
         }
-        // The number first: of a later form nothing else may be understood.
+        // Check the schema first: a later version may not parse as this one.
         let form: SetJsonSchema =
             serde_json::from_str(text).context("read the `schema` of a set")?;
         ensure_known(form.schema)?;
-        // Two times over, because serde keeps all of a flattened document in memory a second time.
+        // Parse twice. With `#[serde(flatten)]`, serde would hold the whole document in memory a
+        // second time.
         let identity: Identity = serde_json::from_str(text).context("read a set")?;
         let Files { files } = serde_json::from_str(text).context("read a set")?;
         let set = Self {
@@ -212,17 +214,17 @@ impl SetJson {
         (self.identity, self.files)
     }
 
-    /// For what is known only to whoever hashed the files.
+    /// Access for `index`, which adds what it remembers about each file.
     pub fn files_mut(&mut self) -> &mut [SetJsonFile] {
         &mut self.files
     }
 
-    /// The targets whose device code comes in wheels of its own.
+    /// The targets that have a device wheel.
     pub fn device_targets(&self) -> Vec<Target> {
         device_targets(self.files.iter().map(|file| file.project.normalized()))
     }
 
-    /// The families that have a directory and an index of their own, in order.
+    /// The families that have their own directory and index, sorted.
     pub fn families(&self) -> Vec<ArtifactGroup> {
         let families: BTreeSet<ArtifactGroup> =
             self.files.iter().filter_map(SetJsonFile::family).collect();
@@ -235,12 +237,12 @@ impl SetJson {
             .any(|file| file.project.normalized() == project)
     }
 
-    /// The whole document in one line.
+    /// The document on one line.
     pub fn compact(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The page `part.json`: what all parts of a set have in common, and no files.
+    /// The page `part.json`: what all parts of a set have in common, without files.
     pub fn part(&self) -> IndexPage {
         let common = Self {
             identity: Identity {
@@ -268,7 +270,7 @@ impl SetJson {
     }
 }
 
-/// The targets whose device code comes in packages of their own, in order.
+/// The targets that have a device package, sorted.
 pub(super) fn device_targets<'a>(projects: impl Iterator<Item = &'a str>) -> Vec<Target> {
     let targets = projects.filter_map(|name| name.strip_prefix("rocm-sdk-device-"));
     let mut targets: Vec<Target> = targets.filter_map(|name| name.parse().ok()).collect();
@@ -277,7 +279,7 @@ pub(super) fn device_targets<'a>(projects: impl Iterator<Item = &'a str>) -> Vec
     targets
 }
 
-/// The directory of a family can stand before a file's name.
+/// Whether the directory before a file name is that of a family.
 fn is_family(text: &str) -> bool {
     ArtifactGroup::of_directory(text).is_ok_and(|family| !family.is_empty())
 }

@@ -1,4 +1,7 @@
-//! The simple index in HTML: PEP 503, 592, 629, 658, 714.
+//! The simple index in HTML: [PEP 503](https://peps.python.org/pep-0503/), with yanks
+//! ([592](https://peps.python.org/pep-0592/)), the version of the API
+//! ([629](https://peps.python.org/pep-0629/)) and metadata files
+//! ([658](https://peps.python.org/pep-0658/), [714](https://peps.python.org/pep-0714/)).
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,5 @@
-//! `UploadTime`: when a file came to where it is, as PEP 700 writes it.
+//! [`UploadTime`]: when a file was uploaded, in the format of
+//! [PEP 700](https://peps.python.org/pep-0700/).
 
 use std::{
     fmt,
@@ -6,7 +7,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// A moment in UTC as PEP 700 writes it: `2026-03-01T12:00:05.250000Z`, the fraction optional.
+/// A time in UTC: `2026-03-01T12:00:05.250000Z`; the fraction is optional.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UploadTime(Box<str>);
 
@@ -16,7 +17,7 @@ pub struct UploadTime(Box<str>);
 pub struct InvalidUploadTime(String);
 
 impl UploadTime {
-    /// To the second; nobody uploads before 1970.
+    /// Converts a time, without fraction of a second. `None` before 1970.
     pub fn of(time: SystemTime) -> Option<Self> {
         let seconds = time.duration_since(UNIX_EPOCH).ok()?.as_secs();
         let (days, second) = (seconds / 86_400, seconds % 86_400);
@@ -27,9 +28,9 @@ impl UploadTime {
     }
 }
 
-/// The date so many days after 1 January 1970.
+/// Year, month and day of a number of days after 1 January 1970.
 fn date(days: u64) -> Option<(u64, u64, u64)> {
-    // Years that begin in March end with the day that leap years add.
+    // Count years from March on, so that the leap day is the last day of a year.
     let since_year_0 = days.checked_add(719_468)?;
     let (era, day) = (since_year_0 / 146_097, since_year_0 % 146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;

@@ -1,17 +1,17 @@
-//! The addresses of a published set.
+//! [`Urls`]: the public URLs of a set.
 
 use std::{fmt, str::FromStr};
 
 use crate::{location::percent_encode, run::ArtifactGroup};
 
-/// The directory that holds a set's `simple/`, `index.html` and files, as an address.
+/// The URL of the directory of a set, which has `simple/`, `index.html` and the files.
 ///
-/// `http`, `https` or `file`; ends in `/`; no user, query or fragment, and no character that a
-/// shell, Markdown or HTML would take for its own. Other characters can be percent-encoded.
+/// The scheme is `http`, `https` or `file`. It ends in `/`, has no user, query or fragment, and no
+/// character with a meaning in shells, Markdown or HTML; those can be percent-encoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Urls(Box<str>);
 
-/// Why a text is not the address of a set.
+/// Why a text is not the URL of a set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}: {text:?}")]
 pub struct InvalidUrl {
@@ -20,7 +20,7 @@ pub struct InvalidUrl {
 }
 
 impl Urls {
-    /// The addresses of a set whose simple index is known: `https://host/python/simple/`.
+    /// The URLs of a set whose simple index is `https://host/python/simple/`.
     pub fn of_index(url: &str) -> Result<Self, InvalidUrl> {
         let whole = if url.ends_with('/') {
             url.to_owned()
@@ -46,14 +46,14 @@ impl Urls {
         format!("{self}index.html")
     }
 
-    /// The addresses of a family's index, in a set that has one for each.
+    /// The URLs of the index of a family.
     #[must_use]
     pub fn of_family(&self, family: &ArtifactGroup) -> Self {
-        // A group's name needs no encoding.
+        // The name of a group needs no percent-encoding.
         Self(format!("{self}{family}/").into())
     }
 
-    /// Of a file or page, by its path below the directory.
+    /// The URL of a file or page, by its path relative to the set.
     pub fn path(&self, path: &str) -> String {
         let path: Vec<String> = path.split('/').map(percent_encode).collect();
         format!("{self}{}", path.join("/"))
