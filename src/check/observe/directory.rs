@@ -242,6 +242,7 @@ impl DirectoryEntry {
                 "a name that readers decode in different ways: {path:?}"
             ));
         }
+        // The header has packed size, size, offset. The ZIP64 field has size, packed size, offset.
         let plain = [20, 24, 42].map(|at| u64::from(word(header, at)));
         // A ZIP64 field may also have the number of the disk, which has 32 bits. It is not read: a
         // field of that length is reported as too long.
