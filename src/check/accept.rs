@@ -1,4 +1,5 @@
-//! `AcceptList`: findings that are known, so that only new ones make the answer no.
+//! [`AcceptList`]: the file of `--accept`, a list of known findings. A check fails only for other
+//! findings:
 //!
 //! ```toml
 //! [[accept]]
@@ -27,34 +28,35 @@ pub struct AcceptList {
     entries: Vec<AcceptEntry>,
 }
 
-/// What is known of some findings, and for how long it is accepted.
+/// One entry: which findings it accepts, why, and until when.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AcceptEntry {
     rule: RulePattern,
-    /// The project, or a glob for it; of a page, its path. `None` matches everything.
+    /// The project or a glob for it; for a finding about a page, the path of the page. `None`
+    /// matches everything.
     #[serde(default)]
     package: Option<String>,
-    /// Globs for paths in the package. None at all match everything.
+    /// Globs for paths in the package. An empty list matches everything.
     #[serde(default)]
     paths: Vec<String>,
-    /// A part of what the finding says.
+    /// A part of the text of the finding.
     #[serde(default)]
     says: String,
     reason: String,
-    /// The last day on which the entry counts.
+    /// The last day on which the entry is valid.
     until: toml::value::Datetime,
 }
 
-/// What a list makes of findings.
+/// The result of applying a list to findings.
 #[derive(Debug, Default)]
 pub struct Accepted {
     pub findings: Vec<AcceptedFinding>,
-    /// Entries that accept nothing, each with the reason for that.
+    /// Entries that accepted nothing, each with the reason.
     pub unused: Vec<String>,
 }
 
-/// A finding, and why it is accepted.
+/// A finding, and why the list accepts it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, Deserialize)]
 pub struct AcceptedFinding {
     #[serde(flatten)]
@@ -86,9 +88,10 @@ impl AcceptList {
         read().hint("write a list with `rocwheel check --write-accept`, and edit it")
     }
 
-    /// Takes the findings that are accepted on a day out of others.
+    /// Moves the findings that are accepted on this day out of the list.
     ///
-    /// `is_asked` says whether a rule was checked at all: an entry for another one is not unused.
+    /// `is_asked` says whether a rule was checked at all. An entry for an unchecked rule is not
+    /// reported as unused.
     pub fn apply(
         &self,
         findings: &mut Vec<Finding>,
@@ -122,8 +125,8 @@ impl AcceptList {
         accepted
     }
 
-    /// A list that accepts findings until a day: the entries of this one that still hold, and one
-    /// for each rule, package and fact that is new.
+    /// A list that accepts all of these findings until a day: the entries of this list that are
+    /// still used, and a new one for each new rule, package and fact.
     pub fn renewed(
         &self,
         accepted: &[AcceptedFinding],
@@ -174,7 +177,7 @@ impl AcceptEntry {
     }
 
     fn matches(&self, finding: &Finding) -> bool {
-        // A path that has a wildcard in it is still itself.
+        // A path may itself contain `*` or `[`. It must match itself.
         let is = |pattern: &str, text: &str| pattern == text || Glob::new(pattern).matches(text);
         let package = package_of(finding);
         let is_package = |wanted: &String| package.as_ref().is_some_and(|it| is(wanted, it));
@@ -187,7 +190,7 @@ impl AcceptEntry {
     }
 
     fn to_toml(&self, until: &str) -> String {
-        // A JSON string is a TOML string: findings have no control characters.
+        // A JSON string without control characters is a valid TOML string, and findings have none.
         let text = |value: &str| serde_json::Value::from(value).to_string();
         let mut keys = vec![("rule", text(&self.rule.to_string()))];
         keys.extend(self.package.as_ref().map(|it| ("package", text(it))));
@@ -223,7 +226,7 @@ impl fmt::Display for AcceptEntry {
     }
 }
 
-/// The project of the file that a finding is about, without its version; or the path of a page.
+/// The project of the package that a finding is about, or the path of the page.
 fn package_of(finding: &Finding) -> Option<String> {
     let file = finding.file.as_ref()?;
     let name = file.rsplit('/').next().unwrap_or(file);

@@ -1,16 +1,16 @@
-//! What GitHub shows of a report beside the log of a step.
+//! Turns a report into annotations, which GitHub shows on the page of a run.
 
 use crate::{
     check::{Finding, Report, Rule, Severity},
     console::{Annotation, AnnotationLevel, many},
 };
 
-/// GitHub shows no more annotations of a step.
+/// GitHub shows at most this number of annotations for a step.
 const MOST_ANNOTATIONS: usize = 10;
-/// So many places are named in an annotation; the log has all.
+/// The places named in one annotation. The log has all of them.
 const MOST_PLACES: usize = 5;
 
-/// One for each rule, the gravest and most frequent first, as many as GitHub shows.
+/// One annotation for each rule, sorted by severity and frequency, as many as GitHub shows.
 pub fn annotations(report: &Report) -> Vec<Annotation> {
     let mut rules = report.by_rule();
     let shown = if rules.len() > MOST_ANNOTATIONS {
@@ -40,7 +40,7 @@ fn annotation(rule: &Rule, findings: &[&Finding]) -> Annotation {
     Annotation::new(level(rule.severity), rule.to_string(), lines.join("\n"))
 }
 
-/// What would be one annotation too many, by name.
+/// One annotation that names the rules for which no other one is left.
 fn rolled_up(rules: &[(&Rule, Vec<&Finding>)]) -> Option<Annotation> {
     let (gravest, _) = rules.first()?;
     let names: Vec<String> = rules.iter().map(|(rule, _)| rule.to_string()).collect();

@@ -1,7 +1,8 @@
-//! `PackageInventory`: what a set holds, as far as it is known; `Comparison`: what changed between two.
+//! `PackageInventory`: what a set holds, as far as it is known; `Comparison`: what changed between
+//! two.
 //!
-//! Packages are known by their project, and paths without the version in them, so that two nightlies
-//! compare. `check --baseline` makes findings of it, and `summary` a table.
+//! Packages are known by their project, and paths without the version in them, so that two
+//! nightlies compare. `check --baseline` makes findings of it, and `summary` a table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,29 +17,30 @@ use crate::{
     wheel::DistName,
 };
 
-/// The packages of a set by their normalized names.
+/// The packages of a set, by normalized name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PackageInventory {
     pub packages: BTreeMap<String, Stock>,
 }
 
-/// What is known of one package.
+/// The facts about one package.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stock {
-    /// Of the files of the package, all told.
+    /// The total size of its wheels and sdists.
     pub size: Option<u64>,
-    /// By path, the `.dist-info` directory aside; `None` when only the index was there to ask.
+    /// Its members by path, without the `.dist-info` directory. `None` if only the index could be
+    /// read.
     pub members: Option<BTreeMap<String, BaselineFile>>,
 }
 
-/// One file in a package. Files with the same checksum and length are taken for the same.
+/// One file in a package. Files with the same CRC-32 and length are treated as equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BaselineFile {
     pub len: u64,
     pub crc: u32,
 }
 
-/// What changed, by package; those that are the same are not there.
+/// The changes by package. Unchanged packages are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Comparison {
@@ -47,24 +49,24 @@ pub struct Comparison {
     pub new_size: u64,
 }
 
-/// What changed in one package.
+/// The changes of one package.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct BaselineChange {
-    /// `None` for a package that was not there.
+    /// `None` for a new package.
     pub old_size: Option<u64>,
-    /// `None` for a package that is gone.
+    /// `None` for a package that was removed.
     pub new_size: Option<u64>,
-    /// Paths; empty where the members of either side are not known.
+    /// Paths. Empty if the members of one side are unknown.
     pub added: Vec<String>,
     pub removed: Vec<String>,
     pub changed: Vec<String>,
-    /// Targets that paths speak of now and did not before.
+    /// Targets that occur in paths now but did not before.
     pub new_targets: Vec<String>,
 }
 
 impl PackageInventory {
-    /// Of a set that was read.
+    /// The inventory of a set that was read.
     pub fn of(set: &SetFacts) -> Self {
         let mut this = Self::default();
         for wheel in &set.wheels {
@@ -86,7 +88,7 @@ impl PackageInventory {
         this
     }
 
-    /// A package of which only the size is known, if that.
+    /// Adds a package of which at most the size is known.
     pub fn add_package(&mut self, project: &DistName, size: Option<u64>) {
         self.add(
             project,
@@ -95,7 +97,7 @@ impl PackageInventory {
         );
     }
 
-    /// A wheel whose directory was read.
+    /// Adds a wheel whose directory was read.
     pub fn add_wheel(&mut self, project: &DistName, size: Option<u64>, outline: &Outline) {
         let members = outline
             .members()
@@ -113,7 +115,7 @@ impl PackageInventory {
             .packages
             .entry(project.normalized().to_owned())
             .or_default();
-        // Wheels for several platforms are one package.
+        // Wheels for several platforms belong to the same package.
         if let Some(size) = size {
             stock.size = Some(stock.size.unwrap_or(0).saturating_add(size));
         }
@@ -124,7 +126,7 @@ impl PackageInventory {
         }
     }
 
-    /// The targets that have a package.
+    /// The targets that have a device package.
     pub fn targets(&self) -> BTreeSet<&str> {
         let names = self.packages.keys();
         names
@@ -133,7 +135,8 @@ impl PackageInventory {
     }
 }
 
-/// Its name has the version in it, and its content the hashes of everything.
+/// Whether a path is in `.dist-info`. These differ in each build: the name of the directory
+/// contains the version, and RECORD the hashes of all files.
 fn is_metadata(path: &str) -> bool {
     let top = path.split('/').next().unwrap_or_default();
     top.ends_with(".dist-info")
@@ -190,7 +193,7 @@ impl BaselineChange {
         this
     }
 
-    /// By how many hundredths the package grew; `None` if it was not there or is gone.
+    /// The growth in percent. `None` if the package is new or was removed.
     pub fn growth(&self) -> Option<u64> {
         let (old, new) = (self.old_size?, self.new_size?);
         let more = u128::from(new.checked_sub(old)?);

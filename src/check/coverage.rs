@@ -1,4 +1,4 @@
-//! `Coverage`: which library has device code for which target, and how much.
+//! [`Coverage`]: a table of the device code of each library for each target.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,16 +21,16 @@ use crate::{
 
 /// Libraries by name, each with the targets that it has code for.
 ///
-/// A library whose code is in it or in archives has a row of its own, `librocblas.so.5.1`; the files
-/// beside it are under the directory that they lie in, `rocblas`.
+/// A library whose code is in it or in archives has a row of its own, `librocblas.so.5.1`; the
+/// files beside it are under the directory that they lie in, `rocblas`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
     targets: Vec<String>,
     libraries: BTreeMap<String, BTreeMap<String, Cell>>,
-    /// The package that each library was found in first.
+    /// The first package in which each library was found.
     #[serde(skip)]
     places: BTreeMap<String, String>,
-    /// Libraries and targets with code that needs XNACK only, each with its package.
+    /// Libraries and targets that only have code for XNACK, each with its package.
     #[serde(skip)]
     only_with_xnack: BTreeMap<(String, String), String>,
 }
@@ -39,15 +39,15 @@ pub struct Coverage {
 #[serde(rename_all = "kebab-case", default)]
 pub struct Cell {
     pub files: u64,
-    /// What of it lies in archives, each under a key of its own, or in the library itself.
+    /// The number of code objects in archives and in the library itself.
     pub code_objects: u64,
-    /// As they lie in the package once unpacked; of what is in a library, as it is loaded.
+    /// The size of the files as installed; for code inside a library, its size when loaded.
     pub bytes: u64,
 }
 
 impl Coverage {
-    /// Of the device wheels, and of libraries that have their code in them; what device wheels say
-    /// about themselves does not count.
+    /// The coverage of a set: the files of device wheels, without their metadata, and the code in
+    /// fat libraries.
     pub fn of(set: &SetFacts) -> Self {
         let mut coverage = Self::default();
         let targets = device_targets::targets(set);
@@ -91,7 +91,8 @@ impl Coverage {
         place.or_insert_with(|| file.to_owned());
     }
 
-    /// Code that needs XNACK adds to what a library has for a target, and is nothing by itself.
+    /// Adds code that needs XNACK to the cell of the plain target. Without code for the plain
+    /// target it does not cover the target, because devices run with XNACK off by default.
     fn add_variants(&mut self, parts: Vec<(LibraryCode, String, String)>) {
         for (part, target, file) in parts {
             let row = self.libraries.entry(part.library.clone()).or_default();
@@ -104,19 +105,20 @@ impl Coverage {
         }
     }
 
-    /// The package that a library was found in.
+    /// The package in which a library was found.
     pub fn place(&self, library: &str) -> Option<&str> {
         self.places.get(library).map(String::as_str)
     }
 
-    /// Puts the rows of another part of the set beside these, each under the name that `label` makes.
+    /// Puts the rows of another part of the set beside these, each under the name that `label`
+    /// makes.
     pub fn extend(&mut self, other: Self, label: impl Fn(&str) -> String) {
         self.targets.extend(other.targets);
         self.targets.sort();
         self.targets.dedup();
         for (library, row) in other.libraries {
             let own = self.libraries.entry(label(&library)).or_default();
-            // What parts share is there once.
+            // Count what several parts share only once.
             for (target, cell) in row {
                 let known = own.entry(target).or_default();
                 if cell.bytes > known.bytes {
@@ -126,12 +128,12 @@ impl Coverage {
         }
     }
 
-    /// The columns.
+    /// The columns of the table.
     pub fn targets(&self) -> &[String] {
         &self.targets
     }
 
-    /// The rows, by the name of the library; a target without a cell has no code.
+    /// The rows by library. A library has no code for targets without a cell.
     pub fn libraries(&self) -> &BTreeMap<String, BTreeMap<String, Cell>> {
         &self.libraries
     }
@@ -140,13 +142,13 @@ impl Coverage {
         self.libraries.is_empty()
     }
 
-    /// The libraries that have code for a target.
+    /// The number of libraries that have code for a target.
     pub fn count(&self, target: &Target) -> usize {
         let rows = self.libraries.values();
         rows.filter(|row| row.contains_key(target.as_str())).count()
     }
 
-    /// The libraries that have code for other targets, but none for this one; with those others.
+    /// The libraries without code for this target, each with the targets for which it has code.
     pub fn gaps(&self, target: &Target) -> Vec<(&str, Vec<&str>)> {
         let has_some = |library: &str| {
             let key = (library.to_owned(), target.to_string());
@@ -159,7 +161,7 @@ impl Coverage {
             .collect()
     }
 
-    /// Libraries, each with a target that it has code for with XNACK on only, and the package.
+    /// Libraries that only have code for XNACK: library, target and package.
     pub fn only_with_xnack(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         let rows = self.only_with_xnack.iter();
         rows.map(|((library, target), file)| (&**library, &**target, &**file))
@@ -174,18 +176,18 @@ impl Cell {
     }
 }
 
-/// Keys are free text; what is longer is not for a table.
+/// The longest name in the table. Keys are arbitrary text, and may be much longer.
 const LONGEST_NAME: usize = 80;
 const UNNAMED: &str = "(unnamed)";
 
-/// What a library has for a target in one place.
+/// The code of a library for a target in one file.
 struct LibraryCode {
     library: String,
     cell: Cell,
     needs_xnack: bool,
 }
 
-/// What a file has for a target, by library; an archive that cannot be read has nothing.
+/// The code in a file for a target, by library. Empty for a damaged archive.
 fn parts(member: &MemberFacts, target: &Target) -> Vec<LibraryCode> {
     let content = member.content.as_ref().ok();
     if let Some(DeviceCodeFacts::Archive(sparse)) =
@@ -200,7 +202,7 @@ fn parts(member: &MemberFacts, target: &Target) -> Vec<LibraryCode> {
     vec![as_file(member)]
 }
 
-/// A file beside a library.
+/// A separate file of device code.
 fn as_file(member: &MemberFacts) -> LibraryCode {
     let content = member.content.as_ref().ok();
     LibraryCode {
@@ -219,7 +221,7 @@ fn as_file(member: &MemberFacts) -> LibraryCode {
     }
 }
 
-/// The files of packages that everybody installs which are for one of the targets by their names.
+/// Separate files of device code in host wheels, whose paths name one of the targets.
 fn beside<'a>(
     set: &'a SetFacts,
     targets: &'a BTreeSet<Target>,
@@ -234,7 +236,7 @@ fn beside<'a>(
                 .ok()
                 .and_then(ContentFacts::host_code);
             if is_host.is_none() {
-                // The directory of all of them may be called for the family.
+                // Ignore the top-level directory: it may have the name of the family.
                 let inside = member.path.split_once('/').map_or("", |(_, inside)| inside);
                 let named = path_facts::covered(inside);
                 let own = targets.iter().filter(|it| named.contains(*it));
@@ -245,7 +247,7 @@ fn beside<'a>(
     found
 }
 
-/// What of the code in a library runs on a target.
+/// The code in a fat library that runs on a target.
 fn carried(fat: &device_targets::FatLibrary<'_>, target: &Target) -> Vec<LibraryCode> {
     let accepted = device_targets::accepted(target);
     let path = &fat.member.path;
@@ -263,12 +265,12 @@ fn carried(fat: &device_targets::FatLibrary<'_>, target: &Target) -> Vec<Library
     .collect()
 }
 
-/// A name that comes from a package, as it can be shown.
+/// Shortens and escapes a name from a package, so that it can be printed.
 fn printable(name: &str) -> String {
     one_line(name.chars().take(LONGEST_NAME).collect())
 }
 
-/// Only code that runs there counts.
+/// The code in an archive that runs on a target, by library.
 fn in_archive(archive: &KpackArchive<&SparseFile>, target: &Target) -> Vec<LibraryCode> {
     let accepted = device_targets::found_for(target);
     let codes = archive.codes().iter();
@@ -293,15 +295,15 @@ fn in_archive(archive: &KpackArchive<&SparseFile>, target: &Target) -> Vec<Libra
         .collect()
 }
 
-/// Whether a device wheel brings this file for the libraries: not its `.dist-info`, nor the list of
-/// links, nor the `__init__.py` at the top that device wheels of other builders share.
+/// Whether a file of a device wheel belongs to a library. Not `.dist-info`, the list of links, or
+/// the `__init__.py` at the top, which device wheels of other builders share.
 pub(super) fn is_device_file(path: &str) -> bool {
     let (top, inside) = path.split_once('/').unwrap_or((path, ""));
     let is_list = inside.starts_with(".devel_links/");
     !top.ends_with(".dist-info") && !is_list && inside != "__init__.py"
 }
 
-/// A table with a row for each library.
+/// Shows a table with a row for each library.
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let longest = self.libraries.keys().map(|name| name.chars().count()).max();
@@ -325,7 +327,7 @@ impl fmt::Display for Coverage {
     }
 }
 
-/// `96 KiB`: as much as a table needs.
+/// A size without fraction, for a table: `96 KiB`.
 pub fn short_size(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),

@@ -1,4 +1,4 @@
-//! The targets of a set, wherever its device code is: in device wheels, or still in its libraries.
+//! The targets of a set, from its device wheels or from the device code inside fat libraries.
 
 use std::collections::BTreeSet;
 
@@ -8,17 +8,17 @@ use crate::{
     target::{Target, TargetTable},
 };
 
-/// Code that is compiled for a device when it is loaded.
+/// SPIR-V, which is compiled for a device when it is loaded.
 const LATER: &str = "amdgcnspirv";
 
-/// A library with its device code in it.
+/// A library that contains its device code.
 pub(super) struct FatLibrary<'a> {
     pub(super) wheel: &'a WheelFile,
     pub(super) member: &'a MemberFacts,
     pub(super) carried: &'a Carried,
 }
 
-/// The libraries of packages that everybody installs which still have their device code in them.
+/// The fat libraries in host wheels.
 pub(super) fn fat(set: &SetFacts) -> Vec<FatLibrary<'_>> {
     let contents = set.contents();
     let found = contents.filter_map(|(wheel, member, content)| match content.host_code()? {
@@ -32,7 +32,8 @@ pub(super) fn fat(set: &SetFacts) -> Vec<FatLibrary<'_>> {
     found.collect()
 }
 
-/// What device wheels are for; where there are none, what packages are called for, or have in them.
+/// The targets of the device wheels. Without device wheels, the targets of the families in the
+/// names of packages, and of the code in fat libraries.
 pub(super) fn targets(set: &SetFacts) -> BTreeSet<Target> {
     let devices = set.device_wheels();
     if !devices.is_empty() {
@@ -46,13 +47,13 @@ pub(super) fn targets(set: &SetFacts) -> BTreeSet<Target> {
     found
 }
 
-/// Whether it is a set from before the split: no device wheels, and libraries for families.
+/// Whether it is a legacy set: no device wheels, and libraries for families.
 pub(super) fn is_legacy(set: &SetFacts) -> bool {
     let mut projects = set.wheels.iter().filter_map(|it| it.project());
     set.device_wheels().is_empty() && projects.any(|it| it.starts_with(&NAMES.of_family))
 }
 
-/// The targets of the family that a package is called for.
+/// The targets of the family in the name of a package.
 pub(super) fn promised(wheel: &WheelFile) -> Vec<Target> {
     let table = TargetTable::builtin();
     let family = wheel
@@ -66,26 +67,26 @@ pub(super) fn promised(wheel: &WheelFile) -> Vec<Target> {
     targets.unwrap_or_default()
 }
 
-/// Whether any of the code runs on a target with XNACK off.
+/// Whether some of the code runs on a target with XNACK off.
 pub(super) fn serves(carried: &Carried, target: &Target) -> bool {
     let accepted = accepted(target);
     let mut targets = carried.targets();
     targets.any(|it| it.runs_with_xnack_off() && accepted.contains(&it.base()))
 }
 
-/// What code in a library may be for to run on a target, without features.
+/// The targets whose code in a library runs on `target` without features.
 pub(super) fn accepted(target: &Target) -> BTreeSet<CodeTarget> {
     found_for(target).into_iter().chain(LATER.parse()).collect()
 }
 
-/// What code in an archive may be for.
+/// The targets whose code in an archive the runtime uses for `target`.
 pub(super) fn found_for(target: &Target) -> BTreeSet<CodeTarget> {
     let device = target.base().as_str().parse::<CodeTarget>();
     let device = device.map(|device| wanted(&device)).unwrap_or_default();
     device.into_iter().collect()
 }
 
-/// Whether a user of a target finds any code in a set.
+/// Whether a set has any code for a target.
 pub(super) fn covers(set: &SetFacts, target: &Target) -> bool {
     set.device_wheels().contains_key(target) || fat(set).iter().any(|it| serves(it.carried, target))
 }

@@ -1,4 +1,5 @@
-//! What another set holds, read from its index and from the directories of its wheels.
+//! Reads the inventory of another set, the baseline, from its index and the directories of its
+//! wheels.
 
 use std::{collections::BTreeMap, num::NonZeroUsize};
 
@@ -11,10 +12,10 @@ use crate::{
     set::{self, PackageFile, PublishedFacts, SetPlace, identity},
 };
 
-/// The inventory of a set: a directory, `set.json`, `s3://…` or the address of an index.
+/// The inventory of a set: a directory, `set.json`, `s3://…` or the URL of an index.
 ///
-/// Of wheels that are there the files are known, of others what the index says. Of a wheel no more
-/// is read than its end.
+/// Only the end of each wheel is read, for its list of files. For a wheel that is missing, only the
+/// facts of the index are known.
 pub fn inventory(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Result<PackageInventory> {
     let read = || -> Result<PackageInventory> {
         let found = set::find_published(place)?;

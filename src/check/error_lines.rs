@@ -1,4 +1,4 @@
-//! An error as a fact: with its causes, on one line.
+//! Formats an error with its causes on one line, for facts about damaged files.
 
 use std::error::Error;
 

@@ -1,4 +1,4 @@
-//! What docs/checks.md says about each rule, for reports that carry their own help.
+//! The section of `docs/checks.md` about each rule, for reports that contain their own help.
 
 use crate::check::rule::Rule;
 

@@ -1,4 +1,5 @@
-//! A set of several families or platforms is as many sets: nobody installs them over each other.
+//! Splits a set of several families or platforms into the parts that are installed together. Each
+//! part is checked as a set of its own.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -7,7 +8,7 @@ use crate::{
     target::Target,
 };
 
-/// What is installed together.
+/// Packages that are installed together: those of one family on one platform.
 pub(super) struct InstallGroup {
     family: Option<String>,
     platform: Option<GroupPlatform>,
@@ -33,7 +34,7 @@ impl InstallGroup {
         format!("the set{family}{platform}")
     }
 
-    /// What a library of the part is called beside those of others.
+    /// The name of a library in a table with several parts.
     pub(super) fn name(&self, library: &str) -> String {
         match self.platform {
             Some(GroupPlatform::Windows) => format!("{library} (Windows)"),
@@ -48,13 +49,13 @@ impl InstallGroup {
     }
 }
 
-/// The parts of a set, of which there is one at least.
+/// The parts of a set, at least one.
 pub(super) fn of(set: &SetFacts) -> Vec<InstallGroup> {
     let parts = by_family(set).into_iter();
     parts.flat_map(by_platform).collect()
 }
 
-/// Each family has what all share, what lies in its directory, and its libraries.
+/// A part for each family: the common packages, those in its directory, and its libraries.
 fn by_family(all: &SetFacts) -> Vec<InstallGroup> {
     let directory = |file: &str| {
         file.split_once('/')
@@ -112,7 +113,7 @@ fn by_platform(part: InstallGroup) -> Vec<InstallGroup> {
         .into()
 }
 
-/// `None` for a wheel that is for both, or does not say.
+/// The platform of a wheel. `None` if it is for any platform, or if its name is invalid.
 fn platform_of(wheel: &WheelFile) -> Option<GroupPlatform> {
     let platform = match &wheel.name {
         Ok(name) => name.tag().platform().to_owned(),
@@ -125,7 +126,7 @@ fn platform_of(wheel: &WheelFile) -> Option<GroupPlatform> {
     }
 }
 
-/// The targets that no part covers.
+/// The targets for which no part has code.
 pub(super) fn uncovered(parts: &[InstallGroup], targets: &[Target]) -> Vec<Target> {
     let targets = targets.iter().filter(|target| {
         let mut parts = parts.iter();
@@ -134,7 +135,8 @@ pub(super) fn uncovered(parts: &[InstallGroup], targets: &[Target]) -> Vec<Targe
     targets.cloned().collect()
 }
 
-/// What is found in every part is said once; what is not says where.
+/// Merges the findings of all parts. A finding that every part has is reported once; another one
+/// says in which part it is.
 pub(super) fn together(parts: &[InstallGroup], all: &[Vec<Finding>]) -> Vec<Finding> {
     let everywhere = |finding: &Finding| all.iter().all(|found| found.contains(finding));
     let mut findings: Vec<Finding> = Vec::new();

@@ -1,4 +1,5 @@
-//! What a path says: the targets it speaks of, the library it belongs to, the kind of file it is.
+//! Facts that follow from a path alone: the targets in it, the library it belongs to, the kind of
+//! file.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +8,7 @@ use crate::{
     target::{Target, TargetTable},
 };
 
-/// The known targets in a path, without features: `Kernels_gfx942-xnack+.hsaco` names `gfx942`.
+/// The known targets in a path, without features: `gfx942` in `Kernels_gfx942-xnack+.hsaco`.
 pub(super) fn targets(path: &str) -> BTreeSet<Target> {
     let mut found = BTreeSet::new();
     for (at, _) in path.match_indices("gfx") {
@@ -30,9 +31,9 @@ pub(super) fn targets(path: &str) -> BTreeSet<Target> {
     found
 }
 
-/// The known targets that a path speaks of, also by the name of a family (`gfx94X`), of a generic
-/// target (`gfx11-generic`), of a group of `AOTriton` (`gfx11xx`), or of a device of `MIOpen`'s
-/// databases, which is followed by its number of compute units (`gfx90a68`).
+/// The known targets that a path is for, as the name of a target, of a family (`gfx94X`), of a
+/// generic target (`gfx11-generic`), of a group in `AOTriton` (`gfx11xx`), or of a device in the
+/// databases of `MIOpen`, which append the number of compute units (`gfx90a68`).
 pub(super) fn covered(path: &str) -> BTreeSet<Target> {
     let mut found = targets(path);
     let with_units = path.contains("miopen/db");
@@ -65,20 +66,20 @@ fn has_units(word: &str, target: &str) -> bool {
     !units.is_empty() && units.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Whether a name ends in `.debug`, `.kpack` or the like, in just this spelling.
+/// Whether a path has this extension. The comparison is case-sensitive.
 pub(super) fn has_extension(path: &str, extension: &str) -> bool {
     path.rsplit_once('.')
         .is_some_and(|(_, end)| end == extension)
 }
 
-/// Whether a path has features beside a target: `gfx942-xnack+`.
+/// Whether a path has features after a target: `gfx942-xnack+`.
 pub(super) fn is_variant(path: &str) -> bool {
     ["xnack+", "xnack-", "sramecc+", "sramecc-"]
         .iter()
         .any(|feature| path.contains(feature))
 }
 
-/// The path without the features, which is that of the plain variant.
+/// The path without features: that of the file for the plain target.
 pub(super) fn without_features(path: &str) -> String {
     let mut plain = path.to_owned();
     for feature in ["xnack+", "xnack-", "sramecc+", "sramecc-"] {
@@ -89,14 +90,14 @@ pub(super) fn without_features(path: &str) -> String {
     plain
 }
 
-/// The library that a file of a device wheel serves: `blas` for `.kpack/blas_lib_gfx942.kpack`,
-/// `rocblas` for `lib/rocblas/library/…`.
+/// The library to which a file of a device wheel belongs: `blas` for
+/// `.kpack/blas_lib_gfx942.kpack`, `rocblas` for `lib/rocblas/library/…`.
 pub(super) fn library(path: &str) -> String {
     let inside = path.split_once('/').map_or(path, |(_, inside)| inside);
     if let Some(name) = inside.strip_prefix(".kpack/") {
         let stem = name.strip_suffix(".kpack").unwrap_or(name);
         let stem = stem.rsplit_once('_').map_or(stem, |(stem, _)| stem);
-        // What follows the component tells archives of one artifact apart.
+        // The text after the component distinguishes archives of the same artifact.
         let name = stem.split_once("_lib_").map(|(name, _)| name);
         return name
             .or(stem.strip_suffix("_lib"))
@@ -111,7 +112,7 @@ pub(super) fn library(path: &str) -> String {
     }
 }
 
-/// A name in which `*` stands for a target: what every target has one of is one library.
+/// The name with `*` instead of the target, so that the files of all targets count as one library.
 fn without_target(name: &str) -> String {
     let mut name = name.to_owned();
     for target in targets(&name) {

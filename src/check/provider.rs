@@ -1,4 +1,5 @@
-//! Which libraries another one can do without: `optional_providers.toml`, read once and checked.
+//! Libraries that work although a library they are linked with has no device code for a target:
+//! `optional_providers.toml`, parsed and validated once.
 
 use std::sync::LazyLock;
 
@@ -19,14 +20,14 @@ struct RawProvider {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Pair {
-    /// A file name, in small letters on Windows; a `*` at its end is any version.
+    /// A file name, in lower case for Windows. A `*` at its end matches any version.
     consumer: String,
-    /// A SONAME, likewise.
+    /// A SONAME, in the same form.
     provider: String,
     why: String,
 }
 
-/// Whether the library of a name does without another one where that has no device code.
+/// Whether the library `consumer` works without device code in `provider`.
 pub(super) fn is_optional(consumer: &str, provider: &str) -> bool {
     BUILTIN
         .iter()

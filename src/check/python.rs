@@ -1,4 +1,4 @@
-//! `PythonModule`: what a Python source defines and imports, if it is Python.
+//! [`PythonModule`]: the names that a Python source file defines and imports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,13 +7,13 @@ use ruff_python_parser::parse_module;
 
 #[derive(Debug, Default)]
 pub(super) struct PythonModule {
-    /// What it defines or imports at its top level.
+    /// The names that it defines or imports at its top level.
     names: BTreeSet<String>,
-    /// Texts that are assigned to names at its top level, the last of each.
+    /// Strings assigned to names at its top level; for each name the last one.
     texts: BTreeMap<String, String>,
-    /// Where it imports from its own package.
+    /// Its imports from its own package.
     relative: Vec<RelativeImport>,
-    /// Whether it imports all of another module, so that its names are not known.
+    /// Whether it has `from … import *`, so that its names are not all known.
     has_star: bool,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct RelativeImport {
 pub(super) type PythonModules<'a> = BTreeMap<&'a str, PythonModule>;
 
 impl PythonModule {
-    /// Why it is not Python otherwise.
+    /// Parses a source file. The error says why it is not valid Python.
     pub(super) fn parse(source: &[u8]) -> Result<Self, String> {
         let text = std::str::from_utf8(source).map_err(|error| format!("not UTF-8: {error}"))?;
         let parsed = parse_module(text).map_err(|error| {
@@ -120,17 +120,17 @@ impl PythonModule {
     }
 }
 
-/// The file of a module among others: `a/b.py` or `a/b/__init__.py` for `a/b`.
+/// The file of a module: `a/b.py` or `a/b/__init__.py` for `a/b`.
 fn file_of<'a>(modules: &'a PythonModules<'_>, place: &str) -> Option<&'a PythonModule> {
     let file = modules.get(format!("{place}.py").as_str());
     file.or_else(|| modules.get(format!("{place}/__init__.py").as_str()))
 }
 
-/// What a call `a.b:c` leads to, seen from a directory: `None` if there is such a function.
+/// Why the entry point `a.b:c` cannot be resolved below the directory `top`. `None` if it can.
 pub(super) fn unresolved(modules: &PythonModules<'_>, top: &str, call: &str) -> Option<String> {
     let (module, function) = call.split_once(':').unwrap_or((call, ""));
     let place = format!("{top}{}", module.trim().replace('.', "/"));
-    // `main [extra]` needs the extra as well.
+    // The object may be followed by extras: `main [extra]`.
     let function = function.split('[').next().unwrap_or_default().trim();
     let function = function.split('.').next().unwrap_or_default();
     match file_of(modules, &place) {
@@ -142,7 +142,7 @@ pub(super) fn unresolved(modules: &PythonModules<'_>, top: &str, call: &str) -> 
     }
 }
 
-/// The imports within a package that lead nowhere, each with the path of its module.
+/// The relative imports that fail, each with the path of its module.
 pub(super) fn broken_imports<'a>(modules: &PythonModules<'a>) -> Vec<(&'a str, String)> {
     let mut found = Vec::new();
     for (path, module) in modules {

@@ -1,5 +1,6 @@
-//! `Reach`: what each library whose device code was taken out finds again for each target, as the
-//! runtime looks for it among the packages that a user of the target installs.
+//! [`Reach`]: which device code each split library finds for each target.
+//!
+//! It searches like the runtime does, among the packages that a user of the target installs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,11 +24,11 @@ use crate::{
     target::Target,
 };
 
-/// The libraries of a set that lead to device code elsewhere.
+/// The split libraries of a set, and the code that they find in archives.
 #[derive(Debug, Default)]
 pub(super) struct Reach<'a> {
     pub(super) libraries: Vec<Library<'a>>,
-    /// What libraries ask archives of the set for: the path of the archive and a key in it.
+    /// The code that libraries look up: the path of an archive and a key in it.
     pub(super) asked: BTreeSet<(RelPath, String)>,
 }
 
@@ -37,12 +38,12 @@ pub(super) struct Library<'a> {
     pub(super) path: &'a str,
     pub(super) binary: Binary<'a>,
     references: &'a [WrapperReference],
-    /// The archives that it names, with the place for the target left open.
+    /// The archives that its markers name, with a placeholder for the target.
     pub(super) patterns: BTreeSet<String>,
     pub(super) finds: BTreeMap<Target, Finds>,
 }
 
-/// What a library finds for a target and its variants.
+/// The code that a library finds for a target and its variants.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Finds {
     /// Whether there is any code for the target that runs with XNACK off.
@@ -51,13 +52,13 @@ pub(super) struct Finds {
     pub(super) any_variant: bool,
     /// The keys that are found for any variant.
     keys: BTreeSet<String>,
-    /// Keys that the archives for a device lack: the runtime gives up the whole library.
+    /// Keys that no archive for a device has. The runtime then refuses the whole library.
     pub(super) lacking: BTreeSet<(CodeTarget, String)>,
-    /// The same, for a runtime that asks the first archive for a device only.
+    /// Keys that are missing for a runtime that uses only the first archive for a device.
     pub(super) hidden: BTreeSet<(CodeTarget, String)>,
 }
 
-/// The archives that are installed together, by their path.
+/// Archives that are installed together, by path.
 type Archives<'a> = BTreeMap<&'a str, &'a Arc<SparseFile>>;
 
 impl<'a> Reach<'a> {
@@ -109,8 +110,8 @@ impl<'a> Reach<'a> {
 }
 
 impl Reach<'_> {
-    /// Whether a key is for code of a library that does not find it for the target, or has no wrapper
-    /// that asks for it. A library that finds nothing at all is a finding of its own.
+    /// Whether a key belongs to a library that does not find it for the target, or that has no
+    /// wrapper for it. Libraries that find no code at all are left out; another rule reports them.
     pub(super) fn lacks(&self, target: &Target, wanted: &str) -> bool {
         let libraries = self.libraries.iter();
         let libraries = libraries.filter(|it| it.finds.values().any(|finds| finds.any_variant));
@@ -134,7 +135,7 @@ impl Finds {
         [every, first]: [&mut Loader<'_>; 2],
     ) {
         let key = || (device.clone(), key_of(reference));
-        // Archives were opened when they were read, so there is no error that is not known.
+        // Damaged archives were found when they were read, so an error here is known already.
         let whole = every.find(path, reference, device);
         let is_found = matches!(whole, Ok(CodePlace::In(..)));
         self.any |= is_found && device.runs_with_xnack_off();
@@ -152,20 +153,20 @@ impl Finds {
 }
 
 impl Library<'_> {
-    /// The targets that there is any code for.
+    /// The targets for which the library finds code.
     pub(super) fn targets(&self) -> impl Iterator<Item = &Target> {
         let finds = self.finds.iter().filter(|(_, finds)| finds.any);
         finds.map(|(target, _)| target)
     }
 }
 
-/// What a wrapper asks archives for.
+/// The key that a wrapper looks up in archives.
 fn key_of(reference: &WrapperReference) -> String {
     let index = usize::try_from(reference.index).unwrap_or(usize::MAX);
     key(&reference.marker.kernel_name, index)
 }
 
-/// The archives that are anywhere, and what they are asked for.
+/// The existing archives that a wrapper names, with its key.
 fn asked(
     path: &RelPath,
     reference: &WrapperReference,
@@ -177,7 +178,7 @@ fn asked(
     places.map(|it| (it, key_of(reference)))
 }
 
-/// The target as such, and with the features that any of the archives knows it with.
+/// The target without features, and each variant of it for which an archive has code.
 fn devices(target: &Target, there: &Archives<'_>) -> BTreeSet<CodeTarget> {
     let mut devices: BTreeSet<CodeTarget> = target.base().as_str().parse().into_iter().collect();
     let base = devices.clone();
@@ -199,7 +200,7 @@ fn archives(wheel: &WheelFile) -> impl Iterator<Item = (&str, &Arc<SparseFile>)>
     })
 }
 
-/// The directories that development files are unpacked to. Device files show there as well.
+/// The directories to which development files are unpacked. Device files appear there as well.
 fn development_tops(set: &SetFacts) -> BTreeSet<&str> {
     let entries = set.wheels.iter().flat_map(|wheel| wheel.unpacked());
     let tops = entries.filter_map(|it| it.entry.path.as_str().split('/').next());

@@ -1,4 +1,4 @@
-//! Reads packages on all threads: wheels in portions, the largest first.
+//! Reads packages on several threads: wheels in portions, the largest pieces of work first.
 
 use std::{
     cmp::Reverse,
@@ -31,21 +31,21 @@ impl PackageReader for PackageFile {
     }
 }
 
-/// How a package is read.
+/// How wheels are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pass {
-    /// By several threads at once.
+    /// In portions, by several threads.
     Portions,
-    /// By several threads, one of which takes the hash of the whole.
+    /// In portions, by several threads, one of which hashes the whole file.
     Hashed,
-    /// From its first byte to its last, and hashed on the way.
+    /// In one stream, and hashed at the same time.
     Whole,
 }
 
-/// A piece of work.
+/// A piece of work for one thread.
 struct ReadJob<'a> {
     package: &'a PackageFile,
-    /// Of the package among the wheels.
+    /// The index of the package among the wheels or sdists.
     index: usize,
     task: CheckTask<'a>,
 }
@@ -62,7 +62,7 @@ enum FinishedCheck {
     Sdist(Box<SdistFile>),
 }
 
-/// The facts of all packages, in their order, whatever the number of threads.
+/// The facts of all packages, in the order of `packages` for any number of threads.
 pub(super) fn read(
     packages: &[PackageFile],
     pass: Pass,
@@ -85,7 +85,7 @@ pub(super) fn read(
         index: 0,
         task: CheckTask::Sdist,
     }));
-    // What takes longest must not begin last.
+    // The longest work first. If it started last, all other threads would wait for it.
     pieces.sort_by_key(|piece| Reverse(piece.weight()));
     let mut set = SetFacts::default();
     let mut portions: HashMap<usize, Vec<PortionFacts>> = HashMap::new();
@@ -137,7 +137,7 @@ impl ReadJob<'_> {
     fn weight(&self) -> u64 {
         match &self.task {
             CheckTask::Portion(_, portion) => portion.weight(),
-            // Hashing is four times as fast as inflating.
+            // Hashing is about four times as fast as inflating.
             CheckTask::Hash => self.package.len() / 4,
             CheckTask::Sdist => self.package.len(),
         }
@@ -163,7 +163,7 @@ impl ReadJob<'_> {
     }
 }
 
-/// What the end of each wheel says.
+/// Reads the directory at the end of each wheel.
 pub(super) fn outlines(
     wheels: &[&PackageFile],
     jobs: NonZeroUsize,
@@ -184,7 +184,7 @@ pub(super) fn outlines(
     Ok(found.into_iter().map(|(_, outline)| outline).collect())
 }
 
-/// Ends when the user asks to.
+/// A reader that fails when the user interrupts.
 struct Stopping<'a, R>(R, &'a Stop);
 
 impl<R: Read> Read for Stopping<'_, R> {

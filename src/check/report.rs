@@ -1,4 +1,4 @@
-//! `Report`: what a check found, as every command that shows or judges it takes it.
+//! [`Report`]: the result of a check, for the commands that print it or decide by it.
 
 use std::{cmp::Reverse, collections::BTreeMap, fmt};
 
@@ -11,12 +11,12 @@ use crate::{
 
 const SCHEMA: &str = "rocwheel-check-v1";
 
-/// The findings, those that were accepted, and which library has code for which target.
+/// The findings, the accepted findings, and which library has code for which target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Report {
     pub schema: String,
-    /// How many packages were read.
+    /// The number of packages that were read.
     pub packages: usize,
     pub errors: usize,
     pub warnings: usize,
@@ -44,7 +44,7 @@ impl Report {
         }
     }
 
-    /// Reads what `check --format json` wrote. What later versions add to it is ignored.
+    /// Parses the output of `check --format json`. Fields that later versions add are ignored.
     pub fn parse(text: &str) -> Result<Self> {
         #[derive(Deserialize)]
         struct ReportSchema {
@@ -60,7 +60,7 @@ impl Report {
             .hint("write it with `rocwheel check --format json`")
     }
 
-    /// The findings of each rule, the gravest rules and the most frequent first.
+    /// The findings by rule, sorted by severity, then by number of findings.
     pub fn by_rule(&self) -> Vec<(&'static Rule, Vec<&Finding>)> {
         let mut rules: BTreeMap<&str, (&'static Rule, Vec<&Finding>)> = BTreeMap::new();
         for finding in &self.findings {
@@ -75,13 +75,13 @@ impl Report {
         rules
     }
 
-    /// How many findings are at least this grave.
+    /// The number of findings of at least this severity.
     pub fn count_from(&self, least: Severity) -> usize {
         let severities = self.findings.iter().map(|it| it.rule.severity);
         severities.filter(|own| *own >= least).count()
     }
 
-    /// The gravest finding.
+    /// The highest severity of the findings.
     pub fn severity(&self) -> Option<Severity> {
         self.findings.iter().map(|it| it.rule.severity).max()
     }

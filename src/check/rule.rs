@@ -1,4 +1,5 @@
-//! `Rule`: what is looked for, under an identity that never changes. `docs/checks.md` explains each.
+//! `Rule`: what is looked for, under an identity that never changes. `docs/checks.md` explains
+//! each.
 
 use std::fmt;
 

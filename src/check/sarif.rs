@@ -1,4 +1,6 @@
-//! The findings in SARIF 2.1.0, which code scanning of GitHub and others reads.
+//! Writes the findings as
+//! [SARIF 2.1.0](https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html), which GitHub's
+//! code scanning and other viewers read.
 
 use serde_json::{Value, json};
 
@@ -41,7 +43,7 @@ fn descriptor(rule: &Rule) -> Value {
 
 fn result(finding: &Finding) -> Value {
     let index = RULES.iter().position(|rule| rule.id == finding.rule.id);
-    // What is wrong with the set has no file; viewers drop a result without a place.
+    // A finding about the whole set has no file, but viewers drop results without a location.
     let file = finding.file.as_deref().unwrap_or("set.json");
     let uri: Vec<String> = file.split('/').map(percent_encode).collect();
     let mut location = json!({
@@ -62,7 +64,7 @@ fn result(finding: &Finding) -> Value {
     })
 }
 
-/// The same for one problem in every version of a package.
+/// Identifies a problem across versions of a package, so that viewers do not report it as new.
 fn fingerprint(finding: &Finding) -> String {
     let file = finding.file.as_deref().unwrap_or_default();
     let project = file.split('-').next().unwrap_or_default();

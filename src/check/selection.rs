@@ -1,4 +1,4 @@
-//! `RuleSelection`: which rules count.
+//! [`RuleSelection`]: which rules are checked (`--select`, `--ignore`).
 
 use std::{fmt, str::FromStr};
 
@@ -6,19 +6,19 @@ use serde::{Deserialize, Deserializer, de};
 
 use crate::check::rule::{RULES, Rule};
 
-/// Rules by their id, the beginning of it, or their name: `RW202`, `RW2`, `missing-device-wheel`.
+/// Matches rules by id, beginning of the id, or name: `RW202`, `RW2`, `missing-device-wheel`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RulePattern(String);
 
-/// Why a text names no rule.
+/// The text matches no rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no rule is called that: {0:?}")]
 pub struct UnknownRule(String);
 
-/// All rules, or only some; without others.
+/// The selected rules (all if `select` is empty) without the ignored ones.
 #[derive(Clone, Debug, Default)]
 pub struct RuleSelection {
-    /// If not empty, what is not among these does not count.
+    /// If not empty, only these rules are checked.
     pub select: Vec<RulePattern>,
     pub ignore: Vec<RulePattern>,
 }
@@ -31,7 +31,7 @@ impl RuleSelection {
 }
 
 impl RulePattern {
-    /// The rules that it names.
+    /// The rules that it matches.
     pub fn rules(&self) -> impl Iterator<Item = &'static Rule> {
         RULES.iter().copied().filter(|rule| self.fits(rule))
     }
@@ -59,7 +59,7 @@ impl FromStr for RulePattern {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let pattern = Self(text.to_owned());
-        // `R` and the empty text fit every id, and are slips.
+        // `R` and the empty text would match every id. They are mistakes.
         let is_known = text.len() > 2 && RULES.iter().any(|rule| pattern.fits(rule));
         is_known
             .then_some(pattern)

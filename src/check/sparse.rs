@@ -1,45 +1,46 @@
-//! `SparseFile`: of a file that passes by, the parts that tell what is in it. The rest is not kept.
+//! [`SparseFile`]: a file of device code without the code. `Sift` takes the parts that name targets
+//! and kernels while the file is read once, so that an archive of any size takes little memory.
 
 use std::io;
 
 use crate::elf::ReadAt;
 
-/// More than the contents of any archive of device code.
+/// The longest table of contents that is kept. No archive of device code has a longer one.
 const LONGEST_CONTENTS: u64 = 64 << 20;
-/// Where code begins in such an archive.
+/// The size of the header of an archive, after which its code begins.
 const HEADER: u64 = 64;
-/// What the runtime refuses too.
+/// The most frames of an archive. The runtime refuses more as well.
 const MOST_FRAMES: u32 = 1 << 20;
 
-/// A file of which some parts are known. Reading anything else is an error.
+/// A file of which some parts are kept. Reading any other part is an error.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SparseFile {
     len: u64,
-    /// Where each known part begins, ascending.
+    /// The kept parts by their offsets, sorted.
     parts: Vec<(u64, SparsePart)>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum SparsePart {
     Bytes(Box<[u8]>),
-    /// The length of a frame: there may be many.
+    /// The length of a frame. An archive may have many, so they are kept without an allocation.
     Number([u8; 4]),
 }
 
-/// Takes a file as it passes, and keeps what tells about device code.
+/// Reads a file in chunks, and keeps the parts that describe its device code.
 #[derive(Debug)]
 pub(super) struct Sift {
     at: u64,
     step: SparseStep,
-    /// What of a step has come.
+    /// The bytes of the current step that were read so far.
     pending: Vec<u8>,
     parts: Vec<(u64, SparsePart)>,
 }
 
-/// What comes next.
+/// The part of the file that is read next.
 #[derive(Clone, Copy, Debug)]
 enum SparseStep {
-    /// So many bytes that are kept.
+    /// The first bytes of the file, up to this number, which are kept.
     Begin(u64),
     Header,
     Count {
@@ -63,7 +64,8 @@ impl Sift {
         Self::new(SparseStep::Begin(most))
     }
 
-    /// Keeps the header of an archive of device code, the lengths of its frames, and its contents.
+    /// Keeps the header of an archive of device code, the lengths of its frames, and its table of
+    /// contents.
     pub(super) fn archive() -> Self {
         Self::new(SparseStep::Header)
     }
@@ -94,7 +96,7 @@ impl Sift {
         }
     }
 
-    /// How many bytes are missing of this step.
+    /// The number of bytes still missing in the current step.
     fn wanted(&self) -> u64 {
         let whole = match self.step {
             SparseStep::Begin(most) => most,
