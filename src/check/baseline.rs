@@ -1,8 +1,8 @@
-//! `PackageInventory`: what a set holds, as far as it is known; `Comparison`: what changed between
-//! two.
+//! [`PackageInventory`]: the packages and files of a set; [`Comparison`]: the changes between two.
 //!
-//! Packages are known by their project, and paths without the version in them, so that two
-//! nightlies compare. `check --baseline` makes findings of it, and `summary` a table.
+//! Packages are matched by project and files by path without the version, so that two nightly
+//! builds can be compared. `check --baseline` turns the changes into findings, `summary` into a
+//! table.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -19,10 +19,10 @@ use crate::{
     target::Target,
 };
 
-/// Libraries by name, each with the targets that it has code for.
+/// Libraries by name, each with the targets for which it has code.
 ///
-/// A library whose code is in it or in archives has a row of its own, `librocblas.so.5.1`; the
-/// files beside it are under the directory that they lie in, `rocblas`.
+/// Code inside a library or in `.kpack` archives is in the row of the library, `librocblas.so.5.1`.
+/// Separate files of device code are in the row of their directory, `rocblas`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
     targets: Vec<String>,
@@ -110,8 +110,7 @@ impl Coverage {
         self.places.get(library).map(String::as_str)
     }
 
-    /// Puts the rows of another part of the set beside these, each under the name that `label`
-    /// makes.
+    /// Adds the rows of another part of the set. `label` makes the names of the rows.
     pub fn extend(&mut self, other: Self, label: impl Fn(&str) -> String) {
         self.targets.extend(other.targets);
         self.targets.sort();

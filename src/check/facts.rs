@@ -1,4 +1,4 @@
-//! What is known of a package set after reading it once: all that the rules look at.
+//! The facts of a package set. `observe` fills them in, and the rules decide over them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,18 +22,18 @@ use crate::{
     wheel::{DistName, Metadata, SdistFilename, WheelFilename},
 };
 
-/// The packages of a directory, each by its file name.
+/// All packages of a set, and what its pages say about them.
 #[derive(Debug, Default)]
 pub struct SetFacts {
     pub wheels: Vec<Arc<WheelFile>>,
     pub sdists: Vec<Arc<SdistFile>>,
-    /// What pages say about the packages, if they are published.
+    /// The facts from the pages, if the set has any.
     pub published: Option<Arc<PublishedFacts>>,
-    /// The sdists of a set for another platform, if there is one to compare with.
+    /// The digests of the sdists of a set for another platform, if the user named one.
     pub siblings: Option<BTreeMap<String, Sha256>>,
 }
 
-/// What the file name of a package says.
+/// The facts in the file name of a package.
 #[derive(Clone, Copy, Debug)]
 pub struct PackageIdentity<'a> {
     pub file: &'a str,
@@ -43,15 +43,15 @@ pub struct PackageIdentity<'a> {
 
 #[derive(Debug)]
 pub struct WheelFile {
-    /// The name of the file.
+    /// The file name, with the directory of its family if it has one.
     pub file: String,
     pub size: u64,
     pub name: Result<WheelFilename, String>,
-    /// What is wrong with the archive as such.
+    /// Defects of the archive itself.
     pub faults: Vec<ArchiveFault>,
     pub members: Vec<MemberFacts>,
     pub devel: Option<DevelTree>,
-    /// Of the file itself, with its length, if that was asked for.
+    /// Digest and length of the file itself, if the caller asked for them.
     pub digest: Option<(Sha256, u64)>,
 }
 
@@ -59,9 +59,9 @@ pub struct WheelFile {
 pub enum ArchiveFault {
     /// Nothing could be read.
     Unreadable(String),
-    /// So many bytes stand before the archive or behind its end.
+    /// The number of bytes before the archive or after its end.
     Around(u64),
-    /// The lists of members contradict each other.
+    /// The directory and the local headers of the members contradict each other.
     Inconsistent(String),
 }
 
@@ -71,7 +71,7 @@ pub struct MemberFacts {
     pub kind: MemberKind,
     /// The permission bits, with setuid, setgid and sticky.
     pub mode: u32,
-    /// The checksum that the directory of the archive has.
+    /// The CRC-32 in the directory of the archive.
     pub crc: u32,
     pub content: Result<ContentFacts, String>,
 }
@@ -81,7 +81,7 @@ pub enum MemberKind {
     File,
     Directory,
     Symlink,
-    /// A device, a pipe, a socket.
+    /// A device, pipe or socket.
     Special,
 }
 
@@ -89,7 +89,7 @@ pub enum MemberKind {
 pub struct ContentFacts {
     pub len: u64,
     pub sha256: Sha256,
-    /// The bytes, of a file that rules read.
+    /// The bytes, if rules need them.
     pub kept: Option<Vec<u8>>,
     pub elf: Option<Elf>,
     pub code: Option<DeviceCodeFacts>,
@@ -97,7 +97,7 @@ pub struct ContentFacts {
 }
 
 impl ContentFacts {
-    /// A binary for the host, of whatever kind.
+    /// The host binary in this file, ELF or Windows, if it could be read.
     pub fn binary(&self) -> Option<Binary<'_>> {
         match &self.elf {
             Some(Elf::Read(elf)) => Some(Binary::Elf(elf)),
@@ -105,13 +105,13 @@ impl ContentFacts {
         }
     }
 
-    /// The device code of a binary for the host.
+    /// The device code of a host binary.
     pub fn host_code(&self) -> Option<&HostCode> {
         Some(self.binary()?.code())
     }
 }
 
-/// A binary for the host that could be read.
+/// A host binary that could be read.
 #[derive(Clone, Copy, Debug)]
 pub enum Binary<'a> {
     Elf(&'a ElfFile),
@@ -127,30 +127,30 @@ impl<'a> Binary<'a> {
     }
 }
 
-/// The device code of a file, as its headers tell it.
+/// The device code of a file, from its headers.
 #[derive(Debug, PartialEq, Eq)]
 pub enum DeviceCodeFacts {
-    /// A code object, or a bundle of some: what they are for, as far as that is known.
+    /// A code object or a bundle: the targets of its code objects, as far as they are known.
     Objects(BTreeSet<CodeTarget>),
-    /// An archive that can be read; kept without the code in it.
+    /// A readable archive, without its code.
     Archive(Arc<SparseFile>),
-    /// It begins as one of these, and cannot be understood.
+    /// It begins like one of these, but cannot be parsed.
     Unreadable(String),
 }
 
-/// The device code of a binary for the host.
+/// The device code of a host binary.
 #[derive(Debug, PartialEq, Eq)]
 pub enum HostCode {
     None,
-    /// Taken out: where each wrapper leads.
+    /// Moved to archives. The references of its wrappers lead there.
     Split(Vec<WrapperReference>),
-    /// Still in it.
+    /// Inside the binary.
     Fat(Carried),
-    /// What leads to it cannot be followed.
+    /// The wrappers or markers are damaged, so that the code cannot be found.
     Damaged(String),
 }
 
-/// How many code objects there are for each target, and how many bytes once they are unpacked.
+/// The number and uncompressed size of code objects for each target.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Carried(BTreeMap<CodeTarget, (u64, u64)>);
 
@@ -176,18 +176,18 @@ impl Carried {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Elf {
     Read(Box<ElfFile>),
-    /// It begins like one, and cannot be understood.
+    /// It begins like an ELF file, but cannot be parsed.
     Damaged(String),
-    /// What says something about it is more than is held in memory.
+    /// Its headers or tables are larger than what is read into memory.
     TooLarge,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct ElfFile {
     pub facts: elf::ElfFacts,
-    /// What a loader refuses.
+    /// Defects for which a loader refuses the file.
     pub faults: Vec<String>,
-    /// What a launcher runs, seen from its own directory.
+    /// The program that a launcher runs, relative to the directory of the launcher.
     pub launches: Option<String>,
     pub code: HostCode,
 }
@@ -196,17 +196,18 @@ pub struct ElfFile {
 #[derive(Debug, PartialEq, Eq)]
 pub struct WindowsFile {
     pub code: HostCode,
-    /// What one with device code is linked with, by file names; or why that cannot be told.
+    /// For a file with device code: the file names of the libraries that it imports, or why they
+    /// cannot be read.
     pub needed: Result<BTreeSet<String>, String>,
 }
 
-/// `_devel.tar`, which becomes a directory beside the other packages.
+/// The contents of `_devel.tar`, which `rocm-sdk init` unpacks to a directory beside the packages.
 #[derive(Debug)]
 pub struct DevelTree {
     /// The path of the archive in its wheel.
     pub member: String,
     pub entries: Vec<DevelEntry>,
-    /// Why it could not be read to its end.
+    /// Why it could not be read to the end, if so.
     pub fault: Option<String>,
 }
 
@@ -214,7 +215,7 @@ pub struct DevelTree {
 pub struct DevelEntry {
     pub entry: TarEntry,
     pub elf: Option<Elf>,
-    /// Of a file.
+    /// The digest, for a file.
     pub sha256: Option<Sha256>,
 }
 
@@ -224,11 +225,11 @@ pub struct SdistFile {
     pub size: u64,
     pub name: Result<SdistFilename, String>,
     pub metadata: Result<Metadata, String>,
-    /// Whether the PKG-INFO in `*.egg-info`, if any, is the same.
+    /// Whether the copies of PKG-INFO in `*.egg-info` have the same bytes.
     pub copies_agree: bool,
-    /// Of the file itself, with its length.
+    /// Digest and length of the file itself.
     pub digest: Option<(Sha256, u64)>,
-    /// By their paths below the directory at the top.
+    /// The files by their path below the top directory.
     pub files: BTreeMap<String, SdistMember>,
 }
 
@@ -237,7 +238,7 @@ pub struct SdistFile {
 pub struct SdistMember {
     pub len: u64,
     pub sha256: Sha256,
-    /// The bytes, of a file that rules read.
+    /// The bytes, if rules need them.
     pub text: Option<Vec<u8>>,
 }
 
@@ -252,7 +253,7 @@ impl WheelFile {
         self.name.as_ref().is_ok_and(|it| is_ours(it.name())) || self.name.is_err()
     }
 
-    /// The normalized name of its project, if its file name can be read.
+    /// The normalized name of its project. `None` if the file name is invalid.
     pub fn project(&self) -> Option<&str> {
         Some(self.name.as_ref().ok()?.name().normalized())
     }
@@ -263,7 +264,7 @@ impl WheelFile {
         members.filter_map(|member| Some((member, member.content.as_ref().ok()?)))
     }
 
-    /// What its development files unpack to.
+    /// The entries of its development files.
     pub fn unpacked(&self) -> impl Iterator<Item = &DevelEntry> {
         self.devel.iter().flat_map(|tree| &tree.entries)
     }
@@ -274,14 +275,14 @@ impl WheelFile {
         !faults.any(|fault| matches!(fault, ArchiveFault::Unreadable(_)))
     }
 
-    /// A member whose bytes were kept.
+    /// The bytes of a member, if they were kept.
     pub fn text(&self, path: &str) -> Option<&[u8]> {
         let member = self.members.iter().find(|member| member.path == path)?;
         member.content.as_ref().ok()?.kept.as_deref()
     }
 
-    /// Its `_dist_info.py`. Other builders make no list of files, and their sets are known to lack
-    /// some.
+    /// The text of its `_dist_info.py`, if it has the tables of files that our builds write. Other
+    /// builders write no such tables, and their sets are known to lack files.
     pub fn tables(&self) -> Option<&str> {
         let paths = self.members.iter().map(|it| it.path.as_str());
         let mut own = paths.filter(|path| path.ends_with("/_dist_info.py"));
@@ -289,7 +290,7 @@ impl WheelFile {
         text.contains("\nclass FileEntry").then_some(text)
     }
 
-    /// The members of the `.dist-info` directory, by file name.
+    /// The path and bytes of a file in the `.dist-info` directory.
     pub fn dist_info(&self, name: &str) -> Option<(&str, &[u8])> {
         let member = self.members.iter().find(|member| {
             member
@@ -305,21 +306,21 @@ impl WheelFile {
         Metadata::parse(self.dist_info("METADATA")?.1).ok()
     }
 
-    /// The target of a device wheel, as its name says it.
+    /// The target in the name of a device wheel. `None` for other wheels.
     pub fn device_target(&self) -> Option<Result<Target, String>> {
         let target = self.project()?.strip_prefix(&NAMES.device)?;
         Some(target.parse().map_err(|_| target.to_owned()))
     }
 }
 
-/// What the policy calls the packages that rules know.
+/// The names in `packages.toml` of the packages that rules treat specially.
 #[derive(Debug)]
 pub struct PackageNames {
-    /// How the name of a device package begins; its target follows.
+    /// The prefix of device packages; the target follows.
     pub device: String,
-    /// What device code is laid over.
+    /// The package with the libraries, to which device packages add code.
     pub overlaid: String,
-    /// How that begins where it is for a family, which follows.
+    /// The prefix of that package in legacy sets; the family follows.
     pub of_family: String,
 }
 
@@ -341,7 +342,7 @@ pub static NAMES: LazyLock<PackageNames> = LazyLock::new(|| {
 });
 
 impl SetFacts {
-    /// The set without the wheels and sdists of other projects. What has no readable name stays.
+    /// The set without the packages of other projects. Packages with invalid names stay.
     #[must_use]
     pub fn ours(&self) -> Self {
         let wheels = self.wheels.iter().filter(|it| it.is_ours());
@@ -349,7 +350,7 @@ impl SetFacts {
         self.with(wheels.cloned().collect(), sdists.cloned().collect())
     }
 
-    /// The set with other packages.
+    /// A copy of the set with these packages instead.
     pub(super) fn with(&self, wheels: Vec<Arc<WheelFile>>, sdists: Vec<Arc<SdistFile>>) -> Self {
         Self {
             wheels,
@@ -367,7 +368,7 @@ impl SetFacts {
         wheels.chain(sdists.map(|it| it.file.as_str()))
     }
 
-    /// What the names of all packages say, as far as they can be read.
+    /// The identity of every package whose file name is valid.
     pub fn identities(&self) -> impl Iterator<Item = PackageIdentity<'_>> {
         let wheels = self.wheels.iter().filter_map(|wheel| {
             let name = wheel.name.as_ref().ok()?;
@@ -397,7 +398,7 @@ impl SetFacts {
         members.filter_map(|(wheel, member)| Some((wheel, member, member.content.as_ref().ok()?)))
     }
 
-    /// Every ELF file with its wheel and its path, those of the development files included.
+    /// Every ELF file with its wheel and path, including those in the development files.
     pub fn elf_files(&self) -> impl Iterator<Item = (&str, &str, &Elf)> {
         self.wheels.iter().flat_map(|wheel| {
             let members = wheel.contents();
@@ -409,7 +410,7 @@ impl SetFacts {
         })
     }
 
-    /// The device wheels of targets that are targets.
+    /// The device wheels by target. Those with an invalid target are left out.
     pub fn device_wheels(&self) -> BTreeMap<Target, &WheelFile> {
         let wheels = self.wheels.iter().map(Arc::as_ref);
         wheels
@@ -417,7 +418,7 @@ impl SetFacts {
             .collect()
     }
 
-    /// The package that selects the others.
+    /// The selector: the `rocm` sdist, whose extras select the other packages.
     pub fn selector(&self) -> Option<&SdistFile> {
         let mut sdists = self.sdists.iter().map(Arc::as_ref);
         sdists.find(|sdist| {
@@ -426,13 +427,14 @@ impl SetFacts {
         })
     }
 
-    /// The `_dist_info.py` of a package, with the tables that builds of ours write into each.
+    /// The first `_dist_info.py` with the tables of our builds; each package contains the same
+    /// ones.
     pub fn dist_info(&self) -> Option<&str> {
         let mut wheels = self.wheels.iter();
         wheels.find_map(|wheel| wheel.tables())
     }
 
-    /// How many packages there are.
+    /// The number of packages.
     pub fn len(&self) -> usize {
         self.wheels.len().saturating_add(self.sdists.len())
     }
@@ -441,7 +443,7 @@ impl SetFacts {
         self.len() == 0
     }
 
-    /// What each package that can be read says about itself.
+    /// The metadata of each package for which it can be parsed.
     pub fn metadata(&self) -> impl Iterator<Item = (&str, Metadata)> {
         let wheels = self.wheels.iter();
         let wheels = wheels.filter_map(|wheel| Some((&*wheel.file, wheel.metadata()?)));
@@ -451,7 +453,7 @@ impl SetFacts {
         )
     }
 
-    /// Where the wheels are for, as `sys_platform` calls it.
+    /// The platforms of the wheels, as values of `sys_platform`.
     pub fn platforms(&self) -> Vec<&'static str> {
         let is_for = |mark: &str| {
             let mut names = self

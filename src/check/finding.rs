@@ -1,4 +1,4 @@
-//! `Finding`: one thing that is wrong, where, and by which rule.
+//! [`Finding`]: one defect: the rule, the place, and what was seen there.
 
 use std::fmt;
 
@@ -9,21 +9,22 @@ use crate::check::rule::{RULES, Rule};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub rule: &'static Rule,
-    /// The package; `None` for what is wrong with the set.
+    /// The package. `None` for a defect of the whole set.
     pub file: Option<String>,
     /// A path in the package.
     pub member: Option<String>,
-    /// What was seen, as a fragment.
+    /// What was seen, as a fragment of a sentence.
     pub fact: String,
-    /// Whether a package is missing or unreadable, so that what needs it looks broken too.
+    /// Whether it says that a package is missing or unreadable. Other findings may only follow from
+    /// that, see `consequences`.
     pub(super) is_cause: bool,
 }
 
-/// The findings of rules, as they come.
+/// Collects findings in the order in which the rules report them.
 #[derive(Debug, Default)]
 pub(super) struct Findings(Vec<Finding>);
 
-/// Where something is wrong: in the set as a whole, in a package, or at a path in one.
+/// The place of a finding: the whole set, a package, or a path in a package.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FindingPlace<'a> {
     file: Option<&'a str>,
@@ -31,7 +32,8 @@ pub(super) struct FindingPlace<'a> {
 }
 
 impl Findings {
-    /// `place` is `()` for the set, the file name of a package, or that with a path in it.
+    /// Adds a finding. `place` is `()` for the set, a file name for a package, or a pair of a file
+    /// name and a path in the package.
     pub(super) fn add<'a>(
         &mut self,
         rule: &'static Rule,
@@ -46,7 +48,7 @@ impl Findings {
         });
     }
 
-    /// Something that other findings may only follow from.
+    /// Adds a finding that may be the cause of others.
     pub(super) fn add_cause<'a>(
         &mut self,
         rule: &'static Rule,
@@ -92,7 +94,7 @@ impl<'a, F: AsRef<str> + ?Sized, M: AsRef<str> + ?Sized> From<(&'a F, &'a M)> fo
 }
 
 impl Finding {
-    /// About the set as a whole.
+    /// A finding about the whole set.
     pub fn new(rule: &'static Rule, fact: impl Into<String>) -> Self {
         Self {
             rule,
@@ -115,15 +117,16 @@ impl Finding {
         self
     }
 
-    /// By package and path, then by rule: the order in which findings are shown.
+    /// The key by which findings are sorted: package, path, rule, fact.
     pub fn order(&self) -> (Option<&str>, Option<&str>, &str, &str) {
         let (file, member) = (self.file.as_deref(), self.member.as_deref());
         (file, member, self.rule.id, &self.fact)
     }
 }
 
-/// Names come from packages, and may hold anything: a line break could pass for a line of ours, and
-/// marks for writing from right to left could show another name.
+/// Replaces control characters. Names come from packages and may contain anything: a line break
+/// could fake a line of our output, and bidirectional control characters could display another
+/// name.
 pub(super) fn one_line(text: String) -> String {
     if text.contains(is_hidden) {
         text.replace(is_hidden, "\u{fffd}")
@@ -137,7 +140,7 @@ fn is_hidden(c: char) -> bool {
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// Without the file: findings are listed below it.
+/// Shows the finding without the file name, because findings are listed below it.
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<7} {}: ", self.rule.severity, self.rule)?;

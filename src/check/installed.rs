@@ -1,5 +1,5 @@
-//! All packages of a set as they lie beside each other once installed, with the development files
-//! unpacked.
+//! Builds the [`InstalledTree`] of a set: all packages installed into one directory, with the
+//! development files unpacked.
 
 use crate::{
     archive::TarKind,

@@ -1,5 +1,6 @@
-//! Findings about a package set. `observe` reads each file once, `rules` decides over the facts:
-//! nothing here opens a file or prints. `docs/checks.md` explains every rule.
+//! Checks a package set. `observe` reads each package once, `facts` holds what was read, and
+//! `rules` turns facts into findings. Nothing here opens a file or prints. `docs/checks.md`
+//! explains every rule.
 
 mod accept;
 mod annotations;

@@ -1,7 +1,8 @@
-//! What was observed of a place.
+//! Reads the facts of a set at a place ([`facts_of`]), and applies the rules to them ([`judge`]).
 //!
-//! The form of packages without device wheels keeps `rocm` and the development files of several
-//! families in a directory each, `dist/gfx94X-dcgpu`, below what they share.
+//! A legacy set, without device wheels, may be for several families. Then each family has a
+//! directory with its `rocm` sdist and development files, `dist/gfx94X-dcgpu`, below the common
+//! packages.
 
 use std::{num::NonZeroUsize, sync::Arc};
 
@@ -17,7 +18,7 @@ use crate::{
     set::{self, PlaceDepth, SetPlace},
 };
 
-/// Every package of a place, and what its pages say.
+/// The facts of every package of a place, and of its pages.
 pub fn facts_of(
     place: &SetPlace,
     look: PlaceDepth,
@@ -40,13 +41,13 @@ pub fn facts_of(
     Ok(set)
 }
 
-/// What was found, and entries of the list of known findings that are of no use.
+/// The report, and the entries of the accept list that accepted nothing.
 pub struct Judged {
     pub report: Report,
     pub unused: Vec<String>,
 }
 
-/// Decides what is wrong with a set, of which `differences` from a plan are known already.
+/// Applies the rules to a set. `differences` are the findings from comparing it with a plan.
 pub fn judge(
     set: &SetFacts,
     options: &CheckOptions,
@@ -76,7 +77,7 @@ pub fn judge(
     }
 }
 
-/// What the rules find, and what each library has code for.
+/// The findings of all rules, and the coverage. Parts of a set are checked one by one.
 fn within(
     set: &SetFacts,
     options: &CheckOptions,
@@ -92,7 +93,7 @@ fn within(
         return (findings, coverage);
     }
     let options = CheckOptions {
-        // What one part covers, others need not.
+        // A target that one part covers need not be in the others.
         targets: parts::uncovered(&parts, &options.targets),
         ..options.clone()
     };

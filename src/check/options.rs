@@ -1,4 +1,4 @@
-//! `CheckOptions`: what a set has to satisfy beyond what always holds, and which findings count.
+//! [`CheckOptions`]: the limits and requirements of a check, and which findings it reports.
 
 use crate::{
     check::{AcceptList, Rule, RuleSelection},
@@ -9,30 +9,30 @@ use crate::{
 
 #[derive(Clone, Debug, Default)]
 pub struct CheckOptions {
-    /// What must be covered, with or without features.
+    /// Targets that the set must cover, with or without features.
     pub targets: Vec<Target>,
-    /// The newest glibc that may be needed.
+    /// The newest glibc that binaries may need.
     pub glibc: Dotted,
-    /// By how many hundredths a package may be larger than that of the baseline.
+    /// The percentage by which a package may be larger than in the baseline.
     pub growth: u64,
-    /// How many files of the baseline a package may lack.
+    /// The number of files of the baseline that may be missing from a package.
     pub gone: usize,
-    /// Projects that packages may require besides ours.
+    /// Projects of others that packages may require.
     pub base: Vec<DistName>,
-    /// Where wheels for Windows are installed.
+    /// The directory into which wheels for Windows are installed; long paths are checked below it.
     pub windows_prefix: String,
-    /// The rules that count.
+    /// The rules to check.
     pub selection: RuleSelection,
-    /// Findings that are known.
+    /// Known findings.
     pub accept: AcceptList,
-    /// `2026-11-22`: the day on which that list is asked.
+    /// The current day, which decides whether entries of `accept` have expired: `2026-11-22`.
     pub today: String,
-    /// Whether only a part of a set is here, which cannot be judged as a whole.
+    /// Whether this is only a part of a set (`--part`). Rules about whole sets are then skipped.
     pub is_part: bool,
 }
 
 impl CheckOptions {
-    /// Whether what breaks a rule is a finding.
+    /// Whether a rule is checked.
     pub(super) fn asks(&self, rule: &Rule) -> bool {
         self.selection.has(rule) && !(self.is_part && rule.needs_whole_set())
     }

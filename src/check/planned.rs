@@ -1,4 +1,4 @@
-//! What a plan says of the files that artifacts had.
+//! The files of artifacts that a plan names, to compare a set with its plan.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use crate::{
     package::document::{PlanDocument, PlannedMember, PlannedSource},
 };
 
-/// A file of an artifact, and the run path that it was to get.
+/// A file of an artifact (artifact and path), and its planned run path.
 pub type Original = (String, String, Option<String>);
 
-/// The bytes that files of artifacts become, as far as somebody looked.
+/// The digests of these files after the planned edit, as far as they were computed.
 pub type Digests = BTreeMap<Original, Sha256>;
 
 /// Every file of an artifact that a plan names.

@@ -45,7 +45,7 @@ pub(super) enum Pass {
 /// A piece of work for one thread.
 struct ReadJob<'a> {
     package: &'a PackageFile,
-    /// The index of the package among the wheels or sdists.
+    /// The index of the package among the wheels; 0 for an sdist.
     index: usize,
     task: CheckTask<'a>,
 }

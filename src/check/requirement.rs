@@ -1,12 +1,13 @@
-//! `ParsedRequirement`: as much of PEP 508 as package sets use.
+//! [`ParsedRequirement`]: the part of [PEP 508](https://peps.python.org/pep-0508/) that package
+//! sets use.
 
 use crate::{version::Version, wheel::DistName};
 
-/// `rocm-sdk-core==7.13.0; sys_platform == "linux" and extra == "devel"`
+/// A requirement: `rocm-sdk-core==7.13.0; sys_platform == "linux" and extra == "devel"`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ParsedRequirement {
     pub(super) name: DistName,
-    /// The version of a plain `==`; anything else is left to installers.
+    /// The version after `==`. `None` for other specifiers, which are not checked.
     pub(super) pin: Option<Version>,
     pub(super) extra: Option<String>,
     /// `linux` or `win32`.
@@ -14,7 +15,7 @@ pub(super) struct ParsedRequirement {
 }
 
 impl ParsedRequirement {
-    /// `None` for what is not a requirement by name.
+    /// Parses a requirement. `None` if it does not begin with the name of a project.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (what, marker) = text.split_once(';').unwrap_or((text, ""));
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -34,7 +35,7 @@ impl ParsedRequirement {
         })
     }
 
-    /// Whether it counts where wheels of a platform tag are installed.
+    /// Whether it applies on one of these platforms (`sys_platform`).
     pub(super) fn concerns(&self, platforms: &[&str]) -> bool {
         self.platform
             .as_deref()
@@ -42,7 +43,7 @@ impl ParsedRequirement {
     }
 }
 
-/// What a marker asks a variable to be equal to.
+/// The value with which a marker compares a variable.
 fn value(marker: &str, variable: &str) -> Option<String> {
     marker.split(" and ").find_map(|clause| {
         let (left, right) = clause.split_once("==")?;

@@ -1,33 +1,33 @@
-//! `Rule`: what is looked for, under an identity that never changes. `docs/checks.md` explains
-//! each.
+//! [`Rule`]: the list of all rules, each with an id that never changes. `docs/checks.md` explains
+//! them.
 
 use std::fmt;
 
-/// How grave it is when a rule is broken.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Nothing is wrong: it says what the check leaves out, or what others made.
+    /// Not a defect: something that the check skips, or that another tool made.
     Note,
-    /// It works for most, or is a matter of policy.
+    /// It works for most users, or is a matter of policy.
     Warning,
-    /// Somebody who installs the set is let down.
+    /// The set does not work for users who install it.
     Error,
 }
 
-/// One thing that can be wrong with a package set.
+/// A kind of defect of a package set.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// `RW202`; the first digit is the subject.
+    /// `RW202`. The first digit is the subject.
     pub id: &'static str,
     /// `missing-device-wheel`
     pub name: &'static str,
     pub severity: Severity,
-    /// What to do about it.
+    /// How to fix it.
     pub way_out: &'static str,
 }
 
-/// Declares the rules, and the list of all of them.
+/// Declares a constant for each rule, and the list of all rules.
 macro_rules! rules {
     ($($constant:ident = $severity:ident $id:literal $name:literal: $way_out:literal;)*) => {
         $(pub const $constant: &Rule = &Rule {
@@ -37,7 +37,7 @@ macro_rules! rules {
             way_out: $way_out,
         };)*
 
-        /// Every rule, by its id.
+        /// Every rule, sorted by id.
         pub const RULES: &[&Rule] = &[$($constant),*];
     };
 }
@@ -222,10 +222,11 @@ rules! {
 }
 
 impl Rule {
-    /// Whether a part of a set can break it only because the other parts are elsewhere.
+    /// Whether the rule needs the whole set.
     ///
-    /// A part is what one of several jobs builds and uploads. What it requires, links to or has
-    /// code for may be in the other parts, so only the whole can be judged by these.
+    /// A part is what one of several jobs builds and uploads. Packages that it requires, targets of
+    /// its links and libraries for its code may be in other parts, so that a part may break these
+    /// rules although the set is correct.
     pub fn needs_whole_set(&self) -> bool {
         const OF_THE_WHOLE: [&Rule; 16] = [
             UNRESOLVED_REQUIREMENT,
@@ -248,12 +249,12 @@ impl Rule {
         OF_THE_WHOLE.contains(&self)
     }
 
-    /// The digit that says what the rule is about: `7` is for published pages.
+    /// The digit of the subject: `7` is for published pages.
     pub fn subject(&self) -> char {
         self.id.chars().nth(2).unwrap_or_default()
     }
 
-    /// Whether it is about what pages promise.
+    /// Whether the rule is about published pages.
     pub fn is_about_pages(&self) -> bool {
         self.id.starts_with("RW7")
     }

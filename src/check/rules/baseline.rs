@@ -1,4 +1,4 @@
-//! What a set lost or gained since another one.
+//! Rules about changes since the baseline: growth, and missing packages, files and targets.
 
 use crate::check::{
     baseline::{BaselineChange, Comparison},
@@ -8,9 +8,9 @@ use crate::check::{
     rule,
 };
 
-/// Below so many bytes, growth is noise whatever its share.
+/// Growth by fewer bytes is ignored, even if its percentage is large.
 const NOISE: u64 = 1 << 20;
-/// So many paths are named of a package that lost files.
+/// The number of paths named for a package that lost files.
 const MOST_NAMED: usize = 3;
 
 pub(super) fn find(comparison: &Comparison, options: &CheckOptions, findings: &mut Findings) {

@@ -1,4 +1,4 @@
-//! Whether anything of the build machine was left behind, or a right given away.
+//! Rules about traces of the build machine and unsafe permissions in a package.
 
 use super::Observed;
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 
 const SETUID_OR_SETGID: u32 = 0o6000;
 const WORLD_WRITABLE: u32 = 0o002;
-/// How the names of files end that only debuggers and compilers read.
+/// The extensions of files that only debuggers, compilers and patch tools use.
 const LEFTOVERS: &[&str] = &[
     ".debug", ".dwo", ".dwp", ".pdb", ".gch", ".pch", ".orig", ".rej",
 ];
@@ -25,7 +25,7 @@ pub(super) fn find(seen: &Observed<'_>, _: &CheckOptions, findings: &mut Finding
         if member.mode & SETUID_OR_SETGID != 0 {
             findings.add(rule::SETUID_MEMBER, place, mode());
         }
-        // The mode of a link means nothing, and links are another rule's.
+        // The mode of a symlink is meaningless, and another rule reports symlinks.
         if member.mode & WORLD_WRITABLE != 0 && member.kind == MemberKind::File {
             findings.add(rule::WORLD_WRITABLE, place, mode());
         }

@@ -1,4 +1,4 @@
-//! Whether the packages of a set belong together and none is missing.
+//! Rules about the packages of a set: none is missing, and all belong to the same build.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +32,7 @@ pub(super) fn find(seen: &Observed<'_>, options: &CheckOptions, findings: &mut F
     }
 }
 
-/// The targets that the selector promises where these wheels are installed.
+/// The targets for which the selector has extras on the platforms of these wheels.
 pub(super) fn advertised(set: &SetFacts) -> BTreeSet<Target> {
     let Some(Ok(metadata)) = set.selector().map(|selector| &selector.metadata) else {
         return BTreeSet::new();
@@ -56,7 +56,7 @@ fn requirements_of<'a>(
         .filter(move |requirement| requirement.concerns(platforms))
 }
 
-/// Every package of ours that another one asks for is there, in the version it asks for.
+/// Every package of ours that another one requires is in the set, in the required version.
 fn requirements(set: &SetFacts, options: &CheckOptions, findings: &mut Findings) {
     let mut there: BTreeMap<&DistName, Vec<&Version>> = BTreeMap::new();
     for package in set.identities() {
@@ -95,7 +95,7 @@ fn requirements(set: &SetFacts, options: &CheckOptions, findings: &mut Findings)
     }
 }
 
-/// A package requires one of ours that is not in the set.
+/// Reports that a package requires one of ours that is not in the set.
 fn missing(set: &SetFacts, file: &str, wanted: &DistName, findings: &mut Findings) {
     let name = wanted.normalized();
     let mut gone = set.published.iter().flat_map(|it| &it.gone);
@@ -114,8 +114,8 @@ fn missing(set: &SetFacts, file: &str, wanted: &DistName, findings: &mut Finding
     }
 }
 
-/// Whether the libraries of a family stand for a package. The `rocm` sdist of a legacy build by
-/// TheRock names packages for device code and for single targets, and none of them is built.
+/// Whether the libraries of a family replace a package. The `rocm` sdist of TheRock's legacy builds
+/// names packages for device code and for single targets, and none of them is built.
 fn is_in_libraries(set: &SetFacts, name: &DistName) -> bool {
     let target = name.normalized().strip_prefix(&NAMES.of_family);
     let Some(target) = target.and_then(|it| it.parse::<Target>().ok()) else {
@@ -125,7 +125,7 @@ fn is_in_libraries(set: &SetFacts, name: &DistName) -> bool {
     wheels.any(|it| device_targets::promised(it).contains(&target))
 }
 
-/// A device wheel brings the libraries that its code is for.
+/// A device wheel needs the libraries to which it adds code.
 fn overlaid(set: &SetFacts, findings: &mut Findings) {
     let overlaid = &NAMES.overlaid;
     for wheel in set.device_wheels().into_values() {
@@ -146,7 +146,8 @@ fn versions(set: &SetFacts, findings: &mut Findings) {
         let version = package.version.to_string();
         files.entry(version).or_default().push(package.file);
     }
-    // The version of most is the version of the set; of two that are as frequent, the higher text.
+    // The most frequent version is that of the set. Of equally frequent ones the last in text order
+    // is taken, so that the result is the same each time.
     let most = files.iter().max_by_key(|(_, files)| files.len());
     let Some((most, _)) = most else { return };
     for (version, files) in files.iter().filter(|(version, _)| *version != most) {
@@ -157,7 +158,7 @@ fn versions(set: &SetFacts, findings: &mut Findings) {
     }
 }
 
-/// One wheel for a name and a tag.
+/// A project has one wheel for each tag.
 fn duplicates(set: &SetFacts, findings: &mut Findings) {
     let mut seen: BTreeMap<(&str, String), &str> = BTreeMap::new();
     for wheel in &set.wheels {
@@ -172,7 +173,7 @@ fn duplicates(set: &SetFacts, findings: &mut Findings) {
     }
 }
 
-/// Each device wheel is of a target that is known, and that users are told about.
+/// The target of each device wheel is known, and the selector has an extra for it.
 fn devices(set: &SetFacts, findings: &mut Findings) {
     let advertised = advertised(set);
     for wheel in &set.wheels {
@@ -194,7 +195,7 @@ fn devices(set: &SetFacts, findings: &mut Findings) {
     }
 }
 
-/// The sdists of another platform have the same names, and are the same bytes.
+/// The sdists of another platform have the same names, so they must have the same bytes.
 fn siblings(set: &SetFacts, findings: &mut Findings) {
     let Some(siblings) = &set.siblings else {
         return;

@@ -1,12 +1,12 @@
-//! One cause, one finding: what follows from a package that is missing or unreadable is counted,
-//! and left out.
+//! One finding for one cause: if a package is missing or unreadable, the findings that follow from
+//! it are left out, and only counted.
 
 use crate::check::{
     finding::Finding,
     rule::{self, Rule},
 };
 
-/// What packages that are not there let others look like.
+/// The rules that other packages seem to break if a package is missing.
 const FOLLOWERS: &[&Rule] = &[
     rule::UNRESOLVED_KPACK,
     rule::UNASKED_ARCHIVE,
@@ -18,7 +18,7 @@ const FOLLOWERS: &[&Rule] = &[
     rule::DANGLING_TREE_LINK,
 ];
 
-/// Leaves followers out if there is a cause, which says how many they were.
+/// Removes the consequences if there is a cause. The cause then says how many they were.
 pub(in crate::check) fn leave_out(findings: &mut Vec<Finding>) {
     if !findings.iter().any(|finding| finding.is_cause) {
         return;

@@ -1,4 +1,4 @@
-//! Whether the development files unpack to a whole tree.
+//! Rules about the development files: `rocm-sdk init` must unpack them to a complete tree.
 
 use std::collections::BTreeSet;
 
@@ -31,17 +31,17 @@ pub(super) fn find(seen: &Observed<'_>, _: &CheckOptions, findings: &mut Finding
     }
 }
 
-/// The directory that everything lies in.
+/// The top directory of the archive.
 fn root(tree: &DevelTree) -> Option<RelPath> {
     let first = tree.entries.first()?;
     first.entry.path.components().next()?.parse().ok()
 }
 
-/// The manifest says of the archive what is in it.
+/// The manifest agrees with the contents of the archive.
 fn manifest(wheel: &WheelFile, tree: &DevelTree, findings: &mut Findings) {
     let path = devel_manifest::PATH;
     let Some(bytes) = wheel.text(path) else {
-        // Only our builds have it.
+        // Only our builds write it.
         let fact = format!("no `{path}`");
         return findings.add(rule::NO_DEVEL_MANIFEST, &wheel.file, fact);
     };
@@ -83,7 +83,11 @@ fn expected_manifest(wheel: &WheelFile, tree: &DevelTree) -> Option<serde_json::
     serde_json::from_str(&devel_manifest::render(&version, members)).ok()
 }
 
-/// What upstream's unpacking relies on: it empties a directory when it first comes to it.
+/// The order of entries on which TheRock's `rocm-sdk` relies.
+///
+/// When it unpacks the first entry of a directory, it empties that directory. So a directory must
+/// not come after entries of its subdirectories: they would be deleted. Hard links are not
+/// unpacked.
 fn order(wheel: &WheelFile, tree: &DevelTree, findings: &mut Findings) {
     let root = root(tree);
     let mut touched: BTreeSet<RelPath> = BTreeSet::new();
@@ -118,7 +122,7 @@ fn order(wheel: &WheelFile, tree: &DevelTree, findings: &mut Findings) {
     }
 }
 
-/// Links lead to something: those to other packages must, those within the tree should.
+/// No symlink is dangling: an error for symlinks to other packages, less severe within the tree.
 fn links(
     wheel: &WheelFile,
     tree: &DevelTree,

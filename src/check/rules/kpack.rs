@@ -1,4 +1,4 @@
-//! Whether libraries whose device code was taken out find it again, and each archive is looked for.
+//! Rules about split libraries: each finds its device code, and each archive is used by a library.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::{
     target::Target,
 };
 
-/// So many keys are named in a finding.
+/// The number of keys named in a finding.
 const MOST_KEYS: usize = 2;
 
 pub(super) fn find(seen: &Observed<'_>, _: &CheckOptions, findings: &mut Findings) {
@@ -31,7 +31,7 @@ pub(super) fn find(seen: &Observed<'_>, _: &CheckOptions, findings: &mut Finding
     let is_known = unreadable(set, findings);
     for (target, wheel) in set.device_wheels() {
         foreign_code(&target, wheel, findings);
-        // A library that is broken may have asked for anything.
+        // A damaged library may use any archive, so no archive can be called unused.
         if is_known {
             unasked(&target, wheel, &reach, findings);
         }
@@ -41,8 +41,8 @@ pub(super) fn find(seen: &Observed<'_>, _: &CheckOptions, findings: &mut Finding
     }
 }
 
-/// Finds what begins as device code, or is called so, and cannot be read as such. Says whether every
-/// library could be followed.
+/// Reports files that begin like device code, or have its extension, and cannot be parsed. Returns
+/// whether the references of every library are known.
 fn unreadable(set: &SetFacts, findings: &mut Findings) -> bool {
     let mut is_known = true;
     for (wheel, member, content) in set.contents() {
@@ -56,7 +56,7 @@ fn unreadable(set: &SetFacts, findings: &mut Findings) -> bool {
                 let fact = "not an archive of device code";
                 findings.add(rule::UNREADABLE_DEVICE_CODE, place, fact);
             }
-            // What was split off for debuggers has the headers of a file, not its content.
+            // A `.debug` file has the section headers of a binary, but not its contents.
             (_, Some(HostCode::Damaged(why))) if !has_extension("debug") => {
                 is_known = false;
                 findings.add(rule::BROKEN_KPACK_REFERENCE, place, why);
@@ -109,7 +109,7 @@ fn some(keys: &[&str]) -> String {
     }
 }
 
-/// What is in the files of a device wheel is for its target, whatever they are called.
+/// The code in the files of a device wheel is for its target, also if their names say otherwise.
 fn foreign_code(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
     let accepted = device_targets::found_for(target);
     for (member, content) in wheel.contents() {
@@ -135,8 +135,8 @@ fn foreign_code(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
     }
 }
 
-/// Code of a library of the set that the library does not ask for, which is lost; and archives that no
-/// library leads to, which are downloaded for nothing.
+/// Reports code in archives that its library does not look up, so that it cannot be used, and
+/// archives that no library names, which users download for nothing.
 fn unasked(target: &Target, wheel: &WheelFile, reach: &Reach<'_>, findings: &mut Findings) {
     for (member, content) in wheel.contents() {
         let Some(DeviceCodeFacts::Archive(sparse)) = &content.code else {
@@ -170,7 +170,7 @@ fn unasked(target: &Target, wheel: &WheelFile, reach: &Reach<'_>, findings: &mut
     }
 }
 
-/// Where there are device wheels, libraries for everybody hold no device code.
+/// In a set with device wheels, libraries of host wheels contain no device code.
 fn still_fat(set: &SetFacts, findings: &mut Findings) {
     for fat in device_targets::fat(set) {
         let targets: Vec<&str> = fat.carried.targets().map(CodeTarget::as_str).collect();

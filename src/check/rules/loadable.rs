@@ -1,4 +1,4 @@
-//! Whether programs start and libraries load on a host that has nothing but what every host has.
+//! Rules about host binaries: programs start and libraries load on any supported Linux host.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub(super) fn find(seen: &Observed<'_>, options: &CheckOptions, findings: &mut F
                 let fact = "its headers or tables are too large to check";
                 findings.add(rule::UNEXAMINED_ELF, place, fact);
             }
-            // What was split off for debuggers has the headers of a file, and not its content.
+            // A `.debug` file has the section headers of a binary, but not its contents.
             Elf::Read(_) if has_extension(path, "debug") => {}
             Elf::Read(elf) => one_file(place, elf, &seen.tree, options, findings),
         }
@@ -34,7 +34,7 @@ pub(super) fn find(seen: &Observed<'_>, options: &CheckOptions, findings: &mut F
     empty(seen.set, findings);
 }
 
-/// A library without a byte in it is what a disk that was full leaves.
+/// Reports empty libraries, which a full disk leaves behind.
 fn empty(set: &SetFacts, findings: &mut Findings) {
     for wheel in &set.wheels {
         let members = wheel.contents();
@@ -51,7 +51,7 @@ fn empty(set: &SetFacts, findings: &mut Findings) {
     }
 }
 
-/// `libx.so`, `libx.so.1.2`, `x.dll`
+/// Whether a path is a library by its name: `libx.so`, `libx.so.1.2`, `x.dll`.
 fn is_library(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let version = name.rsplit_once(".so").map(|(_, version)| version);
@@ -92,7 +92,7 @@ fn one_file(
     }
 }
 
-/// A library stands under the name that files ask for which were linked with it.
+/// The file name of a library is its SONAME, which files linked with it search for.
 fn soname(
     (wheel, path): (&str, &str),
     elf: &elf::ElfFacts,
@@ -108,7 +108,7 @@ fn soname(
     }
 }
 
-/// The newest symbol version of each kind, where a host need not have it.
+/// Reports the newest symbol version of each kind, if hosts need not have it.
 fn newer_than(
     place: (&str, &str),
     elf: &elf::ElfFacts,
@@ -142,7 +142,7 @@ fn newer_than(
     }
 }
 
-/// What a file needs is found through its own run path, or is on every host.
+/// Each library that a file needs is found through its own run path, or is on every host.
 fn libraries(tree: &InstalledTree<'_>, findings: &mut Findings) {
     let searches = LibrarySearches::of(tree);
     let failures = searches.failures().filter_map(|(path, name, outcome)| {
@@ -156,7 +156,7 @@ fn libraries(tree: &InstalledTree<'_>, findings: &mut Findings) {
         .map(|(_, name, _, _, elf)| (std::ptr::from_ref(*elf), *name))
         .collect();
     for (path, name, outcome, file, elf) in failures {
-        // A file that fails where it lies need not be named again where it is unpacked to.
+        // A file that fails at its own path is not reported again under its second path.
         if file.is_second_name && first_names.contains(&(std::ptr::from_ref(elf), name)) {
             continue;
         }

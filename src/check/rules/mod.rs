@@ -1,4 +1,4 @@
-//! The rules at work: facts in, findings out, one file for each subject.
+//! Implements the rules: pure functions from facts to findings, one file for each subject.
 
 mod baseline;
 mod clean;
@@ -32,11 +32,12 @@ use crate::{
     loader::InstalledTree,
 };
 
-/// What the rules about packages that are installed together look at.
+/// The input of the rules about packages that are installed together.
 struct Observed<'a> {
-    /// Every package, of whatever project.
+    /// Every package of every project.
     all: &'a SetFacts,
-    /// Packages of ours. What others promise and need is theirs: only their archives are checked.
+    /// Our packages only. Of packages of other projects only the archives are checked, not what
+    /// they require or contain.
     set: &'a SetFacts,
     tree: InstalledTree<'a>,
     coverage: &'a Coverage,
@@ -57,7 +58,7 @@ const OF_PACKAGES: [Rules; 10] = [
     promised::find,
 ];
 
-/// What is wrong with packages that are installed together.
+/// The findings about packages that are installed together.
 pub(super) fn findings(
     set: &SetFacts,
     options: &CheckOptions,
@@ -77,7 +78,7 @@ pub(super) fn findings(
     findings.into_vec()
 }
 
-/// What concerns a set as a whole, whatever its parts are: its pages, and what it was before.
+/// The findings about a set with all its parts: its pages, and changes since the baseline.
 pub(super) fn findings_of_all(
     set: &SetFacts,
     options: &CheckOptions,
@@ -91,7 +92,7 @@ pub(super) fn findings_of_all(
     findings.into_vec()
 }
 
-/// Each once, by package and path.
+/// Sorts findings by package and path, and removes duplicates.
 pub(super) fn sort(findings: &mut Vec<Finding>) {
     findings.sort_by(|one, other| one.order().cmp(&other.order()));
     findings.dedup();

@@ -1,4 +1,4 @@
-//! Whether a set is what was planned.
+//! Rules of `check --planned`: a set has the packages and files of its plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::{
     package::document::{PlanDocument, PlannedMember, PlannedPackage, PlannedSource as Source},
 };
 
-/// What differs from a plan; bytes of artifacts count as far as their digests are known.
+/// The differences between a set and a plan. The bytes of a file are compared if `digests` has it.
 pub fn differences(set: &SetFacts, plan: &PlanDocument, digests: &Digests) -> Vec<Finding> {
     let mut found = Vec::new();
     let planned: BTreeMap<&str, &PlannedPackage> = plan
@@ -103,12 +103,12 @@ fn wheel_changes(wheel: &WheelFile, package: &PlannedPackage, digests: &Digests)
     found
 }
 
-/// RECORD is known only when all else is.
+/// RECORD is not compared: it follows from all other members.
 fn is_record(path: &str) -> bool {
     path.ends_with(".dist-info/RECORD")
 }
 
-/// What is on one side only.
+/// The paths that only one side has.
 fn outside<'a>(
     planned: impl Iterator<Item = String>,
     there: impl Iterator<Item = &'a str>,
@@ -126,7 +126,7 @@ fn outside<'a>(
     missing.chain(extra).collect()
 }
 
-/// How a file differs from what was to become of its source.
+/// How a file differs from the planned edit of its source. `None` if it does not.
 fn content_change(content: &ContentFacts, source: &Source, digests: &Digests) -> Option<String> {
     let elf = match &content.elf {
         Some(Elf::Read(elf)) => Some(elf),
@@ -174,7 +174,7 @@ fn bytes_change(sha256: Sha256, source: &Source, digests: &Digests) -> Option<St
         .then(|| format!("its bytes are not those made from `{}`", name(&original.1)))
 }
 
-/// How the development files differ.
+/// How the development files differ from the plan.
 fn tree_changes(
     top: &str,
     members: &[PlannedMember],
@@ -217,7 +217,7 @@ fn entry_change(entry: &DevelEntry, member: &PlannedMember) -> Option<String> {
             size: Some(size), ..
         }
         | Source::Text { size, .. } => format!("a {program} of {size} bytes"),
-        // How long it is depends on the run path, which is compared instead.
+        // Its length depends on the run path. Compare the run path instead.
         Source::Relink { rpath, .. } => {
             let Some(Elf::Read(elf)) = &entry.elf else {
                 return Some(format!("{shown}, but a library was planned"));

@@ -1,4 +1,4 @@
-//! Whether everything is there that the set's own Python finds by name.
+//! Rules about the files that the set's own Python code looks up by name in `_dist_info.py`.
 
 use super::Observed;
 use crate::{
@@ -10,17 +10,17 @@ use crate::{
     run::Platform,
 };
 
-/// A file of a package as its promises name it, and whether it can be run.
+/// Paths of a package in the form that promises use, and whether each is executable.
 type Names<'a> = Vec<(&'a str, bool)>;
 
-/// Each `_dist_info.py` has the promises of all packages; a wheel keeps those that are its own.
+/// Each `_dist_info.py` has the promises of all packages; a wheel must keep its own.
 pub(super) fn find(seen: &Observed<'_>, _: &CheckOptions, findings: &mut Findings) {
     let platform = match seen.set.platforms().as_slice() {
         ["linux"] => Platform::Linux,
         ["win32"] => Platform::Windows,
         _ => return,
     };
-    // Of what cannot be read to its end, files are missing for that reason.
+    // Skip packages that could not be read to the end: their files only seem to be missing.
     let is_whole = |it: &WheelFile| {
         let is_tree_whole = it.devel.as_ref().is_none_or(|tree| tree.fault.is_none());
         is_tree_whole && it.members.iter().all(|member| member.content.is_ok())
@@ -44,7 +44,7 @@ pub(super) fn find(seen: &Observed<'_>, _: &CheckOptions, findings: &mut Finding
     }
 }
 
-/// The `_dist_info.py` of a wheel, and which package it says that it is in.
+/// The `_dist_info.py` of a wheel, and the package that it names as its own.
 fn dist_info(wheel: &WheelFile) -> Option<(&str, &str)> {
     const OWN: &str = "THIS_PACKAGE_ENTRY = ALL_PACKAGES['";
     let text = wheel.tables()?;
@@ -52,11 +52,11 @@ fn dist_info(wheel: &WheelFile) -> Option<(&str, &str)> {
     Some((text, rest.split('\'').next()?))
 }
 
-/// The files of ROCm in a wheel and in its development tree, below the directory at their top.
+/// The files of ROCm in a wheel and in its development tree, relative to their top directory.
 fn names(wheel: &WheelFile) -> Names<'_> {
     let members = wheel.members.iter();
     let members = members.map(|it| (it.path.as_str(), it.mode & 0o111 != 0));
-    // The programs of the tree are mostly links to those of other packages.
+    // Programs in the tree are mostly symlinks to other packages, which have no mode.
     let devel = wheel.unpacked().map(|it| (it.entry.path.as_str(), true));
     let all = members
         .chain(devel)
@@ -65,7 +65,7 @@ fn names(wheel: &WheelFile) -> Names<'_> {
         .collect()
 }
 
-/// Whether a file is there for a promise, and is a program if it has to be.
+/// Whether a file exists for a promise, and is executable if it must be.
 fn kept(
     wheel: &WheelFile,
     promise: &Promise,
@@ -93,7 +93,7 @@ fn kept(
     }
 }
 
-/// The artifact that the policy expects it from.
+/// The artifact that should contain the file, according to the policy.
 fn artifact(promise: &Promise, platform: Platform) -> Option<String> {
     let catalog = Catalog::built_in().ok()?;
     let package = catalog.get(&promise.package)?;

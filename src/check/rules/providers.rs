@@ -1,4 +1,4 @@
-//! Whether what a library is linked with has device code for the same targets.
+//! The rule that the libraries which a library needs have device code for the same targets.
 
 use std::{
     borrow::Cow,
@@ -37,7 +37,7 @@ pub(super) fn find(set: &SetFacts, reach: &Reach<'_>, findings: &mut Findings) {
     }
 }
 
-/// A library with device code, in it or elsewhere.
+/// A library with device code, fat or split, and its targets.
 struct User<'a> {
     wheel: &'a str,
     path: &'a str,
@@ -74,7 +74,7 @@ fn users<'a>(set: &'a SetFacts, reach: &Reach<'a>) -> Vec<User<'a>> {
 }
 
 impl<'a> User<'a> {
-    /// The name of the file.
+    /// The file name, in lower case for Windows.
     fn name(&self) -> Cow<'a, str> {
         let name = self.path.rsplit('/').next().unwrap_or(self.path);
         match self.binary {
@@ -83,7 +83,7 @@ impl<'a> User<'a> {
         }
     }
 
-    /// What is written in those that are linked with it.
+    /// The name by which other files need it: the SONAME of an ELF file, the file name on Windows.
     fn asked_for_as(&self) -> Option<Cow<'a, str>> {
         match self.binary {
             Binary::Elf(elf) => Some(elf.facts.soname.as_deref()?.into()),
@@ -101,7 +101,7 @@ impl<'a> User<'a> {
         }
     }
 
-    /// The libraries without code for some of its targets.
+    /// Reports the needed libraries that lack code for some of its targets.
     fn beyond(
         &self,
         needed: &[Cow<'_, str>],
@@ -123,7 +123,7 @@ impl<'a> User<'a> {
     }
 }
 
-/// There, a name in capitals is the same name.
+/// The name in lower case, because Windows ignores case.
 fn on_windows(name: &str) -> Cow<'_, str> {
     name.to_ascii_lowercase().into()
 }

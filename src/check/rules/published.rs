@@ -1,4 +1,4 @@
-//! Whether what the pages of a set promise is what is there.
+//! Rules about published sets: the files are what the pages say, and the pages agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,7 +60,7 @@ fn by_file(published: &PublishedFacts) -> BTreeMap<&str, Vec<&PageClaim>> {
     files
 }
 
-/// What each file is, where all of it was read.
+/// Digest and size of each file that was read completely.
 fn digests(set: &SetFacts) -> BTreeMap<&str, (Sha256, u64)> {
     let wheels = set.wheels.iter().map(|it| (it.file.as_str(), it.digest));
     let sdists = set.sdists.iter().map(|it| (it.file.as_str(), it.digest));
@@ -82,7 +82,8 @@ fn broken(promise: &PageClaim, (sha256, len): (Sha256, u64)) -> Option<String> {
     }
 }
 
-/// The metadata beside a wheel is the METADATA in it, and hashes to what pages say.
+/// The sidecar of a wheel equals the METADATA inside it, and has the digest that pages say
+/// ([PEP 658](https://peps.python.org/pep-0658/)).
 fn sidecar(beside: Option<&[u8]>, inside: Option<&[u8]>, promises: &[&PageClaim]) -> Vec<String> {
     let Some(bytes) = beside else {
         let fact = "its metadata is promised, and there is no such file beside it";
@@ -111,7 +112,7 @@ fn disagreements(published: &PublishedFacts, findings: &mut Findings) {
     let listings: Vec<(&ListingPlace, BTreeSet<&str>)> =
         listings.map(|it| (it, published.named(it))).collect();
     let (empty, full): (Vec<_>, Vec<_>) = listings.iter().partition(|(_, it)| it.is_empty());
-    // An installer that reads such a page finds nothing at all, which is one cause.
+    // An installer that reads an empty listing finds nothing. Report that once, not for each file.
     for (listing, _) in empty {
         findings.add(rule::PAGES_DISAGREE, &listing.name(), "it lists no package");
     }
@@ -128,7 +129,7 @@ fn disagreements(published: &PublishedFacts, findings: &mut Findings) {
             findings.add(rule::PAGES_DISAGREE, *file, fact);
         }
     }
-    // Where another page names the project's files, the page is among those that lack them.
+    // If another page names files of the project, the empty page is reported as lacking them.
     let projects = files.keys().filter_map(|file| identity(file));
     let projects: BTreeSet<String> = projects
         .map(|(name, _)| name.normalized().to_owned())
@@ -141,7 +142,7 @@ fn disagreements(published: &PublishedFacts, findings: &mut Findings) {
     }
 }
 
-/// `a`, `b`
+/// Formats names: `` `a`, `b` ``.
 fn list(mut names: Vec<String>) -> String {
     names.sort_unstable();
     names.dedup();

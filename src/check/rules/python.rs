@@ -1,4 +1,5 @@
-//! Whether the Python of a wheel runs: it parses, it finds its own modules, and nothing else comes with it.
+//! Rules about the Python in a wheel: it parses, its imports and entry points exist, and nothing is
+//! installed outside of our directories.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +16,9 @@ use crate::{
     elf::ElfKind,
 };
 
-/// How the directories begin that packages of ours have at their top.
+/// The prefixes of the top-level directories of our packages.
 const OURS: [&str; 2] = ["rocm", "_rocm"];
-/// What Python runs whenever it starts.
+/// Files that every Python runs when it starts.
 const AT_START: [&str; 2] = ["sitecustomize.py", "usercustomize.py"];
 
 pub(super) fn find(seen: &Observed<'_>, _: &CheckOptions, findings: &mut Findings) {
@@ -28,14 +29,14 @@ pub(super) fn find(seen: &Observed<'_>, _: &CheckOptions, findings: &mut Finding
         }
         let sources = wheel.contents();
         let sources = sources.filter_map(|(member, it)| Some((&*member.path, it.kept.as_deref()?)));
-        // A module that does not parse is missing among the others.
+        // If a module does not parse, its names are unknown. Other findings would follow from that.
         if let Some(modules) = modules(&wheel.file, sources, findings) {
             names(wheel, &modules, findings);
         }
     }
 }
 
-/// The modules among some files, if all of them parse.
+/// Parses Python files. `None` if one of them does not parse, which is reported.
 pub(super) fn modules<'a>(
     file: &str,
     sources: impl Iterator<Item = (&'a str, &'a [u8])>,
@@ -55,7 +56,7 @@ pub(super) fn modules<'a>(
     is_whole.then_some(modules)
 }
 
-/// Entry points and imports lead somewhere, and the version is that of the package.
+/// Entry points and imports exist, and the version is that of the package.
 fn names(wheel: &WheelFile, modules: &PythonModules<'_>, findings: &mut Findings) {
     if let Some((path, text)) = wheel.dist_info("entry_points.txt") {
         for fact in broken_calls(text, modules, "") {
@@ -73,14 +74,14 @@ fn names(wheel: &WheelFile, modules: &PythonModules<'_>, findings: &mut Findings
     }
 }
 
-/// Imports within a package lead to modules that have the names.
+/// Relative imports name existing modules, and names that these define.
 pub(super) fn imports(file: &str, modules: &PythonModules<'_>, findings: &mut Findings) {
     for (path, fact) in broken_imports(modules) {
         findings.add(rule::BROKEN_IMPORT, (file, path), fact);
     }
 }
 
-/// What `_dist_info.py` calls the version is the version.
+/// The version in `_dist_info.py` is that of the package.
 pub(super) fn versions(
     file: &str,
     modules: &PythonModules<'_>,
@@ -96,7 +97,7 @@ pub(super) fn versions(
     }
 }
 
-/// What the console scripts of an `entry_points.txt` call that is not there, each with the first
+/// The missing functions that console scripts in `entry_points.txt` call, each with the first
 /// script that calls it.
 pub(super) fn broken_calls(text: &[u8], modules: &PythonModules<'_>, top: &str) -> Vec<String> {
     let mut callers: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -115,7 +116,7 @@ pub(super) fn broken_calls(text: &[u8], modules: &PythonModules<'_>, top: &str) 
     callers.into_iter().map(fact).collect()
 }
 
-/// The names and calls of the console scripts.
+/// The console scripts: name and call.
 fn entry_points(text: &[u8]) -> Vec<(String, String)> {
     let text = String::from_utf8_lossy(text);
     let mut is_script = false;
@@ -133,7 +134,7 @@ fn entry_points(text: &[u8]) -> Vec<(String, String)> {
     found
 }
 
-/// Nothing lands outside of our own directories.
+/// No file is installed outside of our own directories.
 fn foreign(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
     let (top, inside) = member.path.split_once('/').unwrap_or((&member.path, ""));
     let is_ours = OURS.iter().any(|ours| top.starts_with(ours));
@@ -147,7 +148,7 @@ fn foreign(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
     findings.add(rule::FOREIGN_FILE, (&wheel.file, &member.path), fact);
 }
 
-/// A program that users call can be run.
+/// Programs are executable.
 fn not_executable(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
     let elf = member.content.as_ref().map(|content| &content.elf);
     let Ok(Some(Elf::Read(elf))) = elf else {

@@ -1,4 +1,5 @@
-//! Whether an sdist can be installed: its files are there, its Python runs, and its backend exists.
+//! Rules about sdists ([PEP 625](https://peps.python.org/pep-0625/)): all files exist, the Python
+//! parses, and the build backend exists.
 
 use serde::Deserialize;
 
@@ -24,7 +25,8 @@ pub(super) fn find(seen: &Observed<'_>, _: &CheckOptions, findings: &mut Finding
         let sources = sources.filter_map(|(path, it)| Some((&**path, it.text.as_deref()?)));
         let modules = modules(file, sources, findings);
         let is_whole = listed(sdist, findings);
-        // A module that does not parse, or is not there, is missing among the others.
+        // With a missing or damaged module, names are unknown. Other findings would follow from
+        // that.
         let Some(modules) = modules else { continue };
         if is_whole {
             imports(file, &modules, findings);
@@ -48,7 +50,7 @@ fn egg_info<'a>(
     files.map(move |(path, file)| (path.as_str(), text(file)))
 }
 
-/// What SOURCES.txt lists is there.
+/// The files in SOURCES.txt exist.
 fn listed(sdist: &SdistFile, findings: &mut Findings) -> bool {
     let mut is_whole = true;
     for (list, text) in egg_info(sdist, "SOURCES.txt") {
@@ -63,10 +65,10 @@ fn listed(sdist: &SdistFile, findings: &mut Findings) -> bool {
     is_whole
 }
 
-/// The console scripts that the package will have call functions that are there.
+/// The functions that the console scripts call exist.
 fn scripts(sdist: &SdistFile, modules: &PythonModules<'_>, findings: &mut Findings) {
     for (list, text) in egg_info(sdist, "entry_points.txt") {
-        // `src/rocm.egg-info` says that packages lie in `src`.
+        // If the list is in `src/rocm.egg-info`, the packages are in `src`.
         let top = list.rsplitn(3, '/').nth(2);
         let top = top.map_or(String::new(), |top| format!("{top}/"));
         for fact in broken_calls(text, modules, &top) {
@@ -91,7 +93,7 @@ struct BuildSystem {
     backend_path: Vec<String>,
 }
 
-/// Why nothing builds a wheel of it.
+/// Why pip cannot build a wheel from it. `None` if it can.
 fn backend(sdist: &SdistFile, modules: &PythonModules<'_>) -> Option<String> {
     let Some(file) = sdist.files.get("pyproject.toml") else {
         let is_old = sdist.files.contains_key("setup.py");
@@ -122,7 +124,7 @@ fn backend(sdist: &SdistFile, modules: &PythonModules<'_>) -> Option<String> {
         };
         unresolved(modules, &top, &call)
     });
-    // It has to be in one of them.
+    // It is enough that one of the directories has it.
     let whys: Option<Vec<String>> = whys.collect();
     whys.and_then(|whys| whys.into_iter().next())
 }

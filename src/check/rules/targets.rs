@@ -1,4 +1,4 @@
-//! Whether what is promised, built and contained are the same targets.
+//! Rules about targets: those in the selector, of the device wheels and of the code are the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +17,8 @@ use crate::{
     target::{Target, TargetTable},
 };
 
-/// A variant that is so many times smaller than the plain file beside it has next to nothing in it:
-/// empty ones of 171 KB were seen beside 43 MB.
+/// A file for a variant that is this many times smaller than the plain file is treated as empty:
+/// empty ones had 171 KB, beside plain files of 43 MB.
 const EMPTY_VARIANT: u64 = 20;
 
 pub(super) fn find(seen: &Observed<'_>, options: &CheckOptions, findings: &mut Findings) {
@@ -35,7 +35,7 @@ pub(super) fn find(seen: &Observed<'_>, options: &CheckOptions, findings: &mut F
     }
     unknown_promises(set, findings);
     for (library, target, file) in coverage.only_with_xnack() {
-        // Such code runs on no device as it is set up.
+        // Devices run with XNACK off by default, and cannot use such code.
         let fact =
             format!("`{library}` has code for `{target}:xnack+`, but none for `{target}` itself");
         findings.add(rule::ONLY_WITH_XNACK, file, fact);
@@ -57,7 +57,7 @@ fn device_files(wheel: &WheelFile) -> impl Iterator<Item = &MemberFacts> {
     members.filter(|member| is_device_file(&member.path))
 }
 
-/// No file of a device wheel speaks of other targets only.
+/// No path in a device wheel names only other targets.
 fn foreign_files(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
     let base = target.base();
     for member in device_files(wheel) {
@@ -80,7 +80,7 @@ struct DevelLink {
     target: String,
 }
 
-/// `.devel_links/{target}.json` lists every file of the wheel, each with the way to it.
+/// `.devel_links/{target}.json` lists every file of the wheel, with the text of a symlink to it.
 fn devel_links(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
     let rule = rule::DEVEL_LINKS_DISAGREE;
     let paths = wheel.members.iter().map(|it| it.path.as_str());
@@ -103,7 +103,7 @@ fn devel_links(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
     }
 }
 
-/// How a list of links differs from the files of its wheel, which are below the directory `top`.
+/// The differences between a list of links and the files of its wheel below `top`.
 fn wrong_links(wheel: &WheelFile, top: &str, links: &[DevelLink]) -> Vec<String> {
     let files = device_files(wheel).map(|member| (member.path.as_str(), false));
     let mut files: BTreeMap<&str, bool> = files.collect();
@@ -116,13 +116,13 @@ fn wrong_links(wheel: &WheelFile, top: &str, links: &[DevelLink]) -> Vec<String>
             continue;
         }
         let own = format!("{top}/{name}");
-        // Seen from the path itself, as if it were a directory: that is how it is resolved.
+        // The target is relative to the path itself, as if that were a directory.
         let climb = "../".repeat(name.split('/').count());
         let target = link.target.strip_prefix(&climb).unwrap_or_default();
         let is_own = files.get_mut(own.as_str()).map(|listed| *listed = true);
         match (is_own, target == own) {
             (Some(()), true) => {}
-            // A library has one file and several names.
+            // A library may have several names for one file.
             (None, false) if files.contains_key(target) => {}
             (None, true) => facts.push(format!("`{name}` is not in the wheel")),
             (_, false) => facts.push(format!("`{name}` leads to `{}`", link.target)),
@@ -133,7 +133,8 @@ fn wrong_links(wheel: &WheelFile, top: &str, links: &[DevelLink]) -> Vec<String>
     facts
 }
 
-/// The runtime takes a variant before the plain file, however little is in it.
+/// Reports empty files for variants. The runtime prefers them to the plain file, even if they are
+/// empty.
 fn empty_variants(wheel: &WheelFile, findings: &mut Findings) {
     let lengths = wheel.contents();
     let lengths: BTreeMap<&str, u64> = lengths
@@ -155,7 +156,7 @@ fn empty_variants(wheel: &WheelFile, findings: &mut Findings) {
     }
 }
 
-/// Nothing is promised that is no target.
+/// The selector has extras for known targets only.
 fn unknown_promises(set: &SetFacts, findings: &mut Findings) {
     let Some(selector) = set.selector() else {
         return;
@@ -168,11 +169,11 @@ fn unknown_promises(set: &SetFacts, findings: &mut Findings) {
     }
 }
 
-/// A library that knows some targets knows all that are promised.
+/// A library that has code for some targets has code for all targets of device wheels.
 fn gaps(set: &SetFacts, coverage: &Coverage, findings: &mut Findings) {
     let wheels = set.device_wheels();
     for target in advertised(set) {
-        // A wheel without anything is another rule's.
+        // Another rule reports a wheel without any code.
         let has_some = coverage.count(&target) > 0;
         let Some(wheel) = wheels.get(&target).filter(|_| has_some) else {
             continue;
@@ -184,7 +185,7 @@ fn gaps(set: &SetFacts, coverage: &Coverage, findings: &mut Findings) {
     }
 }
 
-/// The same where libraries have their code in them, and packages are called for families.
+/// The same for fat libraries in packages for families.
 fn fat_gaps(set: &SetFacts, coverage: &Coverage, findings: &mut Findings) {
     let table = TargetTable::builtin();
     let known = device_targets::targets(set).into_iter();
@@ -215,7 +216,7 @@ fn gap(library: &str, others: &[&str], targets: &str) -> String {
     format!("`{library}` has code for {others}, but none for {targets}")
 }
 
-/// Whether a user with a device of a target can install code for it.
+/// Whether users can install code for a target.
 pub fn covers(set: &SetFacts, target: &Target) -> bool {
     lack(set, &target.base()).is_none()
 }
@@ -233,7 +234,7 @@ fn lack(set: &SetFacts, target: &Target) -> Option<String> {
     }
 }
 
-/// Where there are device wheels, no other wheel holds device code.
+/// In a set with device wheels, no other wheel contains files of device code.
 fn host_wheels(set: &SetFacts, findings: &mut Findings) {
     let ends = [".kpack", ".hsaco", ".co"];
     let is_code = |path: &str| {

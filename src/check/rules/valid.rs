@@ -1,4 +1,5 @@
-//! Whether each package is a package: an archive that every installer reads in the same way.
+//! Rules about single packages: a wheel ([PEP 427](https://peps.python.org/pep-0427/)) is an
+//! archive that every installer reads in the same way, and its metadata is correct.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ use crate::{
     wheel::{DistName, Metadata, Record, WheelFilename, dist_info::WheelFacts},
 };
 
-/// The minor versions of Python 3 that a package may be for.
+/// The minor versions of Python 3 tried against `Requires-Python`.
 const PYTHONS: (u64, u64) = (6, 40);
 
 pub(super) fn find(seen: &Observed<'_>, options: &CheckOptions, findings: &mut Findings) {
@@ -29,7 +30,7 @@ pub(super) fn find(seen: &Observed<'_>, options: &CheckOptions, findings: &mut F
         for fault in &wheel.faults {
             archive_fault(wheel, fault, findings);
         }
-        // What could not be read has nothing that could be compared.
+        // Without the members there is nothing to compare.
         if wheel.is_readable() {
             for it in &wheel.members {
                 member(wheel, it, findings);
@@ -89,7 +90,7 @@ fn member(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
     }
 }
 
-/// Whether Windows has files of this name.
+/// Whether Windows allows this file name.
 fn windows_has(name: &str) -> bool {
     let is_refused = |c: char| c.is_control() || "<>:\"|?*".contains(c);
     let stem = name.split('.').next().unwrap_or_default().trim_end();
@@ -105,7 +106,7 @@ fn is_for_windows(wheel: &WheelFile) -> bool {
     name.is_ok_and(|name| name.tag().platform().contains("win"))
 }
 
-/// RECORD lists every member, as it is, and nothing else.
+/// RECORD lists every member with its digest and size, and nothing else.
 fn record(wheel: &WheelFile, findings: &mut Findings) {
     let file = wheel.file.as_str();
     let Some((path, bytes)) = wheel.dist_info("RECORD") else {
@@ -137,7 +138,7 @@ fn record(wheel: &WheelFile, findings: &mut Findings) {
             && let Err(mismatch) = row.verify(content.sha256, content.len)
         {
             let fact = mismatch.to_string();
-            // The path stands before every fact.
+            // The finding shows the path already. Do not repeat it in the fact.
             let path = format!("`{}` ", member.path);
             let fact = fact.strip_prefix(&path).unwrap_or(&fact);
             findings.add(rule::RECORD_MISMATCH, place, fact);
@@ -151,7 +152,7 @@ fn record(wheel: &WheelFile, findings: &mut Findings) {
     }
 }
 
-/// Why there is no text of that name in the `.dist-info` directory.
+/// Why a file of the `.dist-info` directory has no text.
 fn missing(wheel: &WheelFile, name: &str) -> String {
     let end = format!(".dist-info/{name}");
     let member = wheel.members.iter().find(|it| it.path.ends_with(&end));
@@ -187,7 +188,7 @@ fn metadata(wheel: &WheelFile, findings: &mut Findings) {
     }
 }
 
-/// What the metadata says is what the file name says, and some Python can install it.
+/// The metadata agrees with the file name, and some Python can install the package.
 fn compare(
     place: (&str, &str),
     inside: &Metadata,
@@ -203,7 +204,7 @@ fn compare(
     }
 }
 
-/// Why no Python can install it.
+/// Why no Python can install it. `None` if one can.
 fn requires_python(inside: &Metadata) -> Option<String> {
     let text = inside.requires_python.as_ref()?.as_str();
     let Ok(wanted) = text.parse::<VersionSpecifiers>() else {
@@ -232,7 +233,7 @@ fn disagreements(inside: &Metadata, name: &DistName, version: &str) -> Vec<Strin
     facts
 }
 
-/// WHEEL says what the file name says, and that everything belongs into one directory.
+/// WHEEL agrees with the file name, and says where the files are installed.
 fn wheel_text(wheel: &WheelFile, findings: &mut Findings) {
     let rule = rule::WHEEL_DISAGREES;
     let Some((path, bytes)) = wheel.dist_info("WHEEL") else {
@@ -280,14 +281,14 @@ fn sdist_metadata(sdist: &SdistFile, findings: &mut Findings) {
     }
 }
 
-/// What no other package has: the metadata of the package.
+/// Whether a path is in the metadata of the package, which no other package has.
 fn is_own(path: &str) -> bool {
     path.split('/')
         .next()
         .is_some_and(|top| top.ends_with(".dist-info"))
 }
 
-/// Whether both can be installed at once: not two of one project, nor of two platforms.
+/// Whether both can be installed together: they are of different projects and of the same platform.
 fn are_beside(one: &WheelFile, other: &WheelFile) -> bool {
     let (Ok(one), Ok(other)) = (&one.name, &other.name) else {
         return one.file != other.file;
@@ -296,7 +297,7 @@ fn are_beside(one: &WheelFile, other: &WheelFile) -> bool {
     one.name() != other.name() && is_windows(one) == is_windows(other)
 }
 
-/// Each path belongs to one package, because all are installed into one directory.
+/// Each path belongs to one package, because all packages are installed into one directory.
 fn shared_paths(set: &SetFacts, findings: &mut Findings) {
     let mut owners: BTreeMap<&str, Vec<(&WheelFile, &MemberFacts)>> = BTreeMap::new();
     for (wheel, member) in set.members().filter(|(_, it)| !is_own(&it.path)) {
@@ -332,7 +333,7 @@ fn case_clashes(set: &SetFacts, findings: &mut Findings) {
     }
 }
 
-/// Below the place where wheels for Windows are installed, every path can be opened there.
+/// Windows can open every path below the directory into which its wheels are installed.
 fn long_paths(set: &SetFacts, options: &CheckOptions, findings: &mut Findings) {
     /// `MAX_PATH`, without the NUL at the end.
     const MOST: usize = 259;
