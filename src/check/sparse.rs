@@ -229,7 +229,7 @@ mod tests {
         writer.finish().unwrap().0.into_inner()
     }
 
-    /// The same whatever the chunks are.
+    /// The result is the same for any size of the chunks.
     fn sifted(sift: &Sift, bytes: &[u8]) -> SparseFile {
         let mut found = Vec::new();
         for size in [1, 3, 1000, 1 << 20] {

@@ -1,7 +1,7 @@
 //! The command lines that install a set.
 //!
 //! Each line pins the version and uses only the indexes that it names. CI builds have pre-release
-//! versions, and an installer that may choose prefers a final release, which anybody could have
+//! versions, and an installer that may choose prefers a final release, which a stranger could have
 //! uploaded to another index under the same name.
 
 use std::fmt;

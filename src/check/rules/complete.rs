@@ -125,7 +125,7 @@ fn is_in_libraries(set: &SetFacts, name: &DistName) -> bool {
     wheels.any(|it| device_targets::promised(it).contains(&target))
 }
 
-/// A device wheel needs the libraries to which it adds code.
+/// A device wheel requires the package with the libraries to which it adds code.
 fn overlaid(set: &SetFacts, findings: &mut Findings) {
     let overlaid = &NAMES.overlaid;
     for wheel in set.device_wheels().into_values() {

@@ -169,7 +169,7 @@ fn unknown_promises(set: &SetFacts, findings: &mut Findings) {
     }
 }
 
-/// A library that has code for some targets has code for all targets of device wheels.
+/// A library that has code for some targets has code for all targets that the selector offers.
 fn gaps(set: &SetFacts, coverage: &Coverage, findings: &mut Findings) {
     let wheels = set.device_wheels();
     for target in advertised(set) {

@@ -233,7 +233,8 @@ fn disagreements(inside: &Metadata, name: &DistName, version: &str) -> Vec<Strin
     facts
 }
 
-/// WHEEL agrees with the file name, and says where the files are installed.
+/// WHEEL agrees with the file name. `Root-Is-Purelib` is true in all our wheels, so that they are
+/// installed into the same directory (`purelib`).
 fn wheel_text(wheel: &WheelFile, findings: &mut Findings) {
     let rule = rule::WHEEL_DISAGREES;
     let Some((path, bytes)) = wheel.dist_info("WHEEL") else {
