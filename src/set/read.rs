@@ -128,12 +128,12 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// For people: a path below the directory of the set.
+    /// For messages: the full path of a file of the set.
     fn shown(&self, path: &str) -> String {
         self.place.shown_in_full(path)
     }
 
-    /// A package, what to remember of it, and whether it was known without being opened.
+    /// Reads one package. Returns it, what to remember about it, and whether it was not opened.
     fn one(&self, task: &ReadTask, path: &str) -> Result<(SetFile, Remembered, bool)> {
         let (listed, sidecar) = (&task.package, task.sidecar.as_ref());
         let upload_time = listed.uploaded.and_then(UploadTime::of);
