@@ -1,9 +1,11 @@
-//! What follows the program headers and may move, to make room for one more of them.
+//! Finds the sections behind the program header table that may move to the end of the file, to make
+//! room for one more program header.
 //!
-//! Linkers put `.interp`, notes, hash tables, `.dynsym` and versions there. Nothing but segments,
-//! section headers and a few entries of the dynamic table refers to them, so that they can move as one
-//! block with one distance. Code and data cannot: other code has their addresses built in. What is
-//! not known to be movable stays, and room is made in another way.
+//! Linkers put `.interp`, notes, hash tables, `.dynsym` and versions there. Only segments, section
+//! headers and a few entries of the dynamic table refer to them, so they can move together by one
+//! distance. Code and data cannot move, because other code contains their addresses. If the block
+//! has a section that is not known to be movable, nothing moves, and `segment_placement` uses
+//! another strategy.
 
 use std::ops::Range;
 
@@ -25,7 +27,7 @@ use crate::elf::{
     plan::parts::{ElfParts, SHDR, file_range, is_filler, overlaps, segment_range},
 };
 
-/// Addresses that follow the block when it moves.
+/// Tags whose address is corrected if it lies in the block.
 pub(super) const MOVING: [u64; 6] = [
     DT_HASH,
     DT_GNU_HASH,
@@ -34,7 +36,8 @@ pub(super) const MOVING: [u64; 6] = [
     DT_VERNEED,
     DT_VERDEF,
 ];
-/// `DT_RELR` and the tags of `MOVING` aside, all that hold an address.
+/// Tags whose address must not lie in the block: all others that hold an address, except
+/// `DT_STRTAB`, which the plan changes in any case.
 pub(super) const STAYING: [u64; 11] = [
     DT_PLTGOT,
     DT_RELA,
@@ -51,23 +54,25 @@ pub(super) const STAYING: [u64; 11] = [
 const DT_RELR: u64 = 36;
 const DT_TLSDESC_PLT: u64 = 0x6fff_fef6;
 
-/// How often a range is grown by what overlaps it. Real files need two rounds.
+/// How often the block is grown by the sections and segments that overlap it. Real files need two
+/// rounds; the limit ends the search in damaged files, where overlaps may chain.
 const MAX_ROUNDS: usize = 16;
 
-/// More than any alignment in a block leaves between two sections.
+/// The largest gap between two sections of a block. Alignments are at most a page (see `align`), so
+/// a larger gap is not padding.
 const MAX_GAP: u64 = 0x1000;
 
-/// A range of the file that moves as one.
+/// A range of the file that moves as a whole.
 #[derive(Clone, Debug)]
 pub(super) struct MovableBlock {
     pub(super) range: Range<u64>,
-    /// Where it is in memory.
+    /// The address of its first byte.
     pub(super) address: u64,
     pub(super) align: u64,
 }
 
 impl MovableBlock {
-    /// The block that makes room for one more program header, if all that is in the way may move.
+    /// The block that has to move for one more program header; `None` if a part of it must stay.
     pub(super) fn find<R: ReadAt + ?Sized>(
         parts: &ElfParts<'_, R>,
     ) -> Result<Option<Self>, ElfError> {
@@ -77,7 +82,8 @@ impl MovableBlock {
         }
     }
 
-    /// What the next program header would lie in.
+    /// The sections and notes that one more program header would overwrite, and all that overlaps
+    /// those. It must begin directly behind the program headers.
     fn around<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>) -> Option<Self> {
         if parts.sections.is_empty() {
             return None;
@@ -113,7 +119,7 @@ impl MovableBlock {
             .is_some_and(|inside| inside < len)
     }
 
-    /// Whether a tag of the dynamic table follows the block.
+    /// Whether the address of this tag is corrected if it lies in the block.
     pub(super) fn moves_tag(tag: u64) -> bool {
         MOVING.contains(&tag)
     }
@@ -143,7 +149,8 @@ impl MovableBlock {
         })
     }
 
-    /// Whether nothing but filler lies between its sections: other bytes are somebody's.
+    /// Whether sections and filler cover the whole block. Other bytes may be in use: a linker can
+    /// put data outside of all sections.
     fn is_owned<R: ReadAt + ?Sized>(&self, parts: &ElfParts<'_, R>) -> Result<bool, ElfError> {
         let sections = parts.sections.iter().filter_map(file_range);
         let mut inside: Vec<Range<u64>> = sections.filter(|range| self.holds(range)).collect();
@@ -166,7 +173,8 @@ impl MovableBlock {
         Ok(true)
     }
 
-    /// Whether nothing points into the block that would not follow it.
+    /// Whether no reference into the block is left that `draft` does not correct: an entry of the
+    /// dynamic table in `STAYING`, or the section header table within the block.
     fn is_unseen<R: ReadAt + ?Sized>(&self, parts: &ElfParts<'_, R>) -> bool {
         let mut entries = parts.table.entries.iter();
         let tags =
@@ -176,13 +184,14 @@ impl MovableBlock {
         tags && !overlaps(&headers, &self.range)
     }
 
-    /// Whether an address is what the segment around the block makes of an offset.
+    /// Whether offset and address have the same distance as those of the block itself. A section or
+    /// segment with another distance would get a wrong address when the block moves.
     fn is_loaded_at(&self, offset: u64, address: u64) -> bool {
         address.wrapping_sub(self.address) == offset.wrapping_sub(self.range.start)
     }
 }
 
-/// The range, grown to hold what overlaps it as a whole.
+/// Extends a range so that no section and no small segment is partly inside.
 fn grow<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>, range: &Range<u64>) -> Range<u64> {
     let sections = parts.sections.iter().filter_map(file_range);
     let segments = parts
@@ -200,11 +209,16 @@ fn grow<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>, range: &Range<u64>) -> Rang
     grown
 }
 
-/// Whether a segment moves as a whole; the others are looked at in `is_movable`.
+/// Whether a segment covers only bytes that may move, so that it can move with the block. Any other
+/// segment in the block, except `PT_LOAD` and `PT_PHDR`, keeps the block where it is.
 fn is_small(segment: &ProgramHeader) -> bool {
     matches!(segment.p_type, PT_INTERP | PT_NOTE | PT_GNU_PROPERTY)
 }
 
+/// Whether nothing refers to a section but the references that `draft` corrects.
+///
+/// A table must be the one that the dynamic table names: for a second one it is unknown who reads
+/// it.
 fn is_movable<R: ReadAt + ?Sized>(
     parts: &ElfParts<'_, R>,
     section: &SectionHeader,
@@ -223,13 +237,13 @@ fn is_movable<R: ReadAt + ?Sized>(
         SHT_GNU_VERSYM => is_at(DT_VERSYM),
         SHT_GNU_VERNEED => is_at(DT_VERNEED),
         SHT_GNU_VERDEF => is_at(DT_VERDEF),
-        // The strings are copied to the end in any case.
+        // The tail has a copy of the strings in any case.
         SHT_STRTAB => is_at(DT_STRTAB),
         _ => false,
     }
 }
 
-/// The alignment that all in the block asks for; `None` when it is more than a page.
+/// The largest alignment in the block; `None` if it is more than a page.
 fn align<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>, range: &Range<u64>) -> Option<u64> {
     let inside = |other: &Range<u64>| overlaps(other, range);
     let sections = parts.sections.iter();

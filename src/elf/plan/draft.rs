@@ -1,4 +1,5 @@
-//! Writes a new run path behind the file, and everything that has to point there.
+//! Drafts the edit of a file: appends the new run path to the file, and changes every header that
+//! has to refer to an appended part.
 
 use goblin::elf::{
     ProgramHeader, SectionHeader,
@@ -23,10 +24,13 @@ use crate::elf::{
     },
 };
 
+/// A plan in the making. `parts` is the file as it was; `entries`, `segments` and `sections` are
+/// its headers after the edit, and change step by step.
 pub(super) struct PlanDraft<'a, R: ?Sized> {
     parts: ElfParts<'a, R>,
     room: SegmentRoom,
     entries: Vec<DynamicEntry>,
+    /// The dynamic table has no spare entry for `DT_RPATH`, and moves to the tail.
     moves_table: bool,
     segments: Vec<ProgramHeader>,
     sections: Vec<SectionHeader>,
@@ -54,9 +58,11 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
         Ok(draft)
     }
 
-    /// The order of the steps matters: each one records where in the tail its part goes, and the headers
-    /// that name those places are written last. No byte of the original moves, so that addresses in
-    /// code, relocations and debug information stay right without being read.
+    /// Appends the other parts and rewrites the headers.
+    ///
+    /// The order of the steps matters. Each step appends its part to the tail and records the new
+    /// offset and address in the headers, so the headers are written last. No byte that code,
+    /// relocations or debug information refer to changes its address, so none of them is read.
     pub(super) fn finish(mut self) -> Result<EditPlan, ElfError> {
         if let SegmentRoom::Evict(block) = &self.room {
             let block = block.clone();
@@ -86,8 +92,12 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
         EditPlan::new(self.parts.len, self.overlays, self.tail.pieces, strategy)
     }
 
-    /// The strings come first: strip takes the lowest part of a segment for its beginning, and
-    /// this one has no alignment that it could get wrong.
+    /// Appends a copy of the dynamic strings, followed by the run path.
+    ///
+    /// All old offsets into the strings stay valid, so symbols and versions need no change. The
+    /// strings are the first part of the tail because of `llvm-strip`: with `.interp` first, it
+    /// takes `PT_INTERP`, whose alignment is 1, for the parent of the new segment, and gives that
+    /// an offset that no longer agrees with its address.
     fn append_strings(&mut self, goal: &str) -> Result<(), ElfError> {
         let old = self.parts.strings.clone();
         let place = self.tail.push(PatchPiece::Copy(old.clone()));
@@ -107,7 +117,9 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
         Ok(())
     }
 
-    /// All of the block moves by one distance, which its alignment divides.
+    /// Moves the block to the tail by one distance, a multiple of its alignment, and corrects all
+    /// that refers to its parts: section headers, segments such as `PT_NOTE`, and the dynamic
+    /// table.
     fn append_block(&mut self, block: &MovableBlock) {
         let aligned = block.range.start % block.align;
         let place = self.tail.align_to(block.align, aligned);
@@ -135,14 +147,15 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
         }
     }
 
+    /// Moves the dynamic table to the tail.
     fn append_table(&mut self) {
         let place = self.tail.align_to(16, 0);
         let mut bytes = to_bytes(&self.entries);
-        // The end mark.
+        // The terminating `DT_NULL`.
         bytes.resize(bytes.len() + 16, 0);
         let len = bytes.len() as u64;
         self.tail.push(PatchPiece::Bytes(bytes));
-        // readelf 2.30 takes a table that ends with the file for a damaged one.
+        // readelf 2.30 reports a table as damaged if it ends where the file ends.
         self.tail.push(PatchPiece::Zeros(16));
         let old = self.parts.table.offset;
         for segment in &mut self.segments {
@@ -163,6 +176,11 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
         }
     }
 
+    /// Writes the program headers: in place, or, for `Relocate`, as the last part of the tail.
+    ///
+    /// The table is appended last because it is part of the new segment, and its entry for that
+    /// segment has to hold the final size of the tail. So the size of the table is added to the
+    /// tail's offset first, and its bytes are rendered afterwards.
     fn write_segments(&mut self) {
         let more =
             u64::from(!matches!(self.room, SegmentRoom::Extend { .. }) && !self.reuses_slot());
@@ -194,10 +212,13 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
             .push(Replacement::bytes(table.start, self.segment_bytes()));
     }
 
+    /// Whether the new segment replaces a `PT_NULL` entry, so that the table does not grow.
     fn reuses_slot(&self) -> bool {
         matches!(self.room, SegmentRoom::Slot) && self.parts.image.segment(PT_NULL).is_some()
     }
 
+    /// Grows a segment to the end of the tail. The dynamic table must be writable, because the
+    /// loader stores the address of its debug structure in `DT_DEBUG`.
     fn extend(&mut self, load: usize) {
         let end = self.tail.offset;
         let writable = if self.moves_table { PF_W } else { 0 };
@@ -208,7 +229,11 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
         }
     }
 
-    /// Adds the new segment behind the last one that is loaded, as addresses must ascend.
+    /// Adds the segment for the tail. Its address is above all others, and the gABI requires
+    /// `PT_LOAD` entries in ascending order of address, so it follows the last of them.
+    ///
+    /// A `PT_NULL` entry is removed rather than overwritten, because it may precede other
+    /// `PT_LOAD`s.
     fn add_load(&mut self) {
         if self.reuses_slot() {
             let slot = self.segments.iter().position(|s| s.p_type == PT_NULL);
@@ -233,6 +258,7 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
         self.segments.insert(place, load);
     }
 
+    /// Points `PT_PHDR` to the moved program headers.
     fn place_headers(&mut self, place: TailPlace, len: u64) {
         let headers = self.segments.iter_mut().find(|s| s.p_type == PT_PHDR);
         if let Some(headers) = headers {
@@ -244,7 +270,7 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
         }
     }
 
-    /// The two fields of the file header that tell where the program headers are.
+    /// Writes the offset of the program headers and their number into the file header.
     fn write_header(&mut self, table: u64, more: u64) {
         const E_PHOFF: u64 = 32;
         const E_PHNUM: u64 = 56;
@@ -256,6 +282,8 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
             .push(Replacement::bytes(E_PHNUM, count.to_le_bytes().to_vec()));
     }
 
+    /// Overwrites the section headers that changed. No section is added, so section indexes in
+    /// symbols (`st_shndx`) stay valid.
     fn write_sections(&mut self) {
         let start = self.parts.image.header.e_shoff;
         let pairs = self.sections.iter().zip(&self.parts.sections);
@@ -273,6 +301,7 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
         self.segments.iter().flat_map(segment_bytes).collect()
     }
 
+    /// Sets the value of every entry with this tag.
     fn point(&mut self, tag: u64, value: u64) {
         for entry in &mut self.entries {
             if entry.tag == tag {

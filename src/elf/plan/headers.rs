@@ -1,4 +1,5 @@
-//! Program and section headers as they stand in a file.
+//! Renders program headers (`Elf64_Phdr`) and section headers (`Elf64_Shdr`), little-endian. See
+//! the [gABI](https://www.sco.com/developers/gabi/latest/contents.html).
 
 use goblin::elf::{ProgramHeader, SectionHeader};
 

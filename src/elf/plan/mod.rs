@@ -1,7 +1,10 @@
-//! Plans how a file gets its run path. Looks at headers and writes nothing.
+//! Plans how a file gets its run path. Reads the headers, and writes nothing.
 //!
-//! The file's bytes stay where they are. New strings go behind its end, and the ladder in `segment_placement`
-//! finds the segment that brings them into memory. `check` looks at every plan before it is used.
+//! The existing bytes of the file never move. `draft` appends the new strings, and
+//! `segment_placement` chooses the segment that maps them into memory. `check` verifies every plan
+//! before it is returned. See [Dynamic Linking] in the gABI.
+//!
+//! [Dynamic Linking]: https://www.sco.com/developers/gabi/latest/ch5.dynamic.html
 
 mod block;
 mod draft;
@@ -26,9 +29,10 @@ use crate::elf::{
     plan::{draft::PlanDraft, parts::ElfParts, table::DynamicTable},
 };
 
-/// Plans the change after which the file has the run path `goal`, as its only `DT_RPATH`.
+/// Plans the edit after which `goal` is the only run path of the file, as `DT_RPATH`.
 ///
-/// The plan is empty when the file is so already, and when it is none that has a run path.
+/// The plan changes nothing ([`Strategy::Nothing`]) if the file already has that run path, and
+/// ([`Strategy::Skip`]) if it is a file that must not have one.
 pub fn plan_rpath(source: &(impl ReadAt + ?Sized), goal: &Rpath) -> Result<EditPlan, ElfError> {
     let nothing = |strategy| Ok(EditPlan::nothing(source.len(), strategy));
     let Some(image) = ElfImage::read(source)? else {
@@ -58,6 +62,7 @@ pub fn plan_rpath(source: &(impl ReadAt + ?Sized), goal: &Rpath) -> Result<EditP
     Ok(plan)
 }
 
+/// Refuses object files, core dumps and files for another machine.
 fn foreign<R: ReadAt + ?Sized>(image: &ElfImage<'_, R>) -> Option<Untouchable> {
     if !matches!(image.header.e_type, ET_DYN | ET_EXEC) {
         return Some(Untouchable::NotLinked);
@@ -65,6 +70,7 @@ fn foreign<R: ReadAt + ?Sized>(image: &ElfImage<'_, R>) -> Option<Untouchable> {
     (machine(image) != Machine::X86_64).then_some(Untouchable::ForeignMachine)
 }
 
+/// Refuses programs and libraries that must not get a run path, or have no use for one.
 fn untouchable<R: ReadAt + ?Sized>(
     parts: &ElfParts<'_, R>,
 ) -> Result<Option<Untouchable>, ElfError> {
@@ -76,6 +82,8 @@ fn untouchable<R: ReadAt + ?Sized>(
     if !asks_for_loader && parts.image.header.e_type == ET_EXEC {
         return Ok(Some(Untouchable::Static));
     }
+    // The startup code of a static-PIE program is glibc's own loader, which asserts that there is
+    // no run path. The program would not start.
     if !asks_for_loader && pie {
         return Ok(Some(Untouchable::StaticPie));
     }
@@ -90,6 +98,7 @@ fn untouchable<R: ReadAt + ?Sized>(
     Ok((!works).then_some(Untouchable::NeedsNothing))
 }
 
+/// Whether the file already has `goal` as its only `DT_RPATH`.
 fn is_reached<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>, goal: &str) -> Result<bool, ElfError> {
     match parts.table.run_paths().as_slice() {
         [] => Ok(goal.is_empty()),
@@ -98,6 +107,11 @@ fn is_reached<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>, goal: &str) -> Result
     }
 }
 
+/// Plans the edit. If the wanted text is already among the strings of the file, or no run path is
+/// wanted, it is enough to rewrite the dynamic table; otherwise strings are appended.
+///
+/// An old string is never overwritten by a shorter one: linkers merge strings with a common end, so
+/// a symbol name may be the end of the old run path.
 fn change<R: ReadAt + ?Sized>(parts: ElfParts<'_, R>, goal: &str) -> Result<EditPlan, ElfError> {
     let source_len = parts.len;
     let known = if goal.is_empty() {

@@ -1,5 +1,5 @@
-//! The old places of tables that moved. Nothing reads them any more, and they become zeros: a wheel
-//! would hold the same strings and symbols twice otherwise.
+//! Overwrites the old places of moved tables with zeros. Otherwise a wheel would contain the same
+//! strings and symbols twice, and zeros compress to almost nothing.
 
 use std::ops::Range;
 
@@ -22,8 +22,8 @@ use crate::elf::{
     },
 };
 
-/// Tables that are found by the dynamic table and the section headers, and by nothing else. Notes
-/// and the dynamic table itself have symbols of their own.
+/// Types of tables to which only the dynamic table and the section headers refer. Notes and the
+/// dynamic table are not among them, because symbols such as `_DYNAMIC` may keep their old address.
 const TABLES: [u32; 7] = [
     SHT_STRTAB,
     SHT_DYNSYM,
@@ -34,10 +34,10 @@ const TABLES: [u32; 7] = [
     SHT_GNU_VERDEF,
 ];
 
-/// Less is not worth a change.
+/// Smaller ranges stay as they are: they would not make a wheel noticeably smaller.
 const LEAST: u64 = 4096;
 
-/// A file before and after its tables moved.
+/// The headers of a file before (`parts`) and after its tables moved.
 pub(super) struct Leavings<'a, R: ?Sized> {
     pub(super) parts: &'a ElfParts<'a, R>,
     pub(super) sections: &'a [SectionHeader],
@@ -46,7 +46,8 @@ pub(super) struct Leavings<'a, R: ?Sized> {
 }
 
 impl<R: ?Sized> Leavings<'_, R> {
-    /// Zeros for every old place of a table, but for what is written there.
+    /// Zeros for every old place of a table, except the bytes that the plan has written there: the
+    /// program header table may have grown into it.
     pub(super) fn blanks(&self, written: &[Replacement]) -> Vec<Replacement> {
         let pairs = self.parts.sections.iter().zip(self.sections);
         let mut free: Vec<Range<u64>> = pairs
@@ -63,7 +64,7 @@ impl<R: ?Sized> Leavings<'_, R> {
         free.into_iter().map(Replacement::zeros).collect()
     }
 
-    /// Whether nothing leads to the old place of a table any more.
+    /// Whether no section, segment or dynamic entry refers to the old place of a table any more.
     fn is_left(&self, old: &SectionHeader) -> bool {
         let Some(range) = file_range(old) else {
             return false;
@@ -85,7 +86,7 @@ impl<R: ?Sized> Leavings<'_, R> {
     }
 }
 
-/// A range without what another one takes of it.
+/// The parts of `range` that are not in `taken`.
 fn without(range: &Range<u64>, taken: &Range<u64>) -> Vec<Range<u64>> {
     let before = range.start..range.end.min(taken.start);
     let after = range.start.max(taken.end)..range.end;

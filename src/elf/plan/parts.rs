@@ -1,4 +1,5 @@
-//! What planning looks at, with every range inside the file and every address of a size that adds.
+//! The headers of a file, validated for planning: every range lies within the file, and addresses
+//! are small enough that the planner can add them without an overflow.
 
 use std::ops::Range;
 
@@ -12,11 +13,13 @@ use goblin::elf::{
 
 use crate::elf::{ElfError, ReadAt, image::ElfImage, plan::table::DynamicTable};
 
-/// No address of x86-64 user space reaches it, and sums of a few stay far from an overflow.
+/// The end of the user addresses of x86-64. Sums of several addresses below it do not overflow.
 const CEILING: u64 = 1 << 47;
-/// The kernel refuses a table of more than 64 KiB.
+/// The kernel refuses a program header table of more than 64 KiB, which is 1170 entries.
 const MAX_SEGMENTS: usize = 1170;
+/// Size of a program header.
 pub(super) const PHDR: u64 = 56;
+/// Size of a section header.
 pub(super) const SHDR: u64 = 64;
 
 pub(super) struct ElfParts<'a, R: ?Sized> {
@@ -24,7 +27,7 @@ pub(super) struct ElfParts<'a, R: ?Sized> {
     pub(super) sections: Vec<SectionHeader>,
     pub(super) table: DynamicTable,
     pub(super) len: u64,
-    /// The dynamic strings, in the file.
+    /// The range of the dynamic strings in the file.
     pub(super) strings: Range<u64>,
 }
 
@@ -46,12 +49,13 @@ impl<'a, R: ReadAt + ?Sized> ElfParts<'a, R> {
         })
     }
 
+    /// The dynamic string at an offset in the string table.
     pub(super) fn string(&self, offset: u64) -> Result<Vec<u8>, ElfError> {
         let start = self.strings.start.saturating_add(offset);
         self.image.text("dynamic string", start, self.strings.end)
     }
 
-    /// The place of a run path that reads as wanted.
+    /// The string offset of an existing run path with the wanted text, if there is one.
     pub(super) fn run_path_that_is(&self, wanted: &str) -> Result<Option<u64>, ElfError> {
         for entry in self.table.run_paths() {
             if self.string(entry.value)? == wanted.as_bytes() {
@@ -61,6 +65,8 @@ impl<'a, R: ReadAt + ?Sized> ElfParts<'a, R> {
         Ok(None)
     }
 
+    /// Whether this is a program. `e_type` alone does not decide it: position-independent programs
+    /// are `ET_DYN`, like shared objects. `PT_INTERP` or `DF_1_PIE` tells them apart.
     pub(super) fn is_executable(&self) -> bool {
         let flags = self.table.last(DT_FLAGS_1).unwrap_or(0);
         self.image.header.e_type == ET_EXEC
@@ -73,7 +79,7 @@ impl<'a, R: ReadAt + ?Sized> ElfParts<'a, R> {
         segments.filter(|segment| segment.p_type == PT_LOAD)
     }
 
-    /// The end of all that is in memory.
+    /// The highest address of all loaded segments, with their `.bss`.
     pub(super) fn address_end(&self) -> u64 {
         self.loads()
             .map(|load| load.p_vaddr + load.p_memsz)
@@ -87,13 +93,13 @@ impl<'a, R: ReadAt + ?Sized> ElfParts<'a, R> {
         start..start + (self.image.segments.len() as u64 + more) * PHDR
     }
 
-    /// The segment that brings a range of the file into memory.
+    /// The loaded segment that contains a whole range of the file.
     pub(super) fn load_of(&self, range: &Range<u64>) -> Option<&ProgramHeader> {
         self.loads()
             .find(|load| load.p_offset <= range.start && range.end <= load.p_offset + load.p_filesz)
     }
 
-    /// The section of the dynamic strings.
+    /// The index of the section of the dynamic strings; `None` if the file has no section headers.
     pub(super) fn string_section(&self) -> Result<Option<usize>, ElfError> {
         if self.sections.is_empty() {
             return Ok(None);
@@ -115,13 +121,15 @@ pub(super) fn overlaps(one: &Range<u64>, other: &Range<u64>) -> bool {
     one.start < other.end && other.start < one.end
 }
 
-/// Whether bytes that no section owns are free: zeros, or what patchelf leaves where sections were.
+/// Whether bytes outside of all sections are unused: only zeros, or only `X`, with which patchelf
+/// overwrites the old place of a section that it has moved.
 pub(super) fn is_filler(bytes: &[u8]) -> bool {
     [0, b'X']
         .iter()
         .any(|filler| bytes.iter().all(|byte| byte == filler))
 }
 
+/// The bytes of a section in the file; `None` if it has none there, like `.bss`.
 pub(super) fn file_range(section: &SectionHeader) -> Option<Range<u64>> {
     has_bytes(section).then(|| section.sh_offset..section.sh_offset + section.sh_size)
 }
@@ -134,6 +142,7 @@ pub(super) fn segment_range(segment: &ProgramHeader) -> Range<u64> {
     segment.p_offset..segment.p_offset + segment.p_filesz
 }
 
+/// Refuses headers whose ranges the planner could not add and compare safely.
 fn bounded(
     header: &Header,
     segments: &[ProgramHeader],
@@ -172,7 +181,10 @@ fn bounded(
     Ok(())
 }
 
-/// The dynamic strings as a range of the file that ends with a NUL.
+/// The range of the dynamic strings in the file.
+///
+/// The last byte must be NUL. Otherwise the loader would read the last string beyond the table, and
+/// get another string once the table is copied.
 fn strings<R: ReadAt + ?Sized>(
     image: &ElfImage<'_, R>,
     table: &DynamicTable,

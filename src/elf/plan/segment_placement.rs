@@ -1,11 +1,12 @@
-//! Which segment brings the appended bytes into memory.
+//! Chooses the segment that maps the appended bytes into memory.
 //!
-//! The new strings are only of use to the loader if a `PT_LOAD` covers them, so that one more program
-//! header is needed, or the last segment grows. The program header table has no spare room in files
-//! of the usual linkers: the first section follows it. The ways to make room are tried from the least
-//! to the most intrusive. The table itself moves last, because programs such as the profile runtime of
-//! LLVM look for it behind the file header, and kernels before 5.18 compute its address (`AT_PHDR`)
-//! from the first segment.
+//! The loader finds the new strings only if a `PT_LOAD` covers them. So the last segment has to
+//! grow, or the file needs one more program header. Usual linkers leave no room for one: the first
+//! section follows the table directly. The ways to make room are tried from the least to the most
+//! intrusive. Moving the table itself is the last one, because programs such as the profile runtime
+//! of LLVM look for it behind the file header, and kernels before 5.18 compute its address
+//! (`AT_PHDR`) from the first segment. See
+//! [Program Header](https://www.sco.com/developers/gabi/latest/ch5.pheader.html) in the gABI.
 
 use std::ops::Range;
 
@@ -23,26 +24,30 @@ use crate::elf::{
 };
 
 pub(super) const PAGE: u64 = 0x1000;
-/// What an executable may grow by so that its program headers are where old kernels look.
+/// How many zeros an executable may get so that its program headers are where old kernels look.
 const MAX_PAD_EXECUTABLE: u64 = 64 << 20;
-/// In a shared object only programs that read their own headers look there.
+/// The same for a shared object. Kernels do not read its headers, so only code that reads the
+/// headers of its own library gains from the zeros.
 const MAX_PAD_SHARED: u64 = 1 << 20;
 
+/// How the tail gets mapped. The variants are those of [`Strategy`](crate::elf::edit::Strategy).
 #[derive(Debug)]
 pub(super) enum SegmentRoom {
-    /// The segment with this number ends where the file ends.
+    /// The segment with this index ends where the file ends, and grows.
     Extend { load: usize },
-    /// One more entry fits behind the program headers, or in place of an empty one.
+    /// One more entry fits behind the program headers, or replaces a `PT_NULL`.
     Slot,
-    /// One more entry fits once this is out of the way.
+    /// One more entry fits once this block has moved to the tail.
     Evict(MovableBlock),
-    /// The table moves too. The new segment begins at least here, for the sake of its address.
+    /// The table moves to the tail. With `not_before` the new segment begins at this offset, where
+    /// it has the same distance from the first segment in memory as in the file.
     Relocate { not_before: Option<u64> },
 }
 
 pub(super) fn find<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>) -> Result<SegmentRoom, ElfError> {
-    // Where no padding bridges the distance, old kernels do not find the headers of this executable
-    // before the change either.
+    // The kpack split may leave the program headers of an executable where old kernels do not find
+    // them. Moving them repairs this. If that takes too many zeros, they stay: old kernels could
+    // not start the program before the edit either.
     if parts.is_executable()
         && !is_pinned(parts)
         && let Some(start) = pinned_start(parts, MAX_PAD_EXECUTABLE)
@@ -73,8 +78,8 @@ pub(super) fn find<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>) -> Result<Segmen
     })
 }
 
-/// Whether the program headers are in memory where kernels before 5.18 take them to be: as far
-/// from the first segment as in the file.
+/// Whether the program headers are where kernels before 5.18 expect them: at the same distance from
+/// the first segment in memory as in the file. Later kernels use the address of `PT_PHDR`.
 fn is_pinned<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>) -> bool {
     let (Some(first), Some(load)) = (parts.loads().next(), parts.load_of(&parts.headers(0))) else {
         return false;
@@ -82,7 +87,8 @@ fn is_pinned<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>) -> bool {
     bias(first) == bias(load)
 }
 
-/// The offset from which on a segment with the bias of the first one is free of all others.
+/// The lowest offset for a new segment that keeps the bias of the first one and lies above all
+/// other segments in memory; `None` if the file would have to grow by more than `max_pad`.
 fn pinned_start<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>, max_pad: u64) -> Option<u64> {
     let first = parts.loads().next()?;
     let bias = first.p_vaddr.checked_sub(first.p_offset)?;
@@ -94,12 +100,14 @@ fn pinned_start<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>, max_pad: u64) -> Op
     (start - parts.len <= max_pad && bias % PAGE == 0).then_some(start)
 }
 
+/// The distance between a segment's address and its offset.
 fn bias(load: &ProgramHeader) -> u64 {
     load.p_vaddr.wrapping_sub(load.p_offset)
 }
 
-/// The highest segment, if the file ends with it and bytes behind it would be in memory as well.
-/// Addresses ascend in a file that loads, so that it is the last one.
+/// The last loaded segment, if appended bytes can become part of it: it ends where the file ends,
+/// has no `.bss`, which would be where the bytes go, and is not executable. As addresses ascend, no
+/// other segment follows it in memory.
 fn extendable<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>) -> Option<usize> {
     let mut segments = parts.image.segments.iter().enumerate();
     let (index, load) = segments.rfind(|(_, segment)| segment.p_type == PT_LOAD)?;
@@ -110,6 +118,7 @@ fn extendable<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>) -> Option<usize> {
     suits.then_some(index)
 }
 
+/// Whether the table has a `PT_NULL` entry, or is followed by unused filler in the same segment.
 fn has_slot<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>) -> Result<bool, ElfError> {
     if parts.image.segment(PT_NULL).is_some() && parts.load_of(&parts.headers(0)).is_some() {
         return Ok(true);
@@ -124,7 +133,10 @@ fn has_slot<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>) -> Result<bool, ElfErro
     Ok(is_filler(&bytes))
 }
 
-/// Whether nothing owns a range behind the program headers.
+/// Whether no section, segment or table uses a range behind the program headers.
+///
+/// Without section headers this cannot be known, unless `PT_PHDR` includes the range, as in files
+/// whose writer reserved spare entries.
 fn is_free<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>, slot: &Range<u64>) -> bool {
     let is_said_to_be = parts.image.segment(PT_PHDR).is_some_and(|place| {
         place.p_offset == parts.headers(0).start && segment_range(place).end >= slot.end

@@ -1,4 +1,5 @@
-//! The dynamic table and its spare slots.
+//! The [dynamic table](https://www.sco.com/developers/gabi/latest/ch5.dynamic.html#dynamic_section)
+//! and its spare entries.
 
 use goblin::elf::{
     dynamic::{DT_NULL, DT_RPATH, DT_RUNPATH},
@@ -15,14 +16,14 @@ const ENTRY: usize = 16;
 
 pub(super) struct DynamicTable {
     pub(super) offset: u64,
-    /// All entries before the end mark.
+    /// All entries before the terminating `DT_NULL`.
     pub(super) entries: Vec<DynamicEntry>,
-    /// How many more entries fit in place.
+    /// Number of unused entries behind the terminating one. GNU ld reserves some; lld does not.
     spare: usize,
 }
 
 impl DynamicTable {
-    /// `None` when the file has none.
+    /// Reads the table; `None` if the file is not dynamically linked.
     pub(super) fn read<R: ReadAt + ?Sized>(
         image: &ElfImage<'_, R>,
     ) -> Result<Option<Self>, ElfError> {
@@ -44,7 +45,7 @@ impl DynamicTable {
         }))
     }
 
-    /// The value of a tag; of the last one, which is the one that the loader goes by.
+    /// The value of a tag. If the tag is repeated, the loader uses the last one.
     pub(super) fn last(&self, tag: u64) -> Option<u64> {
         let mut found = self.entries.iter().rev();
         found
@@ -57,7 +58,9 @@ impl DynamicTable {
         entries.filter(|entry| is_run_path(*entry)).collect()
     }
 
-    /// The entries with one `DT_RPATH` in the place of all run paths, or with none.
+    /// The entries with one `DT_RPATH` instead of all run paths, or with no run path for `None`.
+    ///
+    /// There is never a `DT_RUNPATH` beside it: glibc ignores `DT_RPATH` if a file has both.
     pub(super) fn with_run_path(&self, place: Option<u64>) -> Vec<DynamicEntry> {
         let rpath = place.map(|value| DynamicEntry {
             tag: DT_RPATH,
@@ -79,7 +82,7 @@ impl DynamicTable {
         entries.len() <= self.entries.len().saturating_add(self.spare)
     }
 
-    /// The table in its place, with other entries that fit.
+    /// Overwrites the table in place. Unused entries become zeros, which is `DT_NULL`.
     pub(super) fn overlay(&self, entries: &[DynamicEntry]) -> Replacement {
         let mut bytes = to_bytes(entries);
         let used = self.entries.len().max(entries.len()).saturating_add(1);

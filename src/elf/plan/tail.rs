@@ -1,4 +1,4 @@
-//! What is appended to a file, and where each piece of it is in memory.
+//! The bytes that are appended to a file, with their addresses.
 
 use crate::elf::{
     ReadAt,
@@ -9,17 +9,18 @@ use crate::elf::{
     },
 };
 
-/// What is appended, and the address of its every byte.
+/// The appended pieces, and the offset and address of the next one.
 pub(super) struct Tail {
     pub(super) pieces: Vec<PatchPiece>,
-    /// Where the next piece begins.
+    /// Offset of the next piece in the file.
     pub(super) offset: u64,
-    /// Address minus offset.
+    /// Address minus offset, for every byte of the tail.
     pub(super) bias: u64,
-    /// Where the new segment begins, if there is one.
+    /// Offset of the new segment, if there is one. Padding precedes it.
     pub(super) start: u64,
 }
 
+/// Where a piece of the tail is in the file and in memory.
 #[derive(Clone, Copy)]
 pub(super) struct TailPlace {
     pub(super) offset: u64,
@@ -27,6 +28,11 @@ pub(super) struct TailPlace {
 }
 
 impl Tail {
+    /// Chooses offset and address of the tail.
+    ///
+    /// They agree modulo the page size, as `mmap` requires. An extended segment keeps its bias, a
+    /// pinned one has that of the first segment, and any other goes to the first page above all
+    /// segments, so that it shares no page with them.
     pub(super) fn new<R: ReadAt + ?Sized>(parts: &ElfParts<'_, R>, room: &SegmentRoom) -> Self {
         let segment = match room {
             SegmentRoom::Extend { load } => parts.image.segments.get(*load),
@@ -65,6 +71,7 @@ impl Tail {
         }
     }
 
+    /// Appends a piece, and returns its place.
     pub(super) fn push(&mut self, piece: PatchPiece) -> TailPlace {
         let place = self.place();
         self.offset += piece.len();
@@ -72,7 +79,7 @@ impl Tail {
         place
     }
 
-    /// Pads up to an offset that leaves `rest` when it is divided by `align`.
+    /// Appends zeros until the offset is `rest` modulo `align`.
     pub(super) fn align_to(&mut self, align: u64, rest: u64) -> TailPlace {
         let pad = (align + rest - self.offset % align) % align;
         if pad > 0 {
