@@ -1,4 +1,5 @@
-//! Plans how a binary gets rid of its code. Reads headers and relocations, and writes nothing.
+//! Plans the binary without its device code: a [`Patch`] that removes the bundles, adds the
+//! markers, and points the wrappers to them. Reads headers and relocations, and writes nothing.
 
 use crate::{
     elf::{
@@ -21,20 +22,20 @@ use crate::{
     },
 };
 
-/// `R_X86_64_RELATIVE`, of no symbol.
+/// The `r_info` of an `R_X86_64_RELATIVE` relocation: its type, and symbol 0.
 const RELATIVE: u64 = 8;
 
-/// Markers one behind the other, each once.
+/// The contents of the section of the markers. Equal markers are stored once.
 #[derive(Debug, Default)]
 struct PlacedMarkers {
     bytes: Vec<u8>,
     known: Vec<(Marker, u64)>,
 }
 
-/// Plans a binary in which the wrapper of each bundle leads to the bundle's marker instead.
+/// Plans the binary in which each wrapper leads to the marker of its bundle instead of the bundle.
 ///
-/// There is a marker for each bundle. The plan is checked: a binary that would not load, or not
-/// find its markers, is an error.
+/// `markers` has one marker for each bundle. The plan is verified before it is returned: it is an
+/// error if the changed binary would not load or a wrapper would not find its marker.
 pub fn plan<R: ReadAt + ?Sized>(
     source: &R,
     fat: &SplittableBinary,
@@ -65,14 +66,14 @@ impl PlacedMarkers {
         if self.known.iter().any(|(known, _)| known == marker) {
             return Ok(());
         }
-        // Not asked for by anyone, but easier on the eye in a dump.
+        // The runtime does not need this alignment. It makes the section easier to read in a dump.
         self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
         self.known.push((marker.clone(), self.bytes.len() as u64));
         self.bytes.extend(marker.render()?);
         Ok(())
     }
 
-    /// Where the marker of a bundle stands among them.
+    /// The offset of a marker in `bytes`.
     fn place(&self, marker: Option<&Marker>) -> u64 {
         let mut known = self.known.iter();
         known
@@ -107,7 +108,8 @@ fn draft<R: ReadAt + ?Sized>(
     Ok(Patch::new(image.file.len(), end, replacements, tail)?)
 }
 
-/// What stands in place of the code: program headers, markers, zeros.
+/// The bytes that replace the code: program headers, markers, then zeros for the bytes that cannot
+/// be removed, because alignments behind them would break.
 fn code<R: ReadAt + ?Sized>(
     image: &HostImage<'_, R>,
     placed: &PlacedMarkers,
@@ -133,8 +135,12 @@ fn code<R: ReadAt + ?Sized>(
     }
 }
 
-/// Leads a wrapper somewhere else. The address also stands in the file: that is what counts in a
-/// program at a fixed address, and what packed relocations add to.
+/// Points a wrapper to another address, with this magic and bundle number.
+///
+/// The address is written to the wrapper in the file *and* to its relocation. In a program at a
+/// fixed address there is no relocation, and with `DT_RELR` the loader adds the load address to the
+/// word in the file: zeros there would be a null pointer. A symbolic relocation becomes a relative
+/// one, as its symbol has moved.
 pub(super) fn lead(wrapper: &Wrapper, magic: u64, to: u64, ordinal: u64) -> Vec<Replacement> {
     let magic = u32::try_from(magic).unwrap_or(0).to_le_bytes();
     let mut bytes = [magic, 1_u32.to_le_bytes()].concat();
@@ -149,7 +155,11 @@ pub(super) fn lead(wrapper: &Wrapper, magic: u64, to: u64, ordinal: u64) -> Vec<
     replacements
 }
 
-/// What of the file is copied, what follows it, and where in that the section headers begin.
+/// Plans the end of the file: where the copy of the old contents ends, the tail that follows it,
+/// and the offset of the section headers in the new file.
+///
+/// The name of the new section does not fit into the old name table, so the tail has a longer copy
+/// of it, and then a new section header table.
 fn sections<R: ReadAt + ?Sized>(
     image: &HostImage<'_, R>,
     placed: &PlacedMarkers,
@@ -184,12 +194,12 @@ fn sections<R: ReadAt + ?Sized>(
     Ok((end, vec![padding, PatchPiece::Bytes(tail)], table))
 }
 
-/// What is left of the section is memory that reads as zeros, hence `SHT_NOBITS`, as upstream's tools
-/// demand of every split binary.
+/// Changes the section of the code to what is left of it: memory that reads as zeros. It becomes
+/// `SHT_NOBITS`, because TheRock's check of artifacts requires this of every split binary.
 ///
-/// It ends where the hole ends: zeros behind that, up to the next multiple of the alignment, belong to
-/// another segment, and tools take a section that is in two segments for damaged. Where nothing leaves
-/// the file, the zeros are in the file too. Linters allow that of a section without bytes.
+/// The section ends where the hole ends. The zeros that were kept behind the hole, for alignment,
+/// are in another segment, and tools report a section that lies in two segments as damaged. If no
+/// bytes were removed, the file has bytes for the section; linters accept this for `SHT_NOBITS`.
 fn code_section(sections: &mut [Section], layout: &HostLayout) {
     let code = sections.iter_mut().find(|s| s.name == layout.code.name);
     if let Some(code) = code {
@@ -217,7 +227,7 @@ fn marker_section(name_at: u32, placed: &PlacedMarkers, layout: &HostLayout) -> 
         size: placed.bytes.len() as u64,
         rest: [0; 24],
     };
-    // The alignment, which is the third number of the rest.
+    // `sh_addralign`, behind `sh_link` and `sh_info`.
     section.rest[8] = 8;
     section
 }

@@ -1,4 +1,5 @@
-//! Looks at a binary before and after, and knows nothing of how the change was planned.
+//! Verifies the plan of a binary without its code. Compares the old file with the patched view of
+//! it, and does not use the layout, so that a mistake in the planning cannot hide itself.
 
 use std::ops::Range;
 
@@ -19,8 +20,8 @@ use crate::{
     },
 };
 
-/// An error unless the binary loads as it did, has all that it had but its code, and leads to its
-/// markers.
+/// An error unless the changed binary loads as before, has everything but its code, and its
+/// wrappers lead to the markers.
 pub(super) fn accept<R: ReadAt + ?Sized>(
     source: &R,
     old: &HostImage<'_, R>,
@@ -34,7 +35,7 @@ pub(super) fn accept<R: ReadAt + ?Sized>(
     };
     let known = elf::broken_rules(source)?;
     let mut broken = elf::broken_rules(&view)?.into_iter();
-    // What was so before is not ours to refuse.
+    // Defects that the binary had before the split are accepted.
     if let Some(rule) = broken.find(|rule| !known.contains(rule)) {
         bail!("{rule}");
     }
@@ -48,7 +49,8 @@ pub(super) fn accept<R: ReadAt + ?Sized>(
     wrappers(&view, fat, markers)
 }
 
-/// All memory is there, with the permissions that it had; what no code is in need not be executable.
+/// All memory of the old segments is still mapped with its permissions. Only memory without machine
+/// code may have lost the permission to execute.
 fn mapped<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
     old: &HostImage<'_, A>,
     new: &HostImage<'_, B>,
@@ -69,7 +71,7 @@ fn mapped<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
     Ok(())
 }
 
-/// Every byte that was copied and is loaded is loaded where it was.
+/// Every copied byte that was loaded is still loaded at its old address.
 fn copied<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
     old: &HostImage<'_, A>,
     new: &HostImage<'_, B>,
@@ -85,7 +87,8 @@ fn copied<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
                 .address
                 .wrapping_add(part.start.wrapping_sub(load.offset));
             let moved = start.saturating_add(part.start.saturating_sub(range.start));
-            // A copy may span several segments of the new file, as its begin may be shared.
+            // It is enough to check both ends: a copy is contiguous, and so is this part of a
+            // segment.
             let end = part.end.saturating_sub(part.start).saturating_sub(1);
             ensure!(
                 new.place(address, 1) == Some(moved)
@@ -97,7 +100,8 @@ fn copied<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
     Ok(())
 }
 
-/// What is neither loaded nor the table itself is as it was, at its new place in the file.
+/// All segments but `PT_LOAD` and `PT_PHDR` are the same, except for their offset, which follows
+/// the copied bytes.
 fn other_segments<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
     old: &HostImage<'_, A>,
     new: &HostImage<'_, B>,
@@ -121,7 +125,8 @@ fn other_segments<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
     Ok(())
 }
 
-/// Every section is there, at its address and with its bytes; the names have grown.
+/// Every section has its old header, except for its offset, which follows the copied bytes. Only
+/// the section of the code and the section names differ, and one section is new.
 fn sections<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
     old: &HostImage<'_, A>,
     new: &HostImage<'_, B>,
@@ -144,12 +149,13 @@ fn sections<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
     Ok(())
 }
 
-/// Linters and strip find the segment of a section by its offset: it is the first that has the section's
-/// first byte, or zeros in its place for a section without bytes. No section may end outside of that
-/// segment which did not before.
+/// No section ends outside of its segment, as linters and strip see it, unless it did before.
 ///
-/// The code's own section is left out. Where the zeros of a segment before it reach far over the end of
-/// the file, it cannot be kept out of them.
+/// They find the segment of a section by its offset: the first segment that contains the section's
+/// first byte. For a section without bytes (`.bss`) they use the segment's size in memory.
+///
+/// The section of the code is not checked. If a segment before it has so much `.bss` that its size
+/// in memory reaches far beyond the end of the file, no offset keeps the section out of it.
 fn inside_by_offset<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
     old: &HostImage<'_, A>,
     new: &HostImage<'_, B>,
@@ -177,13 +183,13 @@ fn ends_inside<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, section: &Section) 
     });
     owner.is_none_or(|load| {
         let end = load.offset.saturating_add(load.memory_size);
-        // mold has all sections without bytes begin at 0, where other bytes are.
+        // mold gives all sections without bytes the offset 0, where other bytes are.
         let is_misplaced = section.kind == NOBITS && section.offset < load.file().end;
         !is_misplaced && section.offset.saturating_add(section.size) <= end
     })
 }
 
-/// Tools take two segments at the same place in the file for one when one of them is empty there.
+/// No segment without bytes shares its offset with another one: tools confuse the two.
 fn no_twins<R: ReadAt + ?Sized>(new: &HostImage<'_, R>) -> Result<()> {
     for empty in new
         .loads()
@@ -199,6 +205,7 @@ fn no_twins<R: ReadAt + ?Sized>(new: &HostImage<'_, R>) -> Result<()> {
     Ok(())
 }
 
+/// Every wrapper leads to the marker of its bundle, and has the number of the bundle.
 fn wrappers(
     view: &(impl ReadAt + ?Sized),
     fat: &SplittableBinary,
@@ -217,8 +224,7 @@ fn wrappers(
     Ok(())
 }
 
-/// Where some bytes of the old file are in the new one, if they are copied in one piece or begin
-/// in a copy.
+/// The offset in the new file of bytes of the old one; `None` if their first byte is not copied.
 fn moved(plan: &Patch, offset: u64, size: u64) -> Option<u64> {
     if size == 0 {
         return None;

@@ -1,4 +1,6 @@
-//! Windows binaries: where their device code lies, and what their wrappers lead to.
+//! Windows binaries: finds their bundles and wrappers, and reads the markers of split ones. The
+//! split itself does not change Windows binaries. See the
+//! [PE format](https://learn.microsoft.com/en-us/windows/win32/debug/pe-format).
 
 use std::{collections::BTreeSet, ops::Range};
 
@@ -15,28 +17,30 @@ use crate::{
     },
 };
 
-/// Section names are cut to eight bytes.
+/// The names of sections in a PE image have at most eight bytes, so the linker cuts `.hip_fatbin`.
 const CODE: &[u8; 8] = b".hip_fat";
 const WRAPPERS: &[u8; 8] = b".hipFatB";
 const MARKERS: &[u8; 8] = b".kpackrf";
 
-/// Which of the tables of an image that of its base relocations is.
+/// The index of the base relocations in the data directories of the optional header.
 const RELOCATIONS: u64 = 5;
-/// More than the relocations of any binary.
+/// Limit in bytes for damaged files: no binary has as many relocations.
 const MOST_RELOCATIONS: u64 = 64 << 20;
 
-/// What a Windows binary has of device code.
+/// The device code of a Windows binary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Windows {
-    /// It is none, or has none.
+    /// Not a Windows binary, or one without device code.
     Plain,
-    /// Where the bundles lie in the file, and where in them each wrapper leads to.
+    /// The range of the bundles in the file, and for each wrapper the offset in that range to which
+    /// it leads.
     Fat { code: Range<u64>, wrapped: Vec<u64> },
-    /// Taken out: where each wrapper leads to.
+    /// The code was removed; the marker and bundle number of each wrapper.
     Split(Vec<WrapperReference>),
 }
 
-/// Where the bundles of a Windows binary lie; `None` for any other file. The begin of it will do.
+/// The range of the bundles of a Windows binary; `None` for any other file. Reads only the headers,
+/// so the begin of a file is enough.
 pub(super) fn code(file: &ByteRegion<'_, impl ReadAt + ?Sized>) -> Result<Option<Range<u64>>> {
     let Some(header) = header(file)? else {
         return Ok(None);
@@ -46,13 +50,13 @@ pub(super) fn code(file: &ByteRegion<'_, impl ReadAt + ?Sized>) -> Result<Option
     Ok(code.next().map(|it| it.file))
 }
 
-/// Looks for device code in any file.
+/// Finds the device code of any file.
 pub fn windows(source: &(impl ReadAt + ?Sized)) -> Result<Windows> {
     let file = ByteRegion::whole(source);
     let Some(header) = header(&file)? else {
         return Ok(Windows::Plain);
     };
-    // Where there is no table of sections there is no code that could be loaded.
+    // A file whose section table cannot be read is not loaded by Windows either.
     let Ok(sections) = sections(&file, header) else {
         return Ok(Windows::Plain);
     };
@@ -85,7 +89,10 @@ pub fn windows(source: &(impl ReadAt + ?Sized)) -> Result<Windows> {
 }
 
 impl<R: ReadAt + ?Sized> Pe<'_, R> {
-    /// The address and the bytes of each.
+    /// The address and the bytes of each wrapper.
+    ///
+    /// In an image that can be moved, each pointer needs a base relocation; otherwise the loader
+    /// would leave it wrong.
     fn wrappers(&self, section: &PeSection) -> Result<Vec<(u64, Vec<u8>)>> {
         let len = section.file.end.saturating_sub(section.file.start);
         ensure!(
@@ -112,7 +119,7 @@ impl<R: ReadAt + ?Sized> Pe<'_, R> {
         Ok(wrappers)
     }
 
-    /// Where wrappers lead to in the section with the bundles.
+    /// For each wrapper, the offset in the section of the bundles to which it leads.
     fn wrapped(&self, wrappers: &[(u64, Vec<u8>)], code: &Range<u64>) -> Result<Vec<u64>> {
         let targets = wrappers.iter().map(|(address, bytes)| {
             let place = self.locate(number(bytes, 8, 8)).map(|it| it.start);
@@ -124,6 +131,7 @@ impl<R: ReadAt + ?Sized> Pe<'_, R> {
         targets.collect()
     }
 
+    /// For each wrapper, its marker and the number of its bundle.
     fn references(&self, wrappers: &[(u64, Vec<u8>)]) -> Result<Vec<WrapperReference>> {
         let mut markers = KnownMarkers::default();
         let references = wrappers.iter().map(|(address, bytes)| {
@@ -133,14 +141,15 @@ impl<R: ReadAt + ?Sized> Pe<'_, R> {
             let len = place.end.saturating_sub(place.start).min(MAX_LEN as u64);
             Ok(WrapperReference {
                 marker: markers.at(place.start, || self.file.bytes("marker", place.start, len))?,
-                // The runtime uses the lower half.
+                // The runtime uses only the lower 32 bits.
                 index: number(bytes, 16, 4),
             })
         });
         references.collect()
     }
 
-    /// The places of 64 bits that the loader moves; `None` for an image that is never moved.
+    /// The addresses of the 64-bit words that the loader relocates; `None` for an image without
+    /// base relocations, which is only loaded at its preferred address.
     fn relocated(&self) -> Result<Option<BTreeSet<u64>>> {
         /// `IMAGE_REL_BASED_DIR64`
         const WHOLE: u64 = 10;

@@ -1,4 +1,4 @@
-//! Finds the device code of a binary, and what leads to it.
+//! Finds the device code of a binary, and the wrappers that lead to it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,41 +23,44 @@ use crate::{
     },
 };
 
-/// More than any binary has translation units.
+/// Limit for damaged files: no binary has as many translation units.
 const MAX_WRAPPERS: u64 = 1 << 20;
 
-/// What a file is to the splitting of device code.
+/// How the split treats a file.
 #[derive(Debug)]
 pub enum FatFileKind {
-    /// No device code in it.
+    /// It has no device code.
     Plain,
+    /// It has device code that can be removed.
     Fat(SplittableBinary),
-    /// Its code has been taken out before.
+    /// Its device code has been removed before.
     Split,
-    /// There is device code, and it must stay.
+    /// It has device code that must stay.
     Stuck {
+        /// The reason, for a warning.
         why: String,
-        /// Where the bundles are: they can be listed and extracted all the same.
+        /// The bundles in the file, which can still be listed and extracted.
         code: Range<u64>,
     },
 }
 
-/// A binary with device code that can be taken out.
+/// A binary with device code that can be removed.
 #[derive(Clone, Debug)]
 pub struct SplittableBinary {
-    /// The section with the bundles, in the file.
+    /// The range of the section with the bundles in the file.
     pub code: Range<u64>,
     pub bundles: Vec<Bundle>,
     pub wrappers: Vec<Wrapper>,
 }
 
-/// What registers the code of one translation unit with the runtime.
+/// A wrapper, which registers the code of one translation unit with the runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrapper {
-    /// Where it lies in the file.
+    /// Its offset in the file.
     pub offset: u64,
     pub address: u64,
-    /// The ordinal of the bundle that it leads to; several may lead to the same.
+    /// The number of the bundle that it leads to. With `-fgpu-rdc` several wrappers lead to one
+    /// bundle, so this is not the number of the wrapper.
     pub bundle: usize,
     pub(super) how: How,
 }
@@ -70,9 +73,7 @@ impl SplittableBinary {
     }
 }
 
-/// Looks for device code in any file.
-///
-/// An error when there is some and the file contradicts itself.
+/// Finds the device code of any file. It is an error if a file has device code and is inconsistent.
 pub fn look<R: ReadAt + ?Sized>(source: &R) -> Result<FatFileKind> {
     let stuck = |why: &str, code| {
         let why = why.to_owned();
@@ -107,7 +108,7 @@ pub fn look<R: ReadAt + ?Sized>(source: &R) -> Result<FatFileKind> {
     fat(&image).map(FatFileKind::Fat)
 }
 
-/// Address and bytes of every wrapper of a binary.
+/// The address and the bytes of every wrapper of a binary.
 pub(super) fn wrappers<R: ReadAt + ?Sized>(
     image: &HostImage<'_, R>,
 ) -> Result<Vec<(u64, Vec<u8>)>> {
@@ -133,9 +134,11 @@ pub(super) fn wrappers<R: ReadAt + ?Sized>(
         .collect())
 }
 
-/// What the loader makes of the pointer of each wrapper, by the wrapper's address.
+/// The pointer in each wrapper after relocation, by the address of the wrapper. Calls `each` for
+/// all other pointers of the binary.
 ///
-/// `each` sees all other pointers.
+/// Without a relocation the word in the file is the pointer, but only in a program at a fixed
+/// address. Elsewhere the binary is refused, as the loader would leave the pointer wrong.
 pub(super) fn pointers<R: ReadAt + ?Sized>(
     image: &HostImage<'_, R>,
     wrappers: &[(u64, Vec<u8>)],
@@ -173,6 +176,8 @@ pub(super) fn pointers<R: ReadAt + ?Sized>(
     Ok(found)
 }
 
+/// Reads bundles and wrappers, and refuses what the split could not preserve: a pointer into the
+/// code that is not in a wrapper would lead to zeros afterwards.
 fn fat<R: ReadAt + ?Sized>(image: &HostImage<'_, R>) -> Result<SplittableBinary> {
     let Some(section) = image.section(CODE) else {
         bail!("no `{CODE}`");

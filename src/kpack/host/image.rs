@@ -1,4 +1,5 @@
-//! A host file as the split needs it: its headers, the names of its sections, and its bytes by address.
+//! A host binary as the split reads it: its headers with the names of the sections, and its bytes
+//! by offset or by address.
 
 use std::ops::{Deref, Range};
 
@@ -12,8 +13,10 @@ use crate::{
     kpack::ByteRegion,
 };
 
-/// Longer than the names of the sections that are looked for; of others the begin will do. Every
-/// section may have its name at the begin of a table of megabytes.
+/// Names of sections are cut to this length, which is longer than all names that we look for.
+///
+/// In a damaged file the name table may be hundreds of megabytes without a NUL. Every section would
+/// then keep a copy of it as its name.
 const LONGEST_NAME: usize = 64;
 
 const EXECUTABLE: u16 = 2;
@@ -24,7 +27,7 @@ const X86_64: u16 = 62;
 pub(super) struct HostImage<'a, R: ?Sized> {
     pub(super) file: ByteRegion<'a, R>,
     tables: ElfTables,
-    /// Which section has the names.
+    /// The index of the section with the names (`e_shstrndx`).
     pub(super) names: usize,
 }
 
@@ -36,15 +39,17 @@ impl<R: ?Sized> Deref for HostImage<'_, R> {
     }
 }
 
-/// What a file is, as far as it decides whether it can be looked into.
+/// Any file, classified by whether its device code can be read or changed.
 pub(super) enum HostFile<'a, R: ?Sized> {
     NotElf,
-    /// An object file, a core dump, a file for another machine: with its sections, if it has any.
+    /// An object file, a core dump, or a file for another machine.
     Other(HostImage<'a, R>),
+    /// An executable or a shared object for x86-64.
     Host(HostImage<'a, R>),
 }
 
 impl<'a, R: ReadAt + ?Sized> HostImage<'a, R> {
+    /// Classifies a file by its header, and reads its program and section headers.
     pub(super) fn see(source: &'a R) -> Result<HostFile<'a, R>> {
         let file = ByteRegion::whole(source);
         let is_elf = file.has(0, b"\x7fELF\x02\x01")?;
@@ -72,7 +77,7 @@ impl<'a, R: ReadAt + ?Sized> HostImage<'a, R> {
         self.sections.iter().find(|section| section.name == name)
     }
 
-    /// Whether a section with code lies in some memory.
+    /// Whether a section with machine code overlaps a range of addresses.
     pub(super) fn runs_in(&self, memory: &Range<u64>) -> bool {
         self.sections.iter().any(|section| {
             let own = section.memory();
@@ -80,7 +85,7 @@ impl<'a, R: ReadAt + ?Sized> HostImage<'a, R> {
         })
     }
 
-    /// The headers: what, where, and how long.
+    /// The name, offset and length of the file header, the program headers and the section headers.
     pub(super) fn tables(&self) -> [(&'static str, u64, u64); 3] {
         let segments = self.segments.len() as u64;
         let sections = self.sections.len() as u64;
@@ -99,14 +104,16 @@ impl<'a, R: ReadAt + ?Sized> HostImage<'a, R> {
         ]
     }
 
-    /// Where the section headers begin, if nothing follows them; else the end.
+    /// The end of the contents: the begin of the section headers if they are last, otherwise the
+    /// end of the file. A new section header table replaces one that is last.
     pub(super) fn end_of_content(&self) -> u64 {
         let [_, _, (_, start, len)] = self.tables();
         let is_last = start.saturating_add(len) == self.file.len();
         if is_last { start } else { self.file.len() }
     }
 
-    /// The file header, with the places and the lengths of the program and the section headers.
+    /// Replaces the file header by one with these offsets and counts of the program headers and the
+    /// section headers.
     pub(super) fn header_with(
         &self,
         (table, segments): (u64, usize),
@@ -133,20 +140,21 @@ impl<'a, R: ReadAt + ?Sized> HostImage<'a, R> {
         self.file.bytes(what, offset.unwrap_or(0), len)
     }
 
-    /// Entries of the dynamic table; none without an end.
+    /// The tags and values of the dynamic table; empty if there is no table, or if it is not
+    /// terminated.
     pub(super) fn dynamic(&self) -> Result<Vec<(u64, u64)>> {
         Ok(self.tables.dynamic(&self.file)?.unwrap_or_default())
     }
 }
 
-/// Writes a number into a table that was read as a whole.
+/// Overwrites the bytes at an index.
 pub(super) fn put(bytes: &mut [u8], at: usize, number: &[u8]) {
     if let Some(place) = bytes.get_mut(at..at.saturating_add(number.len())) {
         place.copy_from_slice(number);
     }
 }
 
-/// Reads the names of all sections.
+/// Fills in the names of all sections.
 fn name<R: ReadAt + ?Sized>(
     sections: &mut [Section],
     names: usize,

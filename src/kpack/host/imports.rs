@@ -1,4 +1,6 @@
-//! The libraries that a Windows binary is linked with.
+//! Reads the names of the libraries that a Windows binary imports. See *The .idata Section* and
+//! *Delay-Load Import Tables* in the
+//! [PE format](https://learn.microsoft.com/en-us/windows/win32/debug/pe-format).
 
 use std::collections::BTreeSet;
 
@@ -11,20 +13,20 @@ use crate::{
     },
 };
 
-/// A table of libraries: its number, how long an entry is, and where in it the address of the name
-/// stands.
+/// A table of libraries: the index of its data directory, the size of an entry, and the offset in
+/// the entry of the address of the name.
 type ImportTable = (u64, u64, usize);
 
 const AT_START: ImportTable = (1, 20, 12);
-/// Those that are loaded when something of them is first called.
+/// Delay-loaded libraries: Windows loads them when one of their functions is first called.
 const AT_FIRST_USE: ImportTable = (13, 32, 4);
-/// More than any binary is linked with.
+/// Limit for damaged files: no binary imports as many libraries.
 const MOST: u64 = 4096;
-/// More than the path of any library has; a name is no path.
+/// Limit for a name in bytes: `MAX_PATH` of Windows.
 const LONGEST: u64 = 260;
 
-/// The names of the libraries that a Windows binary is linked with, as they stand there; none of
-/// any other file.
+/// The names of the libraries that a Windows binary imports, in the case in which it has them.
+/// Empty for any other file.
 pub fn imports(source: &(impl ReadAt + ?Sized)) -> Result<BTreeSet<String>> {
     let file = ByteRegion::whole(source);
     let Some(header) = header(&file)? else {
@@ -39,7 +41,8 @@ pub fn imports(source: &(impl ReadAt + ?Sized)) -> Result<BTreeSet<String>> {
 }
 
 impl<R: ReadAt + ?Sized> Pe<'_, R> {
-    /// The loader reads a table to the entry without a name, and does not ask how long it is.
+    /// Adds the names of one table. Like the loader, it ignores the size of the table, and reads up
+    /// to the entry without a name.
     fn libraries(
         &self,
         (table, len, name): ImportTable,

@@ -1,14 +1,18 @@
-//! Decides where everything stands in a binary once its code is gone. Looks at headers alone.
+//! Plans the layout of a binary without its device code. Reads headers only.
 //!
-//! The first page of the old code holds what is new: the program headers and the markers. The pages
-//! behind it leave the file, and an empty segment keeps their addresses, which read as zeros: code and
-//! data behind them have addresses that are built into each other, and cannot move in memory.
+//! The first pages of the old code stay in the file and hold the new data: the program headers and
+//! the markers. The pages behind them (the *hole*) are removed from the file. Code and data behind
+//! them contain each other's addresses and cannot move in memory, so a segment without file
+//! contents keeps the addresses of the hole, which read as zeros.
 //!
-//! The first page is a good place for the program headers because it is in the file and in an early
-//! segment already, at the same distance in memory as in the file; kernels before 5.18 look for the
-//! program headers of an executable only there. What leaves the file is a multiple of the largest
-//! alignment of the segments behind it, because offset and address of a segment must agree modulo its
-//! alignment (gABI, program header), and glibc before 2.35 refuses the file otherwise.
+//! The old code is a good place for the program headers: its first page is already loaded by an
+//! early segment, usually at the same distance from the first segment in memory as in the file.
+//! Kernels before 5.18 look for the program headers of an executable only there.
+//!
+//! The number of removed bytes is a multiple of the largest alignment of the segments behind the
+//! hole, because offset and address of a segment must agree modulo its alignment
+//! ([Program Header](https://www.sco.com/developers/gabi/latest/ch5.pheader.html) in the gABI).
+//! glibc before 2.35 refuses the file otherwise.
 
 use std::ops::Range;
 
@@ -22,39 +26,43 @@ use crate::{
 };
 
 const PAGE: u64 = 4096;
-/// Empty slots behind the program headers, for who adds a run path later.
+/// Spare entries behind the program headers, so that a later edit of the run path can add a segment
+/// without moving the table.
 const SPARE: u64 = 4;
-/// What a file grows by for the sake of linters, at most.
+/// The most zeros that the file gets for the sake of linters; see `hole_offset`.
 const MOST_PADDING: u64 = 1 << 20;
 const FLAGS_1: u64 = 0x6fff_fffb;
 const PIE: u64 = 0x0800_0000;
 
-/// Where everything is. Addresses are those of memory, which never change.
+/// The layout of the new file. Unless a field says otherwise, places are addresses in memory,
+/// because these never change.
 #[derive(Clone, Debug)]
 pub(super) struct HostLayout {
-    /// The code as it was.
+    /// The section of the code as it was.
     pub(super) code: Section,
-    /// Where the program headers go; `None` while they stay, as nothing leaves the file.
+    /// The new place of the program headers; `None` if they stay, because nothing is removed.
     pub(super) table: Option<u64>,
     pub(super) markers: u64,
-    /// What leaves the file begins here, behind a page that stays.
+    /// The begin of the hole: the bytes that are removed from the file.
     pub(super) hole: u64,
-    /// Where in the new file the section of the code is said to be.
+    /// The offset that the segment of the hole and the section of the code get in the new file.
+    /// They have no bytes there.
     pub(super) hole_offset: u64,
-    /// As long is the file at least, so that every segment without bytes begins in it.
+    /// The minimum length of the new file, so that the offset of every segment without bytes lies
+    /// in the file.
     pub(super) least_len: u64,
-    /// How many bytes leave the file: a multiple of every alignment behind them.
+    /// The number of removed bytes: a multiple of the alignment of every segment behind them.
     pub(super) removed: u64,
     pub(super) segments: Vec<Segment>,
 }
 
 impl HostLayout {
-    /// The layout with so many bytes of markers.
+    /// Plans a layout with room for `markers` bytes of markers.
     pub(super) fn new<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, markers: u64) -> Result<Self> {
         let Some(code) = image.section(CODE) else {
             bail!("no `{CODE}`");
         };
-        // Far from the end of all addresses, sums of a few pages do not overflow.
+        // Below this limit, sums of an address and a few pages cannot overflow.
         ensure!(
             code.memory().end <= u64::MAX / 2 && code.file().end <= u64::MAX / 2,
             "`{CODE}` at an address that no program has: {:#x}",
@@ -68,7 +76,7 @@ impl HostLayout {
         })
     }
 
-    /// The addresses of the code section that read as zeros now, and hold nothing else.
+    /// The part of the code section that is left: memory that reads as zeros and has no other use.
     pub(super) fn code_left(&self) -> Range<u64> {
         let end = if self.removed > 0 {
             self.hole.saturating_add(self.removed)
@@ -78,14 +86,14 @@ impl HostLayout {
         self.hole..end
     }
 
-    /// The offset of an address of the old code in the new file, as far as it is still there.
+    /// The offset in the new file of an address in the kept part of the old code.
     pub(super) fn offset(&self, address: u64) -> u64 {
         let inside = address.saturating_sub(self.code.address);
         self.code.offset.saturating_add(inside)
     }
 
-    /// Where an offset of the old file is in the new one. Offsets in the part that leaves the file have
-    /// no place there, and give the begin of the hole.
+    /// Converts an offset of the old file to one of the new file. An offset within the hole becomes
+    /// the begin of the hole.
     pub(super) fn moved(&self, offset: u64) -> u64 {
         let hole = self.offset(self.hole);
         if offset >= hole.saturating_add(self.removed) {
@@ -96,7 +104,7 @@ impl HostLayout {
     }
 }
 
-/// The one segment that brings the code into memory.
+/// The only segment that loads the code, with its index.
 fn covering<'a, R: ReadAt + ?Sized>(
     image: &'a HostImage<'_, R>,
     code: &Section,
@@ -117,7 +125,8 @@ fn covering<'a, R: ReadAt + ?Sized>(
     Ok(first)
 }
 
-/// Nothing leaves the file: the markers take the place of code, the rest of which is zeros.
+/// The layout that removes nothing: the markers replace the begin of the code, and the rest of it
+/// becomes zeros. The program headers stay unchanged.
 fn whole<R: ReadAt + ?Sized>(
     image: &HostImage<'_, R>,
     code: &Section,
@@ -145,13 +154,15 @@ fn whole<R: ReadAt + ?Sized>(
     })
 }
 
+/// The layout that removes the hole; `None` if nothing can be removed: too little code, a large
+/// alignment, or an executable whose program headers would be where old kernels do not find them.
 fn shrunk<R: ReadAt + ?Sized>(
     image: &HostImage<'_, R>,
     code: &Section,
     (index, covering): (usize, &Segment),
     markers: u64,
 ) -> Result<Option<HostLayout>> {
-    // The table gets two more entries: the hole, and what is behind it.
+    // The segment of the code is split in three, which takes two more entries.
     let count = (image.segments.len() as u64).saturating_add(2);
     let table = code.address.next_multiple_of(8);
     let room = count.saturating_add(SPARE).saturating_mul(SEGMENT);
@@ -184,7 +195,8 @@ fn shrunk<R: ReadAt + ?Sized>(
     Ok(Some(layout))
 }
 
-/// Cutting by less would leave a segment's offset and address unequal by its alignment.
+/// The largest alignment of the segments whose offsets change. If the number of removed bytes was
+/// no multiple of it, the offset and the address of a segment would no longer agree.
 fn largest_alignment<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, covering: &Segment) -> u64 {
     let behind = image
         .segments
@@ -196,8 +208,9 @@ fn largest_alignment<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, covering: &Se
         .fold(PAGE, u64::max)
 }
 
-/// Kernels before 5.18 look for the program headers of an executable as far from its first segment
-/// in memory as in the file.
+/// Whether kernels before 5.18 find the program headers in the segment of the code. They compute
+/// the address from the first segment: the same distance in memory as in the file. Only executables
+/// are concerned; libraries are loaded by the C library, which reads the headers from the file.
 fn is_where_kernels_look<R: ReadAt + ?Sized>(
     image: &HostImage<'_, R>,
     covering: &Segment,
@@ -210,7 +223,8 @@ fn is_where_kernels_look<R: ReadAt + ?Sized>(
     Ok(!is_executable || first.is_some_and(|first| first.bias() == covering.bias()))
 }
 
-/// Nothing else may lie in what leaves the file, nor in what is written over.
+/// Refuses a binary in which another section, segment or table shares bytes with the code, because
+/// they would be removed or overwritten.
 fn ensure_alone<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, layout: &HostLayout) -> Result<()> {
     let code = layout.code.file();
     let touches = |start: u64, end: u64| start < code.end && code.start < end;
@@ -239,6 +253,11 @@ fn ensure_alone<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, layout: &HostLayou
     Ok(())
 }
 
+/// Computes the new program headers, and the minimum length of the file.
+///
+/// An older hole has no bytes in the file, so its offset is free to choose. Each gets a page of its
+/// own behind the others, because tools confuse two segments at the same offset if one of them is
+/// empty.
 fn segments<R: ReadAt + ?Sized>(
     image: &HostImage<'_, R>,
     covering: usize,
@@ -270,7 +289,7 @@ fn segments<R: ReadAt + ?Sized>(
             segments.push(moved);
         }
     }
-    // One that turned out to be empty leaves a slot.
+    // There may be one entry less than was counted: `split` omits the last part if it is empty.
     let size = segments.len() as u64 * SEGMENT;
     for segment in segments.iter_mut().filter(|s| s.kind == PHDR) {
         segment.file_size = size;
@@ -279,6 +298,7 @@ fn segments<R: ReadAt + ?Sized>(
     layout.segments = segments;
 }
 
+/// `PT_PHDR` for the new place of the program headers.
 fn table(old: &Segment, layout: &HostLayout, count: u64) -> Segment {
     let address = layout.table.unwrap_or(old.address);
     let physical = old.physical.wrapping_sub(old.address);
@@ -292,8 +312,7 @@ fn table(old: &Segment, layout: &HostLayout, count: u64) -> Segment {
     }
 }
 
-/// The segment up to the hole, the hole, and the rest, if there is any. Linkers that put code and data
-/// into one segment leave pieces without code, which need not be executable any more.
+/// Splits the segment of the code: up to the hole, the hole, and the rest, if there is any.
 fn split(old: &Segment, layout: &HostLayout) -> Vec<Segment> {
     let at = |address: u64| Segment {
         address,
@@ -307,7 +326,7 @@ fn split(old: &Segment, layout: &HostLayout) -> Vec<Segment> {
         .saturating_add(old.file_size)
         .saturating_sub(end);
     let rest_memory = old.memory().end.saturating_sub(end);
-    // Memory without a file behind the hole is as empty as the hole.
+    // If only `.bss` is behind the hole, it becomes part of the hole: both read as zeros.
     let hole_size = if rest_file == 0 {
         layout.removed.saturating_add(rest_memory)
     } else {
@@ -338,12 +357,16 @@ fn split(old: &Segment, layout: &HostLayout) -> Vec<Segment> {
     segments
 }
 
-/// Where the hole is said to be in the file.
+/// The offset in the new file that the hole gets, although it has no bytes there.
 ///
-/// It has no bytes there. But linters and strip look for the segment of a section by its offset, in the
-/// order of the program headers, and a segment of zeros is as long there as it is in memory: a hole in
-/// front of `.bss` would take it for its own. Hence behind all that is loaded, and behind the zeros of
-/// the segments before it, unless these are many.
+/// The kernel and the loader ignore this offset, but linters and strip do not. They find the
+/// segment of a section by the section's offset: the first program header whose range contains it.
+/// For a segment of zeros they use its size in memory as the length of that range. At its true
+/// place, the hole would appear to contain the sections that follow it, such as `.bss`.
+///
+/// So the hole gets an offset behind all loaded bytes, and also behind the zeros (`.bss`) of the
+/// segments before it, which would otherwise appear to contain the hole. The file may grow for this
+/// by at most `MOST_PADDING` or a sixteenth of the removed bytes, whichever is less.
 fn hole_offset<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, layout: &HostLayout) -> u64 {
     let loads = || image.loads().filter(|load| !is_hole(image, load));
     let files = loads().map(|load| layout.moved(load.file().end));
@@ -365,7 +388,8 @@ fn hole_offset<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, layout: &HostLayout
     }
 }
 
-/// Whether a segment is what an earlier split has left of code that came back elsewhere.
+/// Whether a segment is the hole of an earlier split, after `restore` has put the code elsewhere:
+/// no bytes in the file and no section.
 fn is_hole<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, load: &Segment) -> bool {
     let memory = load.memory();
     let mut sections = image.sections.iter();

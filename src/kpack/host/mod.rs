@@ -1,4 +1,8 @@
-//! Host binaries: the device code in them, and how they are without it.
+//! Host binaries: finds their device code, removes it, and puts it back.
+//!
+//! `fat` finds bundles and wrappers, `layout` and `change` plan the binary without its code,
+//! `check` verifies the plan, and `restore` is the inverse. `coff`, `pe` and `imports` read Windows
+//! binaries, which are never changed.
 
 mod change;
 mod check;
@@ -26,9 +30,9 @@ pub use references::references;
 pub use restore::{Restored, restore};
 pub use wrapper::WrapperReference;
 
-/// The section with the bundles.
+/// The section with the bundles of device code.
 pub const CODE: &str = ".hip_fatbin";
-/// The section with a wrapper for each translation unit.
+/// The section with one wrapper per translation unit.
 pub const WRAPPERS: &str = ".hipFatBinSegment";
-/// The section with the markers.
+/// The section with the markers, which replace the bundles.
 pub const MARKERS: &str = ".rocm_kpack_ref";

@@ -1,4 +1,5 @@
-//! Windows binaries: their sections, and where in the file what they are loaded with lies.
+//! Reads the sections and data directories of 64-bit Windows binaries, and converts addresses to
+//! offsets. See the [PE format](https://learn.microsoft.com/en-us/windows/win32/debug/pe-format).
 
 use std::ops::Range;
 
@@ -8,31 +9,34 @@ use crate::{
     kpack::ByteRegion,
 };
 
+/// Size of a section header.
 const SECTION: u64 = 40;
 const MOST_SECTIONS: u64 = 96;
-/// `PE32+`, for 64 bits.
+/// The magic number of the optional header of 64-bit images (PE32+).
 const OPTIONAL_MAGIC: u64 = 0x20b;
-/// Where the optional header has the number of tables, and the address and length of each.
+/// The offset in the optional header of the number of data directories. Behind it are their
+/// addresses and sizes.
 const TABLES: u64 = 108;
 
 pub(super) struct Pe<'a, R: ?Sized> {
     pub(super) file: ByteRegion<'a, R>,
     pub(super) sections: Vec<PeSection>,
-    /// Where the optional header lies.
+    /// The offset of the optional header.
     optional: u64,
+    /// The preferred load address. Pointers in the file are absolute and contain it.
     base: u64,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct PeSection {
-    /// Cut to eight bytes.
+    /// At most eight bytes, padded with NUL.
     pub(super) name: Vec<u8>,
-    /// Seen from the begin of the image.
+    /// Relative to the begin of the image (RVA).
     pub(super) address: u64,
     pub(super) file: Range<u64>,
 }
 
-/// Where the signature lies; `None` if there is none.
+/// The offset of the signature `PE\0\0`; `None` if the file is not a Windows binary.
 pub(super) fn header(file: &ByteRegion<'_, impl ReadAt + ?Sized>) -> Result<Option<u64>> {
     if !file.has(0, b"MZ")? || file.len() < 64 {
         return Ok(None);
@@ -41,6 +45,8 @@ pub(super) fn header(file: &ByteRegion<'_, impl ReadAt + ?Sized>) -> Result<Opti
     Ok(file.has(header, b"PE\0\0")?.then_some(header))
 }
 
+/// Reads the section table. The contents of a section in the file are padded to the file alignment,
+/// so its range ends at its size in memory if that is smaller.
 pub(super) fn sections(
     file: &ByteRegion<'_, impl ReadAt + ?Sized>,
     header: u64,
@@ -81,7 +87,7 @@ impl<'a, R: ReadAt + ?Sized> Pe<'a, R> {
         })
     }
 
-    /// Address and length of the table of a number, if there is one.
+    /// The RVA and the size of a data directory, if the image has it.
     pub(super) fn table(&self, number: u64) -> Result<Option<(u64, u64)>> {
         let field = |at| {
             let place = self.optional.saturating_add(at);
@@ -95,12 +101,12 @@ impl<'a, R: ReadAt + ?Sized> Pe<'a, R> {
         Ok((address > 0 && size > 0).then_some((address, size)))
     }
 
-    /// Where a pointer leads to in the file, and where its section ends there.
+    /// The range in the file from the target of a pointer to the end of its section.
     pub(super) fn locate(&self, pointer: u64) -> Option<Range<u64>> {
         self.place(pointer.checked_sub(self.base)?)
     }
 
-    /// The same of an address that is seen from the begin of the image.
+    /// The range in the file from an RVA to the end of its section.
     pub(super) fn place(&self, address: u64) -> Option<Range<u64>> {
         self.sections.iter().find_map(|section| {
             let inside = address.checked_sub(section.address)?;

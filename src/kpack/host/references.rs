@@ -1,4 +1,5 @@
-//! What the runtime finds in a split binary: the marker and the number behind each wrapper.
+//! Reads the wrappers of a split binary as the runtime does: each leads to a marker and has the
+//! number of a bundle.
 
 use crate::{
     elf::{ReadAt, tables::number},
@@ -13,7 +14,7 @@ use crate::{
     },
 };
 
-/// What each wrapper of a split binary leads to, after relocation.
+/// The marker and the bundle number of each wrapper, once the loader has relocated the binary.
 pub fn references(source: &(impl ReadAt + ?Sized)) -> Result<Vec<WrapperReference>> {
     let HostFile::Host(image) = HostImage::see(source)? else {
         bail!("not a binary for x86-64");
@@ -31,14 +32,14 @@ pub fn references(source: &(impl ReadAt + ?Sized)) -> Result<Vec<WrapperReferenc
         let target = target.context("a wrapper that leads into another file")?;
         references.push(WrapperReference {
             marker: markers.at(target, || marker(&image, target))?,
-            // The runtime uses the lower half.
+            // The runtime uses only the lower 32 bits.
             index: number(&bytes, 16, 4),
         });
     }
     Ok(references)
 }
 
-/// The bytes of a marker, and what follows it.
+/// The bytes from the begin of a marker: a marker has no length field, so the parser finds its end.
 fn marker<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, address: u64) -> Result<Vec<u8>> {
     let load = image.loads().find(|load| {
         let inside = address.checked_sub(load.address);

@@ -1,9 +1,15 @@
-//! The pointers that the dynamic loader writes, and where each leads.
+//! Lists the pointers that the dynamic loader writes, with their targets.
 //!
-//! Linkers leave the address of a bundle in a wrapper in four ways: as the addend of
-//! `R_X86_64_RELATIVE`, as a symbol, as a word in the file that `DT_RELR` names
-//! (`-z pack-relative-relocs`), or, in a program at a fixed address, as nothing but that word. See the
-//! [x86-64 psABI](https://gitlab.com/x86-psABIs/x86-64-ABI).
+//! Linkers store the address of a bundle in a wrapper in four ways, and all four occur:
+//!
+//! 1. as the addend of an `R_X86_64_RELATIVE` relocation; the word in the file may be 0 (lld);
+//! 2. as the symbol of a relocation (`R_X86_64_64`), with `-fgpu-rdc`;
+//! 3. as the word in the file, to which the loader adds its load address, if `DT_RELR` lists the
+//! word (`-z pack-relative-relocs`);
+//! 4. as the word in the file alone, without a relocation, in a program at a fixed address.
+//!
+//! See the [x86-64 psABI](https://gitlab.com/x86-psABIs/x86-64-ABI), and the
+//! [gABI](https://gabi.xinuos.com/) for `DT_RELR`.
 
 use crate::{
     elf::{ReadAt, tables::number},
@@ -13,7 +19,8 @@ use crate::{
 
 const RELATIVE: u64 = 8;
 const IRELATIVE: u64 = 37;
-/// `R_X86_64_64`, `GLOB_DAT` and `JUMP_SLOT`: the address of a symbol, the first with an addend.
+/// `R_X86_64_64`, `R_X86_64_GLOB_DAT` and `R_X86_64_JUMP_SLOT`: the address of a symbol. Only the
+/// first one adds an addend.
 const SYMBOLIC: [u64; 3] = [1, 6, 7];
 
 const PLTRELSZ: u64 = 2;
@@ -25,22 +32,24 @@ const JMPREL: u64 = 23;
 const RELRSZ: u64 = 35;
 const RELR: u64 = 36;
 
-/// A place that the loader writes an address to.
+/// A word in memory to which the loader writes an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pointer {
     pub(super) address: u64,
     pub(super) how: How,
-    /// Where it leads within the file itself; `None` for what another file defines.
+    /// The address that the loader writes, before it adds the load address; `None` if another file
+    /// defines the symbol.
     pub(super) target: Option<u64>,
 }
 
+/// How a pointer gets its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
-    /// Nothing is written: the file has the address already.
+    /// The file contains the final address, and the loader writes nothing.
     Fixed,
-    /// By the entry of a table, which lies there in the file.
+    /// From the relocation (`Elf64_Rela`) at this offset in the file.
     Entry { at: u64 },
-    /// By adding the load address to what is there.
+    /// The loader adds the load address to the word in the file (`DT_RELR`).
     InPlace,
 }
 
@@ -71,6 +80,10 @@ pub(super) fn each<R: ReadAt + ?Sized>(
     Ok(())
 }
 
+/// The pointers of a table of `Elf64_Rela` entries.
+///
+/// Reads the table in pieces of 24 KiB, which is a multiple of the entry size: a large library has
+/// hundreds of thousands of entries.
 fn entries<R: ReadAt + ?Sized>(
     image: &HostImage<'_, R>,
     symbols: Option<u64>,
@@ -122,7 +135,10 @@ fn entries<R: ReadAt + ?Sized>(
     Ok(())
 }
 
-/// The packed form: an address, then bitmaps of the 63 words that follow it.
+/// The pointers of a `DT_RELR` table.
+///
+/// An even entry is the address of a word to relocate. An odd entry is a bitmap: bit `n` stands for
+/// the word `n - 1` of the 63 words that follow the previous entry's words.
 fn packed<R: ReadAt + ?Sized>(
     image: &HostImage<'_, R>,
     address: u64,
@@ -157,7 +173,8 @@ fn packed<R: ReadAt + ?Sized>(
     Ok(())
 }
 
-/// Small reads near each other.
+/// A buffer of 4 KiB for reads of a few bytes. Symbols and relocated words are mostly close
+/// together.
 struct Window<'a, 'f, R: ?Sized> {
     image: &'a HostImage<'f, R>,
     start: u64,
@@ -175,7 +192,8 @@ impl<'a, 'f, R: ReadAt + ?Sized> Window<'a, 'f, R> {
         }
     }
 
-    /// The value of a symbol that this file defines.
+    /// The value of a symbol; `None` if another file defines it. Symbol 0 stands for no symbol, and
+    /// has the value 0.
     fn symbol(&mut self, table: u64, index: u64) -> Result<Option<u64>> {
         if index == 0 {
             return Ok(Some(0));
@@ -189,7 +207,7 @@ impl<'a, 'f, R: ReadAt + ?Sized> Window<'a, 'f, R> {
         Ok((section != 0).then_some(value))
     }
 
-    /// The word at an address; `None` where the file has none.
+    /// The word at an address; `None` if the file has no bytes for it, as in `.bss`.
     fn word(&mut self, address: u64) -> Result<Option<u64>> {
         let at = self.image.place(address, 8);
         at.map(|at| self.read(at, 8)).transpose()

@@ -1,4 +1,5 @@
-//! Plans how a binary gets code back: the inverse of `change`, at another address.
+//! Plans a binary with its device code again: the inverse of `change`. The code gets another
+//! address if it was removed from the file.
 
 use crate::{
     elf::{
@@ -18,32 +19,34 @@ use crate::{
 
 const PAGE: u64 = 4096;
 const READ: u32 = 4;
-/// Empty slots behind program headers that have moved.
+/// Spare entries behind program headers that move.
 const SPARE: u64 = 4;
 
-/// A binary with room for code: the plan has zeros where the bundles go.
+/// A binary with room for its bundles. The plan has zeros there, which the caller overwrites.
 #[derive(Clone, Debug)]
 pub struct Restored {
     pub plan: Patch,
-    /// Where each bundle begins in the new file.
+    /// The offset of each bundle in the new file.
     pub starts: Vec<u64>,
 }
 
-/// Where the code goes.
+/// The place for the code.
 struct CodeSpace {
     offset: u64,
     address: u64,
     len: u64,
-    /// What brings it into memory, if nothing does yet: it may begin before the code.
+    /// A new segment that loads the code; `None` if the old place of the code is used, which is
+    /// still loaded.
     segment: Option<Segment>,
-    /// The program headers go to the begin of that segment: there is no room for one more.
+    /// The program headers have no room for one more entry, and move to the begin of the new
+    /// segment, in front of the code.
     moves: bool,
 }
 
-/// Plans a binary whose wrappers lead to bundles of these lengths, by their ordinals.
+/// Plans a binary whose wrappers lead to bundles of these lengths, in the order of their numbers.
 ///
-/// Only the code is elsewhere than it was before it was taken out: behind everything else, or, where
-/// it never left the file, in its old place.
+/// The bundles go behind everything else, in the file and in memory. If the split removed nothing
+/// from the file and they fit, they go to their old place.
 pub fn restore<R: ReadAt + ?Sized>(source: &R, bundles: &[u64]) -> Result<Restored> {
     let HostFile::Host(image) = HostImage::see(source)? else {
         bail!("not a binary for x86-64");
@@ -97,7 +100,7 @@ pub fn restore<R: ReadAt + ?Sized>(source: &R, bundles: &[u64]) -> Result<Restor
     })
 }
 
-/// Bundles one behind the other, each at a page, and how long that is.
+/// The offset of each bundle, aligned to pages, and the length of all bundles together.
 fn starts(bundles: &[u64]) -> Result<(Vec<u64>, u64)> {
     let mut starts = Vec::new();
     let mut at = 0_u64;
@@ -110,7 +113,7 @@ fn starts(bundles: &[u64]) -> Result<(Vec<u64>, u64)> {
     Ok((starts, at))
 }
 
-/// The wrappers, as the split has left them.
+/// The wrappers of the split binary. Each has the number of its bundle.
 fn found<R: ReadAt + ?Sized>(image: &HostImage<'_, R>) -> Result<Vec<Wrapper>> {
     let raw = wrappers(image)?;
     let pointers = pointers(image, &raw, |_| Ok(()))?;
@@ -130,7 +133,7 @@ fn found<R: ReadAt + ?Sized>(image: &HostImage<'_, R>) -> Result<Vec<Wrapper>> {
     found.collect()
 }
 
-/// The old place, if nothing has left the file and the code fits: markers and zeros lie there.
+/// The old place of the code, from the markers on, if it is still in the file and large enough.
 fn in_place<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, len: u64) -> Option<CodeSpace> {
     let markers = image.section(MARKERS)?;
     let code = image.section(CODE)?;
@@ -146,7 +149,7 @@ fn in_place<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, len: u64) -> Option<Co
     })
 }
 
-/// Behind all that is in the file and in memory.
+/// A new place for the code, behind everything in the file and in memory.
 fn behind<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, end: u64, len: u64) -> Result<CodeSpace> {
     let align = image.loads().map(|load| load.align);
     let align = align
@@ -161,8 +164,10 @@ fn behind<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, end: u64, len: u64) -> R
     if moves {
         let count = (image.segments.len() as u64).saturating_add(1 + SPARE);
         room = count.saturating_mul(SEGMENT).next_multiple_of(PAGE);
-        // Kernels before 5.18 look for the program headers of an executable as far from its first
-        // segment in memory as in the file.
+        // Kernels before 5.18 expect the program headers of an executable at the same distance from
+        // its first segment in memory as in the file, so the new segment gets the bias of the
+        // first. If its address has to be higher, its offset grows as well, and zeros fill the
+        // file.
         let bias = image.loads().next().map_or(0, Segment::bias);
         ensure!(
             bias.is_multiple_of(align),
@@ -190,7 +195,8 @@ fn behind<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, end: u64, len: u64) -> R
     })
 }
 
-/// Whether there is room for one more program header behind the others.
+/// Whether the program headers are followed by zeros for one more, in the same segment and in no
+/// section.
 fn has_spare<R: ReadAt + ?Sized>(image: &HostImage<'_, R>) -> Result<bool> {
     let [_, (what, start, len), _] = image.tables();
     let from = start.saturating_add(len);
@@ -210,8 +216,9 @@ fn has_spare<R: ReadAt + ?Sized>(image: &HostImage<'_, R>) -> Result<bool> {
             .all(|byte| *byte == 0))
 }
 
-/// The code's section is where the code is; that of the markers, which nothing leads to any more,
-/// is none.
+/// The new section headers. The section of the code is at the new place. The section of the markers
+/// is removed, because no wrapper leads to it; its header becomes empty unless it is the last one,
+/// so that the indexes of other sections stay valid.
 fn sections<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, place: &CodeSpace) -> Vec<Section> {
     let mut sections = image.sections.clone();
     for section in &mut sections {
@@ -231,6 +238,7 @@ fn sections<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, place: &CodeSpace) -> 
     sections
 }
 
+/// The new program headers. The new segment follows the last `PT_LOAD`, as addresses must ascend.
 fn segments<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, place: &CodeSpace) -> Vec<Segment> {
     let mut segments = image.segments.clone();
     let last = segments.iter().rposition(|segment| segment.kind == LOAD);

@@ -1,8 +1,9 @@
-//! Symbols of the code section, `__hip_fatbin` and the like, once the section has shrunk.
+//! Moves the symbols of the code section, such as `__hip_fatbin`, into what is left of it.
 //!
-//! Nothing reads device code through them any more, but each says which section it is in (`st_shndx`),
-//! and must lie within that section: linters report the others, and tools that move sections would
-//! compute wrong addresses from them. See the symbol table in the gABI.
+//! No code reads device code through them any more. But each symbol names its section (`st_shndx`)
+//! and must lie within it: otherwise linters report it, and tools that move sections compute wrong
+//! addresses from it. See
+//! [Symbol Table](https://www.sco.com/developers/gabi/latest/ch4.symtab.html) in the gABI.
 
 use crate::{
     elf::{ReadAt, patch::Replacement, tables::number},
@@ -13,10 +14,11 @@ use crate::{
 /// `SHT_SYMTAB` and `SHT_DYNSYM`.
 const TABLES: [u32; 2] = [2, 11];
 const SYMBOL: u64 = 24;
-/// Symbols that are read at once.
+/// How many bytes of a symbol table are read at once, so that a large `.symtab` is never in memory
+/// as a whole.
 const AT_ONCE: u64 = SYMBOL << 12;
 
-/// New values for the symbols that would point outside of what is left of the code section.
+/// Changes the symbols that would lie outside of what is left of the code section.
 pub(super) fn moved<R: ReadAt + ?Sized>(
     image: &HostImage<'_, R>,
     layout: &HostLayout,
@@ -27,7 +29,8 @@ pub(super) fn moved<R: ReadAt + ?Sized>(
         if !is_outside((left.start, left.end), value, size) {
             return;
         }
-        // A symbol names what is left of that which it named; beside the section it names nothing.
+        // A symbol keeps the part of its range that is left. If no part is left, it becomes an
+        // empty symbol at the nearest end of the section.
         let end = value.saturating_add(size).clamp(left.start, left.end);
         let value = value.clamp(left.start, left.end);
         let size = end.saturating_sub(value);
@@ -59,8 +62,8 @@ fn is_outside((start, end): (u64, u64), value: u64, size: u64) -> bool {
     value < start || value > end || value.saturating_add(size) > end
 }
 
-/// Calls `found` for every symbol of the code section, with the place of its value in the file, the
-/// value and the size, which follows the value.
+/// Calls `found` for every symbol of the code section with the offset of its value in the file, its
+/// value, and its size. The size follows the value in the file.
 fn each<R: ReadAt + ?Sized>(
     image: &HostImage<'_, R>,
     mut found: impl FnMut(u64, u64, u64),

@@ -1,8 +1,16 @@
-//! Wrappers: what registers device code with the runtime, on Linux and on Windows.
+//! Wrappers: the structures through which a binary registers its device code with the runtime, on
+//! Linux and on Windows.
 //!
-//! One is the `__CudaFatBinaryWrapper` of clang: magic, version 1, a pointer to the bundle, and a
-//! reserved word. After the split the magic is another, the pointer leads to a marker, and the reserved
-//! word holds the number of the bundle, which the runtime puts behind the name of the code.
+//! A wrapper is clang's `__CudaFatBinaryWrapper`, 24 bytes:
+//!
+//! | offset | fat binary | split binary |
+//! |---|---|---|
+//! | 0, 4 bytes | `FPIH` | `HIPK` |
+//! | 4, 4 bytes | version 1 | version 1 |
+//! | 8, 8 bytes | address of a bundle | address of a marker |
+//! | 16, 8 bytes | 0 | number of the bundle |
+//!
+//! The runtime appends the number of the bundle to the marker's name to look up the code.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,26 +19,28 @@ use crate::{
     kpack::Marker,
 };
 
-/// `HIPF`: the wrapper of a bundle; in the file the bytes read `FPIH`.
+/// The magic number of a wrapper that leads to a bundle. It is called `HIPF`, but its little-endian
+/// bytes are `FPIH`.
 pub(super) const FAT: u64 = 0x4849_5046;
-/// `HIPK`: the wrapper of a marker; in the file the bytes read `HIPK`.
+/// The magic number of a wrapper that leads to a marker. Unlike `FAT`, its bytes are in the order
+/// of its name: `HIPK`.
 pub(super) const SPLIT: u64 = 0x4b50_4948;
-/// How long one is.
+/// Size of a wrapper.
 pub(super) const WRAPPER: u64 = 24;
 
-/// More than all markers of a binary take: they are some hundred bytes, and there is one for each
-/// set of targets that bundles have.
+/// Limit for all markers of a binary together. A marker has some hundred bytes, and there are few
+/// of them; without the limit, a damaged binary could make us keep 64 KiB for every wrapper.
 const MOST_BYTES: usize = 16 << 20;
 
-/// What a wrapper of a split binary leads to.
+/// What the runtime gets from a wrapper of a split binary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrapperReference {
     pub marker: Arc<Marker>,
-    /// Which of the code objects of that name: the ordinal of the bundle.
+    /// The number of the bundle, which selects one of the code objects with the marker's name.
     pub index: u64,
 }
 
-/// The markers of a binary, each read once: as a rule all wrappers lead to a few.
+/// A cache of the markers of a binary. Most wrappers share a few markers, so each is parsed once.
 #[derive(Default)]
 pub(super) struct KnownMarkers {
     known: BTreeMap<u64, Arc<Marker>>,
@@ -38,7 +48,7 @@ pub(super) struct KnownMarkers {
 }
 
 impl KnownMarkers {
-    /// The marker that begins at a place.
+    /// The marker at a place. Calls `read` only if the marker is not in the cache.
     pub(super) fn at(
         &mut self,
         place: u64,
