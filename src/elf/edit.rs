@@ -1,4 +1,4 @@
-//! `EditPlan`: how a file gets its run path.
+//! `EditPlan`: the edit after which a file has the wanted run path.
 
 use std::fmt;
 
@@ -7,45 +7,48 @@ use crate::elf::{
     patch::{Patch, PatchPiece, Replacement},
 };
 
-/// A patch that lays bytes over a file and appends others. Nothing in the file moves.
+/// A patch that overwrites some bytes of a file in place and appends others. All other bytes keep
+/// their offsets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EditPlan {
     pub(super) patch: Patch,
     strategy: Strategy,
 }
 
-/// How the room for a run path is found; each is tried before the next.
+/// How the file gets room for a run path, in the order in which `plan` tries them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// The file is right as it is.
+    /// The file already has the wanted run path.
     Nothing,
-    /// The file is none that has a run path, and is left as it is.
+    /// The file must not have a run path, or has no use for one. It stays unchanged.
     Skip(Untouchable),
-    /// The text is in the file already; the dynamic table alone changes.
+    /// The file already contains the text, or no run path is wanted. Only the dynamic table
+    /// changes.
     Retag,
     /// The last segment ends where the file ends, and grows.
     Extend,
     /// The program header table has room for one more segment.
     Slot,
-    /// What follows the program header table moves to the end and makes room.
+    /// The sections behind the program header table move to the end, to make room for one more
+    /// segment.
     Evict,
     /// The program header table moves to the end.
     Relocate,
 }
 
-/// Why a file is left alone.
+/// Why a file is not edited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Untouchable {
     NotElf,
     /// A relocatable object or a core dump.
     NotLinked,
-    /// Not for 64-bit little-endian x86-64: a device code object, say.
+    /// Not for 64-bit little-endian x86-64: for example a device code object.
     ForeignMachine,
-    /// No dynamic table.
+    /// It has no dynamic table, or is a program without a dynamic loader (`PT_INTERP`).
     Static,
-    /// The debug information of another file.
+    /// It has only the debug information of another file.
     DebugOnly,
-    /// A static program at any address: the C library refuses to start it with a run path.
+    /// A static position-independent program. The C library refuses to start it with a run path.
     StaticPie,
     /// The dynamic loader itself.
     Loader,

@@ -1,4 +1,4 @@
-//! Why an ELF file could not be read or changed. The caller knows its path and adds it.
+//! `ElfError`: why an ELF file could not be read or changed. Callers add the path of the file.
 
 use std::io;
 
@@ -6,13 +6,13 @@ use std::io;
 pub enum ElfError {
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The file contradicts itself or the format.
+    /// The file is inconsistent, or violates the format.
     #[error("a damaged ELF file: {0}")]
     Damaged(String),
-    /// A sound file in a form that is not read or changed here.
+    /// The file may be valid, but has a form that this module does not read or change.
     #[error("an ELF file of a form that is not supported: {0}")]
     Unsupported(String),
-    /// A plan that would break the file was made; it is not handed out.
+    /// A plan was refused because the changed file would not load.
     #[error("the changed ELF file would be broken: {0}")]
     Broken(String),
 }

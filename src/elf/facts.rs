@@ -1,4 +1,4 @@
-//! What packaging and checking ask of an ELF file.
+//! `ElfFacts`: what packaging and `check` need to know about an ELF file.
 
 use std::fmt;
 
@@ -16,7 +16,8 @@ use crate::elf::{
     versions::versions,
 };
 
-/// `EM_AMDGPU`: what is called a code object, a shared object that no host can load.
+/// `EM_AMDGPU`: a device code object. By its type it is a shared object, but no host can load it.
+/// See the [AMDGPU ABI](https://llvm.org/docs/AMDGPUUsage.html#header).
 const EM_AMDGPU: u16 = 224;
 const KPACK_REF: &[u8] = b".rocm_kpack_ref";
 
@@ -32,19 +33,20 @@ pub struct ElfFacts {
     pub runpath: Option<String>,
     /// The dynamic loader that an executable asks for.
     pub interpreter: Option<String>,
-    /// The GNU symbol versions that must be found, by library.
+    /// The GNU symbol versions that the file needs, by library.
     pub versions: Vec<NeededVersions>,
-    /// Whether the section `.rocm_kpack_ref` is there, which is left by the kpack split.
+    /// Whether the file has a section `.rocm_kpack_ref`, which the kpack split adds.
     pub kpack_ref: bool,
 }
 
-/// What `file` of libmagic 5.36 and later calls it; mode bits and `PT_INTERP` do not count.
+/// The kind of a file, as `file` of libmagic 5.36 and later reports it. Mode bits and `PT_INTERP`
+/// are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElfKind {
-    /// At a fixed address, or position independent and marked so (`DF_1_PIE`).
+    /// `ET_EXEC`, or `ET_DYN` with the flag `DF_1_PIE`.
     Executable,
     SharedObject,
-    /// A relocatable object, a core dump.
+    /// For example a relocatable object or a core dump.
     Other,
 }
 
@@ -53,12 +55,12 @@ pub enum Machine {
     /// 64-bit and little-endian, as every host of ROCm is.
     X86_64,
     AmdGpu,
-    /// The number of another machine, or of x86-64 in another class or byte order.
+    /// `e_machine` of another machine, or of x86-64 with another class or byte order, such as x32.
     Other(u16),
 }
 
 impl ElfFacts {
-    /// The text that the loader goes by: `DT_RUNPATH` if there is one, else `DT_RPATH`.
+    /// The run path that the loader uses: `DT_RUNPATH` if there is one, otherwise `DT_RPATH`.
     pub fn run_path(&self) -> Option<&str> {
         self.runpath.as_deref().or(self.rpath.as_deref())
     }
@@ -74,7 +76,7 @@ impl fmt::Display for ElfKind {
     }
 }
 
-/// The facts of an ELF file; `None` for a file that is none.
+/// Reads the facts of a file; `None` if it is not an ELF file.
 pub fn read(source: &(impl ReadAt + ?Sized)) -> Result<Option<ElfFacts>, ElfError> {
     let Some(image) = ElfImage::read(source)? else {
         return Ok(None);
@@ -149,7 +151,7 @@ fn interpreter(image: &ElfImage<'_, impl ReadAt + ?Sized>) -> Result<Option<Stri
     let Some(place) = image.segment(PT_INTERP) else {
         return Ok(None);
     };
-    // Debug files keep the entry and drop the bytes.
+    // Files with only debug information have `PT_INTERP` without its bytes.
     if place.p_filesz == 0 {
         return Ok(None);
     }
@@ -158,7 +160,8 @@ fn interpreter(image: &ElfImage<'_, impl ReadAt + ?Sized>) -> Result<Option<Stri
     utf8(text).map(Some)
 }
 
-/// Asks for section headers only, as the kpack split never leaves a file without them.
+/// Whether a section is called `.rocm_kpack_ref`. The section headers are enough to know it: every
+/// file that the kpack split writes has them.
 fn has_kpack_ref<R: ReadAt + ?Sized>(
     image: &ElfImage<'_, R>,
     sections: &[SectionHeader],

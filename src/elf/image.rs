@@ -1,4 +1,7 @@
-//! The tables of an ELF file, read by goblin's struct parsers from small positional reads.
+//! `ElfImage`: the headers of an ELF file, from small reads at their offsets.
+//!
+//! goblin parses the single structures. Its `Elf::parse` is not used, because it needs the whole
+//! file and reads all symbols and relocations.
 
 use goblin::{
     container::{Container, Ctx, Endian},
@@ -12,10 +15,10 @@ use goblin::{
 
 use crate::elf::{ElfError, ReadAt, source::read_exact_at};
 
-/// More than any file has: a table of 4,096 entries.
+/// Limit for damaged files: a dynamic table of 4,096 entries.
 const MAX_DYNAMIC: u64 = 1 << 16;
 
-/// Longer than any path; only run paths come near.
+/// Limit for one string. Only run paths are nearly as long.
 const MAX_TEXT: u64 = 1 << 16;
 
 pub(super) struct ElfImage<'a, R: ?Sized> {
@@ -33,7 +36,8 @@ pub(super) struct DynamicEntry {
 }
 
 impl<'a, R: ReadAt + ?Sized> ElfImage<'a, R> {
-    /// `None` when the file does not begin as an ELF file does.
+    /// Reads the file header and the program headers; `None` if the file does not begin with the
+    /// magic number of ELF.
     pub(super) fn read(source: &'a R) -> Result<Option<Self>, ElfError> {
         let Some((header, ctx)) = read_header(source)? else {
             return Ok(None);
@@ -48,6 +52,8 @@ impl<'a, R: ReadAt + ?Sized> ElfImage<'a, R> {
         Ok(Some(image))
     }
 
+    /// Reads a range of the file. The range is checked before memory is allocated for it, so a
+    /// damaged length cannot allocate more than the size of the file.
     pub(super) fn bytes(&self, what: &str, offset: u64, len: u64) -> Result<Vec<u8>, ElfError> {
         let size = self.source.len();
         let inside = offset.checked_add(len).is_some_and(|end| end <= size);
@@ -61,7 +67,8 @@ impl<'a, R: ReadAt + ?Sized> ElfImage<'a, R> {
         Ok(bytes)
     }
 
-    /// Where an address lies in the file, and how many bytes follow it in its segment.
+    /// The offset of an address in the file, and the number of bytes from there to the end of its
+    /// segment in the file.
     pub(super) fn locate(&self, address: u64) -> Option<(u64, u64)> {
         self.segments
             .iter()
@@ -82,13 +89,14 @@ impl<'a, R: ReadAt + ?Sized> ElfImage<'a, R> {
         self.source.len()
     }
 
-    /// Whether the file holds debug information alone: the tables of the file that it was split
-    /// from are named, and their bytes are not there.
+    /// Whether the file has only debug information. Such a file (`objcopy --only-keep-debug`) has
+    /// the headers of the original, but not the bytes of its loaded sections.
     pub(super) fn is_debug_only(&self, sections: &[SectionHeader]) -> bool {
         let Some(place) = self.segment(PT_DYNAMIC) else {
             return false;
         };
-        // Before binutils 2.35 the program headers went on to tell of bytes.
+        // Before binutils 2.35, `objcopy` left the sizes in the program headers, so the section
+        // type has to be checked too.
         place.p_filesz == 0
             || sections.iter().any(|section| {
                 section.sh_type == SHT_NOBITS
@@ -98,7 +106,7 @@ impl<'a, R: ReadAt + ?Sized> ElfImage<'a, R> {
             })
     }
 
-    /// The dynamic table, spare slots and all; empty when there is none.
+    /// The bytes of the dynamic table with its spare entries; empty if there is none.
     pub(super) fn dynamic_bytes(&self) -> Result<Vec<u8>, ElfError> {
         let Some(place) = self.segment(PT_DYNAMIC) else {
             return Ok(Vec::new());
@@ -112,10 +120,11 @@ impl<'a, R: ReadAt + ?Sized> ElfImage<'a, R> {
         self.bytes("dynamic table", place.p_offset, place.p_filesz)
     }
 
-    /// The dynamic table up to its end mark; empty when there is none.
+    /// The entries of the dynamic table before `DT_NULL`; empty if there is none.
     pub(super) fn dynamic(&self) -> Result<Vec<DynamicEntry>, ElfError> {
         let bytes = self.dynamic_bytes()?;
-        // goblin reads the table through its program header, so it gets one that fits the bytes.
+        // goblin finds the table through a program header, so it gets one with offset 0 for the
+        // bytes that were read.
         let at_zero = ProgramHeader {
             p_type: PT_DYNAMIC,
             p_filesz: bytes.len() as u64,
@@ -156,8 +165,9 @@ impl<'a, R: ReadAt + ?Sized> ElfImage<'a, R> {
             self.header.e_shoff,
             count.saturating_mul(size) as u64,
         )?;
-        // goblin takes a first header with a size for a count of further ones: the null header
-        // stands in for it, as nothing here asks for it.
+        // The gABI stores the real number of sections in the size of the first header if the number
+        // does not fit into `e_shnum`, and goblin follows that size. A damaged file could have any
+        // size there, so a null header replaces the first one, which has no other use.
         let rest = SectionHeader::parse_from(&bytes, size, count.saturating_sub(1), self.ctx)
             .map_err(|error| ElfError::damaged(format!("the section header table: {error}")))?;
         let mut sections = vec![SectionHeader::default()];
@@ -166,7 +176,7 @@ impl<'a, R: ReadAt + ?Sized> ElfImage<'a, R> {
         Ok(sections)
     }
 
-    /// The text at an offset, up to its NUL, which must come before `end`.
+    /// The string at an offset, without its NUL, which must come before `end`.
     pub(super) fn text(&self, what: &str, offset: u64, end: u64) -> Result<Vec<u8>, ElfError> {
         let mut text = Vec::new();
         let mut at = offset;
@@ -207,7 +217,7 @@ impl<'a, R: ReadAt + ?Sized> ElfImage<'a, R> {
     }
 }
 
-/// The value of the last entry with a tag, which is the one that the loader goes by.
+/// The value of a tag. If the tag is repeated, the loader uses the last one.
 pub(super) fn value(dynamic: &[DynamicEntry], tag: u64) -> Option<u64> {
     dynamic
         .iter()

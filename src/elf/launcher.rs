@@ -1,15 +1,17 @@
-//! The executable that stands where a link stood: wheels hold no links.
+//! The launcher: a small executable that replaces a symlink to a program, because wheels cannot
+//! contain symlinks.
 //!
-//! The program is embedded as bytes with room for a path, which packaging fills. The bytes are checked
-//! in and not compiled by each build: every compiler makes others of the source, and wheels must not
-//! depend on the one that built rocwheel. The source is `tests/it/launcher/source/program.rs`; the tests
-//! beside it compile it again and compare.
+//! A compiled program is embedded as bytes, with room for the path of its target, which packaging
+//! fills in. The bytes are checked in instead of being compiled with rocwheel: each compiler
+//! version makes other bytes, and wheels must not depend on the compiler that built rocwheel. The
+//! source is `tests/it/launcher/source/program.rs`; the tests beside it compile the source and
+//! compare.
 
-/// The longest path that the kernel takes.
+/// The longest path that the kernel accepts: `PATH_MAX` without the NUL.
 const MAX_TARGET: usize = 4095;
 const MARK: &[u8] = b"rocwheel launcher runs: ";
 const TEMPLATE: &[u8] = include_bytes!("launcher.elf");
-/// Where the path goes, found when the crate is compiled.
+/// The offset of the room for the path, computed at compile time.
 const SLOT: usize = slot(TEMPLATE);
 
 /// Why there is no launcher for a path.
@@ -25,8 +27,8 @@ pub enum InvalidLauncherTarget {
     TooLong(usize),
 }
 
-/// The bytes of an executable (Linux, `x86_64`, static) that runs what lies at `relative_target`,
-/// seen from the executable's own directory, with arguments and environment as they are.
+/// The bytes of a static executable for x86-64 Linux that runs the program at `relative_target`,
+/// with its own arguments and environment. The path is relative to the directory of the launcher.
 pub fn launcher(relative_target: &[u8]) -> Result<Vec<u8>, InvalidLauncherTarget> {
     use InvalidLauncherTarget as Invalid;
     match relative_target {
@@ -42,7 +44,8 @@ pub fn launcher(relative_target: &[u8]) -> Result<Vec<u8>, InvalidLauncherTarget
     }
 }
 
-/// Where the only mark ends, followed by room for the longest target and the NUL that closes it.
+/// The end of the mark in the template. The template must contain one mark only, followed by zeros
+/// for the longest target and its NUL; otherwise rocwheel does not compile.
 const fn slot(file: &[u8]) -> usize {
     let mut found = None;
     let mut at = 0;

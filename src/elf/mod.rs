@@ -1,7 +1,9 @@
-//! ELF files: what they say about themselves, and how their run path is changed.
+//! ELF files: reads the facts that packaging needs, and plans the edit of the run path.
 //!
-//! Everything works through positional reads, so that cost and memory follow the headers and not
-//! the size of the file. `docs/elf.md` explains the strategy and lists what was seen in practice.
+//! All code reads small ranges at offsets, so time and memory depend on the headers and not on the
+//! size of the file. `docs/elf.md` explains the strategies and lists the files they were tested
+//! with. The format is that of the
+//! [gABI](https://www.sco.com/developers/gabi/latest/contents.html).
 
 mod check;
 mod edit;

@@ -1,4 +1,7 @@
-//! `Patch`: a changed file as pieces of the old one and new bytes, read without a copy.
+//! `Patch`: a changed file, described as copied ranges of the old file and new bytes.
+//!
+//! [`PatchedReader`] reads the changed file while it reads the old one, so that files of gigabytes
+//! are edited while they stream into a wheel, without a temporary copy.
 
 use std::{
     io::{self, Read},
@@ -7,12 +10,12 @@ use std::{
 
 use crate::elf::{ElfError, ReadAt};
 
-/// How a file of a known length changes.
+/// The change of a file of a known length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch {
     source_len: u64,
     total_len: u64,
-    /// Where each piece begins in the new file, ascending from 0 and without gaps.
+    /// Each piece with its offset in the new file, ascending from 0 and without gaps.
     pieces: Vec<(u64, PatchPiece)>,
 }
 
@@ -23,14 +26,14 @@ pub(crate) enum PatchPiece {
     Zeros(u64),
 }
 
-/// Some bytes of the old file, and what stands in their place.
+/// A range of the old file, and the pieces that replace it.
 #[derive(Clone, Debug)]
 pub(crate) struct Replacement {
     pub(crate) old: Range<u64>,
     pub(crate) new: Vec<PatchPiece>,
 }
 
-/// The changed file, as a stream and at any offset; never held as a whole.
+/// The changed file, read as a stream or at any offset. It is never in memory as a whole.
 #[derive(Clone, Debug)]
 pub struct PatchedReader<R> {
     source: R,
@@ -49,7 +52,7 @@ impl PatchPiece {
 }
 
 impl Replacement {
-    /// New bytes in the place of as many old ones.
+    /// Overwrites old bytes with as many new ones.
     pub(crate) fn bytes(offset: u64, bytes: Vec<u8>) -> Self {
         Self {
             old: offset..offset.saturating_add(bytes.len() as u64),
@@ -57,7 +60,7 @@ impl Replacement {
         }
     }
 
-    /// Zeros in the place of old bytes.
+    /// Overwrites old bytes with zeros.
     pub(crate) fn zeros(old: Range<u64>) -> Self {
         let zeros = PatchPiece::Zeros(old.end.saturating_sub(old.start));
         Self {
@@ -68,7 +71,8 @@ impl Replacement {
 }
 
 impl Patch {
-    /// All of a file up to `end` but for the replacements, then the tail.
+    /// The old file up to `end`, with the replacements, followed by `tail`. It is an error if
+    /// replacements overlap or reach beyond `end`.
     pub(crate) fn new(
         source_len: u64,
         end: u64,
@@ -102,7 +106,7 @@ impl Patch {
         Ok(patch)
     }
 
-    /// The file as it is.
+    /// A patch that changes nothing.
     pub fn nothing(source_len: u64) -> Self {
         let mut patch = Self {
             source_len,
@@ -123,7 +127,7 @@ impl Patch {
         self.total_len
     }
 
-    /// What is copied: from where, and to where.
+    /// The copied ranges of the old file, each with its offset in the new file.
     pub(crate) fn copies(&self) -> impl Iterator<Item = (Range<u64>, u64)> {
         self.pieces.iter().filter_map(|(start, piece)| match piece {
             PatchPiece::Copy(range) => Some((range.clone(), *start)),
@@ -131,7 +135,8 @@ impl Patch {
         })
     }
 
-    /// The bytes of the old file that others take the place of, where no byte moves.
+    /// The overwritten ranges of the old file. Only valid for a patch that keeps every byte at its
+    /// offset, like that of an `EditPlan`.
     pub(crate) fn overlays(&self) -> impl Iterator<Item = Range<u64>> {
         let pieces = self.pieces.iter();
         let new = pieces.filter(|(_, piece)| !matches!(piece, PatchPiece::Copy(_)));
@@ -147,6 +152,7 @@ impl Patch {
         }
     }
 
+    /// Reads the changed file at an offset, at most up to the end of the piece there.
     fn read(
         &self,
         source: &(impl ReadAt + ?Sized),
@@ -183,7 +189,8 @@ impl Patch {
 }
 
 impl<R: ReadAt> PatchedReader<R> {
-    /// The patch must be one for this file.
+    /// Applies a patch to the file that it was planned for. Reading fails if the length of the file
+    /// differs from the one at that time.
     pub fn new(source: R, patch: impl Into<Patch>) -> Self {
         Self {
             source,

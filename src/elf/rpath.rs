@@ -1,11 +1,12 @@
-//! `Rpath`: the directories in which the dynamic loader looks first.
+//! `Rpath`: the directories in which the dynamic loader searches libraries first.
 
 use std::{fmt, str::FromStr};
 
-/// Ordered entries, none empty, none twice.
+/// A run path, such as `$ORIGIN/../lib:$ORIGIN`: ordered entries without duplicates and without
+/// empty ones.
 ///
-/// The loader takes an empty entry for the current directory, so that anyone who can write there decides
-/// what is loaded. Empty entries are left out.
+/// The loader reads an empty entry as the current directory, so anyone who can write there could
+/// choose the libraries that are loaded. Parsing drops empty entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rpath(Vec<String>);
 
@@ -19,7 +20,7 @@ impl Rpath {
         &self.0
     }
 
-    /// This path, then the entries of `other` that it lacks.
+    /// The entries of this path, followed by those of `other` that it lacks.
     #[must_use]
     pub fn join(&self, other: &Self) -> Self {
         let mut joined = self.clone();

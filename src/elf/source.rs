@@ -1,10 +1,10 @@
-//! Reading at a place: all that this module asks of a file.
+//! `ReadAt`: reading bytes at an offset, which is all that the ELF code needs of a file.
 
 use std::{io, sync::Arc};
 
 use crate::spool::Spool;
 
-/// Bytes that can be read at any offset, and whose number is known.
+/// Bytes of a known length that can be read at any offset.
 #[expect(
     clippy::len_without_is_empty,
     reason = "no caller asks whether a file is empty: it reads the header, and that fails"
@@ -12,7 +12,8 @@ use crate::spool::Spool;
 pub trait ReadAt {
     fn len(&self) -> u64;
 
-    /// Reads at most `buffer.len()` bytes; fewer only at the end or as `Read::read` would.
+    /// Reads at most `buffer.len()` bytes. Like `Read::read`, it may return fewer, and returns 0
+    /// only at the end.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 }
 
@@ -72,7 +73,7 @@ impl<T: ReadAt + ?Sized> ReadAt for Arc<T> {
     }
 }
 
-/// Fills the buffer; an early end is an error that says where.
+/// Fills the whole buffer. It is an error if the file ends before.
 pub(crate) fn read_exact_at(
     source: &(impl ReadAt + ?Sized),
     offset: u64,

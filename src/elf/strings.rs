@@ -1,4 +1,4 @@
-//! The strings that the dynamic table points into.
+//! Reads strings of the dynamic string table (`DT_STRTAB`).
 
 use std::cell::Cell;
 
@@ -9,14 +9,15 @@ use crate::elf::{
     image::{DynamicEntry, ElfImage, value},
 };
 
-/// More than all strings of any file take: there may be thousands of references to a long one, and
-/// each becomes a text of its own.
+/// Limit for all strings that are read of a file. In a damaged file, thousands of entries may refer
+/// to the same long string, and each would become a copy of it.
 const MOST: usize = 1 << 20;
 
 pub(super) struct Strings<'a, 'b, R: ?Sized> {
     image: &'a ElfImage<'b, R>,
+    /// Begin and end of the table in the file.
     place: Option<(u64, u64)>,
-    /// How much more may be read.
+    /// How many more bytes may be read.
     left: Cell<usize>,
 }
 

@@ -1,8 +1,8 @@
-//! Program and section headers of 64-bit little-endian files as they stand in the file, after the
-//! [gABI](https://gabi.xinuos.com/): `Elf64_Phdr` and `Elf64_Shdr`.
+//! A second parser for the headers of 64-bit little-endian files: `Elf64_Ehdr`, `Elf64_Phdr` and
+//! `Elf64_Shdr` of the [gABI](https://gabi.xinuos.com/).
 //!
-//! Plans of run paths are made from what goblin reads. What they come to is judged by these few lines: a
-//! mistake of one reader does not hide in the other. The split of device code is planned from them too.
+//! The plan of a run path is made with goblin's parsers and verified with these, so that a mistake
+//! in one parser does not hide in the other. The split of device code uses these for both.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ pub(crate) const STRTAB: u32 = 3;
 pub(crate) const NOBITS: u32 = 8;
 pub(crate) const ALLOC: u64 = 2;
 pub(crate) const SECTION_EXECUTE: u64 = 4;
-/// What a segment may be used for.
+/// `PF_X`: the segment is executable.
 pub(crate) const EXECUTE: u32 = 1;
 
 /// The size of a program header, and of a section header.
@@ -54,16 +54,16 @@ pub(crate) struct ElfTables {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Section {
-    /// Its name, where a reader asked for it.
+    /// The name; empty unless a reader fills it in.
     pub(crate) name: String,
-    /// Where its name begins in the table of names.
+    /// The offset of the name in the section name table.
     pub(crate) name_at: u32,
     pub(crate) kind: u32,
     pub(crate) flags: u64,
     pub(crate) address: u64,
     pub(crate) offset: u64,
     pub(crate) size: u64,
-    /// Link, info, alignment, size of an entry.
+    /// The last fields as they are in the file: `sh_link`, `sh_info`, `sh_addralign`, `sh_entsize`.
     pub(crate) rest: [u8; 24],
 }
 
@@ -91,21 +91,22 @@ impl ElfTables {
         Ok(tables)
     }
 
-    /// Whether it is a program at a fixed address: nothing in it is relocated.
+    /// Whether this is a program at a fixed address (`ET_EXEC`).
     pub(crate) fn is_fixed(&self) -> bool {
         half(&self.header, 16) == 2
     }
 
-    /// Where a program begins.
+    /// The address at which a program starts (`e_entry`).
     pub(crate) fn entry(&self) -> u64 {
         long(&self.header, 24)
     }
 
-    /// Where the program headers begin in the file, and where the section headers do.
+    /// The offset of the program headers in the file.
     pub(crate) fn table(&self) -> u64 {
         long(&self.header, 32)
     }
 
+    /// The offset of the section headers in the file; 0 if there are none.
     pub(crate) fn section_table(&self) -> u64 {
         long(&self.header, 40)
     }
@@ -118,7 +119,7 @@ impl ElfTables {
         self.segments.iter().find(|segment| segment.kind == kind)
     }
 
-    /// Where so many bytes at an address lie in the file.
+    /// The offset in the file of `len` bytes at an address; `None` if no segment loads all of them.
     pub(crate) fn place(&self, address: u64, len: u64) -> Option<u64> {
         self.loads().find_map(|load| {
             let inside = address.checked_sub(load.address)?;
@@ -127,7 +128,8 @@ impl ElfTables {
         })
     }
 
-    /// Tags and values of the dynamic table up to its end mark; `None` without one.
+    /// The tags and values of the dynamic table before `DT_NULL`; `None` if there is no table, or
+    /// if it is not terminated.
     pub(crate) fn dynamic(
         &self,
         source: &(impl ReadAt + ?Sized),
@@ -148,7 +150,7 @@ impl ElfTables {
     }
 }
 
-/// The bytes of a table of so many entries, each of the size that the header says.
+/// Reads a table of `count` entries. The entry size in the file header must be the usual one.
 fn entries(
     source: &(impl ReadAt + ?Sized),
     start: u64,
@@ -202,7 +204,7 @@ impl Segment {
         self.address..self.address.saturating_add(self.memory_size)
     }
 
-    /// How far the segment is in memory from its place in the file.
+    /// The distance between the segment's address and its offset in the file.
     pub(crate) fn bias(&self) -> u64 {
         self.address.wrapping_sub(self.offset)
     }
@@ -236,7 +238,7 @@ impl Section {
         bytes
     }
 
-    /// What it takes of the file.
+    /// Its bytes in the file; an empty range for `SHT_NOBITS`.
     pub(crate) fn file(&self) -> Range<u64> {
         let size = if matches!(self.kind, 0 | NOBITS) {
             0
@@ -251,7 +253,7 @@ impl Section {
     }
 }
 
-/// A number of at most eight bytes; 0 behind the end.
+/// A little-endian number of at most eight bytes. Bytes behind the end count as 0.
 pub(crate) fn number(bytes: &[u8], at: usize, size: usize) -> u64 {
     let bytes = bytes.get(at..at.saturating_add(size)).unwrap_or_default();
     let bytes = bytes.iter().rev();

@@ -1,4 +1,8 @@
-//! The GNU symbol versions that a file needs.
+//! Reads the GNU symbol versions that a file needs (`DT_VERNEED`), such as `GLIBC_2.28` of
+//! `libc.so.6`. See [Symbol Versioning] in the Linux Standard Base.
+//!
+//! [Symbol Versioning]:
+//! https://refspecs.linuxfoundation.org/LSB_5.0.0/LSB-Core-generic/LSB-Core-generic/symversion.html
 
 use goblin::{
     container::Endian,
@@ -11,7 +15,7 @@ use crate::elf::{
     strings::Strings,
 };
 
-/// More than any file has.
+/// Limit for damaged files, whose records may form a loop.
 const MAX_RECORDS: usize = 1 << 12;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +24,7 @@ pub struct NeededVersions {
     pub versions: Vec<String>,
 }
 
-/// Both kinds of record are 16 bytes, in either class.
+/// An `Elf64_Verneed` or `Elf64_Vernaux`. Both have 16 bytes, also in 32-bit files.
 type VersionRecord = [u8; 16];
 
 pub(super) fn versions<R: ReadAt + ?Sized>(

@@ -1,6 +1,8 @@
-//! Looks at a file before and after a change, and knows nothing of how the change was made.
+//! Verifies a plan: compares the file with its patched view, without using any code of the planner.
 //!
-//! What is read here is parsed here: a mistake in the parsers of planning cannot hide itself.
+//! This module also has its own parser (`raw`), so that a mistake in the planner's parser cannot
+//! hide itself. `rules` holds for every file that loads, `sameness` compares the two files, and
+//! `segments` finds defects of finished packages for `rocwheel check`.
 
 mod raw;
 mod rules;
@@ -13,7 +15,8 @@ use crate::elf::{
     patch::{Patch, PatchedReader},
 };
 
-/// An error when the file could not be loaded even without a change, or loads by luck alone.
+/// An error if the file cannot be loaded even before the edit, or loads only by luck: with strings
+/// behind `DT_STRSZ` (see `rules::string_offsets`).
 pub(super) fn loadable(source: &(impl ReadAt + ?Sized)) -> Result<(), ElfError> {
     let raw = RawElf::read(source)?;
     let mut broken = rules::loading(&raw);
@@ -24,12 +27,12 @@ pub(super) fn loadable(source: &(impl ReadAt + ?Sized)) -> Result<(), ElfError> 
     }
 }
 
-/// The rules of a file that loads which this one breaks. What linkers make breaks none.
+/// The rules that a file breaks. The output of a linker breaks none.
 pub fn broken_rules(source: &(impl ReadAt + ?Sized)) -> Result<Vec<String>, ElfError> {
     rules::all(&RawElf::read(source)?, source)
 }
 
-/// What a loader or a kernel refuses in a file that is meant to be loaded: nothing, if it is sound.
+/// The reasons why a kernel or a loader would refuse a program or library; empty if there are none.
 pub fn faults(source: &(impl ReadAt + ?Sized)) -> Result<Vec<String>, ElfError> {
     let raw = RawElf::read(source)?;
     let mut broken = rules::loading(&raw);
@@ -38,8 +41,8 @@ pub fn faults(source: &(impl ReadAt + ?Sized)) -> Result<Vec<String>, ElfError> 
     Ok(broken)
 }
 
-/// An error unless the change keeps everything that a loader and the usual tools rely on, and the
-/// run path is `goal` afterwards.
+/// An error unless the patched file keeps everything that a loader and the usual tools rely on, and
+/// has the run path `goal`.
 pub(super) fn accept<R: ReadAt + ?Sized>(
     before: &R,
     patch: &Patch,
@@ -50,7 +53,7 @@ pub(super) fn accept<R: ReadAt + ?Sized>(
     let new = RawElf::read(after)?;
     let known = rules::all(&old, before)?;
     let mut broken = rules::all(&new, after)?;
-    // What was so before is not made worse, and not ours to refuse.
+    // Defects that the file had before are accepted, as long as the edit does not make them worse.
     broken.retain(|rule| !known.contains(rule));
     broken.extend(sameness::segments(&old, &new));
     broken.extend(sameness::small_segments(&old, &new, before, after)?);

@@ -1,4 +1,4 @@
-//! What the check of a change reads, apart from goblin: see `tables`.
+//! What the verification reads of a file, without goblin: see `elf::tables`.
 
 use std::{
     io,
@@ -7,7 +7,8 @@ use std::{
 
 use crate::elf::{ElfError, ReadAt, source::read_exact_at, tables::ElfTables};
 
-/// The headers and the dynamic table.
+/// The headers and the dynamic table of a file. `dynamic` is `None` if there is no table, or if it
+/// is not terminated.
 #[derive(Debug)]
 pub(super) struct RawElf {
     tables: ElfTables,
@@ -29,7 +30,8 @@ impl RawElf {
         Ok(Self { tables, dynamic })
     }
 
-    /// The file header without the place and the number of the program headers.
+    /// The file header with zeros for the offset and the number of the program headers, which an
+    /// edit may change.
     pub(super) fn header_but_table(&self) -> [u8; 64] {
         let mut header = self.header;
         for place in [32..40, 56..58] {
@@ -55,7 +57,7 @@ impl RawElf {
     }
 }
 
-/// Whether two ranges of two files hold the same bytes.
+/// Whether two ranges have the same bytes. Compares 64 KiB at a time.
 pub(super) fn same_bytes(
     one: (&(impl ReadAt + ?Sized), u64),
     other: (&(impl ReadAt + ?Sized), u64),
@@ -79,7 +81,7 @@ pub(super) fn same_bytes(
     Ok(true)
 }
 
-/// The text up to a NUL; `None` when none comes before `end`.
+/// The string at `start` without its NUL; `None` if there is no NUL before `end`.
 pub(super) fn text(
     source: &(impl ReadAt + ?Sized),
     start: u64,

@@ -1,4 +1,4 @@
-//! What must hold in any file that loads.
+//! The rules that hold for every file that loads, before and after an edit.
 
 use crate::elf::{
     ElfError, ReadAt,
@@ -20,7 +20,7 @@ const FLAGS_1: u64 = 0x6fff_fffb;
 const PIE: u64 = 0x0800_0000;
 const VERDEF: u64 = 0x6fff_fffc;
 const VERNEED: u64 = 0x6fff_fffe;
-/// More versions than any file has.
+/// Limit for damaged files, whose version records may form a loop.
 const MAX_VERSIONS: u64 = 1 << 14;
 const THREAD_LOCAL: u64 = 0x400;
 /// `DT_NEEDED`, `DT_SONAME`, `DT_RPATH`, `DT_RUNPATH`, `DT_CONFIG`, `DT_DEPAUDIT`, `DT_AUDIT`,
@@ -37,7 +37,7 @@ const STRING_TAGS: [u64; 9] = [
     0x7fff_ffff,
 ];
 
-/// What the loader cannot do without.
+/// The rules that the loader itself enforces: alignment, sizes and the order of segments.
 pub(super) fn loading(raw: &RawElf) -> Vec<String> {
     let mut broken = Vec::new();
     for load in raw.loads() {
@@ -69,7 +69,8 @@ pub(super) fn loading(raw: &RawElf) -> Vec<String> {
     broken
 }
 
-/// All rules. A rule that is broken reads the same before and after, unless it is another case.
+/// All rules. The text of a broken rule is the same before and after an edit if it is the same
+/// defect, so that `accept` can compare the texts.
 pub(super) fn all(raw: &RawElf, source: &(impl ReadAt + ?Sized)) -> Result<Vec<String>, ElfError> {
     let mut broken = loading(raw);
     broken.extend(shared_pages(raw));
@@ -82,7 +83,7 @@ pub(super) fn all(raw: &RawElf, source: &(impl ReadAt + ?Sized)) -> Result<Vec<S
     Ok(broken)
 }
 
-/// The run path reads as wanted, and there is no other.
+/// The file has the wanted run path and no second one.
 pub(super) fn run_path(
     raw: &RawElf,
     source: &(impl ReadAt + ?Sized),
@@ -118,14 +119,15 @@ pub(super) fn is_executable(raw: &RawElf) -> bool {
         || raw.value(FLAGS_1).is_some_and(|flags| flags & PIE != 0)
 }
 
-/// The dynamic strings in the file.
+/// Begin and end of the dynamic strings in the file.
 pub(super) fn string_place(raw: &RawElf) -> Option<(u64, u64)> {
     let size = raw.value(STRING_SIZE)?;
     let start = raw.place(raw.value(STRING_TABLE)?, size)?;
     Some((start, start.saturating_add(size)))
 }
 
-/// Kernels from 4.17 to 5.3 refuse to map a page of a program twice.
+/// No two segments share a page. Kernels from 4.17 to 5.3 map the segments of a program with
+/// `MAP_FIXED_NOREPLACE`, and refuse to map a page twice.
 fn shared_pages(raw: &RawElf) -> Vec<String> {
     let loads: Vec<&Segment> = raw.loads().collect();
     let mut broken = Vec::new();
@@ -140,6 +142,7 @@ fn shared_pages(raw: &RawElf) -> Vec<String> {
     broken
 }
 
+/// The program headers are loaded, `PT_PHDR` agrees with them, and old kernels find them.
 pub(super) fn headers(raw: &RawElf) -> Vec<String> {
     let mut broken = Vec::new();
     let range = raw.table_range();
@@ -171,6 +174,8 @@ pub(super) fn headers(raw: &RawElf) -> Vec<String> {
     broken
 }
 
+/// The dynamic table is terminated and in a writable segment, because the loader writes to
+/// `DT_DEBUG`. It does not end with the file: readelf 2.30 reports that as damage.
 pub(super) fn dynamic_table(raw: &RawElf) -> Vec<String> {
     let Some(place) = raw.first(DYNAMIC) else {
         return vec!["no dynamic table".to_owned()];
@@ -192,6 +197,8 @@ pub(super) fn dynamic_table(raw: &RawElf) -> Vec<String> {
     broken
 }
 
+/// The dynamic strings are loaded and end with a NUL, and a section agrees with `DT_STRTAB` and
+/// `DT_STRSZ`.
 fn strings(raw: &RawElf, source: &(impl ReadAt + ?Sized)) -> Result<Vec<String>, ElfError> {
     let Some((start, end)) = string_place(raw).filter(|(start, end)| start < end) else {
         return Ok(vec!["the dynamic strings are in no segment".to_owned()]);
@@ -216,7 +223,8 @@ fn strings(raw: &RawElf, source: &(impl ReadAt + ?Sized)) -> Result<Vec<String>,
     }
 }
 
-/// Small segments lie within one that is loaded, as far from it in memory as in the file.
+/// Segments such as `PT_NOTE` lie within a `PT_LOAD` with the same distance between address and
+/// offset.
 fn inside_segments(raw: &RawElf) -> Vec<String> {
     let small = [INTERP, NOTE, TLS, EH_FRAME, PROPERTY];
     let segments = raw.segments.iter().enumerate();
@@ -230,7 +238,8 @@ fn inside_segments(raw: &RawElf) -> Vec<String> {
         .collect()
 }
 
-/// Loaded sections agree with their segment, and no section contains the program headers.
+/// Loaded sections lie in a segment with the same distance between address and offset, all sections
+/// lie in the file, and none contains the program headers.
 fn sections(raw: &RawElf) -> Vec<String> {
     let headers = raw.table_range();
     let mut broken = Vec::new();
@@ -256,8 +265,8 @@ fn sections(raw: &RawElf) -> Vec<String> {
     broken
 }
 
-/// Sections that take memory take it within one segment. That of thread-local zeros (`.tbss`) exists in
-/// the threads alone.
+/// Each loaded section lies within the memory of one segment. `.tbss` is not checked: its zeros
+/// exist only in the memory of each thread.
 fn memory_of_sections(raw: &RawElf) -> Vec<String> {
     let sections = raw.sections.iter().enumerate();
     let in_memory = sections.filter(|(_, section)| {
@@ -274,10 +283,11 @@ fn memory_of_sections(raw: &RawElf) -> Vec<String> {
         .collect()
 }
 
-/// Offsets into the dynamic strings lie within them.
+/// All offsets into the dynamic strings are less than `DT_STRSZ`.
 ///
-/// The loader does not look at `DT_STRSZ`, so that such a file may load by luck: the bytes behind the
-/// strings happen to be text. A change of the run path moves the strings and not what follows them.
+/// The loader ignores `DT_STRSZ`. So a file with a larger offset loads if the bytes behind the
+/// strings happen to be the right text. After an edit they would not be: only the strings are
+/// copied, and not the bytes that follow them.
 pub(super) fn string_offsets(
     raw: &RawElf,
     source: &(impl ReadAt + ?Sized),
@@ -300,11 +310,13 @@ pub(super) fn string_offsets(
     Ok(broken)
 }
 
-/// Where the names of all needed and defined versions begin (`DT_VERNEED`, `DT_VERDEF`).
+/// The string offsets of the names of all needed and defined versions (`DT_VERNEED`, `DT_VERDEF`).
 fn version_names(raw: &RawElf, source: &(impl ReadAt + ?Sized)) -> Result<Vec<u64>, ElfError> {
     let mut names = Vec::new();
-    // The size of a record, and where in it are: its own name, the number of the records below it,
-    // the distance to the first of them, and to the next record. Of those below: size, name, next.
+    // For each table: its tags (address and number of records). For its records: the size, and the
+    // offsets in the record of the name (needed versions only: the library), the number of inner
+    // records, the distance to the first of these, and the distance to the next record. For the
+    // inner records: the size, and the offsets of the name and of the distance to the next.
     let needed = ((VERNEED, VERNEED + 1), (16, Some(4), 2, 8, 12), (16, 8, 12));
     let defined = ((VERDEF, VERDEF + 1), (20, None, 6, 12, 16), (8, 0, 4));
     for ((table, count), (size, name, below, first, next), (inner_size, inner_name, inner_next)) in

@@ -1,4 +1,5 @@
-//! What a change of the run path must leave as it was.
+//! Compares a file before and after an edit: everything but the run path must be the same, except
+//! that tables may have moved.
 
 use std::ops::Range;
 
@@ -21,13 +22,14 @@ const STRING_TABLE: u64 = 5;
 const STRING_SIZE: u64 = 10;
 const RPATH: u64 = 15;
 const RUNPATH: u64 = 29;
-/// `DT_HASH`, `DT_GNU_HASH`, `DT_SYMTAB`, `DT_VERSYM`, `DT_VERNEED`, `DT_VERDEF`: tables that are
-/// found by these alone, and may move when their bytes are found there.
+/// `DT_HASH`, `DT_GNU_HASH`, `DT_SYMTAB`, `DT_VERSYM`, `DT_VERNEED`, `DT_VERDEF`. The loader finds
+/// these tables through the tags alone, so they may move if the new address has the same bytes.
 const MOVABLE: [u64; 6] = [4, 0x6fff_fef5, 6, 0x6fff_fff0, 0x6fff_fffe, 0x6fff_fffc];
-/// `DT_PLTGOT`, `DT_RELA`, `DT_INIT`, `DT_FINI`, `DT_REL`, `DT_JMPREL`, the three arrays, `DT_RELR` and
+/// All other tags that hold an address: `DT_PLTGOT`, `DT_RELA`, `DT_INIT`, `DT_FINI`, `DT_REL`,
+/// `DT_JMPREL`, `DT_INIT_ARRAY`, `DT_FINI_ARRAY`, `DT_PREINIT_ARRAY`, `DT_RELR` and
 /// `DT_TLSDESC_PLT`.
 const OTHER_ADDRESSES: [u64; 11] = [3, 7, 12, 13, 17, 23, 25, 26, 32, 36, 0x6fff_fef6];
-/// The sections of the strings, and of what `MOVABLE` finds.
+/// The section types of the strings and of the tables of `MOVABLE`.
 const TABLES: [u32; 7] = [
     STRTAB,
     5,
@@ -38,7 +40,8 @@ const TABLES: [u32; 7] = [
     0x6fff_fffd,
 ];
 
-/// Every segment that was loaded still is, where it was; at most one is new, or one grew.
+/// Every `PT_LOAD` is the same, except that the last one may have grown, and at most one is new.
+/// The stack, TLS, RELRO and exception segments are the same.
 pub(super) fn segments(old: &RawElf, new: &RawElf) -> Vec<String> {
     let mut broken = Vec::new();
     if old.header_but_table() != new.header_but_table() {
@@ -70,7 +73,7 @@ pub(super) fn segments(old: &RawElf, new: &RawElf) -> Vec<String> {
     broken
 }
 
-/// The interpreter and the notes may move, and read the same.
+/// The interpreter and the notes have the same bytes. They may have moved.
 pub(super) fn small_segments<R: ReadAt + ?Sized>(
     old: &RawElf,
     new: &RawElf,
@@ -99,7 +102,8 @@ pub(super) fn small_segments<R: ReadAt + ?Sized>(
     }
 }
 
-/// Whether a segment is the last one, and grew from the end of the file, as it may.
+/// Whether a segment grew in the allowed way: it is the last one, ended with the file, has no
+/// `.bss`, and at most became writable.
 fn grew(one: &Segment, other: &Segment, index: usize, old: &RawElf) -> bool {
     let is_last = old.loads().next_back() == Some(one);
     let flags = if index == 0 {
@@ -122,7 +126,8 @@ fn grew(one: &Segment, other: &Segment, index: usize, old: &RawElf) -> bool {
         && other.file_size > one.file_size
 }
 
-/// Every section is the same, but for the strings that grew and the tables that moved unchanged.
+/// Every section has the same header and bytes. The strings may have grown, and loaded tables may
+/// have moved.
 pub(super) fn sections<R: ReadAt + ?Sized>(
     old: &RawElf,
     new: &RawElf,
@@ -162,7 +167,8 @@ pub(super) fn sections<R: ReadAt + ?Sized>(
     Ok(broken)
 }
 
-/// The dynamic table says the same, and what its addresses lead to is the same.
+/// The dynamic table has the same entries in the same order, except for the run path and the
+/// strings. Addresses may differ only if they lead to the same bytes.
 pub(super) fn dynamic<R: ReadAt + ?Sized>(
     old: &RawElf,
     new: &RawElf,
@@ -193,7 +199,7 @@ pub(super) fn dynamic<R: ReadAt + ?Sized>(
     };
     let len = one.1.saturating_sub(one.0);
     let grew = len <= other.1.saturating_sub(other.0);
-    // As a section they were compared already, and they may be megabytes.
+    // If the strings are a section, `sections` has compared them already. They may be megabytes.
     let mut pairs = old.sections.iter().zip(&new.sections);
     let compared = pairs.any(|(before, after)| {
         before.file() == (one.0..one.1) && after.file() == (other.0..other.1)
@@ -204,7 +210,8 @@ pub(super) fn dynamic<R: ReadAt + ?Sized>(
     Ok(broken)
 }
 
-/// Whether a moved table is a section before and after, the bytes of which `sections` compares.
+/// Whether both addresses are the begin of the same section, before and after. `sections` compares
+/// its bytes.
 fn is_same_table(old: &RawElf, new: &RawElf, before: u64, after: u64) -> bool {
     let mut pairs = old.sections.iter().zip(&new.sections);
     pairs.any(|(one, other)| {
@@ -215,7 +222,8 @@ fn is_same_table(old: &RawElf, new: &RawElf, before: u64, after: u64) -> bool {
     })
 }
 
-/// The old places of tables that moved, as far as nothing new is there and nothing leads there.
+/// The old places of moved tables to which no section, segment or dynamic entry refers any more.
+/// Their bytes may change.
 fn left(old: &RawElf, new: &RawElf) -> Vec<Range<u64>> {
     let pairs = old.sections.iter().zip(&new.sections);
     let moved = pairs.filter(|(one, other)| {
@@ -243,7 +251,7 @@ fn is_address(tag: u64) -> bool {
     tag == STRING_TABLE || MOVABLE.contains(&tag) || OTHER_ADDRESSES.contains(&tag)
 }
 
-/// No loaded byte changes except in headers, in the dynamic table, and in tables that moved elsewhere.
+/// No byte changes except in headers, in the dynamic table, and in the old places of moved tables.
 pub(super) fn loaded_bytes(old: &RawElf, new: &RawElf, patch: &Patch) -> Vec<String> {
     let dynamic = |raw: &RawElf| raw.first(DYNAMIC).map_or(0..0, Segment::file);
     let file_header = 0..64;
@@ -261,8 +269,8 @@ pub(super) fn loaded_bytes(old: &RawElf, new: &RawElf, patch: &Patch) -> Vec<Str
             broken.push(format!("bytes change that must not: at {:#x}", range.start));
         }
     }
-    // The table grows over bytes that belong to no part of the new file; `rules::sections` looks
-    // at sections, this at what has none.
+    // The program header table may have grown over a note or `.interp`. `rules::sections` finds
+    // this in files with section headers; the check here covers files without them.
     let table = new.table_range();
     let hit = new.segments.iter().any(|segment| {
         let file = segment.file();

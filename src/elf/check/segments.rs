@@ -1,4 +1,4 @@
-//! What the kernel and the dynamic loader need of the segments of a program or library.
+//! Finds segments of a program or library that the kernel or the dynamic loader would refuse.
 
 use crate::elf::{
     ElfError, ReadAt,
@@ -10,7 +10,7 @@ use crate::elf::{
 };
 
 const SECTION_DYNAMIC: u32 = 6;
-/// No path of a loader is longer.
+/// The kernel refuses longer paths (`PATH_MAX`).
 const LONGEST_PATH: u64 = 4096;
 
 pub(super) fn broken(
@@ -20,7 +20,7 @@ pub(super) fn broken(
     let mut broken = Vec::new();
     let has_table = raw.sections.iter().any(|it| it.kind == SECTION_DYNAMIC);
     if raw.first(DYNAMIC).is_some() || has_table {
-        // Some linkers let the table end with the file or make it read-only; both load.
+        // Some linkers put the table at the end of the file or make it read-only. Both load.
         let harmless = [
             "the dynamic table ends with the file",
             "the dynamic table is in a segment that is read-only",
@@ -46,7 +46,8 @@ fn is_loaded(raw: &RawElf, segment: &Segment) -> bool {
     loads.any(|load| load.covers(&segment.file()) && load.bias() == segment.bias())
 }
 
-/// The kernel reads the path of the loader from the file, and the loader from memory.
+/// `PT_INTERP` must be an absolute path, and loaded: the kernel reads it from the file, and the
+/// loader from memory.
 fn interpreter(
     raw: &RawElf,
     place: &Segment,
@@ -60,14 +61,14 @@ fn interpreter(
     Ok((!is_path).then(|| "`PT_INTERP` is not the path of a loader".to_owned()))
 }
 
-/// What is meant to run can be run.
+/// The entry point of a program and all sections with code lie in executable segments.
 fn code(raw: &RawElf) -> Option<String> {
     let runs = |address: u64| {
         let mut loads = raw.loads();
         loads.any(|it| it.flags & EXECUTE != 0 && it.memory().contains(&address))
     };
     let entry = raw.entry();
-    // A library has an address there too, and no loader uses it.
+    // Libraries have an entry point too, but no loader uses it.
     if is_executable(raw) && !runs(entry) {
         return Some(format!("it begins at {entry:#x}, where no code can run"));
     }
