@@ -1,11 +1,14 @@
-//! `CodeTarget`: what a code object is for, as bundles and archives spell it.
+//! `CodeTarget`: the target of a code object, as bundles and archives spell it. See
+//! [Target ID](https://llvm.org/docs/AMDGPUUsage.html#target-id) in the AMDGPU ABI.
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
 use crate::target::{self, Target};
 
 /// A target with its features in LLVM's order (`gfx90a:sramecc+:xnack-`), a generic target
-/// (`gfx9-4-generic`), or code for a later compiler (`amdgcnspirv`).
+/// (`gfx9-4-generic`), or SPIR-V, which is compiled later (`amdgcnspirv`).
+///
+/// Parsing sorts the features, because the runtime asks for them in LLVM's order only.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CodeTarget(Box<str>);
 
@@ -28,18 +31,18 @@ impl CodeTarget {
         Self(self.processor().into())
     }
 
-    /// The target of that name, if it is one: `amdgcnspirv` and `gfx9-4-generic` are none.
+    /// The GPU target, if it is one: `None` for `amdgcnspirv` and `gfx9-4-generic`.
     pub fn target(&self) -> Option<Target> {
         self.0.parse().ok()
     }
 
-    /// Whether its code runs with XNACK off, which is how devices are set up.
+    /// Whether its code runs with XNACK off, which is the usual mode of devices.
     pub fn runs_with_xnack_off(&self) -> bool {
         target::runs_with_xnack_off(&self.0)
     }
 
-    /// What the runtime accepts in place of this, most specific first: for `gfx90a:sramecc+:xnack-`
-    /// that is itself, `gfx90a:sramecc+`, `gfx90a:xnack-` and `gfx90a`.
+    /// The targets whose code the runtime accepts for this one, most specific first: for
+    /// `gfx90a:sramecc+:xnack-` these are itself, `gfx90a:sramecc+`, `gfx90a:xnack-` and `gfx90a`.
     pub fn accepted(&self) -> Vec<Self> {
         let features: Vec<&str> = self.features().collect();
         let mut accepted = vec![self.processor().to_owned()];
@@ -52,7 +55,8 @@ impl CodeTarget {
         accepted.into_iter().map(|text| Self(text.into())).collect()
     }
 
-    /// The features of `text` as a binary number, the first of this target's being the highest.
+    /// The sort key of a subset of the features: their count, then one bit per feature, the first
+    /// feature of this target being the highest bit. This is the order of the runtime.
     fn weight(&self, text: &str) -> (usize, u32) {
         let chosen: Vec<&str> = text.split(':').skip(1).collect();
         let bits = self.features().fold(0, |bits, feature| {
@@ -105,7 +109,8 @@ impl fmt::Display for CodeTarget {
     }
 }
 
-/// The generic target that the runtime asks for when it has asked for a target of its own.
+/// The generic target for which the runtime looks after a processor's own target. The table is that
+/// of the runtime; other processors have none.
 pub fn generic(processor: &str) -> Option<&'static str> {
     Some(match processor {
         "gfx900" | "gfx902" | "gfx904" | "gfx906" | "gfx909" | "gfx90c" => "gfx9-generic",
@@ -122,7 +127,7 @@ pub fn generic(processor: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether the runtime asks for this after some target of its own.
+/// Whether this is one of the generic targets that `generic` returns.
 pub(super) fn is_generic(base: &CodeTarget) -> bool {
     GENERIC.contains(&base.as_str())
 }
@@ -137,10 +142,12 @@ const GENERIC: [&str; 7] = [
     "gfx12-5-generic",
 ];
 
-/// There are two; the runtime tries every subset.
+/// Limit for features: `accepted` has every subset, so their number doubles with each feature. Real
+/// targets have at most two.
 const MAX_FEATURES: usize = 4;
 
-/// A word that can be part of a file name: `gfx1250-strict`, `gfx9-4-generic`, `amdgcnspirv`.
+/// Whether a text may be a processor: `gfx1250-strict`, `gfx9-4-generic`, `amdgcnspirv`. It becomes
+/// part of file names, so other characters are refused.
 fn is_processor(text: &str) -> bool {
     let word = text
         .chars()

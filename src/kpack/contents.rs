@@ -1,4 +1,5 @@
-//! The code objects of any file that holds some: an archive, bundles, a binary.
+//! Lists the code objects of any file that contains some: an archive, bundles or a fat binary. This
+//! is what `kpack ls` prints and `kpack extract` writes.
 
 use std::fmt;
 
@@ -15,29 +16,29 @@ use crate::{
     },
 };
 
-/// What kind of file was looked into.
+/// The kind of a file with device code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CodeFile {
     Archive,
     Bundles,
-    /// A binary with its code in it.
+    /// A binary with its device code.
     Fat,
-    /// A binary whose code has been taken out, and where it says that it is.
+    /// A binary whose device code was removed, and the references of its wrappers.
     Split(Vec<WrapperReference>),
 }
 
-/// A code object as it lies in a file.
+/// A code object of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FoundCode {
-    /// What the runtime asks for, in an archive; empty elsewhere.
+    /// In an archive, the key without the number of the bundle; otherwise empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The ordinal of the bundle; in an archive the number in the key.
+    /// The number of the bundle; in an archive, the number in the key.
     pub bundle: usize,
     #[serde(serialize_with = "as_text")]
     pub target: CodeTarget,
     pub size: u64,
-    /// What it takes of the file, where it has bytes of its own.
+    /// Its size in the file; `None` in a compressed bundle, which is compressed as a whole.
     #[serde(rename = "stored", skip_serializing_if = "Option::is_none")]
     pub packed: Option<u64>,
     /// `none`, `zstd`, `CCOB v2 zlib`.
@@ -48,7 +49,7 @@ fn as_text<S: Serializer>(target: &CodeTarget, serializer: S) -> Result<S::Ok, S
     serializer.collect_str(target)
 }
 
-/// Calls `each` with every code object of a file, and with a way to read it.
+/// Calls `each` with every code object of a file, and a function that reads its bytes.
 pub fn each<R: ReadAt>(
     source: &R,
     mut each: impl FnMut(&FoundCode, &dyn Fn() -> Result<Vec<u8>>) -> Result<()>,
@@ -136,12 +137,13 @@ impl fmt::Display for CodeFile {
     }
 }
 
-/// The names of the kernels in a code object; none for what cannot be read.
+/// The names of the kernels in a code object; empty if it cannot be parsed.
 pub fn kernels(code: &[u8]) -> Vec<String> {
     let Ok(elf) = goblin::elf::Elf::parse(code) else {
         return Vec::new();
     };
-    // The descriptor of the kernel `add` is the symbol `add.kd`.
+    // Each kernel, such as `add`, has a kernel descriptor with the symbol `add.kd`; see
+    // https://llvm.org/docs/AMDGPUUsage.html#symbols.
     let names = elf
         .dynsyms
         .iter()

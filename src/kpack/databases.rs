@@ -1,4 +1,6 @@
-//! Kernel databases: files beside the binaries that are for one target alone.
+//! Kernel databases: files beside the binaries that are for one target only, such as
+//! `lib/rocblas/library/TensileLibrary_gfx942.dat`. The rules that recognize them are in
+//! `databases.toml`.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -53,9 +55,10 @@ static TABLE: LazyLock<DatabaseTable> = LazyLock::new(|| {
     toml::from_str(include_str!("databases.toml")).expect("a test reads the same text")
 });
 
-/// The library whose database a file is part of, and the target, without features, that it is for.
+/// The library to whose database a file belongs, and its target without features. `None` if the
+/// file is for every target.
 ///
-/// `path` begins at the directory that is installed.
+/// `path` is relative to the installed directory.
 pub fn owner(path: &RelPath) -> Option<(&'static str, Target)> {
     TABLE.rule.iter().find_map(|rule| {
         let target = rule.target(path)?;
@@ -83,7 +86,7 @@ impl DatabaseRule {
         }
     }
 
-    /// What of a path lies below the rule's directories.
+    /// The components of a path below the rule's directories.
     fn rest<'a>(&self, path: &'a RelPath) -> Option<Vec<&'a str>> {
         let components: Vec<&str> = path.components().collect();
         let Some(RelPathText(below)) = &self.below else {
@@ -109,13 +112,13 @@ impl DatabaseRule {
     }
 }
 
-/// The first target that stands in a name.
+/// The first target in a name.
 fn find(name: &str) -> Option<Target> {
     let mut places = name.match_indices("gfx");
     places.find_map(|(at, _)| processor(name.get(at..)?)?.0.parse().ok())
 }
 
-/// The target that a name is, with or without features.
+/// The target that is the whole name, with or without an XNACK feature: `gfx90a-xnack+`.
 fn whole(name: &str) -> Option<Target> {
     let (processor, rest) = processor(name)?;
     matches!(rest, "" | "-xnack+" | "-xnack-")
@@ -123,7 +126,8 @@ fn whole(name: &str) -> Option<Target> {
         .flatten()
 }
 
-/// `gfx`, digits, letters and perhaps `-strict`, and what follows.
+/// Splits a text after its processor: `gfx`, digits, letters, and sometimes `-strict`. Returns the
+/// processor and the rest.
 fn processor(text: &str) -> Option<(String, &str)> {
     let digits = text.strip_prefix("gfx")?;
     let letters = digits.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -132,7 +136,7 @@ fn processor(text: &str) -> Option<(String, &str)> {
         return None;
     }
     let base = text.get(..text.len().checked_sub(rest.len())?)?;
-    // Some names spell it with an underscore.
+    // Some file names have an underscore here.
     let strict = rest
         .strip_prefix("-strict")
         .or_else(|| rest.strip_prefix("_strict"));

@@ -1,9 +1,9 @@
-//! Whether split binaries and archives belong together, as the runtime will see them.
+//! Checks that split binaries and archives fit together, with the lookup of the runtime.
 //!
-//! The parts of an artifact may have been split apart from each other, by several programs: a generic
-//! part of one family with device parts of another. They fit when the binaries have the same bundles
-//! and every archive is called as the markers say. Where they do not, the code of a target is lost, and
-//! nothing tells before a program runs on that device.
+//! The parts of an artifact may come from different splits: the generic part of one family with the
+//! device parts of another. They fit if the binaries have the same bundles, and the archives have
+//! the names in the markers. Otherwise the runtime does not find the code of a target, and the
+//! first error would appear when a program runs on such a device.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,22 +23,22 @@ use crate::{
     relpath::RelPath,
 };
 
-/// A split binary: its path in the tree that is installed, and what its wrappers ask for.
+/// A split binary: its path in the installed tree, and the references of its wrappers.
 pub type SplitBinary = (RelPath, Vec<WrapperReference>);
 
-/// Code that is in an archive, and that the runtime gives to no binary.
+/// Code for a binary that the runtime would not find or not use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostCode {
     pub binary: RelPath,
     pub target: CodeTarget,
     pub key: String,
-    /// The archive with the code; `None` when the code was found, and the runtime gives the binary up
-    /// all the same, because there is none for another bundle.
+    /// The archive with the code, which the binary does not ask for it. `None` if an archive for
+    /// the target lacks the code of this bundle, so that the runtime refuses the binary.
     pub archive: Option<RelPath>,
 }
 
-/// The first code of each binary and target that is lost, when the archives, by their paths, are
-/// installed beside the binaries. Code for binaries that are not among these is no loss.
+/// The first lost code object of each binary and target, if the archives are installed at these
+/// paths beside the binaries. Code for other binaries is ignored.
 pub fn lost_code(
     binaries: &[SplitBinary],
     archives: &BTreeMap<RelPath, Arc<dyn ReadAt>>,

@@ -1,7 +1,8 @@
-//! Finds code objects as the runtime does: from the marker of a binary to the bytes.
+//! Finds code objects as the HIP runtime does: from the marker of a split binary, through the
+//! archives that it names, to the code for a device.
 //!
-//! Two generations of the runtime are in use. They differ in what an archive without the wanted
-//! code does to the others.
+//! Two generations of the runtime are in use. They differ in what happens if the first archive for
+//! the target lacks the code.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,27 +18,29 @@ use crate::{
     relpath::RelPath,
 };
 
+/// A generation of the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
-    /// The first archive that is for a target answers for all of them.
+    /// Uses only the first archive that lists a target, and fails if it lacks the wanted code.
     FirstArchive,
-    /// Every archive that is for a target is asked.
+    /// Tries every archive that lists a target.
     EveryArchive,
 }
 
-/// What a device gets for a wrapper.
+/// What the runtime finds for one wrapper and one device.
 pub enum CodePlace<'a> {
     In(&'a KpackArchive<Arc<dyn ReadAt>>, &'a StoredCode),
-    /// No archive is there, or none is for the device: the runtime passes the device over.
+    /// There is no archive for the device. The runtime skips the device.
     PassedOver,
-    /// An archive is for the device and lacks the code: the runtime gives up the whole binary.
+    /// There is an archive for the device, but it lacks the code. The runtime refuses the whole
+    /// binary, for all devices.
     Lacking,
 }
 
-/// Opens what lies at a path of the tree that a binary is in.
+/// Opens a file of the tree that contains the binary; `None` if it does not exist.
 pub type OpenArchive<'a> = &'a dyn Fn(&RelPath) -> Result<Option<Arc<dyn ReadAt>>>;
 
-/// The runtime's side of a tree of split binaries and their archives.
+/// The runtime's lookup in a tree of split binaries and archives. Opened archives are cached.
 pub struct Loader<'a> {
     generation: Generation,
     open: OpenArchive<'a>,
@@ -53,10 +56,10 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// What a device gets for a wrapper of the binary at `path`; of the archives only the contents are
-    /// read.
+    /// Finds the code for a device and a wrapper of the binary at `path`. Reads only the table of
+    /// contents of each archive.
     ///
-    /// An error when an archive is damaged, which the runtime would not tell.
+    /// A damaged archive is an error here, although the runtime would skip it silently.
     pub fn find(
         &mut self,
         path: &RelPath,
@@ -102,6 +105,7 @@ impl<'a> Loader<'a> {
         })
     }
 
+    /// Opens an archive, unless it is in the cache.
     fn know(&mut self, path: &RelPath) -> Result<()> {
         if !self.archives.contains_key(path) {
             let archive = (self.open)(path)?.map(KpackArchive::open).transpose()?;
@@ -111,8 +115,8 @@ impl<'a> Loader<'a> {
     }
 }
 
-/// What runs on a device, best first: its own target, then the generic one, each with fewer and
-/// fewer features.
+/// The targets whose code runs on a device, in the order in which the runtime looks for them: first
+/// the device's own target, then its generic one, each with all features first and with none last.
 pub fn wanted(device: &CodeTarget) -> Vec<CodeTarget> {
     let mut wanted = device.accepted();
     let base = device.base();
@@ -128,7 +132,7 @@ pub fn wanted(device: &CodeTarget) -> Vec<CodeTarget> {
     wanted
 }
 
-/// The archives that a marker leads to, in the order in which they are asked.
+/// The paths of the archives that a marker names, in the order in which the runtime searches them.
 pub fn candidates(
     path: &RelPath,
     reference: &WrapperReference,

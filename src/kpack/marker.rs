@@ -1,4 +1,5 @@
-//! The marker that a split binary carries instead of its code: where the archives are.
+//! `Marker`: the `MessagePack` map that a split binary contains instead of a bundle. It tells the
+//! runtime in which archives the code is, and under which key.
 
 use std::{fmt, io::Cursor};
 
@@ -6,27 +7,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Context as _, Result, ensure};
 
-/// What stands for the target in a search path.
+/// The part of a search path that the runtime replaces by a target.
 pub const PLACEHOLDER: &str = "@GFXARCH@";
 
-/// The runtime reads no further.
+/// The runtime reads at most this many bytes of a marker.
 pub(super) const MAX_LEN: usize = 1 << 16;
-/// More archives than any binary leads to for one target: all are looked for, for every target.
+/// Limit for damaged markers: the loader looks for every path with every target.
 const MOST_PATHS: usize = 64;
-/// More than any system takes for a path.
+/// Limit for a path or a name in bytes: `PATH_MAX` of Linux.
 const LONGEST: usize = 4096;
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Marker {
-    /// Archives, seen from the directory of the binary: `../.kpack/blas_lib_@GFXARCH@.kpack`.
+    /// Archives, relative to the directory of the binary: `../.kpack/blas_lib_@GFXARCH@.kpack`.
     pub kpack_search_paths: Vec<String>,
-    /// What the keys of its code begin with.
+    /// The part of the keys before `#`: `math-libs/BLAS/rocBLAS/stage/lib/librocblas.so.5`.
     pub kernel_name: String,
 }
 
 impl Marker {
-    /// The marker of a binary that lies so many directories below the one with `.kpack`, with the
-    /// names of archives in the order in which the runtime looks for them.
+    /// The marker of a binary that is `depth` directories below the one with `.kpack`. The runtime
+    /// searches the archives in the given order.
     pub fn new(depth: usize, archives: &[impl fmt::Display], kernel_name: &str) -> Self {
         let up = "../".repeat(depth);
         let archives = archives.iter();
@@ -43,7 +44,8 @@ impl Marker {
         Ok(bytes)
     }
 
-    /// The marker at the begin of some bytes, and how long it is; what follows it does not count.
+    /// Parses the marker at the begin of `bytes`, and returns its length as well. Bytes behind it
+    /// are ignored.
     pub fn parse(bytes: &[u8]) -> Result<(Self, usize)> {
         let mut reader = rmp_serde::Deserializer::new(Cursor::new(bytes));
         let marker = Self::deserialize(&mut reader).context("read a marker")?;

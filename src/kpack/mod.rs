@@ -1,7 +1,8 @@
-//! Device code: the bundles in which compilers leave it, the archives in which it is shipped, and
-//! the host files that it is taken out of.
+//! Device code: the bundles in which compilers store it, the `.kpack` archives in which it ships,
+//! and the host binaries from which it is removed.
 //!
-//! `docs/kpack.md` tells the whole way. Everything works on bytes that are read where they lie.
+//! `docs/kpack.md` describes the whole way. All code reads ranges of a file at their offsets, and
+//! no file is in memory as a whole.
 
 pub mod archive;
 pub mod bundle;

@@ -1,4 +1,5 @@
-//! A part of a file as if it were a file, and reading through one from a place on.
+//! `ByteRegion`: a range of a file that is read like a file of its own, and a buffered reader over
+//! it.
 
 use std::io::{self, BufRead, Read};
 
@@ -7,13 +8,13 @@ use crate::{
     error::{Context as _, Result, bail},
 };
 
-/// How much is asked for at once.
+/// How many bytes are read, and allocated, at once.
 const STEP: usize = 1 << 20;
-/// How much a reader gets at first, and from then on.
+/// How many bytes `Through` buffers: first a page, then more.
 const FIRST: usize = 1 << 12;
 const FURTHER: usize = 1 << 16;
 
-/// A range of bytes of a file that certainly lies within it.
+/// A range of a file, checked to lie within the file.
 #[derive(Debug)]
 pub struct ByteRegion<'a, R: ?Sized> {
     source: &'a R,
@@ -30,7 +31,7 @@ impl<R: ?Sized> Clone for ByteRegion<'_, R> {
 impl<R: ?Sized> Copy for ByteRegion<'_, R> {}
 
 impl<'a, R: ReadAt + ?Sized> ByteRegion<'a, R> {
-    /// All of a file.
+    /// The whole file.
     pub fn whole(source: &'a R) -> Self {
         Self {
             source,
@@ -39,12 +40,12 @@ impl<'a, R: ReadAt + ?Sized> ByteRegion<'a, R> {
         }
     }
 
-    /// An error that names `what` when it would not lie within the file.
+    /// A range of a file. The error names `what` if the range is not within the file.
     pub fn new(source: &'a R, what: &str, start: u64, len: u64) -> Result<Self> {
         Self::whole(source).part(what, start, len)
     }
 
-    /// A region of the region.
+    /// A part of this region, relative to its begin.
     pub fn part(&self, what: &str, start: u64, len: u64) -> Result<Self> {
         let size = self.len;
         if start.checked_add(len).is_none_or(|end| end > size) {
@@ -57,12 +58,13 @@ impl<'a, R: ReadAt + ?Sized> ByteRegion<'a, R> {
         })
     }
 
-    /// The bytes of a part of it.
+    /// Reads a part of this region.
     pub fn bytes(&self, what: &str, start: u64, len: u64) -> Result<Vec<u8>> {
         let part = self.part(what, start, len)?;
         let mut bytes = Vec::new();
         while (bytes.len() as u64) < len {
-            // What lies within a file may still be more than there is memory for.
+            // A length that is within the file may still be larger than the memory of the machine,
+            // so memory is allocated step by step.
             let done = bytes.len();
             let rest = usize::try_from(len)
                 .unwrap_or(usize::MAX)
@@ -74,13 +76,13 @@ impl<'a, R: ReadAt + ?Sized> ByteRegion<'a, R> {
         Ok(bytes)
     }
 
-    /// Fills a buffer with what begins at a place.
+    /// Fills a buffer with the bytes from `start` on.
     pub fn fill(&self, what: &str, start: u64, buffer: &mut [u8]) -> Result<()> {
         let part = self.part(what, start, buffer.len() as u64)?;
         read_exact_at(&part, 0, buffer).with_context(|| format!("read the {what}"))
     }
 
-    /// A number of so many bytes, the lowest first.
+    /// Reads a little-endian number of `size` bytes.
     pub(super) fn number(&self, what: &str, at: u64, size: u64) -> Result<u64> {
         let bytes = self.bytes(what, at, size)?;
         Ok(bytes
@@ -89,7 +91,7 @@ impl<'a, R: ReadAt + ?Sized> ByteRegion<'a, R> {
             .fold(0, |number, byte| (number << 8) | u64::from(*byte)))
     }
 
-    /// Whether these bytes lie at a place.
+    /// Whether the region has these bytes at `at`.
     pub(super) fn has(&self, at: u64, expected: &[u8]) -> Result<bool> {
         let len = expected.len() as u64;
         if at.checked_add(len).is_none_or(|end| end > self.len) {
@@ -98,7 +100,7 @@ impl<'a, R: ReadAt + ?Sized> ByteRegion<'a, R> {
         Ok(self.bytes("magic", at, len)? == expected)
     }
 
-    /// The first place from `at` on that does not hold a zero; the end if there is none.
+    /// The offset of the first byte from `at` on that is not zero; the end if all are zero.
     pub(super) fn skip_zeros(&self, at: u64) -> Result<u64> {
         let mut through = self.from(at);
         loop {
@@ -115,7 +117,7 @@ impl<'a, R: ReadAt + ?Sized> ByteRegion<'a, R> {
         }
     }
 
-    /// Reads on from a place.
+    /// A reader that begins at an offset.
     pub(super) fn from(&self, at: u64) -> Through<'a, R> {
         Through {
             region: *self,
@@ -142,7 +144,8 @@ impl<R: ReadAt + ?Sized> ReadAt for ByteRegion<'_, R> {
     }
 }
 
-/// A reader that knows how far it is.
+/// A buffered reader that knows its position: `position` is exact although more bytes are buffered.
+/// The end of a compressed stream is found this way.
 pub(super) struct Through<'a, R: ?Sized> {
     region: ByteRegion<'a, R>,
     next: u64,
@@ -151,7 +154,7 @@ pub(super) struct Through<'a, R: ?Sized> {
 }
 
 impl<R: ReadAt + ?Sized> Through<'_, R> {
-    /// The place of the next byte that is read.
+    /// The offset of the next byte that the caller gets.
     pub(super) fn position(&self) -> u64 {
         let unread = self.buffer.len().saturating_sub(self.used);
         self.next.saturating_sub(unread as u64)
@@ -161,7 +164,7 @@ impl<R: ReadAt + ?Sized> Through<'_, R> {
 impl<R: ReadAt + ?Sized> BufRead for Through<'_, R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.used >= self.buffer.len() {
-            // Whoever looks for the end of some zeros rarely needs more than a page.
+            // Zeros between bundles are rarely longer than a page, so the first read is small.
             let is_first = self.buffer.capacity() == 0;
             self.used = 0;
             self.buffer

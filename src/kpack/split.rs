@@ -1,4 +1,5 @@
-//! Which archive the code of each bundle of an artifact goes to, and how a bundle names it.
+//! Decides which archive gets the code of each bundle of an artifact, and which archives its marker
+//! names. `docs/kpack.md` has the rules under *Names of archives*.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,42 +11,44 @@ use crate::{
     target::Scope,
 };
 
-/// What a bundle has code for.
+/// The targets for which a bundle has code.
 pub type TargetSet = BTreeSet<CodeTarget>;
 
-/// How the archives of an artifact such as `blas_lib` are called.
+/// The names of the archives of an artifact such as `blas_lib`.
 ///
-/// The runtime gives a binary up when an archive for the device exists and lacks the code of one of
-/// its bundles, and passes the device over when there is no archive. So an archive may only be shared
-/// by bundles that all have code for its target, in the same variants. For each target on its own:
+/// If an archive for a device exists but lacks the code of a bundle, the runtime refuses the whole
+/// binary. If no archive for the device exists, it only skips the device. So bundles may share an
+/// archive only if all of them have code for its target, in the same variants. This is decided for
+/// each target separately:
 ///
-/// 1. when that is so of every bundle of the artifact, there is one archive, `blas_lib_gfx942`;
-/// 2. else binaries of which it is so have one archive each, `blas_lib_3f2a9c1d_gfx942`, with the
-///    begin of the SHA-256 of what the keys of the binary begin with;
-/// 3. and every other bundle has its own, `blas_lib_3f2a9c1d_7_gfx942`, with its number.
+/// 1. If every bundle of the artifact has code, there is one archive, `blas_lib_gfx942`.
+/// 2. Otherwise each binary all of whose bundles have code has one archive,
+///    `blas_lib_3f2a9c1d_gfx942`, with the begin of the SHA-256 of the prefix of the binary's keys.
+/// 3. Every other bundle with code has an archive of its own, `blas_lib_3f2a9c1d_7_gfx942`, with
+/// its number.
 ///
-/// The marker of a bundle names all three, independent of its targets. So the generic part of an
-/// artifact is the same for every family, and finds the code of families that were split without it.
-/// Variants such as `gfx90a:xnack+` lie beside each other in the archive of `gfx90a`.
+/// The marker of a bundle names all three, for any targets. So the generic part of an artifact is
+/// the same for every family, and it also finds the code of families that were split separately.
+/// Variants such as `gfx90a:xnack+` are in the archive of `gfx90a`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArchiveNames {
     artifact: String,
-    /// Targets, without features, that the first rule holds for.
+    /// The targets, without features, for which the first rule applies.
     everywhere: TargetSet,
 }
 
-/// A binary with device code, as it lies in an artifact.
+/// A binary with device code in an artifact.
 #[derive(Clone, Debug)]
 pub struct FatBinary {
-    /// The directory of the artifact that is installed: `math-libs/BLAS/rocBLAS/stage`.
+    /// The stage directory, whose contents are installed: `math-libs/BLAS/rocBLAS/stage`.
     pub prefix: RelPath,
-    /// Its place below that.
+    /// The path below that: `lib/librocblas.so.5`.
     pub path: RelPath,
-    /// What each bundle has code for.
+    /// The targets of each bundle.
     pub bundles: Vec<TargetSet>,
-    /// Targets, without features, that the second rule of `ArchiveNames` holds for.
+    /// The targets, without features, for which the second rule of `ArchiveNames` applies.
     everywhere: TargetSet,
-    /// What the names of its own archives contain.
+    /// The first 8 digits of the hash, for the names of its own archives.
     hash: String,
 }
 
@@ -58,8 +61,8 @@ impl ArchiveNames {
         }
     }
 
-    /// The name of the archive with the code of a bundle for a target without features, which the
-    /// name leaves out.
+    /// The name of the archive with the code of a bundle for `base`, a target without features. The
+    /// name does not contain the target; see `archive_path`.
     pub fn name(&self, binary: &FatBinary, bundle: usize, base: &CodeTarget) -> String {
         let [of_all, of_binary, own] = self.candidates(binary, bundle);
         if self.everywhere.contains(base) {
@@ -81,6 +84,7 @@ impl ArchiveNames {
             .collect()
     }
 
+    /// The names of the three rules, in their order.
     fn candidates(&self, binary: &FatBinary, bundle: usize) -> [String; 3] {
         let of_binary = format!("{}_{}", self.artifact, binary.hash);
         let own = format!("{of_binary}_{bundle}");
@@ -103,13 +107,13 @@ impl FatBinary {
         binary
     }
 
-    /// What the keys of its code begin with.
+    /// The prefix of the keys of its code: everything before `#`.
     pub fn kernel_name(&self) -> String {
         self.prefix.join(&self.path).to_string()
     }
 }
 
-/// The targets, without features, that all of some bundles have code for in the same variants.
+/// The targets, without features, for which all bundles have code in the same variants.
 fn shared<'a>(bundles: impl IntoIterator<Item = &'a TargetSet>) -> TargetSet {
     let variants = |set: &'a TargetSet| {
         let mut variants: BTreeMap<CodeTarget, BTreeSet<&CodeTarget>> = BTreeMap::new();
@@ -127,11 +131,11 @@ fn shared<'a>(bundles: impl IntoIterator<Item = &'a TargetSet>) -> TargetSet {
     shared.into_keys().collect()
 }
 
-/// Whose artifact code for a target goes to; `None` for code that the runtime looks for in no
-/// archive, such as SPIR-V.
+/// The artifact that gets the code for a target; `None` for code such as SPIR-V, for which the
+/// runtime does not look in archives.
 ///
-/// Code for a generic target serves devices of many targets, and a user has the package of one. So
-/// it goes where everybody has it.
+/// Code for a generic target goes to the generic artifact. It serves devices of many targets, but a
+/// user installs the package of one target only.
 pub fn home(target: &CodeTarget) -> Option<Scope> {
     let base = target.base();
     match base.target() {
@@ -140,7 +144,7 @@ pub fn home(target: &CodeTarget) -> Option<Scope> {
     }
 }
 
-/// The path of an archive in the directory that is installed.
+/// The path of an archive, relative to the installed directory: `.kpack/blas_lib_gfx942.kpack`.
 pub fn archive_path(name: &str, target: &CodeTarget) -> Result<RelPath> {
     Ok(format!(".kpack/{name}_{}.kpack", target.base()).parse()?)
 }

@@ -1,4 +1,13 @@
-//! `.kpack` archives: code objects by the key and the target that the runtime asks for.
+//! `.kpack` archives: code objects that the runtime finds by key and target.
+//!
+//! | offset | contents |
+//! |---|---|
+//! | 0 | `KPAK`, version 1 (4 bytes), offset of the table of contents (8 bytes), zeros |
+//! | 64 | the code objects, back to back |
+//! | to the end | the table of contents, one `MessagePack` map |
+//!
+//! With compression, the code objects begin with their number (4 bytes), and each is preceded by
+//! its length (4 bytes).
 
 mod read;
 #[cfg(test)]
@@ -12,19 +21,19 @@ pub use read::KpackArchive;
 pub use toc::{CodeOrigin, StoredCode};
 pub use write::{ArchiveWriter, Packed, Packer, WrittenArchive};
 
-/// What an archive begins with.
+/// The magic number of an archive.
 pub const MAGIC: &[u8; 4] = b"KPAK";
 
 const VERSION: u64 = 1;
-/// Where the code begins: behind the magic, the version, the place of the contents, and zeros.
+/// The offset of the code objects.
 const BLOBS: u64 = 64;
 
-/// How an archive keeps its code objects.
+/// How an archive stores its code objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KpackScheme {
-    /// As they are.
+    /// Uncompressed.
     Stored,
-    /// Each as a zstd frame of its own.
+    /// Each in a zstd frame of its own.
     Zstd,
 }
 
@@ -37,7 +46,8 @@ impl fmt::Display for KpackScheme {
     }
 }
 
-/// What the runtime asks for: the name in the binary's marker and the ordinal of the bundle.
+/// The key of a code object, such as `lib/libfoo.so#0`: the name in the binary's marker, and the
+/// number of the bundle.
 pub fn key(kernel_name: &str, bundle: usize) -> String {
     format!("{kernel_name}#{bundle}")
 }

@@ -1,4 +1,5 @@
-//! Reads an archive, one code object at a time.
+//! Reads an archive. The table of contents is read when it is opened, and each code object when it
+//! is needed.
 
 use std::io::Read as _;
 
@@ -14,22 +15,23 @@ use crate::{
     },
 };
 
-/// Contents are a few hundred bytes for each code object, and take some times as much of memory.
+/// Limit for the table of contents, which takes several times its size in memory. An entry has a
+/// few hundred bytes.
 const MAX_TOC: u64 = 1 << 26;
-/// What the runtime refuses too.
+/// The runtime has the same limits for compressed archives.
 const MAX_CODES: u64 = 1 << 20;
 const MAX_FRAMES: u64 = 1 << 32;
-/// Code objects are some megabytes.
+/// Limit for a decompressed code object. Real ones have some megabytes.
 const MAX_CODE: u64 = 1 << 32;
 
-/// An archive whose contents are known, and lie within it.
+/// An opened archive. All its code objects were checked to lie within it.
 #[derive(Debug)]
 pub struct KpackArchive<R> {
     source: R,
     toc: Toc,
     scheme: KpackScheme,
     codes: Vec<StoredCode>,
-    /// Where each code object lies, by ordinal.
+    /// The place of each code object, by ordinal.
     places: Vec<BlobPlace>,
 }
 
@@ -71,7 +73,8 @@ impl<R: ReadAt> KpackArchive<R> {
         &self.toc.group_name
     }
 
-    /// What the archive says it is for; the runtime goes by this alone.
+    /// The targets that the archive lists (`gfx_arches`). The runtime uses only this list to decide
+    /// whether an archive is for a target.
     pub fn targets(&self) -> &[String] {
         &self.toc.gfx_arches
     }
@@ -80,7 +83,7 @@ impl<R: ReadAt> KpackArchive<R> {
         self.scheme
     }
 
-    /// What it holds, by key and target.
+    /// All entries of the table of contents, sorted by key and target.
     pub fn codes(&self) -> &[StoredCode] {
         &self.codes
     }
@@ -92,13 +95,13 @@ impl<R: ReadAt> KpackArchive<R> {
         found.ok().and_then(|at| self.codes.get(at))
     }
 
-    /// The bytes that a code object takes in the archive.
+    /// The size of a code object in the archive.
     pub fn packed(&self, code: &StoredCode) -> u64 {
         let ordinal = usize::try_from(code.ordinal).unwrap_or(usize::MAX);
         self.places.get(ordinal).map_or(0, |place| place.size)
     }
 
-    /// The bytes of a code object of this archive.
+    /// Reads, and decompresses, a code object of this archive.
     pub fn read(&self, code: &StoredCode) -> Result<Vec<u8>> {
         let what = "code object";
         let ordinal = usize::try_from(code.ordinal).unwrap_or(usize::MAX);
@@ -169,7 +172,8 @@ fn stored(code: &ByteRegion<'_, impl ReadAt + ?Sized>, toc: &Toc) -> Result<Vec<
     Ok(places)
 }
 
-/// The frames have no index: one pass over their lengths makes it.
+/// The places of zstd frames. The archive has no index of them, so this reads the length of each
+/// frame and skips its contents.
 fn frames(code: &ByteRegion<'_, impl ReadAt + ?Sized>, toc: &Toc) -> Result<Vec<BlobPlace>> {
     let offset = toc.zstd_offset.context("no place of the frames")?;
     let size = toc.zstd_size.context("no length of the frames")?;

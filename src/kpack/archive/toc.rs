@@ -1,4 +1,4 @@
-//! The contents of an archive, as the `MessagePack` map at its end.
+//! The table of contents of an archive: the `MessagePack` map at its end.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,13 +17,13 @@ use crate::{
     kpack::{CodeTarget, archive::VERSION},
 };
 
-/// More targets than there are, with all choices of their features.
+/// Limit for targets, which is more than all targets with all combinations of their features.
 const MOST_TARGETS: usize = 4096;
 
-/// By key, then by target.
+/// Entries by key, then by target.
 pub(super) type Index = BTreeMap<String, BTreeMap<String, TocEntry>>;
 
-/// The map as it stands in the file; readers go by names, so that the order is free.
+/// The map as it is in the file. Readers find its fields by name, so their order is free.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Toc {
     format_version: u64,
@@ -54,13 +54,13 @@ pub(super) struct TocEntry {
     pub(super) metadata: Option<CodeOrigin>,
 }
 
-/// What an archive may say about where a code object comes from; the runtime does not read it.
+/// Where a code object comes from. This is optional, and the runtime does not read it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct CodeOrigin {
-    /// The name of its entry in the bundle.
+    /// The id of its entry in the bundle: `hipv4-amdgcn-amd-amdhsa--gfx942`.
     #[serde(default)]
     pub target: String,
-    /// The part of the artifact that its binary lies in.
+    /// The stage directory of its binary: `math-libs/BLAS/rocBLAS/stage`.
     #[serde(default)]
     pub source_prefix: String,
 }
@@ -71,10 +71,10 @@ pub(super) struct BlobPlace {
     pub(super) size: u64,
 }
 
-/// A code object that an archive holds.
+/// An entry of an archive: a key and a target, with the code object for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredCode {
-    /// What the runtime asks for: `lib/libfoo.so#0`.
+    /// The key, such as `lib/libfoo.so#0`.
     pub key: String,
     pub target: CodeTarget,
     pub size: u64,
@@ -83,7 +83,7 @@ pub struct StoredCode {
 }
 
 impl Toc {
-    /// The contents without anything that depends on how the code is kept.
+    /// An empty table of contents.
     pub(super) fn new(group: &str, family: &str, scheme: super::KpackScheme) -> Self {
         Self {
             format_version: VERSION,
@@ -119,7 +119,8 @@ impl Toc {
         rmp_serde::to_vec_named(self).context("write the contents")
     }
 
-    /// Every code object; each target must be among those that the archive says it is for.
+    /// All entries. It is an error if `gfx_arches` does not list the target of an entry, because
+    /// the runtime would never find that code.
     pub(super) fn codes(&self) -> Result<Vec<StoredCode>> {
         let named: BTreeSet<&String> = self.gfx_arches.iter().collect();
         let mut codes = Vec::new();
@@ -180,7 +181,8 @@ fn stored() -> String {
     super::KpackScheme::Stored.to_string()
 }
 
-/// A map in which no key stands twice: readers would not agree which of both counts.
+/// A map without duplicate keys. serde would keep the last of two values, while other readers may
+/// use the first, so they would find different code.
 struct Unique<V>(BTreeMap<String, V>);
 
 impl<'de, V: Deserialize<'de>> Deserialize<'de> for Unique<V> {
@@ -208,7 +210,8 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Unique<V> {
     }
 }
 
-/// Targets that are not too many: an empty text is one byte there, and many in memory.
+/// Reads the list of targets, with a limit. An empty string has one byte in the file but many in
+/// memory, so a list within `MAX_TOC` could still exhaust the memory.
 fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     struct Targets;
     impl<'de> Visitor<'de> for Targets {

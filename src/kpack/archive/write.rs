@@ -1,4 +1,4 @@
-//! Writes an archive, one code object at a time: the same calls give the same bytes.
+//! Writes an archive, one code object at a time. The same calls give the same bytes.
 
 use std::{
     collections::BTreeMap,
@@ -17,27 +17,28 @@ use crate::{
     },
 };
 
-/// What upstream compresses with.
+/// The zstd level of TheRock's tools.
 const LEVEL: i32 = 3;
 
-/// A code object as it will stand in an archive: the costly part, which any thread may do.
+/// A code object, compressed and hashed. This is the expensive part, and independent of the
+/// archive, so that any thread can do it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packed {
     scheme: KpackScheme,
     bytes: Vec<u8>,
     size: u64,
-    /// Of the bytes as they will stand there: equal code is packed to equal bytes, and these are
-    /// fewer.
+    /// The hash of `bytes`, not of the code: equal code gives equal compressed bytes, and hashing
+    /// fewer bytes is faster.
     sha256: Sha256,
 }
 
-/// Makes code objects ready, one after the other, in memory that is used again.
+/// Compresses code objects, and reuses its buffer for the next one.
 pub struct Packer {
     compressor: zstd::bulk::Compressor<'static>,
     packed: Vec<u8>,
 }
 
-/// An archive that is being written; code objects that are equal are written once.
+/// An archive while it is written. Equal code objects are stored once.
 pub struct ArchiveWriter<W> {
     out: W,
     at: u64,
@@ -47,13 +48,13 @@ pub struct ArchiveWriter<W> {
     places: Vec<BlobPlace>,
 }
 
-/// What became of an archive.
+/// Statistics of a finished archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrittenArchive {
     pub len: u64,
-    /// How many code objects the contents name.
+    /// The number of entries in the table of contents.
     pub codes: usize,
-    /// How many of them differ.
+    /// The number of stored code objects.
     pub distinct: usize,
 }
 
@@ -72,7 +73,7 @@ impl Packer {
         })
     }
 
-    /// The same for the same code, whatever was packed before.
+    /// Compresses a code object. The result depends only on the code, not on previous calls.
     pub fn pack(&mut self, code: &[u8], scheme: KpackScheme) -> Result<Packed> {
         let bytes = match scheme {
             KpackScheme::Stored => code.to_vec(),
@@ -96,7 +97,11 @@ impl Packer {
 }
 
 impl<W: Write + Seek> ArchiveWriter<W> {
-    /// `out` must be empty; `family` is free text, by custom the target.
+    /// Begins an archive. `out` must be empty. `family` is free text; TheRock's tools write the
+    /// target.
+    ///
+    /// The header and the number of code objects are written as zeros, and filled in by `finish`,
+    /// when the offset of the table of contents is known.
     pub fn new(mut out: W, group: &str, family: &str, scheme: KpackScheme) -> Result<Self> {
         out.write_all(&[0; 64]).context("write an archive")?;
         let mut at = BLOBS;
@@ -114,7 +119,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         })
     }
 
-    /// Adds what the runtime gets for a key and a target.
+    /// Adds the code object for a key and a target.
     pub fn add(
         &mut self,
         key: &str,
@@ -148,7 +153,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         Ok(())
     }
 
-    /// Writes the contents and the header.
+    /// Writes the table of contents and the header.
     pub fn finish(mut self) -> Result<(W, WrittenArchive)> {
         self.toc.gfx_arches.sort();
         let start = self.at;
@@ -176,6 +181,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         Ok((self.out, written))
     }
 
+    /// Stores a new code object, and returns its ordinal.
     fn put(&mut self, code: &Packed) -> Result<u32> {
         let ordinal = u32::try_from(self.places.len()).context("too many code objects")?;
         if self.scheme == KpackScheme::Zstd {
@@ -197,6 +203,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         Ok(())
     }
 
+    /// Overwrites bytes at an offset, and returns to the end.
     fn patch(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
         let end = SeekFrom::Start(self.at);
         let out = &mut self.out;

@@ -1,4 +1,11 @@
-//! Compressed bundles (`CCOB`), in the three versions that clang has written.
+//! Reads compressed bundles (`CCOB`) in the three versions that clang has written. See
+//! [Compressed Offload Bundle](https://clang.llvm.org/docs/ClangOffloadBundler.html).
+//!
+//! | version | fields after the magic number |
+//! |---|---|
+//! | 1 | version, method (2 bytes each), uncompressed size (4), hash (8) |
+//! | 2 | version, method (2 each), total size, uncompressed size (4 each), hash (8) |
+//! | 3 | version, method (2 each), total size, uncompressed size (8 each), hash (8) |
 
 use std::{
     fmt,
@@ -13,16 +20,18 @@ use crate::{
     kpack::{ByteRegion, bundle::MAX_UNPACKED},
 };
 
-/// The largest seen is a tenth of it.
+/// Limit for decompressing into one allocation of the size that the header claims. The largest
+/// known bundle has a tenth of it. Larger ones are decompressed as a stream, so that memory grows
+/// only with the real contents.
 const AT_ONCE: u64 = 1 << 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BundleCompression {
     pub version: u16,
     pub method: BundleMethod,
-    /// The length of the bundle inside.
+    /// The size of the raw bundle inside.
     pub unpacked: u64,
-    /// The first half of the MD5 of the bundle inside.
+    /// The first half of the MD5 hash of the raw bundle, as a little-endian number.
     hash: u64,
 }
 
@@ -42,7 +51,7 @@ impl BundleCompression {
         }
     }
 
-    /// The header in front of so many bytes.
+    /// The header for `packed` bytes of compressed data.
     pub(super) fn render(&self, packed: u64) -> Vec<u8> {
         let mut header = super::COMPRESSED.to_vec();
         header.extend(self.version.to_le_bytes());
@@ -68,7 +77,8 @@ impl fmt::Display for BundleMethod {
     }
 }
 
-/// The length of the compressed bundle at the begin of a region, and what its header says.
+/// Reads the header of the compressed bundle at the begin of a region. Also returns the size of the
+/// compressed bundle.
 pub(super) fn header(
     region: &ByteRegion<'_, impl ReadAt + ?Sized>,
 ) -> Result<(u64, BundleCompression)> {
@@ -107,7 +117,8 @@ pub(super) fn header(
     Ok((len, compression))
 }
 
-/// The raw bundle inside, of the length that its header says, in `memory` if that is large enough.
+/// Decompresses the raw bundle, reusing `memory` if possible. It is an error if its size is not the
+/// one in the header.
 pub(super) fn decode(
     region: &ByteRegion<'_, impl ReadAt + ?Sized>,
     compression: &BundleCompression,
@@ -119,7 +130,7 @@ pub(super) fn decode(
     }
 }
 
-/// An error unless the raw bundle inside has the hash that its header says.
+/// An error unless the raw bundle has the hash in the header.
 pub(super) fn verify(bytes: &[u8], compression: &BundleCompression) -> Result<()> {
     let found = hash(bytes);
     ensure!(
@@ -130,8 +141,11 @@ pub(super) fn verify(bytes: &[u8], compression: &BundleCompression) -> Result<()
     Ok(())
 }
 
-/// The same without a window beside the result, if it is not too large to be allocated on trust. What
-/// does not come out as it should is left to the slower way, which says why.
+/// Decompresses into one buffer; `None` if the bundle is not zstd, is too large, or fails.
+///
+/// A stream decoder keeps a window as large as the bundle beside the result. Decompression in one
+/// call uses the result itself as the window. After a failure, the caller tries the stream decoder,
+/// whose error is more precise.
 fn at_once(
     region: &ByteRegion<'_, impl ReadAt + ?Sized>,
     compression: &BundleCompression,
@@ -164,7 +178,8 @@ fn header_len(version: u16) -> u64 {
     }
 }
 
-/// Version 1 does not say how long it is: its stream does.
+/// The size of a bundle of version 1, whose header has no total size: decompresses it to find the
+/// end of its stream.
 fn measure(
     region: &ByteRegion<'_, impl ReadAt + ?Sized>,
     compression: &BundleCompression,
@@ -172,7 +187,7 @@ fn measure(
     unpack(region, compression).map(|(_, len)| len)
 }
 
-/// The first bytes of the raw bundle inside, at most so many; nothing is verified.
+/// Decompresses the first bytes of the raw bundle, at most `limit`. Verifies neither size nor hash.
 pub(super) fn begin(
     region: &ByteRegion<'_, impl ReadAt + ?Sized>,
     compression: &BundleCompression,
@@ -186,7 +201,7 @@ pub(super) fn begin(
     stream(&mut packed, &part)
 }
 
-/// What a stream holds, and where it ends.
+/// Decompresses the whole stream. Also returns its end, as an offset in the region.
 fn unpack(
     region: &ByteRegion<'_, impl ReadAt + ?Sized>,
     compression: &BundleCompression,
@@ -211,14 +226,16 @@ fn stream(mut packed: impl io::BufRead, compression: &BundleCompression) -> Resu
     bytes.context("decode a compressed bundle")
 }
 
-/// The window of a bundle is as large as the bundle.
+/// A zstd decoder for large windows. clang compresses with a window as large as the bundle, and by
+/// default the decoder refuses windows of more than 128 MiB.
 fn zstd_decoder<R: io::BufRead>(packed: R) -> io::Result<zstd::Decoder<'static, R>> {
     let mut decoder = zstd::Decoder::with_buffer(packed)?.single_frame();
     decoder.window_log_max(31)?;
     Ok(decoder)
 }
 
-/// One byte more than there should be shows that there is too much.
+/// Reads at most one byte more than the header says. That byte shows that there is too much data,
+/// without decompressing all of it.
 fn take(decoder: impl Read, compression: &BundleCompression) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let limit = compression.unpacked.saturating_add(1);

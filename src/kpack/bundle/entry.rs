@@ -1,4 +1,6 @@
-//! The header of a raw bundle: which code is where.
+//! Reads the header of a raw bundle: its entries, each with the id of a target and the range of a
+//! code object. See the
+//! [Clang Offload Bundler](https://clang.llvm.org/docs/ClangOffloadBundler.html).
 
 use std::collections::BTreeSet;
 
@@ -8,7 +10,7 @@ use crate::{
     kpack::{ByteRegion, CodeTarget},
 };
 
-/// Targets number in the dozens.
+/// Limits for damaged bundles. Real bundles have some dozens of entries.
 const MAX_ENTRIES: u64 = 4096;
 const MAX_ID: u64 = 4096;
 /// The offload kinds of HIP: <https://clang.llvm.org/docs/ClangOffloadBundler.html>.
@@ -19,26 +21,29 @@ pub struct BundleEntry {
     /// `hipv4-amdgcn-amd-amdhsa--gfx942`, as the compiler spells it.
     pub id: String,
     pub owner: Owner,
-    /// Where it begins, seen from the bundle.
+    /// Relative to the begin of the bundle; 0 if the entry is empty.
     pub offset: u64,
     pub size: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// A place for the host's own code, which is empty.
+    /// The entry for the host, which is always empty.
     Host,
     Device(CodeTarget),
 }
 
-/// What a raw bundle says about itself.
+/// The parsed header of a raw bundle; `len` is its own size.
 pub(super) struct BundleHeader {
     pub(super) entries: Vec<BundleEntry>,
     len: u64,
 }
 
-/// The header of the raw bundle at the begin of a region. All of its entries lie within `len`
-/// bytes, of which the region may have the first ones alone.
+/// Reads the header of the raw bundle at the begin of a region, and refuses entries that are
+/// inconsistent.
+///
+/// `len` is the size of the bundle, within which all entries must lie. The region may be shorter,
+/// as for a compressed bundle of which only the begin was decompressed.
 pub(super) fn header(
     region: &ByteRegion<'_, impl ReadAt + ?Sized>,
     len: u64,
@@ -85,7 +90,8 @@ pub(super) fn header(
     Ok(BundleHeader { entries, len: at })
 }
 
-/// Code may serve two targets, but what lies in two code objects by half is in neither.
+/// Refuses entries that overlap partly. Two entries may have the same range: one code object then
+/// serves two targets.
 fn apart(entries: &[BundleEntry]) -> Result<()> {
     let mut placed: Vec<&BundleEntry> = entries.iter().filter(|entry| entry.size > 0).collect();
     placed.sort_by_key(|entry| (entry.offset, entry.size));
@@ -103,7 +109,8 @@ fn apart(entries: &[BundleEntry]) -> Result<()> {
 }
 
 impl BundleHeader {
-    /// Where the last of the entries ends; an empty bundle still has its header.
+    /// The size of the bundle, which has no field of its own: the end of the last entry, or of the
+    /// header if all entries are empty.
     pub(super) fn end(&self) -> u64 {
         let entries = self.entries.iter();
         entries
@@ -132,20 +139,24 @@ fn entry(region: &ByteRegion<'_, impl ReadAt + ?Sized>, at: &mut u64) -> Result<
     Ok(BundleEntry {
         owner: owner(&id)?,
         id,
-        // What is empty may be said to lie anywhere, as the host's is.
+        // The offset of an empty entry has no meaning: clang writes 4096 for the host.
         offset: if size == 0 { 0 } else { offset },
         size,
     })
 }
 
-/// Code of a kind that is not known would be lost with the section: it is an error.
+/// Parses the id of an entry, such as `hipv4-amdgcn-amd-amdhsa--gfx942`.
+///
+/// An id of an unknown kind is an error. If it was ignored, its code would be lost when the section
+/// is removed.
 fn owner(id: &str) -> Result<Owner> {
     if id.starts_with("host") {
         return Ok(Owner::Host);
     }
     let parts = id.split_once('-');
     let triple = parts.and_then(|(kind, triple)| KINDS.contains(&kind).then_some(triple));
-    // Old compilers left out the fourth part of the triple, which is always empty.
+    // The triple has a fourth part, the environment, which is always empty. Old compilers omitted
+    // it with its hyphen.
     let target = triple.and_then(|triple| {
         triple
             .strip_prefix("amdgcn-amd-amdhsa--")

@@ -1,9 +1,11 @@
-//! Offload bundles: what clang makes of the device code of one translation unit. The format is described
-//! in [clang's documentation](https://clang.llvm.org/docs/ClangOffloadBundler.html), and the names of
-//! targets in [AMDGPU's](https://llvm.org/docs/AMDGPUUsage.html#target-id).
+//! Offload bundles: the device code of one translation unit for all targets, as clang writes it.
+//! See
+//! [Clang Offload Bundler](https://clang.llvm.org/docs/ClangOffloadBundler.html), and
+//! [Target ID](https://llvm.org/docs/AMDGPUUsage.html#target-id) for the names of targets.
 //!
-//! A section holds many, raw and compressed, one behind the other. A bundle ends where its own
-//! header says, never where something looks like the next one: code may hold any bytes.
+//! A section contains many bundles, raw or compressed, with zeros between them. The end of a bundle
+//! is computed from its header. Searching the magic number of the next bundle is wrong, because
+//! machine code may contain these bytes by chance.
 
 mod compressed;
 mod entry;
@@ -21,25 +23,26 @@ use crate::{
     kpack::{ByteRegion, CodeTarget},
 };
 
-/// What a raw bundle begins with.
+/// The magic number of a raw bundle.
 pub const RAW: &[u8; 24] = b"__CLANG_OFFLOAD_BUNDLE__";
-/// What a compressed bundle begins with.
+/// The magic number of a compressed bundle.
 pub const COMPRESSED: &[u8; 4] = b"CCOB";
 
-/// More bundles than any binary has: there is one for each translation unit.
+/// Limit for bundles in a section. A binary has at most one for each translation unit.
 pub const MOST: usize = 1 << 16;
 
-/// More than any compiler makes of one file, and what is decoded at once at most.
+/// Limit for the decompressed size of a bundle. A damaged header cannot make us decompress more.
 pub const MAX_UNPACKED: u64 = 1 << 32;
 
-/// More than the headers of all targets that there are.
+/// Limit for the header of a bundle: how much of a compressed bundle is decompressed to list its
+/// entries.
 const MAX_HEADER: u64 = 1 << 20;
 
-/// Where a bundle lies in its section.
+/// The place of a bundle in its section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bundle {
     pub offset: u64,
-    /// The bytes it takes there.
+    /// Its size in the section; for a compressed bundle, the compressed size.
     pub len: u64,
     pub form: BundleForm,
 }
@@ -61,7 +64,7 @@ impl fmt::Display for BundleForm {
     }
 }
 
-/// A bundle that can be looked into; a compressed one has been decoded.
+/// A bundle whose entries can be read. A compressed one has been decompressed.
 pub struct OpenedBundle<'a, R: ?Sized> {
     content: BundleContent<'a, R>,
     entries: Vec<BundleEntry>,
@@ -72,9 +75,10 @@ enum BundleContent<'a, R: ?Sized> {
     Decoded(Vec<u8>),
 }
 
-/// Every bundle of a section, in order: their positions are their ordinals.
+/// All bundles of a section in order. The index in this list is the number of the bundle, which
+/// wrappers and the keys of archives use.
 ///
-/// An error when anything but zeros lies between them.
+/// Bytes other than zeros between bundles are an error: they could be code that would get lost.
 pub fn find(section: &ByteRegion<'_, impl ReadAt + ?Sized>) -> Result<Vec<Bundle>> {
     let mut found = Vec::new();
     let mut at = section.skip_zeros(0)?;
@@ -88,7 +92,7 @@ pub fn find(section: &ByteRegion<'_, impl ReadAt + ?Sized>) -> Result<Vec<Bundle
     Ok(found)
 }
 
-/// The bundle that begins at a place.
+/// The bundle at an offset in the section.
 pub fn bundle_at(section: &ByteRegion<'_, impl ReadAt + ?Sized>, offset: u64) -> Result<Bundle> {
     let rest = section.part("bundle", offset, section.len().saturating_sub(offset))?;
     if rest.has(0, RAW)? {
@@ -110,7 +114,7 @@ pub fn bundle_at(section: &ByteRegion<'_, impl ReadAt + ?Sized>, offset: u64) ->
     bail!("neither a bundle nor zeros");
 }
 
-/// What a bundle has code for.
+/// The targets for which a bundle has code.
 pub fn targets<R: ReadAt + ?Sized>(
     section: &ByteRegion<'_, R>,
     bundle: &Bundle,
@@ -119,8 +123,8 @@ pub fn targets<R: ReadAt + ?Sized>(
     Ok(parts.map(|(target, _)| target).collect())
 }
 
-/// What a bundle has code for, and how long each code object is once it is unpacked. Of a compressed
-/// bundle only the begin is decoded.
+/// The targets for which a bundle has code, with the decompressed size of each code object. Only
+/// the begin of a compressed bundle is decompressed.
 pub fn parts<R: ReadAt + ?Sized>(
     section: &ByteRegion<'_, R>,
     bundle: &Bundle,
@@ -144,7 +148,7 @@ pub fn parts<R: ReadAt + ?Sized>(
         .collect())
 }
 
-/// Opens a bundle of a section; the hash of a compressed one is verified.
+/// Opens a bundle of a section. Decompresses a compressed one, and verifies its hash.
 pub fn open<'a, R: ReadAt + ?Sized>(
     section: &ByteRegion<'a, R>,
     bundle: &Bundle,
@@ -152,7 +156,7 @@ pub fn open<'a, R: ReadAt + ?Sized>(
     open_into(section, bundle, Vec::new())
 }
 
-/// The same, into memory that was in use before if the bundle is compressed.
+/// Like [`open`], but decompresses into `memory`, so that a buffer can be reused.
 pub fn open_into<'a, R: ReadAt + ?Sized>(
     section: &ByteRegion<'a, R>,
     bundle: &Bundle,
@@ -179,12 +183,12 @@ pub fn open_into<'a, R: ReadAt + ?Sized>(
 }
 
 impl<R: ReadAt + ?Sized> OpenedBundle<'_, R> {
-    /// Its entries as they stand in it, the host's among them.
+    /// All entries in the order of the header, with that of the host.
     pub fn entries(&self) -> &[BundleEntry] {
         &self.entries
     }
 
-    /// The entries that hold device code, with what they are for.
+    /// The entries with device code, with their targets.
     pub fn code(&self) -> impl Iterator<Item = (&CodeTarget, &BundleEntry)> {
         self.entries.iter().filter_map(|entry| match &entry.owner {
             Owner::Device(target) => Some((target, entry)),
@@ -192,7 +196,7 @@ impl<R: ReadAt + ?Sized> OpenedBundle<'_, R> {
         })
     }
 
-    /// The bundle itself, if it was compressed: its entries say where in it they lie.
+    /// The decompressed bundle, if it was compressed. The offsets of the entries refer to it.
     pub fn into_decoded(self) -> Option<Vec<u8>> {
         match self.content {
             BundleContent::There(_) => None,
@@ -200,7 +204,7 @@ impl<R: ReadAt + ?Sized> OpenedBundle<'_, R> {
         }
     }
 
-    /// The bytes of an entry.
+    /// Reads the code object of an entry.
     pub fn read(&self, entry: &BundleEntry) -> Result<Vec<u8>> {
         let what = "code object";
         match &self.content {

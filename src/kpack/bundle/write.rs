@@ -1,4 +1,5 @@
-//! Writes bundles as clang does: for samples and tests.
+//! Writes bundles as clang does: raw ones for `kpack recombine`, and all forms for samples and
+//! tests.
 
 use std::io::Write as _;
 
@@ -14,20 +15,20 @@ const ALIGN: u64 = 4096;
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const DEVICE: &str = "hipv4-amdgcn-amd-amdhsa--";
 
-/// A raw bundle without its code: the header, and where each code object goes.
+/// A raw bundle without its code objects: the header, and the offset of each code object.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// What the bundle begins with.
+    /// The first bytes of the bundle.
     pub header: Vec<u8>,
-    /// Where each code object begins, seen from the bundle.
+    /// The offset of each code object, relative to the begin of the bundle.
     pub starts: Vec<u64>,
-    /// How long the bundle is, with all of its code.
+    /// The size of the bundle with all code objects.
     pub len: u64,
 }
 
-/// The frame for code objects of these names and lengths, as clang lays them out: each at a page.
+/// The frame for code objects with these names and sizes. Like clang, aligns each to a page.
 ///
-/// A name is a target, or the whole name of an entry.
+/// A name is a target (`gfx942`) or a whole entry id (`hipv4-amdgcn-amd-amdhsa--gfx942`).
 pub fn frame<T: AsRef<str>>(code: &[(T, u64)]) -> Frame {
     let ids = code.iter().map(|(target, _)| {
         let target = target.as_ref();
@@ -64,7 +65,7 @@ pub fn frame<T: AsRef<str>>(code: &[(T, u64)]) -> Frame {
     }
 }
 
-/// A raw bundle of code objects and their targets; a name with more than a target stays as it is.
+/// A raw bundle of these code objects, each with its target or its whole entry id.
 pub fn raw<T: AsRef<str>, C: AsRef<[u8]>>(code: &[(T, C)]) -> Vec<u8> {
     let sizes = code
         .iter()
@@ -78,7 +79,7 @@ pub fn raw<T: AsRef<str>, C: AsRef<[u8]>>(code: &[(T, C)]) -> Vec<u8> {
     bundle
 }
 
-/// A bundle compressed, in a version of the format from 1 to 3.
+/// Compresses a raw bundle. `version` is that of the format, from 1 to 3.
 pub fn compress(bundle: &[u8], version: u16, method: BundleMethod) -> Result<Vec<u8>> {
     let packed = match method {
         BundleMethod::Zlib => {

@@ -87,8 +87,8 @@ fn copied<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
                 .address
                 .wrapping_add(part.start.wrapping_sub(load.offset));
             let moved = start.saturating_add(part.start.saturating_sub(range.start));
-            // It is enough to check both ends: a copy is contiguous, and so is this part of a
-            // segment.
+            // The part may span several segments of the new file, so its two ends are looked up
+            // instead of the whole range.
             let end = part.end.saturating_sub(part.start).saturating_sub(1);
             ensure!(
                 new.place(address, 1) == Some(moved)
