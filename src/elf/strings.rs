@@ -15,7 +15,7 @@ const MOST: usize = 1 << 20;
 
 pub(super) struct Strings<'a, 'b, R: ?Sized> {
     image: &'a ElfImage<'b, R>,
-    /// Begin and end of the table in the file.
+    /// Start and end of the table in the file.
     place: Option<(u64, u64)>,
     /// How many more bytes may be read.
     left: Cell<usize>,

@@ -119,7 +119,7 @@ pub(super) fn is_executable(raw: &RawElf) -> bool {
         || raw.value(FLAGS_1).is_some_and(|flags| flags & PIE != 0)
 }
 
-/// Begin and end of the dynamic strings in the file.
+/// Start and end of the dynamic strings in the file.
 pub(super) fn string_place(raw: &RawElf) -> Option<(u64, u64)> {
     let size = raw.value(STRING_SIZE)?;
     let start = raw.place(raw.value(STRING_TABLE)?, size)?;

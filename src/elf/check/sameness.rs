@@ -210,7 +210,7 @@ pub(super) fn dynamic<R: ReadAt + ?Sized>(
     Ok(broken)
 }
 
-/// Whether both addresses are the begin of the same section, before and after. `sections` compares
+/// Whether both addresses are the start of the same section, before and after. `sections` compares
 /// its bytes.
 fn is_same_table(old: &RawElf, new: &RawElf, before: u64, after: u64) -> bool {
     let mut pairs = old.sections.iter().zip(&new.sections);
