@@ -44,7 +44,7 @@ impl Marker {
         Ok(bytes)
     }
 
-    /// Parses the marker at the begin of `bytes`, and returns its length as well. Bytes behind it
+    /// Parses the marker at the start of `bytes`, and returns its length as well. Bytes behind it
     /// are ignored.
     pub fn parse(bytes: &[u8]) -> Result<(Self, usize)> {
         let mut reader = rmp_serde::Deserializer::new(Cursor::new(bytes));

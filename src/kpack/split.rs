@@ -23,7 +23,7 @@ pub type TargetSet = BTreeSet<CodeTarget>;
 ///
 /// 1. If every bundle of the artifact has code, there is one archive, `blas_lib_gfx942`.
 /// 2. Otherwise each binary all of whose bundles have code has one archive,
-///    `blas_lib_3f2a9c1d_gfx942`, with the begin of the SHA-256 of the prefix of the binary's keys.
+///    `blas_lib_3f2a9c1d_gfx942`, with the start of the SHA-256 of the prefix of the binary's keys.
 /// 3. Every other bundle with code has an archive of its own, `blas_lib_3f2a9c1d_7_gfx942`, with
 /// its number.
 ///

@@ -77,7 +77,7 @@ impl fmt::Display for BundleMethod {
     }
 }
 
-/// Reads the header of the compressed bundle at the begin of a region. Also returns the size of the
+/// Reads the header of the compressed bundle at the start of a region. Also returns the size of the
 /// compressed bundle.
 pub(super) fn header(
     region: &ByteRegion<'_, impl ReadAt + ?Sized>,

@@ -21,7 +21,7 @@ pub struct BundleEntry {
     /// `hipv4-amdgcn-amd-amdhsa--gfx942`, as the compiler spells it.
     pub id: String,
     pub owner: Owner,
-    /// Relative to the begin of the bundle; 0 if the entry is empty.
+    /// Relative to the start of the bundle; 0 if the entry is empty.
     pub offset: u64,
     pub size: u64,
 }
@@ -39,11 +39,11 @@ pub(super) struct BundleHeader {
     len: u64,
 }
 
-/// Reads the header of the raw bundle at the begin of a region, and refuses entries that are
+/// Reads the header of the raw bundle at the start of a region, and refuses entries that are
 /// inconsistent.
 ///
 /// `len` is the size of the bundle, within which all entries must lie. The region may be shorter,
-/// as for a compressed bundle of which only the begin was decompressed.
+/// as for a compressed bundle of which only the start was decompressed.
 pub(super) fn header(
     region: &ByteRegion<'_, impl ReadAt + ?Sized>,
     len: u64,

@@ -124,7 +124,7 @@ pub fn targets<R: ReadAt + ?Sized>(
 }
 
 /// The targets for which a bundle has code, with the decompressed size of each code object. Only
-/// the begin of a compressed bundle is decompressed.
+/// the start of a compressed bundle is decompressed.
 pub fn parts<R: ReadAt + ?Sized>(
     section: &ByteRegion<'_, R>,
     bundle: &Bundle,

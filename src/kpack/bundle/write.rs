@@ -20,7 +20,7 @@ const DEVICE: &str = "hipv4-amdgcn-amd-amdhsa--";
 pub struct Frame {
     /// The first bytes of the bundle.
     pub header: Vec<u8>,
-    /// The offset of each code object, relative to the begin of the bundle.
+    /// The offset of each code object, relative to the start of the bundle.
     pub starts: Vec<u64>,
     /// The size of the bundle with all code objects.
     pub len: u64,

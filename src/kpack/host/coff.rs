@@ -40,7 +40,7 @@ pub enum Windows {
 }
 
 /// The range of the bundles of a Windows binary; `None` for any other file. Reads only the headers,
-/// so the begin of a file is enough.
+/// so the start of a file is enough.
 pub(super) fn code(file: &ByteRegion<'_, impl ReadAt + ?Sized>) -> Result<Option<Range<u64>>> {
     let Some(header) = header(file)? else {
         return Ok(None);

@@ -104,7 +104,7 @@ impl<'a, R: ReadAt + ?Sized> HostImage<'a, R> {
         ]
     }
 
-    /// The end of the contents: the begin of the section headers if they are last, otherwise the
+    /// The end of the contents: the start of the section headers if they are last, otherwise the
     /// end of the file. A new section header table replaces one that is last.
     pub(super) fn end_of_content(&self) -> u64 {
         let [_, _, (_, start, len)] = self.tables();

@@ -43,7 +43,7 @@ pub(super) struct HostLayout {
     /// The new place of the program headers; `None` if they stay, because nothing is removed.
     pub(super) table: Option<u64>,
     pub(super) markers: u64,
-    /// The begin of the hole: the bytes that are removed from the file.
+    /// The start of the hole: the bytes that are removed from the file.
     pub(super) hole: u64,
     /// The offset that the segment of the hole and the section of the code get in the new file.
     /// They have no bytes there.
@@ -93,7 +93,7 @@ impl HostLayout {
     }
 
     /// Converts an offset of the old file to one of the new file. An offset within the hole becomes
-    /// the begin of the hole.
+    /// the start of the hole.
     pub(super) fn moved(&self, offset: u64) -> u64 {
         let hole = self.offset(self.hole);
         if offset >= hole.saturating_add(self.removed) {
@@ -125,7 +125,7 @@ fn covering<'a, R: ReadAt + ?Sized>(
     Ok(first)
 }
 
-/// The layout that removes nothing: the markers replace the begin of the code, and the rest of it
+/// The layout that removes nothing: the markers replace the start of the code, and the rest of it
 /// becomes zeros. The program headers stay unchanged.
 fn whole<R: ReadAt + ?Sized>(
     image: &HostImage<'_, R>,

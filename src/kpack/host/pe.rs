@@ -31,7 +31,7 @@ pub(super) struct Pe<'a, R: ?Sized> {
 pub(super) struct PeSection {
     /// At most eight bytes, padded with NUL.
     pub(super) name: Vec<u8>,
-    /// Relative to the begin of the image (RVA).
+    /// Relative to the start of the image (RVA).
     pub(super) address: u64,
     pub(super) file: Range<u64>,
 }

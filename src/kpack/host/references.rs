@@ -39,7 +39,7 @@ pub fn references(source: &(impl ReadAt + ?Sized)) -> Result<Vec<WrapperReferenc
     Ok(references)
 }
 
-/// The bytes from the begin of a marker: a marker has no length field, so the parser finds its end.
+/// The bytes from the start of a marker: a marker has no length field, so the parser finds its end.
 fn marker<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, address: u64) -> Result<Vec<u8>> {
     let load = image.loads().find(|load| {
         let inside = address.checked_sub(load.address);

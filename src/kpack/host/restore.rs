@@ -38,7 +38,7 @@ struct CodeSpace {
     /// A new segment that loads the code; `None` if the old place of the code is used, which is
     /// still loaded.
     segment: Option<Segment>,
-    /// The program headers have no room for one more entry, and move to the begin of the new
+    /// The program headers have no room for one more entry, and move to the start of the new
     /// segment, in front of the code.
     moves: bool,
 }
