@@ -45,7 +45,7 @@ impl<'a, R: ReadAt + ?Sized> ByteRegion<'a, R> {
         Self::whole(source).part(what, start, len)
     }
 
-    /// A part of this region, relative to its begin.
+    /// A part of this region, relative to its start.
     pub fn part(&self, what: &str, start: u64, len: u64) -> Result<Self> {
         let size = self.len;
         if start.checked_add(len).is_none_or(|end| end > size) {
