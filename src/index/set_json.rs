@@ -105,7 +105,7 @@ pub struct Remembered {
     pub requires_python: Option<String>,
 }
 
-/// Size, time and ETag of a file, which show without reading it whether it has changed.
+/// Size, time and `ETag` of a file, which show without reading it whether it has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SetStamp {

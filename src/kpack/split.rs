@@ -25,7 +25,7 @@ pub type TargetSet = BTreeSet<CodeTarget>;
 /// 2. Otherwise each binary all of whose bundles have code has one archive,
 ///    `blas_lib_3f2a9c1d_gfx942`, with the start of the SHA-256 of the prefix of the binary's keys.
 /// 3. Every other bundle with code has an archive of its own, `blas_lib_3f2a9c1d_7_gfx942`, with
-/// its number.
+///    its number.
 ///
 /// The marker of a bundle names all three, for any targets. So the generic part of an artifact is
 /// the same for every family, and it also finds the code of families that were split separately.

@@ -146,7 +146,7 @@ impl SetPlace {
         Ok(text.map(|text| (text, self.stamp_of(&object))))
     }
 
-    /// On a local disk the ETag is left out: it says no more than the modification time, which may
+    /// On a local disk the `ETag` is left out: it says no more than the modification time, which may
     /// be too coarse to distinguish two versions of a file.
     fn stamp_of(&self, object: &Object) -> SetStamp {
         SetStamp {

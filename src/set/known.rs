@@ -127,7 +127,7 @@ impl KnownFacts {
 
     /// Whether equal stamps prove equal bytes.
     ///
-    /// An ETag does, because it depends on the bytes. A modification time does only if it is older
+    /// An `ETag` does, because it depends on the bytes. A modification time does only if it is older
     /// than `set.json` by `GRAIN`: some clocks are so coarse that a file can change right after its
     /// digest was taken and keep its time.
     fn is_settled(&self, stamp: &SetStamp) -> bool {

@@ -74,8 +74,8 @@ pub(super) struct Writer<'a> {
     serving: Serving,
     mode: WriteMode,
     stop: &'a Stop,
-    /// The pages that existed before the packages were listed, by path. Their ETags are the
-    /// conditions of later writes.
+    /// The pages that existed before the packages were listed, by path. The `ETag` of
+    /// each is the condition of a later write.
     before: HashMap<String, Object>,
     /// Directories that were listed completely. A path below one of them that is not in `before`
     /// did not exist.
@@ -101,7 +101,8 @@ impl<'a> Writer<'a> {
     ///
     /// The order matters. Suppose another job adds a package after our list of packages, and writes
     /// its pages. Our pages lack that package. They must not replace the new ones, and do not:
-    /// the ETags from before our list no longer match, the write fails, and the index starts again.
+    /// the `ETag` from before our list no longer matches, the write fails, and the index starts
+    /// again.
     pub(super) fn new(
         to: &'a SetPlace,
         mode: WriteMode,
@@ -161,7 +162,7 @@ impl<'a> Writer<'a> {
     /// Writes a page under each of its keys.
     ///
     /// The key with the file name (`simple/rocm/index.html`) comes first. Listings contain it, so
-    /// its ETag is known and a conflict with another writer shows here. A listing may leave out the
+    /// its `ETag` is known and a conflict with another writer shows here. A listing may leave out the
     /// key that ends in `/`.
     pub(super) fn page(&self, page: &IndexPage) -> Result<()> {
         self.own(page);
@@ -384,7 +385,7 @@ impl<'a> Writer<'a> {
 enum ExistingPage {
     Nothing,
     Same,
-    /// Other bytes, with the ETag that the write requires, if the store has ETags.
+    /// Other bytes, with the `ETag` that the write requires, if the store has one.
     Other(Option<String>),
 }
 

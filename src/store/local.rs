@@ -306,7 +306,7 @@ fn object(key: Key, size: u64, modified: Option<SystemTime>, path: &Path) -> Obj
     }
 }
 
-/// An ETag like those that web servers derive from the modification time and the size of a file.
+/// An `ETag` like those that web servers derive from the modification time and the size of a file.
 fn mark(modified: SystemTime, size: u64) -> Option<String> {
     let since = modified.duration_since(UNIX_EPOCH).ok()?;
     Some(format!("{:x}-{size:x}", since.as_nanos()))

@@ -121,7 +121,7 @@ pub enum Condition {
     Always,
     /// Only if there is no such object: of two writers exactly one succeeds.
     IfAbsent,
-    /// Only if the object still has this ETag, so that no other writer's change is lost.
+    /// Only if the object still has this `ETag`, so that no other writer's change is lost.
     IfSame(String),
 }
 

@@ -5,7 +5,7 @@
 //! 1. as the addend of an `R_X86_64_RELATIVE` relocation; the word in the file may be 0 (lld);
 //! 2. as the symbol of a relocation (`R_X86_64_64`), with `-fgpu-rdc`;
 //! 3. as the word in the file, to which the loader adds its load address, if `DT_RELR` lists the
-//! word (`-z pack-relative-relocs`);
+//!    word (`-z pack-relative-relocs`);
 //! 4. as the word in the file alone, without a relocation, in a program at a fixed address.
 //!
 //! See the [x86-64 psABI](https://gitlab.com/x86-psABIs/x86-64-ABI), and the

@@ -277,7 +277,7 @@ fn sha256(head: &HeadObjectOutput) -> Option<Sha256> {
     said(SHA256).or_else(|| said(OTHER_SHA256)).or_else(checked)
 }
 
-/// Another checksum of the whole object: CRC-64/NVME, or the MD5 in the ETag.
+/// Another checksum of the whole object: CRC-64/NVME, or the MD5 in the `ETag`.
 fn checksum(head: &HeadObjectOutput) -> Option<Checksum> {
     let crc = head.checksum_crc64_nvme().and_then(|text| {
         let bytes = decode_base64(&url_safe(text))?.try_into().ok()?;

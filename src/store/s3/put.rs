@@ -1,4 +1,4 @@
-//! Writes an object with one PutObject request.
+//! Writes an object with one `PutObject` request.
 
 use std::io::{self, Read, Write as _};
 
