@@ -112,6 +112,39 @@ fn a_directory_beside_its_archive_makes_the_same_packages_by_any_number_of_threa
 }
 
 #[test]
+fn the_odd_set_is_uploaded_to_a_directory_once_and_described() {
+    let odd = published::odd();
+    let output = tempfile::tempdir().unwrap();
+    let packages = odd.root().join("packages");
+    let mut upload = vec!["upload", "--multi-target", "--platform", "linux"];
+    upload.extend(["--run-id", "local", "--packages-dir", text(&packages)]);
+    upload.extend(["--output-dir", text(output.path())]);
+    rocwheel(&upload).ok();
+    let place = output.path().join("local-linux/python");
+    let digests = |place: &Path| {
+        let files = fs_err::read_dir(place.join("dist")).unwrap();
+        let files = files.map(|entry| entry.unwrap().path());
+        let files = files.chain([place.join("set.json"), place.join("SHA256SUMS")]);
+        files
+            .map(|path| {
+                let name = path.file_name().unwrap().to_owned();
+                (name, Sha256::of(&fs_err::read(path).unwrap()))
+            })
+            .collect::<BTreeMap<_, _>>()
+    };
+    let first = digests(&place);
+    assert!(first.len() > 14, "{first:?}");
+    rocwheel(&upload).ok();
+    assert_eq!(digests(&place), first);
+    let checked = rocwheel(&["check", text(&place), "--fail-on", "warning"]);
+    assert_eq!(checked.code, 0, "{}{}", checked.stdout, checked.stderr);
+    for summary in [rocwheel(&["summary", text(&place)]).ok(), odd.summary()] {
+        let line = "'rocm[libraries,devel,device-gfx1100]==0.0.1.dev0'";
+        assert!(summary.contains(line), "{summary}");
+    }
+}
+
+#[test]
 fn what_others_put_beside_the_odd_set_is_listed_and_not_judged() {
     let place = tempfile::tempdir().unwrap();
     let dist = place.path().join("dist");
