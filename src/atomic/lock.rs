@@ -156,7 +156,7 @@ fn is_full(error: &io::Error) -> bool {
 }
 
 /// Whether the path still names this file. The last holder removes the lock file, and a lock on a
-/// removed file would exclude nobody.
+/// removed file would exclude no other process.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt as _;

@@ -138,7 +138,7 @@ impl IndexAttempt<'_> {
             if found.untouched == found.set.files().len() {
                 self.writer.page(&page)?;
             } else {
-                self.writer.anew(&page)?;
+                self.writer.rewrite(&page)?;
             }
             lost.extend(self.writer.verify(self.at_once)?);
         }

@@ -150,7 +150,7 @@ impl<'a> Writer<'a> {
 
     /// Writes a page. In a directory it is written even if its bytes are the same: the modification
     /// time of `set.json` says when the stamps in it were recorded (see `KnownFacts`).
-    pub(super) fn anew(&self, page: &IndexPage) -> Result<()> {
+    pub(super) fn rewrite(&self, page: &IndexPage) -> Result<()> {
         self.own(page);
         let there = match self.serving {
             Serving::Files => ExistingPage::Other(None),

@@ -15,7 +15,7 @@ use crate::{
 /// open few of them and read on.
 #[expect(
     clippy::len_without_is_empty,
-    reason = "nobody asks a package whether it is empty before reading its end"
+    reason = "no caller asks whether a package is empty before it reads the end"
 )]
 pub trait PackageReader: Sync {
     fn len(&self) -> u64;

@@ -112,7 +112,7 @@ impl Endpoint {
     }
 }
 
-/// Whether nobody on the network can change what is sent to a URL: it uses TLS, or stays on this
+/// Whether no machine on the network can change what is sent to a URL: it uses TLS, or stays on this
 /// machine.
 pub(super) fn is_private(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else {

@@ -87,7 +87,7 @@ impl Connection {
     }
 
     /// Whether a signature may leave out the payload. A signed payload costs another SHA-256 of all
-    /// bytes, here and on the server. Where nobody on the network can change the bytes, the
+    /// bytes, here and on the server. Where no machine on the network can change the bytes, the
     /// checksum that is sent along suffices: it detects corruption.
     pub(super) fn is_private(&self) -> bool {
         self.is_private
