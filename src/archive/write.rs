@@ -145,7 +145,7 @@ where
         };
         if let TarKind::File { len, .. } = entry.kind {
             let content = (self.open)(index)
-                .with_context(|| format!("read `{}`", entry.path))
+                .with_context(|| format!("failed to read `{}`", entry.path))
                 .map_err(io::Error::other)?;
             self.file = Some(Open {
                 index,

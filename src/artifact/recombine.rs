@@ -104,8 +104,9 @@ pub fn recombine(
                     );
                     let name = file.basedir.join(&file.path).to_string();
                     let bundles = code.remove(&name).unwrap_or_default();
-                    let count = restore(&file.source, &bundles, &to)
-                        .with_context(|| format!("recombine `{}`", file.source.display()))?;
+                    let count = restore(&file.source, &bundles, &to).with_context(|| {
+                        format!("failed to recombine `{}`", file.source.display())
+                    })?;
                     made.code_objects += count;
                     made.binaries += 1;
                 } else {
@@ -160,7 +161,7 @@ fn ensure_not_below_links<'a>(files: impl Iterator<Item = &'a TreeFile> + Clone)
 
 fn is_split(file: &Path) -> Result<bool> {
     let look = host::look(&FileAt::open(file)?);
-    let look = look.with_context(|| format!("look into `{}`", file.display()))?;
+    let look = look.with_context(|| format!("failed to read `{}`", file.display()))?;
     Ok(matches!(look, FatFileKind::Split))
 }
 
@@ -171,7 +172,7 @@ fn archives(
         .values()
         .filter(|file| is_archive(&file.path) && matches!(file.content, TreeContent::File(_)));
     let archives = archives.map(|file| {
-        let shown = || format!("read `{}`", file.source.display());
+        let shown = || format!("failed to read `{}`", file.source.display());
         KpackArchive::open(FileAt::open(&file.source)?).with_context(shown)
     });
     archives.collect()
@@ -188,7 +189,7 @@ fn index(archives: &[KpackArchive<FileAt>]) -> Result<BTreeMap<String, BinaryCod
                 .context("a key without a number")?;
             let ordinal: usize = ordinal
                 .parse()
-                .with_context(|| format!("read the key `{}`", code.key))?;
+                .with_context(|| format!("failed to read the key `{}`", code.key))?;
             ensure!(ordinal < bundle::MOST, "bundle {ordinal} of `{name}`");
             let bundles = index.entry(name.to_owned()).or_default();
             let before = bundles

@@ -43,7 +43,7 @@ pub fn inventory(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Result<
         }
         Ok(inventory)
     };
-    read().with_context(|| format!("read the baseline `{place}`"))
+    read().with_context(|| format!("failed to read the baseline `{place}`"))
 }
 
 /// The digests of the sdists of another set.
@@ -57,5 +57,5 @@ pub fn sdists(place: &SetPlace) -> Result<BTreeMap<String, Sha256>> {
         });
         digests.collect()
     };
-    read().with_context(|| format!("read the set to compare with, `{place}`"))
+    read().with_context(|| format!("failed to read the set to compare with, `{place}`"))
 }

@@ -42,7 +42,8 @@ fn fits(pattern: &str, name: &str) -> bool {
 }
 
 fn parse(text: &str) -> Result<Vec<Pair>> {
-    let raw: RawProvider = toml::from_str(text).context("read the list of optional providers")?;
+    let raw: RawProvider =
+        toml::from_str(text).context("failed to read the list of optional providers")?;
     for pair in &raw.optional {
         ensure!(
             !pair.why.is_empty(),

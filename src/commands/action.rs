@@ -21,7 +21,8 @@ pub struct ActionArgs {}
 pub fn run(_args: &ActionArgs, world: &World) -> Result<()> {
     let mut root = super::command();
     root.build();
-    let inputs = serde_json::to_string_pretty(&inputs(&root)).context("render the inputs")?;
+    let inputs =
+        serde_json::to_string_pretty(&inputs(&root)).context("failed to render the inputs")?;
     world.console.data(inputs)
 }
 

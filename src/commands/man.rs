@@ -32,6 +32,6 @@ fn page(verb: Option<&str>) -> Result<Vec<u8>> {
     clap_mangen::Man::new(command.clone())
         .source(format!("rocwheel {}", super::version()))
         .render(&mut page)
-        .context("render the manual page")?;
+        .context("failed to render the manual page")?;
     Ok(page)
 }

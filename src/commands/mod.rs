@@ -179,7 +179,7 @@ fn listen(stop: &Stop) -> Result<()> {
     for signal in [SIGINT, SIGTERM] {
         flag::register_conditional_shutdown(signal, code, stop.flag())
             .and_then(|_| flag::register(signal, stop.flag()))
-            .context("listen for signals")?;
+            .context("failed to listen for signals")?;
     }
     Ok(())
 }

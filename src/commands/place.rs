@@ -44,7 +44,7 @@ pub fn run(args: &PlaceCommandArgs, world: &World) -> Result<()> {
     let answer = args.answer(world)?;
     if let Some(file) = &args.github_output {
         let outputs = outputs::render(&answer.outputs());
-        summary::append(file, &outputs?).context("write step outputs")?;
+        summary::append(file, &outputs?).context("failed to write step outputs")?;
     }
     world.console.answer(&answer)
 }

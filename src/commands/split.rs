@@ -83,7 +83,7 @@ fn split_one(
     let progress = world.console.progress("Splitting", source, total);
     let inc = |bytes| progress.inc(bytes);
     let written = split::write(splitting, output, args.jobs.count(), &world.stop, &inc);
-    let written = written.with_context(|| format!("split `{source}`"))?;
+    let written = written.with_context(|| format!("failed to split `{source}`"))?;
     drop(progress);
     let total = written.iter().map(|artifact| artifact.size).sum();
     let count = many(written.len(), "artifact");

@@ -137,7 +137,7 @@ impl Console {
 
     /// Prints one line of JSON to stdout.
     pub fn json(&self, value: &impl Serialize) -> Result<()> {
-        let json = serde_json::to_string(value).context("write JSON")?;
+        let json = serde_json::to_string(value).context("failed to write JSON")?;
         self.answered.store(true, Ordering::Relaxed);
         self.verbatim(format!("{}\n", workflow::harmless_json(&json)).as_bytes())
     }
@@ -151,7 +151,7 @@ impl Console {
         };
         match self.talk.without_bars(write) {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-                Err(error).context("write to standard output")
+                Err(error).context("failed to write to standard output")
             }
             _ => Ok(()),
         }

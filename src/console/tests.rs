@@ -34,8 +34,8 @@ fn talk(settings: ConsoleSettings, speak: impl FnOnce(&Console)) -> String {
 fn failure() -> Error {
     let inner: Result<()> = Err(anyhow!("access denied: 50%")).hint("unset `AWS_PROFILE`");
     inner
-        .context("list `s3://bucket/1-linux/`")
-        .context("fetch artifacts of run 1")
+        .context("failed to list `s3://bucket/1-linux/`")
+        .context("failed to fetch artifacts of run 1")
         .unwrap_err()
 }
 
@@ -55,14 +55,14 @@ fn everything(console: &Console) {
 
 #[test]
 fn verbs_stand_in_a_column() {
-    insta::assert_snapshot!(talk(PLAIN, everything), @r"
+    insta::assert_snapshot!(talk(PLAIN, everything), @"
          Scanned 214 artifacts, 61,402 files
            Built rocm-7.0.tar.gz: 12 files
     note: 3 packages were left out
     warning: no manifest in `core_lib_generic`
     warning: no manifest: in `core_lib_generic`
-    error: fetch artifacts of run 1
-      caused by: list `s3://bucket/1-linux/`
+    error: failed to fetch artifacts of run 1
+      caused by: failed to list `s3://bucket/1-linux/`
       caused by: access denied: 50%
 
     hint: unset `AWS_PROFILE`
@@ -75,14 +75,14 @@ fn colors_mark_verbs_and_labels() {
         stderr_color: true,
         ..PLAIN
     };
-    insta::assert_snapshot!(talk(settings, everything).replace('\u{1b}', "^"), @r"
+    insta::assert_snapshot!(talk(settings, everything).replace('\u{1b}', "^"), @"
     ^[1m^[32m     Scanned^[0m 214 artifacts, 61,402 files
     ^[1m^[32m       Built^[0m rocm-7.0.tar.gz: 12 files
     ^[1m^[36mnote:^[0m 3 packages were left out
     ^[1m^[33mwarning:^[0m no manifest in `core_lib_generic`
     ^[1m^[33mwarning:^[0m no manifest: in `core_lib_generic`
-    ^[1m^[31merror:^[0m fetch artifacts of run 1
-    ^[2m  caused by:^[0m list `s3://bucket/1-linux/`
+    ^[1m^[31merror:^[0m failed to fetch artifacts of run 1
+    ^[2m  caused by:^[0m failed to list `s3://bucket/1-linux/`
     ^[2m  caused by:^[0m access denied: 50%
 
     ^[1m^[36mhint:^[0m unset `AWS_PROFILE`
@@ -91,49 +91,49 @@ fn colors_mark_verbs_and_labels() {
 
 #[test]
 fn github_gets_annotations_beside_the_talk() {
-    insta::assert_snapshot!(talk(GITHUB, everything), @r"
+    insta::assert_snapshot!(talk(GITHUB, everything), @"
          Scanned 214 artifacts, 61,402 files
            Built rocm-7.0.tar.gz: 12 files
     note: 3 packages were left out
     warning: no manifest in `core_lib_generic`
     ::warning title=no manifest::in `core_lib_generic`
-    error: fetch artifacts of run 1
-      caused by: list `s3://bucket/1-linux/`
+    error: failed to fetch artifacts of run 1
+      caused by: failed to list `s3://bucket/1-linux/`
       caused by: access denied: 50%
 
     hint: unset `AWS_PROFILE`
-    ::error title=fetch artifacts of run 1::list `s3://bucket/1-linux/`%0Aaccess denied: 50%25%0Ahint: unset `AWS_PROFILE`
+    ::error title=failed to fetch artifacts of run 1::failed to list `s3://bucket/1-linux/`%0Aaccess denied: 50%25%0Ahint: unset `AWS_PROFILE`
     ");
 }
 
 #[test]
 fn each_q_and_v_moves_a_level() {
     let at = |verbosity| talk(ConsoleSettings { verbosity, ..PLAIN }, everything);
-    insta::assert_snapshot!(at(Verbosity::Debug), @r"
+    insta::assert_snapshot!(at(Verbosity::Debug), @"
          Scanned 214 artifacts, 61,402 files
            Built rocm-7.0.tar.gz: 12 files
     note: 3 packages were left out
     warning: no manifest in `core_lib_generic`
     debug: read `core_lib_generic/artifact_manifest.txt`
     warning: no manifest: in `core_lib_generic`
-    error: fetch artifacts of run 1
-      caused by: list `s3://bucket/1-linux/`
+    error: failed to fetch artifacts of run 1
+      caused by: failed to list `s3://bucket/1-linux/`
       caused by: access denied: 50%
 
     hint: unset `AWS_PROFILE`
     ");
-    insta::assert_snapshot!(at(Verbosity::Warnings), @r"
+    insta::assert_snapshot!(at(Verbosity::Warnings), @"
     warning: no manifest in `core_lib_generic`
     warning: no manifest: in `core_lib_generic`
-    error: fetch artifacts of run 1
-      caused by: list `s3://bucket/1-linux/`
+    error: failed to fetch artifacts of run 1
+      caused by: failed to list `s3://bucket/1-linux/`
       caused by: access denied: 50%
 
     hint: unset `AWS_PROFILE`
     ");
-    insta::assert_snapshot!(at(Verbosity::Errors), @r"
-    error: fetch artifacts of run 1
-      caused by: list `s3://bucket/1-linux/`
+    insta::assert_snapshot!(at(Verbosity::Errors), @"
+    error: failed to fetch artifacts of run 1
+      caused by: failed to list `s3://bucket/1-linux/`
       caused by: access denied: 50%
 
     hint: unset `AWS_PROFILE`
@@ -143,7 +143,7 @@ fn each_q_and_v_moves_a_level() {
 #[test]
 fn an_error_is_json_on_stdout_when_json_was_asked_for() {
     let (stdout, _) = said(JSON, |console| console.error(&failure()));
-    insta::assert_snapshot!(stdout, @r#"{"schema":"rocwheel-error-v1","error":"fetch artifacts of run 1","causes":["list `s3://bucket/1-linux/`","access denied: 50%"],"hints":["unset `AWS_PROFILE`"],"exit":2}"#);
+    insta::assert_snapshot!(stdout, @r#"{"schema":"rocwheel-error-v1","error":"failed to fetch artifacts of run 1","causes":["failed to list `s3://bucket/1-linux/`","access denied: 50%"],"hints":["unset `AWS_PROFILE`"],"exit":2}"#);
 }
 
 #[test]
@@ -304,8 +304,8 @@ fn a_reader_who_left_is_no_error_but_a_full_disk_is() {
     assert!(console(ErrorKind::BrokenPipe).data("x").is_ok());
     let full = console(ErrorKind::StorageFull);
     full.status("Said", "to nobody");
-    insta::assert_snapshot!(error::render(&full.data("x").unwrap_err()), @r"
-    error: write to standard output
+    insta::assert_snapshot!(error::render(&full.data("x").unwrap_err()), @"
+    error: failed to write to standard output
       caused by: no storage space
     ");
 }

@@ -168,15 +168,15 @@ mod tests {
     fn failing() -> Result<()> {
         let inner: Result<()> = Err(anyhow!("access denied")).hint("unset `AWS_PROFILE`");
         inner
-            .context("list `s3://bucket/1-linux/`")
-            .context("fetch artifacts of run 1")
+            .context("failed to list `s3://bucket/1-linux/`")
+            .context("failed to fetch artifacts of run 1")
     }
 
     #[test]
     fn an_error_shows_its_message_its_causes_and_then_its_hints() {
-        insta::assert_snapshot!(render(&failing().unwrap_err()), @r"
-        error: fetch artifacts of run 1
-          caused by: list `s3://bucket/1-linux/`
+        insta::assert_snapshot!(render(&failing().unwrap_err()), @"
+        error: failed to fetch artifacts of run 1
+          caused by: failed to list `s3://bucket/1-linux/`
           caused by: access denied
 
         hint: unset `AWS_PROFILE`
@@ -186,9 +186,9 @@ mod tests {
     #[test]
     fn two_hints_show_and_neither_is_a_cause() {
         let error = failing().hint("or pass `--no-sign-request`").unwrap_err();
-        insta::assert_snapshot!(render(&error), @r"
-        error: fetch artifacts of run 1
-          caused by: list `s3://bucket/1-linux/`
+        insta::assert_snapshot!(render(&error), @"
+        error: failed to fetch artifacts of run 1
+          caused by: failed to list `s3://bucket/1-linux/`
           caused by: access denied
 
         hint: or pass `--no-sign-request`
@@ -201,12 +201,12 @@ mod tests {
     fn the_exit_code_survives_context_and_hints() {
         let no: Result<()> = Err(No("2 findings".into()).into());
         assert_eq!(
-            Exit::of(&no.hint("see above").context("check").unwrap_err()),
+            Exit::of(&no.hint("see above").context("failed to check").unwrap_err()),
             Exit::No
         );
         let stop: Result<()> = Err(Interrupted.into());
         assert_eq!(
-            Exit::of(&stop.context("build").unwrap_err()),
+            Exit::of(&stop.context("failed to build").unwrap_err()),
             Exit::Interrupted
         );
         assert_eq!(Exit::of(&anyhow!("no such directory")), Exit::CouldNotTry);

@@ -111,7 +111,7 @@ pub(super) fn receive(
         // the stop itself, not a failed download.
         ground.stop.check()?;
         let full = error.chain().any(is_full);
-        let error = Err(error).with_context(|| format!("fetch `{}`", parcel.id));
+        let error = Err(error).with_context(|| format!("failed to fetch `{}`", parcel.id));
         if full {
             error.hint("free disk space, or choose another `--output-dir`")
         } else {

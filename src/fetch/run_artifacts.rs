@@ -156,7 +156,7 @@ impl<'a> RunArtifacts<'a> {
             };
             Ok(found.into_iter().map(ArchiveInArtifact::from).collect())
         };
-        look().with_context(|| format!("look into artifact `{}`", artifact.name))
+        look().with_context(|| format!("failed to read artifact `{}`", artifact.name))
     }
 
     /// Maps each archive to its artifact. If several artifacts have the same archive, the one

@@ -156,7 +156,7 @@ impl StoreSource {
             reader.take(MOST_OF_A_SIDECAR).read_to_string(&mut text)?;
             parse_sidecar(&text).map(Some)
         };
-        read().with_context(|| format!("read `{name}`"))
+        read().with_context(|| format!("failed to read `{name}`"))
     }
 }
 
@@ -226,7 +226,7 @@ impl ZipSpan {
         let mut header = [0; 30];
         stream
             .read_exact(&mut header)
-            .context("read the zip file's member")?;
+            .context("failed to read the zip file's member")?;
         let [b'P', b'K', 3, 4, .., n0, n1, e0, e1] = header else {
             bail!("no member of the zip file where its directory says there is one");
         };

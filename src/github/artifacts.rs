@@ -17,8 +17,9 @@ impl GitHub<'_> {
     /// The artifacts of a run, sorted by name. If several attempts uploaded one name, the last
     /// upload.
     pub fn artifacts(&self, repository: &Repository, id: &RunId) -> Result<Vec<RunArtifact>> {
-        self.list_artifacts(repository, id)
-            .with_context(|| format!("list the artifacts of run `{id}` of `{repository}`"))
+        self.list_artifacts(repository, id).with_context(|| {
+            format!("failed to list the artifacts of run `{id}` of `{repository}`")
+        })
     }
 
     fn list_artifacts(&self, repository: &Repository, id: &RunId) -> Result<Vec<RunArtifact>> {

@@ -79,7 +79,12 @@ impl GitHub<'_> {
             failures: Failures::default(),
         };
         let opened = blob.connect();
-        opened.with_context(|| format!("open artifact `{}` of `{repository}`", artifact.name))?;
+        opened.with_context(|| {
+            format!(
+                "failed to open artifact `{}` of `{repository}`",
+                artifact.name
+            )
+        })?;
         Ok(blob)
     }
 }

@@ -101,7 +101,7 @@ pub(super) struct RepositoryFacts {
 
 impl WorkflowRun {
     pub(super) fn read(value: &Value, repository: &Repository) -> Result<Self> {
-        let raw = RawRun::deserialize(value).context("read a run")?;
+        let raw = RawRun::deserialize(value).context("failed to read a run")?;
         let status = raw.status.unwrap_or_default();
         Ok(Self {
             id: raw.id.to_string().parse()?,
@@ -121,7 +121,7 @@ impl WorkflowRun {
 
 impl RunArtifact {
     pub(super) fn read(value: &Value) -> Result<Self> {
-        let raw = RawArtifact::deserialize(value).context("read an artifact")?;
+        let raw = RawArtifact::deserialize(value).context("failed to read an artifact")?;
         // A digest of another algorithm is ignored.
         let sha256 = raw
             .digest
@@ -130,7 +130,7 @@ impl RunArtifact {
         let sha256 = sha256.map(str::parse).transpose();
         Ok(Self {
             sha256: sha256
-                .with_context(|| format!("read the digest of artifact `{}`", raw.name))?,
+                .with_context(|| format!("failed to read the digest of artifact `{}`", raw.name))?,
             id: raw.id,
             name: raw.name,
             size: raw.size_in_bytes,
@@ -209,7 +209,7 @@ mod tests {
         }
         let short = artifact(json!("sha256:00"), false, Value::Null).unwrap_err();
         insta::assert_snapshot!(render(&short), @r#"
-        error: read the digest of artifact `a`
+        error: failed to read the digest of artifact `a`
           caused by: not a SHA-256 of 64 lower-case hexadecimal digits: "00"
         "#);
     }
@@ -221,11 +221,11 @@ mod tests {
             .map(|value| render(&read(&value).unwrap_err()))
             .concat();
         insta::assert_snapshot!(said, @r#"
-        error: read a run
+        error: failed to read a run
           caused by: missing field `id`
-        error: read a run
+        error: failed to read a run
           caused by: invalid length 0, expected struct RawRun with 8 elements
-        error: read a run
+        error: failed to read a run
           caused by: invalid type: string "1", expected u64
         "#);
     }

@@ -32,7 +32,7 @@ impl GitHub<'_> {
         let route = self.route(repository, &["actions", "runs", id.as_str()], "");
         let run: Value = self
             .get(&route)
-            .with_context(|| format!("look up run `{id}` of `{repository}`"))?;
+            .with_context(|| format!("failed to look up run `{id}` of `{repository}`"))?;
         WorkflowRun::read(&run, repository)
     }
 
@@ -41,16 +41,16 @@ impl GitHub<'_> {
         let route = self.route(repository, &["commits", name], "");
         let commit: Commit = self
             .get(&route)
-            .with_context(|| format!("look up commit `{name}` of `{repository}`"))?;
+            .with_context(|| format!("failed to look up commit `{name}` of `{repository}`"))?;
         Ok(commit.sha)
     }
 
     /// The newest commit of a pull request.
     pub fn head_of_pull(&self, repository: &Repository, number: u64) -> Result<String> {
         let route = self.route(repository, &["pulls", &number.to_string()], "");
-        let pull: Pull = self
-            .get(&route)
-            .with_context(|| format!("look up pull request {number} of `{repository}`"))?;
+        let pull: Pull = self.get(&route).with_context(|| {
+            format!("failed to look up pull request {number} of `{repository}`")
+        })?;
         Ok(pull.head.sha)
     }
 
@@ -58,7 +58,7 @@ impl GitHub<'_> {
         let route = self.route(repository, &[], "");
         let facts: RepositoryFacts = self
             .get(&route)
-            .with_context(|| format!("look up `{repository}`"))?;
+            .with_context(|| format!("failed to look up `{repository}`"))?;
         Ok(facts.default_branch)
     }
 
@@ -75,7 +75,9 @@ impl GitHub<'_> {
             pages: usize::MAX,
         };
         self.runs(repository, workflow, &filter, limit, |_| true)
-            .with_context(|| format!("list the runs of `{workflow}` for commit `{commit}`"))
+            .with_context(|| {
+                format!("failed to list the runs of `{workflow}` for commit `{commit}`")
+            })
     }
 
     /// The newest runs of a workflow on a branch, newest first. Runs of a branch with the same name
@@ -94,7 +96,9 @@ impl GitHub<'_> {
         };
         let is_own = |run: &WorkflowRun| run.facts.origin == RunOrigin::Own;
         self.runs(repository, workflow, &filter, limit, is_own)
-            .with_context(|| format!("list the runs of `{workflow}` on branch `{branch}`"))
+            .with_context(|| {
+                format!("failed to list the runs of `{workflow}` on branch `{branch}`")
+            })
     }
 
     fn runs(

@@ -69,7 +69,7 @@ impl<'a> GitHub<'a> {
         let crab = {
             // octocrab spawns a task when it is built, which needs a runtime.
             let _inside = parallel::runtime().enter();
-            open(&settings).context("prepare to ask GitHub")?
+            open(&settings).context("failed to prepare to ask GitHub")?
         };
         Ok(Self {
             keepers: keepers(&settings)?,
@@ -249,7 +249,7 @@ fn keepers(settings: &ApiSettings) -> Result<Client> {
         .redirect(Policy::limited(5))
         .https_only(settings.api.as_str().starts_with("https:"))
         .build();
-    client.context("prepare to ask for artifacts")
+    client.context("failed to prepare to ask for artifacts")
 }
 
 impl ApiResponse {

@@ -179,12 +179,12 @@ impl SetJson {
         }
         // Check the schema first: a later version may not parse as this one.
         let form: SetJsonSchema =
-            serde_json::from_str(text).context("read the `schema` of a set")?;
+            serde_json::from_str(text).context("failed to read the `schema` of a set")?;
         ensure_known(form.schema)?;
         // Parse twice. With `#[serde(flatten)]`, serde would hold the whole document in memory a
         // second time.
-        let identity: Identity = serde_json::from_str(text).context("read a set")?;
-        let Files { files } = serde_json::from_str(text).context("read a set")?;
+        let identity: Identity = serde_json::from_str(text).context("failed to read a set")?;
+        let Files { files } = serde_json::from_str(text).context("failed to read a set")?;
         let set = Self {
             schema: form.schema,
             identity,
@@ -201,7 +201,12 @@ impl SetJson {
                 name.parse::<FileName>()?;
                 Ok(())
             };
-            read().with_context(|| format!("read the path of a file in a set: {:?}", file.path))?;
+            read().with_context(|| {
+                format!(
+                    "failed to read the path of a file in a set: {:?}",
+                    file.path
+                )
+            })?;
         }
         Ok(set)
     }
@@ -426,35 +431,35 @@ mod tests {
             .map(|text| render(&SetJson::parse(text).unwrap_err()))
             .collect();
         insta::assert_snapshot!(messages.join("\n"), @r#"
-        error: read the `schema` of a set
+        error: failed to read the `schema` of a set
           caused by: EOF while parsing a value at line 1 column 0
 
-        error: read the `schema` of a set
+        error: failed to read the `schema` of a set
           caused by: missing field `schema` at line 1 column 2
 
         error: a set of another schema than 1: 2
 
         hint: use the version of rocwheel that wrote it, or a later one
 
-        error: read a set
+        error: failed to read a set
           caused by: invalid type: integer `7`, expected a sequence at line 1 column 21
 
-        error: read a set
+        error: failed to read a set
           caused by: not a PEP 440 version: "x y" at line 1 column 27
 
-        error: read a set
+        error: failed to read a set
           caused by: a family with other characters than letters, digits and `-`: "`" at line 1 column 27
 
-        error: read the path of a file in a set: "../a.whl"
+        error: failed to read the path of a file in a set: "../a.whl"
           caused by: a path for a file name: "../a.whl"
 
-        error: read the path of a file in a set: "dist/../../a.whl"
+        error: failed to read the path of a file in a set: "dist/../../a.whl"
           caused by: a path for a file name: "../../a.whl"
 
-        error: read the path of a file in a set: "dist/\n"
+        error: failed to read the path of a file in a set: "dist/\n"
           caused by: a control character in a file name: "\n"
 
-        error: read a set
+        error: failed to read a set
           caused by: not a SHA-256 of 64 lower-case hexadecimal digits: "abc" at line 1 column 94
         "#);
         assert!(SetJson::parse(&file("dist/a.whl", &sha256)).is_ok());

@@ -89,7 +89,7 @@ fn in_archive<R: ReadAt>(
             name: name.to_owned(),
             bundle: number
                 .parse()
-                .with_context(|| format!("read the key `{}`", code.key))?,
+                .with_context(|| format!("failed to read the key `{}`", code.key))?,
             target: code.target.clone(),
             size: code.size,
             packed: Some(archive.packed(code)),
@@ -109,8 +109,8 @@ fn in_bundles<R: ReadAt + ?Sized>(
     each: &mut impl FnMut(&FoundCode, &dyn Fn() -> Result<Vec<u8>>) -> Result<()>,
 ) -> Result<()> {
     for (ordinal, bundle) in bundles.iter().enumerate() {
-        let opened =
-            bundle::open(section, bundle).with_context(|| format!("open bundle {ordinal}"))?;
+        let opened = bundle::open(section, bundle)
+            .with_context(|| format!("failed to open bundle {ordinal}"))?;
         for (target, entry) in opened.code() {
             let found = FoundCode {
                 name: String::new(),

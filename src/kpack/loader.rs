@@ -70,7 +70,7 @@ impl<'a> Loader<'a> {
         let candidates = candidates(path, reference, &wanted);
         for candidate in &candidates {
             self.know(candidate)
-                .with_context(|| format!("open `{candidate}`"))?;
+                .with_context(|| format!("failed to open `{candidate}`"))?;
         }
         let key = key(
             &reference.marker.kernel_name,

@@ -39,7 +39,7 @@ impl Marker {
     }
 
     pub fn render(&self) -> Result<Vec<u8>> {
-        let bytes = rmp_serde::to_vec_named(self).context("write a marker")?;
+        let bytes = rmp_serde::to_vec_named(self).context("failed to write a marker")?;
         ensure!(bytes.len() <= MAX_LEN, "a marker of {} bytes", bytes.len());
         Ok(bytes)
     }
@@ -48,7 +48,7 @@ impl Marker {
     /// are ignored.
     pub fn parse(bytes: &[u8]) -> Result<(Self, usize)> {
         let mut reader = rmp_serde::Deserializer::new(Cursor::new(bytes));
-        let marker = Self::deserialize(&mut reader).context("read a marker")?;
+        let marker = Self::deserialize(&mut reader).context("failed to read a marker")?;
         let paths = &marker.kpack_search_paths;
         ensure!(!paths.is_empty(), "a marker without a path");
         ensure!(
@@ -109,9 +109,9 @@ mod tests {
         .map(|bytes| format!("{:#}", Marker::parse(bytes).unwrap_err()));
         insta::assert_snapshot!(refused.join("\n"), @"
         a marker without a path
-        read a marker: missing field `kernel_name`
-        read a marker: IO error while reading data: unexpected end of file: unexpected end of file
-        read a marker: IO error while reading marker: failed to fill whole buffer: failed to fill whole buffer
+        failed to read a marker: missing field `kernel_name`
+        failed to read a marker: IO error while reading data: unexpected end of file: unexpected end of file
+        failed to read a marker: IO error while reading marker: failed to fill whole buffer: failed to fill whole buffer
         a marker with a path of 4097 bytes
         a marker with 65 paths
         ");

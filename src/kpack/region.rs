@@ -79,7 +79,7 @@ impl<'a, R: ReadAt + ?Sized> ByteRegion<'a, R> {
     /// Fills a buffer with the bytes from `start` on.
     pub fn fill(&self, what: &str, start: u64, buffer: &mut [u8]) -> Result<()> {
         let part = self.part(what, start, buffer.len() as u64)?;
-        read_exact_at(&part, 0, buffer).with_context(|| format!("read the {what}"))
+        read_exact_at(&part, 0, buffer).with_context(|| format!("failed to read the {what}"))
     }
 
     /// Reads a little-endian number of `size` bytes.
@@ -104,7 +104,7 @@ impl<'a, R: ReadAt + ?Sized> ByteRegion<'a, R> {
     pub(super) fn skip_zeros(&self, at: u64) -> Result<u64> {
         let mut through = self.from(at);
         loop {
-            let chunk = through.fill_buf().context("skip zeros")?;
+            let chunk = through.fill_buf().context("failed to skip zeros")?;
             if chunk.is_empty() {
                 return Ok(self.len);
             }

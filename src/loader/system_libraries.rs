@@ -54,7 +54,8 @@ impl SystemLibraries {
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let raw: RawHostFile = toml::from_str(text).context("read the list of system libraries")?;
+        let raw: RawHostFile =
+            toml::from_str(text).context("failed to read the list of system libraries")?;
         let mut libraries = Vec::new();
         for group in raw.library {
             ensure!(!group.provider.is_empty(), "libraries without a provider");

@@ -141,7 +141,7 @@ struct Take {
 impl Catalog {
     /// The `packages.toml` that is compiled into rocwheel.
     pub fn built_in() -> Result<Self> {
-        Self::parse(BUILT_IN).context("read the built-in `packages.toml`")
+        Self::parse(BUILT_IN).context("failed to read the built-in `packages.toml`")
     }
 
     /// Parses a policy. Errors name the line.

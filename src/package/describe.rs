@@ -57,7 +57,7 @@ impl Describer<'_> {
         let spec = self
             .catalog
             .get(&claim.package)
-            .context("find a claimed package in the catalog")?;
+            .context("failed to find a claimed package in the catalog")?;
         let scope = claim.scope.clone();
         let scripts = spec.scripts(self.platform, |file| claim.members.has(file));
         let mut members = Members::default();

@@ -331,7 +331,7 @@ impl<'a> Planner<'a> {
             &merged.files,
             &mut claim,
         )
-        .with_context(|| format!("plan `{dist}`"))?;
+        .with_context(|| format!("failed to plan `{dist}`"))?;
         if !claim.members.is_empty() {
             claim.add_empty_module()?;
             return Ok(Some((claim, merged)));
@@ -364,7 +364,12 @@ impl<'a> Planner<'a> {
             &merged.files,
             &mut claim,
         )
-        .with_context(|| format!("plan `{}`", spec.dist_name(self.request.mode, Some(scope))))?;
+        .with_context(|| {
+            format!(
+                "failed to plan `{}`",
+                spec.dist_name(self.request.mode, Some(scope))
+            )
+        })?;
         Ok((claim, merged))
     }
 
@@ -391,7 +396,7 @@ impl<'a> Planner<'a> {
         let dist = spec.dist_name(mode, scope);
         let top = platform_package(&dist, &self.request.release).parse()?;
         let tree = devel::tree(top, &merged.files, claims, scope, self.request.platform)
-            .with_context(|| format!("plan `{dist}`"))?;
+            .with_context(|| format!("failed to plan `{dist}`"))?;
         let mut requires = Vec::new();
         for claim in claims.owners(merged.files.keys().copied(), scope) {
             let owner = self

@@ -42,7 +42,7 @@ impl SearchPath {
 pub(super) fn own(path: &RelPath, facts: &ElfFacts) -> Result<Rpath> {
     let text = facts.run_path().unwrap_or_default();
     text.parse()
-        .with_context(|| format!("read the run path of `{path}`"))
+        .with_context(|| format!("failed to read the run path of `{path}`"))
 }
 
 /// The `$ORIGIN` entries of `rpath`, adjusted for a loader that opens `file` by its symlink `name`

@@ -54,7 +54,8 @@ impl<'a> SplitTree<'a> {
         world: &World,
     ) -> Result<Self> {
         // Like all sources of a tree, those of the archives are absolute paths.
-        let staging = std::path::absolute(staging).context("name a directory")?;
+        let staging = std::path::absolute(staging)
+            .context("failed to make the path of a directory absolute")?;
         let splittings = split::all(candidates(tree, kpack)?, jobs, &world.stop)?;
         for splitting in &splittings {
             for warning in splitting.kept_code() {
@@ -118,7 +119,7 @@ impl<'a> SplitTree<'a> {
             })?;
             writing
                 .fill(jobs, &world.stop, &|bytes| progress.inc(bytes))
-                .with_context(|| format!("split `{}`", splitting.source))?;
+                .with_context(|| format!("failed to split `{}`", splitting.source))?;
             for written in writing.finish()?.into_values() {
                 count += 1;
                 bytes += written.len;

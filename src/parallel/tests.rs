@@ -66,7 +66,7 @@ const TWO: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 
 fn fail(number: u32) -> Result<u32> {
     let answer: Result<u32> = Err(anyhow!("access denied")).hint("try `--profile`");
-    answer.with_context(|| format!("put `{number}`"))
+    answer.with_context(|| format!("failed to put `{number}`"))
 }
 
 #[test]
@@ -105,9 +105,9 @@ fn all_failures_are_told_and_the_rest_is_done() {
     assert_eq!(*done.lock().unwrap(), 1_000);
     insta::assert_snapshot!(render(&failed), @"
     error: 3 of 1000 failed
-      put `1`: access denied
-      put `401`: access denied
-      put `801`: access denied
+      failed to put `1`: access denied
+      failed to put `401`: access denied
+      failed to put `801`: access denied
 
     hint: try `--profile`
     ");
@@ -157,8 +157,8 @@ fn several_failures_are_told_one_line_each() {
     assert_eq!(done, [1, 3]);
     insta::assert_snapshot!(render(&failed.unwrap_err()), @"
     error: 2 of 4 failed
-      put `0`: access denied
-      put `2`: access denied
+      failed to put `0`: access denied
+      failed to put `2`: access denied
 
     hint: try `--profile`
     ");
@@ -177,7 +177,7 @@ fn a_single_failure_keeps_its_causes_and_its_exit() {
         |_, _| (),
     );
     insta::assert_snapshot!(render(&alone.unwrap_err()), @"
-    error: put `0`
+    error: failed to put `0`
       caused by: access denied
 
     hint: try `--profile`

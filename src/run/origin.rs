@@ -60,7 +60,7 @@ impl Event {
     /// origin of that run.
     pub fn parse(payload: &str) -> Result<Self> {
         let payload: Value = serde_json::from_str(payload)
-            .context("read the event's payload")
+            .context("failed to read the event's payload")
             .hint("`GITHUB_EVENT_PATH` must name a JSON file, or be unset")?;
         if !payload.is_object() {
             return Err(anyhow!("the event's payload is not a JSON object"))
@@ -95,7 +95,7 @@ impl RunFacts {
             updated_at: text(run, "/updated_at")
                 .map(str::parse)
                 .transpose()
-                .context("read `updated_at` of a run")?,
+                .context("failed to read `updated_at` of a run")?,
         })
     }
 }
@@ -201,13 +201,13 @@ mod tests {
         let messages = ["", "{", "[]", "null"]
             .map(|text| error::render(&Event::parse(text).unwrap_err()))
             .join("\n");
-        insta::assert_snapshot!(messages, @r"
-        error: read the event's payload
+        insta::assert_snapshot!(messages, @"
+        error: failed to read the event's payload
           caused by: EOF while parsing a value at line 1 column 0
 
         hint: `GITHUB_EVENT_PATH` must name a JSON file, or be unset
 
-        error: read the event's payload
+        error: failed to read the event's payload
           caused by: EOF while parsing an object at line 1 column 1
 
         hint: `GITHUB_EVENT_PATH` must name a JSON file, or be unset
@@ -246,7 +246,7 @@ mod tests {
         }
         let error = facts(json!({"updated_at": "yesterday"})).unwrap_err();
         insta::assert_snapshot!(error::render(&error), @r#"
-        error: read `updated_at` of a run
+        error: failed to read `updated_at` of a run
           caused by: not a time such as `2025-11-11T16:18:48Z`: "yesterday"
         "#);
     }

@@ -39,15 +39,15 @@ impl Environment {
             repository: set(repository)
                 .map(str::parse)
                 .transpose()
-                .context("read `GITHUB_REPOSITORY`")?,
+                .context("failed to read `GITHUB_REPOSITORY`")?,
             release_type: set(release_type)
                 .map(str::parse)
                 .transpose()
-                .context("read `RELEASE_TYPE`")?,
+                .context("failed to read `RELEASE_TYPE`")?,
             run_id: set(run_id)
                 .map(str::parse)
                 .transpose()
-                .context("read `GITHUB_RUN_ID`")?,
+                .context("failed to read `GITHUB_RUN_ID`")?,
             event: set(payload).map(Event::parse).transpose()?,
         })
     }

@@ -13,7 +13,7 @@ use crate::{
 /// The URLs of a set in a local directory, which need not exist yet.
 pub fn local_urls(directory: &Path) -> Result<Urls> {
     let wanted = std::path::absolute(directory);
-    let wanted = wanted.with_context(|| format!("find `{}`", directory.display()))?;
+    let wanted = wanted.with_context(|| format!("failed to find `{}`", directory.display()))?;
     Ok(file_url(&resolved(&wanted))?.parse()?)
 }
 

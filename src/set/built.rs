@@ -41,7 +41,8 @@ impl LocalSet {
             let path = format!("{}{}", Layout::Dist.files(), made.path);
             (path, (made.size, made.sha256))
         });
-        let mut set = Self::made(dest, made.collect(), world).context("read the finished set")?;
+        let mut set =
+            Self::made(dest, made.collect(), world).context("failed to read the finished set")?;
         set.document = SetJson::new(identity, &set.set, Layout::Dist);
         // No times in it, so that the same set gives the same bytes.
         atomic::write(&page, set.document.page().body)?;

@@ -42,14 +42,14 @@ pub(super) fn read(file: impl Read + Seek, name: &str) -> Result<PackageFacts> {
 }
 
 fn of_wheel(name: &WheelFilename, file: impl Read + Seek) -> Result<PackageFacts> {
-    let text = wheel_metadata(file).context("read METADATA")?;
+    let text = wheel_metadata(file).context("failed to read METADATA")?;
     let mut facts = facts(&text, name.name(), name.version())?;
     facts.sidecar = Some(text);
     Ok(facts)
 }
 
 fn of_sdist(name: &SdistFilename, file: impl Read) -> Result<PackageFacts> {
-    let text = sdist_metadata(file, name.top()).context("read PKG-INFO")?;
+    let text = sdist_metadata(file, name.top()).context("failed to read PKG-INFO")?;
     facts(&text, name.name(), name.version())
 }
 
@@ -184,11 +184,11 @@ mod tests {
         error: its metadata is that of another project: `Rocm.SDK-devel`
         error: its metadata is that of another version: `7.0.1+ab`
         error: metadata without `Metadata-Version`
-        error: read METADATA
+        error: failed to read METADATA
           caused by: a wheel has one `.dist-info` directory: found another-1.dist-info, rocm_sdk_core-7.0.0+ab.dist-info
-        error: read METADATA
+        error: failed to read METADATA
           caused by: a wheel has one `.dist-info` directory: found none
-        error: read PKG-INFO
+        error: failed to read PKG-INFO
           caused by: no `rocm_sdk_core-7.0.0+ab/PKG-INFO`
         error: its metadata is that of another version: `7.0.1+ab`
         ");

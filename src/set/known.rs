@@ -36,7 +36,7 @@ impl KnownFacts {
                 return Ok(None);
             };
             let document = SetJson::parse(&text)
-                .with_context(|| format!("read `{}`", place.shown_in_full(name)))
+                .with_context(|| format!("failed to read `{}`", place.shown_in_full(name)))
                 .hint("remove it, so that it is written again")?;
             Ok(Some((document, stamp)))
         };

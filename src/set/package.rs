@@ -58,7 +58,7 @@ impl PackageFile {
     pub fn outcome(&self) -> Result<()> {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         match failure.take() {
-            Some(error) => Err(error).with_context(|| format!("read `{}`", self.name)),
+            Some(error) => Err(error).with_context(|| format!("failed to read `{}`", self.name)),
             None => Ok(()),
         }
     }

@@ -77,7 +77,7 @@ fn sidecar(text: &str) -> SidecarPromise {
 
 /// The files of a project page in JSON (PEP 691).
 pub(super) fn json_links(page: &str) -> Result<Vec<PageLink>> {
-    let page: Value = serde_json::from_str(page).context("read JSON")?;
+    let page: Value = serde_json::from_str(page).context("failed to read JSON")?;
     let Some(files) = page.get("files").and_then(Value::as_array) else {
         bail!("no list of `files`");
     };
@@ -99,7 +99,7 @@ pub(super) fn json_links(page: &str) -> Result<Vec<PageLink>> {
 
 /// The projects of a root page in JSON (PEP 691).
 pub(super) fn json_projects(page: &str) -> Result<Vec<String>> {
-    let page: Value = serde_json::from_str(page).context("read JSON")?;
+    let page: Value = serde_json::from_str(page).context("failed to read JSON")?;
     let Some(projects) = page.get("projects").and_then(Value::as_array) else {
         bail!("no list of `projects`");
     };
@@ -126,7 +126,7 @@ pub(super) fn resolve(page: &str, href: &str) -> Result<Leads> {
         if !matches!(scheme, "http" | "https") {
             bail!("a link by `{scheme}`: {href:?}");
         }
-        let path = walk("", path).with_context(|| format!("follow {href:?}"))?;
+        let path = walk("", path).with_context(|| format!("failed to resolve {href:?}"))?;
         return Ok(Leads::Elsewhere(format!("{scheme}://{host}"), path));
     }
     let base = if path.starts_with('/') {
@@ -136,7 +136,7 @@ pub(super) fn resolve(page: &str, href: &str) -> Result<Leads> {
     };
     let path = path.trim_start_matches('/');
     Ok(Leads::Within(
-        walk(base, path).with_context(|| format!("follow {href:?}"))?,
+        walk(base, path).with_context(|| format!("failed to resolve {href:?}"))?,
     ))
 }
 
@@ -194,11 +194,11 @@ mod tests {
         let refused = ["../../a", "a%2Fb", "%zz", "file:///etc/passwd"];
         let refused = refused.map(|href| render(&resolve("x/", href).unwrap_err()));
         insta::assert_snapshot!(refused.concat(), @r#"
-        error: follow "../../a"
+        error: failed to resolve "../../a"
           caused by: it leads out of the place
-        error: follow "a%2Fb"
+        error: failed to resolve "a%2Fb"
           caused by: it is badly encoded
-        error: follow "%zz"
+        error: failed to resolve "%zz"
           caused by: it is badly encoded
         error: a link by `file`: "file:///etc/passwd"
         "#);
@@ -223,7 +223,7 @@ mod tests {
         insta::assert_snapshot!(refused.map(|error| render(&error)).concat(), @r#"
         error: a line without a space
         error: not a SHA-256 of 64 lower-case hexadecimal digits: "x"
-        error: read JSON
+        error: failed to read JSON
           caused by: expected value at line 1 column 1
         error: no list of `files`
         error: no list of `projects`

@@ -165,7 +165,7 @@ impl SetPlace {
         let known = Buckets::builtin().find(place.bucket());
         let access = access(known.map(|it| it.region.as_str()))?;
         let store = S3Store::connect(place.bucket().clone(), &access, stop.clone())
-            .with_context(|| format!("reach `{place}`"))?;
+            .with_context(|| format!("failed to reach `{place}`"))?;
         let urls = access.url(&place.directory()).parse()?;
         Ok(Self::of_store(Arc::new(store), place.key(), urls, stop))
     }
@@ -251,7 +251,7 @@ impl SetPlace {
     /// `/`.
     pub fn key(&self, below: &str) -> Result<Key> {
         let key = self.path(below.strip_prefix(TOP).unwrap_or(below)).parse();
-        key.with_context(|| format!("place `{below}`"))
+        key.with_context(|| format!("failed to place `{below}`"))
     }
 
     /// Lists a directory. Paths are relative to the directory of the set.
@@ -259,7 +259,8 @@ impl SetPlace {
         let path = self.path(below);
         let directory = (!path.is_empty()).then(|| path.parse()).transpose()?;
         let objects = self.store.list(directory.as_ref(), depth);
-        let objects = objects.with_context(|| format!("list `{path}` of `{}`", self.store))?;
+        let objects =
+            objects.with_context(|| format!("failed to list `{path}` of `{}`", self.store))?;
         let found = objects.into_iter().filter_map(|object| {
             let path = object.key.as_str().strip_prefix(&self.top)?;
             Some((path.to_owned(), object))
@@ -275,7 +276,7 @@ impl SetPlace {
             SetJson::parse(&self.text(key.as_str())?.unwrap_or_default())
         };
         read()
-            .with_context(|| format!("read `{}`", self.shown_in_full("set.json")))
+            .with_context(|| format!("failed to read `{}`", self.shown_in_full("set.json")))
             .hint("`rocwheel upload` writes it when a set is whole")
     }
 
@@ -334,7 +335,7 @@ impl SetPlace {
         bytes
             .map(|bytes| {
                 let text = String::from_utf8(bytes);
-                text.with_context(|| format!("read `{path}` of `{}`", self.store))
+                text.with_context(|| format!("failed to read `{path}` of `{}`", self.store))
             })
             .transpose()
     }
@@ -345,7 +346,7 @@ impl SetPlace {
         let Ok(key) = path.parse::<Key>() else {
             return Ok(None);
         };
-        let reading = || format!("read `{path}` of `{store}`");
+        let reading = || format!("failed to read `{path}` of `{store}`");
         let Some(reader) = found(store.get(&key, Span::Whole)).with_context(reading)? else {
             return Ok(None);
         };

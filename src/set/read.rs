@@ -86,7 +86,7 @@ impl Reading<'_> {
             let path = task.package.path(self.layout);
             let (file, facts, is_known) = self
                 .one(task, &path)
-                .with_context(|| format!("read `{}`", self.shown(&path)))?;
+                .with_context(|| format!("failed to read `{}`", self.shown(&path)))?;
             Ok((file, (path, facts), is_known))
         };
         let read = parallel::try_map(&tasks, self.at_once, self.watch.stop, reading)?;

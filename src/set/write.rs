@@ -180,7 +180,7 @@ impl<'a> Writer<'a> {
 
     fn look(&self, path: &str, bytes: &[u8]) -> Result<ExistingPage> {
         let there = self.there(path, bytes);
-        there.with_context(|| format!("look at `{}`", shown(path)))
+        there.with_context(|| format!("failed to read `{}`", shown(path)))
     }
 
     fn own(&self, page: &IndexPage) {
@@ -211,7 +211,7 @@ impl<'a> Writer<'a> {
             self.note(|made| made.changes.push(IndexChange { act, path, size }));
             Ok(())
         };
-        write().with_context(|| format!("write `{}`", shown(path)))
+        write().with_context(|| format!("failed to write `{}`", shown(path)))
     }
 
     fn there(&self, path: &str, bytes: &[u8]) -> Result<ExistingPage> {
@@ -316,7 +316,7 @@ impl<'a> Writer<'a> {
                 let page = page.filter(|_| self.directory_pages);
                 for path in page.into_iter().chain([path.as_str()]) {
                     let deleted = self.to.store().delete(&self.to.key(path)?);
-                    deleted.with_context(|| format!("remove `{path}`"))?;
+                    deleted.with_context(|| format!("failed to remove `{path}`"))?;
                 }
             }
             self.note(|made| {
@@ -352,7 +352,7 @@ impl<'a> Writer<'a> {
                 ensure!(is_same, No("not what was written".to_owned()));
                 Ok(true)
             };
-            look().with_context(|| format!("read back `{}`", shown(path)))
+            look().with_context(|| format!("failed to read back `{}`", shown(path)))
         };
         parallel::try_each(&written, at_once, self.stop, look, |(path, ..), kept| {
             if !kept {

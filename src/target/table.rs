@@ -57,7 +57,7 @@ impl TargetTable {
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let raw: RawTable = toml::from_str(text).context("read the target table")?;
+        let raw: RawTable = toml::from_str(text).context("failed to read the target table")?;
         ensure!(!raw.targets.is_empty(), "a target table without targets");
         let mut seen = BTreeSet::new();
         let mut families: Vec<Family> = Vec::new();
@@ -173,8 +173,11 @@ impl TargetTable {
 
 impl TargetRow {
     fn parse(raw: RawRow) -> Result<Self> {
-        let target: Target = raw.name.parse().context("read the target table")?;
-        let row = || format!("read the target table's row `{target}`");
+        let target: Target = raw
+            .name
+            .parse()
+            .context("failed to read the target table")?;
+        let row = || format!("failed to read the target table's row `{target}`");
         ensure!(
             target == target.base(),
             "a row for a target with features: `{target}`"
@@ -388,23 +391,23 @@ mod tests {
             .map(|text| format!("{:#}", TargetTable::parse(text).unwrap_err()))
             .collect();
         insta::assert_snapshot!(messages.join("\n"), @r#"
-        read the target table: TOML parse error at line 1, column 1
+        failed to read the target table: TOML parse error at line 1, column 1
           |
         1 | 
           | ^
         missing field `targets`
 
         a target table without targets
-        read the target table: TOML parse error at line 1, column 12
+        failed to read the target table: TOML parse error at line 1, column 12
           |
         1 | targets = [{ name = "gfx900" }]
           |            ^^^^^^^^^^^^^^^^^^^
         missing field `product`
 
-        read the target table: not a GPU target such as `gfx942` or `gfx942:xnack+`: "gfx94X"
+        failed to read the target table: not a GPU target such as `gfx942` or `gfx942:xnack+`: "gfx94X"
         a row for a target with features: `gfx942:xnack+`
         a target without a product: `gfx942`
-        read the target table's row `gfx942`: not a name for a family: "gfx950"
+        failed to read the target table's row `gfx942`: not a name for a family: "gfx950"
         a family named twice for `gfx942`
         two rows for one target: `gfx942`
         "#);

@@ -134,13 +134,13 @@ pub struct VersionFile {
 impl VersionFile {
     /// Reads the text of a `version.json`.
     pub fn parse(text: &str) -> Result<Self> {
-        let value: Value = serde_json::from_str(text).context("read `version.json`")?;
+        let value: Value = serde_json::from_str(text).context("failed to read `version.json`")?;
         let file = object(&value, "version.json")?;
         Ok(Self {
             rocm_version: string(file, "rocm-version")?
                 .map(str::parse)
                 .transpose()
-                .context("read `rocm-version` in `version.json`")?,
+                .context("failed to read `rocm-version` in `version.json`")?,
             base_date: match file.get("release-metadata") {
                 Some(metadata) => read_base_date(object(metadata, "release-metadata")?)?,
                 None => None,
@@ -162,7 +162,7 @@ fn read_base_date(metadata: &Map<String, Value>) -> Result<Option<Date>> {
         None => Ok(None),
         Some(text) => Some(text.parse())
             .transpose()
-            .context("read `release-metadata.base-date` in `version.json`"),
+            .context("failed to read `release-metadata.base-date` in `version.json`"),
     }
 }
 
@@ -272,21 +272,21 @@ mod tests {
             refusal(VersionFile::parse("{}").unwrap().rocm_version().cloned()),
         ];
         insta::assert_snapshot!(messages.join("\n"), @r#"
-        error: read `version.json`
+        error: failed to read `version.json`
           caused by: EOF while parsing an object at line 1 column 1
 
         error: not a JSON object: `version.json`
 
         error: not a text in `version.json`: `rocm-version`, which is 10
 
-        error: read `rocm-version` in `version.json`
+        error: failed to read `rocm-version` in `version.json`
           caused by: not a base version such as `10.1.0`: "ten"
 
         error: not a JSON object: `release-metadata`
 
         error: not a text in `version.json`: `base-date`, which is 20260811
 
-        error: read `release-metadata.base-date` in `version.json`
+        error: failed to read `release-metadata.base-date` in `version.json`
           caused by: not a valid date in YYYYMMDD format: "20260230"
 
         error: `rocm-version` must be set in `version.json`

@@ -50,7 +50,7 @@ pub fn write_sdist(
                     header(DIRECTORY, 0o755, &[], epoch),
                     &[],
                 )
-                .with_context(|| format!("write `{directory}`"))?;
+                .with_context(|| format!("failed to write `{directory}`"))?;
             }
         }
         ensure!(
@@ -63,7 +63,7 @@ pub fn write_sdist(
             header(EntryType::Regular, 0o644, content, epoch),
             content,
         )
-        .with_context(|| format!("write `{path}`"))?;
+        .with_context(|| format!("failed to write `{path}`"))?;
     }
     tar.into_inner()?.finish()?.flush()?;
     Ok(())

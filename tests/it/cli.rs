@@ -458,8 +458,8 @@ fn a_full_disk_is_an_error() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
-    insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @r"
-    error: write to standard output
+    insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @"
+    error: failed to write to standard output
       caused by: No space left on device (os error 28)
     ");
 }

@@ -240,7 +240,7 @@ fn each_failure_is_told_and_the_others_are_fetched() {
     );
     insta::assert_snapshot!(said.stderr, @"
           Listed 37 artifacts in BUCKET/7-linux
-    error: read `blas_lib_generic.tar.zst.sha256sum`
+    error: failed to read `blas_lib_generic.tar.zst.sha256sum`
       caused by: an empty file where a SHA-256 was expected
     ");
 
@@ -253,7 +253,7 @@ fn each_failure_is_told_and_the_others_are_fetched() {
     let error = said.stderr.split("error: ").nth(1).unwrap();
     insta::assert_snapshot!(error, @"
     1 of 37 archives not fetched
-      fetch `blas_lib_gfx942.tar.zst`: unpack `blas_lib_gfx942.tar.zst`: the zstd data is damaged: Restored data doesn't match checksum
+      failed to fetch `blas_lib_gfx942.tar.zst`: failed to unpack `blas_lib_gfx942.tar.zst`: the zstd data is damaged: Restored data doesn't match checksum
 
     hint: run it again: what is whole is kept
 

@@ -146,23 +146,23 @@ fn each_refusal_has_its_words_and_never_the_token() {
     }
     assert!(!said.contains("secret"));
     insta::assert_snapshot!(said, @"
-    error: look up run `7` of `ROCm/TheRock`
+    error: failed to look up run `7` of `ROCm/TheRock`
       caused by: GitHub does not accept the token: `/repos/ROCm/TheRock/actions/runs/7`
       caused by: Bad credentials
     hint: renew the token in `--github-token`, `GITHUB_TOKEN` or `GH_TOKEN`, or do without: public repositories need none
-    error: look up run `7` of `ROCm/TheRock`
+    error: failed to look up run `7` of `ROCm/TheRock`
       caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/runs/7`
       caused by: Resource not accessible by personal access token
     hint: the token needs `actions: read` and `contents: read` for this repository
-    error: look up run `7` of `ROCm/TheRock`
+    error: failed to look up run `7` of `ROCm/TheRock`
       caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/runs/7`
       caused by: Not Found
     hint: look at `--repository` and `--run-id`; of a private repository, the token may not know
-    error: look up run `7` of `ROCm/TheRock`
+    error: failed to look up run `7` of `ROCm/TheRock`
       caused by: GitHub does not have it any more: `/repos/ROCm/TheRock/actions/runs/7`
       caused by: Gone
     hint: what a run kept has expired: take a newer run, or `--bucket`
-    error: look up run `7` of `ROCm/TheRock`
+    error: failed to look up run `7` of `ROCm/TheRock`
       caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/runs/7`
       caused by: expected value at line 1 column 1
     hint: look at `--github-api-url`
@@ -185,7 +185,7 @@ fn what_always_fails_is_given_up() {
     let fake = Fake::start();
     fake.on(RUN, Reply::refusal(500, "Server Error"));
     insta::assert_snapshot!(refused(&fake, None), @"
-    error: look up run `7` of `ROCm/TheRock`
+    error: failed to look up run `7` of `ROCm/TheRock`
       caused by: GitHub does not answer now: `/repos/ROCm/TheRock/actions/runs/7`
       caused by: Server Error
 
@@ -233,7 +233,7 @@ fn a_long_limit_is_an_error_at_once() {
     assert_eq!(fake.asked().len(), 1);
     let minutes = regex::Regex::new("[0-9]+ min").unwrap();
     insta::assert_snapshot!(minutes.replace(&said, "N min"), @"
-    error: look up run `7` of `ROCm/TheRock`
+    error: failed to look up run `7` of `ROCm/TheRock`
       caused by: GitHub's rate limit is spent for N min: `/repos/ROCm/TheRock/actions/runs/7`
       caused by: API rate limit exceeded for 192.0.2.1.
 
@@ -375,19 +375,19 @@ fn what_is_not_there_is_told_with_the_flag_that_named_it() {
         .map(|error| render(&error).replace("\n\n", "\n"))
         .concat();
     insta::assert_snapshot!(said, @"
-    error: look up commit `nothing` of `ROCm/TheRock`
+    error: failed to look up commit `nothing` of `ROCm/TheRock`
       caused by: GitHub has no such thing: `/repos/ROCm/TheRock/commits/nothing`
       caused by: No commit found for SHA: nothing
     hint: look at `--repository` and `--commit`; a private repository needs `--github-token`
-    error: look up pull request 12 of `ROCm/TheRock`
+    error: failed to look up pull request 12 of `ROCm/TheRock`
       caused by: GitHub has no such thing: `/repos/ROCm/TheRock/pulls/12`
       caused by: Not Found
     hint: look at `--repository` and `--pr`; a private repository needs `--github-token`
-    error: look up `ROCm/TheRock`
+    error: failed to look up `ROCm/TheRock`
       caused by: GitHub has no such thing: `/repos/ROCm/TheRock`
       caused by: Not Found
     hint: look at `--repository`; a private repository needs `--github-token`
-    error: list the runs of `gone.yml` for commit `abc`
+    error: failed to list the runs of `gone.yml` for commit `abc`
       caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/workflows/gone.yml/runs`
       caused by: Not Found
     hint: look at `--repository` and `--workflow`; a private repository needs `--github-token`
@@ -399,7 +399,7 @@ fn whoever_sends_no_token_is_told_to_send_one() {
     let fake = Fake::start();
     fake.on(RUN, Reply::refusal(401, "Requires authentication"));
     insta::assert_snapshot!(refused(&fake, None), @"
-    error: look up run `7` of `ROCm/TheRock`
+    error: failed to look up run `7` of `ROCm/TheRock`
       caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/runs/7`
       caused by: Requires authentication
 

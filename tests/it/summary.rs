@@ -231,8 +231,8 @@ fn what_cannot_be_told_is_said_in_words() {
       caused by: expected value at line 1 column 2
 
     hint: write it with `rocwheel check --format json`
-    error: read `Cargo.toml`
-      caused by: read the `schema` of a set
+    error: failed to read `Cargo.toml`
+      caused by: failed to read the `schema` of a set
       caused by: expected value at line 1 column 2
     error: invalid value 'https://***@host/' for '--base-index <URL>': an address with a user in it: "https://***@host/"
 

@@ -72,7 +72,7 @@ impl<R: Read> TarReader<R> {
             let header = Header::from_byte_slice(&block);
             let entry = self
                 .take_header(header, &mut extension)
-                .with_context(|| format!("read the tar header at byte {start}"))?;
+                .with_context(|| format!("failed to read the tar header at byte {start}"))?;
             if let Some(entry) = entry {
                 self.announce(&entry)?;
                 return Ok(Some(entry));
@@ -258,7 +258,7 @@ fn member(header: &Header, len: u64, extension: Extension) -> Result<Option<TarE
         b'1' => TarKind::Hardlink(
             from_root(&link()?)
                 .parse()
-                .with_context(|| format!("hard link `{path}`"))?,
+                .with_context(|| format!("failed to hard link `{path}`"))?,
         ),
         b'2' => TarKind::Symlink(link_text(&path, link()?)?),
         b'5' => TarKind::Directory,

@@ -136,18 +136,18 @@ fn only_files_directories_and_links_are_members() {
         .map(|&kind| refused(Craft::default().member("x", kind, b"", |_| {}).end()))
         .collect();
     insta::assert_snapshot!(messages.join("\n"), @"
-    read the tar header at byte 0: `x` is a character device
-    read the tar header at byte 0: `x` is a block device
-    read the tar header at byte 0: `x` is a named pipe
-    read the tar header at byte 0: `x` is a contiguous file
-    read the tar header at byte 0: `x` is a sparse file
-    read the tar header at byte 0: `x` is of an unknown kind: 'V'
-    read the tar header at byte 0: `x` is of an unknown kind: 'M'
-    read the tar header at byte 0: `x` is of an unknown kind: '!'
-    read the tar header at byte 0: `x` is of an unknown kind: 'ÿ'
+    failed to read the tar header at byte 0: `x` is a character device
+    failed to read the tar header at byte 0: `x` is a block device
+    failed to read the tar header at byte 0: `x` is a named pipe
+    failed to read the tar header at byte 0: `x` is a contiguous file
+    failed to read the tar header at byte 0: `x` is a sparse file
+    failed to read the tar header at byte 0: `x` is of an unknown kind: 'V'
+    failed to read the tar header at byte 0: `x` is of an unknown kind: 'M'
+    failed to read the tar header at byte 0: `x` is of an unknown kind: '!'
+    failed to read the tar header at byte 0: `x` is of an unknown kind: 'ÿ'
     ");
     let sparse = ["GNU.sparse.major=1", "GNU.sparse.realsize=9"];
-    insta::assert_snapshot!(refused(Craft::default().pax(b'x', &sparse).file("a", b"").end()), @"read the tar header at byte 0: the next member is a sparse file");
+    insta::assert_snapshot!(refused(Craft::default().pax(b'x', &sparse).file("a", b"").end()), @"failed to read the tar header at byte 0: the next member is a sparse file");
 }
 
 #[test]
@@ -170,12 +170,12 @@ fn a_name_from_the_root_is_the_name_without_it() {
     d Hardlink(RelPath(".c")) 
     e Symlink("./../x")
     "#);
-    insta::assert_snapshot!(refused(Craft::default().symlink("./", "x").end()), @r#"read the tar header at byte 0: an empty path: """#);
-    insta::assert_snapshot!(refused(Craft::default().hardlink("a", "./").end()), @r#"read the tar header at byte 0: hard link `a`: an empty path: """#);
-    insta::assert_snapshot!(refused(Craft::default().hardlink("a", "./../b").end()), @r#"read the tar header at byte 0: hard link `a`: a path with `..`: "../b""#);
-    insta::assert_snapshot!(refused(Craft::default().directory("./../").end()), @r#"read the tar header at byte 0: a path with `..`: "..""#);
-    insta::assert_snapshot!(refused(Craft::default().directory("/").end()), @r#"read the tar header at byte 0: an empty path: """#);
-    insta::assert_snapshot!(refused(Craft::default().member("./", b'5', b"x", |_| {}).end()), @"read the tar header at byte 0: `./` is no file, and has 1 bytes");
+    insta::assert_snapshot!(refused(Craft::default().symlink("./", "x").end()), @r#"failed to read the tar header at byte 0: an empty path: """#);
+    insta::assert_snapshot!(refused(Craft::default().hardlink("a", "./").end()), @r#"failed to read the tar header at byte 0: failed to hard link `a`: an empty path: """#);
+    insta::assert_snapshot!(refused(Craft::default().hardlink("a", "./../b").end()), @r#"failed to read the tar header at byte 0: failed to hard link `a`: a path with `..`: "../b""#);
+    insta::assert_snapshot!(refused(Craft::default().directory("./../").end()), @r#"failed to read the tar header at byte 0: a path with `..`: "..""#);
+    insta::assert_snapshot!(refused(Craft::default().directory("/").end()), @r#"failed to read the tar header at byte 0: an empty path: """#);
+    insta::assert_snapshot!(refused(Craft::default().member("./", b'5', b"x", |_| {}).end()), @"failed to read the tar header at byte 0: `./` is no file, and has 1 bytes");
 }
 
 #[test]
@@ -199,53 +199,53 @@ fn names_that_leave_the_archive_are_refused() {
         .map(|name| refused(Craft::default().file(name, b"").end()))
         .collect();
     insta::assert_snapshot!(messages.join("\n"), @r#"
-    read the tar header at byte 0: an absolute path: "/etc/passwd"
-    read the tar header at byte 0: a path with `..`: "../x"
-    read the tar header at byte 0: a path with `..`: "a/../../x"
-    read the tar header at byte 0: a path with `..`: "../a"
-    read the tar header at byte 0: an absolute path: "/etc/passwd"
-    read the tar header at byte 0: a path that is not in its shortest form: "a/./b"
-    read the tar header at byte 0: an empty path: ""
-    read the tar header at byte 0: a path that is not in its shortest form: "."
-    read the tar header at byte 0: a path that is not in its shortest form: "a//b"
-    read the tar header at byte 0: an empty path: ""
-    read the tar header at byte 0: a backslash in a path: "a\\b"
-    read the tar header at byte 0: a path that is not in its shortest form: "a/"
+    failed to read the tar header at byte 0: an absolute path: "/etc/passwd"
+    failed to read the tar header at byte 0: a path with `..`: "../x"
+    failed to read the tar header at byte 0: a path with `..`: "a/../../x"
+    failed to read the tar header at byte 0: a path with `..`: "../a"
+    failed to read the tar header at byte 0: an absolute path: "/etc/passwd"
+    failed to read the tar header at byte 0: a path that is not in its shortest form: "a/./b"
+    failed to read the tar header at byte 0: an empty path: ""
+    failed to read the tar header at byte 0: a path that is not in its shortest form: "."
+    failed to read the tar header at byte 0: a path that is not in its shortest form: "a//b"
+    failed to read the tar header at byte 0: an empty path: ""
+    failed to read the tar header at byte 0: a backslash in a path: "a\\b"
+    failed to read the tar header at byte 0: a path that is not in its shortest form: "a/"
     "#);
-    insta::assert_snapshot!(refused(Craft::default().directory("../").end()), @r#"read the tar header at byte 0: a path with `..`: "..""#);
-    insta::assert_snapshot!(refused(Craft::default().hardlink("a", "/etc/passwd").end()), @r#"read the tar header at byte 0: hard link `a`: an absolute path: "/etc/passwd""#);
-    insta::assert_snapshot!(refused(Craft::default().hardlink("a", "").end()), @r#"read the tar header at byte 0: hard link `a`: an empty path: """#);
-    insta::assert_snapshot!(refused(Craft::default().symlink("a", "").end()), @"read the tar header at byte 0: link `a` has no target");
-    insta::assert_snapshot!(refused(Craft::default().pax(b'x', &["path=/x"]).file("a", b"").end()), @r#"read the tar header at byte 1024: an absolute path: "/x""#);
-    insta::assert_snapshot!(refused(Craft::default().pax(b'x', &["path=a\0b"]).file("a", b"").end()), @r#"read the tar header at byte 1024: a NUL in a path: "a\0b""#);
-    insta::assert_snapshot!(refused(Craft::default().pax(b'x', &["linkpath=a\0b"]).symlink("a", "b").end()), @r#"read the tar header at byte 1024: link `a` has a NUL: "a\0b""#);
+    insta::assert_snapshot!(refused(Craft::default().directory("../").end()), @r#"failed to read the tar header at byte 0: a path with `..`: "..""#);
+    insta::assert_snapshot!(refused(Craft::default().hardlink("a", "/etc/passwd").end()), @r#"failed to read the tar header at byte 0: failed to hard link `a`: an absolute path: "/etc/passwd""#);
+    insta::assert_snapshot!(refused(Craft::default().hardlink("a", "").end()), @r#"failed to read the tar header at byte 0: failed to hard link `a`: an empty path: """#);
+    insta::assert_snapshot!(refused(Craft::default().symlink("a", "").end()), @"failed to read the tar header at byte 0: link `a` has no target");
+    insta::assert_snapshot!(refused(Craft::default().pax(b'x', &["path=/x"]).file("a", b"").end()), @r#"failed to read the tar header at byte 1024: an absolute path: "/x""#);
+    insta::assert_snapshot!(refused(Craft::default().pax(b'x', &["path=a\0b"]).file("a", b"").end()), @r#"failed to read the tar header at byte 1024: a NUL in a path: "a\0b""#);
+    insta::assert_snapshot!(refused(Craft::default().pax(b'x', &["linkpath=a\0b"]).symlink("a", "b").end()), @r#"failed to read the tar header at byte 1024: link `a` has a NUL: "a\0b""#);
     let latin = |header: &mut Header| header.as_old_mut().name[..2].copy_from_slice(b"\xe9\xe8");
-    insta::assert_snapshot!(refused(Craft::default().member("", b'0', b"", latin).end()), @r#"read the tar header at byte 0: a name that is not UTF-8: "��""#);
+    insta::assert_snapshot!(refused(Craft::default().member("", b'0', b"", latin).end()), @r#"failed to read the tar header at byte 0: a name that is not UTF-8: "��""#);
 }
 
 #[test]
 fn headers_that_contradict_themselves_are_refused() {
     let pax = |records: &[&str]| Craft::default().pax(b'x', records).file("a", b"12").end();
-    insta::assert_snapshot!(refused(pax(&["size=1024"])), @"read the tar header at byte 1024: `a`: its header says 2 bytes, its extension 1024");
-    insta::assert_snapshot!(refused(pax(&["size=2", "size=2"])), @"read the tar header at byte 0: two values for `size`");
-    insta::assert_snapshot!(refused(pax(&["path=a", "path=b"])), @"read the tar header at byte 0: two values for `path`");
-    insta::assert_snapshot!(refused(pax(&["size=+2"])), @r#"read the tar header at byte 0: not a size: "+2""#);
-    insta::assert_snapshot!(refused(pax(&["size=99999999999999999999"])), @r#"read the tar header at byte 0: not a size: "99999999999999999999""#);
+    insta::assert_snapshot!(refused(pax(&["size=1024"])), @"failed to read the tar header at byte 1024: `a`: its header says 2 bytes, its extension 1024");
+    insta::assert_snapshot!(refused(pax(&["size=2", "size=2"])), @"failed to read the tar header at byte 0: two values for `size`");
+    insta::assert_snapshot!(refused(pax(&["path=a", "path=b"])), @"failed to read the tar header at byte 0: two values for `path`");
+    insta::assert_snapshot!(refused(pax(&["size=+2"])), @r#"failed to read the tar header at byte 0: not a size: "+2""#);
+    insta::assert_snapshot!(refused(pax(&["size=99999999999999999999"])), @r#"failed to read the tar header at byte 0: not a size: "99999999999999999999""#);
     walk(&pax(&["size=2"])).unwrap();
 
     let long = Craft::default().member("././@LongLink", b'L', b"a\0", |_| {});
-    insta::assert_snapshot!(refused(long.clone().pax(b'x', &["path=b"]).file("c", b"").end()), @"read the tar header at byte 1024: two values for `path`");
+    insta::assert_snapshot!(refused(long.clone().pax(b'x', &["path=b"]).file("c", b"").end()), @"failed to read the tar header at byte 1024: two values for `path`");
     insta::assert_snapshot!(refused(long.end()), @"the tar announces a member and ends instead");
-    insta::assert_snapshot!(refused(Craft::default().member("d/", b'5', b"content", |_| {}).end()), @"read the tar header at byte 0: `d` is no file, and has 7 bytes");
-    insta::assert_snapshot!(refused(Craft::default().pax(b'g', &["path=b"]).file("c", b"").end()), @"read the tar header at byte 0: a global header with `path`");
+    insta::assert_snapshot!(refused(Craft::default().member("d/", b'5', b"content", |_| {}).end()), @"failed to read the tar header at byte 0: `d` is no file, and has 7 bytes");
+    insta::assert_snapshot!(refused(Craft::default().pax(b'g', &["path=b"]).file("c", b"").end()), @"failed to read the tar header at byte 0: a global header with `path`");
 }
 
 #[test]
 fn damaged_headers_are_refused() {
     let field =
         |change: fn(&mut Header)| refused(Craft::default().member("a", b'0', b"", change).end());
-    insta::assert_snapshot!(field(|header| header.as_old_mut().size = *b"99999999999\0"), @"read the tar header at byte 0: numeric field was not a number: 99999999999 when getting size for a");
-    insta::assert_snapshot!(field(|header| header.as_old_mut().mode = *b"rwxr-xr-"), @"read the tar header at byte 0: numeric field was not a number: rwxr-xr- when getting mode for a");
+    insta::assert_snapshot!(field(|header| header.as_old_mut().size = *b"99999999999\0"), @"failed to read the tar header at byte 0: numeric field was not a number: 99999999999 when getting size for a");
+    insta::assert_snapshot!(field(|header| header.as_old_mut().mode = *b"rwxr-xr-"), @"failed to read the tar header at byte 0: numeric field was not a number: rwxr-xr- when getting mode for a");
     insta::assert_snapshot!(field(|header| header.set_size(u64::MAX)), @"`a` has 18446744073709551615 bytes, and takes the archive beyond 1073741824 bytes");
 
     // 2^64, 2^80 and -1 in base 256.
@@ -257,16 +257,16 @@ fn damaged_headers_are_refused() {
         });
         assert_eq!(
             refused(member.end()),
-            "read the tar header at byte 0: its size is negative, or 2^64 bytes and more"
+            "failed to read the tar header at byte 0: its size is negative, or 2^64 bytes and more"
         );
     }
 
     let mut flipped = Craft::default().file("a", b"").end();
     flipped[0] ^= 2;
-    insta::assert_snapshot!(refused(flipped), @"read the tar header at byte 0: its checksum is 3194, and should be 3196");
-    insta::assert_snapshot!(refused(b"<html>".repeat(100)), @"read the tar header at byte 0: this is not a tar header");
+    insta::assert_snapshot!(refused(flipped), @"failed to read the tar header at byte 0: its checksum is 3194, and should be 3196");
+    insta::assert_snapshot!(refused(b"<html>".repeat(100)), @"failed to read the tar header at byte 0: this is not a tar header");
     let pax = |content: &[u8]| refused(Craft::default().member("x", b'x', content, |_| {}).end());
-    insta::assert_snapshot!(pax(b"99 path=a\n"), @"read the tar header at byte 0: not a list of pax records");
+    insta::assert_snapshot!(pax(b"99 path=a\n"), @"failed to read the tar header at byte 0: not a list of pax records");
     for content in [
         &b"5 a=b"[..],
         b"\n",
@@ -284,7 +284,7 @@ fn damaged_headers_are_refused() {
 #[test]
 fn a_huge_extension_is_refused_before_it_is_read() {
     let huge = Craft::default().member("x", b'x', b"", |header| header.set_size(1 << 40));
-    insta::assert_snapshot!(refused(huge.end()), @"read the tar header at byte 0: an extension header of 1099511627776 bytes, but at most 1048576 are allowed");
+    insta::assert_snapshot!(refused(huge.end()), @"failed to read the tar header at byte 0: an extension header of 1099511627776 bytes, but at most 1048576 are allowed");
 }
 
 #[test]
@@ -296,9 +296,9 @@ fn a_name_longer_than_any_path_is_refused_and_not_shown() {
             .end()
     };
     walk(&named(4096)).unwrap();
-    insta::assert_snapshot!(refused(named(4097)), @"read the tar header at byte 0: a name of 4097 bytes, but at most 4096 are allowed");
+    insta::assert_snapshot!(refused(named(4097)), @"failed to read the tar header at byte 0: a name of 4097 bytes, but at most 4096 are allowed");
     let link = Craft::default().member("././@LongLink", b'K', &vec![b'x'; 4097], |_| {});
-    insta::assert_snapshot!(refused(link.symlink("x", "").end()), @"read the tar header at byte 0: a name of 4097 bytes, but at most 4096 are allowed");
+    insta::assert_snapshot!(refused(link.symlink("x", "").end()), @"failed to read the tar header at byte 0: a name of 4097 bytes, but at most 4096 are allowed");
 }
 
 #[test]

@@ -166,7 +166,7 @@ fn a_file_that_cannot_be_opened_is_named() {
     let mut stream = plan.stream(|_| Err::<&[u8], _>(anyhow!("permission denied")));
     let error = stream.read_to_end(&mut Vec::new()).unwrap_err();
     insta::assert_snapshot!(crate::error::render(&error.into()), @"
-    error: read `lib/x`
+    error: failed to read `lib/x`
       caused by: permission denied
     ");
 }

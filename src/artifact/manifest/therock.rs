@@ -58,8 +58,8 @@ impl TherockManifest {
         let flags = raw.flags.unwrap_or_default();
         Ok(Self {
             commit: raw.the_rock_commit,
-            job: text(raw.github_job).context("read `github_job`")?,
-            run_id: text(raw.github_run_id).context("read `github_run_id`")?,
+            job: text(raw.github_job).context("failed to read `github_job`")?,
+            run_id: text(raw.github_run_id).context("failed to read `github_run_id`")?,
             package_version: raw.rocm_package_version,
             rocm_version: raw.rocm_version,
             submodules: raw.submodules.unwrap_or_default(),
@@ -177,7 +177,7 @@ mod tests {
         error: EOF while parsing a string at line 1 column 23
         error: invalid type: sequence, expected a map at line 1 column 10
         error: invalid type: integer `7`, expected a string at line 1 column 21
-        error: read `github_run_id`
+        error: failed to read `github_run_id`
           caused by: neither a text nor a number: {}
         ");
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));

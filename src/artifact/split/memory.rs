@@ -55,7 +55,7 @@ impl MemoryPool {
         let mut fresh = Vec::new();
         fresh
             .try_reserve_exact(len.checked_next_multiple_of(GRAIN).unwrap_or(len))
-            .with_context(|| format!("find memory for {len} bytes"))?;
+            .with_context(|| format!("failed to allocate {len} bytes"))?;
         Ok(fresh)
     }
 
@@ -116,6 +116,6 @@ mod tests {
     #[test]
     fn more_than_there_can_be_is_an_error() {
         let error = MemoryPool::default().memory(u64::MAX / 2).unwrap_err();
-        insta::assert_snapshot!(error, @"find memory for 9223372036854775807 bytes");
+        insta::assert_snapshot!(error, @"failed to allocate 9223372036854775807 bytes");
     }
 }

@@ -142,7 +142,7 @@ pub fn all<'a>(
             return two_of_a_kind(before, &artifact.name);
         }
         let splitting = splitting(artifact, jobs, stop);
-        all.push(splitting.with_context(|| format!("look into `{}`", artifact.name))?);
+        all.push(splitting.with_context(|| format!("failed to read `{}`", artifact.name))?);
     }
     Ok(all)
 }
@@ -213,7 +213,7 @@ fn look(file: &TreeFile) -> Result<CodeFound> {
         return Ok(CodeFound::Plain);
     }
     let source = FileAt::open(&file.source)?;
-    look_into(file, &source).with_context(|| format!("look into `{}`", file.source.display()))
+    look_into(file, &source).with_context(|| format!("failed to read `{}`", file.source.display()))
 }
 
 /// Whether a file may contain device code: programs, libraries and object files of Linux and
@@ -237,7 +237,7 @@ fn look_into(file: &TreeFile, source: &FileAt) -> Result<CodeFound> {
     let mut bundles = Vec::new();
     for (ordinal, one) in fat.bundles.iter().enumerate() {
         let set = bundle::targets(&section, one);
-        bundles.push(set.with_context(|| format!("open bundle {ordinal}"))?);
+        bundles.push(set.with_context(|| format!("failed to open bundle {ordinal}"))?);
     }
     if let Some(target) = bundles.iter().flatten().find(|one| home(one).is_none()) {
         return Ok(CodeFound::Stuck(format!(
@@ -255,8 +255,9 @@ fn fate(file: &TreeFile, seen: &CodeFound, archives: &ArchiveNames) -> Result<Sp
         CodeFound::Fat(fat, binary) => {
             let source = FileAt::open(&file.source)?;
             let plan = host::plan(&source, fat, &archives.markers(binary));
-            let plan =
-                plan.with_context(|| format!("take the code out of `{}`", file.source.display()))?;
+            let plan = plan.with_context(|| {
+                format!("failed to take the code out of `{}`", file.source.display())
+            })?;
             SplitAction::Loses(Box::new(CodeRemoval {
                 fat: fat.clone(),
                 binary: binary.clone(),

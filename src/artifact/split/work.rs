@@ -120,7 +120,7 @@ impl<'a> BundleCode<'a> {
             BundleForm::Compressed(compression) => tools.memory(compression.unpacked)?,
         };
         let opened = bundle::open_into(&section, bundle, memory)
-            .with_context(|| format!("open bundle {}", self.ordinal))?;
+            .with_context(|| format!("failed to open bundle {}", self.ordinal))?;
         let entries = opened.code();
         let entries = entries.map(|(target, entry)| (target.clone(), entry.clone()));
         Ok(OpenBundle {
@@ -183,7 +183,7 @@ impl<'a> ArchiveSet<'a> {
         let mut all = BTreeMap::new();
         for (id, writer) in self.open {
             let (out, written) = writer.finish()?;
-            out.into_inner().context("write an archive")?;
+            out.into_inner().context("failed to write an archive")?;
             all.insert(id, written);
         }
         Ok(all)
@@ -308,5 +308,5 @@ fn host(from: &Path, plan: &Patch, to: &Path) -> Result<()> {
 }
 
 fn splitting(file: &Path) -> String {
-    format!("split `{}`", file.display())
+    format!("failed to split `{}`", file.display())
 }

@@ -89,7 +89,7 @@ fn read_manifest(path: &Path) -> Result<ArtifactManifest> {
         path.display()
     );
     ArtifactManifest::parse(&fs_err::read(path)?)
-        .with_context(|| format!("read `{}`", path.display()))
+        .with_context(|| format!("failed to read `{}`", path.display()))
 }
 
 /// Whether a base directory exists. It must not be reached through a symlink, which could lead

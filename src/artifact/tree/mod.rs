@@ -140,7 +140,8 @@ impl ArtifactTree {
                 Some(_) => "every build of ROCm writes it: fetch the artifact again".to_owned(),
             })?;
         let source = file.source.display();
-        TherockManifest::parse(&read_small(file)?).with_context(|| format!("read `{source}`"))
+        TherockManifest::parse(&read_small(file)?)
+            .with_context(|| format!("failed to read `{source}`"))
     }
 
     fn base_file(&self, path: &str) -> Option<&TreeFile> {
@@ -157,7 +158,7 @@ fn read_small(file: &TreeFile) -> Result<Vec<u8>> {
     match &file.content {
         TreeContent::File(facts) if facts.len > TherockManifest::MAX_LEN => {
             Err(anyhow!("more than {} bytes", TherockManifest::MAX_LEN))
-                .with_context(|| format!("read `{}`", file.source.display()))
+                .with_context(|| format!("failed to read `{}`", file.source.display()))
         }
         _ => Ok(fs_err::read(&file.source)?),
     }

@@ -62,7 +62,7 @@ impl ArtifactTree {
 /// Lists the artifacts of a directory. Fails if there are none.
 fn list_some(directory: &Path) -> Result<(PathBuf, Vec<ListedArtifact>, Vec<Skipped>)> {
     let directory = std::path::absolute(directory)
-        .with_context(|| format!("scan `{}`", directory.display()))?;
+        .with_context(|| format!("failed to scan `{}`", directory.display()))?;
     let (listed, skipped) = list(&directory)?;
     if listed.is_empty() {
         return Err(nothing_found(&directory, &skipped))

@@ -28,7 +28,7 @@ pub(super) fn walk(top: &Path) -> Result<Vec<WalkedPath>> {
     while let Some((directory, path)) = ahead.pop() {
         for child in fs_err::read_dir(&directory)? {
             let child = look(&child?, path.as_ref())
-                .with_context(|| format!("scan `{}`", directory.display()))?;
+                .with_context(|| format!("failed to scan `{}`", directory.display()))?;
             if let WalkedKind::Directory = child.what {
                 ahead.push((child.source.clone(), Some(child.path.clone())));
             }

@@ -75,7 +75,7 @@ impl<'a> Unpacking<'a> {
                     disk::REGULAR
                 };
                 disk::write_file(self.root, &path, mode, content, &mut self.buffer)
-                    .with_context(|| format!("unpack `{path}`"))
+                    .with_context(|| format!("failed to unpack `{path}`"))
             }
             TarKind::Symlink(text) => self.take_symlink(path, text),
             TarKind::Hardlink(target) => self.take_hardlink(&path, &target),
@@ -103,7 +103,8 @@ impl<'a> Unpacking<'a> {
         content
             .take(ArtifactManifest::MAX_LEN as u64 + 1)
             .read_to_end(&mut text)?;
-        let manifest = ArtifactManifest::parse(&text).with_context(|| format!("read `{path}`"))?;
+        let manifest =
+            ArtifactManifest::parse(&text).with_context(|| format!("failed to read `{path}`"))?;
         if let Some(stray) = self
             .seen
             .first(|path, kind| !is_listed(&manifest, path, kind))

@@ -129,7 +129,7 @@ pub fn stage(
         // archive.
         stop.check()?;
         let damaged = error.chain().any(is_damage);
-        let result = Err(error).with_context(|| format!("unpack `{name}`"));
+        let result = Err(error).with_context(|| format!("failed to unpack `{name}`"));
         if damaged {
             result.hint("download the archive again; if that does not help, rebuild it in its run")
         } else {

@@ -88,7 +88,7 @@ fn refused_zst(archive: &[u8], limits: &UnpackLimits) -> String {
     assert_eq!(listing(destination.path()), "");
     assert_eq!(Exit::of(&error).code(), 2);
     let text = render(&error);
-    let text = text.strip_prefix("error: unpack `x_lib_generic.tar.zst`\n  caused by: ");
+    let text = text.strip_prefix("error: failed to unpack `x_lib_generic.tar.zst`\n  caused by: ");
     text.expect("the archive is named").trim_end().to_owned()
 }
 
@@ -161,11 +161,11 @@ fn nothing_lands_outside_the_listed_directories() {
     insta::assert_snapshot!(refused(archive().directory("c/")), @"`c` lies in none of the directories that `artifact_manifest.txt` lists");
     insta::assert_snapshot!(refused(archive().symlink("a", "b")), @"`a` lies in none of the directories that `artifact_manifest.txt` lists");
     insta::assert_snapshot!(refused(archive().file("../y_lib_generic/x", b"")), @r#"
-    read the tar header at byte 1024
+    failed to read the tar header at byte 1024
       caused by: a path with `..`: "../y_lib_generic/x"
     "#);
     insta::assert_snapshot!(refused(archive().file("/tmp/x", b"")), @r#"
-    read the tar header at byte 1024
+    failed to read the tar header at byte 1024
       caused by: an absolute path: "/tmp/x"
     "#);
 }
@@ -185,7 +185,7 @@ fn devices_and_pipes_are_refused() {
         refused(archive().member("b/x", kind, b"", |_| {}));
     }
     insta::assert_snapshot!(refused(archive().member("b/x", b'3', b"", |_| {})), @"
-    read the tar header at byte 1024
+    failed to read the tar header at byte 1024
       caused by: `b/x` is a character device
     ");
 }
@@ -336,7 +336,7 @@ fn a_file_in_the_way_is_left_alone() {
     let error = unpack_tar(&archive().end(), &destination).unwrap_err();
     let text = render(&error).replace(&destination.path().display().to_string(), "DIR");
     insta::assert_snapshot!(text, @"
-    error: unpack `x_lib_generic.tar.zst`
+    error: failed to unpack `x_lib_generic.tar.zst`
       caused by: a file has this name already: `DIR/x_lib_generic`
 
     hint: remove it, or unpack to another directory

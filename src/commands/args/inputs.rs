@@ -84,7 +84,7 @@ pub(crate) fn name(argument: &Arg) -> String {
 pub(crate) fn line(mut root: Command, json: &str) -> Result<Vec<OsString>> {
     root.build();
     let inputs: Map<String, Value> =
-        serde_json::from_str(json).with_context(|| format!("read `{VARIABLE}`"))?;
+        serde_json::from_str(json).with_context(|| format!("failed to read `{VARIABLE}`"))?;
     let verb = verb(&root, text(inputs.get("command")).trim())?;
     let mut line = vec![root.get_name().to_owned(), verb.get_name().to_owned()];
     let mut positional = Vec::new();
@@ -97,8 +97,8 @@ pub(crate) fn line(mut root: Command, json: &str) -> Result<Vec<OsString>> {
         let Some(argument) = arguments(verb).find(|argument| name(argument) == *input) else {
             return not_of(&root, verb, input);
         };
-        let values =
-            values(argument, value).with_context(|| format!("read the input `{input}`"))?;
+        let values = values(argument, value)
+            .with_context(|| format!("failed to read the input `{input}`"))?;
         match argument.get_long() {
             Some(flag)
                 if matches!(
@@ -249,7 +249,7 @@ mod tests {
             "[1]",
         ]
         .map(told);
-        insta::assert_snapshot!(refused.join("\n"), @r"
+        insta::assert_snapshot!(refused.join("\n"), @"
         error: no such command for a step: `biuld`
 
         hint: the commands are build, look
@@ -264,16 +264,16 @@ mod tests {
 
         error: `build` has no input `secret`
 
-        error: read the input `plan`
+        error: failed to read the input `plan`
           caused by: neither `true` nor `false`: `yes`
 
-        error: read the input `verbose`
+        error: failed to read the input `verbose`
           caused by: neither a number nor `true` or `false`: `very`
 
-        error: read the input `dest-dir`
+        error: failed to read the input `dest-dir`
           caused by: more than one line
 
-        error: read `ROCWHEEL_INPUTS`
+        error: failed to read `ROCWHEEL_INPUTS`
           caused by: invalid type: sequence, expected a map at line 1 column 0
         ");
     }

@@ -59,7 +59,7 @@ impl PlanArgs {
         let plan = match (&self.planned, &self.artifact_dir) {
             (Some(file), _) => {
                 let read = || PlanDocument::parse(&fs::read_to_string(file)?);
-                read().with_context(|| format!("compare with `{}`", file.display()))?
+                read().with_context(|| format!("failed to compare with `{}`", file.display()))?
             }
             (None, Some(artifacts)) => self.planned_from(artifacts, set, jobs, world)?,
             (None, None) => return Ok(Vec::new()),
@@ -95,7 +95,7 @@ impl PlanArgs {
             let build = Build::plan(&tree, &options, &BuildSelection::All, Path::new(""), world)?;
             Ok(PlanDocument::from(&build.plan))
         };
-        plan().with_context(|| format!("plan what `{}` makes", artifacts.display()))
+        plan().with_context(|| format!("failed to plan what `{}` makes", artifacts.display()))
     }
 }
 
@@ -144,7 +144,7 @@ fn digests(plan: &PlanDocument, artifacts: &Path, jobs: &Jobs, world: &World) ->
         |(artifact, file, rpath)| {
             let path = place(artifacts, artifact, file);
             let digest = digest(&path, rpath.as_deref())
-                .with_context(|| format!("compare with `{}`", path.display()))
+                .with_context(|| format!("failed to compare with `{}`", path.display()))
                 .hint("pass the directory with the artifacts of the plan to `--artifact-dir`")?;
             progress.inc(digest.1);
             Ok(digest.0)
@@ -164,7 +164,7 @@ fn place(artifacts: &Path, artifact: &str, file: &str) -> PathBuf {
 }
 
 fn digest(path: &Path, rpath: Option<&str>) -> Result<(Sha256, u64)> {
-    let of = |reader: &mut dyn Read| Sha256::of_reader(reader).context("read it");
+    let of = |reader: &mut dyn Read| Sha256::of_reader(reader).context("failed to read it");
     let Some(rpath) = rpath else {
         return of(&mut fs::File::open(path)?);
     };

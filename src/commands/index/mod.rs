@@ -116,7 +116,7 @@ impl IndexArgs {
     fn options(&self) -> Result<IndexOptions> {
         let yank = self.yank.as_ref().map(|file| {
             let list = YankList::parse(&fs::read_to_string(file)?);
-            list.with_context(|| format!("read `{}`", file.display()))
+            list.with_context(|| format!("failed to read `{}`", file.display()))
         });
         Ok(IndexOptions {
             layout: self.layout(),

@@ -101,7 +101,7 @@ fn write(args: &ExtractArgs, found: &FoundCode, code: &[u8]) -> Result<Extracted
     let path: RelPath = format!("{name}.{}.{}.hsaco", found.bundle, found.target)
         .replace(':', "-")
         .parse()
-        .context("name a file")?;
+        .context("failed to make a file name of a code object")?;
     let place = args.output_dir.join(path.as_str());
     if let Some(parent) = place.parent() {
         fs::create_dir_all(parent)?;

@@ -70,5 +70,5 @@ fn open(file: &Path) -> Result<FileAt> {
 }
 
 fn reading(file: &Path) -> String {
-    format!("look into `{}`", file.display())
+    format!("failed to read `{}`", file.display())
 }

@@ -51,7 +51,7 @@ pub(super) fn run(args: &RecombineArgs, world: &World) -> Result<()> {
     let mut artifacts = Vec::new();
     for (name, parts) in &parts {
         let made = recombine(name, parts, &output, jobs, &world.stop);
-        let made = made.with_context(|| format!("recombine `{name}`"))?;
+        let made = made.with_context(|| format!("failed to recombine `{name}`"))?;
         let count = many(made.code_objects, "code object");
         let facts = format!("{name}: {count}, {}", size(made.size));
         world.console.status("Recombined", facts);

@@ -69,7 +69,7 @@ pub(super) fn local_document(path: &Path, world: &World) -> Result<SetJson> {
     if path.is_dir() && !file.exists() {
         return Ok(LocalSet::read(path, world)?.document);
     }
-    let reading = || format!("read `{}`", file.display());
+    let reading = || format!("failed to read `{}`", file.display());
     SetJson::parse(&fs::read_to_string(&file)?).with_context(reading)
 }
 

@@ -174,7 +174,7 @@ fn a_good_archive_is_unpacked_or_kept() {
 fn an_archive_of_other_bytes_is_refused() {
     let stage = Stage::new(Some(&Sha256::of(b"other").to_string()));
     insta::assert_snapshot!(stage.refused(|bytes| bytes), @"
-    error: fetch `blas_lib_gfx942.tar.zst`
+    error: failed to fetch `blas_lib_gfx942.tar.zst`
       caused by: wrong digest: shaN SHA, expected SHA
 
     hint: fetch it again; if that does not help, upload it again from its run
@@ -185,30 +185,30 @@ fn an_archive_of_other_bytes_is_refused() {
 fn a_download_that_ends_early_or_goes_on_is_refused() {
     let stage = Stage::new(None);
     insta::assert_snapshot!(stage.refused(|bytes| bytes[..100].to_vec()), @"
-    error: fetch `blas_lib_gfx942.tar.zst`
-      caused by: unpack `blas_lib_gfx942.tar.zst`
+    error: failed to fetch `blas_lib_gfx942.tar.zst`
+      caused by: failed to unpack `blas_lib_gfx942.tar.zst`
       caused by: the download ended after N of N bytes
 
-    error: fetch `blas_lib_gfx942.tar.zst`
+    error: failed to fetch `blas_lib_gfx942.tar.zst`
       caused by: the download ended after N of N bytes
     ");
     insta::assert_snapshot!(stage.refused(|_| Vec::new()), @"
-    error: fetch `blas_lib_gfx942.tar.zst`
-      caused by: unpack `blas_lib_gfx942.tar.zst`
+    error: failed to fetch `blas_lib_gfx942.tar.zst`
+      caused by: failed to unpack `blas_lib_gfx942.tar.zst`
       caused by: the download ended after 0 of N bytes
 
-    error: fetch `blas_lib_gfx942.tar.zst`
+    error: failed to fetch `blas_lib_gfx942.tar.zst`
       caused by: the download ended after 0 of N bytes
     ");
     insta::assert_snapshot!(stage.refused(|bytes| [bytes.clone(), bytes].concat()), @"
-    error: fetch `blas_lib_gfx942.tar.zst`
-      caused by: unpack `blas_lib_gfx942.tar.zst`
-      caused by: unpack `math-libs/BLAS/rocBLAS/stage/lib/rocblas/library/TensileLibrary_gfx942.co`
+    error: failed to fetch `blas_lib_gfx942.tar.zst`
+      caused by: failed to unpack `blas_lib_gfx942.tar.zst`
+      caused by: failed to unpack `math-libs/BLAS/rocBLAS/stage/lib/rocblas/library/TensileLibrary_gfx942.co`
       caused by: the download goes on after N bytes, where it should end
 
     hint: download the archive again; if that does not help, rebuild it in its run
 
-    error: fetch `blas_lib_gfx942.tar.zst`
+    error: failed to fetch `blas_lib_gfx942.tar.zst`
       caused by: the download goes on after N bytes, where it should end
     ");
 }
@@ -225,13 +225,13 @@ fn a_page_in_place_of_an_archive_is_refused() {
             .collect()
     };
     insta::assert_snapshot!(stage.refused(page), @"
-    error: fetch `blas_lib_gfx942.tar.zst`
-      caused by: unpack `blas_lib_gfx942.tar.zst`
+    error: failed to fetch `blas_lib_gfx942.tar.zst`
+      caused by: failed to unpack `blas_lib_gfx942.tar.zst`
       caused by: this is not zstd data
 
     hint: download the archive again; if that does not help, rebuild it in its run
 
-    error: fetch `blas_lib_gfx942.tar.zst`
+    error: failed to fetch `blas_lib_gfx942.tar.zst`
       caused by: wrong digest: shaN SHA, expected SHA
 
     hint: fetch it again; if that does not help, upload it again from its run
@@ -334,7 +334,7 @@ fn a_checksum_of_the_store_finds_damage_that_no_digest_is_for() {
     assert_eq!(names(receive(&source, &parcel, &ground).unwrap()), NAME);
     parcel.checksum = Some(Checksum::Crc64Nvme(7));
     insta::assert_snapshot!(render(&receive(&source, &parcel, &ground).unwrap_err()), @"
-    error: fetch `blas_lib_gfx942.tar.zst`
+    error: failed to fetch `blas_lib_gfx942.tar.zst`
       caused by: wrong digest: the store has another checksum
 
     hint: fetch it again; if that does not help, upload it again from its run
@@ -462,14 +462,14 @@ mod zipped {
             said.push_str(&render(&take(&bytes, &parcel).unwrap_err()));
         }
         insta::assert_snapshot!(said, @"
-        error: fetch `artifact`
+        error: failed to fetch `artifact`
           caused by: no member of the zip file where its directory says there is one
-        error: fetch `artifact`
+        error: failed to fetch `artifact`
           caused by: the zip file is damaged at `blas_lib_gfx942.tar.zst`
-        error: fetch `artifact`
+        error: failed to fetch `artifact`
           caused by: incomplete deflate stream
-        error: fetch `artifact`
-          caused by: read the zip file's member
+        error: failed to fetch `artifact`
+          caused by: failed to read the zip file's member
           caused by: failed to fill whole buffer
         ");
     }

@@ -124,7 +124,7 @@ impl<R: ReadAt> KpackArchive<R> {
                     .take(code.size.saturating_add(1))
                     .read_to_end(&mut bytes)
             })
-            .with_context(|| format!("decode `{}` for `{}`", code.key, code.target))?;
+            .with_context(|| format!("failed to decode `{}` for `{}`", code.key, code.target))?;
         ensure!(
             bytes.len() as u64 == code.size,
             "a code object of another size than {}: `{}` for `{}`",

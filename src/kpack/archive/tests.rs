@@ -200,10 +200,10 @@ fn a_contradicting_archive_is_refused() {
         @"
     not an archive of device code
     an archive of an unknown version: 2
-    read the contents: invalid type: integer `-1`, expected struct Toc
+    failed to read the table of contents: invalid type: integer `-1`, expected struct Toc
     the contents lies outside of what holds it: 0 bytes at 18374686479671624250 of 903
     1 bytes behind the contents
-    read the contents: IO error while reading data: unexpected end of file: unexpected end of file
+    failed to read the table of contents: IO error while reading data: unexpected end of file: unexpected end of file
     contents of an unknown version: 2
     an unknown compression: `zstd`
     code of an unknown kind: `spirv` in `bin/testapp#0`
@@ -212,8 +212,8 @@ fn a_contradicting_archive_is_refused() {
     the code object lies outside of what holds it: 168 bytes at 658 of 570
     code of two sizes, 119 and 118: `lib/libtest.so#0` for `gfx900`
     code for a target that the archive does not name: `lib/libtest.so#0` for `gfx906`
-    read the contents: `gfx900` stands twice
-    read the contents: missing field `offset`
+    failed to read the table of contents: `gfx900` stands twice
+    failed to read the table of contents: missing field `offset`
     "
     );
 }
@@ -232,7 +232,7 @@ fn an_archive_for_more_targets_than_there_are_is_refused() {
         KpackArchive::open(&naming(4096)).unwrap().targets().len(),
         4096
     );
-    insta::assert_snapshot!(refusal(&naming(4097)), @"read the contents: more than 4096 targets");
+    insta::assert_snapshot!(refusal(&naming(4097)), @"failed to read the table of contents: more than 4096 targets");
 }
 
 #[test]
@@ -283,8 +283,8 @@ fn contradicting_frames_are_refused() {
     frames that end at 4 of 27
     the frame lies outside of what holds it: 4294967295 bytes at 8 of 27
     frames that end at 9 of 27
-    decode `a#0` for `gfx900`: Unknown frame descriptor
-    decode `a#0` for `gfx900`: Unsupported frame parameter
+    failed to decode `a#0` for `gfx900`: Unknown frame descriptor
+    failed to decode `a#0` for `gfx900`: Unsupported frame parameter
     "
     );
 }

@@ -100,7 +100,7 @@ impl Toc {
 
     pub(super) fn parse(bytes: &[u8]) -> Result<Self> {
         let mut reader = rmp_serde::Deserializer::new(Cursor::new(bytes));
-        let toc = Self::deserialize(&mut reader).context("read the contents")?;
+        let toc = Self::deserialize(&mut reader).context("failed to read the table of contents")?;
         let end = reader.get_ref().position();
         ensure!(
             end == bytes.len() as u64,
@@ -116,7 +116,7 @@ impl Toc {
     }
 
     pub(super) fn render(&self) -> Result<Vec<u8>> {
-        rmp_serde::to_vec_named(self).context("write the contents")
+        rmp_serde::to_vec_named(self).context("failed to write the table of contents")
     }
 
     /// All entries. It is an error if `gfx_arches` does not list the target of an entry, because

@@ -66,7 +66,8 @@ impl Packed {
 
 impl Packer {
     pub fn new() -> Result<Self> {
-        let compressor = zstd::bulk::Compressor::new(LEVEL).context("begin to compress")?;
+        let compressor =
+            zstd::bulk::Compressor::new(LEVEL).context("failed to start the compressor")?;
         Ok(Self {
             compressor,
             packed: Vec::new(),
@@ -77,7 +78,9 @@ impl Packer {
     pub fn pack(&mut self, code: &[u8], scheme: KpackScheme) -> Result<Packed> {
         let bytes = match scheme {
             KpackScheme::Stored => code.to_vec(),
-            KpackScheme::Zstd => self.compress(code).context("compress a code object")?,
+            KpackScheme::Zstd => self
+                .compress(code)
+                .context("failed to compress a code object")?,
         };
         Ok(Packed {
             scheme,
@@ -103,10 +106,12 @@ impl<W: Write + Seek> ArchiveWriter<W> {
     /// The header and the number of code objects are written as zeros, and filled in by `finish`,
     /// when the offset of the table of contents is known.
     pub fn new(mut out: W, group: &str, family: &str, scheme: KpackScheme) -> Result<Self> {
-        out.write_all(&[0; 64]).context("write an archive")?;
+        out.write_all(&[0; 64])
+            .context("failed to write an archive")?;
         let mut at = BLOBS;
         if scheme == KpackScheme::Zstd {
-            out.write_all(&[0; 4]).context("write an archive")?;
+            out.write_all(&[0; 4])
+                .context("failed to write an archive")?;
             at += 4;
         }
         Ok(Self {
@@ -198,7 +203,9 @@ impl<W: Write + Seek> ArchiveWriter<W> {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.out.write_all(bytes).context("write an archive")?;
+        self.out
+            .write_all(bytes)
+            .context("failed to write an archive")?;
         self.at = self.at.saturating_add(bytes.len() as u64);
         Ok(())
     }
@@ -210,7 +217,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         out.seek(SeekFrom::Start(at))
             .and_then(|_| out.write_all(bytes))
             .and_then(|()| out.seek(end))
-            .context("write an archive")?;
+            .context("failed to write an archive")?;
         Ok(())
     }
 }

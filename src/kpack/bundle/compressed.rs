@@ -164,8 +164,9 @@ fn at_once(
     memory.clear();
     memory
         .try_reserve_exact(len)
-        .context("find memory for a bundle")?;
-    let mut decompressor = zstd::bulk::Decompressor::new().context("begin to decode")?;
+        .context("failed to allocate memory for a bundle")?;
+    let mut decompressor =
+        zstd::bulk::Decompressor::new().context("failed to start the decoder")?;
     let decoded = decompressor.decompress_to_buffer(&packed, &mut memory);
     Ok(decoded.is_ok_and(|done| done == len).then_some(memory))
 }
@@ -223,7 +224,7 @@ fn stream(mut packed: impl io::BufRead, compression: &BundleCompression) -> Resu
             zstd_decoder(&mut packed).and_then(|decoder| take(decoder, compression))
         }
     };
-    bytes.context("decode a compressed bundle")
+    bytes.context("failed to decode a compressed bundle")
 }
 
 /// A zstd decoder for large windows. clang compresses with a window as large as the bundle, and by

@@ -168,6 +168,6 @@ fn owner(id: &str) -> Result<Owner> {
     };
     let target = target.parse();
     Ok(Owner::Device(target.with_context(|| {
-        format!("read the target of the entry `{id}`")
+        format!("failed to read the target of the entry `{id}`")
     })?))
 }

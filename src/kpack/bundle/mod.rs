@@ -84,7 +84,7 @@ pub fn find(section: &ByteRegion<'_, impl ReadAt + ?Sized>) -> Result<Vec<Bundle
     let mut at = section.skip_zeros(0)?;
     while at < section.len() {
         let bundle = bundle_at(section, at)
-            .with_context(|| format!("read bundle {} at {at:#x}", found.len()))?;
+            .with_context(|| format!("failed to read bundle {} at {at:#x}", found.len()))?;
         at = section.skip_zeros(at.saturating_add(bundle.len))?;
         ensure!(found.len() < MOST, "more than {MOST} bundles");
         found.push(bundle);

@@ -113,9 +113,9 @@ fn old_and_unusual_names_are_read_and_none_is_passed_over() {
     let mut unknown = raw(&[("gfx942", b"e")]);
     let kind = unknown.windows(5).position(|it| it == b"hipv4").unwrap();
     unknown[kind + 2] = b'x';
-    insta::assert_snapshot!(refusal(&unknown), @"read bundle 0 at 0x0: an entry for an unknown kind of device: `hixv4-amdgcn-amd-amdhsa--gfx942`");
-    insta::assert_snapshot!(refusal(&raw(&[("hip-nvptx64-nvidia-cuda--sm_90", b"e")])), @"read bundle 0 at 0x0: an entry for an unknown kind of device: `hip-nvptx64-nvidia-cuda--sm_90`");
-    insta::assert_snapshot!(refusal(&raw(&[("hip-amdgcn-amd-amdhsa--../x", b"e")])), @r#"read bundle 0 at 0x0: read the target of the entry `hip-amdgcn-amd-amdhsa--../x`: not a processor such as `gfx942` or `gfx9-4-generic`: "../x""#);
+    insta::assert_snapshot!(refusal(&unknown), @"failed to read bundle 0 at 0x0: an entry for an unknown kind of device: `hixv4-amdgcn-amd-amdhsa--gfx942`");
+    insta::assert_snapshot!(refusal(&raw(&[("hip-nvptx64-nvidia-cuda--sm_90", b"e")])), @"failed to read bundle 0 at 0x0: an entry for an unknown kind of device: `hip-nvptx64-nvidia-cuda--sm_90`");
+    insta::assert_snapshot!(refusal(&raw(&[("hip-amdgcn-amd-amdhsa--../x", b"e")])), @r#"failed to read bundle 0 at 0x0: failed to read the target of the entry `hip-amdgcn-amd-amdhsa--../x`: not a processor such as `gfx942` or `gfx9-4-generic`: "../x""#);
 }
 
 #[test]
@@ -170,17 +170,17 @@ fn what_is_no_bundle_is_refused() {
         ]
         .join("\n"),
         @"
-    read bundle 0 at 0x0: neither a bundle nor zeros
-    read bundle 1 at 0x2000: neither a bundle nor zeros
-    read bundle 0 at 0x0: the entry `hipv4-amdgcn-amd-amdhsa--gfx942` lies outside of its bundle: 4 bytes at 4096 of 4099
-    read bundle 0 at 0x0: the entry lies outside of what holds it: 8 bytes at 40 of 40
-    read bundle 0 at 0x0: a bundle with more than 4096 entries: 18446744073709551615
-    read bundle 0 at 0x0: an entry with a name of 18446744073709551615 bytes
-    read bundle 0 at 0x0: the entry `hipv4-amdgcn-amd-amdhsa--gfx942` lies outside of its bundle: 4 bytes at 18446744073709551615 of 4100
-    read bundle 0 at 0x0: the entry `hipv4-amdgcn-amd-amdhsa--gfx942` lies outside of its bundle: 18446744073709551615 bytes at 4096 of 4100
-    read bundle 0 at 0x0: an entry lies in the header: `hipv4-amdgcn-amd-amdhsa--gfx942`
-    read bundle 0 at 0x0: a bundle with code for the host
-    read bundle 0 at 0x0: two entries for the same: `hipv4-amdgcn-amd-amdhsa--gfx942`
+    failed to read bundle 0 at 0x0: neither a bundle nor zeros
+    failed to read bundle 1 at 0x2000: neither a bundle nor zeros
+    failed to read bundle 0 at 0x0: the entry `hipv4-amdgcn-amd-amdhsa--gfx942` lies outside of its bundle: 4 bytes at 4096 of 4099
+    failed to read bundle 0 at 0x0: the entry lies outside of what holds it: 8 bytes at 40 of 40
+    failed to read bundle 0 at 0x0: a bundle with more than 4096 entries: 18446744073709551615
+    failed to read bundle 0 at 0x0: an entry with a name of 18446744073709551615 bytes
+    failed to read bundle 0 at 0x0: the entry `hipv4-amdgcn-amd-amdhsa--gfx942` lies outside of its bundle: 4 bytes at 18446744073709551615 of 4100
+    failed to read bundle 0 at 0x0: the entry `hipv4-amdgcn-amd-amdhsa--gfx942` lies outside of its bundle: 18446744073709551615 bytes at 4096 of 4100
+    failed to read bundle 0 at 0x0: an entry lies in the header: `hipv4-amdgcn-amd-amdhsa--gfx942`
+    failed to read bundle 0 at 0x0: a bundle with code for the host
+    failed to read bundle 0 at 0x0: two entries for the same: `hipv4-amdgcn-amd-amdhsa--gfx942`
     "
     );
 }
@@ -200,8 +200,8 @@ fn entries_share_all_of_their_code_or_none() {
     assert_eq!(content(&shared)[0][1].1, [1; 100]);
     let refused = [with(4097, 100), with(4096, 99)].map(|bytes| refusal(&bytes));
     insta::assert_snapshot!(refused.join("\n"), @"
-    read bundle 0 at 0x0: two entries overlap: `hipv4-amdgcn-amd-amdhsa--gfx90a` and `hipv4-amdgcn-amd-amdhsa--gfx942`
-    read bundle 0 at 0x0: two entries overlap: `hipv4-amdgcn-amd-amdhsa--gfx942` and `hipv4-amdgcn-amd-amdhsa--gfx90a`
+    failed to read bundle 0 at 0x0: two entries overlap: `hipv4-amdgcn-amd-amdhsa--gfx90a` and `hipv4-amdgcn-amd-amdhsa--gfx942`
+    failed to read bundle 0 at 0x0: two entries overlap: `hipv4-amdgcn-amd-amdhsa--gfx942` and `hipv4-amdgcn-amd-amdhsa--gfx90a`
     ");
 }
 
@@ -251,17 +251,17 @@ fn a_compressed_bundle_that_contradicts_itself_is_refused() {
         ]
         .join("\n"),
         @"
-    read bundle 0 at 0x0: a compressed bundle of an unknown version: 4
-    read bundle 0 at 0x0: a compressed bundle of an unknown method: 2
-    read bundle 0 at 0x0: the compressed bundle lies outside of what holds it: 18446744073709551615 bytes at 0 of 159
-    read bundle 0 at 0x0: a compressed bundle shorter than its header: 32 bytes
-    read bundle 0 at 0x0: a compressed bundle of more than 4294967296 bytes: 18446744073709551615
+    failed to read bundle 0 at 0x0: a compressed bundle of an unknown version: 4
+    failed to read bundle 0 at 0x0: a compressed bundle of an unknown method: 2
+    failed to read bundle 0 at 0x0: the compressed bundle lies outside of what holds it: 18446744073709551615 bytes at 0 of 159
+    failed to read bundle 0 at 0x0: a compressed bundle shorter than its header: 32 bytes
+    failed to read bundle 0 at 0x0: a compressed bundle of more than 4294967296 bytes: 18446744073709551615
     a compressed bundle of another length than it says: not 9 bytes
     a compressed bundle of another length than it says: not 20000 bytes
     the content of a compressed bundle does not have its hash: 2aa82006ef1b44ce instead of 2aa82006ef000000
-    decode a compressed bundle: Data corruption detected
+    failed to decode a compressed bundle: Data corruption detected
     no bundle in a compressed bundle
-    read bundle 0 at 0x0: the header of a compressed bundle lies outside of what holds it: 8 bytes at 16 of 20
+    failed to read bundle 0 at 0x0: the header of a compressed bundle lies outside of what holds it: 8 bytes at 16 of 20
     "
     );
 }

@@ -89,7 +89,7 @@ pub fn compress(bundle: &[u8], version: u16, method: BundleMethod) -> Result<Vec
         }
         BundleMethod::Zstd => zstd::bulk::compress(bundle, 3),
     };
-    let packed = packed.context("compress a bundle")?;
+    let packed = packed.context("failed to compress a bundle")?;
     let header = BundleCompression::of(bundle, version, method).render(packed.len() as u64);
     Ok([header, packed].concat())
 }

@@ -57,7 +57,7 @@ pub fn plan<R: ReadAt + ?Sized>(
     let layout = HostLayout::new(&image, placed.bytes.len() as u64)?;
     let plan = draft(&image, fat, markers, &placed, &layout)?;
     check::accept(source, &image, fat, markers, &plan)
-        .context("check the binary without its code")?;
+        .context("failed to check the binary without its code")?;
     Ok(plan)
 }
 

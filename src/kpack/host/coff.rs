@@ -286,7 +286,7 @@ mod tests {
         insta::assert_snapshot!(refused.concat(), @"
         error: a wrapper that is not relocated: at 0x2000
         error: a wrapper that leads to no bytes: at 0x2000
-        error: read a marker
+        error: failed to read a marker
           caused by: invalid type: integer `72`, expected struct Marker
         error: a wrapper that leads to no bundle: at 0x2000
         error: wrappers of different or unknown kinds

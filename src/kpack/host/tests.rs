@@ -268,7 +268,7 @@ fn what_cannot_be_split_says_why() {
     neither an executable nor a shared object for x86-64
     error: a wrapper that leads to no bundle: at 0x1c420
     error: a wrapper that leads to no bundle: at 0x1c420
-    error: read bundle 2 at 0x19350: neither a bundle nor zeros
+    error: failed to read bundle 2 at 0x19350: neither a bundle nor zeros
     error: `.hipFatBinSegment` is empty
     error: a segment that no loader takes: at 0x1c356
     Windows binaries are not split

@@ -84,8 +84,12 @@ impl MemberContent {
     fn patched(origin: &BuildOrigin, rpath: &Rpath) -> Result<Self> {
         let stamp = FileStamp::of(&origin.path)?;
         let file = origin.form.open(&origin.path)?;
-        let plan = elf::plan_rpath(&file, rpath)
-            .with_context(|| format!("plan a new run path for `{}`", origin.path.display()))?;
+        let plan = elf::plan_rpath(&file, rpath).with_context(|| {
+            format!(
+                "failed to plan a new run path for `{}`",
+                origin.path.display()
+            )
+        })?;
         if plan.is_noop() {
             return Self::file(origin);
         }

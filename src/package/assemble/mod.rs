@@ -92,7 +92,7 @@ pub fn assemble(
         world.stop.check()?;
         let made = place::create(staged.path(), &path)
             .and_then(|out| making.package(&package, &path, out))
-            .with_context(|| format!("make `{path}`"))
+            .with_context(|| format!("failed to make `{path}`"))
             .map_err(|error| place::advise(error, dist))?;
         let (members, bytes) = (many(made.members, "member"), size(made.size));
         let facts = format!("{path}: {members}, {bytes}");
@@ -178,7 +178,7 @@ impl Making<'_> {
         for (path, planned) in wheel.members.iter() {
             let content = self
                 .content(&planned.source, path)
-                .with_context(|| format!("prepare `{path}`"))?;
+                .with_context(|| format!("failed to prepare `{path}`"))?;
             members.push(WheelMember {
                 path: path.clone(),
                 mode: planned.mode,

@@ -113,11 +113,11 @@ mod tests {
     #[test]
     fn a_full_disk_has_a_way_out_and_other_errors_are_left_alone() {
         let advised = |kind| {
-            let error = anyhow!(io::Error::from(kind)).context("write `a.whl`");
+            let error = anyhow!(io::Error::from(kind)).context("failed to write `a.whl`");
             crate::error::render(&advise(error, Path::new("out/dist")))
         };
         insta::assert_snapshot!(advised(io::ErrorKind::StorageFull), @"
-        error: write `a.whl`
+        error: failed to write `a.whl`
           caused by: no storage space
 
         hint: free disk space at `out/dist`, or pass another `--dest-dir`; nothing of the new set was left

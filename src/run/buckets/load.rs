@@ -62,7 +62,7 @@ struct RawPublication {
 
 impl Buckets {
     pub(super) fn parse(text: &str) -> Result<Self> {
-        let raw: RawBuckets = toml::from_str(text).context("read the buckets")?;
+        let raw: RawBuckets = toml::from_str(text).context("failed to read the buckets")?;
         let is_account = |text: &str| text.len() == 12 && text.bytes().all(|b| b.is_ascii_digit());
         for account in [&raw.account, &raw.publication.account] {
             ensure!(

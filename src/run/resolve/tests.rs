@@ -283,16 +283,16 @@ fn what_is_empty_is_unset_and_what_is_wrong_names_its_variable() {
     ]
     .map(|result| error::render(&result.unwrap_err()));
     insta::assert_snapshot!(refusals.join("\n"), @r#"
-    error: read `GITHUB_REPOSITORY`
+    error: failed to read `GITHUB_REPOSITORY`
       caused by: not a repository such as `ROCm/TheRock`: "TheRock"
 
-    error: read `RELEASE_TYPE`
+    error: failed to read `RELEASE_TYPE`
       caused by: not a release type (ci, dev, dev-bkc, nightly, nightly-bkc, prerelease, release): "CI"
 
-    error: read `GITHUB_RUN_ID`
+    error: failed to read `GITHUB_RUN_ID`
       caused by: not a run id such as `21440027240`, nor `local`: "x"
 
-    error: read the event's payload
+    error: failed to read the event's payload
       caused by: expected value at line 1 column 1
 
     hint: `GITHUB_EVENT_PATH` must name a JSON file, or be unset

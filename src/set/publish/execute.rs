@@ -126,7 +126,7 @@ fn act(item: &Item, why: UploadReason, to: &SetPlace, watch: &UploadProgress) ->
         UploadReason::New if item.is_page() => Condition::Always,
         UploadReason::New => Condition::IfAbsent,
     };
-    put(item, to, condition, watch).with_context(|| format!("upload `{}`", item.path))
+    put(item, to, condition, watch).with_context(|| format!("failed to upload `{}`", item.path))
 }
 
 fn put(
@@ -194,7 +194,7 @@ pub fn verify(
 ) -> Result<Vec<String>> {
     let mut lost = Vec::new();
     let look = |(item, _): &(Item, UploadReason)| {
-        there(item, to).with_context(|| format!("read back `{}`", item.path))
+        there(item, to).with_context(|| format!("failed to read back `{}`", item.path))
     };
     parallel::try_each(&plan.actions, AT_ONCE, stop, look, |(item, _), is| {
         if is == Is::Lost {
@@ -217,7 +217,7 @@ pub fn verify(
             stop.check()?;
             let key = to.key(&target)?;
             let there = to.store().head(&key).map_err(failed);
-            there.with_context(|| format!("follow a link of `{}`", page.path))?;
+            there.with_context(|| format!("failed to read back a link of `{}`", page.path))?;
         }
     }
     lost.sort_unstable();

@@ -91,7 +91,8 @@ impl PlannedUpload {
             items.push(Item::part(&set.part()));
         }
         let shown = destination.to_string();
-        let seen = look(&destination, &items).with_context(|| format!("look at `{shown}`"))?;
+        let seen =
+            look(&destination, &items).with_context(|| format!("failed to read `{shown}`"))?;
         let mut plan = UploadPlan::new(shown, items, &seen, others);
         if extent == UploadExtent::Part {
             // The other files at the destination belong to the other parts.
@@ -122,9 +123,9 @@ impl PlannedUpload {
         write(&plan, &destination, world, &mut |item, outcome| {
             tally.count(item, outcome, world);
         })
-        .with_context(|| format!("upload to `{shown}`"))?;
+        .with_context(|| format!("failed to upload to `{shown}`"))?;
         let lost = verify(&plan, &pages, &destination, &world.stop)
-            .with_context(|| format!("check what was uploaded to `{shown}`"))?;
+            .with_context(|| format!("failed to check what was uploaded to `{shown}`"))?;
         let urls = destination.urls()?;
         if let Some(path) = lost.first() {
             let (key, url) = (destination.key(path)?, urls.find_links());

@@ -161,7 +161,7 @@ fn whose_code_another_run_built_is_asked_of_github() {
     let empty = Fake::start();
     empty.on(path, Reply::refusal(404, "Not Found"));
     insta::assert_snapshot!(of_another_run(&empty, &["summary"]), @"
-    error: look up run `8` of `ROCm/TheRock`
+    error: failed to look up run `8` of `ROCm/TheRock`
       caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/runs/8`
       caused by: Not Found
 

@@ -168,7 +168,7 @@ fn what_is_no_plan_is_refused_in_words() {
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).unwrap();
     insta::assert_snapshot!(said.lines().filter(|it| !it.contains("Check")).collect::<Vec<_>>().join("\n"), @"
-    error: compare with `Cargo.toml`
+    error: failed to compare with `Cargo.toml`
       caused by: failed to read a plan
       caused by: expected value at line 1 column 2
 
@@ -182,7 +182,7 @@ fn what_is_no_plan_is_refused_in_words() {
         .unwrap()
         .replace(empty, "[empty]");
     insta::assert_snapshot!(said.lines().filter(|it| !it.contains("Check")).collect::<Vec<_>>().join("\n"), @"
-    error: plan what `[empty]` makes
+    error: failed to plan what `[empty]` makes
       caused by: no artifacts in `[empty]`, which is empty
 
     hint: `rocwheel fetch` puts artifacts there

@@ -172,7 +172,7 @@ fn a_place_that_cannot_be_read_is_no_finding() {
     exit 2
     error: an address with a query or a fragment: `https://h/?a`
     exit 2
-    error: read `set.json` of `http://127.0.0.1:1`
+    error: failed to read `set.json` of `http://127.0.0.1:1`
       caused by: the store does not answer: `http://127.0.0.1:1/set.json`
       caused by: Connection refused (os error 111)
     "#);

@@ -173,7 +173,7 @@ fn a_token_that_is_not_accepted_is_no_answer_about_the_run() {
     let said = fetch(&Fixture::new(), &fake, "--pr 12");
     assert_eq!(said.code, 2);
     insta::assert_snapshot!(said.stderr, @"
-    error: look up pull request 12 of `ROCm/TheRock`
+    error: failed to look up pull request 12 of `ROCm/TheRock`
       caused by: GitHub does not accept the token: `/repos/ROCm/TheRock/pulls/12`
       caused by: Bad credentials
 

@@ -191,7 +191,7 @@ fn bytes_that_are_not_those_that_were_uploaded_are_refused() {
     assert_eq!(fixture.names().len(), stems().len() - 1);
     insta::assert_snapshot!(error(&said), @"
     exit 1: 1 of 5 archives not fetched
-      fetch `other`: wrong digest: sha256 7952c23c5230d9130906b45f8aeff015be23a056d164d25a928533dd5d847e17, expected d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa
+      failed to fetch `other`: wrong digest: sha256 7952c23c5230d9130906b45f8aeff015be23a056d164d25a928533dd5d847e17, expected d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa
 
     hint: run it again: what is whole is kept
 
@@ -305,22 +305,22 @@ fn a_hostile_zip_file_does_no_harm() {
         assert!(names.is_empty(), "{what}: {names:?}");
     }
     insta::assert_snapshot!(said.replace("\n\n", "\n"), @r#"
-    exit 2: look into artifact `slips`
+    exit 2: failed to read artifact `slips`
       caused by: a member that must not be unpacked
       caused by: a path with `..`: "../../base_lib_generic.tar.zst"
-    exit 2: look into artifact `absolute`
+    exit 2: failed to read artifact `absolute`
       caused by: a member that must not be unpacked
       caused by: an absolute path: "/tmp/base_lib_generic.tar.zst"
     exit 1: 1 of 1 archive not fetched
-      fetch `bomb`: the zip file is damaged at `base_lib_generic.tar.zst`
+      failed to fetch `bomb`: the zip file is damaged at `base_lib_generic.tar.zst`
     hint: run it again: what is whole is kept
-    exit 2: look into artifact `cut`
+    exit 2: failed to read artifact `cut`
       caused by: not a zip file that can be read
       caused by: invalid Zip archive: Could not find EOCD
     exit 1: 1 of 1 archive not fetched
-      fetch `damaged`: the zip file is damaged at `base_lib_generic.tar.zst`
+      failed to fetch `damaged`: the zip file is damaged at `base_lib_generic.tar.zst`
     hint: run it again: what is whole is kept
-    exit 2: look into artifact `html`
+    exit 2: failed to read artifact `html`
       caused by: not a zip file that can be read
       caused by: invalid Zip archive: Could not find EOCD
     "#);
@@ -394,7 +394,7 @@ fn github_is_asked_where_the_usual_bucket_has_nothing() {
     exit 1: no artifacts for linux in s3://therock-ci-artifacts/7-linux
     hint: the run has ended (`success`), nothing more will come: https://github.com/ROCm/TheRock/actions/runs/7
     hint: look at `--run-id`, `--platform` and `--bucket`
-    note: only the bucket was looked in: list the artifacts of run `7` of `ROCm/TheRock`: GitHub denies access: `/repos/ROCm/TheRock/actions/runs/7/artifacts`: Resource not accessible by integration (pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`)
+    note: only the bucket was looked in: failed to list the artifacts of run `7` of `ROCm/TheRock`: GitHub denies access: `/repos/ROCm/TheRock/actions/runs/7/artifacts`: Resource not accessible by integration (pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`)
     error: no artifacts for linux in s3://therock-ci-artifacts/7-linux, nor in GitHub's artifacts of run 7 of ROCm/TheRock
     hint: the run has ended (`success`), nothing more will come: https://github.com/ROCm/TheRock/actions/runs/7
     hint: look at `--run-id`, `--platform` and `--bucket`

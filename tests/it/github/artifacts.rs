@@ -126,7 +126,7 @@ fn a_list_that_is_shorter_than_it_says_is_no_list() {
     let fake = Fake::start();
     fake.on(LIST, page(2, &[artifact(1, "a", b"")]));
     insta::assert_snapshot!(render(&list(&connect(&fake, None).0).unwrap_err()), @"
-    error: list the artifacts of run `7` of `ROCm/TheRock`
+    error: failed to list the artifacts of run `7` of `ROCm/TheRock`
       caused by: GitHub does not answer now: `/repos/ROCm/TheRock/actions/runs/7/artifacts`
       caused by: 1 of 2 artifacts were listed
 
@@ -237,19 +237,19 @@ fn what_cannot_be_read_is_told_without_its_address() {
         "{said}"
     );
     insta::assert_snapshot!(said, @"
-    error: open artifact `a` of `ROCm/TheRock`
+    error: failed to open artifact `a` of `ROCm/TheRock`
       caused by: GitHub does not answer now: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
       caused by: the server that keeps it answers 503
     hint: look at https://www.githubstatus.com and at the proxy, and try again
-    error: open artifact `a` of `ROCm/TheRock`
+    error: failed to open artifact `a` of `ROCm/TheRock`
       caused by: GitHub does not answer now: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
       caused by: the server that keeps it answers 404
     hint: look at https://www.githubstatus.com and at the proxy, and try again
-    error: open artifact `a` of `ROCm/TheRock`
+    error: failed to open artifact `a` of `ROCm/TheRock`
       caused by: GitHub has it, and it cannot be read: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
       caused by: it is smaller than GitHub says
     hint: try again; if it is the same, its job has to upload it again
-    error: open artifact `a` of `ROCm/TheRock`
+    error: failed to open artifact `a` of `ROCm/TheRock`
       caused by: GitHub has it, and it cannot be read: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
       caused by: the server that keeps it answers 400
     hint: try again; if it is the same, its job has to upload it again
@@ -286,23 +286,23 @@ fn what_has_expired_is_told_from_what_may_not_be_read() {
         said += &render(&error).replace("\n\n", "\n");
     }
     insta::assert_snapshot!(said, @"
-    error: open artifact `a` of `ROCm/TheRock`
+    error: failed to open artifact `a` of `ROCm/TheRock`
       caused by: GitHub does not have it any more: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
       caused by: Artifact has expired
     hint: what a run kept has expired: take a newer run, or `--bucket`
-    error: open artifact `a` of `ROCm/TheRock`
+    error: failed to open artifact `a` of `ROCm/TheRock`
       caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
       caused by: Not Found
     hint: look at `--repository`; a private repository needs `--github-token`
-    error: open artifact `a` of `ROCm/TheRock`
+    error: failed to open artifact `a` of `ROCm/TheRock`
       caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
       caused by: Resource not accessible by integration
     hint: pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`
-    error: open artifact `a` of `ROCm/TheRock`
+    error: failed to open artifact `a` of `ROCm/TheRock`
       caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
       caused by: Requires authentication
     hint: pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`
-    error: open artifact `a` of `ROCm/TheRock`
+    error: failed to open artifact `a` of `ROCm/TheRock`
       caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
       caused by: it has no target
     hint: look at `--github-api-url`

@@ -126,7 +126,7 @@ fn parts_that_do_not_fit_together_are_refused() {
     ];
     insta::assert_snapshot!(said(&arguments, &mix, place.path()), @"
     exit 2
-    error: recombine `fam_lib_gfx9-all`
+    error: failed to recombine `fam_lib_gfx9-all`
       caused by: the parts of artifact `fam_lib` do not fit together: `lib/libfam.so.1` would not find its code for `gfx1100`: it does not ask `.kpack/fam_lib_gfx1100.kpack` for `math-libs/stage/lib/libfam.so.1#2`
 
     hint: take all parts from one build, or split the fat artifacts of each family again with `rocwheel split`
@@ -141,7 +141,7 @@ fn parts_that_do_not_fit_together_are_refused() {
     );
     insta::assert_snapshot!(said(&arguments, &mix, place.path()), @"
     exit 2
-    error: recombine `fam_lib_gfx9-all`
+    error: failed to recombine `fam_lib_gfx9-all`
       caused by: the parts of artifact `fam_lib` do not fit together: `lib/libfam.so.1` would be refused by the runtime for `gfx1100`: no archive has `math-libs/stage/lib/libfam.so.1#2`
 
     hint: take all parts from one build, or split the fat artifacts of each family again with `rocwheel split`
@@ -154,7 +154,7 @@ fn parts_that_do_not_fit_together_are_refused() {
     fs_err::rename(from, to).unwrap();
     insta::assert_snapshot!(said(&arguments, &mix, place.path()), @"
     exit 2
-    error: recombine `fam_lib_gfx9-all`
+    error: failed to recombine `fam_lib_gfx9-all`
       caused by: the parts of artifact `fam_lib` do not fit together: `lib/libfam.so.1` would not find its code for `gfx1100`: it does not ask `.kpack/fam_lib_1_gfx1100.kpack` for `math-libs/stage/lib/libfam.so.1#0`
 
     hint: take all parts from one build, or split the fat artifacts of each family again with `rocwheel split`

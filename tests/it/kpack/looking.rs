@@ -126,8 +126,8 @@ fn an_archive_writes_nothing_outside_of_the_directory() {
     let arguments = ["kpack", "extract", "x.kpack", "--output-dir", "a/b"];
     insta::assert_snapshot!(run(place.path(), &arguments), @r#"
     exit 2
-    error: look into `x.kpack`
-      caused by: name a file
+    error: failed to read `x.kpack`
+      caused by: failed to make a file name of a code object
       caused by: a path with `..`: "../../escaped.0.gfx942-xnack+.hsaco"
     "#);
     assert!(!place.path().join("escaped.0.gfx942-xnack+.hsaco").exists());
@@ -152,7 +152,7 @@ fn a_file_without_code_is_refused() {
     fs_err::write(place.path().join("text"), "no code").unwrap();
     insta::assert_snapshot!(run(place.path(), &["kpack", "ls", "text"]), @"
     exit 2
-    error: look into `text`
+    error: failed to read `text`
       caused by: no device code: neither an archive, nor bundles, nor a fat binary
     ");
     insta::assert_snapshot!(run(place.path(), &["kpack", "ls", "."]), @"

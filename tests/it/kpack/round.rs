@@ -115,7 +115,7 @@ fn code_that_no_binary_takes_back_is_not_lost_without_a_word() {
         insta::allow_duplicates! {
             insta::assert_snapshot!(recombine(place.path(), "split", "again"), @"
             exit 2
-            error: recombine `blas_lib_gfx90X-dcgpu`
+            error: failed to recombine `blas_lib_gfx90X-dcgpu`
               caused by: no binary for the code of `math-libs/stage/lib/deep/libsmall.so.1`
 
             hint: put all artifacts of one `split` into `--artifact-dir`, the generic one too; Windows binaries cannot be recombined
@@ -157,7 +157,7 @@ fn a_part_alone_gives_the_code_that_is_there() {
     fs_err::remove_dir_all(out.join("blas_lib_gfx1100")).unwrap();
     insta::assert_snapshot!(recombine(place.path(), "split", "none"), @"
     exit 2
-    error: recombine `blas_lib_generic`
+    error: failed to recombine `blas_lib_generic`
       caused by: a binary has no code, and no archive has it: `lib/deep/libsmall.so.1`
     ");
     assert!(!place.path().join("none/blas_lib_gfx90X-dcgpu").exists());

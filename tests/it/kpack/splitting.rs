@@ -239,9 +239,9 @@ fn a_damaged_binary_leaves_nothing() {
     let said = split(&fat, &out, "2");
     insta::assert_snapshot!(said.replace(place.path().to_str().unwrap(), "HERE"), @"
     exit 2
-    error: look into `blas_lib_gfx90X-dcgpu`
-      caused by: look into `HERE/fat/blas_lib_gfx90X-dcgpu/math-libs/stage/lib/libfat.so.1`
-      caused by: read bundle 0 at 0x0
+    error: failed to read `blas_lib_gfx90X-dcgpu`
+      caused by: failed to read `HERE/fat/blas_lib_gfx90X-dcgpu/math-libs/stage/lib/libfat.so.1`
+      caused by: failed to read bundle 0 at 0x0
       caused by: neither a bundle nor zeros
     ");
     assert!(!out.exists());

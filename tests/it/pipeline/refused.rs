@@ -24,7 +24,7 @@ fn an_archive_that_ends_early_is_named_and_leaves_nothing() {
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(
-        said.contains("error: unpack `blas_lib_generic.tar.zst`"),
+        said.contains("error: failed to unpack `blas_lib_generic.tar.zst`"),
         "{said}"
     );
     assert!(!out.join("artifacts/blas_lib_generic").exists());
@@ -87,7 +87,7 @@ fn an_archive_that_reaches_outside_is_named_and_writes_nothing_there() {
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(
-        said.contains("error: unpack `rand_dev_generic.tar.zst`") && said.contains("../"),
+        said.contains("error: failed to unpack `rand_dev_generic.tar.zst`") && said.contains("../"),
         "{said}"
     );
     assert!(!out.join("artifacts/rand_dev_generic").exists());

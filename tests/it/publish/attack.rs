@@ -48,22 +48,22 @@ fn packages_that_cannot_be_indexed_are_named() {
     error: no wheel or sdist in `ROOT/`
 
     hint: pass the directory that `rocwheel build` wrote to
-    error: read `ROOT/not-a-wheel.whl`
+    error: failed to read `ROOT/not-a-wheel.whl`
       caused by: not the file name of a wheel: "not-a-wheel.whl"
       caused by: five or six parts between hyphens expected, not 3
-    error: read `ROOT/a-1.0-py3-none-any.whl`
-      caused by: read METADATA
+    error: failed to read `ROOT/a-1.0-py3-none-any.whl`
+      caused by: failed to read METADATA
       caused by: not a zip archive that can be trusted
       caused by: invalid Zip archive: Could not find EOCD
-    error: read `ROOT/a'b"<c>-1.0.tar.gz`
+    error: failed to read `ROOT/a'b"<c>-1.0.tar.gz`
       caused by: not the file name of an sdist: "a'b\"<c>-1.0.tar.gz"
       caused by: a distribution name has ASCII letters, digits, `-`, `_` and `.` only: "a'b\"<c>"
-    error: read `ROOT/rocm-x.tar.gz`
+    error: failed to read `ROOT/rocm-x.tar.gz`
       caused by: not the file name of an sdist: "rocm-x.tar.gz"
       caused by: not a PEP 440 version: "x"
       caused by: expected version to start with a number, but no leading ASCII digits were found
-    error: read `ROOT/set.json`
-      caused by: read the `schema` of a set
+    error: failed to read `ROOT/set.json`
+      caused by: failed to read the `schema` of a set
       caused by: EOF while parsing an object at line 1 column 1
 
     hint: remove it, so that it is written again

@@ -100,9 +100,9 @@ fn upload(fault: Fault) -> (String, u8, Vec<String>) {
 #[test]
 fn nothing_points_at_what_could_not_be_written() {
     let (said, code, keys) = upload(Fault::Fails("rocm_sdk_libraries"));
-    insta::assert_snapshot!(said, @r"
-    error: upload to `memory:/42-linux/python`
-      caused by: upload `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`
+    insta::assert_snapshot!(said, @"
+    error: failed to upload to `memory:/42-linux/python`
+      caused by: failed to upload `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`
       caused by: access denied: `42-linux/python/dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`
     ");
     assert_eq!(code, 2);
@@ -130,15 +130,15 @@ fn an_upload_that_did_not_arrive_is_no_success() {
     let said: String = answers.iter().map(|(said, _, _)| said.as_str()).collect();
     let hashes = regex::Regex::new("[0-9a-f]{64}|[0-9]+ bytes").unwrap();
     insta::assert_snapshot!(hashes.replace_all(&said, "_"), @"
-    error: check what was uploaded to `memory:/42-linux/python`
-      caused by: read back `simple/rocm-sdk-core/index.html`
+    error: failed to check what was uploaded to `memory:/42-linux/python`
+      caused by: failed to read back `simple/rocm-sdk-core/index.html`
       caused by: no such object: `42-linux/python/simple/rocm-sdk-core/index.html`
-    error: check what was uploaded to `memory:/42-linux/python`
+    error: failed to check what was uploaded to `memory:/42-linux/python`
       caused by: 2 of 26 failed
-      read back `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: no such object: `42-linux/python/dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`
-      read back `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl.metadata`: no such object: `42-linux/python/dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl.metadata`
-    error: check what was uploaded to `memory:/42-linux/python`
-      caused by: read back `simple/index.html`
+      failed to read back `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: no such object: `42-linux/python/dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`
+      failed to read back `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl.metadata`: no such object: `42-linux/python/dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl.metadata`
+    error: failed to check what was uploaded to `memory:/42-linux/python`
+      caused by: failed to read back `simple/index.html`
       caused by: not what was uploaded: `simple/index.html`: here _ with sha256 _, there _ with sha256 _
     ");
     assert_eq!(answers.map(|(_, code, _)| code), [1, 1, 1]);
@@ -176,7 +176,7 @@ fn a_page_that_leads_to_nothing_is_found_when_it_is_read_back() {
     write(&plan, &to, &world, &mut |_, _| {}).unwrap();
     let error = verify(&plan, &pages, &to, &world.stop).unwrap_err();
     insta::assert_snapshot!(render(&error), @"
-    error: follow a link of `simple/rocm-sdk-core/index.html`
+    error: failed to read back a link of `simple/rocm-sdk-core/index.html`
       caused by: no such object: `42-linux/python/dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`
     ");
 }
@@ -190,11 +190,11 @@ fn of_two_uploads_at_once_the_same_is_fine_and_another_is_not() {
     let (said, code, keys) = upload(Fault::TakenBefore("any.whl"));
     let hashes = regex::Regex::new("[0-9a-f]{64}|[0-9]+ bytes").unwrap();
     insta::assert_snapshot!(hashes.replace_all(&said, "_"), @"
-    error: upload to `memory:/42-linux/python`
+    error: failed to upload to `memory:/42-linux/python`
       caused by: 3 of 3 failed
-      upload `dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl`: another writer came first, with other bytes: `dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl`: here _ with sha256 _, there _ with sha256 _
-      upload `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`: another writer came first, with other bytes: `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`: here _ with sha256 _, there _ with sha256 _
-      upload `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: another writer came first, with other bytes: `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: here _ with sha256 _, there _ with sha256 _
+      failed to upload `dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl`: another writer came first, with other bytes: `dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl`: here _ with sha256 _, there _ with sha256 _
+      failed to upload `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`: another writer came first, with other bytes: `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`: here _ with sha256 _, there _ with sha256 _
+      failed to upload `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: another writer came first, with other bytes: `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: here _ with sha256 _, there _ with sha256 _
     ");
     assert_eq!((code, keys.len()), (1, 3));
 }

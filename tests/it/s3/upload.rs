@@ -283,8 +283,8 @@ fn an_upload_to_a_bucket_that_broke_off_is_completed() {
         Uploaded dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.14 KiB
       caused by: AccessDenied: as told (HTTP 403)
       caused by: access denied: `s3://BUCKET/42-linux/python/dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`
-      caused by: upload `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`
-    error: upload to `s3://BUCKET/42-linux/python`
+      caused by: failed to upload `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`
+    error: failed to upload to `s3://BUCKET/42-linux/python`
     hint: choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`
     ");
     let there = desk.there();
@@ -332,7 +332,7 @@ fn a_dry_run_needs_no_credentials_and_says_so() {
         "{:?}",
         begun.elapsed()
     );
-    insta::assert_snapshot!(blind.stderr, @"warning: existing objects could not be listed, so everything counts as new: list `42-linux/python/` of `s3://BUCKET`: access denied: `s3://BUCKET/42-linux/python/`: AccessDenied: Access Denied. (HTTP 403)");
+    insta::assert_snapshot!(blind.stderr, @"warning: existing objects could not be listed, so everything counts as new: failed to list `42-linux/python/` of `s3://BUCKET`: access denied: `s3://BUCKET/42-linux/python/`: AccessDenied: Access Denied. (HTTP 403)");
     assert!(blind.ok().contains("new "));
     Server::shared().publish(&desk.bucket);
     desk.put(&format!("42-linux/python/dist/{CORE}"), b"other");
@@ -355,7 +355,7 @@ fn an_upload_without_credentials_is_told_what_is_missing() {
         .collect::<Vec<_>>()
         .join("\n");
     insta::assert_snapshot!(first, @"
-    error: upload to `s3://BUCKET/42-linux/python`
+    error: failed to upload to `s3://BUCKET/42-linux/python`
       caused by: 3 of 3 failed
     ");
     let hint = refused.stderr.lines().last().unwrap();
@@ -411,7 +411,7 @@ fn a_profile_that_is_not_there_is_told() {
     let refused = desk.upload(&[("AWS_PROFILE", "nobody")], &[]);
     assert_eq!(refused.code, 2);
     insta::assert_snapshot!(refused.stderr, @"
-    error: reach `s3://BUCKET/42-linux/python/`
+    error: failed to reach `s3://BUCKET/42-linux/python/`
       caused by: access denied: `s3://BUCKET`
       caused by: the profile `nobody` does not exist or has no credentials
 

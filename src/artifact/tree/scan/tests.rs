@@ -227,7 +227,7 @@ fn a_directory_without_artifacts_is_an_error() {
 #[test]
 fn a_bad_manifest_is_named_with_the_way_out() {
     insta::assert_snapshot!(Fixture::new().manifest("x_lib_generic", "a\n../b\n").refused(), @r#"
-    error: read `DIR/x_lib_generic/artifact_manifest.txt`
+    error: failed to read `DIR/x_lib_generic/artifact_manifest.txt`
       caused by: line 2: a path with `..`: "../b"
 
     hint: fetch `x_lib_generic` again
@@ -309,18 +309,18 @@ fn names_and_things_that_no_package_can_hold_are_refused() {
     let name = std::ffi::OsStr::from_bytes(b"\xe9");
     fs_err::write(latin.path("x_lib_generic/a/d").join(name), "").unwrap();
     insta::assert_snapshot!(latin.refused(), @r#"
-    error: scan `DIR/x_lib_generic/a/d`
+    error: failed to scan `DIR/x_lib_generic/a/d`
       caused by: a name that is not UTF-8: "�"
     "#);
     let backslash = fixture().file("x_lib_generic/a/d/a\\b", "");
     insta::assert_snapshot!(backslash.refused(), @r#"
-    error: scan `DIR/x_lib_generic/a/d`
+    error: failed to scan `DIR/x_lib_generic/a/d`
       caused by: a backslash in a path: "a\\b"
     "#);
     let socket = fixture();
     let _listener = UnixListener::bind(socket.path("x_lib_generic/a/d/s")).unwrap();
     insta::assert_snapshot!(socket.refused(), @"
-    error: scan `DIR/x_lib_generic/a/d`
+    error: failed to scan `DIR/x_lib_generic/a/d`
       caused by: neither a file, a directory nor a link: `d/s`
     ");
     let link = fixture();
@@ -373,7 +373,7 @@ fn what_the_build_says_of_itself_is_found() {
         render(&error).replace(&fixture.0.path().display().to_string(), "DIR")
     };
     insta::assert_snapshot!(named(&fixture("{")), @"
-    error: read `DIR/base_lib_generic/s/share/therock/therock_manifest.json`
+    error: failed to read `DIR/base_lib_generic/s/share/therock/therock_manifest.json`
       caused by: EOF while parsing an object at line 1 column 1
     ");
     insta::assert_snapshot!(named(&Fixture::new().manifest("x_lib_generic", "")), @"

@@ -18,8 +18,8 @@ fn links_that_leave_the_artifact_are_refused() {
         .symlink("b/x", "d/../../../y");
     insta::assert_snapshot!(refused(lexical), @"link `b/x` leads out of the artifact: `d/../../../y`");
     insta::assert_snapshot!(refused(archive().hardlink("b/x", "../x")), @r#"
-    read the tar header at byte 1024
-      caused by: hard link `b/x`
+    failed to read the tar header at byte 1024
+      caused by: failed to hard link `b/x`
       caused by: a path with `..`: "../x"
     "#);
     insta::assert_snapshot!(refused(archive().hardlink("b/x", "b/y")), @"hard link `b/x` leads to no file unpacked before it: `b/y`");

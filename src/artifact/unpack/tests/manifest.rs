@@ -22,11 +22,11 @@ fn an_archive_has_one_manifest_that_can_be_read() {
     hint: an artifact has a file of that name at its top, which lists its base directories
     ");
     insta::assert_snapshot!(refused(Craft::default().file(MANIFEST, b"b\n/etc\n")), @r#"
-    read `artifact_manifest.txt`
+    failed to read `artifact_manifest.txt`
       caused by: line 2: an absolute path: "/etc"
     "#);
     insta::assert_snapshot!(refused(Craft::default().file(MANIFEST, &vec![b'\n'; 2 << 20])), @"
-    read `artifact_manifest.txt`
+    failed to read `artifact_manifest.txt`
       caused by: more than 1048576 bytes
     ");
     insta::assert_snapshot!(refused(archive().file(MANIFEST, b"b")), @"two members are called `artifact_manifest.txt`");

@@ -160,7 +160,10 @@ fn what_is_wrong_with_a_large_library_is_told_as_of_a_small_one() {
         let HostCode::Damaged(why) = &elf.code else {
             panic!("{:?}", elf.code)
         };
-        assert_eq!(why, "read bundle 0 at 0x0: neither a bundle nor zeros");
+        assert_eq!(
+            why,
+            "failed to read bundle 0 at 0x0: neither a bundle nor zeros"
+        );
     }
 }
 

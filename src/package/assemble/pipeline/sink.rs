@@ -258,7 +258,7 @@ fn inflate(packed: &[u8], len: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(len);
     Decompress::new(false)
         .decompress_vec(packed, &mut bytes, FlushDecompress::Sync)
-        .context("inflate a block that was deflated")?;
+        .context("failed to inflate a block")?;
     ensure!(
         bytes.len() == len,
         "a block of {len} bytes inflates to {}",

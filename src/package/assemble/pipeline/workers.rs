@@ -87,7 +87,7 @@ impl<'a> Crew<'a> {
             for _ in tasks.clone().take(jobs) {
                 thread::Builder::new()
                     .spawn_scoped(scope, || self.work(&line))
-                    .context("start a thread")?;
+                    .context("failed to start a thread")?;
             }
             for task in tasks {
                 let slot = slots.recv().map_err(|_| died())?;
@@ -264,7 +264,7 @@ impl<'a> Crew<'a> {
 
     fn open(&self, index: usize) -> Result<Box<dyn Read + Send>> {
         (self.0.open)(index)
-            .with_context(|| format!("open `{}`", self.0.contents.members[index].path))
+            .with_context(|| format!("failed to open `{}`", self.0.contents.members[index].path))
     }
 
     /// Reads until `room` is full or the source ends. Returns the number of bytes read.
@@ -275,7 +275,9 @@ impl<'a> Crew<'a> {
                 Ok(0) => break,
                 Ok(read) => filled += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error).with_context(|| format!("read `{path}`")),
+                Err(error) => {
+                    return Err(error).with_context(|| format!("failed to read `{path}`"));
+                }
             }
         }
         (self.0.progress)(filled as u64);

@@ -177,7 +177,7 @@ fn a_directory_that_another_artifact_has_as_something_else_is_refused() {
         .artifact("rocwmma_dev_generic")
         .file("llvm/include/a.h", file());
     insta::assert_snapshot!(fixture.refusal(), @"
-    error: plan `rocm-sdk-devel`
+    error: failed to plan `rocm-sdk-devel`
       caused by: `llvm` of artifact `prim_dev_generic` is no directory, and `llvm/include` lies below it
     ");
 }

@@ -117,19 +117,19 @@ fn a_family_has_no_device_package() {
 fn links_that_a_wheel_cannot_hold_are_refused() {
     let device = || split().artifact("blas_lib_gfx942").file("lib/a", file());
     insta::assert_snapshot!(device().link("lib/b", "c").refusal(), @"
-    error: plan `rocm-sdk-device-gfx942`
+    error: failed to plan `rocm-sdk-device-gfx942`
       caused by: link `lib/b` of artifact `blas_lib_gfx942` leads to nothing: `c`
 
     hint: a device package holds files only: ship the file itself, or leave the link out
     ");
     insta::assert_snapshot!(device().directory("share").link("s", "share").refusal(), @"
-    error: plan `rocm-sdk-device-gfx942`
+    error: failed to plan `rocm-sdk-device-gfx942`
       caused by: link `s` of artifact `blas_lib_gfx942` leads to a directory: `share`
 
     hint: a device package holds files only: ship the file itself, or leave the link out
     ");
     insta::assert_snapshot!(device().link("lib/b", "../../lib/c").refusal(), @"
-    error: plan `rocm-sdk-device-gfx942`
+    error: failed to plan `rocm-sdk-device-gfx942`
       caused by: link `lib/b` of artifact `blas_lib_gfx942` leads out of it: `../../lib/c`
 
     hint: make it relative and point it at a file of the same artifact
@@ -140,7 +140,7 @@ fn links_that_a_wheel_cannot_hold_are_refused() {
 fn a_target_without_files_is_no_package() {
     let empty = split().artifact("blas_lib_gfx942").directory("lib");
     insta::assert_snapshot!(empty.refusal(), @"
-    error: plan `rocm-sdk-device-gfx942`
+    error: failed to plan `rocm-sdk-device-gfx942`
       caused by: no files for target `gfx942`: its artifacts hold none
     ");
 }

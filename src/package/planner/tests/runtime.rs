@@ -221,7 +221,7 @@ fn a_symlink_to_an_absolute_path_that_a_library_is_linked_with_is_refused() {
         .file("lib/libx.so", library("libx.so"))
         .link("lib/libc.so.6", "/lib64/libc.so.6");
     insta::assert_snapshot!(fixture.refusal(), @"
-    error: plan `rocm-sdk-core`
+    error: failed to plan `rocm-sdk-core`
       caused by: link `lib/libc.so.6` of artifact `core-hip_lib_generic` leads out of it: `/lib64/libc.so.6`
 
     hint: make it relative and point it at a file of the same artifact
@@ -231,7 +231,7 @@ fn a_symlink_to_an_absolute_path_that_a_library_is_linked_with_is_refused() {
 #[test]
 fn a_symlink_that_climbs_out_of_the_artifact_is_refused() {
     insta::assert_snapshot!(core().link("lib/up", "../../../x").refusal(), @"
-    error: plan `rocm-sdk-core`
+    error: failed to plan `rocm-sdk-core`
       caused by: link `lib/up` of artifact `core-hip_lib_generic` leads out of it: `../../../x`
 
     hint: make it relative and point it at a file of the same artifact
@@ -299,7 +299,7 @@ fn a_damaged_library_is_refused_where_it_runs_and_noted_where_it_lies() {
         ..file()
     };
     insta::assert_snapshot!(core().file("lib/libx.so", damaged()).refusal(), @"
-    error: plan `rocm-sdk-core`
+    error: failed to plan `rocm-sdk-core`
       caused by: `lib/libx.so` of artifact `core-hip_lib_generic`: a damaged ELF file: too short
 
     hint: fetch the artifact again; if it was built like this, leave the file out with `exclude` in a `--packages-file`

@@ -224,9 +224,9 @@ fn pages_that_are_missing_or_damaged_are_found() {
         page(set, "simple/index.html", "rocm-sdk-core/", "../../rocm-sdk-core/");
         fs_err::write(set.0.path().join("set.json"), "{}").unwrap();
     })), @r#"
-    error   RW706 unreadable-page: read the `schema` of a set: missing field `schema` at line 1 column 2
-    error   RW706 unreadable-page: follow "../../rocm-sdk-core/": it leads out of the place
-    error   RW706 unreadable-page: read JSON: expected value at line 1 column 1
+    error   RW706 unreadable-page: failed to read the `schema` of a set: missing field `schema` at line 1 column 2
+    error   RW706 unreadable-page: failed to resolve "../../rocm-sdk-core/": it leads out of the place
+    error   RW706 unreadable-page: failed to read JSON: expected value at line 1 column 1
     error   RW706 unreadable-page: `simple/` names it, and it is not there
     "#);
 }

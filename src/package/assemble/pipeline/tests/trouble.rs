@@ -105,14 +105,14 @@ fn an_error_of_a_source_ends_all_threads_and_names_the_member() {
         }
     }
     insta::assert_snapshot!(messages.join("\n"), @"
-    open `second`: no such file
-    open `second`: no such file
-    read `second`: the disk is gone
-    read `second`: the disk is gone
-    open `second`: no such file
-    open `second`: no such file
-    read `second`: the disk is gone
-    read `second`: the disk is gone
+    failed to open `second`: no such file
+    failed to open `second`: no such file
+    failed to read `second`: the disk is gone
+    failed to read `second`: the disk is gone
+    failed to open `second`: no such file
+    failed to open `second`: no such file
+    failed to read `second`: the disk is gone
+    failed to read `second`: the disk is gone
     ");
 }
 
