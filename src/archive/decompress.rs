@@ -40,7 +40,13 @@ pub struct Decompressor<R: Read> {
 
 enum Decoder<R: Read> {
     Zstd(ZstdFrames<R>),
-    Xz(XzDecoder<BufReader<SourceErrors<R>>>),
+    Xz(XzStreams<R>),
+}
+
+/// Decodes one stream after the other. Each has its own setting for checksums.
+struct XzStreams<R: Read> {
+    decoder: XzDecoder<BufReader<SourceErrors<R>>>,
+    all_have_checksums: bool,
 }
 
 /// Decodes one frame after the other. The zstd crate can decode all of them as one stream, but then
@@ -60,11 +66,8 @@ type FrameSource<R> = Chain<Cursor<Vec<u8>>, BufReader<SourceErrors<R>>>;
 struct SourceErrors<R> {
     inner: R,
     failed: bool,
-    /// The first bytes of the source: the xz header tells whether there are checksums.
-    head: Vec<u8>,
 }
 
-const HEAD: usize = 8;
 /// Length of a zstd frame's magic number and frame header descriptor.
 const FRAME_HEAD: u64 = 5;
 
@@ -73,7 +76,6 @@ impl<R: Read> Decompressor<R> {
         let source = SourceErrors {
             inner: source,
             failed: false,
-            head: Vec::new(),
         };
         let decoder = match format {
             ArchiveFormat::TarZst => {
@@ -89,8 +91,12 @@ impl<R: Read> Decompressor<R> {
                 })
             }
             ArchiveFormat::TarXz => {
-                let stream = stream::Stream::new_stream_decoder(XZ_MEMORY, stream::CONCATENATED)?;
-                Decoder::Xz(XzDecoder::new_stream(BufReader::new(source), stream))
+                let flags = stream::CONCATENATED | stream::TELL_NO_CHECK;
+                let stream = stream::Stream::new_stream_decoder(XZ_MEMORY, flags)?;
+                Decoder::Xz(XzStreams {
+                    decoder: XzDecoder::new_stream(BufReader::new(source), stream),
+                    all_have_checksums: true,
+                })
             }
         };
         Ok(Self {
@@ -102,16 +108,11 @@ impl<R: Read> Decompressor<R> {
 
     /// Whether all data so far was protected by checksums. They are optional in both formats:
     /// `xz --check=none` writes none, and neither do most zstd libraries by default. Each zstd
-    /// frame has its own setting.
+    /// frame and each xz stream has its own setting.
     pub fn has_checksum(&self) -> bool {
         match &self.decoder {
             Decoder::Zstd(frames) => frames.count > 0 && frames.all_have_checksums,
-            Decoder::Xz(decoder) => match decoder.get_ref().get_ref().head.as_slice() {
-                // The xz stream header: six magic bytes and two flag bytes. The lower four bits of
-                // the second flag byte are the type of the check; 0 is none.
-                [_, b'7', b'z', b'X', b'Z', 0, _, check] => check & 0xf != 0,
-                _ => false,
-            },
+            Decoder::Xz(streams) => self.begun && streams.all_have_checksums,
         }
     }
 
@@ -120,7 +121,7 @@ impl<R: Read> Decompressor<R> {
     fn explain(&self, error: io::Error) -> io::Error {
         let source = match &self.decoder {
             Decoder::Zstd(frames) => frames.source(),
-            Decoder::Xz(decoder) => Some(decoder.get_ref().get_ref()),
+            Decoder::Xz(streams) => Some(streams.decoder.get_ref().get_ref()),
         };
         if source.is_none_or(|source| source.failed) {
             return error;
@@ -140,12 +141,35 @@ impl<R: Read> Read for Decompressor<R> {
         }
         let read = match &mut self.decoder {
             Decoder::Zstd(frames) => frames.read(buf),
-            Decoder::Xz(decoder) => decoder.read(buf),
+            Decoder::Xz(streams) => streams.read(buf),
         };
         let read = read.map_err(|error| self.explain(error))?;
         self.begun |= read > 0;
         self.ended = read == 0;
         Ok(read)
+    }
+}
+
+impl<R: Read> XzStreams<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let before = self.decoder.total_out();
+            let result = self.decoder.read(buf);
+            let is_unchecked = |error: &io::Error| {
+                let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+                matches!(cause, Some(stream::Error::NoCheck))
+            };
+            if !result.as_ref().is_err_and(is_unchecked) {
+                return result;
+            }
+            // liblzma reports a stream without a checksum once, after its header, and can go on.
+            // The end of the stream before may already be in the buffer.
+            self.all_have_checksums = false;
+            let read = self.decoder.total_out().saturating_sub(before);
+            if read > 0 {
+                return Ok(usize::try_from(read).unwrap_or(buf.len()));
+            }
+        }
     }
 }
 
@@ -207,10 +231,7 @@ impl<R: Read> Read for SourceErrors<R> {
             match &result {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(_) => self.failed = true,
-                Ok(read) => {
-                    let missing = HEAD.saturating_sub(self.head.len());
-                    self.head.extend(buf.iter().take(*read).take(missing));
-                }
+                Ok(_) => {}
             }
             return result;
         }
@@ -291,6 +312,40 @@ mod tests {
         assert_eq!(has_checksum(&[&skipped, &sound, &skipped]), (1, true));
         assert_eq!(has_checksum(&[&sound, &plain]), (2, false));
         assert_eq!(has_checksum(&[&plain, &sound]), (2, false));
+    }
+
+    #[test]
+    fn each_xz_stream_has_a_checksum_or_none_has() {
+        let with = |check| {
+            let encoder = stream::Stream::new_easy_encoder(1, check).unwrap();
+            let mut encoder = xz2::bufread::XzEncoder::new_stream(TEXT, encoder);
+            let mut bytes = Vec::new();
+            encoder.read_to_end(&mut bytes).unwrap();
+            bytes
+        };
+        let (plain, sound) = (with(stream::Check::None), with(stream::Check::Crc64));
+        for (streams, all) in [
+            (vec![&sound, &sound], true),
+            (vec![&plain], false),
+            (vec![&plain, &sound], false),
+            (vec![&sound, &plain], false),
+            (vec![&sound, &plain, &plain, &sound], false),
+        ] {
+            let bytes: Vec<u8> = streams.iter().copied().flatten().copied().collect();
+            for at_once in [1, 7, 64, 4096] {
+                let mut decompressor =
+                    Decompressor::new(ArchiveFormat::TarXz, bytes.as_slice()).unwrap();
+                let (mut text, mut buf) = (Vec::new(), vec![0; at_once]);
+                loop {
+                    match decompressor.read(&mut buf).unwrap() {
+                        0 => break,
+                        read => text.extend_from_slice(&buf[..read]),
+                    }
+                }
+                assert_eq!(text, TEXT.repeat(streams.len()));
+                assert_eq!(decompressor.has_checksum(), all, "{streams:?}");
+            }
+        }
     }
 
     #[test]
