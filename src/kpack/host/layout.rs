@@ -77,13 +77,24 @@ impl HostLayout {
     }
 
     /// The part of the code section that is left: memory that reads as zeros and has no other use.
+    ///
+    /// Where a segment before the code seems to contain the hole (see `hole_offset`), the section
+    /// ends where the zeros of that segment end, so that linters find all of it in one segment.
     pub(super) fn code_left(&self) -> Range<u64> {
         let end = if self.removed > 0 {
             self.hole.saturating_add(self.removed)
         } else {
             self.code.memory().end
         };
-        self.hole..end
+        let mut owners = self.segments.iter().filter(|it| it.kind == LOAD);
+        let seeming = owners.find_map(|load| {
+            let inside = self.hole_offset.checked_sub(load.offset)?;
+            load.memory_size
+                .checked_sub(inside)
+                .filter(|&left| left > 0)
+        });
+        let seeming = seeming.map_or(end, |left| self.hole.saturating_add(left));
+        self.hole..end.min(seeming)
     }
 
     /// The offset in the new file of an address in the kept part of the old code.
@@ -366,7 +377,8 @@ fn split(old: &Segment, layout: &HostLayout) -> Vec<Segment> {
 ///
 /// So the hole gets an offset behind all loaded bytes, and also behind the zeros (`.bss`) of the
 /// segments before it, which would otherwise appear to contain the hole. The file may grow for this
-/// by at most `MOST_PADDING` or a sixteenth of the removed bytes, whichever is less.
+/// by at most `MOST_PADDING` or a sixteenth of the removed bytes, whichever is less. Where that is
+/// not enough, the section of the code is made shorter: see `code_left`.
 fn hole_offset<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, layout: &HostLayout) -> u64 {
     let loads = || image.loads().filter(|load| !is_hole(image, load));
     let files = loads().map(|load| layout.moved(load.file().end));

@@ -40,7 +40,10 @@ WRAPPER(second, two)
 WRAPPER(third, two)
 extern void __hipRegisterFatBinary(const struct wrapper *);
 extern int hip_seen(void);
-static char zeros[300000];
+#ifndef ZEROS
+#define ZEROS 300000
+#endif
+static char zeros[ZEROS];
 static const char *volatile pointer = "text";
 static __thread int local = 7;
 __attribute__((constructor)) static void start(void) {
@@ -49,7 +52,7 @@ __attribute__((constructor)) static void start(void) {
     __hipRegisterFatBinary(&third);
 }
 int answer(void) {
-    zeros[299999] = 1;
+    zeros[ZEROS - 1] = 1;
     return pointer[0] == 't' && local == 7 && zeros[0] == 0 ? hip_seen() : -1;
 }
 #ifdef PROGRAM
@@ -62,7 +65,10 @@ const ANSWER: i32 = 302;
 
 const HIDDEN: &str = "-DHIDE=\".hidden one\\n.hidden two\\n\"";
 
-const SHARED: [(&str, &[&str]); 9] = [
+/// Puts the code behind `.bss`, whose segment then seems to reach over it by its offset.
+const BEHIND: &str = "-Wl,--section-start=.hip_fatbin=0x8000000";
+
+const SHARED: [(&str, &[&str]); 12] = [
     ("plain", &[HIDDEN]),
     ("symbolic", &["-DHIDE="]),
     ("packed", &[HIDDEN, "-Wl,-z,pack-relative-relocs"]),
@@ -75,6 +81,10 @@ const SHARED: [(&str, &[&str]); 9] = [
         &[HIDDEN, "-Wl,-z,now,-z,relro", "-Wl,--build-id=sha1"],
     ),
     ("stripped", &[HIDDEN, "-s"]),
+    // As much `.bss` as a part of the code, as all of it, and as many times that.
+    ("behind-some", &[HIDDEN, BEHIND, "-DZEROS=100000"]),
+    ("behind-bss", &[HIDDEN, BEHIND]),
+    ("behind-much", &[HIDDEN, BEHIND, "-DZEROS=5000000"]),
 ];
 
 const PROGRAMS: [(&str, &[&str]); 3] = [
