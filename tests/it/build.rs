@@ -13,7 +13,7 @@ use crate::{
     support::{
         place,
         program::{ROCWHEEL, succeed},
-        sample::write_archives,
+        published::{self, TestSet, sets},
     },
 };
 
@@ -25,8 +25,12 @@ mod windows;
 
 /// The sample as archives, below a directory of this test's own.
 fn place(name: &str) -> PathBuf {
+    place_of(published::sample(), name)
+}
+
+fn place_of(set: &TestSet, name: &str) -> PathBuf {
     let place = place::empty(&format!("build/{name}"));
-    write_archives(&place.join("in"));
+    set.write_archives(&place.join("in"));
     place
 }
 
@@ -59,7 +63,11 @@ fn files(dist: &Path) -> BTreeMap<String, Vec<u8>> {
 
 #[test]
 fn the_bytes_are_the_same_for_any_machine() {
-    let place = place("same");
+    sets().into_iter().for_each(are_the_same_for_any_machine);
+}
+
+fn are_the_same_for_any_machine(set: &TestSet) {
+    let place = place_of(set, "same");
     succeed(build(&place, "a").args(["--jobs", "1"]));
     // Directories, made in another order, where the first build had archives.
     let artifacts = place.join("a/artifacts");
@@ -96,13 +104,14 @@ fn the_bytes_are_the_same_for_any_machine() {
 
 #[test]
 fn a_part_is_byte_for_byte_that_part_of_the_whole() {
-    let place = place("part");
-    succeed(&mut build(&place, "whole"));
-    succeed(build(&place, "part").args(["--only", "device,rocm-sdk-devel"]));
-    let whole = files(&place.join("whole/dist"));
-    let part = files(&place.join("part/dist"));
-    assert_eq!(part.len(), 3);
-    assert!(part.iter().all(|(name, bytes)| whole[name] == *bytes));
+    for set in sets() {
+        let place = place_of(set, "part");
+        succeed(build(&place, "part").args(["--only", "device,rocm-sdk-devel"]));
+        let whole = files(&set.dist());
+        let part = files(&place.join("part/dist"));
+        assert_eq!(part.len(), 1 + set.targets.len());
+        assert!(part.iter().all(|(name, bytes)| whole[name] == *bytes));
+    }
 }
 
 #[test]
@@ -153,8 +162,6 @@ fn input_that_cannot_become_a_set_is_refused_before_anything_is_made() {
 
 #[test]
 fn judges_agree_with_every_wheel() {
-    let place = place("judged");
-    succeed(&mut build(&place, "out"));
     let script = "
 import base64, csv, email, hashlib, io, sys, zipfile
 from packaging.metadata import Metadata
@@ -173,12 +180,13 @@ for path in sys.argv[1:]:
     said = Metadata.from_email(wheel.read(record.replace('RECORD', 'METADATA')))
     assert said.version == version and said.requires_python and said.summary, path
 ";
-    let dist = place.join("out/dist");
-    let wheels = files(&dist).into_keys().filter(|name| name.contains("py3"));
-    let wheels = wheels.map(|name| dist.join(name));
-    succeed(
-        Command::new(tool("python"))
-            .args(["-c", script])
-            .args(wheels),
-    );
+    for dist in sets().map(TestSet::dist) {
+        let wheels = files(&dist).into_keys().filter(|name| name.contains("py3"));
+        let wheels = wheels.map(|name| dist.join(name));
+        succeed(
+            Command::new(tool("python"))
+                .args(["-c", script])
+                .args(wheels),
+        );
+    }
 }

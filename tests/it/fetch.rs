@@ -14,12 +14,15 @@ use std::{
     process::Command,
 };
 
-use crate::support::program::ROCWHEEL;
+use crate::support::{
+    program::ROCWHEEL,
+    published::{self, TestSet, sets},
+};
 use fs_err as fs;
 use rocwheel::{artifact::sample, digest::Sha256};
 use tempfile::TempDir;
 
-/// A bucket with the sample as run 7, and a directory to fetch to.
+/// A bucket with a set, the sample if nothing is said, as run 7, and a directory to fetch to.
 pub(crate) struct Fixture {
     directory: TempDir,
 }
@@ -33,13 +36,16 @@ struct Said {
 
 impl Fixture {
     pub(crate) fn new() -> Self {
+        Self::of(published::sample())
+    }
+
+    pub(crate) fn of(set: &TestSet) -> Self {
         let fixture = Self {
             directory: tempfile::tempdir().unwrap(),
         };
         fs::create_dir_all(fixture.run()).unwrap();
-        for archive in sample::archives().unwrap() {
-            let (name, bytes) = (archive.file_name(), archive.bytes());
-            let sidecar = format!("{}  {name}\n", Sha256::of(bytes));
+        for (name, bytes) in set.archives() {
+            let sidecar = format!("{}  {name}\n", Sha256::of(&bytes));
             fs::write(fixture.run().join(format!("{name}.sha256sum")), sidecar).unwrap();
             fs::write(fixture.run().join(name), bytes).unwrap();
         }
@@ -116,11 +122,11 @@ impl Fixture {
     }
 }
 
-fn stems() -> Vec<String> {
-    let mut stems: Vec<String> = sample::archives()
-        .unwrap()
-        .iter()
-        .map(|it| it.stem().to_owned())
+/// The names of a set's artifacts, as directories.
+fn stems(set: &TestSet) -> Vec<String> {
+    let archives = set.archives().into_iter();
+    let mut stems: Vec<String> = archives
+        .map(|(name, _)| name.split_once(".tar.").unwrap().0.to_owned())
         .collect();
     stems.push(".rocwheel-fetch.json".to_owned());
     stems.sort();
@@ -146,7 +152,11 @@ fn spoil(path: &Path) {
 
 #[test]
 fn a_whole_run_is_fetched_once_and_then_kept() {
-    let fixture = Fixture::new();
+    sets().into_iter().for_each(is_fetched_once_and_then_kept);
+}
+
+fn is_fetched_once_and_then_kept(set: &TestSet) {
+    let fixture = Fixture::of(set);
     let first = fixture.fetch("--run-id 7");
     assert_eq!(
         (first.code, verbs(&first.stdout)),
@@ -154,7 +164,7 @@ fn a_whole_run_is_fetched_once_and_then_kept() {
         "{}",
         first.stderr
     );
-    assert_eq!(fixture.names(), stems());
+    assert_eq!(fixture.names(), stems(set));
     let second = fixture.fetch("--run-id 7");
     assert_eq!((second.code, verbs(&second.stdout)), (0, vec!["keep"]));
     assert!(!second.stderr.contains("Fetched"), "{}", second.stderr);
@@ -247,7 +257,7 @@ fn each_failure_is_told_and_the_others_are_fetched() {
     fs::remove_file(fixture.run().join("blas_lib_generic.tar.zst.sha256sum")).unwrap();
     let said = fixture.fetch("--run-id 7");
     assert_eq!(said.code, 1);
-    let mut expected = stems();
+    let mut expected = stems(published::sample());
     expected.retain(|name| name != "blas_lib_gfx942");
     assert_eq!(fixture.names(), expected);
     let error = said.stderr.split("error: ").nth(1).unwrap();
@@ -269,7 +279,7 @@ fn a_directory_of_archives_alone_will_do() {
     fs::rename(fixture.directory.path().join("flat"), fixture.bucket()).unwrap();
     let said = fixture.fetch("");
     assert_eq!(said.code, 0, "{}", said.stderr);
-    assert_eq!(fixture.names(), stems());
+    assert_eq!(fixture.names(), stems(published::sample()));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The sample, from artifacts to packages that real installers install and Python imports.
+//! Every set, from artifacts to packages that real installers install and Python imports.
 
 use std::{
     collections::BTreeMap,
@@ -10,9 +10,10 @@ use std::{
 use crate::{
     judges::tool,
     support::{
+        odd,
         place::{self, text},
         program::{self, command},
-        published, sample,
+        published::{self, TestSet, sets},
     },
 };
 
@@ -20,7 +21,6 @@ mod from_run;
 mod keys;
 mod refused;
 
-const REQUIREMENT: &str = "rocm[libraries,devel,profiler,device-gfx942]==0.0.1.dev0";
 /// Prints what only a whole installation can say: the version, and a number that a library of one
 /// package gets from libraries of another, found through their run paths alone.
 const TRY: &str = "import ctypes, rocm_sdk; \
@@ -71,85 +71,64 @@ fn the_last_lines_say_how_to_install_what_was_made() {
     ");
 }
 
-#[test]
-fn pip_installs_the_sample_from_a_directory() {
-    let url = format!("file://{}", published().display());
-    let python = environment("pip-file");
+/// Installs a set by pip, all of its targets, and returns the Python that has it.
+fn pip(set: &TestSet, place: &str, source: &[&str]) -> PathBuf {
+    let python = environment(&format!("pip-{place}-{}", set.name));
     succeed(
         Command::new(&python)
-            .args(["-m", "pip", "install", "--quiet", "--index-url"])
-            .arg(format!("{url}/simple/"))
-            .arg(REQUIREMENT),
+            .args(["-m", "pip", "install", "--quiet"])
+            .args(source)
+            .arg(set.requirement()),
     );
-    check(&python);
+    python
 }
 
 #[test]
-fn pip_installs_the_sample_over_http() {
-    let server = Server::start(&published());
-    let python = environment("pip-http");
-    succeed(
-        Command::new(&python)
-            .args(["-m", "pip", "install", "--quiet", "--index-url"])
-            .arg(server.url("simple/"))
-            .arg(REQUIREMENT),
-    );
-    check(&python);
+fn pip_installs_every_set_from_a_directory() {
+    for set in sets() {
+        let index = format!("file://{}/simple/", set.place().display());
+        check(set, &pip(set, "file", &["--index-url", &index]));
+    }
 }
 
 #[test]
-fn pip_installs_the_sample_from_the_one_page() {
-    let python = environment("pip-page");
-    let page = published().join("index.html");
-    succeed(
-        Command::new(&python)
-            .args([
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--no-index",
-                "--find-links",
-            ])
-            .arg(page)
-            .arg(REQUIREMENT),
-    );
-    check(&python);
+fn pip_installs_every_set_over_http() {
+    for set in sets() {
+        let server = Server::start(&set.place());
+        check(
+            set,
+            &pip(set, "http", &["--index-url", &server.url("simple/")]),
+        );
+    }
 }
 
 #[test]
-fn uv_installs_the_sample_from_a_directory() {
-    let url = format!("file://{}/simple/", published().display());
-    uv("uv-file", &url);
+fn pip_installs_every_set_from_the_one_page_and_it_passes_its_own_tests() {
+    for set in sets() {
+        let page = set.place().join("index.html");
+        let python = pip(set, "page", &["--no-index", "--find-links", text(&page)]);
+        check(set, &python);
+        passes_its_own_tests(&python);
+        if set.name == published::odd().name {
+            what_is_odd_works(set, &python);
+        }
+    }
 }
 
 #[test]
-fn uv_installs_the_sample_over_http() {
-    let server = Server::start(&published());
-    uv("uv-http", &server.url("simple/"));
+fn uv_installs_every_set_from_a_directory_and_it_passes_its_own_tests() {
+    for set in sets() {
+        let index = format!("file://{}/simple/", set.place().display());
+        passes_its_own_tests(&uv(set, "file", &index));
+    }
 }
 
 #[test]
-fn the_installed_sample_passes_its_own_tests() {
-    let python = environment("self-test");
-    let page = published().join("index.html");
-    succeed(
-        Command::new(&python)
-            .args([
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--no-index",
-                "--find-links",
-            ])
-            .arg(page)
-            .arg(REQUIREMENT),
-    );
-    let output = succeed(Command::new(python.with_file_name("rocm-sdk")).arg("test"));
-    let said =
-        String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains(" passed, 0 failed, "), "{said}");
+fn uv_installs_every_set_over_http() {
+    for set in sets() {
+        let server = Server::start(&set.place());
+        uv(set, "http", &server.url("simple/"));
+    }
 }
 
 #[test]
@@ -158,58 +137,56 @@ fn the_strictest_reader_takes_every_wheel() {
     const READ: &str = "import sys; from installer.sources import WheelFile\n\
         for path in sys.argv[1:]:\n    with WheelFile.open(path) as wheel: wheel.validate_record()\n\
         print(len(sys.argv) - 1)";
-    let wheels: Vec<PathBuf> = fs_err::read_dir(published().join("dist"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|end| end == "whl"))
-        .collect();
-    let output = succeed(
-        Command::new(tool("python"))
-            .args(["-c", READ])
-            .args(&wheels),
-    );
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), "6\n");
+    for set in sets() {
+        let files = fs_err::read_dir(set.place().join("dist")).unwrap();
+        let files = files.map(|entry| entry.unwrap().path());
+        let wheels = files.filter(|path| path.extension().is_some_and(|end| end == "whl"));
+        let mut python = Command::new(tool("python"));
+        let output = succeed(python.args(["-c", READ]).args(wheels));
+        let count = format!("{}\n", set.packages() - 1);
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), count);
+    }
+}
+
+/// What `pipeline` wrote, without what its test keeps beside it.
+fn results(root: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut results = contents(root);
+    let results_of = ["artifacts/", "packages/", "local-linux/"];
+    results.retain(|path, _| results_of.iter().any(|start| path.starts_with(start)));
+    results
 }
 
 #[test]
 fn the_same_artifacts_give_the_same_bytes() {
-    let (first, second) = (place("same/one"), place("same/another place"));
-    pipeline(&["--sample", "--jobs", "1", "--output-dir", text(&first)]);
-    // From archives on disk, and with another number of workers.
-    let archives = place("same/archives");
-    sample::write_archives(&archives);
-    let arguments = [
-        "--artifact-dir",
-        text(&archives),
-        "--jobs",
-        "4",
-        "--output-dir",
-        text(&second),
-    ];
-    pipeline(&arguments);
-    let (first, second) = (contents(&first), contents(&second));
-    assert!(first.len() > 200, "{}", first.len());
-    let different: Vec<_> = first
-        .iter()
-        .filter(|(path, bytes)| second.get(*path) != Some(bytes))
-        .map(|(path, _)| path)
-        .collect();
-    assert!(different.is_empty(), "{different:?}");
-    assert_eq!(first.len(), second.len());
+    for set in sets() {
+        // From archives on disk, in another place, and with another number of workers.
+        let (archives, out) = (place("same/archives"), place("same/another place"));
+        set.write_archives(&archives);
+        let input = ["--artifact-dir", text(&archives), "--jobs", "1"];
+        pipeline(&[&input[..], &["--output-dir", text(&out)]].concat());
+        let (first, second) = (results(set.root()), results(&out));
+        assert!(first.len() > 200, "{}", first.len());
+        let different: Vec<_> = first
+            .iter()
+            .filter(|(path, bytes)| second.get(*path) != Some(bytes))
+            .map(|(path, _)| path)
+            .collect();
+        assert!(different.is_empty(), "{}: {different:?}", set.name);
+        assert_eq!(first.len(), second.len());
+    }
 }
 
 #[test]
 fn a_second_run_into_the_same_directory_changes_nothing() {
-    let out = place("again");
-    pipeline(&["--sample", "--output-dir", text(&out)]);
-    let before = contents(&out);
-    pipeline(&["--sample", "--output-dir", text(&out)]);
-    assert!(before == contents(&out));
-}
-
-/// The published sample.
-fn published() -> PathBuf {
-    published::sample().place()
+    for set in sets() {
+        let out = place("again").join(set.name);
+        succeed(Command::new("cp").arg("-a").arg(set.root()).arg(&out));
+        let before = contents(&out);
+        let source = set.source();
+        let source: Vec<&str> = source.iter().map(String::as_str).collect();
+        pipeline(&[&source[..], &["--output-dir", text(&out)]].concat());
+        assert!(before == contents(&out), "{}", set.name);
+    }
 }
 
 fn pipeline(arguments: &[&str]) -> Output {
@@ -227,37 +204,40 @@ fn try_pipeline(arguments: &[&str]) -> Output {
     command.arg("pipeline").args(arguments).output().unwrap()
 }
 
-fn uv(name: &str, url: &str) {
-    let python = environment(name);
-    succeed(
-        Command::new(tool("uv"))
-            .args([
-                "pip",
-                "install",
-                "--quiet",
-                "--no-cache",
-                "--default-index",
-                url,
-            ])
-            .arg("--python")
-            .arg(&python)
-            .arg(REQUIREMENT),
-    );
-    check(&python);
+fn uv(set: &TestSet, place: &str, index: &str) -> PathBuf {
+    let python = environment(&format!("uv-{place}-{}", set.name));
+    let mut uv = Command::new(tool("uv"));
+    uv.args(["pip", "install", "--quiet", "--no-cache"]);
+    uv.args(["--default-index", index, "--python"]).arg(&python);
+    succeed(uv.arg(set.requirement()));
+    check(set, &python);
+    python
+}
+
+/// The directory of the development files, which has everything.
+fn root(python: &Path) -> PathBuf {
+    let root = succeed(Command::new(python.with_file_name("rocm-sdk")).args(["path", "--root"]));
+    PathBuf::from(String::from_utf8(root.stdout).unwrap().trim_end())
+}
+
+/// `rocm-sdk test`, which opens every library for every target.
+fn passes_its_own_tests(python: &Path) {
+    let output = succeed(Command::new(python.with_file_name("rocm-sdk")).arg("test"));
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.contains(" passed, 0 failed, "), "{said}");
 }
 
 /// Asks an installation what only a whole one can answer.
-fn check(python: &Path) {
+fn check(set: &TestSet, python: &Path) {
     let output = succeed(Command::new(python).args(["-c", TRY]));
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "0.0.1.dev0 5\n");
-    let root = succeed(Command::new(python.with_file_name("rocm-sdk")).args(["path", "--root"]));
-    let root = PathBuf::from(String::from_utf8(root.stdout).unwrap().trim_end());
-    for file in [
-        "include/hip/hip_runtime.h",
-        ".kpack/blas_lib_gfx942:xnack+.kpack",
-        "llvm/bin/clang++",
-    ] {
-        assert!(root.join(file).exists(), "{file}");
+    let root = root(python);
+    let files = ["include/hip/hip_runtime.h", "llvm/bin/clang++"];
+    let code = ["gfx942:xnack+"].iter().chain(set.targets);
+    let code = code.map(|target| format!(".kpack/blas_lib_{target}.kpack"));
+    for file in files.map(str::to_owned).into_iter().chain(code) {
+        assert!(root.join(&file).exists(), "{}: {file}", set.name);
     }
     let compiler = succeed(Command::new(python.with_file_name("amdclang++")).arg("--help"));
     assert!(
@@ -265,6 +245,35 @@ fn check(python: &Path) {
             .unwrap()
             .contains("clang LLVM compiler")
     );
+}
+
+/// What the odd set has and the sample does not, where it is installed.
+fn what_is_odd_works(set: &TestSet, python: &Path) {
+    let root = root(python);
+    for artifact in ["base_run_generic", "blas_lib_generic", "prim_dev_generic"] {
+        for folder in ["", " (symlink)"].map(|end| format!("share/odd {artifact}{end}")) {
+            for name in odd::NAMES
+                .iter()
+                .chain(&["hard link.txt", "symlink, 2.txt"])
+            {
+                let file = root.join(&folder).join(name);
+                assert!(file.is_file(), "{}", file.display());
+            }
+        }
+    }
+    let bindings = root.join("lib/python3/dist-packages");
+    let import = format!(
+        "import sys; sys.path[:0] = [{:?}]; import rsmiBindings as it; assert it.ANSWER == 42",
+        text(&bindings)
+    );
+    succeed(Command::new(python).args(["-c", &import]));
+    let load = "import ctypes, sys; [ctypes.CDLL(it) for it in sys.argv[1:]]";
+    let libraries = ["lib/libamd_smi.so.26", "share/amd_smi/amdsmi/libamd_smi.so"];
+    let device = set.targets.iter();
+    let device = device.map(|it| format!("lib/hipblaslt/library/libtensile_{it}.so"));
+    let libraries = libraries.map(str::to_owned).into_iter().chain(device);
+    let libraries = libraries.map(|it| root.join(it));
+    succeed(Command::new(python).args(["-c", load]).args(libraries));
 }
 
 /// The Python of a new environment that has pip and no setuptools to help it.

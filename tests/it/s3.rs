@@ -6,10 +6,10 @@ mod families;
 pub(crate) mod fault;
 mod index;
 mod inprocess;
-mod odd;
 mod rclone;
 mod reading;
 pub(crate) mod server;
+mod sets;
 mod upload;
 
 use std::{

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::support::{
     place::copy_files,
     program::{Outcome, rocwheel},
-    published,
+    published::{self, sets},
 };
 
 fn text(path: &Path) -> String {
@@ -82,36 +82,45 @@ fn a_pipeline_tells_what_was_found_and_which_library_has_which_code() {
 fn a_set_is_the_same_wherever_it_is_named() {
     let index = "https://host.example/python/simple/";
     let say = |place: &[&str]| summary(&[place, &["--index-url", index]].concat()).ok();
-    let at = published();
-    let named = say(&[&at]);
-    assert_eq!(say(&["--packages-dir", &at]), named);
-    let root = text(published::sample().root());
-    let run = [
-        "--run-id",
-        "local",
-        "--platform",
-        "linux",
-        "--output-dir",
-        &root,
-    ];
-    let bucket = ["--bucket", "any", "--repository", "ROCm/TheRock"];
-    assert_eq!(say(&[&run[..], &bucket].concat()), named);
-    assert!(
-        named.contains(index) && !named.contains("file://"),
-        "{named}"
-    );
+    for set in sets() {
+        let at = text(&set.place());
+        let named = say(&[&at]);
+        assert_eq!(say(&["--packages-dir", &at]), named);
+        let root = text(set.root());
+        let run = [
+            "--run-id",
+            "local",
+            "--platform",
+            "linux",
+            "--output-dir",
+            &root,
+        ];
+        let bucket = ["--bucket", "any", "--repository", "ROCm/TheRock"];
+        assert_eq!(say(&[&run[..], &bucket].concat()), named);
+        assert!(
+            named.contains(index) && !named.contains("file://"),
+            "{named}"
+        );
+        for target in set.targets {
+            let line = set.install_line(target);
+            assert!(named.contains(&line), "{line}\n{named}");
+            assert!(set.summary().contains(&line), "{line}");
+        }
+    }
 }
 
 #[test]
 fn what_check_finds_is_run_or_read() {
-    let at = published();
-    let found = rocwheel(&["check", &at, "--format", "json"]);
-    let file = tempfile::NamedTempFile::new().unwrap();
-    fs_err::write(file.path(), found.ok()).unwrap();
-    let read = summary(&[&at, "--findings", &text(file.path())]).ok();
-    assert_eq!(summary(&[&at, "--check"]).ok(), read);
-    assert!(read.contains("check: nothing found") && read.contains("librocblas.so.5.1"));
-    assert!(!summary(&[&at]).ok().contains("check:"));
+    for set in sets() {
+        let at = text(&set.place());
+        let found = rocwheel(&["check", &at, "--format", "json"]);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs_err::write(file.path(), found.ok()).unwrap();
+        let read = summary(&[&at, "--findings", &text(file.path())]).ok();
+        assert_eq!(summary(&[&at, "--check"]).ok(), read);
+        assert!(read.contains("check: nothing found") && read.contains("librocblas.so.5.1"));
+        assert!(!summary(&[&at]).ok().contains("check:"));
+    }
 }
 
 #[test]

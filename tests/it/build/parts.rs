@@ -7,18 +7,19 @@ use std::{
 
 use super::{files, refusal, succeed};
 use crate::fetch::Fixture;
-use crate::support::program::ROCWHEEL;
+use crate::support::{
+    program::ROCWHEEL,
+    published::{self, TestSet, sets},
+};
 
-/// As packages-spread.yml has them, and each package alone.
-const PARTS: [&str; 8] = [
+/// As packages-spread.yml has them, and each package alone. The device wheels follow.
+const PARTS: [&str; 6] = [
     "core,libraries,profiler,meta",
     "devel",
     "core",
     "libraries",
     "rocm-profiler",
     "rocm",
-    "device-gfx942",
-    "rocm-sdk-device-gfx1100",
 ];
 
 /// A run of its own, and a directory beside it.
@@ -29,7 +30,11 @@ struct Run {
 
 impl Run {
     fn new() -> Self {
-        let fixture = Fixture::new();
+        Self::of(published::sample())
+    }
+
+    fn of(set: &TestSet) -> Self {
+        let fixture = Fixture::of(set);
         let place = fixture.bucket().with_file_name("parts");
         Self { fixture, place }
     }
@@ -71,35 +76,46 @@ fn files_of(directory: &Path) -> Vec<String> {
 
 #[test]
 fn what_a_part_fetches_is_enough_for_the_very_bytes_that_the_whole_has() {
-    let run = Run::new();
-    let all = run.fetch("whole");
-    succeed(&mut run.build(&all, "whole"));
-    let whole = files(&run.place.join("whole/dist"));
-    let mut made = std::collections::BTreeSet::new();
-    for part in PARTS {
-        let artifacts = run.fetch(part);
-        let fewer = names(&artifacts);
-        let has = |target: &str| fewer.iter().any(|name| name.contains(target));
-        assert_eq!(has("gfx942"), part.ends_with("gfx942"), "{part}: {fewer:?}");
-        assert_eq!(
-            has("gfx1100"),
-            part.ends_with("gfx1100"),
-            "{part}: {fewer:?}"
-        );
-        assert_eq!(has("amd-llvm"), !part.contains("gfx"), "{part}: {fewer:?}");
-        assert_eq!(
-            has("_dev_generic"),
-            part == "devel" || has("core-hip_dev_generic")
-        );
-        assert!(!has("_test_"), "{part}: {fewer:?}");
-        let mut build = run.build(&artifacts, part);
-        succeed(build.args(["--only", part, "--targets", "gfx942,gfx1100"]));
-        for (name, bytes) in files(&run.place.join(part).join("dist")) {
-            assert!(whole[&name] == bytes, "{part}: {name}");
-            made.insert(name);
+    for set in sets() {
+        let run = Run::of(set);
+        let whole = files(&set.dist());
+        let mut made = std::collections::BTreeSet::new();
+        let parts = PARTS.map(str::to_owned).into_iter();
+        let devices = set.targets.iter().enumerate().map(|(number, target)| {
+            let project = ["", "rocm-sdk-"][number % 2];
+            format!("{project}device-{target}")
+        });
+        for part in parts.chain(devices) {
+            let artifacts = run.fetch(&part);
+            is_what_the_part_is_made_of(set, &part, &names(&artifacts));
+            let mut build = run.build(&artifacts, &part);
+            let targets = set.targets.join(",");
+            succeed(build.args(["--only", &part, "--targets", &targets]));
+            for (name, bytes) in files(&run.place.join(&part).join("dist")) {
+                assert!(whole[&name] == bytes, "{part}: {name}");
+                made.insert(name);
+            }
         }
+        assert_eq!(made, whole.into_keys().collect());
     }
-    assert_eq!(made, whole.into_keys().collect());
+}
+
+fn is_what_the_part_is_made_of(set: &TestSet, part: &str, fetched: &[String]) {
+    let has = |text: &str| fetched.iter().any(|name| name.contains(text));
+    for target in set.targets {
+        let is_its_own = part.ends_with(target);
+        assert_eq!(has(target), is_its_own, "{part}: {fetched:?}");
+    }
+    assert_eq!(
+        has("amd-llvm"),
+        !part.contains("gfx"),
+        "{part}: {fetched:?}"
+    );
+    assert_eq!(
+        has("_dev_generic"),
+        part == "devel" || has("core-hip_dev_generic")
+    );
+    assert!(!has("_test_"), "{part}: {fetched:?}");
 }
 
 #[test]

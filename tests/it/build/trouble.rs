@@ -12,11 +12,12 @@ use rocwheel::atomic::lock::{Lock, LockPurpose};
 
 use crate::fetch::full::HOW;
 
-use super::{build, files, place, refusal, succeed};
+use super::{build, files, place, place_of, refusal, succeed};
+use crate::support::published::{self, TestSet};
 
-/// The sample, unpacked, with a file that takes a while at the highest level.
-fn slow(name: &str) -> PathBuf {
-    let place = place(name);
+/// A set, unpacked, with a file that takes a while at the highest level.
+fn slow(set: &TestSet, name: &str) -> PathBuf {
+    let place = place_of(set, name);
     unpack(&place);
     let words = (0..6_000_000_u32).map(|at| at.wrapping_mul(2_654_435_761).to_le_bytes()[3] & 15);
     let library =
@@ -95,7 +96,7 @@ fn a_directory_that_is_older_than_the_archive_beside_it_is_used_with_a_note() {
 
 #[test]
 fn ctrl_c_leaves_the_old_set_and_nothing_of_the_new_one() {
-    let place = slow("stopped");
+    let place = slow(published::sample(), "stopped");
     succeed(build(&place, "out").args(["--only", "meta"]));
     let before = files(&place.join("out/dist"));
     for arguments in [["--compression", "12"], ["--devel-compression", "xz"]] {
@@ -108,7 +109,7 @@ fn ctrl_c_leaves_the_old_set_and_nothing_of_the_new_one() {
 
 #[test]
 fn a_build_that_is_killed_is_begun_anew_by_the_next() {
-    let place = slow("killed");
+    let place = slow(published::odd(), "killed");
     let status = signal(under_way(&place, &["--compression", "12"]), "-KILL");
     assert_eq!(status.signal(), Some(9));
     assert!(!place.join("out/dist").exists());

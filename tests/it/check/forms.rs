@@ -1,6 +1,7 @@
 //! What `check` answers, in each form, and what the flags change.
 
 use super::{Set, add, replace, rocwheel, sample};
+use crate::support::published::sets;
 
 fn shown(set: &Set, arguments: &[&str]) -> String {
     let output = set.check(arguments);
@@ -43,6 +44,21 @@ fn the_sample_has_no_finding() {
     --- stderr
          Checked 7 packages: nothing found
     ");
+}
+
+#[test]
+fn no_set_has_a_finding_as_it_was_built_or_published() {
+    for set in sets() {
+        for place in [set.dist(), set.place()] {
+            let mut check = rocwheel();
+            check.arg("check").arg(&place);
+            let output = check.args(["--fail-on", "warning"]).output().unwrap();
+            let said = String::from_utf8(output.stdout).unwrap();
+            let clean = format!("\nnothing found in {} packages\n", set.packages());
+            assert!(said.ends_with(&clean), "{}: {said}", set.name);
+            assert!(output.status.success());
+        }
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::{path::Path, process::Output};
 
 use super::{Set, add, rocwheel, sample};
+use crate::support::published::sets;
 
 /// A copy of the sample as `build` left it: `dist` with the `set.json` that describes it.
 struct Built(Set, tempfile::TempDir);
@@ -47,8 +48,8 @@ fn said(output: &Output) -> (i32, String) {
 
 #[test]
 fn every_part_of_a_good_set_may_be_uploaded() {
-    let files = fs_err::read_dir(sample()).unwrap();
-    for file in files.map(|entry| entry.unwrap().path()) {
+    let dists = sets().map(|set| fs_err::read_dir(set.dist()).unwrap());
+    for file in dists.into_iter().flatten().map(|it| it.unwrap().path()) {
         let place = tempfile::tempdir().unwrap();
         let part = place.path().join("part/dist");
         fs_err::create_dir_all(&part).unwrap();

@@ -6,23 +6,29 @@ use std::{
 };
 
 use super::{Set, add, member, rocwheel};
-use crate::support::{place::TEMPORARY, program::succeed, published};
+use crate::support::{
+    place::TEMPORARY,
+    program::succeed,
+    published::{self, TestSet},
+};
 
 /// The plan of the sample, in a file.
 fn plan() -> &'static Path {
     static PLACE: OnceLock<PathBuf> = OnceLock::new();
-    PLACE.get_or_init(|| {
-        let place = Path::new(TEMPORARY).join("check-plan.json");
-        let mut command = rocwheel();
-        command.args(["build", "--plan", "--format", "json", "--artifact-dir"]);
-        command.arg(artifacts()).arg("--dest-dir").arg(&place);
-        fs_err::write(&place, succeed(&mut command).stdout).unwrap();
-        place
-    })
+    PLACE.get_or_init(|| plan_of(published::sample()))
+}
+
+fn plan_of(set: &TestSet) -> PathBuf {
+    let place = Path::new(TEMPORARY).join(format!("check-plan-{}.json", set.name));
+    let mut command = rocwheel();
+    command.args(["build", "--plan", "--format", "json", "--artifact-dir"]);
+    command.arg(set.artifacts()).arg("--dest-dir").arg(&place);
+    fs_err::write(&place, succeed(&mut command).stdout).unwrap();
+    place
 }
 
 pub(super) fn artifacts() -> PathBuf {
-    published::sample().root().join("artifacts")
+    published::sample().artifacts()
 }
 
 fn found(set: &Set, with_artifacts: bool) -> String {
@@ -35,10 +41,22 @@ fn found(set: &Set, with_artifacts: bool) -> String {
 }
 
 #[test]
-fn the_sample_is_what_was_planned() {
-    let set = Set::new();
-    assert_eq!(found(&set, false), "exit 0\n");
-    assert_eq!(found(&set, true), "exit 0\n");
+fn every_set_is_what_was_planned() {
+    for set in published::sets() {
+        let plan = plan_of(set);
+        let mut alone = rocwheel();
+        alone
+            .arg("check")
+            .arg(set.dist())
+            .args(["--fail-on", "warning", "--plan"]);
+        alone.arg(&plan);
+        let mut with_artifacts = rocwheel();
+        with_artifacts.args(alone.get_args());
+        with_artifacts.arg("--artifact-dir").arg(set.artifacts());
+        for check in [&mut alone, &mut with_artifacts] {
+            succeed(check);
+        }
+    }
 }
 
 #[test]

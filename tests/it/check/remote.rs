@@ -1,9 +1,6 @@
 //! Sets that are published: on a web server, in a bucket, in a directory laid out like one.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{path::Path, process::Command};
 
 use aws_sdk_s3::primitives::ByteStream;
 
@@ -15,13 +12,11 @@ use super::{
 };
 use crate::{
     s3::server::{ID, SECRET, Server as S3},
-    support::{place::text, published},
+    support::{
+        place::text,
+        published::{self, TestSet, sets},
+    },
 };
-
-/// The sample as `pipeline` published it.
-fn published() -> PathBuf {
-    published::sample().place()
-}
 
 /// Exit code, findings and talk of a check of some place.
 fn checked(place: &str, more: &[&str]) -> (i32, String, String) {
@@ -35,53 +30,64 @@ fn checked(place: &str, more: &[&str]) -> (i32, String, String) {
     (code, text(output.stdout), text(output.stderr))
 }
 
-const CLEAN: &str = "     Checked 7 packages: nothing found\n";
+/// What is said of a set without findings.
+fn clean(set: &TestSet) -> String {
+    format!("     Checked {} packages: nothing found\n", set.packages())
+}
+
+const STRICT: &[&str] = &["--fail-on", "warning"];
 
 #[test]
 fn what_pipeline_published_is_what_it_promises() {
-    let place = published();
-    let all = ["--fail-on", "warning"];
-    let (code, stdout, stderr) = checked(place.to_str().unwrap(), &all);
-    assert_eq!((code, stderr.as_str()), (0, CLEAN), "{stdout}");
+    for set in sets() {
+        let (code, stdout, stderr) = checked(text(&set.place()), STRICT);
+        assert_eq!((code, stderr), (0, clean(set)), "{stdout}");
+    }
 }
 
 #[test]
 fn a_web_server_is_read_whatever_its_manners() {
-    for manner in [
-        Manner::Ranges,
-        Manner::NoRanges,
-        Manner::Breaks,
-        Manner::Busy,
-    ] {
-        let server = Server::start(&published(), manner);
-        let (code, stdout, stderr) = checked(&server.url, &["--fail-on", "warning"]);
-        assert_eq!((code, stderr.as_str()), (0, CLEAN), "{manner:?}: {stdout}");
+    for set in sets() {
+        for manner in [
+            Manner::Ranges,
+            Manner::NoRanges,
+            Manner::Breaks,
+            Manner::Busy,
+        ] {
+            let server = Server::start(&set.place(), manner);
+            let (code, stdout, stderr) = checked(&server.url, STRICT);
+            assert_eq!((code, stderr), (0, clean(set)), "{manner:?}: {stdout}");
+        }
     }
 }
 
 #[test]
 fn every_address_of_a_set_leads_to_it() {
-    let server = Server::start(&published(), Manner::Ranges);
-    for page in ["simple/", "simple", "set.json", "index.html"] {
-        let (code, _, stderr) = checked(&format!("{}{page}", server.url), &[]);
-        assert_eq!((code, stderr.as_str()), (0, CLEAN), "{page}");
+    for set in sets() {
+        let server = Server::start(&set.place(), Manner::Ranges);
+        for page in ["simple/", "simple", "set.json", "index.html"] {
+            let (code, _, stderr) = checked(&format!("{}{page}", server.url), &[]);
+            assert_eq!((code, stderr), (0, clean(set)), "{page}");
+        }
     }
 }
 
 #[test]
 fn a_set_that_is_read_from_afar_is_read_once() {
-    let place = published();
-    let server = Server::start(&place, Manner::Ranges);
-    checked(&server.url, &[]);
-    let sizes = fs_err::read_dir(place.join("dist")).unwrap();
-    let sizes = sizes.map(|entry| entry.unwrap().metadata().unwrap().len());
-    let whole = usize::try_from(sizes.sum::<u64>()).unwrap();
-    // Pages, and the end of each wheel a second time.
-    assert!(
-        server.sent() < 2 * whole + (1 << 20),
-        "{} of {whole}",
-        server.sent()
-    );
+    for set in sets() {
+        let place = set.place();
+        let server = Server::start(&place, Manner::Ranges);
+        checked(&server.url, &[]);
+        let sizes = fs_err::read_dir(place.join("dist")).unwrap();
+        let sizes = sizes.map(|entry| entry.unwrap().metadata().unwrap().len());
+        let whole = usize::try_from(sizes.sum::<u64>()).unwrap();
+        // Pages, and the end of each wheel a second time.
+        assert!(
+            server.sent() < 2 * whole + (1 << 20),
+            "{} of {whole}",
+            server.sent()
+        );
+    }
 }
 
 #[test]
@@ -132,7 +138,7 @@ fn an_index_of_many_versions_is_checked_for_the_newest() {
 
 #[test]
 fn a_baseline_is_read_by_the_ends_of_its_wheels() {
-    let place = published();
+    let place = published::sample().place();
     let server = Server::start(&place, Manner::Ranges);
     let set = Set::new();
     set.remove("rocm_profiler");
@@ -309,8 +315,14 @@ fn packages_of_others_at_a_published_place_are_not_judged_as_ours() {
 
 #[test]
 fn a_bucket_is_read_as_it_was_uploaded() {
+    for set in sets() {
+        is_read_as_it_was_uploaded(set);
+    }
+}
+
+fn is_read_as_it_was_uploaded(set: &TestSet) {
     let server = S3::shared();
-    let place = published();
+    let place = set.place();
     let bucket = stored(server, &place);
     let endpoint = format!("http://127.0.0.1:{}", server.port);
     let check = |more: &[&str]| {
@@ -328,7 +340,7 @@ fn a_bucket_is_read_as_it_was_uploaded() {
         )
     };
     let (code, stdout, stderr) = check(&[]);
-    assert_eq!((code, stderr.as_str()), (0, CLEAN), "{stdout}");
+    assert_eq!((code, stderr), (0, clean(set)), "{stdout}");
     let put = server.client.put_object().bucket(&bucket);
     let put = put.key("1-linux/python/dist/rocm_profiler-1-py3-none-any.whl");
     let body = ByteStream::from_static(b"x");

@@ -27,7 +27,10 @@ use crate::s3::{
     fault::{Fault, Proxy},
     server::{ID, SECRET, Server},
 };
-use crate::support::program::ROCWHEEL;
+use crate::support::{
+    program::ROCWHEEL,
+    published::{self, TestSet, sets},
+};
 
 /// A bucket with the sample as run 7, behind a proxy, and a directory to fetch to.
 struct Remote {
@@ -51,14 +54,13 @@ fn put(bucket: &Bucket, name: &str, bytes: &[u8]) {
 /// A bucket that nobody changes.
 fn shared() -> &'static Bucket {
     static BUCKET: OnceLock<Bucket> = OnceLock::new();
-    BUCKET.get_or_init(|| filled(true))
+    BUCKET.get_or_init(|| filled(published::sample(), true))
 }
 
-fn filled(with_sidecars: bool) -> Bucket {
+fn filled(set: &TestSet, with_sidecars: bool) -> Bucket {
     let bucket = Server::shared().bucket();
     let mut files = Vec::new();
-    for archive in sample::archives().unwrap() {
-        let (name, bytes) = (archive.file_name().to_owned(), archive.bytes().to_vec());
+    for (name, bytes) in set.archives() {
         let sidecar = format!("{}  {name}\n", Sha256::of(&bytes)).into_bytes();
         if with_sidecars {
             files.push((format!("{name}.sha256sum"), sidecar));
@@ -81,11 +83,13 @@ fn filled(with_sidecars: bool) -> Bucket {
 /// What a directory gives for the same archives.
 fn expected() -> &'static Tree {
     static TREE: OnceLock<Tree> = OnceLock::new();
-    TREE.get_or_init(|| {
-        let fixture = Fixture::new();
-        assert_eq!(fixture.fetch("--run-id 7").code, 0);
-        seen(&fixture.out())
-    })
+    TREE.get_or_init(|| fetched(published::sample()))
+}
+
+fn fetched(set: &TestSet) -> Tree {
+    let fixture = Fixture::of(set);
+    assert_eq!(fixture.fetch("--run-id 7").code, 0);
+    seen(&fixture.out())
 }
 
 impl Remote {
@@ -145,26 +149,27 @@ impl Remote {
 
 #[test]
 fn a_run_is_fetched_from_a_real_server_and_then_kept() {
-    let remote = Remote::new(shared());
-    let said = remote.fetch("--region us-west-1 --addressing-style path");
-    assert_eq!(said.code, 0, "{}", said.stderr);
-    remote.is_whole();
-    assert!(said.stdout.contains("37 archives of"), "{}", said.stdout);
-    assert!(remote.proxy.count("/us-west-1/") > 37);
-    let gets = remote.proxy.count(".tar.");
-    let again = remote.fetch("");
-    assert!(
-        again.stdout.contains("; 37 there already"),
-        "{}",
-        again.stdout
-    );
-    // Nothing but the digests was asked for.
-    assert_eq!(remote.proxy.count(".tar.") - gets, 37);
+    for set in sets() {
+        let count = set.archives().len();
+        let remote = Remote::new(&filled(set, true));
+        let said = remote.fetch("--region us-west-1 --addressing-style path");
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        assert_eq!(difference(&seen(&remote.out()), &fetched(set)), [""; 0]);
+        let all = format!("{count} archives of");
+        assert!(said.stdout.contains(&all), "{}", said.stdout);
+        assert!(remote.proxy.count("/us-west-1/") > count);
+        let gets = remote.proxy.count(".tar.");
+        let again = remote.fetch("");
+        let all = format!("; {count} there already");
+        assert!(again.stdout.contains(&all), "{}", again.stdout);
+        // Nothing but the digests was asked for.
+        assert_eq!(remote.proxy.count(".tar.") - gets, count);
+    }
 }
 
 #[test]
 fn a_public_bucket_is_read_without_any_credentials() {
-    let bucket = filled(false);
+    let bucket = filled(published::sample(), false);
     Server::shared().publish(&bucket);
     for arguments in ["", "--no-sign-request"] {
         let remote = Remote::new(&bucket);
@@ -355,7 +360,7 @@ fn a_clock_that_is_wrong_is_told() {
 
 #[test]
 fn an_archive_that_is_replaced_while_it_is_read_is_never_mixed() {
-    let bucket = filled(false);
+    let bucket = filled(published::sample(), false);
     let remote = Remote::new(&bucket);
     let archives = sample::archives().unwrap();
     let of = |stem: &str| {

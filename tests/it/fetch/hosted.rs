@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use fs_err as fs;
-use rocwheel::{artifact::sample, digest::Sha256};
+use rocwheel::digest::Sha256;
 use serde_json::json;
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
@@ -13,7 +13,10 @@ use crate::github::{
     fake::{Fake, Reply},
     run,
 };
-use crate::support::program::ROCWHEEL;
+use crate::support::{
+    program::ROCWHEEL,
+    published::{TestSet, sample, sets},
+};
 
 const ZIP: &str = "application/zip";
 
@@ -28,18 +31,10 @@ fn zip(members: &[(String, Vec<u8>)], method: CompressionMethod) -> Vec<u8> {
     zip.finish().unwrap().into_inner()
 }
 
-fn sample() -> Vec<(String, Vec<u8>)> {
-    let archives = sample::archives().unwrap();
-    archives
-        .iter()
-        .map(|it| (it.file_name().to_owned(), it.bytes().to_vec()))
-        .collect()
-}
-
-/// The sample as run 7: some archives as they are, the others in two zip files.
-fn hosted() -> Hosted {
+/// A set as run 7: some archives as they are, the others in two zip files.
+fn hosted(set: &TestSet) -> Hosted {
     let mut hosted = Hosted::new();
-    let mut archives = sample();
+    let mut archives = set.archives();
     let rest = archives.split_off(archives.len() / 2);
     for (id, (name, bytes)) in (10..).zip(&archives[..3]) {
         let name = format!("attachment; filename=\"{name}\"");
@@ -99,7 +94,11 @@ fn error(said: &Said) -> String {
 
 #[test]
 fn what_github_keeps_of_a_run_is_fetched_once_and_then_kept() {
-    let (fixture, hosted) = (Fixture::new(), hosted());
+    sets().into_iter().for_each(is_fetched_once_and_then_kept);
+}
+
+fn is_fetched_once_and_then_kept(set: &TestSet) {
+    let (fixture, hosted) = (Fixture::of(set), hosted(set));
     let first = fetch(&fixture, &hosted, "");
     assert_eq!(
         (first.code, verbs(&first.stdout)),
@@ -107,11 +106,11 @@ fn what_github_keeps_of_a_run_is_fetched_once_and_then_kept() {
         "{}",
         first.stderr
     );
-    assert_eq!(fixture.names(), stems());
+    assert_eq!(fixture.names(), stems(set));
     let second = fetch(&fixture, &hosted, "");
     assert_eq!((second.code, verbs(&second.stdout)), (0, vec!["keep"]));
 
-    let other = Fixture::new();
+    let other = Fixture::of(set);
     let bucket = other.fetch("--run-id 7");
     assert_eq!(bucket.code, 0);
     let tree = |fixture: &Fixture| {
@@ -138,7 +137,7 @@ fn what_github_keeps_of_a_run_is_fetched_once_and_then_kept() {
 
 #[test]
 fn a_dry_run_lists_parcels_and_downloads_none() {
-    let (fixture, hosted) = (Fixture::new(), hosted());
+    let (fixture, hosted) = (Fixture::new(), hosted(sample()));
     let said = fetch(
         &fixture,
         &hosted,
@@ -171,24 +170,24 @@ fn a_dry_run_lists_parcels_and_downloads_none() {
 
 #[test]
 fn archives_are_kept_when_they_are_not_to_be_unpacked() {
-    let (fixture, hosted) = (Fixture::new(), hosted());
+    let (fixture, hosted) = (Fixture::new(), hosted(sample()));
     assert_eq!(fetch(&fixture, &hosted, "--no-extract").code, 0);
-    for (name, bytes) in sample() {
+    for (name, bytes) in sample().archives() {
         assert_eq!(fs::read(fixture.out().join(name)).unwrap(), bytes);
     }
 }
 
 #[test]
 fn bytes_that_are_not_those_that_were_uploaded_are_refused() {
-    let mut hosted = hosted();
-    let bytes = zip(&[sample().remove(0)], CompressionMethod::Stored);
+    let mut hosted = hosted(sample());
+    let bytes = zip(&[sample().archives().remove(0)], CompressionMethod::Stored);
     let mut listed = artifact(30, "other", &bytes);
     listed["digest"] = json!(format!("sha256:{}", Sha256::of(b"other")));
     hosted.list(listed);
     hosted.keep(30, Reply::bytes(ZIP, &bytes).in_parts());
     let fixture = Fixture::new();
     let said = fetch(&fixture, &hosted, "");
-    assert_eq!(fixture.names().len(), stems().len() - 1);
+    assert_eq!(fixture.names().len(), stems(sample()).len() - 1);
     insta::assert_snapshot!(error(&said), @"
     exit 1: 1 of 5 archives not fetched
       failed to fetch `other`: wrong digest: sha256 7952c23c5230d9130906b45f8aeff015be23a056d164d25a928533dd5d847e17, expected d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa
@@ -201,8 +200,8 @@ fn bytes_that_are_not_those_that_were_uploaded_are_refused() {
 
 #[test]
 fn an_archive_in_two_artifacts_is_taken_from_the_later_one() {
-    let mut hosted = hosted();
-    let (name, bytes) = sample().remove(0);
+    let mut hosted = hosted(sample());
+    let (name, bytes) = sample().archives().remove(0);
     hosted.upload(
         31,
         "again",
@@ -245,7 +244,7 @@ fn expired_artifacts_are_told_from_none() {
             .on("/repos/ROCm/TheRock/actions/runs/7", Reply::json(&ended));
         said += &error(&fetch(&fixture, &hosted, ""));
     }
-    let mut hosted = hosted();
+    let mut hosted = hosted(sample());
     let mut expired = artifact(40, "old-logs", b"x");
     expired["expired"] = json!(true);
     hosted.list(expired);
@@ -268,7 +267,7 @@ fn expired_artifacts_are_told_from_none() {
 
 #[test]
 fn a_hostile_zip_file_does_no_harm() {
-    let (name, bytes) = sample().remove(0);
+    let (name, bytes) = sample().archives().remove(0);
     let whole = |name: &str| {
         zip(
             &[(name.to_owned(), bytes.clone())],
@@ -328,8 +327,8 @@ fn a_hostile_zip_file_does_no_harm() {
 
 #[test]
 fn a_name_that_no_artifact_can_have_is_only_a_name() {
-    let mut hosted = hosted();
-    let (_, bytes) = sample().remove(0);
+    let mut hosted = hosted(sample());
+    let (_, bytes) = sample().archives().remove(0);
     let evil = Reply::bytes("application/zstd", &bytes).header(
         "Content-Disposition",
         "attachment; filename*=UTF-8''..%2F..%2Fevil_lib_generic.tar.zst",
@@ -362,7 +361,7 @@ fn empty_bucket() -> Fake {
 
 #[test]
 fn github_is_asked_where_the_usual_bucket_has_nothing() {
-    let (fixture, hosted, bucket) = (Fixture::new(), hosted(), empty_bucket());
+    let (fixture, hosted, bucket) = (Fixture::new(), hosted(sample()), empty_bucket());
     hosted.ready();
     let own = run(7, "2026-01-01T00:00:00Z", "completed", Some("success"));
     hosted
@@ -375,7 +374,7 @@ fn github_is_asked_where_the_usual_bucket_has_nothing() {
     );
     let said = fixture.run_binary(&arguments);
     assert_eq!(said.code, 0, "{} {:?}", said.stderr, bucket.paths());
-    assert_eq!(fixture.names(), stems());
+    assert_eq!(fixture.names(), stems(sample()));
 
     let nowhere = Fixture::new();
     let said = nowhere.run_binary(&format!("{arguments} --source bucket"));
@@ -412,7 +411,7 @@ fn a_directory_is_not_github() {
 #[test]
 fn the_login_of_gh_will_do() {
     use std::os::unix::fs::PermissionsExt;
-    let (fixture, hosted) = (Fixture::new(), hosted());
+    let (fixture, hosted) = (Fixture::new(), hosted(sample()));
     hosted.ready();
     let gh = fixture.directory.path().join("gh");
     fs::write(

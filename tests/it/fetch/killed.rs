@@ -13,7 +13,7 @@ use super::{
     Fixture,
     tree::{Tree, difference, tree},
 };
-use crate::support::long;
+use crate::support::{long, published};
 
 const WAYS: [&str; 3] = ["", "--flatten", "--no-extract"];
 const WANTED: [&str; 3] = ["blas", "rand", "rocgdb"];
@@ -32,7 +32,7 @@ fn command(fixture: &Fixture, out: &Path, way: &str) -> Command {
 
 #[test]
 fn a_fetch_that_was_killed_is_made_whole_by_the_next() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::of(published::odd());
     let seeds = long::rounds(SEEDS[0], SEEDS[1]);
     let begun = Instant::now();
     let whole = WAYS.map(|way| {
@@ -144,11 +144,11 @@ fn artifacts(tree: &Tree) -> Tree {
 
 #[test]
 fn an_interrupted_fetch_is_never_taken_for_the_whole_run() {
-    let fixture = Fixture::new();
-    for (way, seeds) in [
-        ("", long::rounds(4, 16)),
-        ("--no-extract", long::rounds(2, 8)),
+    for (set, way, seeds) in [
+        (published::sample(), "", long::rounds(4, 16)),
+        (published::odd(), "--no-extract", long::rounds(2, 8)),
     ] {
+        let fixture = Fixture::of(set);
         let command = |out: &Path| {
             let mut command = fixture.command();
             command.args(["--run-id", "7", "--downloads", "2", "--output-dir"]);

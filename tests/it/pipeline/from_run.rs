@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use super::{contents, pipeline, place, published, text, try_pipeline};
-use crate::fetch::Fixture;
+use super::{contents, pipeline, place, text, try_pipeline};
+use crate::{fetch::Fixture, support::published::sets};
 
 fn names(directory: &Path) -> Vec<String> {
     let mut names: Vec<String> = contents(directory).into_keys().collect();
@@ -13,38 +13,39 @@ fn names(directory: &Path) -> Vec<String> {
 
 #[test]
 fn a_run_gives_the_packages_that_its_artifacts_give() {
-    let (fixture, out) = (Fixture::new(), place("run/out"));
-    let bucket = fixture.bucket();
-    let arguments = ["--run-id", "7", "--input-dir", text(&bucket)];
-    let output = pipeline(&[&arguments[..], &["--output-dir", text(&out)]].concat());
-    let dist = |root: &Path| -> BTreeMap<String, Vec<u8>> { contents(&root.join("dist")) };
-    assert!(dist(&out.join("7-linux/python")) == dist(&published()));
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.contains("pip install --index-url"), "{said}");
+    for set in sets() {
+        let (fixture, out) = (Fixture::of(set), place("run/out"));
+        let bucket = fixture.bucket();
+        let arguments = ["--run-id", "7", "--input-dir", text(&bucket)];
+        let output = pipeline(&[&arguments[..], &["--output-dir", text(&out)]].concat());
+        let dist = |root: &Path| -> BTreeMap<String, Vec<u8>> { contents(&root.join("dist")) };
+        assert!(dist(&out.join("7-linux/python")) == dist(&set.place()));
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(said.contains("pip install --index-url"), "{said}");
+    }
 }
 
 #[test]
 fn some_targets_of_a_run_give_packages_for_those() {
-    let (fixture, out) = (Fixture::new(), place("some/out"));
-    let bucket = fixture.bucket();
-    pipeline(&[
-        "--run-id",
-        "7",
-        "--input-dir",
-        text(&bucket),
-        "--amdgpu-targets",
-        "gfx942",
-        "--output-dir",
-        text(&out),
-    ]);
-    insta::assert_snapshot!(names(&out.join("7-linux/python/dist")).join("\n"), @"
-    rocm-0.0.1.dev0.tar.gz
-    rocm_profiler-0.0.1.dev0-py3-none-linux_x86_64.whl
-    rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl
-    rocm_sdk_devel-0.0.1.dev0-py3-none-linux_x86_64.whl
-    rocm_sdk_device_gfx942-0.0.1.dev0-py3-none-linux_x86_64.whl
-    rocm_sdk_libraries-0.0.1.dev0-py3-none-linux_x86_64.whl
-    ");
+    for (set, target) in sets().into_iter().zip(["gfx942", "gfx1010"]) {
+        let (fixture, out) = (Fixture::of(set), place("some/out"));
+        let bucket = fixture.bucket();
+        pipeline(&[
+            "--run-id",
+            "7",
+            "--input-dir",
+            text(&bucket),
+            "--amdgpu-targets",
+            target,
+            "--output-dir",
+            text(&out),
+        ]);
+        let mut expected = names(&set.place().join("dist"));
+        expected.retain(|name| !name.contains("_device_") || name.contains(target));
+        let found = names(&out.join("7-linux/python/dist"));
+        assert_eq!(found, expected);
+        assert_eq!(found.len(), 6);
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::{
     support::{
         place::TEMPORARY,
         program::{Outcome, ROCWHEEL},
-        published,
+        published::{self, sets},
     },
 };
 
@@ -141,10 +141,9 @@ fn every_kind_of_run_has_one_place_that_all_commands_agree_on() {
         "pull_request": {"head": {"repo": {"full_name": "me/TheRock"}},
                          "base": {"repo": {"full_name": "ROCm/TheRock"}}}}"#;
     fs_err::write(scratch.join("event.json"), event).unwrap();
-    let sample = published::sample().root();
-    let (artifacts, packages) = (sample.join("artifacts"), sample.join("packages"));
-    let [artifacts, packages] = [text(&artifacts), text(&packages)];
-    for kind in KINDS {
+    for (kind, set) in KINDS.iter().zip(sets().into_iter().cycle()) {
+        let (artifacts, packages) = (set.artifacts(), set.root().join("packages"));
+        let [artifacts, packages] = [text(&artifacts), text(&packages)];
         let out = scratch.join(kind.name);
         let named = if kind.name == "no run" {
             &["--run-id", "local"][..]
@@ -193,7 +192,7 @@ fn every_kind_of_run_has_one_place_that_all_commands_agree_on() {
 
 #[test]
 fn a_dry_run_of_packed_artifacts_lists_what_is_written() {
-    let (fixture, scratch) = (Fixture::new(), place("packed"));
+    let (fixture, scratch) = (Fixture::of(published::odd()), place("packed"));
     let bucket = fixture.bucket();
     let run = bucket.join("7-linux");
     let own = ["--run-id", "7", "--input-dir", text(&bucket)];

@@ -1,17 +1,19 @@
 //! Artifacts that cannot be used: each is named, and nothing is left under a final name.
 
+use std::path::Path;
+
 use rocwheel::{
     archive::{ArchiveFormat, compress},
     atomic::lock::{Lock, LockPurpose},
 };
 
 use super::{contents, place, text, try_pipeline};
-use crate::support::sample::write_archives;
+use crate::support::published::{sample, sets};
 
 #[test]
 fn an_archive_that_ends_early_is_named_and_leaves_nothing() {
     let (archives, out) = (place("truncated/in"), place("truncated/out"));
-    write_archives(&archives);
+    sample().write_archives(&archives);
     let cut = archives.join("blas_lib_generic.tar.zst");
     let bytes = fs_err::read(&cut).unwrap();
     fs_err::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
@@ -76,7 +78,7 @@ fn a_dry_run_of_no_artifacts_is_refused_as_the_run_is() {
 #[test]
 fn an_archive_that_reaches_outside_is_named_and_writes_nothing_there() {
     let (archives, out) = (place("hostile/in"), place("hostile/out"));
-    write_archives(&archives);
+    sample().write_archives(&archives);
     fs_err::write(archives.join("rand_dev_generic.tar.zst"), hostile()).unwrap();
     let output = try_pipeline(&[
         "--artifact-dir",
@@ -123,7 +125,7 @@ fn hostile() -> Vec<u8> {
 #[test]
 fn two_artifacts_that_contradict_each_other_are_both_named() {
     let (archives, out) = (place("contradiction/in"), place("contradiction/out"));
-    write_archives(&archives);
+    sample().write_archives(&archives);
     let stage = archives.join("rpp_lib_generic/stage/lib");
     fs_err::remove_file(archives.join("rpp_lib_generic.tar.xz")).unwrap();
     fs_err::create_dir_all(&stage).unwrap();
@@ -170,9 +172,17 @@ fn a_set_with_errors_is_told_and_never_published() {
 
 #[test]
 fn a_refused_set_is_taken_up_again_without_packing() {
-    let out = place("resumed/out");
-    let sample = ["--sample", "--output-dir", text(&out)];
-    let refused = try_pipeline(&[&sample[..], &["--require-targets", "gfx950"]].concat());
+    for set in sets() {
+        let out = place("resumed/out");
+        let source = set.source();
+        let mut arguments: Vec<&str> = source.iter().map(String::as_str).collect();
+        arguments.extend(["--output-dir", text(&out)]);
+        is_taken_up_again(&arguments, &out);
+    }
+}
+
+fn is_taken_up_again(arguments: &[&str], out: &Path) {
+    let refused = try_pipeline(&[arguments, &["--require-targets", "gfx950"]].concat());
     let said = String::from_utf8(refused.stderr).unwrap();
     let packages = out.join("packages");
     let told = format!(
@@ -183,7 +193,7 @@ fn a_refused_set_is_taken_up_again_without_packing() {
     let wheel = packages.join("dist/rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl");
     let before = fs_err::metadata(&wheel).unwrap().modified().unwrap();
     fs_err::remove_dir_all(out.join("artifacts")).unwrap();
-    let resumed = [&sample[..], &["--resume"]].concat();
+    let resumed = [arguments, &["--resume"]].concat();
     let output = try_pipeline(&resumed);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");

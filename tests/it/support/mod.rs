@@ -9,9 +9,11 @@
 //! | `sample` | makes the artifacts of the built-in sample |
 //! | `long` | which tests are short at a desk and long in CI |
 //! | `odd` | makes the artifacts of a set that is legal and unlike the sample |
-//! | `published` | the packages of the sample and of the odd set, built once for all tests |
+//! | `families` | its device code, of families that were split one by one |
+//! | `published` | both sets, and their packages, built once for all tests |
 
 mod digests;
+mod families;
 pub(crate) mod linker;
 pub(crate) mod long;
 pub(crate) mod odd;

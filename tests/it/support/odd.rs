@@ -12,6 +12,7 @@ use rocwheel::{digest::Sha256, wheel::Record};
 use zip::{ZipWriter, write::SimpleFileOptions};
 
 use super::{
+    families,
     linker::SharedObject,
     sample::{self, sketch::Sketch},
 };
@@ -29,26 +30,47 @@ pub(crate) const NAMES: [&str; 9] = [
     "dollar$ORIGIN.txt",
 ];
 
+/// What it has device wheels for. The first two are of one family, of which the sample has nothing.
+pub(super) const TARGETS: [&str; 4] = ["gfx1010", "gfx1012", "gfx1100", "gfx942"];
+
 /// A symlink to an absolute path, which no package can have.
 pub(crate) const ABSOLUTE: &str = "share/doc/odd/absolute";
 
 /// The archives of the odd set, in a directory that is made if it does not exist.
 pub(crate) fn write_archives(directory: &Path) {
     fs_err::create_dir_all(directory).unwrap();
-    for sketch in sample::sketches() {
-        let sketch = match sketch.name() {
-            "base_run_generic" => names(smi_bindings(sketch)),
-            "core-amdsmi_lib_generic" => amd_smi(),
-            "sysdeps_lib_generic" => drm(sketch),
-            "amd-llvm_run_generic" => compiler(sketch),
-            "blas_lib_generic" => names(sketch),
-            "blas_lib_gfx942" => device_files(sketch, "gfx942"),
-            "blas_lib_gfx1100" => device_files(sketch, "gfx1100"),
-            "prim_dev_generic" => names(headers(sketch)),
-            _ => sketch,
-        };
+    let sketches = sample::sketches().into_iter();
+    let sketches = sketches
+        .filter(|sketch| !sketch.name().starts_with("rccl_"))
+        .map(changed);
+    for sketch in sketches.chain(families::sketches()).chain(more_targets()) {
         fs_err::write(directory.join(sketch.file_name()), sketch.pack().unwrap()).unwrap();
     }
+}
+
+fn changed(sketch: Sketch) -> Sketch {
+    match sketch.name() {
+        "base_lib_generic" => sample::base(&TARGETS),
+        "base_run_generic" => names(smi_bindings(sketch)),
+        "core-amdsmi_lib_generic" => amd_smi(),
+        "sysdeps_lib_generic" => drm(sketch),
+        "amd-llvm_run_generic" => compiler(sketch),
+        "blas_lib_generic" => names(sketch),
+        "blas_lib_gfx942" => device_files(sketch, "gfx942"),
+        "blas_lib_gfx1100" => device_files(sketch, "gfx1100"),
+        "prim_dev_generic" => names(headers(sketch)),
+        _ => sketch,
+    }
+}
+
+/// The family that the sample has nothing of: two targets, and a variant of one of them.
+fn more_targets() -> [Sketch; 3] {
+    let code = |target: &str| sample::blas_code(&format!("blas_lib_{target}"), target);
+    [
+        device_files(code("gfx1010"), "gfx1010"),
+        code("gfx1010:xnack+"),
+        device_files(code("gfx1012"), "gfx1012"),
+    ]
 }
 
 /// rocm-smi of Debian: a Python module that is executable, reached through a symlink. Beside it, a

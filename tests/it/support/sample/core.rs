@@ -14,7 +14,7 @@ esac
 
 pub(super) fn sketches() -> Vec<Sketch> {
     vec![
-        base(),
+        base(&TARGETS),
         base_tools(),
         sysdeps(),
         compiler_libraries(),
@@ -35,7 +35,8 @@ pub(super) fn sketches() -> Vec<Sketch> {
     ]
 }
 
-fn base() -> Sketch {
+/// The manifest of a run with these targets, among others.
+pub(crate) fn base(targets: &[&str]) -> Sketch {
     let manifest = format!(
         r#"{{
   "the_rock_commit": "{COMMIT}",
@@ -49,7 +50,7 @@ fn base() -> Sketch {
 }}
 "#
     );
-    let targets = format!("{{\"dist_amdgpu_targets\": \"{}\"}}\n", TARGETS.join(";"));
+    let targets = format!("{{\"dist_amdgpu_targets\": \"{}\"}}\n", targets.join(";"));
     Sketch::zst("base_lib_generic")
         .stage("base/aux-overlay/stage")
         .text(".info/version", "0.0.1\n")

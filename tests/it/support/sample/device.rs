@@ -92,7 +92,7 @@ pub(super) fn bundled(name: &str, target: &str, len: usize) -> Vec<u8> {
 
 /// A code object: the header of an AMD GPU ELF file, and then bytes that do not compress, as code
 /// mostly is by then.
-pub(super) fn object(name: &str, target: &str, len: usize) -> Vec<u8> {
+pub(crate) fn object(name: &str, target: &str, len: usize) -> Vec<u8> {
     const SHARED_OBJECT: u16 = 3;
     const AMDGPU: u16 = 224;
     const HSA: u8 = 64;
@@ -113,9 +113,14 @@ pub(super) fn object(name: &str, target: &str, len: usize) -> Vec<u8> {
 /// `e_flags`: the processor, and what the code demands of xnack.
 fn flags(target: &str) -> u32 {
     const ANY_XNACK: u32 = 0x100;
+    const XNACK_OFF: u32 = 0x200;
     const XNACK_ON: u32 = 0x300;
     match target {
         "gfx1100" => 0x41,
+        "gfx1010" => 0x33 | ANY_XNACK,
+        "gfx1010:xnack-" => 0x33 | XNACK_OFF,
+        "gfx1010:xnack+" => 0x33 | XNACK_ON,
+        "gfx1012" => 0x35 | ANY_XNACK,
         "gfx942" => 0x4c | ANY_XNACK,
         "gfx942:xnack+" => 0x4c | XNACK_ON,
         _ => 0,

@@ -162,7 +162,7 @@ fn rpp() -> Sketch {
 }
 
 /// Device code of one target: an archive of kernels, and files named for the target.
-fn blas_code(artifact: &'static str, target: &str) -> Sketch {
+pub(crate) fn blas_code(artifact: &str, target: &str) -> Sketch {
     let spelled = target.replace(':', "-");
     Sketch::zst(artifact)
         .stage(BLAS)

@@ -12,10 +12,9 @@ mod libraries;
 mod rest;
 pub(crate) mod sketch;
 
-use std::path::Path;
-
 use rocwheel::artifact::sample;
 
+pub(crate) use self::{core::base, device::object, libraries::blas_code};
 use sketch::Sketch;
 
 /// The version of the sample, which no real release has.
@@ -69,12 +68,4 @@ fn both_compressions_are_in_the_sample() {
         assert!(archives.iter().any(is_it), "{ending}");
     }
     assert_eq!(archives.len(), sketches().len());
-}
-
-/// Writes the archives of the sample into a directory, which is made if it does not exist.
-pub(crate) fn write_archives(directory: &Path) {
-    fs_err::create_dir_all(directory).unwrap();
-    for archive in sample::archives().unwrap() {
-        fs_err::write(directory.join(archive.file_name()), archive.bytes()).unwrap();
-    }
 }

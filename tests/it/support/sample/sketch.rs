@@ -15,7 +15,7 @@ use crate::support::linker::{Executable, SharedObject};
 const TIME: u64 = 1_577_836_800;
 
 pub(crate) struct Sketch {
-    name: &'static str,
+    name: String,
     format: ArchiveFormat,
     stages: Vec<&'static str>,
     members: Vec<(String, Content)>,
@@ -30,25 +30,25 @@ enum Content {
 }
 
 impl Sketch {
-    pub(crate) fn zst(name: &'static str) -> Self {
+    pub(crate) fn zst(name: &str) -> Self {
         Self::new(name, ArchiveFormat::TarZst)
     }
 
-    pub(crate) fn xz(name: &'static str) -> Self {
+    pub(crate) fn xz(name: &str) -> Self {
         Self::new(name, ArchiveFormat::TarXz)
     }
 
-    fn new(name: &'static str, format: ArchiveFormat) -> Self {
+    fn new(name: &str, format: ArchiveFormat) -> Self {
         Self {
-            name,
+            name: name.to_owned(),
             format,
             stages: Vec::new(),
             members: Vec::new(),
         }
     }
 
-    pub(crate) fn name(&self) -> &'static str {
-        self.name
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// `blas_lib_generic.tar.zst`.
