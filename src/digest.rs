@@ -2,21 +2,31 @@
 
 mod checksum;
 
-use std::{fmt, io, str::FromStr};
+use std::{io, str::FromStr};
 
 use sha2::Digest as _;
 
 pub use self::checksum::{Checking, Checksum};
+use crate::error::Invalid;
 
 /// A SHA-256 digest. It is written, and only parsed, as 64 lower-case hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Deserialize,
+    derive_more::Debug,
+    derive_more::Display,
+    derive_more::From,
+)]
+#[debug("{self}")]
+#[display("{}", hex::encode(_0))]
 #[serde(try_from = "String")]
 pub struct Sha256([u8; 32]);
-
-/// Why a text is not a SHA-256.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a SHA-256 of 64 lower-case hexadecimal digits: {0:?}")]
-pub struct InvalidSha256(String);
 
 impl Sha256 {
     pub fn of(bytes: &[u8]) -> Self {
@@ -32,12 +42,6 @@ impl Sha256 {
 
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
-    }
-}
-
-impl From<[u8; 32]> for Sha256 {
-    fn from(bytes: [u8; 32]) -> Self {
-        Self(bytes)
     }
 }
 
@@ -67,65 +71,32 @@ impl io::Write for Hasher {
 }
 
 impl FromStr for Sha256 {
-    type Err = InvalidSha256;
+    type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let invalid = || InvalidSha256(text.chars().take(80).collect());
-        let digits: Option<Vec<u8>> = text.bytes().map(digit).collect();
-        let digits = digits.ok_or_else(invalid)?;
-        let bytes: Vec<u8> = digits
-            .chunks_exact(2)
-            .map(|pair| pair[0] << 4 | pair[1])
-            .collect();
-        if digits.len() != 64 {
-            return Err(invalid());
-        }
-        bytes.try_into().map(Self).map_err(|_| invalid())
-    }
-}
-
-fn digit(byte: u8) -> Option<u8> {
-    match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
+        let mut bytes = [0; 32];
+        let is_lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
+        let read = hex::decode_to_slice(text, &mut bytes);
+        read.is_ok_and(|()| is_lower)
+            .then_some(Self(bytes))
+            .ok_or_else(|| {
+                let shown: String = text.chars().take(80).collect();
+                Invalid::new("not a SHA-256 of 64 lower-case hexadecimal digits", shown)
+            })
     }
 }
 
 impl TryFrom<String> for Sha256 {
-    type Error = InvalidSha256;
+    type Error = Invalid;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         text.parse()
     }
 }
 
-/// Formats a digest without allocating, because the index of a large set writes very many of them.
-fn with_digits<T>(sha256: &Sha256, show: impl FnOnce(&str) -> T) -> T {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut text = [0; 64];
-    for (pair, byte) in text.chunks_exact_mut(2).zip(sha256.0) {
-        pair[0] = DIGITS[usize::from(byte >> 4)];
-        pair[1] = DIGITS[usize::from(byte & 15)];
-    }
-    show(str::from_utf8(&text).unwrap_or_default())
-}
-
-impl fmt::Display for Sha256 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        with_digits(self, |text| f.write_str(text))
-    }
-}
-
 impl serde::Serialize for Sha256 {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        with_digits(self, |text| to.serialize_str(text))
-    }
-}
-
-impl fmt::Debug for Sha256 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        to.collect_str(self)
     }
 }
 

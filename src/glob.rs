@@ -3,8 +3,9 @@
 //! A pattern is translated to a regular expression, so that matching takes time in proportion to
 //! pattern times path. The `globset` crate does not fit: its `*`, `?` and `**` have other meanings.
 
-use std::{convert::Infallible, fmt, str::FromStr};
+use std::{convert::Infallible, str::FromStr};
 
+use derive_more::Display;
 use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
 
@@ -14,7 +15,8 @@ use serde::Deserialize;
 ///
 /// `lib/**` also matches `lib` itself, and `**/*` matches everything. `**` without slashes is the
 /// same as `*`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Display, Deserialize)]
+#[display("{text}")]
 #[serde(from = "String")]
 pub struct Glob {
     text: String,
@@ -82,12 +84,6 @@ impl FromStr for Glob {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(Self::new(text))
-    }
-}
-
-impl fmt::Display for Glob {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.text)
     }
 }
 

@@ -1,59 +1,36 @@
 //! Locations in object storage (bucket and key), and their URLs.
 
 use std::{
-    borrow::Borrow,
-    fmt::{self, Write as _},
+    borrow::{Borrow, Cow},
     net::Ipv4Addr,
     str::FromStr,
 };
 
-use crate::relpath::RelPath;
+use derive_more::Display;
+use itertools::Itertools as _;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+use crate::{error::Invalid, relpath::RelPath};
 
 /// The name of an object: `/`-separated and relative. It is never empty, and has no `.`, `..` or
 /// empty segment, no control character and no backslash.
 ///
 /// It may end in one `/`. It then names a directory, and an object with this key is the directory's
 /// page.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Box<str>);
-
-/// Why a text is not a `Key`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}: {text:?}")]
-pub struct InvalidKey {
-    text: String,
-    reason: &'static str,
-}
 
 /// The name of a bucket, [as S3 allows
 /// it](https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html).
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bucket(Box<str>);
 
-/// Why a text is not a `Bucket`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}: {text:?}")]
-pub struct InvalidBucket {
-    text: String,
-    reason: &'static str,
-}
-
 /// An object or a directory in a bucket: `s3://bucket/key`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[display("s3://{bucket}/{key}")]
 pub struct Location {
     bucket: Bucket,
     key: Key,
-}
-
-/// Why a text is not a `Location`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidLocation {
-    #[error("not a location such as `s3://bucket/key`: {0:?}")]
-    Form(String),
-    #[error(transparent)]
-    Bucket(#[from] InvalidBucket),
-    #[error(transparent)]
-    Key(#[from] InvalidKey),
 }
 
 impl Key {
@@ -74,7 +51,7 @@ impl Key {
 
     /// The key of `path` below this directory. Fails if the path has control characters, which are
     /// not allowed in a key.
-    pub fn join(&self, path: &RelPath) -> Result<Self, InvalidKey> {
+    pub fn join(&self, path: &RelPath) -> Result<Self, Invalid> {
         format!("{}/{path}", self.trimmed()).parse()
     }
 
@@ -98,8 +75,7 @@ impl Key {
     }
 
     fn encoded(&self) -> String {
-        let segments: Vec<String> = self.0.split('/').map(percent_encode).collect();
-        segments.join("/")
+        self.0.split('/').map(percent_encode).join("/")
     }
 }
 
@@ -123,7 +99,7 @@ impl Location {
     }
 
     /// The location of `path` below this directory.
-    pub fn join(&self, path: &RelPath) -> Result<Self, InvalidKey> {
+    pub fn join(&self, path: &RelPath) -> Result<Self, Invalid> {
         Ok(Self::new(self.bucket.clone(), self.key.join(path)?))
     }
 
@@ -131,11 +107,6 @@ impl Location {
     #[must_use]
     pub fn directory(&self) -> Self {
         Self::new(self.bucket.clone(), self.key.directory())
-    }
-
-    /// `s3://bucket/key`, without percent-encoding.
-    pub fn s3(&self) -> String {
-        format!("s3://{}/{}", self.bucket, self.key)
     }
 
     /// The public HTTPS URL, at the global endpoint that works for every region.
@@ -151,38 +122,27 @@ impl Location {
     }
 }
 
-/// Percent-encodes one segment of a URL path. Only the unreserved characters of RFC 3986 stay:
-/// letters, digits, `-`, `.`, `_` and `~`.
-///
-/// So `+` becomes `%2B`, because S3 decodes a plain `+` as a space.
+/// All but the unreserved characters of RFC 3986: letters, digits, `-`, `.`, `_` and `~`. So `+`
+/// becomes `%2B`, because S3 decodes a plain `+` as a space.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// Percent-encodes one segment of a URL path.
 pub fn percent_encode(segment: &str) -> String {
-    let mut encoded = String::with_capacity(segment.len());
-    for byte in segment.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
+    utf8_percent_encode(segment, RESERVED).to_string()
 }
 
 /// `a+b` for `a%2Bb`. `None` if a `%` is not followed by two hexadecimal digits or if the bytes are
-/// not UTF-8. The usual crates leave such sequences unchanged, and a damaged page would then pass
-/// for a valid one.
+/// not UTF-8. The crate leaves such sequences unchanged, and a damaged page would then pass for a
+/// valid one.
 pub fn percent_decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let mut digit = || char::from(rest.next()?).to_digit(16);
-            let (high, low) = (digit()?, digit()?);
-            bytes.push(u8::try_from(high * 16 + low).ok()?);
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8(bytes).ok()
+    let is_escape = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    let valid = text.split('%').skip(1).all(is_escape);
+    let decoded = percent_decode_str(text).decode_utf8().ok();
+    decoded.filter(|_| valid).map(Cow::into_owned)
 }
 
 /// Decodes one percent-encoded path component. `None` if it is `.` or `..`, or contains a path
@@ -194,7 +154,7 @@ pub fn decode_component(text: &str) -> Option<String> {
 }
 
 impl FromStr for Key {
-    type Err = InvalidKey;
+    type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let path = text.strip_suffix('/').unwrap_or(text);
@@ -213,15 +173,12 @@ impl FromStr for Key {
         } else {
             return Ok(Self(text.into()));
         };
-        Err(InvalidKey {
-            text: text.to_owned(),
-            reason,
-        })
+        Err(Invalid::new(reason, text))
     }
 }
 
 impl FromStr for Bucket {
-    type Err = InvalidBucket;
+    type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
@@ -236,22 +193,19 @@ impl FromStr for Bucket {
         } else {
             return Ok(Self(text.into()));
         };
-        Err(InvalidBucket {
-            text: text.to_owned(),
-            reason,
-        })
+        Err(Invalid::new(reason, text))
     }
 }
 
 impl FromStr for Location {
-    type Err = InvalidLocation;
+    type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (bucket, key) = text
             .strip_prefix("s3://")
             .and_then(|rest| rest.split_once('/'))
             .filter(|(_, key)| !key.is_empty())
-            .ok_or_else(|| InvalidLocation::Form(text.to_owned()))?;
+            .ok_or_else(|| Invalid::new("not a location such as `s3://bucket/key`", text))?;
         Ok(Self::new(bucket.parse()?, key.parse()?))
     }
 }
@@ -262,26 +216,10 @@ impl Borrow<str> for Key {
     }
 }
 
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}
-
-impl fmt::Display for Bucket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}
-
-impl fmt::Display for Location {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.s3())
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fmt::{Debug, Display};
+
     use proptest::prelude::*;
 
     use super::*;
@@ -300,7 +238,7 @@ mod tests {
 
     fn refusals<T>(texts: &[&str]) -> String
     where
-        T: FromStr<Err: fmt::Display> + fmt::Debug,
+        T: FromStr<Err: Display> + Debug,
     {
         let messages: Vec<String> = texts
             .iter()

@@ -3,20 +3,26 @@
 //! It is relative, UTF-8 and `/`-separated. It is never empty, and has no `.`, `..` or empty
 //! component, no NUL and no backslash (which Windows takes for a separator).
 
-use std::{borrow::Borrow, fmt, str::FromStr};
+use std::{borrow::Borrow, str::FromStr};
+
+use crate::error::Invalid;
 
 /// A validated relative path: `lib/libx.so`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize)]
+#[derive(
+    Clone,
+    Debug,
+    derive_more::Display,
+    derive_more::AsRef,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Deserialize,
+)]
+#[as_ref(str)]
 #[serde(try_from = "String")]
 pub struct RelPath(Box<str>);
-
-/// Why a text is not a `RelPath`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}: {text:?}")]
-pub struct InvalidRelPath {
-    text: String,
-    reason: &'static str,
-}
 
 impl RelPath {
     pub fn as_str(&self) -> &str {
@@ -86,7 +92,7 @@ impl RelPath {
 }
 
 impl FromStr for RelPath {
-    type Err = InvalidRelPath;
+    type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let reason = if text.is_empty() {
@@ -107,35 +113,20 @@ impl FromStr for RelPath {
         } else {
             return Ok(Self(text.into()));
         };
-        Err(InvalidRelPath {
-            text: text.to_owned(),
-            reason,
-        })
+        Err(Invalid::new(reason, text))
     }
 }
 
 impl TryFrom<String> for RelPath {
-    type Error = InvalidRelPath;
+    type Error = Invalid;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         text.parse()
     }
 }
 
-impl fmt::Display for RelPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 impl Borrow<str> for RelPath {
     fn borrow(&self) -> &str {
-        &self.0
-    }
-}
-
-impl AsRef<str> for RelPath {
-    fn as_ref(&self) -> &str {
         &self.0
     }
 }

@@ -2,10 +2,7 @@
 
 use std::{cmp::Ordering, fmt, str::FromStr};
 
-use crate::{
-    archive::ArchiveFormat,
-    target::{InvalidScope, Scope},
-};
+use crate::{archive::ArchiveFormat, error::Invalid, target::Scope};
 
 /// The name of an artifact: `{name}_{component}_{scope}`. Sorted by that text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -46,7 +43,7 @@ pub enum InvalidArtifactName {
     #[error("not one of the components `lib`, `run`, `dbg`, `dev`, `doc` and `test`: {0:?}")]
     Component(String),
     #[error(transparent)]
-    Scope(#[from] InvalidScope),
+    Scope(#[from] Invalid),
 }
 
 /// Error of parsing an [`ArchiveName`].

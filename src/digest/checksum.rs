@@ -1,5 +1,6 @@
 //! The checksums of objects for which a store has no SHA-256.
 
+use crc_fast::CrcAlgorithm;
 use md5::{Digest as _, Md5};
 
 /// A checksum of all bytes of an object. It detects corruption, but not tampering.
@@ -15,45 +16,22 @@ pub enum Checksum {
 /// Computes a checksum incrementally and compares it with the expected one.
 pub struct Checking {
     expected: Checksum,
-    crc: u64,
+    crc: crc_fast::Digest,
     md5: Md5,
 }
-
-/// CRC-64/NVME: <https://reveng.sourceforge.io/crc-catalogue/all.htm#crc.cat.crc-64-nvme>
-const POLYNOMIAL: u64 = 0x9a6c_9329_ac4b_c9b5;
-const TABLE: [u64; 256] = {
-    let mut table = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let mut crc = byte as u64;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = (crc >> 1) ^ ((crc & 1) * POLYNOMIAL);
-            bit += 1;
-        }
-        table[byte] = crc;
-        byte += 1;
-    }
-    table
-};
 
 impl Checking {
     pub fn new(expected: Checksum) -> Self {
         Self {
             expected,
-            crc: u64::MAX,
+            crc: crc_fast::Digest::new(CrcAlgorithm::Crc64Nvme),
             md5: Md5::new(),
         }
     }
 
     pub fn update(&mut self, bytes: &[u8]) {
         match self.expected {
-            Checksum::Crc64Nvme(_) => {
-                for byte in bytes {
-                    let [low, ..] = self.crc.to_le_bytes();
-                    self.crc = self.crc >> 8 ^ TABLE[usize::from(low ^ byte)];
-                }
-            }
+            Checksum::Crc64Nvme(_) => self.crc.update(bytes),
             Checksum::Md5(_) => self.md5.update(bytes),
         }
     }
@@ -61,7 +39,7 @@ impl Checking {
     /// Whether the bytes have the expected checksum.
     pub fn fits(self) -> bool {
         match self.expected {
-            Checksum::Crc64Nvme(expected) => !self.crc == expected,
+            Checksum::Crc64Nvme(expected) => self.crc.finalize() == expected,
             Checksum::Md5(expected) => <[u8; 16]>::from(self.md5.finalize()) == expected,
         }
     }

@@ -6,10 +6,9 @@
 mod secret;
 mod stop;
 
-use std::{
-    error::Error as StdError,
-    fmt::{self, Write as _},
-};
+use std::{borrow::Cow, error::Error as StdError, fmt::Write as _, iter};
+
+use itertools::Itertools as _;
 
 pub use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
@@ -54,6 +53,24 @@ impl Exit {
 #[error("{0}")]
 pub struct No(pub String);
 
+/// Why a text is not a value of some type: `an empty key: ""`. All types that validate a text share
+/// it, because callers only show it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}: {text:?}")]
+pub struct Invalid {
+    reason: Cow<'static, str>,
+    text: String,
+}
+
+impl Invalid {
+    pub fn new(reason: impl Into<Cow<'static, str>>, text: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            text: text.into(),
+        }
+    }
+}
+
 /// Adds a hint to an error without changing its message.
 pub trait Hint<T> {
     fn hint(self, hint: impl Into<String>) -> Result<T>;
@@ -73,16 +90,11 @@ pub fn hinted(error: impl Into<Error>, hint: impl Into<String>) -> Error {
 
 /// An error with a hint. It stays in the chain of errors, where [`Exit::of`] and [`render`] find
 /// it.
-#[derive(Debug)]
+#[derive(Debug, derive_more::Display)]
+#[display("{error}")]
 struct Hinted {
     error: Error,
     hint: String,
-}
-
-impl fmt::Display for Hinted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
 }
 
 impl StdError for Hinted {
@@ -129,12 +141,8 @@ pub fn causes(error: &Error) -> Vec<String> {
 
 /// The message and its causes on one line.
 pub fn one_line(error: &Error) -> String {
-    let mut line = message(error);
-    for cause in causes(error) {
-        line.push_str(": ");
-        line.push_str(&cause);
-    }
-    line
+    let causes = causes(error).into_iter();
+    iter::once(message(error)).chain(causes).join(": ")
 }
 
 /// Longer messages of servers are cut.

@@ -1,9 +1,13 @@
 //! Keeps secrets out of messages: the type [`Secret`], and a filter for texts that may contain one.
 
-use std::fmt;
+use std::sync::LazyLock;
+
+use regex::Regex;
 
 /// A token or key. `Debug` and `Display` show `***`.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug, derive_more::Display)]
+#[debug("***")]
+#[display("***")]
 pub struct Secret(String);
 
 impl Secret {
@@ -17,93 +21,23 @@ impl Secret {
     }
 }
 
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
-
-impl fmt::Display for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
+/// Matches user names and passwords before a host, values of keys that hold a secret, and the tokens
+/// of GitHub and access keys of AWS, which have a prefix of their own.
+static SECRETS: LazyLock<Regex> = LazyLock::new(|| {
+    let pattern = r#"(?xi)
+        (?<scheme> :// ) [^/\x20?\#`"]* (?<at> @ )
+        | (?<key> x-(?:amz|goog)-signature= | x-amz-(?:credential|security-token)= | sig= | token=
+            | aws_secret_access_key= | bearer\x20 ) [^\s&"'`<>,;]*
+        | (?<edge> ^ | [^a-z0-9] ) (?: gh[pousr]_ | github_pat_ | akia ) [^\s&"'`<>,;]*
+    "#;
+    Regex::new(pattern).expect("a test compiles the pattern")
+});
 
 /// Replaces credentials in a text by `***`: signatures and tokens in URLs, user names and passwords
 /// before a host, GitHub tokens and AWS access keys.
 pub fn redact(text: &str) -> String {
-    const KEYS: [&str; 9] = [
-        "x-amz-signature=",
-        "x-amz-credential=",
-        "x-amz-security-token=",
-        "x-goog-signature=",
-        "sig=",
-        "token=",
-        "access_token=",
-        "bearer ",
-        "aws_secret_access_key=",
-    ];
-    const PREFIXES: [&str; 7] = [
-        "ghp_",
-        "gho_",
-        "ghu_",
-        "ghs_",
-        "ghr_",
-        "github_pat_",
-        "akia",
-    ];
-    // ASCII lower-casing keeps the length, so offsets in `lower` are valid in `text`.
-    let lower = text.to_ascii_lowercase();
-    let mut out = String::with_capacity(text.len());
-    let mut at = 0;
-    while at < text.len() {
-        let rest = &lower[at..];
-        let key = KEYS
-            .iter()
-            .filter(|key| rest.starts_with(**key))
-            .map(|key| key.len())
-            .max();
-        let starts_word = at == 0 || !lower.as_bytes()[at - 1].is_ascii_alphanumeric();
-        let prefix = PREFIXES
-            .iter()
-            .any(|prefix| starts_word && rest.starts_with(prefix));
-        let user_info = rest
-            .starts_with("://")
-            .then(|| password_end(&rest[3..]))
-            .flatten();
-        if let Some(end) = user_info {
-            out.push_str("://***@");
-            at += 3 + end;
-        } else if let Some(length) = key {
-            out.push_str(&text[at..at + length]);
-            out.push_str("***");
-            at += length + secret_length(&rest[length..]);
-        } else if prefix {
-            out.push_str("***");
-            at += secret_length(rest);
-        } else {
-            let next = text[at..].chars().next().map_or(1, char::len_utf8);
-            out.push_str(&text[at..at + next]);
-            at += next;
-        }
-    }
-    out
-}
-
-/// The length of a secret: up to the first character that ends one.
-fn secret_length(text: &str) -> usize {
-    text.find(|c: char| {
-        c.is_whitespace() || matches!(c, '&' | '"' | '\'' | '`' | '<' | '>' | ',' | ';')
-    })
-    .unwrap_or(text.len())
-}
-
-/// The offset of the host in `user:password@host/…`; `None` without user information.
-fn password_end(text: &str) -> Option<usize> {
-    let authority = text
-        .find(['/', ' ', '?', '#', '`', '"'])
-        .map_or(text, |end| &text[..end]);
-    authority.rfind('@').map(|at| at + 1)
+    let masked = SECRETS.replace_all(text, "${scheme}${key}${edge}***${at}");
+    masked.into_owned()
 }
 
 #[cfg(test)]

@@ -205,7 +205,7 @@ fn scopes_of(name: &str, inventory: &RunInventory) -> Result<BTreeSet<Scope>> {
                 archives.any(|archive| archive.artifact().scope.base() == *scope)
             };
             let found = itself.filter(is_there);
-            let hint = unknown.hint();
+            let hint = unknown.hint.clone();
             found
                 .map(|scope| BTreeSet::from([scope]))
                 .ok_or(unknown)

@@ -44,7 +44,7 @@ enum TargetPlace {
 struct RelPathText(RelPath);
 
 impl TryFrom<String> for RelPathText {
-    type Error = crate::relpath::InvalidRelPath;
+    type Error = crate::error::Invalid;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         text.parse().map(Self)

@@ -11,13 +11,14 @@ use std::{
 };
 
 use crate::{
+    error::Invalid,
     package::{
         catalog::{PackageKind, PackageSpec},
         dist_info::{self, DeviceCodeForm, DistInfo},
         naming::{DistributionMode, NameTemplate},
         templates,
     },
-    relpath::{InvalidRelPath, RelPath},
+    relpath::RelPath,
     run::Platform,
 };
 
@@ -35,7 +36,7 @@ pub struct SelectorRequirement {
 pub type Extra = (String, Vec<SelectorRequirement>);
 
 /// The files of the sdist, relative to its top directory, in the order of the archive.
-pub fn files(info: &DistInfo<'_>) -> Result<Vec<(RelPath, Vec<u8>)>, InvalidRelPath> {
+pub fn files(info: &DistInfo<'_>) -> Result<Vec<(RelPath, Vec<u8>)>, Invalid> {
     let info = DistInfo {
         this_package: "meta",
         libraries_py_package: None,

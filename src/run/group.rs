@@ -105,7 +105,7 @@ impl FromStr for ArtifactGroup {
             return Ok(group);
         }
         let unknown = TargetTable::builtin().expand(&[text]).err();
-        let hint = unknown.map(|it| it.hint()).unwrap_or_default();
+        let hint = unknown.map(|it| it.hint).unwrap_or_default();
         // The hint ends with a list of all families and targets, which is too long here.
         let nearest = hint.split_once('?').map(|(nearest, _)| nearest);
         let nearest = nearest.map(|it| format!("; {it}?")).unwrap_or_default();

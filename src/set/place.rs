@@ -18,9 +18,9 @@ use super::{
     package::{PackageFile, is_package},
 };
 use crate::{
-    error::{Context as _, Hint as _, Result, Stop, anyhow, bail, ensure},
+    error::{Context as _, Hint as _, Invalid, Result, Stop, anyhow, bail, ensure},
     index::{SetJson, Urls},
-    location::{InvalidLocation, Key, Location},
+    location::{Key, Location},
     run::{ArtifactGroup, Buckets},
     store::{
         Depth, Object, Span, Store, StoreError, StoreFailureKind,
@@ -55,7 +55,7 @@ impl NamedPlace {
 }
 
 impl FromStr for NamedPlace {
-    type Err = InvalidLocation;
+    type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text.starts_with("s3://") {

@@ -1,6 +1,10 @@
 //! What code is built for: a target (`gfx942`), a family of targets (`gfx94X-dcgpu`), or every GPU.
 
-use std::{borrow::Borrow, cmp::Ordering, fmt, str::FromStr};
+use std::{borrow::Borrow, cmp::Ordering, str::FromStr};
+
+use derive_more::{Display, From};
+
+use crate::error::Invalid;
 
 mod table;
 mod view;
@@ -12,42 +16,21 @@ pub use view::{PlatformView, missing};
 /// See [target IDs](https://llvm.org/docs/AMDGPUUsage.html#target-id) of LLVM.
 ///
 /// Targets are ordered as texts, so `gfx1100` comes before `gfx942`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target(Box<str>);
 
 /// A named group of targets: `gfx94X-dcgpu`, `dgpu-all`. The name is never `generic` or that of a
 /// target.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Family(Box<str>);
 
 /// What an artifact is built for. Scopes of all kinds are ordered by their text.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Display, From, PartialEq, Eq, Hash)]
 pub enum Scope {
+    #[display("generic")]
     Generic,
     Family(Family),
     Target(Target),
-}
-
-/// Why a text is not a `Target`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a GPU target such as `gfx942` or `gfx942:xnack+`: {0:?}")]
-pub struct InvalidTarget(String);
-
-/// Why a text is not a `Family`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}: {text:?}")]
-pub struct InvalidFamily {
-    text: String,
-    reason: &'static str,
-}
-
-/// Why a text is not a `Scope`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidScope {
-    #[error(transparent)]
-    Target(#[from] InvalidTarget),
-    #[error(transparent)]
-    Family(#[from] InvalidFamily),
 }
 
 impl Target {
@@ -111,21 +94,18 @@ pub fn split_list(text: &str) -> impl Iterator<Item = &str> {
 }
 
 impl FromStr for Target {
-    type Err = InvalidTarget;
+    type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut parts = text.split(':');
         let is_target = parts.next().is_some_and(is_processor) && parts.all(is_feature);
-        if is_target {
-            Ok(Self(text.into()))
-        } else {
-            Err(InvalidTarget(text.to_owned()))
-        }
+        let invalid = || Invalid::new("not a GPU target such as `gfx942` or `gfx942:xnack+`", text);
+        is_target.then(|| Self(text.into())).ok_or_else(invalid)
     }
 }
 
 impl FromStr for Family {
-    type Err = InvalidFamily;
+    type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
@@ -140,15 +120,12 @@ impl FromStr for Family {
         } else {
             return Ok(Self(text.into()));
         };
-        Err(InvalidFamily {
-            text: text.to_owned(),
-            reason,
-        })
+        Err(Invalid::new(reason, text))
     }
 }
 
 impl FromStr for Scope {
-    type Err = InvalidScope;
+    type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(match text {
@@ -189,18 +166,6 @@ impl PartialOrd for Scope {
     }
 }
 
-impl From<Target> for Scope {
-    fn from(target: Target) -> Self {
-        Self::Target(target)
-    }
-}
-
-impl From<Family> for Scope {
-    fn from(family: Family) -> Self {
-        Self::Family(family)
-    }
-}
-
 impl Borrow<str> for Target {
     fn borrow(&self) -> &str {
         self.as_str()
@@ -210,24 +175,6 @@ impl Borrow<str> for Target {
 impl Borrow<str> for Family {
     fn borrow(&self) -> &str {
         self.as_str()
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}
-
-impl fmt::Display for Family {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}
-
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }
 

@@ -1,10 +1,11 @@
 //! The known targets and families. The table is `target.toml`, which is parsed and validated once.
 
-use std::{collections::BTreeSet, fmt, sync::LazyLock};
+use std::{collections::BTreeSet, fmt::Display, sync::LazyLock};
 
+use itertools::Itertools as _;
 use serde::Deserialize;
 
-use crate::error::{Context, Result, ensure};
+use crate::error::{Context, Result, bail, ensure};
 use crate::target::{Family, Scope, Target};
 
 static BUILTIN: LazyLock<TargetTable> = LazyLock::new(|| {
@@ -42,12 +43,12 @@ struct RawRow {
 
 /// Names that are neither a known target nor a family.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown GPU {}: {}", if names.len() == 1 { "family" } else { "families" }, quoted(names, ", "))]
 pub struct UnknownFamilies {
-    /// Known names that are similar, for the hint.
-    unknown: Vec<String>,
-    meant: Vec<String>,
-    families: Vec<String>,
-    targets: Vec<String>,
+    /// The unknown names, as the user wrote them.
+    pub names: Vec<String>,
+    /// Suggests similar names, and lists the known ones.
+    pub hint: String,
 }
 
 impl TargetTable {
@@ -59,23 +60,12 @@ impl TargetTable {
     fn parse(text: &str) -> Result<Self> {
         let raw: RawTable = toml::from_str(text).context("failed to read the target table")?;
         ensure!(!raw.targets.is_empty(), "a target table without targets");
-        let mut seen = BTreeSet::new();
-        let mut families: Vec<Family> = Vec::new();
-        let mut rows = Vec::new();
-        for raw in raw.targets {
-            let row = TargetRow::parse(raw)?;
-            ensure!(
-                seen.insert(row.target.clone()),
-                "two rows for one target: `{}`",
-                row.target
-            );
-            for family in &row.families {
-                if !families.contains(family) {
-                    families.push(family.clone());
-                }
-            }
-            rows.push(row);
+        let rows: Vec<TargetRow> = raw.targets.into_iter().map(row).try_collect()?;
+        if let Some(twice) = rows.iter().map(|row| &row.target).duplicates().next() {
+            bail!("two rows for one target: `{twice}`");
         }
+        let families = rows.iter().flat_map(|row| &row.families);
+        let families = families.unique().cloned().collect();
         Ok(Self { rows, families })
     }
 
@@ -111,18 +101,11 @@ impl TargetTable {
     ///
     /// A target keeps its features; its base must be known.
     pub fn expand<S: AsRef<str>>(&self, names: &[S]) -> Result<Vec<Target>, UnknownFamilies> {
-        let mut seen = BTreeSet::new();
-        let mut targets = Vec::new();
-        let mut unknown = Vec::new();
-        for name in names.iter().map(AsRef::as_ref) {
-            let found = self.lookup(name);
-            if found.is_empty() {
-                unknown.push(name.to_owned());
-            }
-            targets.extend(found.into_iter().filter(|it| seen.insert(it.clone())));
-        }
+        let found = |name: &S| self.lookup(name.as_ref());
+        let unknown = names.iter().filter(|name| found(name).is_empty());
+        let unknown: Vec<String> = unknown.map(|name| name.as_ref().to_owned()).collect();
         if unknown.is_empty() {
-            Ok(targets)
+            Ok(names.iter().flat_map(found).unique().collect())
         } else {
             Err(self.unknown(unknown))
         }
@@ -154,107 +137,75 @@ impl TargetTable {
         self.rows.iter().find(|row| row.target == base)
     }
 
-    fn unknown(&self, unknown: Vec<String>) -> UnknownFamilies {
-        let sorted = |names: BTreeSet<&str>| names.into_iter().map(str::to_owned).collect();
-        let families: Vec<String> = sorted(self.families().map(Family::as_str).collect());
-        let targets: Vec<String> = sorted(self.known().map(Target::as_str).collect());
-        let meant = unknown
-            .iter()
-            .flat_map(|name| nearest(name, &families, &targets))
-            .collect::<BTreeSet<String>>();
-        UnknownFamilies {
-            unknown,
-            meant: meant.into_iter().collect(),
-            families,
-            targets,
-        }
-    }
-}
-
-impl TargetRow {
-    fn parse(raw: RawRow) -> Result<Self> {
-        let target: Target = raw
-            .name
-            .parse()
-            .context("failed to read the target table")?;
-        let row = || format!("failed to read the target table's row `{target}`");
-        ensure!(
-            target == target.base(),
-            "a row for a target with features: `{target}`"
-        );
-        ensure!(
-            !raw.product.trim().is_empty(),
-            "a target without a product: `{target}`"
-        );
-        let families = raw
-            .families
-            .iter()
-            .map(|name| name.parse().with_context(row))
-            .collect::<Result<Vec<Family>>>()?;
-        ensure!(
-            families.iter().collect::<BTreeSet<_>>().len() == families.len(),
-            "a family named twice for `{target}`"
-        );
-        Ok(Self {
-            families,
-            target,
-            product: raw.product,
-        })
-    }
-}
-
-impl UnknownFamilies {
-    /// The unknown names, as the user wrote them.
-    pub fn names(&self) -> &[String] {
-        &self.unknown
-    }
-
-    /// Suggests similar names, and lists the known ones.
-    pub fn hint(&self) -> String {
+    fn unknown(&self, names: Vec<String>) -> UnknownFamilies {
+        let families: Vec<&str> = self.families().map(Family::as_str).sorted().collect();
+        let targets: Vec<&str> = self.known().map(Target::as_str).sorted().collect();
         let known = format!(
             "a family is one of {}; a target is one of {}",
-            self.families.join(", "),
-            self.targets.join(", ")
+            families.join(", "),
+            targets.join(", ")
         );
-        if self.meant.is_empty() {
+        let all = [families, targets].concat();
+        let meant: BTreeSet<&str> = names.iter().flat_map(|name| nearest(name, &all)).collect();
+        let hint = if meant.is_empty() {
             known
         } else {
-            format!("did you mean {}? {known}", quoted(&self.meant, " or "))
-        }
-    }
-}
-
-impl fmt::Display for UnknownFamilies {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let noun = if self.unknown.len() == 1 {
-            "family"
-        } else {
-            "families"
+            format!("did you mean {}? {known}", quoted(meant, " or "))
         };
-        write!(f, "unknown GPU {noun}: {}", quoted(&self.unknown, ", "))
+        UnknownFamilies { names, hint }
     }
 }
 
-fn quoted(names: &[String], separator: &str) -> String {
-    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    quoted.join(separator)
+fn row(raw: RawRow) -> Result<TargetRow> {
+    let target: Target = raw
+        .name
+        .parse()
+        .context("failed to read the target table")?;
+    ensure!(
+        target == target.base(),
+        "a row for a target with features: `{target}`"
+    );
+    ensure!(
+        !raw.product.trim().is_empty(),
+        "a target without a product: `{target}`"
+    );
+    let families = raw.families.iter().map(|name| name.parse());
+    let families: Vec<Family> = families
+        .try_collect()
+        .with_context(|| format!("failed to read the target table's row `{target}`"))?;
+    ensure!(
+        families.iter().all_unique(),
+        "a family named twice for `{target}`"
+    );
+    Ok(TargetRow {
+        families,
+        target,
+        product: raw.product,
+    })
+}
+
+fn quoted<T: Display>(names: impl IntoIterator<Item = T>, separator: &str) -> String {
+    names
+        .into_iter()
+        .map(|name| format!("`{name}`"))
+        .join(separator)
 }
 
 /// The known names that differ from `name` only in case, or else those that start with it.
-fn nearest(name: &str, families: &[String], targets: &[String]) -> Vec<String> {
+fn nearest<'a>(name: &str, known: &[&'a str]) -> Vec<&'a str> {
     let lower = name.to_ascii_lowercase();
-    let known = || families.iter().chain(targets);
-    let same: Vec<String> = known()
-        .filter(|known| known.eq_ignore_ascii_case(name))
-        .cloned()
-        .collect();
+    let matching = |matches: &dyn Fn(&str) -> bool| -> Vec<&'a str> {
+        known
+            .iter()
+            .copied()
+            .filter(|known| matches(&known.to_ascii_lowercase()))
+            .collect()
+    };
+    let same = matching(&|known| known == lower);
     if !same.is_empty() || name.len() < "gfx1".len() {
         return same;
     }
-    known()
-        .filter(|known| known.to_ascii_lowercase().starts_with(&lower))
-        .cloned()
-        .collect()
+    matching(&|known| known.starts_with(&lower))
 }
 
 #[cfg(test)]
@@ -355,14 +306,14 @@ mod tests {
             .expand(&["gfx942", "gfx9999", "GFX94x-dcgpu", "gfx110X"])
             .unwrap_err();
         insta::assert_snapshot!(error, @"unknown GPU families: `gfx9999`, `GFX94x-dcgpu`, `gfx110X`");
-        insta::assert_snapshot!(error.hint(), @"did you mean `gfx110X-all` or `gfx110X-dgpu` or `gfx110X-igpu` or `gfx94X-dcgpu`? a family is one of dcgpu-all, dgpu-all, gfx101X-all, gfx101X-dgpu, gfx103X-all, gfx103X-dgpu, gfx103X-igpu, gfx110X-all, gfx110X-dgpu, gfx110X-igpu, gfx115X-all, gfx115X-igpu, gfx120X-all, gfx125X-all, gfx125X-dcgpu, gfx900-dgpu, gfx906-dgpu, gfx908-dcgpu, gfx90a-dcgpu, gfx90c-igpu, gfx94X-all, gfx94X-dcgpu, gfx950-all, gfx950-dcgpu, igpu-all; a target is one of gfx1010, gfx1011, gfx1012, gfx1030, gfx1031, gfx1032, gfx1033, gfx1034, gfx1035, gfx1036, gfx1100, gfx1101, gfx1102, gfx1103, gfx1150, gfx1151, gfx1152, gfx1153, gfx1200, gfx1201, gfx1250, gfx900, gfx906, gfx908, gfx90a, gfx90c, gfx942, gfx950");
+        insta::assert_snapshot!(error.hint, @"did you mean `gfx110X-all` or `gfx110X-dgpu` or `gfx110X-igpu` or `gfx94X-dcgpu`? a family is one of dcgpu-all, dgpu-all, gfx101X-all, gfx101X-dgpu, gfx103X-all, gfx103X-dgpu, gfx103X-igpu, gfx110X-all, gfx110X-dgpu, gfx110X-igpu, gfx115X-all, gfx115X-igpu, gfx120X-all, gfx125X-all, gfx125X-dcgpu, gfx900-dgpu, gfx906-dgpu, gfx908-dcgpu, gfx90a-dcgpu, gfx90c-igpu, gfx94X-all, gfx94X-dcgpu, gfx950-all, gfx950-dcgpu, igpu-all; a target is one of gfx1010, gfx1011, gfx1012, gfx1030, gfx1031, gfx1032, gfx1033, gfx1034, gfx1035, gfx1036, gfx1100, gfx1101, gfx1102, gfx1103, gfx1150, gfx1151, gfx1152, gfx1153, gfx1200, gfx1201, gfx1250, gfx900, gfx906, gfx908, gfx90a, gfx90c, gfx942, gfx950");
         let error = TargetTable::builtin().expand(&["generic"]).unwrap_err();
-        assert_eq!(error.names(), ["generic"]);
-        assert!(error.hint().starts_with("a family is one of dcgpu-all, "));
+        assert_eq!(error.names, ["generic"]);
+        assert!(error.hint.starts_with("a family is one of dcgpu-all, "));
         for name in ["", "gfx9999:xnack+", "gfx942:xnack", "gfx"] {
             let error = TargetTable::builtin().expand(&[name]).unwrap_err();
-            assert_eq!(error.names(), [name]);
-            assert!(!error.hint().contains("did you mean"), "{name}");
+            assert_eq!(error.names, [name]);
+            assert!(!error.hint.contains("did you mean"), "{name}");
         }
     }
 

@@ -1,48 +1,33 @@
 //! The parts of a version (base version, date, commit), and ROCm's `version.json`, which contains
 //! the base version and a date.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
-use serde_json::{Map, Value};
+use derive_more::Display;
+use serde::Deserialize;
+use time::{format_description::BorrowedFormatItem, macros::format_description};
 
-use crate::error::{Context, Hint, Result, anyhow, bail};
+use crate::error::{Context, Hint, Invalid, Result, anyhow};
 
 /// A version of numbers and dots, without leading zeros: `10.1.0`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Display, PartialEq, Eq)]
 pub struct BaseVersion(String);
 
-/// Why a text is not a `BaseVersion`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a base version such as `10.1.0`: {0:?}")]
-pub struct InvalidBaseVersion(String);
-
 impl FromStr for BaseVersion {
-    type Err = InvalidBaseVersion;
+    type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_number = |part: &str| part.parse::<u32>().is_ok_and(|n| n.to_string() == part);
-        if text.split('.').all(is_number) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(InvalidBaseVersion(text.to_owned()))
-        }
-    }
-}
-
-impl fmt::Display for BaseVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        let is_version = text.split('.').all(is_number);
+        is_version
+            .then(|| Self(text.to_owned()))
+            .ok_or_else(|| Invalid::new("not a base version such as `10.1.0`", text))
     }
 }
 
 /// A commit hash or its beginning: 8 to 64 hexadecimal digits, in lower case.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Display, PartialEq, Eq)]
 pub struct GitSha(String);
-
-/// Why a text is not a `GitSha`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a commit of 8 to 64 hexadecimal digits: {0:?}")]
-pub struct InvalidGitSha(String);
 
 impl GitSha {
     /// The first eight digits.
@@ -52,133 +37,78 @@ impl GitSha {
 }
 
 impl FromStr for GitSha {
-    type Err = InvalidGitSha;
+    type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_hex = text.chars().all(|c| c.is_ascii_hexdigit());
-        if is_hex && (8..=64).contains(&text.len()) {
-            Ok(Self(text.to_ascii_lowercase()))
-        } else {
-            Err(InvalidGitSha(text.to_owned()))
-        }
-    }
-}
-
-impl fmt::Display for GitSha {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        (is_hex && (8..=64).contains(&text.len()))
+            .then(|| Self(text.to_ascii_lowercase()))
+            .ok_or_else(|| Invalid::new("not a commit of 8 to 64 hexadecimal digits", text))
     }
 }
 
 /// A date since 1970, written `YYYYMMDD`: `20261122`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Date {
-    year: u16,
-    month: u8,
-    day: u8,
-}
+#[derive(Clone, Copy, Debug, Display, PartialEq, Eq, PartialOrd, Ord)]
+#[display("{}", _0.format(&DATE).unwrap_or_default())]
+pub struct Date(time::Date);
 
-/// Why a text is not a `Date`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a valid date in YYYYMMDD format: {0:?}")]
-pub struct InvalidDate(String);
-
-impl Date {
-    /// `None` if there is no such date.
-    pub fn new(year: u16, month: u8, day: u8) -> Option<Self> {
-        let is_day = (1970..=9999).contains(&year) && (1..=days_in(year, month)).contains(&day);
-        is_day.then_some(Self { year, month, day })
-    }
-}
-
-/// The number of days in a month; 0 if there is no such month.
-fn days_in(year: u16, month: u8) -> u8 {
-    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    match month {
-        2 if leap => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => 0,
-    }
-}
+const DATE: &[BorrowedFormatItem<'_>] = format_description!("[year][month][day]");
 
 impl FromStr for Date {
-    type Err = InvalidDate;
+    type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let date = || {
-            let is_digits = text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit());
-            let (year, rest) = is_digits.then(|| text.split_at(4))?;
-            let (month, day) = rest.split_at(2);
-            Self::new(year.parse().ok()?, month.parse().ok()?, day.parse().ok()?)
-        };
-        date().ok_or_else(|| InvalidDate(text.to_owned()))
+        let is_digits = text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit());
+        let date = time::Date::parse(text, &DATE).ok();
+        date.filter(|date| is_digits && date.year() >= 1970)
+            .map(Self)
+            .ok_or_else(|| Invalid::new("not a valid date in YYYYMMDD format", text))
     }
 }
 
-impl fmt::Display for Date {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:04}{:02}{:02}", self.year, self.month, self.day)
-    }
-}
-
-/// The contents of ROCm's `version.json`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The contents of ROCm's `version.json`. An empty text is the same as a missing one.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct VersionFile {
-    rocm_version: Option<BaseVersion>,
-    /// The date on which a `*-bkc` release is based.
-    pub base_date: Option<Date>,
+    #[serde(default)]
+    rocm_version: String,
+    #[serde(default)]
+    release_metadata: ReleaseMetadata,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct ReleaseMetadata {
+    #[serde(default)]
+    base_date: String,
 }
 
 impl VersionFile {
     /// Reads the text of a `version.json`.
     pub fn parse(text: &str) -> Result<Self> {
-        let value: Value = serde_json::from_str(text).context("failed to read `version.json`")?;
-        let file = object(&value, "version.json")?;
-        Ok(Self {
-            rocm_version: string(file, "rocm-version")?
-                .map(str::parse)
-                .transpose()
-                .context("failed to read `rocm-version` in `version.json`")?,
-            base_date: match file.get("release-metadata") {
-                Some(metadata) => read_base_date(object(metadata, "release-metadata")?)?,
-                None => None,
-            },
-        })
+        serde_json::from_str(text).context("failed to read `version.json`")
     }
 
     /// The base version of releases.
-    pub fn rocm_version(&self) -> Result<&BaseVersion> {
-        self.rocm_version
-            .as_ref()
+    pub fn rocm_version(&self) -> Result<BaseVersion> {
+        non_empty(&self.rocm_version)
             .ok_or_else(|| anyhow!("`rocm-version` must be set in `version.json`"))
-            .hint("set it, or pass `--override-base-version`")
+            .hint("set it, or pass `--override-base-version`")?
+            .parse()
+            .context("failed to read `rocm-version` in `version.json`")
     }
-}
 
-fn read_base_date(metadata: &Map<String, Value>) -> Result<Option<Date>> {
-    match string(metadata, "base-date")? {
-        None => Ok(None),
-        Some(text) => Some(text.parse())
+    /// The date on which a `*-bkc` release is based.
+    pub fn base_date(&self) -> Result<Option<Date>> {
+        non_empty(&self.release_metadata.base_date)
+            .map(str::parse)
             .transpose()
-            .context("failed to read `release-metadata.base-date` in `version.json`"),
+            .context("failed to read `release-metadata.base-date` in `version.json`")
     }
 }
 
-fn object<'a>(value: &'a Value, name: &str) -> Result<&'a Map<String, Value>> {
-    value
-        .as_object()
-        .ok_or_else(|| anyhow!("not a JSON object: `{name}`"))
-}
-
-/// The value of a key; `None` if it is missing or empty.
-fn string<'a>(object: &'a Map<String, Value>, key: &str) -> Result<Option<&'a str>> {
-    match object.get(key) {
-        None => Ok(None),
-        Some(Value::String(text)) => Ok((!text.is_empty()).then_some(text)),
-        Some(other) => bail!("not a text in `version.json`: `{key}`, which is {other}"),
-    }
+fn non_empty(text: &str) -> Option<&str> {
+    (!text.is_empty()).then_some(text)
 }
 
 #[cfg(test)]
@@ -248,19 +178,25 @@ mod tests {
         )
         .unwrap();
         assert_eq!(file.rocm_version().unwrap().to_string(), "10.1.0");
-        assert_eq!(file.base_date.unwrap().to_string(), "20260811");
+        assert_eq!(file.base_date().unwrap().unwrap().to_string(), "20260811");
         for text in [
             r#"{"rocm-version": "10.1.0"}"#,
             r#"{"rocm-version": "10.1.0", "release-metadata": {}}"#,
             r#"{"rocm-version": "10.1.0", "release-metadata": {"base-date": ""}, "more": 1}"#,
         ] {
-            assert_eq!(VersionFile::parse(text).unwrap().base_date, None);
+            let file = VersionFile::parse(text).unwrap();
+            assert_eq!(file.base_date().unwrap(), None);
         }
     }
 
     #[test]
     fn a_version_file_that_means_nothing_is_refused_in_words() {
-        let of = |text: &str| refusal(VersionFile::parse(text));
+        let of = |text: &str| {
+            refusal(VersionFile::parse(text).and_then(|file| {
+                file.base_date()?;
+                file.rocm_version()
+            }))
+        };
         let messages = [
             of("{"),
             of("[]"),
@@ -269,22 +205,27 @@ mod tests {
             of(r#"{"release-metadata": null}"#),
             of(r#"{"release-metadata": {"base-date": 20260811}}"#),
             of(r#"{"release-metadata": {"base-date": "20260230"}}"#),
-            refusal(VersionFile::parse("{}").unwrap().rocm_version().cloned()),
+            of("{}"),
         ];
         insta::assert_snapshot!(messages.join("\n"), @r#"
         error: failed to read `version.json`
           caused by: EOF while parsing an object at line 1 column 1
 
-        error: not a JSON object: `version.json`
+        error: `rocm-version` must be set in `version.json`
 
-        error: not a text in `version.json`: `rocm-version`, which is 10
+        hint: set it, or pass `--override-base-version`
+
+        error: failed to read `version.json`
+          caused by: invalid type: integer `10`, expected a string at line 1 column 19
 
         error: failed to read `rocm-version` in `version.json`
           caused by: not a base version such as `10.1.0`: "ten"
 
-        error: not a JSON object: `release-metadata`
+        error: failed to read `version.json`
+          caused by: invalid type: null, expected struct ReleaseMetadata at line 1 column 25
 
-        error: not a text in `version.json`: `base-date`, which is 20260811
+        error: failed to read `version.json`
+          caused by: invalid type: integer `20260811`, expected a string at line 1 column 43
 
         error: failed to read `release-metadata.base-date` in `version.json`
           caused by: not a valid date in YYYYMMDD format: "20260230"

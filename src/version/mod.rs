@@ -1,13 +1,17 @@
 //! Versions as defined by [PEP 440](https://peps.python.org/pep-0440/), and the types of releases.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
+
+use derive_more::Display;
+use itertools::Itertools as _;
+use strum::VariantArray as _;
+
+use crate::error::Invalid;
 
 mod inputs;
 mod scheme;
 
-pub use inputs::{
-    BaseVersion, Date, GitSha, InvalidBaseVersion, InvalidDate, InvalidGitSha, VersionFile,
-};
+pub use inputs::{BaseVersion, Date, GitSha, VersionFile};
 pub use scheme::{PackageVersions, VersionInputs, VersionScheme, compute};
 
 /// A PEP 440 version: `7.13.0.dev0+abc`. Parsing accepts every valid spelling; `Display` writes the
@@ -15,7 +19,7 @@ pub use scheme::{PackageVersions, VersionInputs, VersionScheme, compute};
 ///
 /// Versions are compared as PEP 440 defines it: `1.0` equals `1.0.0`, although they are written
 /// differently.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pep440_rs::Version);
 
 /// Why a text is not a `Version`.
@@ -51,14 +55,22 @@ impl FromStr for Version {
     }
 }
 
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 /// How a build will be published. This decides its version and its bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    strum::Display,
+    strum::EnumString,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
+#[strum(serialize_all = "kebab-case", parse_err_fn = invalid_type, parse_err_ty = Invalid)]
 pub enum ReleaseType {
     Ci,
     Dev,
@@ -69,54 +81,17 @@ pub enum ReleaseType {
     Release,
 }
 
-/// Why a text is not a `ReleaseType`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a release type ({known}): {text:?}", known = ReleaseType::ALL.map(ReleaseType::as_str).join(", "))]
-pub struct InvalidReleaseType {
-    text: String,
-}
-
 impl ReleaseType {
-    pub const ALL: [Self; 7] = [
-        Self::Ci,
-        Self::Dev,
-        Self::DevBkc,
-        Self::Nightly,
-        Self::NightlyBkc,
-        Self::Prerelease,
-        Self::Release,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ci => "ci",
-            Self::Dev => "dev",
-            Self::DevBkc => "dev-bkc",
-            Self::Nightly => "nightly",
-            Self::NightlyBkc => "nightly-bkc",
-            Self::Prerelease => "prerelease",
-            Self::Release => "release",
-        }
+        self.into()
     }
 }
 
-impl FromStr for ReleaseType {
-    type Err = InvalidReleaseType;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|kind| kind.as_str() == text)
-            .ok_or_else(|| InvalidReleaseType {
-                text: text.to_owned(),
-            })
-    }
-}
-
-impl fmt::Display for ReleaseType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
+fn invalid_type(text: &str) -> Invalid {
+    let known = ReleaseType::VARIANTS.iter().join(", ");
+    Invalid::new(format!("not a release type ({known})"), text)
 }
 
 #[cfg(test)]
@@ -200,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_release_type_is_one_of_seven_exact_names() {
-        for kind in ReleaseType::ALL {
+        for &kind in ReleaseType::ALL {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
         let refused = ["", "CI", " ci", "stable", "nightly_bkc"];

@@ -1,16 +1,16 @@
 //! Computes the version of a build, for wheels, Debian packages and RPM packages.
 
-use std::fmt;
-
 use crate::error::{Hint, Result, anyhow, ensure};
 use crate::version::{BaseVersion, Date, GitSha, ReleaseType, Version};
 
 /// The part of a version after the base version.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, derive_more::Display, PartialEq, Eq)]
 pub enum VersionScheme {
     /// Determined by the release type.
+    #[display("release type `{_0}`")]
     Type(ReleaseType),
     /// A given text, used for all package formats.
+    #[display("suffix `{_0}`")]
     Suffix(String),
 }
 
@@ -129,15 +129,6 @@ fn check_suffix(suffix: &str) -> Result<()> {
         "a version suffix with other characters than letters, digits, `.` and `+`: {suffix:?}"
     );
     Ok(())
-}
-
-impl fmt::Display for VersionScheme {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Type(kind) => write!(f, "release type `{kind}`"),
-            Self::Suffix(suffix) => write!(f, "suffix `{suffix}`"),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,8 @@ use zip::{CompressionMethod, ZipArchive, read::ZipFileEntry, result::ZipError};
 
 use crate::{
     digest::{Hasher, Sha256},
-    relpath::{InvalidRelPath, RelPath},
+    error::Invalid,
+    relpath::RelPath,
     wheel::{
         metadata::{InvalidMetadata, Metadata},
         record::{InvalidRecord, Mismatch, Record},
@@ -49,7 +50,7 @@ pub enum WheelError {
     #[error("two members of one name")]
     Twice,
     #[error("a member that must not be extracted")]
-    Name(#[from] InvalidRelPath),
+    Name(#[from] Invalid),
     #[error("a member that an installer cannot read: `{path}` is {what}")]
     Unsupported { path: RelPath, what: &'static str },
     #[error("a wheel has one `.dist-info` directory: found {}", list(.0))]

@@ -5,7 +5,8 @@ use std::{collections::HashSet, fmt, io::Read};
 
 use crate::{
     digest::Sha256,
-    relpath::{InvalidRelPath, RelPath},
+    error::Invalid,
+    relpath::RelPath,
     wheel::base64::{self, InvalidBase64},
 };
 
@@ -39,7 +40,7 @@ enum RecordErrorReason {
     #[error("three columns expected, not {0}")]
     Columns(usize),
     #[error(transparent)]
-    Path(#[from] InvalidRelPath),
+    Path(#[from] Invalid),
     #[error("a second row for `{0}`")]
     Twice(RelPath),
     #[error("not a `sha256=` hash: {0:?}")]

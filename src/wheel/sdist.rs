@@ -10,8 +10,8 @@ use flate2::{Compression, GzBuilder, bufread::GzDecoder};
 use tar::{Archive, Builder, EntryType, Header};
 
 use crate::{
-    error::{Context as _, Result, ensure},
-    relpath::{InvalidRelPath, RelPath},
+    error::{Context as _, Invalid, Result, ensure},
+    relpath::RelPath,
 };
 
 #[cfg(test)]
@@ -130,7 +130,7 @@ pub enum SdistError {
     #[error("more than {0} bytes when unpacked")]
     TooLong(u64),
     #[error("a member that must not be extracted")]
-    Name(#[from] InvalidRelPath),
+    Name(#[from] Invalid),
     #[error("a member that is neither a file nor a directory: `{0}`")]
     Kind(RelPath),
     #[error("two members of one name: `{0}`")]

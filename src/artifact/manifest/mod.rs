@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, fmt, ops::Bound};
 
-use crate::relpath::{InvalidRelPath, RelPath};
+use crate::{error::Invalid, relpath::RelPath};
 
 mod therock;
 
@@ -25,7 +25,7 @@ pub enum InvalidManifest {
     #[error("more than {max} bytes", max = ArtifactManifest::MAX_LEN)]
     Length,
     #[error("line {line}: {reason}")]
-    Path { line: usize, reason: InvalidRelPath },
+    Path { line: usize, reason: Invalid },
     #[error("line {line}: a control character: {text:?}")]
     Control { line: usize, text: String },
     #[error("`{inner}` lies inside `{outer}`, so its files would be in two places")]

@@ -159,7 +159,7 @@ fn platforms() -> impl TypedValueParser<Value = Platform> {
 }
 
 fn release_types() -> impl TypedValueParser<Value = ReleaseType> {
-    PossibleValuesParser::new(ReleaseType::ALL.map(ReleaseType::as_str))
+    PossibleValuesParser::new(ReleaseType::ALL.iter().map(|kind| kind.as_str()))
         .try_map(|text| text.parse())
 }
 

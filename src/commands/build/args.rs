@@ -291,7 +291,7 @@ fn targets(list: Option<&str>) -> Result<Option<Vec<Target>>> {
         .expand(&names)
         .map(Some)
         .or_else(|unknown| {
-            let hint = unknown.hint();
+            let hint = unknown.hint.clone();
             Err(unknown).hint(hint)
         })
 }

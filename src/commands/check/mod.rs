@@ -404,7 +404,7 @@ impl Policy {
             .collect();
         let targets = TargetTable::builtin().expand(&names);
         targets.or_else(|unknown| {
-            let hint = unknown.hint();
+            let hint = unknown.hint.clone();
             Err(unknown).hint(hint)
         })
     }

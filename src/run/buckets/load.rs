@@ -10,7 +10,6 @@ use crate::run::buckets::{
     BucketFacts, Buckets, Channel, Legacy, Product, ReleaseBuckets, Role, Templates,
 };
 use crate::version::ReleaseType;
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawBuckets {
@@ -115,7 +114,7 @@ impl Buckets {
         );
         let mut own = vec![&self.legacy.artifacts];
         let mut external = vec![&self.legacy.external];
-        for kind in ReleaseType::ALL {
+        for &kind in ReleaseType::ALL {
             let release = self.release(kind)?;
             own.extend(&release.artifacts);
             external.extend(&release.external);

@@ -18,8 +18,8 @@ fn each_release_type_has_its_buckets() {
     let buckets = Buckets::builtin();
     let own = facts(RunOrigin::Own, "");
     let rows: Vec<String> = ReleaseType::ALL
-        .into_iter()
-        .map(|kind| {
+        .iter()
+        .map(|&kind| {
             let artifacts = buckets.artifacts(kind, buckets.home(), &own);
             let python = buckets.published(kind, Channel::Python);
             let name = |facts: Result<&BucketFacts>| {
@@ -165,9 +165,9 @@ fn every_bucket_has_a_region_and_perhaps_a_role() {
 #[test]
 fn each_stream_publishes_each_product() {
     let rows: Vec<String> = ReleaseType::ALL
-        .into_iter()
+        .iter()
         .map(
-            |kind| match Buckets::builtin().publication(kind, Product::Pytorch) {
+            |&kind| match Buckets::builtin().publication(kind, Product::Pytorch) {
                 Ok(it) => {
                     let (name, role) = (&it.bucket.name, role(&it.bucket));
                     format!("{kind}: {name} {role} {}", it.index_url)

@@ -313,7 +313,7 @@ fn a_run_has_one_place_for_a_package_set_of_each_group() {
         });
         resolved.unwrap()
     };
-    let python = |run: Run, group: &str| run.python(&group.parse().unwrap()).s3();
+    let python = |run: Run, group: &str| run.python(&group.parse().unwrap()).to_string();
     let places = [
         python(resolve("42", None), ""),
         python(resolve("42", None), "gfx94X-dcgpu"),
