@@ -1,6 +1,8 @@
 //! `fetch`: downloads and unpacks the artifacts of a run, each in one stream.
 
-use std::{collections::BTreeSet, num::NonZeroUsize, path::PathBuf, sync::Arc, time::Duration};
+use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
+
+use regex::Regex;
 
 use super::{
     World,
@@ -9,7 +11,7 @@ use super::{
 use crate::{
     artifact::Component,
     error::{Result, ensure},
-    fetch::{ArchivePattern, FetchRequest, Keeper, OutputForm, Purpose, RunQuery, Search, Wish},
+    fetch::{FetchRequest, Keeper, LazyGitHub, OutputForm, Purpose, RunQuery, Search, Wish},
     github::Workflow,
     run::{ArtifactGroup, Run, RunId},
     target::split_list,
@@ -26,11 +28,11 @@ use crate::{
   rocwheel fetch --pr 1234 blas --components lib,dev --output-dir artifacts")]
 pub struct FetchArgs {
     /// Regular expressions: fetch only archives whose name matches one of them
-    #[arg(value_name = "PATTERN")]
-    include: Vec<ArchivePattern>,
+    #[arg(value_name = "PATTERN", value_parser = pattern)]
+    include: Vec<Regex>,
     /// Regular expressions: skip archives whose name matches one of them
-    #[arg(long, value_name = "PATTERN", num_args = 1.., env = "ROCWHEEL_EXCLUDE")]
-    exclude: Vec<ArchivePattern>,
+    #[arg(long, value_name = "PATTERN", num_args = 1.., env = "ROCWHEEL_EXCLUDE", value_parser = pattern)]
+    exclude: Vec<Regex>,
     /// Fetch only these components, comma-separated: `lib`, `run`, `dbg`, `dev`, `doc`, `test`
     #[arg(long, value_delimiter = ',', env = "ROCWHEEL_COMPONENTS")]
     components: Vec<Component>,
@@ -83,7 +85,7 @@ impl FetchArgs {
         Wish {
             include: self.include.clone(),
             exclude: self.exclude.clone(),
-            components: self.components.iter().copied().collect::<BTreeSet<_>>(),
+            components: self.components.iter().copied().collect(),
             only: self.only.clone(),
             ..Wish::default()
         }
@@ -209,6 +211,7 @@ impl ChoiceArgs {
 
     fn query(&self) -> Result<RunQuery<'_>> {
         let search = self.search.get();
+        let run = self.run.run().ok().cloned();
         ensure!(
             self.input_dir.is_none() || self.keeper != Keeper::GitHub,
             "`--source github` cannot be used with `--input-dir`"
@@ -220,8 +223,12 @@ impl ChoiceArgs {
                 "`--run-id` cannot be used with `{flag}`"
             );
         }
+        // A search asks the default server, whatever the environment says about this run.
+        let named = run.clone().filter(|_| search.is_none());
+        let server = named.and_then(|run| run.server);
+        let settings = move || self.github.settings(server.as_deref());
         Ok(RunQuery {
-            run: self.run.run().ok().cloned(),
+            run,
             search,
             workflow: self.workflow.clone(),
             context: self.run.context()?,
@@ -230,7 +237,7 @@ impl ChoiceArgs {
             input_dir: self.input_dir.clone(),
             keeper: self.keeper,
             access: self.access.access(None)?,
-            github: Arc::new(|server| self.github.settings(server)),
+            github: LazyGitHub::new(settings),
         })
     }
 
@@ -269,5 +276,34 @@ impl SearchArgs {
         let latest = self.latest.then_some(Search::Latest);
         let pull = self.pr.map(Search::Pull);
         commit.or(branch).or(pull).or(latest)
+    }
+}
+
+/// Parses a regular expression. Only the last line of the error says what is wrong with it.
+fn pattern(text: &str) -> Result<Regex, String> {
+    Regex::new(text).map_err(|error| {
+        let text = error.to_string();
+        let last = text.lines().last().unwrap_or_default();
+        let reason = last.trim_start_matches("error: ");
+        format!("not a regular expression: {reason}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_pattern_is_refused_in_words() {
+        let refused = ["(", "a{2,1}", "(?=x)", "[z-a]"].map(|text| {
+            let error = pattern(text).unwrap_err();
+            format!("{text} {error}")
+        });
+        insta::assert_snapshot!(refused.join("\n"), @"
+        ( not a regular expression: unclosed group
+        a{2,1} not a regular expression: invalid repetition count range, the start must be <= the end
+        (?=x) not a regular expression: look-around, including look-ahead and look-behind, is not supported
+        [z-a] not a regular expression: invalid character class range, the start must be <= the end
+        ");
     }
 }

@@ -3,10 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
-    inventory::{ArtifactArchive, RunInventory},
-    select::{ArchiveSelection, SelectionExtent},
-};
+use super::{inventory::ArtifactArchive, select::ArchiveSelection};
 use crate::{
     artifact::{ArtifactName, Component, TherockManifest},
     console::few,
@@ -32,30 +29,41 @@ pub(super) struct Completeness {
 impl Completeness {
     pub(super) fn of(
         selection: &ArchiveSelection,
-        inventory: &RunInventory,
+        inventory: &[ArtifactArchive],
         catalog: &Catalog,
         platform: Platform,
         subset: Option<&Subset>,
     ) -> Result<Self> {
+        let device = catalog.only(PackageKind::Device)?;
         let packages = catalog.packages().iter();
         let view = PolicyView {
-            packages: packages
-                .filter(|package| package.ships_on(platform))
-                .collect(),
-            device: catalog.only(PackageKind::Device)?,
-            mode: mode(inventory, catalog.only(PackageKind::Device)?),
+            packages: packages.filter(|it| it.ships_on(platform)).collect(),
+            device,
+            mode: mode(inventory, device),
         };
         let mut found = Self::default();
         if !selection.absent.is_empty() {
-            let absent = selection.absent.iter().map(Scope::to_string);
+            let absent = few(selection.absent.iter().map(Scope::to_string));
             found
                 .remarks
-                .push(format!("the run has nothing for {}", few(absent)));
+                .push(format!("the run has nothing for {absent}"));
         }
-        match (selection.part, subset) {
-            (SelectionExtent::Some, _) => view.part(selection, inventory, &mut found),
-            (SelectionExtent::All, Some(subset)) => view.packages(selection, subset, &mut found),
-            (SelectionExtent::All, None) => view.whole(selection, &mut found),
+        if selection.is_part {
+            found.remarks.extend(view.left_out(selection, inventory));
+            return Ok(found);
+        }
+        let artifacts: Vec<&ArtifactName> = names(&selection.archives).collect();
+        let manifest = TherockManifest::ARTIFACT;
+        if !artifacts.iter().any(|it| it.to_string() == manifest) {
+            let lack = format!("no `{manifest}`, which says what was built");
+            found.lacks.push(lack);
+        }
+        if subset.is_none_or(Subset::is_for_all) {
+            found.lacks.extend(view.required(&artifacts));
+        }
+        // For `--only`, `subset` has already checked that there is device code for the packages.
+        if subset.is_none() && view.mode == DistributionMode::Split {
+            view.targets(selection.scopes.is_some(), &artifacts, &mut found);
         }
         Ok(found)
     }
@@ -75,7 +83,7 @@ impl Completeness {
 pub(super) fn subset(
     names: &[String],
     selection: &ArchiveSelection,
-    inventory: &RunInventory,
+    inventory: &[ArtifactArchive],
     catalog: &Catalog,
     platform: Platform,
 ) -> Result<Subset> {
@@ -103,12 +111,12 @@ struct PolicyView<'a> {
 }
 
 /// A run with device code in artifacts of single targets is a run with split device code.
-fn mode(inventory: &RunInventory, device: &PackageSpec) -> DistributionMode {
-    let split = |archive: &ArtifactArchive| {
-        matches!(archive.artifact().scope, Scope::Target(_))
-            && device.takes_kind(archive.artifact(), DistributionMode::Split)
+fn mode(inventory: &[ArtifactArchive], device: &PackageSpec) -> DistributionMode {
+    let is_split = |artifact: &ArtifactName| {
+        matches!(artifact.scope, Scope::Target(_))
+            && device.takes_kind(artifact, DistributionMode::Split)
     };
-    if inventory.archives().iter().any(split) {
+    if names(inventory).any(is_split) {
         DistributionMode::Split
     } else {
         DistributionMode::Legacy
@@ -116,47 +124,27 @@ fn mode(inventory: &RunInventory, device: &PackageSpec) -> DistributionMode {
 }
 
 impl PolicyView<'_> {
-    fn whole(&self, selection: &ArchiveSelection, found: &mut Completeness) {
-        let artifacts: Vec<&ArtifactName> = names(&selection.archives).collect();
-        manifest(&artifacts, found);
-        self.required(&artifacts, found);
-        if self.mode == DistributionMode::Split {
-            self.targets(selection, &artifacts, found);
-        }
+    fn takes(&self, package: &PackageSpec, artifact: &ArtifactName) -> bool {
+        package.takes(artifact, self.mode, Some(&artifact.scope))
     }
 
-    /// Checks for `--only`. [`subset`] has already checked that there is device code for the
-    /// packages.
-    fn packages(&self, selection: &ArchiveSelection, subset: &Subset, found: &mut Completeness) {
-        let artifacts: Vec<&ArtifactName> = names(&selection.archives).collect();
-        manifest(&artifacts, found);
-        if subset.is_for_all() {
-            self.required(&artifacts, found);
-        }
-    }
-
-    fn required(&self, artifacts: &[&ArtifactName], found: &mut Completeness) {
-        for package in self
-            .packages
-            .iter()
-            .filter(|it| it.required && it.kind == PackageKind::Runtime)
-        {
-            let takes = |it: &&ArtifactName| package.takes(it, self.mode, Some(&it.scope));
-            if !artifacts.iter().any(takes) {
-                let dist = package.dist_name(self.mode, None);
-                found.lacks.push(format!("no artifact for `{dist}`"));
-            }
-        }
+    /// The required packages that no artifact is for.
+    fn required(&self, artifacts: &[&ArtifactName]) -> Vec<String> {
+        let lacking = self.packages.iter().filter(|it| {
+            it.required
+                && it.kind == PackageKind::Runtime
+                && !artifacts.iter().any(|artifact| self.takes(it, artifact))
+        });
+        let lack = |it: &&PackageSpec| {
+            let dist = it.dist_name(self.mode, None);
+            format!("no artifact for `{dist}`")
+        };
+        lacking.map(lack).collect()
     }
 
     /// Checks that each target has device code. A target that lacks an artifact which other targets
     /// have is only a remark.
-    fn targets(
-        &self,
-        selection: &ArchiveSelection,
-        artifacts: &[&ArtifactName],
-        found: &mut Completeness,
-    ) {
+    fn targets(&self, are_named: bool, artifacts: &[&ArtifactName], found: &mut Completeness) {
         let mut names_of: BTreeMap<Scope, BTreeSet<&str>> = BTreeMap::new();
         let mut xnack: Vec<&ArtifactName> = Vec::new();
         for artifact in artifacts {
@@ -190,81 +178,68 @@ impl PolicyView<'_> {
         }
         let all: BTreeSet<&str> = names_of.values().flatten().copied().collect();
         for (target, names) in &names_of {
-            let missing = all.difference(names).map(|name| format!("`{name}`"));
-            if !names.is_empty() {
-                if names.len() < all.len() {
-                    let missing = few(missing);
-                    found.remarks.push(format!(
-                        "`{target}` has no {missing}, which other targets have"
-                    ));
-                }
-            } else if selection.scopes.is_some() {
+            let mut missing = all
+                .difference(names)
+                .map(|name| format!("`{name}`"))
+                .peekable();
+            if names.is_empty() && are_named {
                 found.lacks.push(format!("no device code for `{target}`"));
-            } else {
+            } else if names.is_empty() {
                 found.remarks.push(format!("`{target}` has no device code"));
+            } else if missing.peek().is_some() {
+                let missing = few(missing);
+                found.remarks.push(format!(
+                    "`{target}` has no {missing}, which other targets have"
+                ));
             }
         }
     }
 
-    fn part(
+    /// A remark about artifacts of the wanted targets that were not selected, although packages
+    /// contain them.
+    fn left_out(
         &self,
         selection: &ArchiveSelection,
-        inventory: &RunInventory,
-        found: &mut Completeness,
-    ) {
+        inventory: &[ArtifactArchive],
+    ) -> Option<String> {
         let chosen: BTreeSet<&ArtifactName> = names(&selection.archives).collect();
-        let wanted = |scope: &Scope| {
+        let is_wanted = |scope: &Scope| {
             let scopes = selection.scopes.as_ref();
             *scope == Scope::Generic || scopes.is_none_or(|scopes| scopes.contains(&scope.base()))
         };
-        let left: Vec<String> = names(inventory.archives())
-            .filter(|it| !chosen.contains(it) && wanted(&it.scope) && self.is_used(it))
-            .map(|it| format!("`{it}`"))
-            .collect();
-        if !left.is_empty() {
+        let left = names(inventory)
+            .filter(|it| !chosen.contains(it) && is_wanted(&it.scope) && self.is_used(it));
+        let left: Vec<String> = left.map(|it| format!("`{it}`")).collect();
+        (!left.is_empty()).then(|| {
             let left = few(left.into_iter());
-            found
-                .remarks
-                .push(format!("left out, and part of the packages: {left}"));
-        }
+            format!("left out, and part of the packages: {left}")
+        })
     }
 
     fn is_used(&self, artifact: &ArtifactName) -> bool {
-        let takes =
-            |package: &PackageSpec| package.takes(artifact, self.mode, Some(&artifact.scope));
-        let some_runtime_takes = |component| {
+        let some_package_takes = |component| {
             let sibling = ArtifactName {
                 component,
                 ..artifact.clone()
             };
-            self.packages
-                .iter()
-                .any(|package| package.takes_kind(&sibling, self.mode))
+            let mut packages = self.packages.iter();
+            packages.any(|package| package.takes_kind(&sibling, self.mode))
         };
         self.packages.iter().any(|package| match package.kind {
             PackageKind::Selector => false,
-            PackageKind::Runtime | PackageKind::Device => takes(package),
+            PackageKind::Runtime | PackageKind::Device => self.takes(package, artifact),
             PackageKind::Devel => {
                 package.reaches(artifact, self.mode, Some(&artifact.scope))
                     && !package.leaves_out(artifact, self.mode)
                     && (package.takes_besides(&artifact.name, self.mode)
-                        || Component::ALL.into_iter().any(some_runtime_takes))
+                        || Component::ALL.into_iter().any(some_package_takes))
             }
         })
     }
 }
 
-fn manifest(artifacts: &[&ArtifactName], found: &mut Completeness) {
-    let manifest = TherockManifest::ARTIFACT;
-    if !artifacts.iter().any(|it| it.to_string() == manifest) {
-        found
-            .lacks
-            .push(format!("no `{manifest}`, which says what was built"));
-    }
-}
-
 fn names(archives: &[ArtifactArchive]) -> impl Iterator<Item = &ArtifactName> {
-    archives.iter().map(ArtifactArchive::artifact)
+    archives.iter().map(|archive| &archive.name.artifact)
 }
 
 #[cfg(test)]

@@ -7,52 +7,86 @@ use std::{
     time::{Duration, Instant},
 };
 
+use itertools::Itertools as _;
+
 use super::{
     download::{Ground, Received, receive},
-    output::OutputDir,
+    output::{OutputDir, OutputForm},
     plan::FetchPlan,
     source::{ArchiveSource, Parcel},
-    space,
-    state::Sufficiency,
+    state::{FetchState, Sufficiency},
 };
 use crate::{
+    atomic::space,
     console::{World, few, many, size, took},
-    error::{Error, No, Result, hinted, hints, one_line},
+    error::{Error, No, Result, anyhow, hinted, hints, one_line},
     parallel,
 };
+
+/// Unpacked artifacts of ROCm are three to five times as large as their archives.
+const USUALLY: u64 = 4;
 
 /// Carries out a plan: downloads what is due and, with `--flatten`, merges it into one tree.
 pub(super) fn deliver(
     source: &dyn ArchiveSource,
     plan: &FetchPlan,
     (output, enough): (&OutputDir, &Sufficiency),
-    at_once: NonZeroUsize,
+    jobs: NonZeroUsize,
     world: &World,
 ) -> Result<()> {
     let mut due = plan.due();
     if !due.is_empty() {
-        space::check(&output.root, output.form, plan.size(), world)?;
+        check_space(output, plan.size(), world)?;
     }
-    let (wanted, names) = (plan.wanted(), plan.due_names());
-    output.state.begin(&plan.from, wanted, &names, enough)?;
+    let mut state = output.state.clone();
+    state.begin(&plan.from, plan.wanted(), &plan.due_names(), enough)?;
     if !due.is_empty() {
         // Start the largest first: if one of them started last, it would run alone at the end.
         due.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| a.id.cmp(&b.id)));
-        read(source, &due, output, at_once, world)?;
+        download(source, &due, (output, &mut state), jobs, world)?;
     }
-    merge(plan, output, at_once, world)
+    if output.form == OutputForm::Merged {
+        output.merge(&plan.wanted(), &mut state, jobs, world)?;
+    }
+    state.end(enough)
 }
 
-fn read(
+/// Fails if the archives alone do not fit. If only the estimate for their contents does not fit, it
+/// is a warning, because the exact size is known only after unpacking.
+fn check_space(output: &OutputDir, needed: u64, world: &World) -> Result<()> {
+    let place = output.root.display();
+    // Some systems do not report the free space. Try then: a full disk fails later anyway.
+    let free = space::free(&output.root).unwrap_or(u64::MAX);
+    let is_packed = output.form == OutputForm::Packed;
+    let (needs, has) = (size(needed), size(free));
+    if needed > free {
+        let more = if is_packed {
+            ""
+        } else {
+            " for the archives and more unpacked"
+        };
+        let error = anyhow!("not enough space for `{place}`: needs {needs}{more}, has {has}");
+        return Err(hinted(
+            error,
+            "choose another `--output-dir`, or fetch less",
+        ));
+    }
+    if !is_packed && needed.saturating_mul(USUALLY) > free {
+        world.console.warn(format!("`{place}` may be too small: needs {needs} for the archives and several times as much unpacked, has {has}"));
+    }
+    Ok(())
+}
+
+fn download(
     source: &dyn ArchiveSource,
     due: &[&Parcel],
-    output: &OutputDir,
-    at_once: NonZeroUsize,
+    (output, state): (&OutputDir, &mut FetchState),
+    jobs: NonZeroUsize,
     world: &World,
 ) -> Result<()> {
     let start = Instant::now();
     let bytes: u64 = due.iter().map(|parcel| parcel.size).sum();
-    let (mut failures, mut unverified) = (Vec::new(), Vec::new());
+    let (mut failures, mut unverified) = (Vec::new(), BTreeSet::new());
     {
         let progress = world.console.progress("Fetching", source, Some(bytes));
         let work = |parcel: &&Parcel| {
@@ -60,7 +94,7 @@ fn read(
             let console = &world.console;
             let part = console.progress_of_part("Fetching", &parcel.id, parcel.size);
             let ground = Ground {
-                directory: output.work(),
+                directory: &output.work,
                 kept: output.form,
                 stop: &world.stop,
                 progress: &|bytes| {
@@ -68,29 +102,32 @@ fn read(
                     progress.inc(bytes);
                 },
             };
-            let received = receive(source, parcel, &ground);
-            Ok((received, start.elapsed()))
+            Ok((receive(source, parcel, &ground), start.elapsed()))
         };
         // `done` runs on one thread, because recording waits for the disk. The workers continue to
         // download meanwhile.
         let done = |parcel: &&Parcel, (received, time): (Result<Received>, Duration)| {
             let recorded = received.and_then(|received| {
-                let facts = facts(parcel, &received, time);
-                output.state.record(received.artifacts)?;
+                let extents = received.artifacts.iter().filter_map(|(_, it)| it.extent);
+                let files: usize = extents.map(|extent| extent.files).sum();
+                state.record(received.artifacts)?;
                 unverified.extend(received.unverified);
-                Ok(facts)
+                Ok(many(files, "file"))
             });
             match recorded {
-                Ok(facts) => world.console.status("Fetched", facts),
+                Ok(files) => {
+                    let (id, speed) = (&parcel.id, speed(parcel.size, time));
+                    let facts = format!("{id}: {}, {files} {speed}", size(parcel.size));
+                    world.console.status("Fetched", facts);
+                }
                 Err(error) => failures.push(error),
             }
         };
-        parallel::try_each(due, at_once, &world.stop, work, done)?;
+        parallel::try_each(due, jobs, &world.stop, work, done)?;
     }
     if !unverified.is_empty() {
-        unverified.sort();
-        let names = few(unverified.iter().map(|name| format!("`{name}`")));
         let count = many(unverified.len(), "archive");
+        let names = few(unverified.iter().map(|name| format!("`{name}`")));
         world.console.warn(format!(
             "{count} fetched without any checksum, so damage would not be detected: {names}"
         ));
@@ -99,65 +136,33 @@ fn read(
         return Err(together(&failures, due.len()));
     }
     let (count, all) = (many(due.len(), "archive"), size(bytes));
-    let time = start.elapsed();
-    let facts = format!("{count}, {all} in {}{}", took(time), rate(bytes, time));
-    world.console.status("Finished", facts);
+    let speed = speed(bytes, start.elapsed());
+    world
+        .console
+        .status("Finished", format!("{count}, {all} {speed}"));
     Ok(())
 }
 
-fn merge(plan: &FetchPlan, output: &OutputDir, jobs: NonZeroUsize, world: &World) -> Result<()> {
-    let Some(merged) = &output.merged else {
-        return Ok(());
-    };
-    let mut waiting = Vec::new();
-    for name in plan.wanted() {
-        let fetched = output.state.get(&name).filter(|it| it.extent.is_some());
-        waiting.extend(fetched.map(|it| (name, it)));
-    }
-    if !waiting.is_empty() {
-        let moved = merged.merge(&waiting, &output.state, jobs, world)?;
-        let (count, files) = (many(waiting.len(), "artifact"), many(moved, "file"));
-        let facts = format!("{count}, {files} into {}", output.root.display());
-        world.console.status("Merged", facts);
-    }
-    merged.tidy(&output.state)
-}
-
-fn facts(parcel: &Parcel, received: &Received, time: Duration) -> String {
-    let extents = received.artifacts.iter().filter_map(|(_, it)| it.extent);
-    let files: u64 = extents.map(|extent| extent.files).sum();
-    let files = many(usize::try_from(files).unwrap_or(usize::MAX), "file");
-    let (size, took, rate) = (size(parcel.size), took(time), rate(parcel.size, time));
-    format!("{}: {size}, {files} in {took}{rate}", parcel.id)
-}
-
-/// The rate as a suffix, `, 1.00 MiB/s`; empty if there is nothing to measure.
-fn rate(bytes: u64, time: Duration) -> String {
+/// `in 2.0 s, 5.00 MiB/s`; only the time if there is nothing to measure.
+fn speed(bytes: u64, time: Duration) -> String {
     let rate = u128::from(bytes) * 1000;
     match rate.checked_div(time.as_millis()) {
         Some(rate) if time >= Duration::from_secs(1) => {
-            format!(", {}/s", size(u64::try_from(rate).unwrap_or(u64::MAX)))
+            let rate = size(u64::try_from(rate).unwrap_or(u64::MAX));
+            format!("in {}, {rate}/s", took(time))
         }
-        _ => String::new(),
+        _ => format!("in {}", took(time)),
     }
 }
 
 /// One error for all failed parcels, with one line for each.
 fn together(failures: &[Error], tried: usize) -> Error {
-    let mut lines = BTreeSet::new();
-    let mut advice = BTreeSet::new();
-    for error in failures {
-        lines.insert(one_line(error));
-        advice.extend(hints(error));
-    }
-    let lines: Vec<String> = lines.into_iter().collect();
-    let text = format!(
-        "{} of {} not fetched\n  {}",
-        failures.len(),
-        many(tried, "archive"),
-        lines.join("\n  ")
-    );
+    let lines: BTreeSet<String> = failures.iter().map(one_line).collect();
+    let mut advice: BTreeSet<String> = failures.iter().flat_map(hints).collect();
     advice.insert("run it again: what is whole is kept".to_owned());
+    let (failed, tried) = (failures.len(), many(tried, "archive"));
+    let lines = lines.iter().join("\n  ");
+    let text = format!("{failed} of {tried} not fetched\n  {lines}");
     advice.into_iter().fold(Error::new(No(text)), hinted)
 }
 
@@ -168,8 +173,8 @@ mod tests {
     #[test]
     fn a_rate_is_said_once_it_can_be_measured() {
         let second = Duration::from_secs(1);
-        assert_eq!(rate(5 << 20, second / 2), "");
-        assert_eq!(rate(10 << 20, 2 * second), ", 5.00 MiB/s");
-        assert_eq!(rate(u64::MAX, Duration::ZERO), "");
+        assert_eq!(speed(5 << 20, second / 2), "in 0.5 s");
+        assert_eq!(speed(10 << 20, 2 * second), "in 2.0 s, 5.00 MiB/s");
+        assert_eq!(speed(u64::MAX, Duration::ZERO), "in 0.0 s");
     }
 }

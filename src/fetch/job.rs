@@ -1,25 +1,25 @@
 //! One fetch: [`FetchRequest`] says what the user asked for, `decide` makes a [`FetchJob`] of it,
 //! and `carry_out` downloads.
 
-use std::{num::NonZeroUsize, path::Path, time::Duration};
+use std::{collections::BTreeSet, num::NonZeroUsize, path::Path, time::Duration};
+
+use itertools::Itertools as _;
 
 use super::{
     completeness::{Completeness, subset},
     download_all::deliver,
-    inventory::{ArtifactArchive, RunInventory},
-    leftovers,
+    inventory::ArtifactArchive,
     output::{OutputDir, OutputForm},
     plan::FetchPlan,
     query::RunQuery,
     select::{ArchiveSelection, Wish, select},
-    settle::Settled,
-    source::{ArchiveSource, Concurrency},
+    source::ArchiveSource,
     state::Sufficiency,
 };
 use crate::{
     artifact::ArtifactName,
     atomic::lock::{Lock, LockPurpose},
-    console::{World, many, took},
+    console::{World, few, many, took},
     error::{No, Result, TimeOver, hinted},
     package::catalog::Catalog,
     run::Run,
@@ -37,7 +37,6 @@ pub struct FetchRequest<'a> {
 }
 
 /// A decided fetch: the plan, the source that the artifacts come from, and the output directory.
-#[derive(Debug)]
 pub struct FetchJob<'a> {
     /// The run that the artifacts belong to.
     pub run: Run,
@@ -74,22 +73,14 @@ impl<'a> FetchRequest<'a> {
         purpose: Purpose,
         world: &'a World,
     ) -> Result<FetchJob<'a>> {
-        let choose = |source: &dyn ArchiveSource, inventory: &RunInventory| {
-            let count = many(inventory.archives().len(), "artifact");
+        let choose = |source: &dyn ArchiveSource, inventory: &[ArtifactArchive]| {
+            let count = many(inventory.len(), "artifact");
             let facts = format!("{count} in {source}");
             world.console.status("Listed", facts);
             self.choose(inventory, world)
         };
-        let Settled {
-            source,
-            candidate,
-            chosen,
-        } = self.query.settle(world, choose)?;
-        let pace = Concurrency {
-            jobs: self.downloads,
-            stop: world.stop.clone(),
-        };
-        let parcels = source.parcels(&chosen.archives, &pace)?;
+        let (run, (source, selection)) = self.query.settle(world, choose)?;
+        let parcels = source.parcels(&selection.archives, self.downloads)?;
         // Take the lock before reading the state: until then, another fetch may change both the
         // state and the files.
         let lock = match purpose {
@@ -98,16 +89,18 @@ impl<'a> FetchRequest<'a> {
         };
         let output = OutputDir::open(to, form)?;
         if lock.as_ref().is_some_and(Lock::is_held) {
-            leftovers::clear(output.work())?;
+            output.clear()?;
         }
         let plan = FetchPlan::new(&*source, &output, parcels)?;
-        if plan.unverified() > 0 {
-            let count = many(plan.unverified(), "archive");
+        let due = plan.due().into_iter();
+        let unverified = due.filter(|parcel| !parcel.is_vouched_for()).count();
+        if unverified > 0 {
+            let count = many(unverified, "archive");
             let text = format!("{count} without a digest: only the checksums inside are verified");
             world.console.note(text);
         }
         Ok(FetchJob {
-            run: candidate.resolve(&self.query)?,
+            run,
             plan,
             enough: self.wish.enough(),
             source,
@@ -119,7 +112,7 @@ impl<'a> FetchRequest<'a> {
     }
 
     /// The selected archives. Fails if packages need more, unless `--allow-incomplete` is set.
-    fn choose(&self, inventory: &RunInventory, world: &World) -> Result<ArchiveSelection> {
+    fn choose(&self, inventory: &[ArtifactArchive], world: &World) -> Result<ArchiveSelection> {
         let (wish, platform) = (&self.wish, self.query.platform);
         let mut selection = select(inventory, wish)?;
         let catalog = Catalog::built_in()?;
@@ -151,13 +144,10 @@ impl FetchJob<'_> {
         {
             lock.ensure_writable()?;
         }
-        let to = (&self.output, &self.enough);
-        let work = || deliver(&*self.source, &self.plan, to, self.downloads, world);
-        self.in_time(work, world)?;
-        self.output.state.end(&self.enough)
-    }
-
-    fn in_time(&self, work: impl FnOnce() -> Result<()>, world: &World) -> Result<()> {
+        let work = || {
+            let to = (&self.output, &self.enough);
+            deliver(&*self.source, &self.plan, to, self.downloads, world)
+        };
         let Some(time) = self.time else { return work() };
         world.stop.within(time, work).map_err(|error| {
             if !error.is::<TimeOver>() {
@@ -170,17 +160,31 @@ impl FetchJob<'_> {
         })
     }
 
-    /// A warning if the output directory also has artifacts that come from elsewhere.
+    /// A warning about artifacts in the output directory that are not in the plan and come from
+    /// another place; `None` if there are none.
     pub fn others(&self) -> Option<String> {
-        leftovers::of_others(&self.output, &self.plan)
+        let (own, output) = (self.plan.wanted(), &self.output);
+        let others = output.state.fetched.iter().filter(|(name, it)| {
+            it.from != self.plan.from && !own.contains(*name) && output.has(name)
+        });
+        let (names, places): (Vec<String>, BTreeSet<String>) = others
+            .map(|(name, it)| (format!("`{name}`"), format!("`{}`", it.from)))
+            .unzip();
+        (!names.is_empty()).then(|| {
+            format!(
+                "`{}` also has {} from {}: {}; remove what does not belong together, or choose another `--output-dir`",
+                output.root.display(),
+                many(names.len(), "artifact"),
+                places.iter().join(" and "),
+                few(names.into_iter())
+            )
+        })
     }
 
     /// The artifacts of this job, which are complete on disk after [`FetchJob::carry_out`]. The
     /// directory may have others too.
     pub fn artifacts(&self) -> Vec<&ArtifactName> {
-        self.plan
-            .archives()
-            .map(ArtifactArchive::artifact)
-            .collect()
+        let archives = self.plan.archives();
+        archives.map(|archive| &archive.name.artifact).collect()
     }
 }

@@ -9,18 +9,22 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io,
     num::NonZeroUsize,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
 };
 
 use fs_err as fs;
 
-use super::state::{FetchState, Fetched};
+use super::{
+    output::OutputDir,
+    state::{FetchState, Fetched},
+};
 use crate::{
     artifact::{
-        Artifact, ArtifactTree, FileFacts, FileKind, LinkEnd, PermissionBits, TreeContent,
-        TreeFile, TreeForm, merge, same_content,
+        Artifact, ArtifactName, ArtifactTree, FileFacts, FileKind, LinkEnd, PermissionBits,
+        TreeContent, TreeFile, TreeForm, merge, same_content,
     },
+    atomic,
     console::{World, many},
     error::{Context as _, Error, No, Result, ensure, hinted},
     relpath::RelPath,
@@ -28,59 +32,72 @@ use crate::{
 
 /// How many collisions the error lists one by one.
 const MOST_LISTED: usize = 20;
-const WORK: &str = ".rocwheel-fetch";
-
-/// An install tree, and the directory where artifacts wait until they are merged into it.
-#[derive(Debug)]
-pub struct MergedTree {
-    root: PathBuf,
-    work: PathBuf,
-}
 
 /// The paths of one artifact in the tree, grouped by the base directory that they come from.
 type Listing = BTreeMap<RelPath, BTreeSet<RelPath>>;
 
-impl MergedTree {
-    pub fn at(root: &Path) -> Self {
-        Self {
-            root: root.to_owned(),
-            work: root.join(WORK),
-        }
-    }
-
-    pub fn work(&self) -> &Path {
-        &self.work
-    }
-
-    pub fn has(&self, name: &str) -> bool {
-        fs::symlink_metadata(self.listing_path(name)).is_ok()
-    }
-
+impl OutputDir {
     /// Whether every path of a merged artifact still exists in the tree.
-    pub fn is_whole(&self, name: &str) -> Result<bool> {
-        let Some(listing) = self.listing(name)? else {
-            return Ok(false);
-        };
-        let mut paths = listing.values().flatten();
-        Ok(paths.all(|path| fs::symlink_metadata(self.root.join(path.as_str())).is_ok()))
+    pub(super) fn is_merged_whole(&self, name: &str) -> Result<bool> {
+        let is_there = |path: &RelPath| fs::symlink_metadata(self.in_tree(path)).is_ok();
+        let listing = self.listing(name)?;
+        Ok(listing.is_some_and(|listing| listing.values().flatten().all(is_there)))
     }
 
-    /// Moves fetched artifacts into the tree and returns the number of moved files. If two
-    /// artifacts differ about a path, nothing is moved.
+    /// Moves the fetched artifacts among `wanted` into the tree. If two artifacts differ about a
+    /// path, nothing is moved.
     ///
     /// While its files are moved, an artifact is not recorded as fetched. If the merge is
     /// interrupted, the artifact is fetched again, and its listing says which files in the tree may
     /// be overwritten.
-    pub fn merge(
+    pub(super) fn merge(
         &self,
-        names: &[(String, Fetched)],
-        state: &FetchState,
+        wanted: &BTreeSet<String>,
+        state: &mut FetchState,
         jobs: NonZeroUsize,
         world: &World,
-    ) -> Result<usize> {
-        let tree = ArtifactTree::scan(&self.work, jobs, &world.stop)?;
-        let is_new = |it: &Artifact| names.iter().any(|(name, _)| *name == it.name.file_name());
-        let mut artifacts: Vec<_> = tree.artifacts.into_iter().filter(is_new).collect();
+    ) -> Result<()> {
+        let mut waiting: BTreeMap<String, Fetched> = state.fetched.clone();
+        waiting.retain(|name, it| wanted.contains(name) && it.extent.is_some());
+        if !waiting.is_empty() {
+            let artifacts = self.waiting(&waiting, jobs, world)?;
+            let others = self.others(&artifacts)?;
+            let problems = self.problems(&others, &artifacts)?;
+            if !problems.is_empty() {
+                return Err(refusal(&problems));
+            }
+            let all = others.iter().chain(&artifacts);
+            let kept: BTreeSet<&RelPath> =
+                all.flat_map(|it| &it.files).map(|it| &it.path).collect();
+            let mut moved = 0;
+            for artifact in &artifacts {
+                world.stop.check()?;
+                let name = artifact.name.file_name();
+                state.forget(&name)?;
+                moved += self
+                    .take(artifact, &kept)
+                    .with_context(|| format!("failed to merge `{name}`"))?;
+                let entry = waiting.remove(&name);
+                let entry = entry.map(|it| (name.clone(), Fetched { extent: None, ..it }));
+                state.record(entry.into_iter().collect())?;
+                fs::remove_dir_all(self.work.join(&name))?;
+            }
+            let (count, files) = (many(artifacts.len(), "artifact"), many(moved, "file"));
+            let facts = format!("{count}, {files} into {}", self.root.display());
+            world.console.status("Merged", facts);
+        }
+        self.tidy(state)
+    }
+
+    /// The fetched artifacts of these names, without the symlinks that cannot be merged.
+    fn waiting(
+        &self,
+        names: &BTreeMap<String, Fetched>,
+        jobs: NonZeroUsize,
+        world: &World,
+    ) -> Result<Vec<Artifact>> {
+        let mut artifacts = ArtifactTree::scan(&self.work, jobs, &world.stop)?.artifacts;
+        artifacts.retain(|it| names.contains_key(&it.name.file_name()));
         ensure!(
             artifacts.len() == names.len(),
             "an artifact in `{}` was removed during the fetch",
@@ -93,32 +110,11 @@ impl MergedTree {
                 ));
             }
         }
-        let others = self.others(&artifacts)?;
-        let problems = self.problems(&others, &artifacts)?;
-        if !problems.is_empty() {
-            return Err(refusal(&problems));
-        }
-        let all = others.iter().chain(&artifacts);
-        let kept: BTreeSet<&RelPath> = all.flat_map(|it| &it.files).map(|it| &it.path).collect();
-        let mut moved = 0;
-        for artifact in &artifacts {
-            world.stop.check()?;
-            let name = artifact.name.file_name();
-            let entry = names.iter().find(|(it, _)| *it == name);
-            let entry = entry.map(|(_, entry)| entry.clone());
-            state.forget(&name)?;
-            moved += self
-                .take(artifact, &kept)
-                .with_context(|| format!("failed to merge `{name}`"))?;
-            let entry = entry.map(|it| (name.clone(), Fetched { extent: None, ..it }));
-            state.record(entry.into_iter().collect())?;
-            fs::remove_dir_all(self.work.join(&name))?;
-        }
-        Ok(moved)
+        Ok(artifacts)
     }
 
     /// Removes the directories of artifacts that an interrupted merge left in the work directory.
-    pub fn tidy(&self, state: &FetchState) -> Result<()> {
+    fn tidy(&self, state: &FetchState) -> Result<()> {
         let entries = match fs::read_dir(&self.work) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             entries => entries?,
@@ -126,7 +122,10 @@ impl MergedTree {
         for entry in entries {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            let waits = state.get(&name).is_some_and(|it| it.extent.is_some());
+            let waits = state
+                .fetched
+                .get(&name)
+                .is_some_and(|it| it.extent.is_some());
             if entry.file_type()?.is_dir() && !waits {
                 fs::remove_dir_all(entry.path())?;
             }
@@ -147,7 +146,7 @@ impl MergedTree {
                 continue;
             }
             let mut artifact = Artifact {
-                name: crate::artifact::ArtifactName::of_file(name)?,
+                name: ArtifactName::of_file(name)?,
                 basedirs: Vec::new(),
                 files: Vec::new(),
             };
@@ -165,38 +164,28 @@ impl MergedTree {
     }
 
     fn problems(&self, others: &[Artifact], new: &[Artifact]) -> Result<Vec<String>> {
-        let all = others.iter().chain(new);
-        let mut own: BTreeSet<RelPath> = BTreeSet::new();
-        own.extend(
-            others
-                .iter()
-                .flat_map(|it| &it.files)
-                .map(|it| it.path.clone()),
-        );
-        let mut problems: Vec<String> = merge(all, same_content)?
-            .collisions
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let collisions = merge(others.iter().chain(new), same_content)?.collisions;
+        let mut problems: Vec<String> = collisions.iter().map(ToString::to_string).collect();
+        let files = others.iter().flat_map(|it| &it.files);
+        let mut own: BTreeSet<RelPath> = files.map(|it| it.path.clone()).collect();
         for artifact in new {
             let listing = self.listing(&artifact.name.file_name())?;
-            own.extend(listing.into_iter().flatten().flat_map(|(_, paths)| paths));
+            own.extend(listing.unwrap_or_default().into_values().flatten());
         }
         for artifact in new {
             for file in &artifact.files {
+                let path = &file.path;
                 let owner = format!("{}/{}", artifact.name, file.basedir);
                 if let TreeContent::Link { text, end } = &file.content
                     && *end == LinkEnd::Escapes
                 {
                     problems.push(format!(
-                        "symlink `{}` of `{owner}` leads out of the tree: `{text}`",
-                        file.path
+                        "symlink `{path}` of `{owner}` leads out of the tree: `{text}`"
                     ));
                 }
-                if !own.contains(&file.path) && self.is_in_the_way(artifact, file)? {
+                if !own.contains(path) && self.is_in_the_way(artifact, file)? {
                     problems.push(format!(
-                        "`{}` of `{owner}` exists already and belongs to no artifact",
-                        file.path
+                        "`{path}` of `{owner}` exists already and belongs to no artifact"
                     ));
                 }
             }
@@ -209,19 +198,18 @@ impl MergedTree {
         let Some(standing) = self.standing(&file.path, &file.basedir)? else {
             return Ok(false);
         };
-        let alone = |file: TreeFile| Artifact {
+        let both = [standing, file.clone()].map(|file| Artifact {
             name: artifact.name.clone(),
             basedirs: Vec::new(),
             files: vec![file],
-        };
-        let both = [alone(standing), alone(file.clone())];
+        });
         Ok(!merge(&both, same_content)?.collisions.is_empty())
     }
 
     /// The file at a path of the tree, with the facts that `artifact::merge` compares; `None` if
     /// there is none.
     fn standing(&self, path: &RelPath, basedir: &Arc<RelPath>) -> Result<Option<TreeFile>> {
-        let source = self.root.join(path.as_str());
+        let source = self.in_tree(path);
         let found = match fs::symlink_metadata(&source) {
             Err(error)
                 if matches!(
@@ -265,8 +253,8 @@ impl MergedTree {
         }))
     }
 
-    /// Moves the files of an artifact into the tree. Files of its previous version that no artifact
-    /// has any more are removed.
+    /// Moves the files of an artifact into the tree, and returns how many were moved. Files of its
+    /// previous version that no artifact has any more are removed.
     fn take(&self, artifact: &Artifact, kept: &BTreeSet<&RelPath>) -> Result<usize> {
         let name = artifact.name.file_name();
         let old = self.listing(&name)?.unwrap_or_default();
@@ -287,7 +275,7 @@ impl MergedTree {
         let gone = old.values().flatten().filter(|it| !kept.contains(it));
         // Remove in reverse order: a directory sorts before its contents, and must be empty first.
         for path in gone.collect::<BTreeSet<_>>().into_iter().rev() {
-            let at = self.root.join(path.as_str());
+            let at = self.in_tree(path);
             match fs::symlink_metadata(&at) {
                 // `remove_dir` fails if the directory has other files. Then it stays.
                 Ok(found) if found.is_dir() => drop(fs::remove_dir(&at)),
@@ -297,80 +285,61 @@ impl MergedTree {
         }
         let mut moved = 0;
         for file in &artifact.files {
-            moved += usize::from(self.put(file)?);
+            let at = self.in_tree(&file.path);
+            let is_directory = fs::symlink_metadata(&at).map(|found| found.is_dir());
+            match (&file.content, is_directory) {
+                (TreeContent::Directory, Ok(true)) => continue,
+                (TreeContent::Directory, Ok(false)) => fs::remove_file(&at)?,
+                (_, Ok(true)) => fs::remove_dir(&at)?,
+                (_, _) => {}
+            }
+            if file.content == TreeContent::Directory {
+                fs::create_dir(&at)?;
+            } else {
+                fs::rename(&file.source, &at)?;
+                moved += 1;
+            }
         }
         self.write_listing(&name, &new)?;
         Ok(moved)
     }
 
-    /// Moves one file or creates one directory. Returns whether a file was moved.
-    fn put(&self, file: &TreeFile) -> Result<bool> {
-        let at = self.root.join(file.path.as_str());
-        let is_directory = fs::symlink_metadata(&at).map(|found| found.is_dir());
-        if file.content == TreeContent::Directory {
-            match is_directory {
-                Ok(true) => return Ok(false),
-                Ok(false) => fs::remove_file(&at)?,
-                Err(_) => {}
-            }
-            fs::create_dir(&at)?;
-            return Ok(false);
-        }
-        if matches!(is_directory, Ok(true)) {
-            fs::remove_dir(&at)?;
-        }
-        fs::rename(&file.source, &at)?;
-        Ok(true)
+    fn in_tree(&self, path: &RelPath) -> PathBuf {
+        self.root.join(path.as_str())
     }
 
-    fn listing_path(&self, name: &str) -> PathBuf {
+    pub(super) fn listing_path(&self, name: &str) -> PathBuf {
         self.work.join(format!("{name}.json"))
     }
 
     /// `None` if the listing does not exist or cannot be parsed.
     fn listing(&self, name: &str) -> Result<Option<Listing>> {
-        let text = match fs::read_to_string(self.listing_path(name)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            text => text?,
-        };
-        let parse = || -> Result<Listing> {
-            let listing: BTreeMap<String, Vec<String>> = serde_json::from_str(&text)?;
-            let parsed = listing.into_iter().map(|(basedir, paths)| {
-                let paths = paths.iter().map(|path| Ok(path.parse()?));
-                Ok((basedir.parse()?, paths.collect::<Result<_>>()?))
-            });
-            parsed.collect()
-        };
-        Ok(parse().ok())
+        match fs::read_to_string(self.listing_path(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            text => Ok(serde_json::from_str(&text?).ok()),
+        }
     }
 
     fn write_listing(&self, name: &str, listing: &Listing) -> Result<()> {
-        let text: BTreeMap<&str, Vec<&str>> = listing
+        let as_texts = |paths: &BTreeSet<RelPath>| paths.iter().map(RelPath::to_string).collect();
+        let text: BTreeMap<&str, Vec<String>> = listing
             .iter()
-            .map(|(basedir, paths)| {
-                let paths = paths.iter().map(RelPath::as_str);
-                (basedir.as_str(), paths.collect())
-            })
+            .map(|(basedir, paths)| (basedir.as_str(), as_texts(paths)))
             .collect();
-        let (path, part) = (
-            self.listing_path(name),
-            self.work.join(format!(".{name}.json.part")),
-        );
-        fs::write(&part, serde_json::to_string(&text)?)
-            .and_then(|()| fs::rename(&part, path))
+        atomic::write(&self.listing_path(name), serde_json::to_string(&text)?)
             .context("failed to record the files of the artifact")
     }
 }
 
 fn refusal(problems: &[String]) -> Error {
-    let mut lines: Vec<&str> = problems.iter().map(String::as_str).collect();
-    lines.truncate(MOST_LISTED);
-    let more = format!("and {} more", problems.len().saturating_sub(MOST_LISTED));
-    if problems.len() > MOST_LISTED {
-        lines.push(&more);
-    }
     let count = many(problems.len(), "collision");
-    let text = format!("{count}, so nothing was merged\n  {}", lines.join("\n  "));
+    let mut text = format!("{count}, so nothing was merged");
+    for problem in problems.iter().take(MOST_LISTED) {
+        text += &format!("\n  {problem}");
+    }
+    if let more @ 1.. = problems.len().saturating_sub(MOST_LISTED) {
+        text += &format!("\n  and {more} more");
+    }
     let hint = "leave one of them out with `--exclude`, or fetch without `--flatten`";
     hinted(Error::new(No(text)), hint)
 }

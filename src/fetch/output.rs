@@ -1,13 +1,24 @@
 //! The directory that artifacts are fetched to, and which of them it already has.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use fs_err as fs;
 
 use super::{
     inventory::ArtifactArchive,
-    merge::MergedTree,
     state::{FetchState, Fetched, PathExtent},
 };
-use crate::error::{Hint as _, Result, anyhow};
+use crate::{
+    artifact::ArtifactName,
+    atomic,
+    error::{Hint as _, Result, anyhow},
+};
+
+/// The directory in an install tree where artifacts wait until they are merged into it.
+const WORK: &str = ".rocwheel-fetch";
 
 /// The form in which artifacts are kept on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -23,71 +34,82 @@ pub enum OutputForm {
 
 /// The output directory and the recorded state of the artifacts in it.
 #[derive(Debug)]
-pub struct OutputDir {
+pub(super) struct OutputDir {
     pub root: PathBuf,
     pub form: OutputForm,
-    /// The state of the artifacts in [`OutputDir::work`].
+    /// The directory that archives are fetched to: `root`, or a directory inside the install tree.
+    pub work: PathBuf,
+    /// The state of the artifacts in `work` when the directory was opened.
     pub state: FetchState,
-    /// The install tree, with [`OutputForm::Merged`] only.
-    pub merged: Option<MergedTree>,
 }
 
 impl OutputForm {
     /// The name of an archive's file or directory in [`OutputDir::work`].
-    pub fn name(self, archive: &ArtifactArchive) -> String {
+    pub(super) fn name(self, archive: &ArtifactArchive) -> String {
         match self {
-            Self::Unpacked | Self::Merged => archive.artifact().file_name(),
+            Self::Unpacked | Self::Merged => archive.name.artifact.file_name(),
             Self::Packed => archive.name.file_name(),
         }
     }
 }
 
 impl OutputDir {
-    pub fn open(root: &Path, form: OutputForm) -> Result<Self> {
-        if fs_err::metadata(root).is_ok_and(|found| !found.is_dir()) {
+    pub(super) fn open(root: &Path, form: OutputForm) -> Result<Self> {
+        if fs::metadata(root).is_ok_and(|found| !found.is_dir()) {
             return Err(anyhow!("not a directory: `{}`", root.display()))
                 .hint("choose another `--output-dir`");
         }
-        let merged = (form == OutputForm::Merged).then(|| MergedTree::at(root));
-        let work = merged.as_ref().map_or(root, MergedTree::work);
+        let work = match form {
+            OutputForm::Merged => root.join(WORK),
+            OutputForm::Unpacked | OutputForm::Packed => root.to_owned(),
+        };
         Ok(Self {
-            state: FetchState::read(work)?,
+            state: FetchState::read(&work)?,
             root: root.to_owned(),
             form,
-            merged,
+            work,
         })
     }
 
-    /// The directory that archives are fetched to: `root`, or a directory inside the install tree.
-    pub fn work(&self) -> &Path {
-        self.merged.as_ref().map_or(&self.root, MergedTree::work)
-    }
-
     /// The recorded state of an archive if all of it is still on disk, otherwise `None`.
-    pub fn whole(&self, archive: &ArtifactArchive) -> Result<Option<Fetched>> {
+    pub(super) fn whole(&self, archive: &ArtifactArchive) -> Result<Option<Fetched>> {
         let name = self.form.name(archive);
-        let Some(fetched) = self.state.get(&name) else {
+        let Some(fetched) = self.state.fetched.get(&name) else {
             return Ok(None);
         };
-        let is_whole = match (&self.merged, fetched.extent) {
-            (Some(merged), None) => merged.is_whole(&name)?,
-            (None, None) => false,
-            (_, extent) => PathExtent::of(&self.work().join(name))? == extent,
+        let is_whole = match (self.form, fetched.extent) {
+            (OutputForm::Merged, None) => self.is_merged_whole(&name)?,
+            (_, None) => false,
+            (_, extent) => PathExtent::of(&self.work.join(name))? == extent,
         };
-        Ok(is_whole.then_some(fetched))
-    }
-
-    /// The artifacts that come from another place than `from` and are still on disk: names and
-    /// origins.
-    pub fn others_than(&self, from: &str) -> Vec<(String, String)> {
-        let mut others = self.state.others_than(from);
-        others.retain(|(name, _)| self.has(name));
-        others
+        Ok(is_whole.then(|| fetched.clone()))
     }
 
     /// Whether anything of this name is on disk, complete or not.
-    pub fn has(&self, name: &str) -> bool {
-        let is_merged = self.merged.as_ref().is_some_and(|it| it.has(name));
-        is_merged || fs_err::symlink_metadata(self.work().join(name)).is_ok()
+    pub(super) fn has(&self, name: &str) -> bool {
+        let is_there = |path: PathBuf| fs::symlink_metadata(path).is_ok();
+        self.form == OutputForm::Merged && is_there(self.listing_path(name))
+            || is_there(self.work.join(name))
+    }
+
+    /// Removes the partial downloads of a fetch that was killed.
+    ///
+    /// Call it only while holding the lock: without it, another fetch may still be writing these
+    /// files.
+    pub(super) fn clear(&self) -> io::Result<()> {
+        atomic::sweep(&self.work);
+        let entries = match fs::read_dir(&self.work) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_str().and_then(|name| name.strip_suffix(".part"));
+            if name.is_some_and(|name| ArtifactName::of_file(name).is_ok()) {
+                atomic::clear(&entry.path())?;
+            }
+        }
+        Ok(())
     }
 }

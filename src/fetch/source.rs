@@ -1,16 +1,12 @@
 //! The sources of archives: a run's directory in a store (bucket or local), or the artifacts that
 //! GitHub keeps for the run.
 
-use std::{
-    fmt,
-    io::{self, Read},
-    num::NonZeroUsize,
-};
+use std::{fmt, io::Read, num::NonZeroUsize};
 
-use super::inventory::{ArtifactArchive, ListedFile, RunInventory, SIDECAR};
+use super::inventory::{ArtifactArchive, SIDECAR, in_store};
 use crate::{
     digest::{Checksum, Sha256},
-    error::{Context as _, Result, Stop, bail, ensure},
+    error::{Context as _, Result, Stop},
     location::Key,
     parallel,
     relpath::RelPath,
@@ -23,20 +19,14 @@ const MOST_OF_A_SIDECAR: u64 = 4096;
 /// Archives of at least this size may be downloaded in several ranges at once.
 const LARGE: u64 = 16 << 20;
 
-/// How many requests run at once, and the flag that stops them.
-#[derive(Clone, Debug)]
-pub struct Concurrency {
-    pub jobs: NonZeroUsize,
-    pub stop: Stop,
-}
-
 /// A place that has the archives of a run.
-pub trait ArchiveSource: fmt::Debug + fmt::Display + Send + Sync {
-    fn inventory(&self) -> Result<RunInventory>;
+pub(super) trait ArchiveSource: fmt::Display + Send + Sync {
+    /// The archives, one for each artifact, sorted by artifact.
+    fn inventory(&self) -> Result<Vec<ArtifactArchive>>;
 
     /// The streams to read for these archives. Each is listed once, even if it contains several of
     /// them.
-    fn parcels(&self, archives: &[ArtifactArchive], pace: &Concurrency) -> Result<Vec<Parcel>>;
+    fn parcels(&self, archives: &[ArtifactArchive], jobs: NonZeroUsize) -> Result<Vec<Parcel>>;
 
     /// Opens the stream of a parcel. Where possible, a broken connection is resumed.
     fn open(&self, parcel: &Parcel) -> Result<Box<dyn Read + Send + '_>>;
@@ -44,7 +34,7 @@ pub trait ArchiveSource: fmt::Debug + fmt::Display + Send + Sync {
 
 /// What is downloaded in one stream: an archive, or a zip file with several archives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parcel {
+pub(super) struct Parcel {
     /// The name in its source: a file name, or the name of an artifact on GitHub.
     pub id: String,
     pub size: u64,
@@ -55,58 +45,24 @@ pub struct Parcel {
     /// Changes whenever the bytes change, if the source has such a value (`ETag`, artifact id).
     pub etag: Option<String>,
     /// In the order of their positions in the stream.
-    pub members: Vec<ZipMember>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ZipMember {
-    pub archive: ArtifactArchive,
-    pub packing: ParcelPacking,
-}
-
-/// How an archive is packed in its parcel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ParcelPacking {
-    /// The parcel is the archive.
-    Bare,
-    /// The archive is a member of a zip file.
-    Zip(ZipSpan),
-}
-
-/// The position of a member in a zip file, from the central directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ZipSpan {
-    pub header_at: u64,
-    pub packed: u64,
-    pub crc32: u32,
-    pub deflated: Deflated,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deflated {
-    Yes,
-    No,
+    pub members: Vec<ArtifactArchive>,
 }
 
 impl Parcel {
     /// Whether the source states a digest or checksum of the bytes.
-    pub fn is_vouched_for(&self) -> bool {
+    pub(super) fn is_vouched_for(&self) -> bool {
         !self.sha256.is_empty() || self.checksum.is_some()
     }
 }
 
 /// A directory of a store, or all of the store.
-#[derive(Debug)]
-pub struct StoreSource {
-    store: Box<dyn Store>,
-    directory: Option<Key>,
+pub(super) struct StoreSource {
+    pub store: Box<dyn Store>,
+    pub directory: Option<Key>,
+    pub stop: Stop,
 }
 
 impl StoreSource {
-    pub fn new(store: Box<dyn Store>, directory: Option<Key>) -> Self {
-        Self { store, directory }
-    }
-
     fn key(&self, file_name: &str) -> Result<Key> {
         let path: RelPath = file_name.parse()?;
         match &self.directory {
@@ -116,27 +72,24 @@ impl StoreSource {
     }
 
     fn parcel(&self, archive: &ArtifactArchive) -> Result<Parcel> {
-        let said = archive.sha256.into_iter().chain(self.sidecar(archive)?);
-        let mut said: Vec<Sha256> = said.collect();
+        let told = archive.sha256.into_iter().chain(self.sidecar(archive)?);
+        let mut sha256: Vec<Sha256> = told.collect();
         let mut checksum = None;
         // A listing has no checksums, but S3 may return one with `HEAD`. It is optional, so a
         // failed request is not an error: the archive is only fetched without that check.
-        if said.is_empty()
+        if sha256.is_empty()
             && let Ok(object) = self.store.head(&self.key(&archive.key)?)
         {
-            said.extend(object.sha256);
+            sha256.extend(object.sha256);
             checksum = object.checksum;
         }
         Ok(Parcel {
             id: archive.key.clone(),
             size: archive.size,
-            sha256: said,
+            sha256,
             checksum,
             etag: archive.etag.clone(),
-            members: vec![ZipMember {
-                archive: archive.clone(),
-                packing: ParcelPacking::Bare,
-            }],
+            members: vec![archive.clone()],
         })
     }
 
@@ -161,27 +114,14 @@ impl StoreSource {
 }
 
 impl ArchiveSource for StoreSource {
-    fn inventory(&self) -> Result<RunInventory> {
+    fn inventory(&self) -> Result<Vec<ArtifactArchive>> {
         let objects = self.store.list(self.directory.as_ref(), Depth::Children)?;
-        Ok(RunInventory::of(objects.into_iter().map(|object| {
-            ListedFile {
-                name: object.key.file_name().to_owned(),
-                size: object.size,
-                sha256: object.sha256,
-                etag: object.etag,
-            }
-        })))
+        Ok(in_store(objects))
     }
 
-    fn parcels(&self, archives: &[ArtifactArchive], pace: &Concurrency) -> Result<Vec<Parcel>> {
-        let mut parcels = Vec::new();
-        parallel::try_each(
-            archives,
-            pace.jobs,
-            &pace.stop,
-            |archive| self.parcel(archive),
-            |_, parcel| parcels.push(parcel),
-        )?;
+    fn parcels(&self, archives: &[ArtifactArchive], jobs: NonZeroUsize) -> Result<Vec<Parcel>> {
+        let parcel = |archive: &_| self.parcel(archive);
+        let mut parcels = parallel::try_map(archives, jobs, &self.stop, parcel)?;
         parcels.sort_by(|a, b| a.id.cmp(&b.id));
         Ok(parcels)
     }
@@ -212,30 +152,6 @@ fn parse_sidecar(text: &str) -> Result<Sha256> {
     let word = text.split_whitespace().next();
     let word = word.context("an empty file where a SHA-256 was expected")?;
     Ok(word.to_ascii_lowercase().parse()?)
-}
-
-impl ZipSpan {
-    /// Skips the local header of a member: 30 bytes, a name and an extra field of variable length.
-    ///
-    /// Its sizes and CRC are ignored, because a streamed zip file has zeros there; those of the
-    /// central directory are used. The name and extra field may have other lengths than in the
-    /// central directory, so they have to be read here. See [APPNOTE.TXT], section 4.3.7.
-    ///
-    /// [APPNOTE.TXT]: https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT
-    pub fn skip_header(stream: &mut impl Read) -> Result<u64> {
-        let mut header = [0; 30];
-        stream
-            .read_exact(&mut header)
-            .context("failed to read the zip file's member")?;
-        let [b'P', b'K', 3, 4, .., n0, n1, e0, e1] = header else {
-            bail!("no member of the zip file where its directory says there is one");
-        };
-        let rest =
-            u64::from(u16::from_le_bytes([n0, n1])) + u64::from(u16::from_le_bytes([e0, e1]));
-        let skipped = io::copy(&mut stream.take(rest), &mut io::sink())?;
-        ensure!(skipped == rest, "the zip file is cut off");
-        Ok(30 + rest)
-    }
 }
 
 #[cfg(test)]

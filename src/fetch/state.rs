@@ -3,18 +3,18 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io,
+    io::{self, Write as _},
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
 };
 
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    atomic::AtomicFile,
     console::{few, many},
     digest::Sha256,
-    error::{Context as _, No, Result, hinted},
+    error::{Context as _, No, Result, ensure, hinted},
 };
 
 const FILE_NAME: &str = ".rocwheel-fetch.json";
@@ -25,25 +25,10 @@ const SCHEMA: &str = "rocwheel-fetch-state-v1";
 /// The names of the wanted artifacts are written before the first byte is downloaded, and an
 /// artifact is recorded only when all of it is on disk. So after a fetch was killed, at any moment,
 /// the state shows that it is incomplete.
-#[derive(Debug)]
-pub struct FetchState {
-    directory: PathBuf,
-    document: Mutex<FetchStateDocument>,
-}
-
-/// Which packages can be built from the selected artifacts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sufficiency {
-    /// All packages of the run.
-    All,
-    /// The packages of these names.
-    Only(Vec<String>),
-    /// Unknown, because the user selected by patterns or components.
-    Unknown,
-}
-
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct FetchStateDocument {
+pub(super) struct FetchState {
+    #[serde(skip)]
+    directory: PathBuf,
     schema: String,
     /// The place that the wanted artifacts come from.
     from: String,
@@ -52,12 +37,23 @@ struct FetchStateDocument {
     /// The packages that can be built from the artifacts; empty if all packages of the run can be.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     only: BTreeSet<String>,
-    fetched: BTreeMap<String, Fetched>,
+    pub fetched: BTreeMap<String, Fetched>,
+}
+
+/// Which packages can be built from the selected artifacts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Sufficiency {
+    /// All packages of the run.
+    All,
+    /// The packages of these names.
+    Only(Vec<String>),
+    /// Unknown, because the user selected by patterns or components.
+    Unknown,
 }
 
 /// An artifact that is completely fetched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fetched {
+pub(super) struct Fetched {
     pub from: String,
     /// Size of the archive, or of the zip file that contained it.
     pub size: u64,
@@ -70,20 +66,20 @@ pub struct Fetched {
 
 /// Counts of everything below a path, to detect that something changed. Symlinks are not followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PathExtent {
-    pub files: u64,
-    pub links: u64,
+pub(super) struct PathExtent {
+    pub files: usize,
+    links: usize,
     pub bytes: u64,
 }
 
 impl FetchState {
     /// Reads the state of a directory. A missing or unreadable state is an empty one: then
     /// everything is fetched again.
-    pub fn read(directory: &Path) -> Result<Self> {
-        let document = read(directory)?.and_then(Result::ok).unwrap_or_default();
+    pub(super) fn read(directory: &Path) -> Result<Self> {
+        let state = read(directory)?.and_then(Result::ok);
         Ok(Self {
             directory: directory.to_owned(),
-            document: Mutex::new(document),
+            ..state.unwrap_or_default()
         })
     }
 
@@ -93,88 +89,65 @@ impl FetchState {
     /// could pass for the new one.
     ///
     /// A directory that is complete for all packages stays so: `enough` does not narrow it.
-    pub fn begin(
-        &self,
+    pub(super) fn begin(
+        &mut self,
         from: &str,
         wanted: BTreeSet<String>,
         due: &BTreeSet<String>,
         enough: &Sufficiency,
     ) -> Result<()> {
-        self.change(|document| {
+        self.change(|state| {
             if let Sufficiency::Only(names) = enough
-                && (document.wanted.is_empty() || !document.only.is_empty())
+                && (state.wanted.is_empty() || !state.only.is_empty())
             {
-                document.only.extend(names.iter().cloned());
+                state.only.extend(names.iter().cloned());
             }
-            if document.from != from {
-                from.clone_into(&mut document.from);
-                document.wanted.clear();
+            if state.from != from {
+                from.clone_into(&mut state.from);
+                state.wanted.clear();
             }
-            document.wanted.extend(wanted);
-            document.fetched.retain(|name, _| !due.contains(name));
+            state.wanted.extend(wanted);
+            state.fetched.retain(|name, _| !due.contains(name));
         })
     }
 
     /// Records artifacts that are complete.
-    pub fn record(&self, fetched: Vec<(String, Fetched)>) -> Result<()> {
-        self.change(|document| document.fetched.extend(fetched))
+    pub(super) fn record(&mut self, fetched: Vec<(String, Fetched)>) -> Result<()> {
+        self.change(|state| state.fetched.extend(fetched))
     }
 
-    pub fn forget(&self, name: &str) -> Result<()> {
-        self.change(|document| drop(document.fetched.remove(name)))
+    pub(super) fn forget(&mut self, name: &str) -> Result<()> {
+        self.change(|state| drop(state.fetched.remove(name)))
     }
 
     /// Call it after the last download. If the artifacts are enough for all packages, the list of
     /// packages is cleared.
-    pub fn end(&self, enough: &Sufficiency) -> Result<()> {
-        if *enough != Sufficiency::All || self.lock().only.is_empty() {
+    pub(super) fn end(&mut self, enough: &Sufficiency) -> Result<()> {
+        self.change(|state| state.only.retain(|_| *enough != Sufficiency::All))
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Self)) -> Result<()> {
+        let before = self.clone();
+        change(self);
+        if *self == before {
             return Ok(());
         }
-        self.change(|document| document.only.clear())
-    }
-
-    pub fn get(&self, name: &str) -> Option<Fetched> {
-        self.lock().fetched.get(name).cloned()
-    }
-
-    /// The artifacts that come from another place than `from`: names and origins.
-    pub fn others_than(&self, from: &str) -> Vec<(String, String)> {
-        let document = self.lock();
-        let others = document.fetched.iter().filter(|(_, it)| it.from != from);
-        others
-            .map(|(name, it)| (name.clone(), it.from.clone()))
-            .collect()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, FetchStateDocument> {
-        self.document.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change(&self, change: impl FnOnce(&mut FetchStateDocument)) -> Result<()> {
-        let mut document = self.lock();
-        let before = document.clone();
-        change(&mut document);
-        SCHEMA.clone_into(&mut document.schema);
-        if *document == before {
-            return Ok(());
-        }
-        let mut text = serde_json::to_string_pretty(&*document)?;
+        SCHEMA.clone_into(&mut self.schema);
+        let mut text = serde_json::to_string_pretty(self)?;
         text.push('\n');
         let path = self.directory.join(FILE_NAME);
-        let part = self.directory.join(format!("{FILE_NAME}.part"));
         fs::create_dir_all(&self.directory)?;
         // Write, sync, rename, in this order. Without the sync, a machine that crashes may come
         // back with a state that names files whose bytes never reached the disk: some file systems
         // then show the right length, and zeros. One sync of the file system takes far less time
         // than one for each file.
-        fs::write(&part, text)
-            .and_then(|()| sync_file_system(&self.directory))
-            .and_then(|()| fs::rename(&part, &path))
-            .inspect_err(|_| {
-                // The write has already failed, and that error is the one to report.
-                let _ = fs::remove_file(&part);
-            })
-            .context("failed to record what was fetched")
+        let write = || -> io::Result<()> {
+            let mut file = AtomicFile::beside(&path)?;
+            file.write_all(text.as_bytes())?;
+            sync_file_system(&self.directory)?;
+            file.replace(&path)
+        };
+        write().context("failed to record what was fetched")
     }
 }
 
@@ -183,24 +156,24 @@ impl FetchState {
 /// Fails if a fetch into the directory is incomplete. A directory without a state was not filled by
 /// `fetch`, so nothing can be checked.
 pub fn fetched_for(directory: &Path) -> Result<Vec<String>> {
-    let Some(document) = read(directory)? else {
+    let Some(state) = read(directory)? else {
         return Ok(Vec::new());
     };
-    let document = document.map_err(|error| {
+    let state = state.map_err(|error| {
         let path = directory.join(FILE_NAME);
         let text = format!("failed to read `{}`: {error}", path.display());
         hinted(No(text), "run the same `rocwheel fetch` again")
     })?;
-    let missing = |name: &&String| !document.fetched.contains_key(*name);
-    let missing: Vec<_> = document.wanted.iter().filter(missing).collect();
+    let missing = |name: &&String| !state.fetched.contains_key(*name);
+    let missing: Vec<_> = state.wanted.iter().filter(missing).collect();
     if missing.is_empty() {
-        return Ok(document.only.into_iter().collect());
+        return Ok(state.only.into_iter().collect());
     }
     let text = format!(
         "the fetch into `{}` did not end: {} of {} missing: {}",
         directory.display(),
         missing.len(),
-        many(document.wanted.len(), "artifact"),
+        many(state.wanted.len(), "artifact"),
         few(missing.into_iter().map(|name| format!("`{name}`")))
     );
     let hint = "run the same `rocwheel fetch` again: it fetches only what is missing";
@@ -208,15 +181,15 @@ pub fn fetched_for(directory: &Path) -> Result<Vec<String>> {
 }
 
 /// `None` if there is no state; an inner error if it is damaged or has another schema.
-fn read(directory: &Path) -> Result<Option<Result<FetchStateDocument>>> {
+fn read(directory: &Path) -> Result<Option<Result<FetchState>>> {
     let text = match fs::read_to_string(directory.join(FILE_NAME)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         text => text?,
     };
-    let parse = || -> Result<FetchStateDocument> {
-        let document: FetchStateDocument = serde_json::from_str(&text)?;
-        crate::error::ensure!(document.schema == SCHEMA, "expected schema `{SCHEMA}`");
-        Ok(document)
+    let parse = || -> Result<FetchState> {
+        let state: FetchState = serde_json::from_str(&text)?;
+        ensure!(state.schema == SCHEMA, "expected schema `{SCHEMA}`");
+        Ok(state)
     };
     Ok(Some(parse()))
 }
@@ -248,7 +221,7 @@ fn sync_file_system(_directory: &Path) -> io::Result<()> {
 
 impl PathExtent {
     /// `None` if nothing exists at the path, or if something in it is removed meanwhile.
-    pub fn of(path: &Path) -> Result<Option<Self>> {
+    pub(super) fn of(path: &Path) -> Result<Option<Self>> {
         let mut extent = Self::default();
         let mut paths = vec![path.to_owned()];
         while let Some(path) = paths.pop() {
@@ -292,7 +265,7 @@ mod tests {
 
     /// Wants some artifacts of a run, and fetches others.
     fn fetch(at: &Path, from: &str, wanted: &str, done: &str) {
-        let state = FetchState::read(at).unwrap();
+        let mut state = FetchState::read(at).unwrap();
         let due = names(wanted);
         state
             .begin(from, names(wanted), &due, &Sufficiency::All)
@@ -338,7 +311,11 @@ mod tests {
         for text in ["", "{", "[]", r#"{"schema": "other", "fetched": {}}"#] {
             fs::write(at.join(FILE_NAME), text).unwrap();
             assert!(verdict(at).contains("failed to read"), "{text}");
-            assert_eq!(FetchState::read(at).unwrap().get("a"), None, "{text}");
+            assert_eq!(
+                FetchState::read(at).unwrap().fetched.get("a"),
+                None,
+                "{text}"
+            );
         }
     }
 
@@ -347,7 +324,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let at = directory.path();
         let fetch = |enough: Sufficiency| {
-            let state = FetchState::read(at).unwrap();
+            let mut state = FetchState::read(at).unwrap();
             state
                 .begin("run 1", names("a"), &names("a"), &enough)
                 .unwrap();
@@ -375,9 +352,11 @@ mod tests {
     fn a_state_that_cannot_be_written_leaves_no_part_of_itself() {
         let directory = tempfile::tempdir().unwrap();
         let at = directory.path();
-        let state = FetchState::read(at).unwrap();
+        let mut state = FetchState::read(at).unwrap();
         fs::create_dir(at.join(FILE_NAME)).unwrap();
-        state.forget("a").unwrap_err();
+        state
+            .record(vec![("a".to_owned(), fetched("run 1"))])
+            .unwrap_err();
         assert_eq!(fs::read_dir(at).unwrap().count(), 1);
     }
 

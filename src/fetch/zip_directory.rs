@@ -2,13 +2,13 @@
 //! Only that part is read, in ranges, so nothing of a remote file is downloaded in vain.
 //!
 //! The format is that of
-//! [APPNOTE.TXT](https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT), section 4.3.12.
+//! [APPNOTE.TXT](https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT), sections 4.3.7 and
+//! 4.3.12.
 
-use std::io::{Read, Seek};
+use std::io::{self, Read, Seek};
 
 use zip::{CompressionMethod, ZipArchive, read::ZipFileEntry};
 
-use super::source::{Deflated, ZipSpan};
 use crate::{
     artifact::ArchiveName,
     error::{Context as _, Result, bail, ensure},
@@ -19,17 +19,20 @@ use crate::{
 /// could ask for any size.
 pub(super) const MOST: u64 = 64 << 20;
 
-/// An archive that is a member of a zip file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Zipped {
-    pub name: ArchiveName,
+/// The position of a member in a zip file, from the central directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ZipSpan {
+    pub header_at: u64,
+    pub packed: u64,
+    /// Size when unpacked.
     pub size: u64,
-    pub span: ZipSpan,
+    pub crc32: u32,
+    pub deflated: bool,
 }
 
-/// Lists the archives of artifacts in a zip file, in all of its directories. Other members are
-/// ignored.
-pub(super) fn archives(zip: impl Read + Seek) -> Result<Vec<Zipped>> {
+/// Lists the archives of artifacts in a zip file, in all of its directories, in the order of their
+/// positions. Other members are ignored.
+pub(super) fn archives(zip: impl Read + Seek) -> Result<Vec<(ArchiveName, ZipSpan)>> {
     let zip = ZipArchive::new(zip).context("not a zip file that can be read")?;
     let mut archives = Vec::new();
     for index in 0..zip.len() {
@@ -40,28 +43,48 @@ pub(super) fn archives(zip: impl Read + Seek) -> Result<Vec<Zipped>> {
             continue;
         };
         let _: RelPath = path.parse().context("a member that must not be unpacked")?;
-        archives.push(Zipped {
-            size: entry.size(),
-            span: span(&entry).with_context(|| format!("`{path}` cannot be unpacked"))?,
-            name,
-        });
+        let span = ZipSpan::of(&entry).with_context(|| format!("`{path}` cannot be unpacked"))?;
+        archives.push((name, span));
     }
-    archives.sort_by_key(|it| it.span.header_at);
+    archives.sort_by_key(|(_, span)| span.header_at);
     Ok(archives)
 }
 
-fn span(entry: &ZipFileEntry) -> Result<ZipSpan> {
-    ensure!(!entry.encrypted(), "it is encrypted");
-    Ok(ZipSpan {
-        header_at: entry.header_start(),
-        packed: entry.compressed_size(),
-        crc32: entry.crc32(),
-        deflated: match entry.compression() {
-            CompressionMethod::Stored => Deflated::No,
-            CompressionMethod::Deflated => Deflated::Yes,
-            other => bail!("it is neither stored nor deflated but {other}"),
-        },
-    })
+impl ZipSpan {
+    fn of(entry: &ZipFileEntry) -> Result<Self> {
+        ensure!(!entry.encrypted(), "it is encrypted");
+        Ok(Self {
+            header_at: entry.header_start(),
+            packed: entry.compressed_size(),
+            size: entry.size(),
+            crc32: entry.crc32(),
+            deflated: match entry.compression() {
+                CompressionMethod::Stored => false,
+                CompressionMethod::Deflated => true,
+                other => bail!("it is neither stored nor deflated but {other}"),
+            },
+        })
+    }
+
+    /// Skips the local header of a member: 30 bytes, a name and an extra field of variable length.
+    ///
+    /// Its sizes and CRC are ignored, because a streamed zip file has zeros there; those of the
+    /// central directory are used. The name and extra field may have other lengths than in the
+    /// central directory, so they have to be read here.
+    pub(super) fn skip_header(stream: &mut impl Read) -> Result<()> {
+        let mut header = [0; 30];
+        stream
+            .read_exact(&mut header)
+            .context("failed to read the zip file's member")?;
+        let [b'P', b'K', 3, 4, .., n0, n1, e0, e1] = header else {
+            bail!("no member of the zip file where its directory says there is one");
+        };
+        let rest =
+            u64::from(u16::from_le_bytes([n0, n1])) + u64::from(u16::from_le_bytes([e0, e1]));
+        let skipped = io::copy(&mut stream.take(rest), &mut io::sink())?;
+        ensure!(skipped == rest, "the zip file is cut off");
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -103,7 +126,7 @@ mod tests {
         let found = archives(Cursor::new(&bytes)).unwrap();
         let shown: Vec<_> = found
             .iter()
-            .map(|it| (it.name.to_string(), it.size))
+            .map(|(name, span)| (name.to_string(), span.size))
             .collect();
         assert_eq!(
             shown,

@@ -2,9 +2,11 @@
 
 use std::{
     io::Cursor,
+    num::NonZeroUsize,
     sync::{Arc, Mutex},
 };
 
+use fs_err as fs;
 use md5::Digest as _;
 
 use super::*;
@@ -12,7 +14,7 @@ use crate::{
     artifact::sample,
     digest::Checksum,
     error::render,
-    fetch::source::{Concurrency, StoreSource},
+    fetch::source::StoreSource,
     store::{Condition, PutOptions, Store as _, local::LocalStore},
 };
 
@@ -25,23 +27,18 @@ struct Stage {
 }
 
 /// Passes on what a store has, changed.
-#[derive(Debug)]
 struct Spoiled {
     inner: StoreSource,
     change: fn(Vec<u8>) -> Vec<u8>,
 }
 
 impl ArchiveSource for Spoiled {
-    fn inventory(&self) -> Result<crate::fetch::inventory::RunInventory> {
+    fn inventory(&self) -> Result<Vec<ArtifactArchive>> {
         self.inner.inventory()
     }
 
-    fn parcels(
-        &self,
-        archives: &[crate::fetch::inventory::ArtifactArchive],
-        pace: &Concurrency,
-    ) -> Result<Vec<Parcel>> {
-        self.inner.parcels(archives, pace)
+    fn parcels(&self, archives: &[ArtifactArchive], jobs: NonZeroUsize) -> Result<Vec<Parcel>> {
+        self.inner.parcels(archives, jobs)
     }
 
     fn open(&self, parcel: &Parcel) -> Result<Box<dyn Read + Send>> {
@@ -76,6 +73,14 @@ impl Stage {
         stage
     }
 
+    fn source(&self) -> StoreSource {
+        StoreSource {
+            store: Box::new(LocalStore::new(self.from.path())),
+            directory: None,
+            stop: Stop::default(),
+        }
+    }
+
     fn put(&self, name: &str, bytes: &[u8]) {
         let options = PutOptions {
             content_type: String::new(),
@@ -102,17 +107,12 @@ impl Stage {
         change: fn(Vec<u8>) -> Vec<u8>,
         stop: &Stop,
     ) -> (Result<Received>, String) {
-        let store = Box::new(LocalStore::new(self.from.path()));
         let source = Spoiled {
-            inner: StoreSource::new(store, None),
+            inner: self.source(),
             change,
         };
-        let pace = Concurrency {
-            jobs: std::num::NonZeroUsize::MIN,
-            stop: Stop::default(),
-        };
-        let archives = source.inventory().unwrap().archives().to_vec();
-        let parcels = source.parcels(&archives, &pace).unwrap();
+        let archives = source.inventory().unwrap();
+        let parcels = source.parcels(&archives, NonZeroUsize::MIN).unwrap();
         let ground = Ground {
             directory: self.to.path(),
             kept,
@@ -293,17 +293,13 @@ fn an_archive_for_whose_bytes_nothing_stands_is_named() {
 fn progress_is_told_of_every_byte() {
     let stage = Stage::new(None);
     let told = Arc::new(Mutex::new(0));
-    let source = StoreSource::new(Box::new(LocalStore::new(stage.from.path())), None);
-    let pace = Concurrency {
-        jobs: std::num::NonZeroUsize::MIN,
-        stop: Stop::default(),
-    };
-    let archives = source.inventory().unwrap().archives().to_vec();
-    let parcels = source.parcels(&archives, &pace).unwrap();
+    let source = stage.source();
+    let archives = source.inventory().unwrap();
+    let parcels = source.parcels(&archives, NonZeroUsize::MIN).unwrap();
     let ground = Ground {
         directory: stage.to.path(),
         kept: OutputForm::Unpacked,
-        stop: &pace.stop,
+        stop: &Stop::default(),
         progress: &|bytes| *told.lock().unwrap() += bytes,
     };
     receive(&source, &parcels[0], &ground).unwrap();
@@ -313,21 +309,19 @@ fn progress_is_told_of_every_byte() {
 #[test]
 fn a_checksum_of_the_store_finds_damage_that_no_digest_is_for() {
     let stage = Stage::new(None);
-    let store = Box::new(LocalStore::new(stage.from.path()));
     let source = Spoiled {
-        inner: StoreSource::new(store, None),
+        inner: stage.source(),
         change: |bytes| bytes,
     };
-    let pace = Concurrency {
-        jobs: std::num::NonZeroUsize::MIN,
-        stop: Stop::default(),
-    };
-    let archives = source.inventory().unwrap().archives().to_vec();
-    let mut parcel = source.parcels(&archives, &pace).unwrap().remove(0);
+    let archives = source.inventory().unwrap();
+    let mut parcel = source
+        .parcels(&archives, NonZeroUsize::MIN)
+        .unwrap()
+        .remove(0);
     let ground = Ground {
         directory: stage.to.path(),
         kept: OutputForm::Packed,
-        stop: &pace.stop,
+        stop: &Stop::default(),
         progress: &|_| (),
     };
     let names = |received: Received| received.unverified.join(" ");
@@ -351,9 +345,8 @@ mod zipped {
     use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
     use super::*;
-    use crate::fetch::inventory::ArtifactArchive;
+    use crate::fetch::zip_directory;
 
-    #[derive(Debug)]
     struct Zipped(Vec<u8>);
 
     impl std::fmt::Display for Zipped {
@@ -363,11 +356,11 @@ mod zipped {
     }
 
     impl ArchiveSource for Zipped {
-        fn inventory(&self) -> Result<crate::fetch::inventory::RunInventory> {
-            Ok(crate::fetch::inventory::RunInventory::default())
+        fn inventory(&self) -> Result<Vec<ArtifactArchive>> {
+            Ok(Vec::new())
         }
 
-        fn parcels(&self, _: &[ArtifactArchive], _: &Concurrency) -> Result<Vec<Parcel>> {
+        fn parcels(&self, _: &[ArtifactArchive], _: NonZeroUsize) -> Result<Vec<Parcel>> {
             Ok(Vec::new())
         }
 
@@ -386,34 +379,23 @@ mod zipped {
     }
 
     fn parcel(bytes: &[u8]) -> Parcel {
-        let mut zip = zip::ZipArchive::new(Cursor::new(bytes)).unwrap();
-        let file = zip.by_name(NAME).unwrap();
-        let span = ZipSpan {
-            header_at: file.header_start(),
-            packed: file.compressed_size(),
-            crc32: file.crc32(),
-            deflated: if file.compression() == CompressionMethod::Stored {
-                Deflated::No
-            } else {
-                Deflated::Yes
-            },
-        };
+        let found = zip_directory::archives(Cursor::new(bytes)).unwrap();
+        let (name, span) = found.into_iter().next().unwrap();
         Parcel {
             id: "artifact".into(),
             size: bytes.len() as u64,
             sha256: vec![Sha256::of(bytes)],
             checksum: None,
             etag: None,
-            members: vec![ZipMember {
-                archive: ArtifactArchive {
-                    name: NAME.parse().unwrap(),
-                    key: NAME.to_owned(),
-                    size: archive_bytes().len() as u64,
-                    sha256: None,
-                    etag: None,
-                    sidecar: false,
-                },
-                packing: ParcelPacking::Zip(span),
+            members: vec![ArtifactArchive {
+                name,
+                size: span.size,
+                key: NAME.to_owned(),
+                sha256: None,
+                etag: None,
+                sidecar: false,
+                upload: None,
+                span: Some(span),
             }],
         }
     }
@@ -455,10 +437,7 @@ mod zipped {
         ];
         for change in changes {
             let mut parcel = parcel(&bytes);
-            let ParcelPacking::Zip(span) = &mut parcel.members[0].packing else {
-                unreachable!()
-            };
-            change(span);
+            change(parcel.members[0].span.as_mut().unwrap());
             said.push_str(&render(&take(&bytes, &parcel).unwrap_err()));
         }
         insta::assert_snapshot!(said, @"
