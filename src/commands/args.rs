@@ -5,6 +5,7 @@ mod environment;
 mod github;
 pub(crate) mod inputs;
 mod run;
+mod sourced;
 
 use std::{num::NonZeroUsize, thread::available_parallelism, time::Duration};
 

@@ -13,7 +13,7 @@ use crate::{
     error::{Context as _, Result},
     index::Urls,
     report::outputs,
-    run::{ArtifactGroup, Role},
+    run::ArtifactGroup,
 };
 
 /// Print where a run keeps its packages, and which role may write there
@@ -75,7 +75,7 @@ impl PlaceCommandArgs {
             index_url: urls.index(),
             find_links_url: urls.find_links(),
             region: run.region,
-            role: run.role.as_ref().map(Role::to_string),
+            role: run.role,
         })
     }
 }

@@ -179,12 +179,12 @@ impl<'a> RunQuery<'a> {
             let store = S3Store::connect(run.bucket.clone(), &access, world.stop.clone())?;
             sources.push(Box::new(StoreSource {
                 store: Box::new(store),
-                directory: Some(run.prefix().clone()),
+                directory: Some(run.prefix.clone()),
                 stop: world.stop.clone(),
             }));
         }
         // A bucket that the user named is the only source: do not fall back to GitHub.
-        let only_bucket = self.context.names_a_bucket() || run.id.is_local();
+        let only_bucket = self.context.choices.bucket.is_some() || run.id.is_local();
         if self.keeper == Keeper::GitHub || self.keeper == Keeper::Auto && !only_bucket {
             let is_second = !sources.is_empty();
             let github = Arc::clone(&self.github);

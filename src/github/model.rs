@@ -114,7 +114,7 @@ impl WorkflowRun {
             attempt: raw.run_attempt.unwrap_or(1),
             created_at: raw.created_at.unwrap_or_default(),
             page: raw.html_url.unwrap_or_default(),
-            facts: RunFacts::read(value, repository)?,
+            facts: RunFacts::read(value, repository),
         })
     }
 }

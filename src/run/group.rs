@@ -1,9 +1,12 @@
 //! `ArtifactGroup`: the name of a package set within a run, such as a GPU family.
 
-use std::{collections::BTreeSet, fmt, str::FromStr};
+use std::{collections::BTreeSet, str::FromStr};
 
 use super::is_segment;
-use crate::target::{Scope, TargetTable};
+use crate::{
+    error::{Error, Result, ensure},
+    target::{Scope, TargetTable},
+};
 
 /// Names of files and directories in the directory of a package set. No group may have such a name.
 const RESERVED: [&str; 5] = ["dist", "simple", "index.html", "SHA256SUMS", "set.json"];
@@ -20,16 +23,8 @@ const MULTI_ARCH: &str = "multi-arch-";
 ///
 /// The name becomes a directory. Parsing accepts only names that CI uses: for a mistyped family, an
 /// upload would create a new directory without any error, and no other job would find it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct ArtifactGroup(Box<str>);
-
-/// Error of parsing an [`ArtifactGroup`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}: {text:?}")]
-pub struct InvalidArtifactGroup {
-    text: String,
-    reason: String,
-}
 
 impl ArtifactGroup {
     /// Whether the group is for all families.
@@ -47,18 +42,16 @@ impl ArtifactGroup {
 
     /// The group of a directory that exists. Any valid name is accepted, because a newer version of
     /// CI may have families that the table of this version lacks.
-    pub fn of_directory(name: &str) -> Result<Self, InvalidArtifactGroup> {
-        let reason = if !name.is_empty() && !is_segment(name) {
-            "expected letters, digits, `-`, `_` and `.`, beginning with a letter or a digit"
-        } else if RESERVED.contains(&name) {
-            "the name of a part of every package set"
-        } else {
-            return Ok(Self(name.into()));
-        };
-        Err(InvalidArtifactGroup {
-            text: name.to_owned(),
-            reason: reason.to_owned(),
-        })
+    pub fn of_directory(name: &str) -> Result<Self> {
+        ensure!(
+            name.is_empty() || is_segment(name),
+            "expected letters, digits, `-`, `_` and `.`, beginning with a letter or a digit: {name:?}"
+        );
+        ensure!(
+            !RESERVED.contains(&name),
+            "the name of a part of every package set: {name:?}"
+        );
+        Ok(Self(name.into()))
     }
 
     /// The family or target that the group is for, and the targets of that family. Empty if the
@@ -91,34 +84,25 @@ fn known_scopes(name: &str) -> Option<BTreeSet<Scope>> {
 }
 
 impl FromStr for ArtifactGroup {
-    type Err = InvalidArtifactGroup;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
+    fn from_str(text: &str) -> Result<Self> {
         let group = Self::of_directory(text)?;
+        let variant = text.strip_prefix(MULTI_ARCH);
         let is_known = text.is_empty()
             || text == Scope::Generic.as_str()
-            || text
-                .strip_prefix(MULTI_ARCH)
-                .is_some_and(|it| !it.is_empty())
+            || variant.is_some_and(|it| !it.is_empty())
             || known_scopes(text).is_some();
-        if is_known {
-            return Ok(group);
-        }
         let unknown = TargetTable::builtin().expand(&[text]).err();
         let hint = unknown.map(|it| it.hint).unwrap_or_default();
         // The hint ends with a list of all families and targets, which is too long here.
         let nearest = hint.split_once('?').map(|(nearest, _)| nearest);
         let nearest = nearest.map(|it| format!("; {it}?")).unwrap_or_default();
-        Err(InvalidArtifactGroup {
-            text: text.to_owned(),
-            reason: format!("not a family, a target or `multi-arch-release`{nearest}"),
-        })
-    }
-}
-
-impl fmt::Display for ArtifactGroup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
+        ensure!(
+            is_known,
+            "not a family, a target or `multi-arch-release`{nearest}: {text:?}"
+        );
+        Ok(group)
     }
 }
 

@@ -1,6 +1,6 @@
 //! CI runs: their ids, repositories and platforms, and the places where they keep their outputs.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 mod buckets;
 mod group;
@@ -8,20 +8,17 @@ mod origin;
 mod reference;
 mod resolve;
 
-pub use buckets::{BucketFacts, Buckets, Channel, Product, Publication, Role};
-pub use group::{ArtifactGroup, InvalidArtifactGroup};
-pub use origin::{Event, InvalidUtcTime, RunFacts, RunOrigin, UtcTime};
-pub use reference::{InvalidRunReference, RunReference};
+pub use buckets::{BucketFacts, Buckets};
+pub use group::ArtifactGroup;
+pub use origin::{Event, RunFacts, RunOrigin};
+pub use reference::RunReference;
 pub use resolve::{Choices, Environment, Run, RunContext};
 
-/// The id of a run on GitHub: decimal digits of any length, or `local` for a build outside of CI.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RunId(Box<str>);
+use crate::error::{Error, Result, anyhow, bail, ensure};
 
-/// Error of parsing a [`RunId`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a run id such as `21440027240`, nor `local`: {0:?}")]
-pub struct InvalidRunId(String);
+/// The id of a run on GitHub: decimal digits of any length, or `local` for a build outside of CI.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
+pub struct RunId(Box<str>);
 
 impl RunId {
     pub fn local() -> Self {
@@ -38,47 +35,52 @@ impl RunId {
 }
 
 impl FromStr for RunId {
-    type Err = InvalidRunId;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
+    fn from_str(text: &str) -> Result<Self> {
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit())
             && !text.is_empty()
             && !text.starts_with('0');
-        if is_number || text == "local" {
-            Ok(Self(text.into()))
-        } else {
-            Err(InvalidRunId(text.to_owned()))
-        }
-    }
-}
-
-impl fmt::Display for RunId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
+        ensure!(
+            is_number || text == "local",
+            "not a run id such as `21440027240`, nor `local`: {text:?}"
+        );
+        Ok(Self(text.into()))
     }
 }
 
 /// The operating system that packages are for. It may differ from the one that builds them.
-#[derive(serde::Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    clap::ValueEnum,
+    serde::Deserialize,
+    strum::Display,
+    strum::EnumString,
+    strum::IntoStaticStr,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase", parse_err_ty = Error, parse_err_fn = unknown_platform)]
 pub enum Platform {
     Linux,
     Windows,
 }
 
-/// Error of parsing a [`Platform`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a platform (linux, windows): {0:?}")]
-pub struct InvalidPlatform(String);
+fn unknown_platform(text: &str) -> Error {
+    anyhow!("not a platform (linux, windows): {text:?}")
+}
 
 impl Platform {
     pub const ALL: [Self; 2] = [Self::Linux, Self::Windows];
 
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Linux => "linux",
-            Self::Windows => "windows",
-        }
+        self.into()
     }
 
     /// The name in `sys.platform` of Python, and so in markers.
@@ -98,34 +100,13 @@ impl Platform {
     }
 }
 
-impl FromStr for Platform {
-    type Err = InvalidPlatform;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|platform| platform.as_str() == text)
-            .ok_or_else(|| InvalidPlatform(text.to_owned()))
-    }
-}
-
-impl fmt::Display for Platform {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
 /// A repository on GitHub, `owner/name`. Comparison ignores case, as on GitHub.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, derive_more::Display)]
+#[display("{owner}/{name}")]
 pub struct Repository {
     owner: Box<str>,
     name: Box<str>,
 }
-
-/// Error of parsing a [`Repository`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a repository such as `ROCm/TheRock`: {0:?}")]
-pub struct InvalidRepository(String);
 
 impl Repository {
     pub fn owner(&self) -> &str {
@@ -146,9 +127,9 @@ impl PartialEq for Repository {
 impl Eq for Repository {}
 
 impl FromStr for Repository {
-    type Err = InvalidRepository;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
+    fn from_str(text: &str) -> Result<Self> {
         let is_owner = |owner: &str| is_segment(owner) && owner.len() <= 39 && !owner.contains('.');
         let is_name = |name: &str| {
             (1..=100).contains(&name.len())
@@ -161,14 +142,8 @@ impl FromStr for Repository {
                 owner: owner.into(),
                 name: name.into(),
             }),
-            _ => Err(InvalidRepository(text.to_owned())),
+            _ => bail!("not a repository such as `ROCm/TheRock`: {text:?}"),
         }
-    }
-}
-
-impl fmt::Display for Repository {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.owner, self.name)
     }
 }
 
@@ -183,6 +158,8 @@ fn is_plain(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt;
+
     use super::*;
 
     fn refusals<T>(texts: &[&str]) -> String
@@ -203,7 +180,7 @@ mod tests {
             assert_eq!(text.parse::<RunId>().unwrap().to_string(), text);
         }
         assert!(RunId::local().is_local());
-        assert_eq!("local".parse(), Ok(RunId::local()));
+        assert_eq!("local".parse::<RunId>().unwrap(), RunId::local());
         let refused = ["", "0", "01", "-1", "1 ", "1/..", "Local", "１"];
         insta::assert_snapshot!(refusals::<RunId>(&refused), @r#"
         not a run id such as `21440027240`, nor `local`: ""
@@ -220,7 +197,7 @@ mod tests {
     #[test]
     fn a_platform_has_a_name_for_each_who_asks() {
         let names = Platform::ALL.map(|platform| {
-            assert_eq!(platform.to_string().parse(), Ok(platform));
+            assert_eq!(platform.to_string().parse::<Platform>().unwrap(), platform);
             let (python, tag) = (platform.sys_platform(), platform.wheel_tag());
             format!("{platform} {python} {tag}")
         });

@@ -2,7 +2,12 @@
 
 use std::str::FromStr;
 
-use crate::run::{Repository, RunId};
+use url::Url;
+
+use crate::{
+    error::{Context as _, Error, Result},
+    run::{Repository, RunId},
+};
 
 /// A run, with its repository and server if it was named by a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,13 +17,6 @@ pub struct RunReference {
     /// The GitHub server, `https://github.com` or an installation of GitHub Enterprise.
     pub server: Option<String>,
 }
-
-/// Error of parsing a [`RunReference`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "not a run id, nor an address such as `https://github.com/ROCm/TheRock/actions/runs/21440027240`: {0:?}"
-)]
-pub struct InvalidRunReference(String);
 
 impl From<RunId> for RunReference {
     fn from(id: RunId) -> Self {
@@ -31,49 +29,42 @@ impl From<RunId> for RunReference {
 }
 
 impl FromStr for RunReference {
-    type Err = InvalidRunReference;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
+    fn from_str(text: &str) -> Result<Self> {
         // Pasted text often has spaces or a line end around it.
         let pasted = text.trim();
         if let Ok(id) = pasted.parse::<RunId>() {
             return Ok(id.into());
         }
-        parse_url(pasted).ok_or_else(|| InvalidRunReference(text.to_owned()))
+        parse_url(pasted).with_context(|| {
+            format!(
+                "not a run id, nor an address such as `https://github.com/ROCm/TheRock/actions/runs/21440027240`: {text:?}"
+            )
+        })
     }
 }
 
 /// Parses the URL of any page of a run: the run itself, an attempt, a job, a step or a summary.
 fn parse_url(text: &str) -> Option<RunReference> {
-    let rest = match text.strip_prefix("https://") {
-        Some(rest) => rest,
-        // Some browsers hide `https://` in the address bar, so it may be missing in a copied
-        // address.
-        None => Some(text).filter(|text| {
-            let host = text.split('/').next().unwrap_or_default();
-            let (name, rest) = host.split_once('.').unwrap_or_default();
-            !name.is_empty() && !rest.is_empty() && !host.contains(':')
-        })?,
-    };
-    let path = rest.split(['?', '#']).next()?;
-    let mut segments = path.split('/');
-    let host = segments.next().filter(|host| is_host(host))?;
-    let (owner, name) = (segments.next()?, segments.next()?);
-    if (segments.next()?, segments.next()?) != ("actions", "runs") {
+    // Some browsers hide `https://` in the address bar, so it may be missing in a copied address.
+    let with_scheme = || Url::parse(&format!("https://{text}"));
+    let url = Url::parse(text).or_else(|_| with_scheme()).ok()?;
+    let names_a_host = url
+        .host_str()?
+        .starts_with(|c: char| c.is_ascii_alphanumeric());
+    let has_user = !url.username().is_empty() || url.password().is_some();
+    let segments: Vec<&str> = url.path_segments()?.collect();
+    let [owner, name, "actions", "runs", id, ..] = segments[..] else {
         return None;
-    }
-    let id: RunId = segments.next()?.parse().ok()?;
+    };
+    let id: RunId = id.parse().ok()?;
+    let is_run = url.scheme() == "https" && names_a_host && !has_user && !id.is_local();
     Some(RunReference {
-        id: Some(id).filter(|id| !id.is_local())?,
+        id: Some(id).filter(|_| is_run)?,
         repository: Some(format!("{owner}/{name}").parse().ok()?),
-        server: Some(format!("https://{}", host.to_ascii_lowercase())),
+        server: Some(url.origin().ascii_serialization()),
     })
-}
-
-/// Whether a text is a host name, optionally with a port. User names and passwords are refused.
-fn is_host(text: &str) -> bool {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':');
-    !text.is_empty() && text.chars().all(fits)
 }
 
 #[cfg(test)]

@@ -1,13 +1,17 @@
 //! Decides which bucket and prefix the outputs of a run have, from the flags, the environment and
 //! the answer of GitHub's API.
 
-use crate::error::{Context, Hint, Result, anyhow, ensure};
-use crate::location::{Bucket, Key, Location};
-use crate::run::{
-    ArtifactGroup, Buckets, Event, Platform, Repository, Role, RunFacts, RunId, RunOrigin,
-    RunReference,
+use std::str::FromStr;
+
+use crate::{
+    error::{Context as _, Error, Result, ensure},
+    location::{Bucket, Key, Location},
+    run::{
+        ArtifactGroup, Buckets, Event, Platform, Repository, RunFacts, RunId, RunOrigin,
+        RunReference,
+    },
+    version::ReleaseType,
 };
-use crate::version::ReleaseType;
 
 /// The flags that the user passed. They have precedence over everything else.
 #[derive(Clone, Debug, Default)]
@@ -26,33 +30,6 @@ pub struct Environment {
     pub event: Option<Event>,
 }
 
-impl Environment {
-    /// Parses the variables that GitHub sets: `GITHUB_REPOSITORY`, `RELEASE_TYPE`, `GITHUB_RUN_ID`,
-    /// and the contents of the file at `GITHUB_EVENT_PATH`. An empty value counts as unset.
-    pub fn parse(
-        repository: Option<&str>,
-        release_type: Option<&str>,
-        run_id: Option<&str>,
-        payload: Option<&str>,
-    ) -> Result<Self> {
-        Ok(Self {
-            repository: set(repository)
-                .map(str::parse)
-                .transpose()
-                .context("failed to read `GITHUB_REPOSITORY`")?,
-            release_type: set(release_type)
-                .map(str::parse)
-                .transpose()
-                .context("failed to read `RELEASE_TYPE`")?,
-            run_id: set(run_id)
-                .map(str::parse)
-                .transpose()
-                .context("failed to read `GITHUB_RUN_ID`")?,
-            event: set(payload).map(Event::parse).transpose()?,
-        })
-    }
-}
-
 /// A CI run with its repository and the place of its outputs.
 ///
 /// It is resolved once, and all commands use the same value. So `fetch` and `summary` read where
@@ -66,25 +43,45 @@ pub struct Run {
     /// The region of the bucket; `None` if the bucket is not in `buckets.toml`.
     pub region: Option<String>,
     /// The role that may write to the bucket; always `None` for code of a fork.
-    pub role: Option<Role>,
-    prefix: Key,
+    pub role: Option<String>,
+    /// `{owner-repo/}{run}-{platform}`, without a trailing `/`. All attempts of a run share it.
+    pub prefix: Key,
 }
 
-/// The flags, the environment and the facts that decide where a run keeps its outputs.
+/// The flags and the environment, which decide where a run keeps its outputs.
 #[derive(Clone, Debug, Default)]
 pub struct RunContext {
-    choices: Choices,
-    environment: Environment,
-    /// The answer of GitHub's API about the run, once it was asked.
-    run: Option<RunFacts>,
+    pub choices: Choices,
+    pub environment: Environment,
+}
+
+impl Environment {
+    /// Parses the variables that GitHub sets: `GITHUB_REPOSITORY`, `RELEASE_TYPE`, `GITHUB_RUN_ID`,
+    /// and the contents of the file at `GITHUB_EVENT_PATH`. An empty value counts as unset.
+    pub fn parse(variable: impl Fn(&str) -> Option<String>, payload: Option<&str>) -> Result<Self> {
+        let payload = payload.map(str::trim).filter(|payload| !payload.is_empty());
+        Ok(Self {
+            repository: parse_set(&variable, "GITHUB_REPOSITORY")?,
+            release_type: parse_set(&variable, "RELEASE_TYPE")?,
+            run_id: parse_set(&variable, "GITHUB_RUN_ID")?,
+            event: payload.map(Event::parse).transpose()?,
+        })
+    }
+}
+
+fn parse_set<T: FromStr<Err: Into<Error>>>(
+    variable: impl Fn(&str) -> Option<String>,
+    name: &str,
+) -> Result<Option<T>> {
+    let text = variable(name).unwrap_or_default();
+    let parse = |text: &str| text.parse().map_err(Into::into);
+    let set = Some(text.trim()).filter(|text| !text.is_empty());
+    set.map(parse)
+        .transpose()
+        .with_context(|| format!("failed to read `{name}`"))
 }
 
 impl Run {
-    /// `{owner-repo/}{run}-{platform}`, without a trailing `/`. All attempts of a run share it.
-    pub fn prefix(&self) -> &Key {
-        &self.prefix
-    }
-
     /// The location of a set of Python packages: `{prefix}/python/{group}/`.
     pub fn python(&self, group: &ArtifactGroup) -> Location {
         let path = match group.as_str() {
@@ -95,44 +92,67 @@ impl Run {
     }
 }
 
-/// The prefix of a run in its bucket. `external` is the repository of the run if the bucket is
-/// shared by several repositories.
-pub(super) fn prefix(external: Option<&Repository>, id: &RunId, platform: Platform) -> Key {
-    let shared = external.map(|it| format!("{}-{}/", it.owner(), it.name()));
-    key(&format!("{}{id}-{platform}", shared.unwrap_or_default()))
-}
-
 fn key(text: &str) -> Key {
     text.parse().expect("made of names that are segments")
 }
 
 impl RunContext {
-    pub fn new(choices: Choices, environment: Environment) -> Self {
-        Self {
-            choices,
-            environment,
-            run: None,
-        }
-    }
-
-    /// Whether the user named the bucket, instead of leaving it to the table.
-    pub fn names_a_bucket(&self) -> bool {
-        self.choices.bucket.is_some()
-    }
-
     /// Decides where a run keeps its outputs. `lookup` asks GitHub's API about the run; it is
     /// called only if the place depends on whose code the run built.
     pub fn resolve(
         &self,
-        reference: &RunReference,
+        run: &RunReference,
         platform: Platform,
         lookup: impl FnOnce(&Repository) -> Result<RunFacts>,
     ) -> Result<Run> {
-        let mut context = self.clone();
-        if context.needs_lookup(reference)? {
-            context.run = Some(lookup(&context.repository(reference)?)?);
-        }
-        context.place(reference, platform)
+        let repository = self.repository(run)?;
+        let buckets = Buckets::builtin();
+        let is_home = repository == *buckets.home();
+        let mut origin = self.origin(run);
+        let (bucket, known) = if let Some(bucket) = &self.choices.bucket {
+            (bucket.clone(), buckets.find(bucket))
+        } else if run.id.is_local() {
+            ("local".parse()?, None)
+        } else {
+            let kind = self.release_type(run);
+            let facts = match origin {
+                None if is_home && buckets.tells_forks_apart(kind) => lookup(&repository)?,
+                // It is unknown only if the place does not depend on it, so any value will do.
+                origin => RunFacts {
+                    origin: origin.unwrap_or(RunOrigin::Own),
+                    updated_at: None,
+                },
+            };
+            origin = Some(facts.origin);
+            let known = buckets.artifacts(kind, &repository, &facts)?;
+            (known.name.clone(), Some(known))
+        };
+        let is_shared = match known {
+            Some(known) => known.external,
+            // The table does not list this bucket, so it is unknown which repositories use it.
+            // Other repositories than home get a prefix of their own, as in a shared bucket.
+            None => self.choices.bucket.is_some() && !is_home,
+        };
+        let (owner, name) = (repository.owner(), repository.name());
+        let shared = if is_shared {
+            format!("{owner}-{name}/")
+        } else {
+            String::new()
+        };
+        // Neither the code of the run nor that of the current process may be that of a fork.
+        let is_trusted =
+            origin != Some(RunOrigin::Fork) && self.environment.event.is_none_or(Event::is_trusted);
+        Ok(Run {
+            bucket,
+            region: known.map(|known| known.region.clone()),
+            role: known
+                .and_then(|known| known.role.clone())
+                .filter(|_| is_trusted),
+            prefix: key(&format!("{shared}{}-{platform}", run.id)),
+            id: run.id.clone(),
+            platform,
+            repository,
+        })
     }
 
     /// The repository of the run: from its URL, the flags or the environment, or else the home
@@ -156,104 +176,29 @@ impl RunContext {
     /// The environment says how the current run is released. That does not apply to another run
     /// that it reads from.
     fn release_type(&self, run: &RunReference) -> ReleaseType {
-        let chosen = self.choices.release_type;
         let said = self.environment.release_type;
-        chosen
-            .or(said.filter(|_| !self.is_another_run(run)))
+        let said = said.filter(|_| !self.is_another_run(run));
+        self.choices
+            .release_type
+            .or(said)
             .unwrap_or(ReleaseType::Ci)
     }
 
-    /// Whether GitHub's API has to be asked before [`RunContext::place`].
-    fn needs_lookup(&self, run: &RunReference) -> Result<bool> {
-        let buckets = Buckets::builtin();
-        Ok(self.choices.bucket.is_none()
-            && !run.id.is_local()
-            && buckets.tells_forks_apart(self.release_type(run))
-            && self.repository(run)? == *buckets.home()
-            && self.origin(run).is_none())
-    }
-
-    /// The run with its bucket, prefix and role.
-    fn place(&self, run: &RunReference, platform: Platform) -> Result<Run> {
-        let repository = self.repository(run)?;
-        let buckets = Buckets::builtin();
-        let local;
-        let (bucket, known) = if let Some(bucket) = &self.choices.bucket {
-            (bucket, buckets.find(bucket))
-        } else if run.id.is_local() {
-            local = "local".parse()?;
-            (&local, None)
-        } else {
-            if self.needs_lookup(run)? {
-                return Err(anyhow!(
-                    "cannot tell whose code was built: run `{}` of `{repository}`",
-                    run.id
-                ))
-                .hint("allow access to GitHub's API, or pass `--bucket`");
-            }
-            let facts = RunFacts {
-                // It is unknown only if the place does not depend on it, so any value will do.
-                origin: self.origin(run).unwrap_or(RunOrigin::Own),
-                updated_at: self.run.as_ref().and_then(|run| run.updated_at.clone()),
-            };
-            let known = buckets.artifacts(self.release_type(run), &repository, &facts)?;
-            (&known.name, Some(known))
-        };
-        let is_shared = match known {
-            Some(known) => known.external,
-            // The table does not list this bucket, so it is unknown which repositories use it.
-            // Other repositories than home get a prefix of their own, as in a shared bucket.
-            None => self.choices.bucket.is_some() && repository != *buckets.home(),
-        };
-        let external = is_shared.then_some(&repository);
-        let role = known.and_then(|known| known.role.clone());
-        Ok(Run {
-            bucket: bucket.clone(),
-            region: known.map(|known| known.region.clone()),
-            role: role.filter(|_| self.is_trusted(run)),
-            prefix: prefix(external, &run.id, platform),
-            id: run.id.clone(),
-            platform,
-            repository,
-        })
-    }
-
-    /// Whether the code of the run, and that of the current process, is the repository's own.
-    fn is_trusted(&self, run: &RunReference) -> bool {
-        let event = self.environment.event;
-        self.origin(run) != Some(RunOrigin::Fork)
-            && event.is_none_or(|event| {
-                event.origin == RunOrigin::Own && event.repository == RunOrigin::Own
-            })
-    }
-
-    /// Whose code the run builds, if that is known. The event describes only the current run.
+    /// Whose code the run builds, if the environment tells. The event describes only the current
+    /// run.
     fn origin(&self, run: &RunReference) -> Option<RunOrigin> {
-        if let Some(facts) = &self.run {
-            return Some(facts.origin);
-        }
-        let is_this_run = self.environment.run_id.is_some() && !self.is_another_run(run);
-        is_this_run.then_some(
-            self.environment
-                .event
-                .map_or(RunOrigin::Own, |event| event.origin),
-        )
+        let here = &self.environment;
+        let is_this_run = here.run_id.is_some() && !self.is_another_run(run);
+        is_this_run.then(|| here.event.map_or(RunOrigin::Own, |event| event.origin))
     }
 
     fn is_another_run(&self, run: &RunReference) -> bool {
         let here = &self.environment;
         let is_other_id = here.run_id.as_ref().is_some_and(|id| *id != run.id);
         let told = run.repository.as_ref().or(self.choices.repository.as_ref());
-        let is_elsewhere = match (told, &here.repository) {
-            (Some(there), Some(here)) => there != here,
-            _ => false,
-        };
-        is_other_id || is_elsewhere
+        let is_elsewhere = told.zip(here.repository.as_ref());
+        is_other_id || is_elsewhere.is_some_and(|(there, here)| there != here)
     }
-}
-
-fn set(text: Option<&str>) -> Option<&str> {
-    text.map(str::trim).filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]

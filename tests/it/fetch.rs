@@ -12,6 +12,7 @@ mod tree;
 use std::{
     path::{Path, PathBuf},
     process::Command,
+    time::{Duration, SystemTime},
 };
 
 use crate::support::{
@@ -349,7 +350,9 @@ fn what_a_killed_fetch_has_left_goes_whatever_is_fetched_next() {
     let out = fixture.out();
     fs::create_dir_all(out.join("base_lib_generic.part/lib")).unwrap();
     fs::create_dir_all(out.join("base_run_generic.old")).unwrap();
-    fs::write(out.join("x_lib_generic.tar.zst.part"), "").unwrap();
+    let part = fs::File::create(out.join(".rocwheel-abc.part")).unwrap();
+    let yesterday = SystemTime::now() - Duration::from_hours(25);
+    part.into_parts().0.set_modified(yesterday).unwrap();
     let looked = fixture.fetch("--run-id 7 --dry-run blas_dev");
     assert_eq!((looked.code, fixture.names().len()), (0, 3));
     let said = fixture.fetch("--run-id 7 blas_dev");

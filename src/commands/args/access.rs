@@ -2,8 +2,7 @@
 
 use std::{env, path::Path};
 
-use clap::{Arg, ArgMatches, Command, FromArgMatches, parser::ValueSource};
-
+use super::sourced::Sourced;
 use crate::{
     error::{Hint as _, Result, Stop},
     location::Location,
@@ -12,17 +11,20 @@ use crate::{
 };
 
 /// How to reach the bucket. Credentials come from where AWS tools look for them.
+pub type AccessArgs = Sourced<AccessFlags>;
+
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "S3 options")]
-pub struct AccessArgs {
+pub struct AccessFlags {
     /// URL of the S3 server, if it is not Amazon's (default: `AWS_ENDPOINT_URL`)
     #[arg(long, value_name = "URL", env = "AWS_ENDPOINT_URL_S3")]
     endpoint_url: Option<Endpoint>,
     /// Bucket region (default: known for TheRock's buckets, detected for other Amazon buckets)
     #[arg(long, value_name = "NAME", env = "AWS_REGION")]
     region: Option<S3Region>,
-    #[command(flatten)]
-    profile: ProfileArg,
+    /// The section of the AWS configuration files to use; the flag beats keys in variables
+    #[arg(long, value_name = "NAME", env = "AWS_PROFILE")]
+    profile: Option<String>,
     /// Send unsigned requests (the default if no credentials are found)
     #[arg(long, env = "ROCWHEEL_NO_SIGN_REQUEST")]
     no_sign_request: bool,
@@ -34,49 +36,7 @@ pub struct AccessArgs {
         default_value = "auto",
         env = "ROCWHEEL_ADDRESSING_STYLE"
     )]
-    addressing_style: AddressingStyle,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum AddressingStyle {
-    #[default]
-    Auto,
-    Path,
-    Virtual,
-}
-
-/// `--profile`, and whether the flag or the environment variable named the profile.
-#[derive(Clone, Debug, Default)]
-struct ProfileArg(Option<Profile>);
-
-impl clap::Args for ProfileArg {
-    fn augment_args(command: Command) -> Command {
-        let profile = Arg::new("profile")
-            .long("profile")
-            .value_name("NAME")
-            .env("AWS_PROFILE")
-            .help("The section of the AWS configuration files to use; the flag beats keys in variables");
-        command.arg(profile)
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for ProfileArg {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let name = matches.get_one::<String>("profile").cloned();
-        Ok(Self(name.map(|name| Profile {
-            name,
-            beats_keys: matches.value_source("profile") == Some(ValueSource::CommandLine),
-        })))
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
+    addressing_style: Addressing,
 }
 
 impl AccessArgs {
@@ -109,28 +69,26 @@ impl AccessArgs {
         known: Option<&str>,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Access> {
-        let endpoint = match &self.endpoint_url {
-            Some(endpoint) => Some(endpoint.clone()),
-            None => variable("AWS_ENDPOINT_URL")
-                .filter(|text| !text.is_empty())
+        let args = self.args.clone();
+        let general = || variable("AWS_ENDPOINT_URL").filter(|text| !text.is_empty());
+        let endpoint = match args.endpoint_url {
+            Some(endpoint) => Some(endpoint),
+            None => general()
                 .map(|text| text.parse())
                 .transpose()
                 .hint("`AWS_ENDPOINT_URL` is the address of an S3 server, or unset")?,
         };
+        let beats_keys = self.is_flag("profile");
         let access = Access {
             endpoint,
-            region: self.region.clone(),
-            profile: self.profile.0.clone(),
-            signing: if self.no_sign_request {
+            region: args.region,
+            profile: args.profile.map(|name| Profile { name, beats_keys }),
+            signing: if args.no_sign_request {
                 Signing::Never
             } else {
                 Signing::Auto
             },
-            addressing: match self.addressing_style {
-                AddressingStyle::Auto => Addressing::Auto,
-                AddressingStyle::Path => Addressing::Path,
-                AddressingStyle::Virtual => Addressing::Virtual,
-            },
+            addressing: args.addressing_style,
         };
         Ok(access.in_known_region(known)?)
     }

@@ -3,13 +3,9 @@
 
 use std::{env, path::PathBuf};
 
-use clap::{
-    ArgMatches, Command, FromArgMatches,
-    builder::{PossibleValuesParser, TypedValueParser},
-    parser::ValueSource,
-};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use super::GitHubArgs;
+use super::{GitHubArgs, sourced::Sourced};
 use crate::{
     commands::World,
     error::{Context, Hint, Result},
@@ -19,17 +15,11 @@ use crate::{
 };
 
 /// The run, its repository, and the place of its outputs.
-#[derive(Clone, Debug)]
-pub struct RunArgs {
-    flags: RunFlags,
-    /// What the user chose with a flag, and not only with an environment variable.
-    choices: Choices,
-    names_a_run: bool,
-}
+pub type RunArgs = Sourced<RunFlags>;
 
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Run options")]
-struct RunFlags {
+pub struct RunFlags {
     /// Workflow run: its id, or the URL of its page
     #[arg(long, value_name = "RUN", env = "GITHUB_RUN_ID")]
     run_id: Option<RunReference>,
@@ -37,7 +27,7 @@ struct RunFlags {
     #[arg(long, value_name = "OWNER/NAME", env = "GITHUB_REPOSITORY")]
     repository: Option<Repository>,
     /// Platform that the run built for (default: the platform of this machine)
-    #[arg(long, env = "ROCWHEEL_PLATFORM", value_parser = platforms())]
+    #[arg(long, env = "ROCWHEEL_PLATFORM")]
     platform: Option<Platform>,
     /// Release type of the run, which decides its bucket (default: `ci`)
     #[arg(long, value_name = "TYPE", env = "RELEASE_TYPE", value_parser = release_types())]
@@ -53,7 +43,7 @@ struct RunFlags {
 impl RunArgs {
     /// The run that the user named, or the run of GitHub Actions that this process is part of.
     pub fn run(&self) -> Result<&RunReference> {
-        let run = self.flags.run_id.as_ref();
+        let run = self.args.run_id.as_ref();
         run.context("no run was named")
             .hint("pass `--run-id` with an id or the address of a run")
     }
@@ -61,12 +51,12 @@ impl RunArgs {
     /// Whether the user named a run. If not, [`run`](Self::run) is the one that this process is
     /// part of.
     pub fn names_a_run(&self) -> bool {
-        self.names_a_run
+        self.is_flag("run_id")
     }
 
     /// The platform that the packages are for.
     pub fn platform(&self) -> Platform {
-        self.flags.platform.unwrap_or(if cfg!(windows) {
+        self.args.platform.unwrap_or(if cfg!(windows) {
             Platform::Windows
         } else {
             Platform::Linux
@@ -83,79 +73,33 @@ impl RunArgs {
 
     /// The context that decides where runs keep their outputs.
     pub fn context(&self) -> Result<RunContext> {
-        let environment = self.environment(|name| env::var(name).ok())?;
-        Ok(RunContext::new(self.choices.clone(), environment))
+        self.context_in(|name| env::var(name).ok())
     }
 
     /// The same arguments, but with this bucket.
     #[must_use]
     pub fn in_bucket(mut self, bucket: &Bucket) -> Self {
-        self.choices.bucket = Some(bucket.clone());
+        self.args.bucket = Some(bucket.clone());
         self
     }
 
-    fn environment(&self, variable: impl Fn(&str) -> Option<String>) -> Result<Environment> {
-        let payload = self.flags.event_path.as_ref();
+    fn context_in(&self, variable: impl Fn(&str) -> Option<String>) -> Result<RunContext> {
+        let payload = self.args.event_path.as_ref();
         let payload = payload.map(fs_err::read_to_string).transpose();
-        Environment::parse(
-            variable("GITHUB_REPOSITORY").as_deref(),
-            variable("RELEASE_TYPE").as_deref(),
-            variable("GITHUB_RUN_ID").as_deref(),
-            payload
-                .hint("`--event-path` and `GITHUB_EVENT_PATH` name a file of JSON")?
-                .as_deref(),
-        )
-    }
-}
-
-impl clap::Args for RunArgs {
-    fn augment_args(command: Command) -> Command {
-        RunFlags::augment_args(command)
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        RunFlags::augment_args_for_update(command)
-    }
-}
-
-impl FromArgMatches for RunArgs {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let flags = RunFlags::from_arg_matches(matches)?;
-        Ok(Self {
-            choices: flags.choices(matches),
-            names_a_run: is_named(matches, "run_id"),
-            flags,
+        let payload = payload.hint("`--event-path` and `GITHUB_EVENT_PATH` name a file of JSON")?;
+        let repository = self.args.repository.clone();
+        let release_type = self.args.release_type;
+        Ok(RunContext {
+            // A bucket counts as chosen even if it comes from its environment variable, because
+            // only users set that variable.
+            choices: Choices {
+                repository: repository.filter(|_| self.is_flag("repository")),
+                release_type: release_type.filter(|_| self.is_flag("release_type")),
+                bucket: self.args.bucket.clone(),
+            },
+            environment: Environment::parse(variable, payload.as_deref())?,
         })
     }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        self.flags.update_from_arg_matches(matches)?;
-        self.choices = self.flags.choices(matches);
-        self.names_a_run = is_named(matches, "run_id");
-        Ok(())
-    }
-}
-
-impl RunFlags {
-    /// What the user chose. A bucket counts as chosen even if it comes from its environment
-    /// variable, because only users set that variable.
-    fn choices(&self, matches: &ArgMatches) -> Choices {
-        let named = |id| is_named(matches, id);
-        let repository = self.repository.clone();
-        Choices {
-            repository: repository.filter(|_| named("repository")),
-            release_type: self.release_type.filter(|_| named("release_type")),
-            bucket: self.bucket.clone(),
-        }
-    }
-}
-
-fn is_named(matches: &ArgMatches, id: &str) -> bool {
-    matches.value_source(id) == Some(ValueSource::CommandLine)
-}
-
-fn platforms() -> impl TypedValueParser<Value = Platform> {
-    PossibleValuesParser::new(Platform::ALL.map(Platform::as_str)).try_map(|text| text.parse())
 }
 
 fn release_types() -> impl TypedValueParser<Value = ReleaseType> {
@@ -167,7 +111,7 @@ fn release_types() -> impl TypedValueParser<Value = ReleaseType> {
 mod tests {
     use std::io::Write;
 
-    use clap::CommandFactory;
+    use clap::{CommandFactory as _, FromArgMatches as _};
 
     use super::*;
     use crate::error::render;
@@ -205,8 +149,8 @@ mod tests {
     fn a_flag_is_a_choice_and_a_variable_tells_of_this_run() {
         let arguments = parse("--run-id 7 --repository ROCm/TheRock --release-type nightly");
         let arguments = arguments.unwrap();
-        let environment = arguments.environment(in_actions).unwrap();
-        let choices = arguments.choices;
+        let context = arguments.context_in(in_actions).unwrap();
+        let (choices, environment) = (context.choices, context.environment);
         assert_eq!(choices.repository.unwrap().to_string(), "ROCm/TheRock");
         assert_eq!(choices.release_type, Some(ReleaseType::Nightly));
         assert_eq!(
@@ -226,14 +170,16 @@ mod tests {
             });
         let matches = command.try_get_matches_from(["probe"]).unwrap();
         let run = Probe::from_arg_matches(&matches).unwrap().run;
-        assert!(run.flags.repository.is_some());
-        assert!(run.choices.repository.is_none());
+        assert!(run.args.repository.is_some());
+        let choices = run.context_in(|_| None).unwrap().choices;
+        assert!(choices.repository.is_none());
     }
 
     #[test]
     fn a_bucket_is_a_choice() {
         let run = parse("--bucket my-bucket").unwrap();
-        assert_eq!(run.choices.bucket.unwrap().to_string(), "my-bucket");
+        let choices = run.context_in(|_| None).unwrap().choices;
+        assert_eq!(choices.bucket.unwrap().to_string(), "my-bucket");
     }
 
     #[test]
@@ -268,10 +214,10 @@ mod tests {
         let payload = r#"{"pull_request": {"head": {"repo": null}}}"#;
         file.write_all(payload.as_bytes()).unwrap();
         let line = format!("--event-path {}", file.path().display());
-        let environment = parse(&line).unwrap().environment(|_| None).unwrap();
-        assert!(environment.event.is_some());
+        let context = parse(&line).unwrap().context_in(|_| None).unwrap();
+        assert!(context.environment.event.is_some());
         let gone = parse("--event-path gone.json").unwrap();
-        let error = render(&gone.environment(|_| None).unwrap_err());
+        let error = render(&gone.context_in(|_| None).unwrap_err());
         assert!(error.contains("`gone.json`"), "{error}");
         assert!(error.contains("hint: `--event-path`"), "{error}");
     }

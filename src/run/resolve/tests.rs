@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::error;
+use crate::error::{self, anyhow};
 
 const FORK: Event = Event {
     origin: RunOrigin::Fork,
@@ -20,14 +20,26 @@ fn run(text: &str) -> RunReference {
 
 /// Run 42 of `name`, seen from inside.
 fn inside(name: &str, release_type: &str, event: Option<Event>) -> RunContext {
-    let environment = Environment::parse(Some(name), Some(release_type), Some("42"), None);
+    let variables = [
+        ("GITHUB_REPOSITORY", name),
+        ("RELEASE_TYPE", release_type),
+        ("GITHUB_RUN_ID", "42"),
+    ];
     RunContext {
         environment: Environment {
             event,
-            ..environment.unwrap()
+            ..environment(&variables, None).unwrap()
         },
         ..RunContext::default()
     }
+}
+
+fn environment(variables: &[(&str, &str)], payload: Option<&str>) -> Result<Environment> {
+    let value = |name: &str| {
+        let found = variables.iter().find(|(it, _)| *it == name);
+        found.map(|(_, value)| (*value).to_owned())
+    };
+    Environment::parse(value, payload)
 }
 
 fn facts(origin: RunOrigin) -> RunFacts {
@@ -38,12 +50,18 @@ fn facts(origin: RunOrigin) -> RunFacts {
 }
 
 fn show(context: &RunContext, reference: &str) -> String {
-    match context.place(&run(reference), Platform::Linux) {
+    show_told(context, Err(anyhow!("GitHub is asked")), reference)
+}
+
+fn show_told(context: &RunContext, told: Result<RunFacts>, reference: &str) -> String {
+    match context.resolve(&run(reference), Platform::Linux, |_| told) {
         Err(error) => error::render(&error),
         Ok(place) => {
             let location = Location::new(place.bucket.clone(), place.prefix.directory());
-            let role = place.role.map(|role| role.to_string());
-            let role = role.as_deref().and_then(|role| role.rsplit('/').next());
+            let role = place
+                .role
+                .as_deref()
+                .and_then(|role| role.rsplit('/').next());
             format!("{} {}", location, role.unwrap_or("-"))
         }
     }
@@ -102,19 +120,15 @@ fn a_fork_of_ones_own_has_no_role_to_take_on() {
 #[test]
 fn another_run_is_where_github_says_and_not_where_this_one_is() {
     let mut context = inside("ROCm/TheRock", "nightly", Some(FORK));
-    assert!(context.needs_lookup(&run("7")).unwrap());
-    insta::assert_snapshot!(show(&context, "7"), @"
-    error: cannot tell whose code was built: run `7` of `ROCm/TheRock`
-
-    hint: allow access to GitHub's API, or pass `--bucket`
-    ");
-    context.run = Some(facts(RunOrigin::Own));
-    assert!(!context.needs_lookup(&run("7")).unwrap());
-    assert_eq!(show(&context, "7"), "s3://therock-ci-artifacts/7-linux/ -");
-    context.environment.event = None;
-    context.run = Some(facts(RunOrigin::Fork));
+    assert_eq!(show(&context, "7"), "error: GitHub is asked\n");
+    let told = |context: &RunContext, origin| show_told(context, Ok(facts(origin)), "7");
     assert_eq!(
-        show(&context, "7"),
+        told(&context, RunOrigin::Own),
+        "s3://therock-ci-artifacts/7-linux/ -"
+    );
+    context.environment.event = None;
+    assert_eq!(
+        told(&context, RunOrigin::Fork),
         "s3://therock-ci-artifacts-external/ROCm-TheRock/7-linux/ -"
     );
 }
@@ -122,7 +136,7 @@ fn another_run_is_where_github_says_and_not_where_this_one_is() {
 #[test]
 fn github_is_asked_only_when_its_answer_matters() {
     let laptop = RunContext::default();
-    let asked = |context: &RunContext, text: &str| context.needs_lookup(&run(text)).unwrap();
+    let asked = |context: &RunContext, text: &str| show(context, text).contains("GitHub is asked");
     assert!(asked(&laptop, "7"));
     assert!(!asked(&laptop, "local"));
     assert!(!asked(
@@ -230,21 +244,18 @@ fn what_is_built_by_hand_is_local() {
 
 #[test]
 fn a_run_from_before_the_move_is_found() {
-    let context = RunContext {
-        run: Some(RunFacts {
-            origin: RunOrigin::Own,
-            updated_at: Some("2025-10-01T00:00:00Z".parse().unwrap()),
-        }),
-        ..RunContext::default()
+    let told = RunFacts {
+        origin: RunOrigin::Own,
+        updated_at: Some("2025-10-01T00:00:00Z".to_owned()),
     };
-    assert_eq!(show(&context, "7"), "s3://therock-artifacts/7-linux/ -");
+    let shown = show_told(&RunContext::default(), Ok(told), "7");
+    assert_eq!(shown, "s3://therock-artifacts/7-linux/ -");
 }
 
 #[test]
 fn a_contradiction_is_told_and_so_is_a_release_that_no_run_makes() {
     let context = |choices| RunContext {
         choices,
-        run: Some(facts(RunOrigin::Own)),
         ..RunContext::default()
     };
     let other = context(Choices {
@@ -264,22 +275,22 @@ fn a_contradiction_is_told_and_so_is_a_release_that_no_run_makes() {
 
     hint: pass `--bucket`, or the release type that was promoted
     ");
-    assert!(other.needs_lookup(&run(url)).is_err());
 }
 
 #[test]
 fn what_is_empty_is_unset_and_what_is_wrong_names_its_variable() {
-    let empty = Environment::parse(Some(""), Some(" "), Some(""), Some("")).unwrap();
+    let names = ["GITHUB_REPOSITORY", "RELEASE_TYPE", "GITHUB_RUN_ID"];
+    let empty = environment(&names.map(|name| (name, " ")), Some("")).unwrap();
     assert!(empty.repository.is_none() && empty.release_type.is_none());
     assert!(empty.run_id.is_none() && empty.event.is_none());
     let payload = json!({"pull_request": {"head": {"repo": null}}}).to_string();
-    let fork = Environment::parse(None, None, None, Some(&payload)).unwrap();
+    let fork = environment(&[], Some(&payload)).unwrap();
     assert_eq!(fork.event.unwrap().origin, RunOrigin::Fork);
     let refusals = [
-        Environment::parse(Some("TheRock"), None, None, None),
-        Environment::parse(None, Some("CI"), None, None),
-        Environment::parse(None, None, Some("x"), None),
-        Environment::parse(None, None, None, Some("x")),
+        environment(&[("GITHUB_REPOSITORY", "TheRock")], None),
+        environment(&[("RELEASE_TYPE", "CI")], None),
+        environment(&[("GITHUB_RUN_ID", "x")], None),
+        environment(&[], Some("x")),
     ]
     .map(|result| error::render(&result.unwrap_err()));
     insta::assert_snapshot!(refusals.join("\n"), @r#"
@@ -306,7 +317,10 @@ fn a_run_has_one_place_for_a_package_set_of_each_group() {
             bucket: bucket.map(|name| name.parse().unwrap()),
             ..Choices::default()
         };
-        let context = RunContext::new(choices, Environment::default());
+        let context = RunContext {
+            choices,
+            ..RunContext::default()
+        };
         let resolved = context.resolve(&run(reference), Platform::Linux, |repository| {
             assert_eq!(repository.to_string(), "ROCm/TheRock");
             Ok(facts(RunOrigin::Own))

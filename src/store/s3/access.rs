@@ -49,7 +49,7 @@ pub struct Keys {
 }
 
 /// Where the bucket's name stands in a URL.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Addressing {
     /// In the host name at Amazon, in the path elsewhere.
     #[default]
