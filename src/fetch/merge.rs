@@ -14,6 +14,7 @@ use std::{
 };
 
 use fs_err as fs;
+use itertools::Itertools as _;
 
 use super::{
     output::OutputDir,
@@ -333,13 +334,12 @@ impl OutputDir {
 
 fn refusal(problems: &[String]) -> Error {
     let count = many(problems.len(), "collision");
-    let mut text = format!("{count}, so nothing was merged");
-    for problem in problems.iter().take(MOST_LISTED) {
-        text += &format!("\n  {problem}");
-    }
-    if let more @ 1.. = problems.len().saturating_sub(MOST_LISTED) {
-        text += &format!("\n  and {more} more");
-    }
+    let listed = problems.iter().take(MOST_LISTED).join("\n  ");
+    let more = match problems.len().saturating_sub(MOST_LISTED) {
+        0 => String::new(),
+        more => format!("\n  and {more} more"),
+    };
+    let text = format!("{count}, so nothing was merged\n  {listed}{more}");
     let hint = "leave one of them out with `--exclude`, or fetch without `--flatten`";
     hinted(Error::new(No(text)), hint)
 }

@@ -24,7 +24,8 @@ pub struct Buckets {
     home: Repository,
     region: String,
     account: String,
-    buckets: Vec<BucketFacts>,
+    #[serde(rename = "buckets")]
+    known: Vec<BucketFacts>,
     release_types: Vec<ReleaseBuckets>,
     legacy: LegacyBuckets,
 }
@@ -75,7 +76,7 @@ impl Buckets {
 
     fn parse(text: &str) -> Result<Self> {
         let mut table: Self = toml::from_str(text).context("failed to read the buckets")?;
-        for bucket in &mut table.buckets {
+        for bucket in &mut table.known {
             bucket.region.clone_from(&table.region);
             if let Some(role) = &mut bucket.role {
                 *role = format!("arn:aws:iam::{}:role/{role}", table.account);
@@ -91,7 +92,7 @@ impl Buckets {
 
     /// The entry of a bucket, if it is in the table.
     pub fn find(&self, bucket: &Bucket) -> Option<&BucketFacts> {
-        self.buckets.iter().find(|facts| facts.name == *bucket)
+        self.known.iter().find(|facts| facts.name == *bucket)
     }
 
     /// The bucket for the artifacts of a run.
@@ -134,7 +135,7 @@ impl Buckets {
     }
 
     fn listed(&self, bucket: &str) -> Result<&BucketFacts> {
-        let mut buckets = self.buckets.iter();
+        let mut buckets = self.known.iter();
         let found = buckets.find(|facts| facts.name.as_str() == bucket);
         found.with_context(|| format!("a bucket that is not listed: `{bucket}`"))
     }

@@ -83,7 +83,7 @@ pub struct BuildInputs {
     /// Suffix for the import names of the packages, so that two sets can be installed side by side
     #[arg(long, value_name = "SUFFIX", env = "ROCWHEEL_VERSION_SUFFIX")]
     version_suffix: Option<ImportSuffix>,
-    /// Platform of the packages: `linux` or `windows`
+    /// Platform of the packages
     #[arg(
         long,
         value_name = "PLATFORM",

@@ -129,7 +129,7 @@ fn runs_from_before_the_move_are_where_they_were() {
 #[test]
 fn every_bucket_has_a_region_and_perhaps_a_role() {
     let rows: Vec<String> = Buckets::builtin()
-        .buckets
+        .known
         .iter()
         .map(|it| {
             format!(
@@ -167,8 +167,8 @@ fn every_bucket_has_a_region_and_perhaps_a_role() {
 #[test]
 fn every_rule_leads_to_a_bucket_of_its_kind() {
     let table = Buckets::builtin();
-    let names: BTreeSet<&Bucket> = table.buckets.iter().map(|facts| &facts.name).collect();
-    assert_eq!(names.len(), table.buckets.len(), "none is listed twice");
+    let names: BTreeSet<&Bucket> = table.known.iter().map(|facts| &facts.name).collect();
+    assert_eq!(names.len(), table.known.len(), "none is listed twice");
     assert_eq!(table.release_types.len(), ReleaseType::ALL.len());
     let (mut own, mut external) = (vec![&table.legacy.artifacts], vec![&table.legacy.external]);
     for &kind in ReleaseType::ALL {
