@@ -16,10 +16,10 @@ use std::{collections::BTreeMap, fmt};
 use serde::Deserialize;
 
 use crate::{
-    check::{Finding, RulePattern, Severity, rule::Rule},
+    check::{Finding, RULES, Rule, RulePattern, Severity},
     error::{Hint as _, Result, anyhow, ensure},
     glob::Glob,
-    wheel::{SdistFilename, WheelFilename},
+    set::identity,
 };
 
 /// The entries of a file, each of which accepts any number of findings.
@@ -46,14 +46,6 @@ struct AcceptEntry {
     reason: String,
     /// The last day on which the entry is valid.
     until: toml::value::Datetime,
-}
-
-/// The result of applying a list to findings.
-#[derive(Debug, Default)]
-pub struct Accepted {
-    pub findings: Vec<AcceptedFinding>,
-    /// Entries that accepted nothing, each with the reason.
-    pub unused: Vec<String>,
 }
 
 /// A finding, and why the list accepts it.
@@ -88,7 +80,8 @@ impl AcceptList {
         read().hint("write a list with `rocwheel check --write-accept`, and edit it")
     }
 
-    /// Moves the findings that are accepted on this day out of the list.
+    /// Moves the findings that are accepted on this day out of the list. Returns them, and the
+    /// entries that accepted nothing, each with the reason.
     ///
     /// `is_asked` says whether a rule was checked at all. An entry for an unchecked rule is not
     /// reported as unused.
@@ -97,8 +90,8 @@ impl AcceptList {
         findings: &mut Vec<Finding>,
         today: &str,
         is_asked: impl Fn(&Rule) -> bool,
-    ) -> Accepted {
-        let mut accepted = Accepted::default();
+    ) -> (Vec<AcceptedFinding>, Vec<String>) {
+        let (mut accepted, mut unused) = (Vec::new(), Vec::new());
         let mut used = vec![false; self.entries.len()];
         findings.retain(|finding| {
             let mut entries = self.entries.iter().zip(&mut used);
@@ -107,7 +100,7 @@ impl AcceptList {
                 return true;
             };
             *used = true;
-            accepted.findings.push(AcceptedFinding {
+            accepted.push(AcceptedFinding {
                 finding: finding.clone(),
                 reason: entry.reason.clone(),
             });
@@ -115,14 +108,15 @@ impl AcceptList {
         });
         for (entry, _) in self.entries.iter().zip(used).filter(|(_, used)| !used) {
             if entry.has_expired(today) {
-                let until = entry.until;
-                let line = format!("{entry} was accepted until {until}");
-                accepted.unused.push(line);
-            } else if entry.rule.rules().any(&is_asked) {
-                accepted.unused.push(format!("{entry} matches nothing"));
+                unused.push(format!("{entry} was accepted until {}", entry.until));
+            } else if RULES
+                .iter()
+                .any(|rule| entry.rule.fits(rule) && is_asked(rule))
+            {
+                unused.push(format!("{entry} matches nothing"));
             }
         }
-        accepted
+        (accepted, unused)
     }
 
     /// A list that accepts all of these findings until a day: the entries of this list that are
@@ -140,8 +134,11 @@ impl AcceptList {
             accepted.any(|finding| entry.matches(finding))
         };
         for entry in self.entries.iter().filter(is_in_use) {
-            text += &entry.to_toml(&entry.until.to_string());
+            text += &entry.to_toml();
         }
+        let Ok(until) = until.parse() else {
+            return text;
+        };
         let mut groups: BTreeMap<(&str, Option<String>, &str), Vec<String>> = BTreeMap::new();
         let counted = findings.iter();
         for finding in counted.filter(|it| it.rule.severity > Severity::Note) {
@@ -159,13 +156,9 @@ impl AcceptList {
                 paths,
                 says: fact.to_owned(),
                 reason: "known when this list was written".to_owned(),
-                until: toml::value::Datetime {
-                    date: None,
-                    time: None,
-                    offset: None,
-                },
+                until,
             };
-            text += &entry.to_toml(until);
+            text += &entry.to_toml();
         }
         text
     }
@@ -189,7 +182,7 @@ impl AcceptEntry {
             && finding.fact.contains(&self.says)
     }
 
-    fn to_toml(&self, until: &str) -> String {
+    fn to_toml(&self) -> String {
         // A JSON string without control characters is a valid TOML string, and findings have none.
         let text = |value: &str| serde_json::Value::from(value).to_string();
         let mut keys = vec![("rule", text(&self.rule.to_string()))];
@@ -206,7 +199,7 @@ impl AcceptEntry {
             keys.push(("says", text(&self.says)));
         }
         keys.push(("reason", text(&self.reason)));
-        keys.push(("until", until.to_owned()));
+        keys.push(("until", self.until.to_string()));
         let keys = keys.iter().map(|(key, value)| format!("{key} = {value}\n"));
         format!("\n[[accept]]\n{}", keys.collect::<String>())
     }
@@ -229,11 +222,8 @@ impl fmt::Display for AcceptEntry {
 /// The project of the package that a finding is about, or the path of the page.
 fn package_of(finding: &Finding) -> Option<String> {
     let file = finding.file.as_ref()?;
-    let name = file.rsplit('/').next().unwrap_or(file);
-    let wheel = name.parse::<WheelFilename>().map(|it| it.name().clone());
-    let name = wheel.or_else(|_| name.parse::<SdistFilename>().map(|it| it.name().clone()));
-    let project = name.map(|name| name.normalized().to_owned());
-    Some(project.unwrap_or_else(|_| file.clone()))
+    let project = identity(file).map(|(name, _)| name.normalized().to_owned());
+    Some(project.unwrap_or_else(|| file.clone()))
 }
 
 #[cfg(test)]
@@ -259,9 +249,9 @@ mod tests {
     fn accepted(list: &str) -> (Vec<String>, Vec<String>) {
         let mut findings = found();
         let list = AcceptList::parse(list).unwrap();
-        let accepted = list.apply(&mut findings, "2026-11-22", |rule| rule.id != "RW101");
+        let (_, unused) = list.apply(&mut findings, "2026-11-22", |rule| rule.id != "RW101");
         let left = findings.iter().map(ToString::to_string).collect();
-        (left, accepted.unused)
+        (left, unused)
     }
 
     #[test]
@@ -296,8 +286,8 @@ mod tests {
         "#);
         assert_eq!(accepted(&text), (Vec::new(), Vec::new()));
         let list = AcceptList::parse(&text).unwrap();
-        let known = list.apply(&mut found(), "2026-11-22", |_| true);
-        assert_eq!(list.renewed(&known.findings, &[], "2030-01-01"), text);
+        let (known, _) = list.apply(&mut found(), "2026-11-22", |_| true);
+        assert_eq!(list.renewed(&known, &[], "2030-01-01"), text);
     }
 
     #[test]

@@ -11,7 +11,6 @@ use serde::Serialize;
 use crate::{
     check::{
         facts::{NAMES, SetFacts},
-        observe::Outline,
         path_facts,
     },
     wheel::DistName,
@@ -37,7 +36,7 @@ pub struct Stock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BaselineFile {
     pub len: u64,
-    pub crc: u32,
+    pub crc: u64,
 }
 
 /// The changes by package. Unchanged packages are left out.
@@ -71,13 +70,8 @@ impl PackageInventory {
         let mut this = Self::default();
         for wheel in &set.wheels {
             let Ok(name) = &wheel.name else { continue };
-            let members = wheel.members.iter().filter_map(|member| {
-                let piece = BaselineFile {
-                    len: member.content.as_ref().ok()?.len,
-                    crc: member.crc,
-                };
-                Some((member.path.as_str(), piece))
-            });
+            let members = wheel.contents();
+            let members = members.map(|(member, it)| (&*member.path, it.len, member.crc));
             this.add(name.name(), Some(wheel.size), Some(members));
         }
         for sdist in &set.sdists {
@@ -90,26 +84,15 @@ impl PackageInventory {
 
     /// Adds a package of which at most the size is known.
     pub fn add_package(&mut self, project: &DistName, size: Option<u64>) {
-        self.add(
-            project,
-            size,
-            None::<std::iter::Empty<(&str, BaselineFile)>>,
-        );
+        self.add(project, size, None::<[(&str, u64, u64); 0]>);
     }
 
-    /// Adds a wheel whose directory was read.
-    pub fn add_wheel(&mut self, project: &DistName, size: Option<u64>, outline: &Outline) {
-        let members = outline
-            .members()
-            .map(|(path, len, crc)| (path, BaselineFile { len, crc }));
-        self.add(project, size, Some(members));
-    }
-
-    fn add<'a>(
+    /// Adds a package with its members: path, length and CRC-32.
+    pub fn add<'a>(
         &mut self,
         project: &DistName,
         size: Option<u64>,
-        members: Option<impl Iterator<Item = (&'a str, BaselineFile)>>,
+        members: Option<impl IntoIterator<Item = (&'a str, u64, u64)>>,
     ) {
         let stock = self
             .packages
@@ -120,9 +103,9 @@ impl PackageInventory {
             stock.size = Some(stock.size.unwrap_or(0).saturating_add(size));
         }
         if let Some(members) = members {
-            let own = members.filter(|(path, _)| !is_metadata(path));
+            let own = members.into_iter().filter(|(path, ..)| !is_metadata(path));
             let known = stock.members.get_or_insert_default();
-            known.extend(own.map(|(path, piece)| (path.to_owned(), piece)));
+            known.extend(own.map(|(path, len, crc)| (path.to_owned(), BaselineFile { len, crc })));
         }
     }
 
@@ -169,26 +152,23 @@ impl BaselineChange {
             ..Self::default()
         };
         let members = |stock: Option<&'_ Stock>| stock.and_then(|stock| stock.members.clone());
-        let (Some(before), Some(after)) = (members(before), members(after)) else {
+        let (Some(mut before), Some(after)) = (members(before), members(after)) else {
             return this;
         };
-        for (path, piece) in &after {
-            match before.get(path) {
-                None => this.added.push(path.clone()),
-                Some(old) if old != piece => this.changed.push(path.clone()),
+        let targets = |paths: &[String]| -> BTreeSet<String> {
+            let targets = paths.iter().flat_map(|path| path_facts::targets(path));
+            targets.map(|target| target.to_string()).collect()
+        };
+        let known = targets(&before.keys().cloned().collect::<Vec<_>>());
+        for (path, file) in after {
+            match before.remove(&path) {
+                None => this.added.push(path),
+                Some(old) if old != file => this.changed.push(path),
                 Some(_) => {}
             }
         }
-        let gone = before.keys().filter(|path| !after.contains_key(*path));
-        this.removed = gone.cloned().collect();
-        let spoken = |paths: &mut dyn Iterator<Item = &String>| -> BTreeSet<String> {
-            paths
-                .flat_map(|path| path_facts::targets(path))
-                .map(|target| target.to_string())
-                .collect()
-        };
-        let known = spoken(&mut before.keys());
-        let added = spoken(&mut this.added.iter());
+        this.removed = before.into_keys().collect();
+        let added = targets(&this.added);
         this.new_targets = added.difference(&known).cloned().collect();
         this
     }
@@ -212,9 +192,7 @@ mod tests {
     fn inventory(packages: &[Sample<'_>]) -> PackageInventory {
         let mut this = PackageInventory::default();
         for (name, size, members) in packages {
-            let members = members
-                .iter()
-                .map(|(path, len)| (*path, BaselineFile { len: *len, crc: 0 }));
+            let members = members.iter().map(|(path, len)| (*path, *len, 0));
             this.add(&name.parse().unwrap(), Some(*size), Some(members));
         }
         this

@@ -1,4 +1,5 @@
-//! [`Coverage`]: a table of the device code of each library for each target.
+//! [`Coverage`]: a table of the device code of each library for each target. And the targets of a
+//! set, from its device wheels or from the device code inside fat libraries.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,16 +8,15 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::check::facts::Cell;
 use crate::{
     check::{
-        device_targets,
-        facts::{ContentFacts, DeviceCodeFacts, MemberFacts, SetFacts, WheelFile},
+        facts::{ContentFacts, DeviceCodeFacts, HostCode, MemberFacts, NAMES, SetFacts, WheelFile},
         finding::one_line,
         path_facts,
-        sparse::SparseFile,
     },
-    kpack::archive::KpackArchive,
-    target::Target,
+    kpack::{CodeTarget, loader::wanted},
+    target::{Target, TargetTable},
 };
 
 /// Libraries by name, each with the targets for which it has code.
@@ -35,74 +35,55 @@ pub struct Coverage {
     only_with_xnack: BTreeMap<(String, String), String>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", default)]
-pub struct Cell {
-    pub files: u64,
-    /// The number of code objects in archives and in the library itself.
-    pub code_objects: u64,
-    /// The size of the files as installed; for code inside a library, its size when loaded.
-    pub bytes: u64,
+/// The code of a library in one file, and whether devices need XNACK to run it.
+struct LibraryCode {
+    library: String,
+    needs_xnack: bool,
+    cell: Cell,
 }
 
 impl Coverage {
     /// The coverage of a set: the files of device wheels, without their metadata, and the code in
     /// fat libraries.
     pub fn of(set: &SetFacts) -> Self {
-        let mut coverage = Self::default();
-        let targets = device_targets::targets(set);
-        coverage.targets = targets.iter().map(ToString::to_string).collect();
+        let targets = targets(set);
         let devices = set.device_wheels();
-        let mut with_xnack = Vec::new();
-        let mut take = |part: LibraryCode, target: &Target, wheel: &WheelFile| {
-            if part.needs_xnack {
-                with_xnack.push((part, target.to_string(), wheel.file.clone()));
-            } else {
-                coverage.add(&part, target.as_str(), &wheel.file);
-            }
-        };
+        let mut found: Vec<(LibraryCode, &Target, &WheelFile)> = Vec::new();
         for (target, wheel) in &devices {
             for member in wheel.members.iter().filter(|it| is_device_file(&it.path)) {
-                for part in parts(member, target) {
-                    take(part, target, wheel);
-                }
+                let codes = in_member(member, target).into_iter();
+                found.extend(codes.map(|code| (code, target, *wheel)));
             }
         }
-        for fat in device_targets::fat(set) {
+        for fat in fat(set) {
             for target in &targets {
-                for part in carried(&fat, target) {
-                    take(part, target, fat.wheel);
-                }
+                let codes = fat.code(target).into_iter();
+                found.extend(codes.map(|code| (code, target, fat.wheel)));
             }
         }
         if devices.is_empty() {
-            for (wheel, member, target) in beside(set, &targets) {
-                take(as_file(member), target, wheel);
-            }
+            found.extend(beside(set, &targets));
         }
-        coverage.add_variants(with_xnack);
+        // Code that needs XNACK is added to the cell of the plain target. Without code for the
+        // plain target it does not cover the target, because devices run with XNACK off by default.
+        found.sort_by_key(|(code, ..)| code.needs_xnack);
+        let mut coverage = Self {
+            targets: targets.iter().map(ToString::to_string).collect(),
+            ..Self::default()
+        };
+        for (code, target, wheel) in found {
+            let (library, target) = (code.library, target.to_string());
+            let row = coverage.libraries.entry(library.clone()).or_default();
+            if code.needs_xnack && !row.contains_key(&target) {
+                let only = &mut coverage.only_with_xnack;
+                only.insert((library, target), wheel.file.clone());
+                continue;
+            }
+            row.entry(target).or_default().add(code.cell);
+            let place = coverage.places.entry(library);
+            place.or_insert_with(|| wheel.file.clone());
+        }
         coverage
-    }
-
-    fn add(&mut self, part: &LibraryCode, target: &str, file: &str) {
-        let row = self.libraries.entry(part.library.clone()).or_default();
-        row.entry(target.to_owned()).or_default().add(part.cell);
-        let place = self.places.entry(part.library.clone());
-        place.or_insert_with(|| file.to_owned());
-    }
-
-    /// Adds code that needs XNACK to the cell of the plain target. Without code for the plain
-    /// target it does not cover the target, because devices run with XNACK off by default.
-    fn add_variants(&mut self, parts: Vec<(LibraryCode, String, String)>) {
-        for (part, target, file) in parts {
-            let row = self.libraries.entry(part.library.clone()).or_default();
-            match row.get_mut(&target) {
-                Some(cell) => cell.add(part.cell),
-                None => {
-                    self.only_with_xnack.insert((part.library, target), file);
-                }
-            }
-        }
     }
 
     /// The package in which a library was found.
@@ -110,13 +91,13 @@ impl Coverage {
         self.places.get(library).map(String::as_str)
     }
 
-    /// Adds the rows of another part of the set. `label` makes the names of the rows.
-    pub fn extend(&mut self, other: Self, label: impl Fn(&str) -> String) {
+    /// Adds the rows of another part of the set, with a suffix after their names.
+    pub fn extend(&mut self, other: Self, suffix: &str) {
         self.targets.extend(other.targets);
         self.targets.sort();
         self.targets.dedup();
         for (library, row) in other.libraries {
-            let own = self.libraries.entry(label(&library)).or_default();
+            let own = self.libraries.entry(library + suffix).or_default();
             // Count what several parts share only once.
             for (target, cell) in row {
                 let known = own.entry(target).or_default();
@@ -167,33 +148,24 @@ impl Coverage {
     }
 }
 
-impl Cell {
-    fn add(&mut self, part: Self) {
-        self.files = self.files.saturating_add(part.files);
-        self.code_objects = self.code_objects.saturating_add(part.code_objects);
-        self.bytes = self.bytes.saturating_add(part.bytes);
-    }
-}
-
 /// The longest name in the table. Keys are arbitrary text, and may be much longer.
 const LONGEST_NAME: usize = 80;
-const UNNAMED: &str = "(unnamed)";
-
-/// The code of a library for a target in one file.
-struct LibraryCode {
-    library: String,
-    cell: Cell,
-    needs_xnack: bool,
-}
 
 /// The code in a file for a target, by library. Empty for a damaged archive.
-fn parts(member: &MemberFacts, target: &Target) -> Vec<LibraryCode> {
+fn in_member(member: &MemberFacts, target: &Target) -> Vec<LibraryCode> {
     let content = member.content.as_ref().ok();
-    if let Some(DeviceCodeFacts::Archive(sparse)) =
-        content.and_then(|content| content.code.as_ref())
-        && let Ok(archive) = KpackArchive::open(sparse.as_ref())
-    {
-        return in_archive(&archive, target);
+    if let Some(archive) = content.and_then(ContentFacts::archive) {
+        let archive = &archive.archive;
+        let found = found_for(target);
+        let codes = archive.codes().iter();
+        let codes = codes.filter(|code| found.contains(&code.target.base()));
+        return codes
+            .map(|code| {
+                let key = code.key.rsplit_once('#').map_or(&*code.key, |it| it.0);
+                let bytes = archive.packed(code);
+                inside(key, &code.target, 1, bytes)
+            })
+            .collect();
     }
     if path_facts::has_extension(&member.path, "kpack") {
         return Vec::new();
@@ -201,21 +173,40 @@ fn parts(member: &MemberFacts, target: &Target) -> Vec<LibraryCode> {
     vec![as_file(member)]
 }
 
+/// Code for a target inside a file: of the library at a path, or with a key in an archive.
+fn inside(path: &str, target: &CodeTarget, code_objects: u64, bytes: u64) -> LibraryCode {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let name = one_line(name.chars().take(LONGEST_NAME).collect());
+    LibraryCode {
+        library: if name.is_empty() {
+            "(unnamed)".to_owned()
+        } else {
+            name
+        },
+        needs_xnack: !target.runs_with_xnack_off(),
+        cell: Cell {
+            files: 0,
+            code_objects,
+            bytes,
+        },
+    }
+}
+
 /// A separate file of device code.
 fn as_file(member: &MemberFacts) -> LibraryCode {
     let content = member.content.as_ref().ok();
     LibraryCode {
         library: path_facts::library(&member.path),
-        cell: Cell {
-            files: 1,
-            code_objects: 0,
-            bytes: content.map_or(0, |content| content.len),
-        },
         needs_xnack: match content.and_then(|content| content.code.as_ref()) {
             Some(DeviceCodeFacts::Objects(targets)) if !targets.is_empty() => {
                 targets.iter().all(|it| !it.runs_with_xnack_off())
             }
             _ => member.path.contains("xnack+"),
+        },
+        cell: Cell {
+            files: 1,
+            code_objects: 0,
+            bytes: content.map_or(0, |content| content.len),
         },
     }
 }
@@ -224,74 +215,21 @@ fn as_file(member: &MemberFacts) -> LibraryCode {
 fn beside<'a>(
     set: &'a SetFacts,
     targets: &'a BTreeSet<Target>,
-) -> Vec<(&'a WheelFile, &'a MemberFacts, &'a Target)> {
+) -> Vec<(LibraryCode, &'a Target, &'a WheelFile)> {
     let mut found = Vec::new();
-    for wheel in &set.wheels {
-        let members = wheel.members.iter().filter(|it| is_device_file(&it.path));
-        for member in members.filter(|it| !path_facts::has_extension(&it.path, "py")) {
-            let is_host = member
-                .content
-                .as_ref()
-                .ok()
-                .and_then(ContentFacts::host_code);
-            if is_host.is_none() {
-                // Ignore the top-level directory: it may have the name of the family.
-                let inside = member.path.split_once('/').map_or("", |(_, inside)| inside);
-                let named = path_facts::covered(inside);
-                let own = targets.iter().filter(|it| named.contains(*it));
-                found.extend(own.map(|it| (wheel.as_ref(), member, it)));
-            }
+    for (wheel, member) in set.members().filter(|(_, it)| is_device_file(&it.path)) {
+        let content = member.content.as_ref().ok();
+        let is_host = content.and_then(ContentFacts::binary).is_some();
+        if is_host || path_facts::has_extension(&member.path, "py") {
+            continue;
         }
+        // Ignore the top-level directory: it may have the name of the family.
+        let inside = member.path.split_once('/').map_or("", |(_, inside)| inside);
+        let named = path_facts::covered(inside);
+        let own = targets.iter().filter(|it| named.contains(*it));
+        found.extend(own.map(|it| (as_file(member), it, wheel)));
     }
     found
-}
-
-/// The code in a fat library that runs on a target.
-fn carried(fat: &device_targets::FatLibrary<'_>, target: &Target) -> Vec<LibraryCode> {
-    let accepted = device_targets::accepted(target);
-    let path = &fat.member.path;
-    let amounts = fat.carried.amounts();
-    let own = amounts.filter(|it| accepted.contains(&it.0.base()));
-    own.map(|(code, code_objects, bytes)| LibraryCode {
-        library: printable(path.rsplit('/').next().unwrap_or(path)),
-        cell: Cell {
-            files: 0,
-            code_objects,
-            bytes,
-        },
-        needs_xnack: !code.runs_with_xnack_off(),
-    })
-    .collect()
-}
-
-/// Shortens and escapes a name from a package, so that it can be printed.
-fn printable(name: &str) -> String {
-    one_line(name.chars().take(LONGEST_NAME).collect())
-}
-
-/// The code in an archive that runs on a target, by library.
-fn in_archive(archive: &KpackArchive<&SparseFile>, target: &Target) -> Vec<LibraryCode> {
-    let accepted = device_targets::found_for(target);
-    let codes = archive.codes().iter();
-    let codes = codes.filter(|code| accepted.contains(&code.target.base()));
-    codes
-        .map(|code| {
-            let name = code.key.rsplit_once('#').map_or(&*code.key, |it| it.0);
-            let name = name.rsplit('/').next().unwrap_or(name);
-            let name = printable(name);
-            let cell = Cell {
-                files: 0,
-                code_objects: 1,
-                bytes: archive.packed(code),
-            };
-            let name = if name.is_empty() { UNNAMED } else { &name };
-            LibraryCode {
-                library: name.to_owned(),
-                cell,
-                needs_xnack: !code.target.runs_with_xnack_off(),
-            }
-        })
-        .collect()
 }
 
 /// Whether a file of a device wheel belongs to a library. Not `.dist-info`, the list of links, or
@@ -300,6 +238,99 @@ pub(super) fn is_device_file(path: &str) -> bool {
     let (top, inside) = path.split_once('/').unwrap_or((path, ""));
     let is_list = inside.starts_with(".devel_links/");
     !top.ends_with(".dist-info") && !is_list && inside != "__init__.py"
+}
+
+/// SPIR-V, which is compiled for a device when it is loaded.
+const LATER: &str = "amdgcnspirv";
+
+/// A library that contains its device code.
+pub(super) struct FatLibrary<'a> {
+    pub(super) wheel: &'a WheelFile,
+    pub(super) member: &'a MemberFacts,
+    pub(super) carried: &'a BTreeMap<CodeTarget, Cell>,
+}
+
+impl FatLibrary<'_> {
+    /// The code that runs on a target.
+    fn code(&self, target: &Target) -> Vec<LibraryCode> {
+        let accepted = accepted(target);
+        let own = self.carried.iter();
+        let own = own.filter(|(code, _)| accepted.contains(&code.base()));
+        own.map(|(code, it)| inside(&self.member.path, code, it.code_objects, it.bytes))
+            .collect()
+    }
+}
+
+/// The fat libraries in host wheels.
+pub(super) fn fat(set: &SetFacts) -> Vec<FatLibrary<'_>> {
+    let contents = set.contents();
+    let found = contents.filter_map(|(wheel, member, content)| match content.host_code()? {
+        HostCode::Fat(carried) if wheel.device_target().is_none() => Some(FatLibrary {
+            wheel,
+            member,
+            carried,
+        }),
+        _ => None,
+    });
+    found.collect()
+}
+
+/// The targets of the device wheels. Without device wheels, the targets of the families in the
+/// names of packages, and of the code in fat libraries.
+pub(super) fn targets(set: &SetFacts) -> BTreeSet<Target> {
+    let devices = set.device_wheels();
+    if !devices.is_empty() {
+        return devices.into_keys().collect();
+    }
+    let mut found: BTreeSet<Target> = set.wheels.iter().flat_map(|it| promised(it)).collect();
+    for fat in fat(set) {
+        let bases = fat.carried.keys().map(CodeTarget::base);
+        found.extend(bases.filter_map(|it| it.target()));
+    }
+    found
+}
+
+/// Whether it is a legacy set: no device wheels, and libraries for families.
+pub(super) fn is_legacy(set: &SetFacts) -> bool {
+    let mut projects = set.wheels.iter().filter_map(|it| it.project());
+    set.device_wheels().is_empty() && projects.any(|it| it.starts_with(&NAMES.of_family))
+}
+
+/// The targets of the family in the name of a package.
+pub(super) fn promised(wheel: &WheelFile) -> Vec<Target> {
+    let table = TargetTable::builtin();
+    let project = wheel.project();
+    let own = project.and_then(|name| name.strip_prefix(&NAMES.of_family));
+    let family = own.and_then(|own| {
+        let mut families = table.families();
+        families.find(|it| it.as_str().eq_ignore_ascii_case(own))
+    });
+    let targets = family.map(|family| table.targets(family).cloned().collect());
+    targets.unwrap_or_default()
+}
+
+/// Whether some of the code runs on a target with XNACK off.
+pub(super) fn serves(carried: &BTreeMap<CodeTarget, Cell>, target: &Target) -> bool {
+    let accepted = accepted(target);
+    let mut targets = carried.keys();
+    targets.any(|it| it.runs_with_xnack_off() && accepted.contains(&it.base()))
+}
+
+/// The targets whose code in a library runs on `target` without features.
+fn accepted(target: &Target) -> BTreeSet<CodeTarget> {
+    found_for(target).into_iter().chain(LATER.parse()).collect()
+}
+
+/// The targets whose code in an archive the runtime uses for `target`.
+pub(super) fn found_for(target: &Target) -> BTreeSet<CodeTarget> {
+    let device = target.base().as_str().parse::<CodeTarget>();
+    let device = device.map(|device| wanted(&device)).unwrap_or_default();
+    device.into_iter().collect()
+}
+
+/// Whether a set has any code for a target.
+pub(super) fn covers(set: &SetFacts, target: &Target) -> bool {
+    set.device_wheels().contains_key(target) || fat(set).iter().any(|it| serves(it.carried, target))
 }
 
 /// Shows a table with a row for each library.

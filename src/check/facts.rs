@@ -5,13 +5,15 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     archive::TarEntry,
     check::sparse::SparseFile,
     digest::Sha256,
     elf,
     error::Result,
-    kpack::{CodeTarget, host::WrapperReference},
+    kpack::{CodeTarget, archive::KpackArchive, host::WrapperReference},
     package::{
         Catalog, DistributionMode,
         catalog::{PackageKind, PackageSpec},
@@ -23,7 +25,7 @@ use crate::{
 };
 
 /// All packages of a set, and what its pages say about them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SetFacts {
     pub wheels: Vec<Arc<WheelFile>>,
     pub sdists: Vec<Arc<SdistFile>>,
@@ -33,12 +35,30 @@ pub struct SetFacts {
     pub siblings: Option<BTreeMap<String, Sha256>>,
 }
 
-/// The facts in the file name of a package.
+/// What wheels and sdists have in common.
 #[derive(Clone, Copy, Debug)]
-pub struct PackageIdentity<'a> {
+pub struct CheckedPackage<'a> {
+    /// The file name, with the directory of its family if it has one.
     pub file: &'a str,
-    pub name: &'a DistName,
-    pub version: &'a Version,
+    pub size: u64,
+    /// Name and version. `None` if the file name is invalid.
+    pub identity: Option<(&'a DistName, &'a Version)>,
+    /// The platform tag of a wheel.
+    pub platform: Option<&'a str>,
+    /// Digest and length of the file itself, if it was hashed.
+    pub digest: Option<(Sha256, u64)>,
+}
+
+impl<'a> CheckedPackage<'a> {
+    /// Whether it is one of the ROCm packages, or has an invalid name.
+    pub fn is_ours(&self) -> bool {
+        self.identity.is_none_or(|(name, _)| is_ours(name))
+    }
+
+    /// The directory of its family.
+    pub fn family(&self) -> Option<&'a str> {
+        Some(self.file.split_once('/')?.0)
+    }
 }
 
 #[derive(Debug)]
@@ -72,7 +92,7 @@ pub struct MemberFacts {
     /// The permission bits, with setuid, setgid and sticky.
     pub mode: u32,
     /// The CRC-32 in the directory of the archive.
-    pub crc: u32,
+    pub crc: u64,
     pub content: Result<ContentFacts, String>,
 }
 
@@ -85,7 +105,8 @@ pub enum MemberKind {
     Special,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+/// A file of a package.
+#[derive(Debug)]
 pub struct ContentFacts {
     pub len: u64,
     pub sha256: Sha256,
@@ -99,9 +120,23 @@ pub struct ContentFacts {
 impl ContentFacts {
     /// The host binary in this file, ELF or Windows, if it could be read.
     pub fn binary(&self) -> Option<Binary<'_>> {
+        let elf = self.elf().map(Binary::Elf);
+        elf.or(self.windows.as_ref().map(Binary::Windows))
+    }
+
+    /// The ELF file, if it could be read.
+    pub fn elf(&self) -> Option<&ElfFile> {
         match &self.elf {
-            Some(Elf::Read(elf)) => Some(Binary::Elf(elf)),
-            _ => self.windows.as_ref().map(Binary::Windows),
+            Some(Elf::Read(elf)) => Some(elf),
+            _ => None,
+        }
+    }
+
+    /// The archive of device code.
+    pub fn archive(&self) -> Option<&DeviceArchive> {
+        match &self.code {
+            Some(DeviceCodeFacts::Archive(archive)) => Some(archive),
+            _ => None,
         }
     }
 
@@ -128,14 +163,20 @@ impl<'a> Binary<'a> {
 }
 
 /// The device code of a file, from its headers.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum DeviceCodeFacts {
     /// A code object or a bundle: the targets of its code objects, as far as they are known.
     Objects(BTreeSet<CodeTarget>),
-    /// A readable archive, without its code.
-    Archive(Arc<SparseFile>),
+    Archive(Box<DeviceArchive>),
     /// It begins like one of these, but cannot be parsed.
     Unreadable(String),
+}
+
+/// A readable archive, without its code.
+#[derive(Debug)]
+pub struct DeviceArchive {
+    pub file: Arc<SparseFile>,
+    pub archive: KpackArchive<Arc<SparseFile>>,
 }
 
 /// The device code of a host binary.
@@ -144,32 +185,28 @@ pub enum HostCode {
     None,
     /// Moved to archives. The references of its wrappers lead there.
     Split(Vec<WrapperReference>),
-    /// Inside the binary.
-    Fat(Carried),
+    /// Inside the binary: the amount for each target.
+    Fat(BTreeMap<CodeTarget, Cell>),
     /// The wrappers or markers are damaged, so that the code cannot be found.
     Damaged(String),
 }
 
-/// The number and uncompressed size of code objects for each target.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Carried(BTreeMap<CodeTarget, (u64, u64)>);
+/// An amount of device code: that of one library for one target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct Cell {
+    pub files: u64,
+    /// The number of code objects in archives and in the library itself.
+    pub code_objects: u64,
+    /// The size of the files as installed; for code inside a library, its size when loaded.
+    pub bytes: u64,
+}
 
-impl Carried {
-    pub fn add(&mut self, target: CodeTarget, bytes: u64) {
-        let (objects, sum) = self.0.entry(target).or_default();
-        *objects = objects.saturating_add(1);
-        *sum = sum.saturating_add(bytes);
-    }
-
-    pub fn targets(&self) -> impl Iterator<Item = &CodeTarget> {
-        self.0.keys()
-    }
-
-    /// Code objects and bytes by target.
-    pub fn amounts(&self) -> impl Iterator<Item = (&CodeTarget, u64, u64)> {
-        self.0
-            .iter()
-            .map(|(target, (objects, bytes))| (target, *objects, *bytes))
+impl Cell {
+    pub(super) fn add(&mut self, part: Self) {
+        self.files = self.files.saturating_add(part.files);
+        self.code_objects = self.code_objects.saturating_add(part.code_objects);
+        self.bytes = self.bytes.saturating_add(part.bytes);
     }
 }
 
@@ -214,9 +251,8 @@ pub struct DevelTree {
 #[derive(Debug)]
 pub struct DevelEntry {
     pub entry: TarEntry,
-    pub elf: Option<Elf>,
-    /// The digest, for a file.
-    pub sha256: Option<Sha256>,
+    /// `None` for everything but files.
+    pub content: Option<ContentFacts>,
 }
 
 #[derive(Debug)]
@@ -230,27 +266,32 @@ pub struct SdistFile {
     /// Digest and length of the file itself.
     pub digest: Option<(Sha256, u64)>,
     /// The files by their path below the top directory.
-    pub files: BTreeMap<String, SdistMember>,
-}
-
-/// A file of an sdist.
-#[derive(Debug)]
-pub struct SdistMember {
-    pub len: u64,
-    pub sha256: Sha256,
-    /// The bytes, if rules need them.
-    pub text: Option<Vec<u8>>,
+    pub files: BTreeMap<String, ContentFacts>,
 }
 
 impl SdistFile {
-    pub fn is_ours(&self) -> bool {
-        self.name.as_ref().is_ok_and(|it| is_ours(it.name())) || self.name.is_err()
+    pub fn facts(&self) -> CheckedPackage<'_> {
+        let name = self.name.as_ref().ok();
+        CheckedPackage {
+            file: &self.file,
+            size: self.size,
+            identity: name.map(|name| (name.name(), name.version())),
+            platform: None,
+            digest: self.digest,
+        }
     }
 }
 
 impl WheelFile {
-    pub fn is_ours(&self) -> bool {
-        self.name.as_ref().is_ok_and(|it| is_ours(it.name())) || self.name.is_err()
+    pub fn facts(&self) -> CheckedPackage<'_> {
+        let name = self.name.as_ref().ok();
+        CheckedPackage {
+            file: &self.file,
+            size: self.size,
+            identity: name.map(|name| (name.name(), name.version())),
+            platform: name.map(|name| name.tag().platform()),
+            digest: self.digest,
+        }
     }
 
     /// The normalized name of its project. `None` if the file name is invalid.
@@ -262,6 +303,14 @@ impl WheelFile {
     pub fn contents(&self) -> impl Iterator<Item = (&MemberFacts, &ContentFacts)> {
         let members = self.members.iter();
         members.filter_map(|member| Some((member, member.content.as_ref().ok()?)))
+    }
+
+    /// The files that could be read: its members, and those in the development files.
+    pub fn files(&self) -> impl Iterator<Item = (&str, &ContentFacts)> {
+        let members = self.contents().map(|(member, it)| (&*member.path, it));
+        let unpacked = self.unpacked();
+        members
+            .chain(unpacked.filter_map(|it| Some((it.entry.path.as_str(), it.content.as_ref()?))))
     }
 
     /// The entries of its development files.
@@ -277,29 +326,29 @@ impl WheelFile {
 
     /// The bytes of a member, if they were kept.
     pub fn text(&self, path: &str) -> Option<&[u8]> {
-        let member = self.members.iter().find(|member| member.path == path)?;
-        member.content.as_ref().ok()?.kept.as_deref()
+        Some(self.kept(|it| it == path)?.1)
     }
 
     /// The text of its `_dist_info.py`, if it has the tables of files that our builds write. Other
     /// builders write no such tables, and their sets are known to lack files.
     pub fn tables(&self) -> Option<&str> {
-        let paths = self.members.iter().map(|it| it.path.as_str());
-        let mut own = paths.filter(|path| path.ends_with("/_dist_info.py"));
-        let text = str::from_utf8(own.find_map(|path| self.text(path))?).ok()?;
+        let (_, bytes) = self.kept(|path| path.ends_with("/_dist_info.py"))?;
+        let text = str::from_utf8(bytes).ok()?;
         text.contains("\nclass FileEntry").then_some(text)
     }
 
     /// The path and bytes of a file in the `.dist-info` directory.
     pub fn dist_info(&self, name: &str) -> Option<(&str, &[u8])> {
-        let member = self.members.iter().find(|member| {
-            member
-                .path
-                .split_once('/')
-                .is_some_and(|(top, rest)| rest == name && top.ends_with(".dist-info"))
-        })?;
-        let bytes = member.content.as_ref().ok()?.kept.as_deref()?;
-        Some((&member.path, bytes))
+        self.kept(|path| {
+            let inside = path.split_once('/');
+            inside.is_some_and(|(top, rest)| rest == name && top.ends_with(".dist-info"))
+        })
+    }
+
+    /// The first member at such a path whose bytes were kept.
+    fn kept(&self, is_it: impl Fn(&str) -> bool) -> Option<(&str, &[u8])> {
+        let mut members = self.contents().filter(|(member, _)| is_it(&member.path));
+        members.find_map(|(member, it)| Some((&*member.path, it.kept.as_deref()?)))
     }
 
     pub fn metadata(&self) -> Option<Metadata> {
@@ -345,45 +394,21 @@ impl SetFacts {
     /// The set without the packages of other projects. Packages with invalid names stay.
     #[must_use]
     pub fn ours(&self) -> Self {
-        let wheels = self.wheels.iter().filter(|it| it.is_ours());
-        let sdists = self.sdists.iter().filter(|it| it.is_ours());
-        self.with(wheels.cloned().collect(), sdists.cloned().collect())
+        self.filtered(|&package| package.is_ours())
     }
 
-    /// A copy of the set with these packages instead.
-    pub(super) fn with(&self, wheels: Vec<Arc<WheelFile>>, sdists: Vec<Arc<SdistFile>>) -> Self {
-        Self {
-            wheels,
-            sdists,
-            published: self.published.clone(),
-            siblings: self.siblings.clone(),
-        }
+    /// The set with some of its packages.
+    pub(super) fn filtered(&self, is_kept: impl Fn(&CheckedPackage<'_>) -> bool) -> Self {
+        let mut set = self.clone();
+        set.wheels.retain(|wheel| is_kept(&wheel.facts()));
+        set.sdists.retain(|sdist| is_kept(&sdist.facts()));
+        set
     }
 
-    /// The files of other projects.
-    pub fn foreign(&self) -> impl Iterator<Item = &str> {
-        let wheels = self.wheels.iter().filter(|it| !it.is_ours());
-        let sdists = self.sdists.iter().filter(|it| !it.is_ours());
-        let wheels = wheels.map(|it| it.file.as_str());
-        wheels.chain(sdists.map(|it| it.file.as_str()))
-    }
-
-    /// The identity of every package whose file name is valid.
-    pub fn identities(&self) -> impl Iterator<Item = PackageIdentity<'_>> {
-        let wheels = self.wheels.iter().filter_map(|wheel| {
-            let name = wheel.name.as_ref().ok()?;
-            Some((&wheel.file, name.name(), name.version()))
-        });
-        let sdists = self.sdists.iter().filter_map(|sdist| {
-            let name = sdist.name.as_ref().ok()?;
-            Some((&sdist.file, name.name(), name.version()))
-        });
-        let all = wheels.chain(sdists);
-        all.map(|(file, name, version)| PackageIdentity {
-            file,
-            name,
-            version,
-        })
+    /// All wheels, then all sdists.
+    pub fn packages(&self) -> impl Iterator<Item = CheckedPackage<'_>> {
+        let wheels = self.wheels.iter().map(|wheel| wheel.facts());
+        wheels.chain(self.sdists.iter().map(|sdist| sdist.facts()))
     }
 
     /// The members of all wheels.
@@ -401,12 +426,8 @@ impl SetFacts {
     /// Every ELF file with its wheel and path, including those in the development files.
     pub fn elf_files(&self) -> impl Iterator<Item = (&str, &str, &Elf)> {
         self.wheels.iter().flat_map(|wheel| {
-            let members = wheel.contents();
-            let members = members.map(|(member, content)| (&*member.path, &content.elf));
-            let unpacked = wheel.unpacked();
-            let unpacked = unpacked.map(|devel| (devel.entry.path.as_str(), &devel.elf));
-            let all = members.chain(unpacked);
-            all.filter_map(|(path, elf)| Some((&*wheel.file, path, elf.as_ref()?)))
+            let files = wheel.files();
+            files.filter_map(|(path, content)| Some((&*wheel.file, path, content.elf.as_ref()?)))
         })
     }
 
@@ -422,8 +443,8 @@ impl SetFacts {
     pub fn selector(&self) -> Option<&SdistFile> {
         let mut sdists = self.sdists.iter().map(Arc::as_ref);
         sdists.find(|sdist| {
-            let name = sdist.name.as_ref().map(|name| name.name().normalized());
-            name == Ok("rocm")
+            let identity = sdist.facts().identity;
+            identity.is_some_and(|(name, _)| name.normalized() == "rocm")
         })
     }
 
@@ -456,11 +477,8 @@ impl SetFacts {
     /// The platforms of the wheels, as values of `sys_platform`.
     pub fn platforms(&self) -> Vec<&'static str> {
         let is_for = |mark: &str| {
-            let mut names = self
-                .wheels
-                .iter()
-                .filter_map(|wheel| wheel.name.as_ref().ok());
-            names.any(|name| name.tag().platform().contains(mark))
+            let mut tags = self.packages().filter_map(|it| it.platform);
+            tags.any(|tag| tag.contains(mark))
         };
         let known = [("linux", "linux"), ("win", "win32")];
         let found = known.into_iter().filter(|(mark, _)| is_for(mark));

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeStruct as _};
+use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct as _};
 
-use crate::check::rule::{RULES, Rule};
+use crate::check::rule::Rule;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "WrittenFinding")]
 pub struct Finding {
     pub rule: &'static Rule,
     /// The package. `None` for a defect of the whole set.
@@ -24,72 +25,38 @@ pub struct Finding {
 #[derive(Debug, Default)]
 pub(super) struct Findings(Vec<Finding>);
 
-/// The place of a finding: the whole set, a package, or a path in a package.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct FindingPlace<'a> {
-    file: Option<&'a str>,
-    member: Option<&'a str>,
-}
-
 impl Findings {
-    /// Adds a finding. `place` is `()` for the set, a file name for a package, or a pair of a file
-    /// name and a path in the package.
-    pub(super) fn add<'a>(
-        &mut self,
-        rule: &'static Rule,
-        place: impl Into<FindingPlace<'a>>,
-        fact: impl Into<String>,
-    ) {
-        let (FindingPlace { file, member }, finding) = (place.into(), Finding::new(rule, fact));
+    /// Adds a finding about the whole set.
+    pub(super) fn of_set(&mut self, rule: &'static Rule, fact: impl Into<String>) {
+        self.0.push(Finding::new(rule, fact));
+    }
+
+    /// Adds a finding about a package.
+    pub(super) fn of(&mut self, rule: &'static Rule, file: &str, fact: impl Into<String>) {
+        self.0.push(Finding::new(rule, fact).in_file(file));
+    }
+
+    /// Adds a finding about a package that may be the cause of others.
+    pub(super) fn cause(&mut self, rule: &'static Rule, file: &str, fact: impl Into<String>) {
         self.0.push(Finding {
-            file: file.map(|file| one_line(file.to_owned())),
-            member: member.map(|member| one_line(member.to_owned())),
-            ..finding
+            is_cause: true,
+            ..Finding::new(rule, fact).in_file(file)
         });
     }
 
-    /// Adds a finding that may be the cause of others.
-    pub(super) fn add_cause<'a>(
+    /// Adds a finding about a package and a path in it.
+    pub(super) fn at(
         &mut self,
         rule: &'static Rule,
-        place: impl Into<FindingPlace<'a>>,
+        (file, member): (&str, &str),
         fact: impl Into<String>,
     ) {
-        self.add(rule, place, fact);
-        if let Some(last) = self.0.last_mut() {
-            last.is_cause = true;
-        }
+        self.0
+            .push(Finding::new(rule, fact).in_file(file).at(member));
     }
 
     pub(super) fn into_vec(self) -> Vec<Finding> {
         self.0
-    }
-}
-
-impl From<()> for FindingPlace<'_> {
-    fn from((): ()) -> Self {
-        Self {
-            file: None,
-            member: None,
-        }
-    }
-}
-
-impl<'a, F: AsRef<str> + ?Sized> From<&'a F> for FindingPlace<'a> {
-    fn from(file: &'a F) -> Self {
-        Self {
-            file: Some(file.as_ref()),
-            member: None,
-        }
-    }
-}
-
-impl<'a, F: AsRef<str> + ?Sized, M: AsRef<str> + ?Sized> From<(&'a F, &'a M)> for FindingPlace<'a> {
-    fn from((file, member): (&'a F, &'a M)) -> Self {
-        Self {
-            file: Some(file.as_ref()),
-            member: Some(member.as_ref()),
-        }
     }
 }
 
@@ -160,31 +127,28 @@ impl Serialize for Finding {
         out.serialize_field("file", &self.file)?;
         out.serialize_field("member", &self.member)?;
         out.serialize_field("fact", &self.fact)?;
-        out.serialize_field("way-out", self.rule.way_out)?;
+        out.serialize_field("way-out", self.rule.way_out())?;
         out.end()
     }
 }
 
-impl<'de> Deserialize<'de> for Finding {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct WrittenFinding {
-            id: String,
-            file: Option<String>,
-            member: Option<String>,
-            fact: String,
+/// A finding in a document, whose texts may contain anything.
+#[derive(Deserialize)]
+struct WrittenFinding {
+    #[serde(rename = "id")]
+    rule: &'static Rule,
+    file: Option<String>,
+    member: Option<String>,
+    fact: String,
+}
+
+impl From<WrittenFinding> for Finding {
+    fn from(written: WrittenFinding) -> Self {
+        Self {
+            file: written.file.map(one_line),
+            member: written.member.map(one_line),
+            ..Self::new(written.rule, written.fact)
         }
-        let written = WrittenFinding::deserialize(deserializer)?;
-        let mut rules = RULES.iter();
-        let rule = rules.find(|rule| rule.id == written.id);
-        let rule = rule.ok_or_else(|| {
-            let id = written.id;
-            de::Error::custom(format!("a rule that this version does not have: {id:?}"))
-        })?;
-        let mut finding = Self::new(rule, written.fact);
-        finding.file = written.file.map(one_line);
-        finding.member = written.member.map(one_line);
-        Ok(finding)
     }
 }
 

@@ -72,13 +72,6 @@ pub(super) fn has_extension(path: &str, extension: &str) -> bool {
         .is_some_and(|(_, end)| end == extension)
 }
 
-/// Whether a path has features after a target: `gfx942-xnack+`.
-pub(super) fn is_variant(path: &str) -> bool {
-    ["xnack+", "xnack-", "sramecc+", "sramecc-"]
-        .iter()
-        .any(|feature| path.contains(feature))
-}
-
 /// The path without features: that of the file for the plain target.
 pub(super) fn without_features(path: &str) -> String {
     let mut plain = path.to_owned();
@@ -182,7 +175,6 @@ mod tests {
     #[test]
     fn a_variant_has_a_plain_path() {
         let path = "k/blas_lib_gfx942-xnack+.kpack";
-        assert!(is_variant(path));
         assert_eq!(without_features(path), "k/blas_lib_gfx942.kpack");
     }
 }

@@ -7,16 +7,15 @@ use std::{
     sync::Arc,
 };
 
+use itertools::Itertools as _;
+
 use crate::{
-    check::{
-        facts::{Binary, DeviceCodeFacts, Elf, HostCode, SetFacts, WheelFile},
-        sparse::SparseFile,
-    },
+    check::facts::{Binary, DeviceArchive, HostCode, SetFacts, WheelFile},
     elf::ReadAt,
     error::Result,
     kpack::{
         CodeTarget, PLACEHOLDER,
-        archive::{KpackArchive, key},
+        archive::key,
         host::WrapperReference,
         loader::{CodePlace, Generation, Loader, candidates, wanted},
     },
@@ -59,7 +58,7 @@ pub(super) struct Finds {
 }
 
 /// Archives that are installed together, by path.
-type Archives<'a> = BTreeMap<&'a str, &'a Arc<SparseFile>>;
+type Archives<'a> = BTreeMap<&'a str, &'a DeviceArchive>;
 
 impl<'a> Reach<'a> {
     pub(super) fn of(set: &'a SetFacts) -> Self {
@@ -89,7 +88,7 @@ impl<'a> Reach<'a> {
     ) {
         let open = |path: &RelPath| -> Result<Option<Arc<dyn ReadAt>>> {
             let found = at(there, tops, path.as_str());
-            Ok(found.map(|sparse| Arc::clone(sparse) as Arc<dyn ReadAt>))
+            Ok(found.map(|archive| Arc::clone(&archive.file) as Arc<dyn ReadAt>))
         };
         let mut every = Loader::new(Generation::EveryArchive, &open);
         let mut first = Loader::new(Generation::FirstArchive, &open);
@@ -99,10 +98,25 @@ impl<'a> Reach<'a> {
                 continue;
             };
             let finds = library.finds.entry(target.clone()).or_default();
-            for reference in library.references {
-                for device in &devices {
-                    finds.add(&path, reference, device, [&mut every, &mut first]);
-                    self.asked.extend(asked(&path, reference, device, all));
+            for (reference, device) in library.references.iter().cartesian_product(&devices) {
+                let key = key_of(reference);
+                let places = candidates(&path, reference, &wanted(device)).into_iter();
+                let places = places.filter(|it| all.contains(it.as_str()));
+                self.asked.extend(places.map(|it| (it, key.clone())));
+                // Damaged archives were found when they were read, so an error here is known
+                // already.
+                match every.find(&path, reference, device) {
+                    Ok(CodePlace::In(..)) => {
+                        finds.any |= device.runs_with_xnack_off();
+                        finds.any_variant = true;
+                        let first = first.find(&path, reference, device);
+                        if !matches!(first, Ok(CodePlace::In(..))) {
+                            finds.hidden.insert((device.clone(), key.clone()));
+                        }
+                        finds.keys.insert(key);
+                    }
+                    Ok(CodePlace::Lacking) => _ = finds.lacking.insert((device.clone(), key)),
+                    _ => {}
                 }
             }
         }
@@ -126,32 +140,6 @@ impl Reach<'_> {
     }
 }
 
-impl Finds {
-    fn add(
-        &mut self,
-        path: &RelPath,
-        reference: &WrapperReference,
-        device: &CodeTarget,
-        [every, first]: [&mut Loader<'_>; 2],
-    ) {
-        let key = || (device.clone(), key_of(reference));
-        // Damaged archives were found when they were read, so an error here is known already.
-        let whole = every.find(path, reference, device);
-        let is_found = matches!(whole, Ok(CodePlace::In(..)));
-        self.any |= is_found && device.runs_with_xnack_off();
-        self.any_variant |= is_found;
-        if is_found {
-            self.keys.insert(key_of(reference));
-        }
-        if matches!(whole, Ok(CodePlace::Lacking)) {
-            self.lacking.insert(key());
-        } else if is_found && !matches!(first.find(path, reference, device), Ok(CodePlace::In(..)))
-        {
-            self.hidden.insert(key());
-        }
-    }
-}
-
 impl Library<'_> {
     /// The targets for which the library finds code.
     pub(super) fn targets(&self) -> impl Iterator<Item = &Target> {
@@ -166,38 +154,21 @@ fn key_of(reference: &WrapperReference) -> String {
     key(&reference.marker.kernel_name, index)
 }
 
-/// The existing archives that a wrapper names, with its key.
-fn asked(
-    path: &RelPath,
-    reference: &WrapperReference,
-    device: &CodeTarget,
-    all: &BTreeSet<&str>,
-) -> impl Iterator<Item = (RelPath, String)> {
-    let places = candidates(path, reference, &wanted(device)).into_iter();
-    let places = places.filter(|it| all.contains(it.as_str()));
-    places.map(|it| (it, key_of(reference)))
-}
-
 /// The target without features, and each variant of it for which an archive has code.
 fn devices(target: &Target, there: &Archives<'_>) -> BTreeSet<CodeTarget> {
     let mut devices: BTreeSet<CodeTarget> = target.base().as_str().parse().into_iter().collect();
     let base = devices.clone();
-    for sparse in there.values() {
-        let targets = KpackArchive::open(sparse.as_ref());
-        let targets = targets.map(|archive| archive.targets().to_vec());
-        let variants = targets.unwrap_or_default().into_iter();
+    for device in there.values() {
+        let variants = device.archive.targets().iter();
         let variants = variants.filter_map(|text| text.parse::<CodeTarget>().ok());
         devices.extend(variants.filter(|it| base.contains(&it.base())));
     }
     devices
 }
 
-fn archives(wheel: &WheelFile) -> impl Iterator<Item = (&str, &Arc<SparseFile>)> {
+fn archives(wheel: &WheelFile) -> impl Iterator<Item = (&str, &DeviceArchive)> {
     let contents = wheel.contents();
-    contents.filter_map(|(member, content)| match &content.code {
-        Some(DeviceCodeFacts::Archive(sparse)) => Some((member.path.as_str(), sparse)),
-        _ => None,
-    })
+    contents.filter_map(|(member, content)| Some((member.path.as_str(), content.archive()?)))
 }
 
 /// The directories to which development files are unpacked. Device files appear there as well.
@@ -207,40 +178,33 @@ fn development_tops(set: &SetFacts) -> BTreeSet<&str> {
     tops.collect()
 }
 
-fn at<'a>(there: &Archives<'a>, tops: &BTreeSet<&str>, path: &str) -> Option<&'a Arc<SparseFile>> {
+fn at<'a>(there: &Archives<'a>, tops: &BTreeSet<&str>, path: &str) -> Option<&'a DeviceArchive> {
     if let Some(found) = there.get(path) {
         return Some(found);
     }
     let (top, rest) = path.split_once('/')?;
     let mirrored = |known: &str| known.split_once('/').is_some_and(|(_, it)| it == rest);
     let found = there.iter().find(|(known, _)| mirrored(known));
-    found
-        .filter(|_| tops.contains(top))
-        .map(|(_, sparse)| *sparse)
+    let found = found.filter(|_| tops.contains(top));
+    found.map(|(_, archive)| *archive)
 }
 
 fn libraries(set: &SetFacts) -> Vec<Library<'_>> {
     let mut found = Vec::new();
     for wheel in &set.wheels {
-        let members = wheel.contents();
-        let members =
-            members.filter_map(|(member, content)| Some((&*member.path, content.binary()?)));
-        let unpacked = wheel.unpacked().filter_map(|it| match &it.elf {
-            Some(Elf::Read(elf)) => Some((it.entry.path.as_str(), Binary::Elf(elf))),
-            _ => None,
-        });
-        for (path, binary) in members.chain(unpacked) {
-            let HostCode::Split(references) = binary.code() else {
-                continue;
-            };
-            found.push(Library {
-                wheel: &wheel.file,
-                path,
-                binary,
-                references,
-                patterns: patterns(path, references),
-                finds: BTreeMap::new(),
-            });
+        for (path, content) in wheel.files() {
+            if let Some(binary) = content.binary()
+                && let HostCode::Split(references) = binary.code()
+            {
+                found.push(Library {
+                    wheel: &wheel.file,
+                    path,
+                    binary,
+                    references,
+                    patterns: patterns(path, references),
+                    finds: BTreeMap::new(),
+                });
+            }
         }
     }
     found

@@ -1,9 +1,10 @@
-//! Reads packages on several threads: wheels in portions, the largest pieces of work first.
+//! Reads the facts of a set at a place, on several threads: wheels in portions, the largest pieces
+//! of work first.
 
 use std::{
     cmp::Reverse,
-    collections::HashMap,
-    io::{self, BufReader, Read},
+    collections::{BTreeMap, HashMap},
+    io::{self, Read},
     num::NonZeroUsize,
     ops::Range,
     sync::Arc,
@@ -11,14 +12,15 @@ use std::{
 
 use crate::{
     check::{
-        ObserveProgress, Outline, PackageReader, Portion, PortionFacts, SdistFile, SetFacts,
-        read_sdist,
+        PackageInventory, SetFacts,
+        facts::SdistFile,
+        observe::{ObserveProgress, Outline, PackageReader, PortionFacts, Walk, read_sdist},
     },
     console::World,
     digest::Sha256,
-    error::{Result, Stop},
+    error::{Context as _, Result},
     parallel,
-    set::PackageFile,
+    set::{self, PackageFile, PlaceDepth, PublishedFacts, SetPlace, identity},
 };
 
 impl PackageReader for PackageFile {
@@ -31,9 +33,32 @@ impl PackageReader for PackageFile {
     }
 }
 
+/// The facts of every package of a place, and of its pages.
+pub fn facts_of(
+    place: &SetPlace,
+    look: PlaceDepth,
+    jobs: NonZeroUsize,
+    world: &World,
+) -> Result<SetFacts> {
+    let found = set::find(place, look)?;
+    if let Some(version) = &found.chosen {
+        world.console.note(format!(
+            "the index has several versions, and {version} is the newest: the others are ignored"
+        ));
+    }
+    let pass = match (found.published.is_some(), place.local()) {
+        (false, _) => Pass::Portions,
+        (true, Some(_)) => Pass::Hashed,
+        (true, None) => Pass::Whole,
+    };
+    let mut set = read(&found.packages, pass, jobs, &place.to_string(), world)?;
+    set.published = found.published.map(Arc::new);
+    Ok(set)
+}
+
 /// How wheels are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pass {
+enum Pass {
     /// In portions, by several threads.
     Portions,
     /// In portions, by several threads, one of which hashes the whole file.
@@ -42,154 +67,153 @@ pub(super) enum Pass {
     Whole,
 }
 
-/// A piece of work for one thread.
-struct ReadJob<'a> {
-    package: &'a PackageFile,
-    /// The index of the package among the wheels; 0 for an sdist.
-    index: usize,
-    task: CheckTask<'a>,
-}
+/// A piece of work for one thread: its weight, and what it does.
+type ReadJob<'a> = (u64, Box<dyn Fn() -> Result<FinishedRead> + Sync + 'a>);
 
-enum CheckTask<'a> {
-    Portion(&'a Outline, Portion),
-    Hash,
-    Sdist,
-}
-
-enum FinishedCheck {
-    Portion(PortionFacts),
-    Hash((Sha256, u64)),
-    Sdist(Box<SdistFile>),
+/// What a piece of work has read; for a wheel with its index.
+enum FinishedRead {
+    Portion(usize, PortionFacts),
+    Hash(usize, Option<(Sha256, u64)>),
+    Sdist(Arc<SdistFile>),
 }
 
 /// The facts of all packages, in the order of `packages` for any number of threads.
-pub(super) fn read(
+fn read(
     packages: &[PackageFile],
     pass: Pass,
     jobs: NonZeroUsize,
     title: &str,
     world: &World,
 ) -> Result<SetFacts> {
-    let total = packages.iter().map(PackageFile::len).sum::<u64>();
+    let total = packages.iter().map(PackageFile::size).sum::<u64>();
     let progress = world.console.progress("Checking", title, total);
     let watch = ObserveProgress {
         stop: &world.stop,
         progress: &|bytes| progress.inc(bytes),
     };
-    let wheels: Vec<&PackageFile> = packages.iter().filter(|it| it.is_wheel()).collect();
+    let (wheels, sdists): (Vec<_>, Vec<_>) = packages.iter().partition(|it| it.is_wheel());
     let outlines = outlines(&wheels, jobs, world)?;
-    let mut pieces = pieces(&wheels, &outlines, pass);
-    let sdists = packages.iter().filter(|it| !it.is_wheel());
-    pieces.extend(sdists.map(|package| ReadJob {
-        package,
-        index: 0,
-        task: CheckTask::Sdist,
-    }));
+    let mut work = wheel_jobs(&wheels, &outlines, pass, &watch);
+    for package in sdists {
+        let job = || -> Result<FinishedRead> {
+            let stream = package.stream(0..package.size())?;
+            let sdist = read_sdist(package.name(), stream, &watch)?;
+            Ok(FinishedRead::Sdist(Arc::new(sdist)))
+        };
+        work.push((package.size(), Box::new(job)));
+    }
     // The longest work first. If it started last, all other threads would wait for it.
-    pieces.sort_by_key(|piece| Reverse(piece.weight()));
+    work.sort_by_key(|(weight, _)| Reverse(*weight));
     let mut set = SetFacts::default();
     let mut portions: HashMap<usize, Vec<PortionFacts>> = HashMap::new();
-    let mut digests: HashMap<usize, (Sha256, u64)> = HashMap::new();
-    let work = |piece: &ReadJob<'_>| piece.work(&watch);
-    parallel::try_each(&pieces, jobs, &world.stop, work, |piece, done| match done {
-        FinishedCheck::Portion(facts) => portions.entry(piece.index).or_default().push(facts),
-        FinishedCheck::Hash(digest) => _ = digests.insert(piece.index, digest),
-        FinishedCheck::Sdist(sdist) => set.sdists.push(Arc::new(*sdist)),
+    let mut digests = HashMap::new();
+    let run = |(_, job): &ReadJob<'_>| job();
+    parallel::try_each(&work, jobs, &world.stop, run, |_, done| match done {
+        FinishedRead::Portion(wheel, facts) => portions.entry(wheel).or_default().push(facts),
+        FinishedRead::Hash(wheel, digest) => _ = digests.insert(wheel, digest),
+        FinishedRead::Sdist(sdist) => set.sdists.push(sdist),
     })?;
-    drop(pieces);
+    drop(work);
     for package in packages {
         package.outcome()?;
     }
     for (index, outline) in outlines.into_iter().enumerate() {
         let mut wheel = outline.finish(portions.remove(&index).unwrap_or_default());
-        wheel.digest = wheel.digest.or(digests.remove(&index));
+        wheel.digest = wheel.digest.or(digests.remove(&index).flatten());
         set.wheels.push(Arc::new(wheel));
     }
     set.sdists.sort_by(|one, other| one.file.cmp(&other.file));
     Ok(set)
 }
 
-fn pieces<'a>(wheels: &[&'a PackageFile], outlines: &'a [Outline], pass: Pass) -> Vec<ReadJob<'a>> {
-    let mut pieces = Vec::new();
-    for (index, (package, outline)) in wheels.iter().zip(outlines).enumerate() {
-        let mut push = |task| {
-            pieces.push(ReadJob {
-                package,
-                index,
-                task,
-            });
-        };
+fn wheel_jobs<'a>(
+    wheels: &[&'a PackageFile],
+    outlines: &'a [Outline],
+    pass: Pass,
+    watch: &'a ObserveProgress<'a>,
+) -> Vec<ReadJob<'a>> {
+    let mut jobs: Vec<ReadJob<'a>> = Vec::new();
+    for (wheel, (package, outline)) in wheels.iter().copied().zip(outlines).enumerate() {
         let portions = match pass {
             Pass::Portions | Pass::Hashed => outline.portions(),
-            Pass::Whole => vec![outline.whole(*package)],
+            Pass::Whole => vec![outline.whole()],
         };
         for portion in portions {
-            push(CheckTask::Portion(outline, portion));
+            let weight = portion.weight();
+            let job = move || -> Result<FinishedRead> {
+                let facts = outline.read_portion(package, &portion, watch)?;
+                Ok(FinishedRead::Portion(wheel, facts))
+            };
+            jobs.push((weight, Box::new(job)));
         }
         if pass == Pass::Hashed {
-            push(CheckTask::Hash);
-        }
-    }
-    pieces
-}
-
-impl ReadJob<'_> {
-    fn weight(&self) -> u64 {
-        match &self.task {
-            CheckTask::Portion(_, portion) => portion.weight(),
+            let job = move || -> Result<FinishedRead> {
+                // The portions report the progress.
+                let watch = ObserveProgress {
+                    progress: &|_| (),
+                    ..*watch
+                };
+                let walk = Walk::new(package.stream(0..package.size())?, 0, &watch);
+                Ok(FinishedRead::Hash(wheel, walk.hashing(true).finish()?))
+            };
             // Hashing is about four times as fast as inflating.
-            CheckTask::Hash => self.package.len() / 4,
-            CheckTask::Sdist => self.package.len(),
+            jobs.push((package.size() / 4, Box::new(job)));
         }
     }
-
-    fn work(&self, watch: &ObserveProgress<'_>) -> Result<FinishedCheck> {
-        let package = self.package;
-        let whole = || package.stream(0..package.len());
-        Ok(match &self.task {
-            CheckTask::Portion(outline, portion) => {
-                FinishedCheck::Portion(outline.read_portion(package, portion, watch)?)
-            }
-            CheckTask::Hash => {
-                let stream = Stopping(whole()?, watch.stop);
-                let stream = BufReader::with_capacity(1 << 20, stream);
-                FinishedCheck::Hash(Sha256::of_reader(stream)?)
-            }
-            CheckTask::Sdist => {
-                let sdist = read_sdist(package.name(), whole()?, watch)?;
-                FinishedCheck::Sdist(Box::new(sdist))
-            }
-        })
-    }
+    jobs
 }
 
 /// Reads the directory at the end of each wheel.
-pub(super) fn outlines(
-    wheels: &[&PackageFile],
-    jobs: NonZeroUsize,
-    world: &World,
-) -> Result<Vec<Outline>> {
-    let indexed: Vec<(usize, &&PackageFile)> = wheels.iter().enumerate().collect();
-    let mut found: Vec<(usize, Outline)> = Vec::new();
-    let work = |(index, package): &(usize, &&PackageFile)| -> Result<(usize, Outline)> {
-        Ok((*index, Outline::read(package.name(), **package)))
-    };
-    parallel::try_each(&indexed, jobs, &world.stop, work, |_, outline| {
-        found.push(outline);
-    })?;
+fn outlines(wheels: &[&PackageFile], jobs: NonZeroUsize, world: &World) -> Result<Vec<Outline>> {
+    let read = |package: &&PackageFile| Ok(Outline::read(package.name(), *package));
+    let outlines = parallel::map(wheels, jobs, &world.stop, read)?;
     for package in wheels {
         package.outcome()?;
     }
-    found.sort_by_key(|(index, _)| *index);
-    Ok(found.into_iter().map(|(_, outline)| outline).collect())
+    Ok(outlines)
 }
 
-/// A reader that fails when the user interrupts.
-struct Stopping<'a, R>(R, &'a Stop);
+/// The inventory of another set, the baseline: a directory, `set.json`, `s3://…` or the URL of an
+/// index.
+///
+/// Only the end of each wheel is read, for its list of files. For a wheel that is missing, only the
+/// facts of the index are known.
+pub fn inventory(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Result<PackageInventory> {
+    let read = || -> Result<PackageInventory> {
+        let found = set::find_published(place)?;
+        let mut inventory = PackageInventory::default();
+        let (wheels, sdists): (Vec<_>, Vec<_>) =
+            found.packages.iter().partition(|it| it.is_wheel());
+        let outlines = outlines(&wheels, jobs, world)?;
+        for (package, outline) in wheels.iter().zip(&outlines) {
+            if let Some((project, _)) = identity(package.name()) {
+                let members = Some(outline.members());
+                inventory.add(&project, Some(package.size()), members);
+            }
+        }
+        let gone = found.published.iter();
+        let gone = gone.flat_map(PublishedFacts::promised_and_gone);
+        let sdists = sdists.iter().map(|it| (it.name(), Some(it.size())));
+        for (file, size) in sdists.chain(gone) {
+            if let Some((project, _)) = identity(file) {
+                inventory.add_package(&project, size);
+            }
+        }
+        Ok(inventory)
+    };
+    read().with_context(|| format!("failed to read the baseline `{place}`"))
+}
 
-impl<R: Read> Read for Stopping<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.1.check().map_err(io::Error::other)?;
-        self.0.read(buffer)
-    }
+/// The digests of the sdists of another set.
+pub fn sdists(place: &SetPlace) -> Result<BTreeMap<String, Sha256>> {
+    let read = || -> Result<BTreeMap<String, Sha256>> {
+        let found = set::find_published(place)?;
+        let sdists = found.packages.iter().filter(|it| !it.is_wheel());
+        let digests = sdists.map(|package| {
+            let (sha256, _) = Sha256::of_reader(package.stream(0..package.size())?)?;
+            Ok((package.name().to_owned(), sha256))
+        });
+        digests.collect()
+    };
+    read().with_context(|| format!("failed to read the set to compare with, `{place}`"))
 }

@@ -1,11 +1,13 @@
 //! [`Report`]: the result of a check, for the commands that print it or decide by it.
 
-use std::{cmp::Reverse, collections::BTreeMap, fmt};
+use std::{cmp::Reverse, fmt};
 
+use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     check::{AcceptedFinding, Coverage, Finding, Rule, Severity},
+    console::many,
     error::{Context as _, Hint as _, Result, ensure},
 };
 
@@ -62,17 +64,12 @@ impl Report {
 
     /// The findings by rule, sorted by severity, then by number of findings.
     pub fn by_rule(&self) -> Vec<(&'static Rule, Vec<&Finding>)> {
-        let mut rules: BTreeMap<&str, (&'static Rule, Vec<&Finding>)> = BTreeMap::new();
-        for finding in &self.findings {
-            let of_rule = rules.entry(finding.rule.id);
-            of_rule
-                .or_insert((finding.rule, Vec::new()))
-                .1
-                .push(finding);
-        }
-        let mut rules: Vec<_> = rules.into_values().collect();
-        rules.sort_by_key(|(rule, found)| Reverse((rule.severity, found.len())));
+        let findings = self.findings.iter().map(|it| (it.rule.id, it));
+        let rules = findings.into_group_map().into_values();
+        let rules = rules.filter_map(|found| Some((found.first()?.rule, found)));
         rules
+            .sorted_by_key(|(rule, found)| (Reverse((rule.severity, found.len())), rule.id))
+            .collect()
     }
 
     /// The number of findings of at least this severity.
@@ -90,24 +87,19 @@ impl Report {
 /// `1 error, 2 warnings, 3 accepted`
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plural = |count: usize, noun: &str| {
-            let end = if count == 1 { "" } else { "s" };
-            format!("{count} {noun}{end}")
-        };
-        let mut counts = vec![
-            (self.errors, plural(self.errors, "error")),
-            (self.warnings, plural(self.warnings, "warning")),
-            (self.notes, plural(self.notes, "note")),
+        let counts = [
+            (self.errors, "error"),
+            (self.warnings, "warning"),
+            (self.notes, "note"),
         ];
-        counts.retain(|(count, _)| *count > 0);
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        let mut counts: Vec<String> = counts.map(|(count, noun)| many(count, noun)).collect();
         if counts.is_empty() {
-            counts.push((0, "nothing found".to_owned()));
+            counts.push("nothing found".to_owned());
         }
-        let accepted = self.accepted.len();
-        if accepted > 0 {
-            counts.push((accepted, format!("{accepted} accepted")));
+        if !self.accepted.is_empty() {
+            counts.push(format!("{} accepted", self.accepted.len()));
         }
-        let counts: Vec<String> = counts.into_iter().map(|(_, text)| text).collect();
         f.write_str(&counts.join(", "))
     }
 }
@@ -164,7 +156,7 @@ mod tests {
 
         hint: write it with `rocwheel check --format json`
         error: failed to read what `check` found
-          caused by: a rule that this version does not have: "RW999" at line 1 column 68
+          caused by: a rule that this version does not have: "RW999" at line 1 column 55
 
         hint: write it with `rocwheel check --format json`
         "#);

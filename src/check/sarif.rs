@@ -58,7 +58,7 @@ fn result(finding: &Finding) -> Value {
         "ruleId": finding.rule.id,
         "ruleIndex": index,
         "level": finding.rule.severity,
-        "message": { "text": format!("{text} Fix: {}.", finding.rule.way_out) },
+        "message": { "text": format!("{text} Fix: {}.", finding.rule.way_out()) },
         "locations": [location],
         "partialFingerprints": { "rocwheel/v1": fingerprint(finding) },
     })

@@ -1,7 +1,7 @@
-//! [`SparseFile`]: a file of device code without the code. `Sift` takes the parts that name targets
-//! and kernels while the file is read once, so that an archive of any size takes little memory.
+//! [`SparseFile`]: a file of device code without the code. Only the parts that name targets and
+//! kernels are kept while it is read once, so that an archive of any size takes little memory.
 
-use std::io;
+use std::io::{self, Read};
 
 use crate::elf::ReadAt;
 
@@ -16,174 +16,63 @@ const MOST_FRAMES: u32 = 1 << 20;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SparseFile {
     len: u64,
-    /// The kept parts by their offsets, sorted.
-    parts: Vec<(u64, SparsePart)>,
+    /// All kept parts, one after the other. An archive has many, most of them of four bytes.
+    bytes: Vec<u8>,
+    /// Where each part begins: in the file, and in `bytes`.
+    parts: Vec<(u64, usize)>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum SparsePart {
-    Bytes(Box<[u8]>),
-    /// The length of a frame. An archive may have many, so they are kept without an allocation.
-    Number([u8; 4]),
-}
-
-/// Reads a file in chunks, and keeps the parts that describe its device code.
-#[derive(Debug)]
-pub(super) struct Sift {
-    at: u64,
-    step: SparseStep,
-    /// The bytes of the current step that were read so far.
-    pending: Vec<u8>,
-    parts: Vec<(u64, SparsePart)>,
-}
-
-/// The part of the file that is read next.
-#[derive(Clone, Copy, Debug)]
-enum SparseStep {
-    /// The first bytes of the file, up to this number, which are kept.
-    Begin(u64),
-    Header,
-    Count {
-        contents: u64,
-    },
-    Length {
-        contents: u64,
-        left: u32,
-    },
-    Skip {
-        until: u64,
-        contents: u64,
-        left: u32,
-    },
-    Rest,
-}
-
-impl Sift {
+impl SparseFile {
     /// Keeps the first bytes of a file.
-    pub(super) fn begin(most: u64) -> Self {
-        Self::new(SparseStep::Begin(most))
+    pub(super) fn begin(source: &mut impl Read, most: u64) -> io::Result<Self> {
+        let mut this = Self::default();
+        this.keep(source, most)?;
+        this.skip(source, u64::MAX)?;
+        Ok(this)
     }
 
     /// Keeps the header of an archive of device code, the lengths of its frames, and its table of
     /// contents.
-    pub(super) fn archive() -> Self {
-        Self::new(SparseStep::Header)
+    pub(super) fn archive(source: &mut impl Read) -> io::Result<Self> {
+        let mut this = Self::default();
+        let header = this.keep(source, HEADER)?;
+        let contents = header.get(8..16).and_then(|it| it.try_into().ok());
+        let contents = contents.map_or(0, u64::from_le_bytes);
+        let mut left = 0;
+        if this.len + 4 <= contents {
+            left = this.length(source)?.unwrap_or(0).min(MOST_FRAMES);
+        }
+        while left > 0 && this.len + 4 <= contents {
+            let Some(frame) = this.length(source)? else {
+                break;
+            };
+            this.skip(source, u64::from(frame).min(contents - this.len))?;
+            left -= 1;
+        }
+        this.skip(source, contents.saturating_sub(this.len))?;
+        this.keep(source, LONGEST_CONTENTS)?;
+        this.skip(source, u64::MAX)?;
+        Ok(this)
     }
 
-    fn new(step: SparseStep) -> Self {
-        Self {
-            at: 0,
-            step,
-            pending: Vec::new(),
-            parts: Vec::new(),
-        }
+    fn keep(&mut self, source: &mut impl Read, most: u64) -> io::Result<&[u8]> {
+        let start = self.bytes.len();
+        let count = source.take(most).read_to_end(&mut self.bytes)?;
+        self.parts.push((self.len, start));
+        self.len = self.len.saturating_add(count as u64);
+        Ok(&self.bytes[start..])
     }
 
-    pub(super) fn take(&mut self, mut chunk: &[u8]) {
-        while !chunk.is_empty() {
-            let wanted = self.wanted();
-            let count = usize::try_from(wanted).map_or(chunk.len(), |it| it.min(chunk.len()));
-            let (now, later) = chunk.split_at(count);
-            let is_kept = !matches!(self.step, SparseStep::Skip { .. } | SparseStep::Rest);
-            if is_kept {
-                self.pending.extend_from_slice(now);
-            }
-            self.at = self.at.saturating_add(count as u64);
-            chunk = later;
-            if count as u64 == wanted {
-                self.next();
-            }
-        }
+    /// Keeps a number of four bytes. `None` at the end of the file.
+    fn length(&mut self, source: &mut impl Read) -> io::Result<Option<u32>> {
+        let number = self.keep(source, 4)?.try_into();
+        Ok(number.ok().map(u32::from_le_bytes))
     }
 
-    /// The number of bytes still missing in the current step.
-    fn wanted(&self) -> u64 {
-        let whole = match self.step {
-            SparseStep::Begin(most) => most,
-            SparseStep::Header => HEADER,
-            SparseStep::Count { .. } | SparseStep::Length { .. } => 4,
-            SparseStep::Skip { until, .. } => return until.saturating_sub(self.at),
-            SparseStep::Rest => return u64::MAX,
-        };
-        whole.saturating_sub(self.pending.len() as u64)
-    }
-
-    fn next(&mut self) {
-        let bytes = std::mem::take(&mut self.pending);
-        let start = self.at.saturating_sub(bytes.len() as u64);
-        let number = <[u8; 4]>::try_from(bytes.as_slice());
-        let value = number.map_or(0, u32::from_le_bytes);
-        let next = match self.step {
-            SparseStep::Header => {
-                let contents = bytes.get(8..16).and_then(|it| it.try_into().ok());
-                let contents = contents.map_or(0, u64::from_le_bytes);
-                match contents.checked_sub(HEADER) {
-                    Some(4..) => SparseStep::Count { contents },
-                    _ => self.skip(contents, contents, 0),
-                }
-            }
-            SparseStep::Count { contents } => self.length(contents, value.min(MOST_FRAMES)),
-            SparseStep::Length { contents, left } => {
-                let end = self.at.saturating_add(u64::from(value));
-                self.skip(end.min(contents), contents, left)
-            }
-            SparseStep::Skip { contents, left, .. } => self.length(contents, left),
-            SparseStep::Begin(_) | SparseStep::Rest => SparseStep::Rest,
-        };
-        match (self.step, number) {
-            (SparseStep::Count { .. } | SparseStep::Length { .. }, Ok(number)) => {
-                self.parts.push((start, SparsePart::Number(number)));
-            }
-            _ if bytes.is_empty() => {}
-            _ => self.parts.push((start, SparsePart::Bytes(bytes.into()))),
-        }
-        self.step = next;
-    }
-
-    fn skip(&self, until: u64, contents: u64, left: u32) -> SparseStep {
-        if until > self.at {
-            SparseStep::Skip {
-                until,
-                contents,
-                left,
-            }
-        } else {
-            self.length(contents, left)
-        }
-    }
-
-    fn length(&self, contents: u64, left: u32) -> SparseStep {
-        let room = contents.saturating_sub(self.at);
-        match left.checked_sub(1) {
-            Some(left) if room >= 4 => SparseStep::Length { contents, left },
-            _ if room > 0 => SparseStep::Skip {
-                until: contents,
-                contents,
-                left: 0,
-            },
-            _ => SparseStep::Begin(LONGEST_CONTENTS),
-        }
-    }
-
-    pub(super) fn finish(mut self) -> SparseFile {
-        if !self.pending.is_empty() {
-            let start = self.at.saturating_sub(self.pending.len() as u64);
-            self.parts
-                .push((start, SparsePart::Bytes(self.pending.into())));
-        }
-        SparseFile {
-            len: self.at,
-            parts: self.parts,
-        }
-    }
-}
-
-impl SparsePart {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Bytes(bytes) => bytes,
-            Self::Number(bytes) => bytes,
-        }
+    fn skip(&mut self, source: &mut impl Read, count: u64) -> io::Result<()> {
+        let count = io::copy(&mut source.take(count), &mut io::sink())?;
+        self.len = self.len.saturating_add(count);
+        Ok(())
     }
 }
 
@@ -197,11 +86,13 @@ impl ReadAt for SparseFile {
             return Ok(0);
         }
         let next = self.parts.partition_point(|(start, _)| *start <= offset);
+        let end = self.parts.get(next).map_or(self.bytes.len(), |it| it.1);
         let part = next.checked_sub(1).and_then(|at| self.parts.get(at));
-        let rest = part.and_then(|(start, part)| {
+        let rest = part.and_then(|(start, place)| {
             let inside = usize::try_from(offset.saturating_sub(*start)).ok()?;
-            part.bytes().get(inside..).filter(|rest| !rest.is_empty())
+            self.bytes.get(place.checked_add(inside)?..end)
         });
+        let rest = rest.filter(|rest| !rest.is_empty());
         let rest = rest.ok_or_else(|| io::Error::other("a part of it that was not kept"))?;
         let count = rest.len().min(buffer.len());
         buffer[..count].copy_from_slice(&rest[..count]);
@@ -229,33 +120,17 @@ mod tests {
         writer.finish().unwrap().0.into_inner()
     }
 
-    /// The result is the same for any size of the chunks.
-    fn sifted(sift: &Sift, bytes: &[u8]) -> SparseFile {
-        let mut found = Vec::new();
-        for size in [1, 3, 1000, 1 << 20] {
-            let mut sift = Sift::new(sift.step);
-            bytes.chunks(size).for_each(|chunk| sift.take(chunk));
-            found.push(sift.finish());
-        }
-        assert!(found.windows(2).all(|pair| pair[0] == pair[1]));
-        found.swap_remove(0)
-    }
-
-    fn kept(sparse: &SparseFile) -> usize {
-        sparse
-            .parts
-            .iter()
-            .map(|(_, part)| part.bytes().len())
-            .sum()
+    fn sifted(mut bytes: &[u8]) -> SparseFile {
+        SparseFile::archive(&mut bytes).unwrap()
     }
 
     #[test]
     fn an_archive_is_known_by_a_small_part_of_it() {
         for scheme in [KpackScheme::Stored, KpackScheme::Zstd] {
             let bytes = archive(scheme);
-            let sparse = sifted(&Sift::archive(), &bytes);
+            let sparse = sifted(&bytes);
             assert_eq!(sparse.len(), bytes.len() as u64);
-            assert!(kept(&sparse) < 1000, "{}", kept(&sparse));
+            assert!(sparse.bytes.len() < 1000, "{}", sparse.bytes.len());
             let (whole, part) = (
                 KpackArchive::open(&bytes).unwrap(),
                 KpackArchive::open(&sparse).unwrap(),
@@ -278,22 +153,22 @@ mod tests {
         let bytes = archive(KpackScheme::Zstd);
         for end in [0, 3, 4, 8, 20, 64, 66, 68, 70, 5000, bytes.len() - 1] {
             let cut = bytes.get(..end).unwrap();
-            let sparse = sifted(&Sift::archive(), cut);
+            let sparse = sifted(cut);
             assert_eq!(sparse.len(), end as u64);
             assert!(KpackArchive::open(&sparse).is_err(), "{end}");
         }
         let mut lying = bytes.clone();
         lying[64..68].copy_from_slice(&[0xff; 4]);
-        let sparse = sifted(&Sift::archive(), &lying);
+        let sparse = sifted(&lying);
         assert!(KpackArchive::open(&sparse).is_err());
         lying[8..16].copy_from_slice(&[0xff; 8]);
-        let sparse = sifted(&Sift::archive(), &lying);
+        let sparse = sifted(&lying);
         assert!(KpackArchive::open(&sparse).is_err());
     }
 
     #[test]
     fn reading_beside_what_was_kept_is_an_error() {
-        let sparse = sifted(&Sift::begin(6), b"abcdefgh");
+        let sparse = SparseFile::begin(&mut &b"abcdefgh"[..], 6).unwrap();
         let mut buffer = [0; 8];
         assert_eq!(sparse.read_at(2, &mut buffer).unwrap(), 4);
         assert_eq!(&buffer[..4], b"cdef");

@@ -52,14 +52,12 @@ impl<'a> InstalledFile<'a> {
 
 impl<'a> InstalledTree<'a> {
     pub fn add_file(&mut self, path: &str, package: &'a str, contents: FileContents<'a>) {
-        self.insert(
-            path,
-            InstalledFile {
-                package,
-                contents,
-                is_second_name: false,
-            },
-        );
+        let file = InstalledFile {
+            package,
+            contents,
+            is_second_name: false,
+        };
+        self.insert(path, file);
     }
 
     pub fn add_directory(&mut self, path: &str) {

@@ -5,106 +5,101 @@
 //! `DT_RPATH` also applies to the needs of the libraries that it loads. `LD_LIBRARY_PATH` and
 //! `ld.so.cache` are ignored, because a package cannot rely on them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::{
-    elf::{self, ElfKind, Machine},
+    elf::{ElfFacts, ElfKind, Machine},
     loader::{FileContents, InstalledTree, SystemLibraries, join},
 };
 
-/// The result of every library search, over all ways to load the files of a set.
-#[derive(Debug, Default)]
-pub struct LibrarySearches {
-    /// By the path of the file and the name (`DT_NEEDED`) that it needs.
-    outcomes: BTreeMap<(String, String), SearchOutcome>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SearchOutcome {
-    /// The library is not found if the file is loaded by itself.
-    pub is_missing: bool,
+/// A library that is not found if the file that needs it is loaded by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingLibrary {
+    /// The path of the file that needs it.
+    pub path: String,
+    /// The name in its `DT_NEEDED`.
+    pub name: String,
     /// The library is found if another file loads this one: it is loaded already, or the
     /// `DT_RPATH` of the other file leads to it.
     pub is_found_with_others: bool,
 }
 
-impl LibrarySearches {
-    /// Loads each host file by itself, like `dlopen` or a command would.
-    pub fn of(tree: &InstalledTree<'_>) -> Self {
-        let mut searches = Self::default();
-        for (path, file) in tree.files() {
-            if let Some(elf) = file.elf().filter(|elf| is_loadable(elf)) {
-                searches.load(tree, path, elf);
+/// File paths with the names that they need.
+type Needs = BTreeSet<(String, String)>;
+
+/// Loads each host file by itself, like `dlopen` or a command would. Returns every library that is
+/// not found, sorted.
+pub fn missing_libraries(tree: &InstalledTree<'_>) -> Vec<MissingLibrary> {
+    let (mut missing, mut found_with_others) = (Needs::new(), Needs::new());
+    for (path, file) in tree.files() {
+        if let Some(elf) = file.elf().filter(|elf| is_loadable(elf)) {
+            load(tree, path, elf, &mut missing, &mut found_with_others);
+        }
+    }
+    let missing = missing.into_iter().map(|need| MissingLibrary {
+        is_found_with_others: found_with_others.contains(&need),
+        path: need.0,
+        name: need.1,
+    });
+    missing.collect()
+}
+
+fn load(
+    tree: &InstalledTree<'_>,
+    root: &str,
+    elf: &ElfFacts,
+    missing: &mut Needs,
+    found_with_others: &mut Needs,
+) {
+    let mut loaded = vec![Loaded {
+        path: root.to_owned(),
+        elf,
+        loader: None,
+    }];
+    let mut names: BTreeSet<&str> = elf.soname.as_deref().into_iter().collect();
+    // The loader loads breadth-first, and searches a name only once: a library that is loaded
+    // already satisfies every file that needs its name or SONAME.
+    let mut at = 0;
+    while let Some(requester) = loaded.get(at) {
+        let (path, elf) = (requester.path.clone(), requester.elf);
+        for name in &elf.needed {
+            let need = (path.clone(), name.clone());
+            let place = if names.contains(name.as_str()) {
+                None
+            } else if let Some(place) = find(tree, &loaded, at, name) {
+                Some(place)
+            } else {
+                if path == root && !SystemLibraries::builtin().has(name) {
+                    missing.insert(need);
+                }
+                continue;
+            };
+            if path != root {
+                found_with_others.insert(need);
+            }
+            names.insert(name);
+            if let Some((path, Some(elf))) = place {
+                names.extend(elf.soname.as_deref());
+                loaded.push(Loaded {
+                    path,
+                    elf,
+                    loader: Some(at),
+                });
             }
         }
-        searches
-    }
-
-    /// Every library that is not found if its file is loaded by itself: path, name and result.
-    pub fn failures(&self) -> impl Iterator<Item = (&str, &str, SearchOutcome)> {
-        let missing = self
-            .outcomes
-            .iter()
-            .filter(|(_, outcome)| outcome.is_missing);
-        missing.map(|((path, name), outcome)| (path.as_str(), name.as_str(), *outcome))
-    }
-
-    fn load(&mut self, tree: &InstalledTree<'_>, root: &str, elf: &elf::ElfFacts) {
-        let mut loaded = vec![Loaded {
-            path: root.to_owned(),
-            elf,
-            loader: None,
-        }];
-        let mut names: BTreeSet<&str> = elf.soname.as_deref().into_iter().collect();
-        // The loader loads breadth-first, and searches a name only once: a library that is loaded
-        // already satisfies every file that needs its name or SONAME.
-        let mut at = 0;
-        while let Some(requester) = loaded.get(at) {
-            let (path, elf) = (requester.path.clone(), requester.elf);
-            for name in &elf.needed {
-                if names.contains(name.as_str()) {
-                    self.found(&path, name, root);
-                    continue;
-                }
-                if let Some((place, library)) = find(tree, &loaded, at, name) {
-                    self.found(&path, name, root);
-                    names.insert(name);
-                    let Some(library) = library else { continue };
-                    names.extend(library.soname.as_deref());
-                    loaded.push(Loaded {
-                        path: place,
-                        elf: library,
-                        loader: Some(at),
-                    });
-                } else if !SystemLibraries::builtin().has(name) && path == root {
-                    let outcome = self
-                        .outcomes
-                        .entry((path.clone(), name.clone()))
-                        .or_default();
-                    outcome.is_missing = true;
-                }
-            }
-            at = at.saturating_add(1);
-        }
-    }
-
-    fn found(&mut self, path: &str, name: &str, root: &str) {
-        if path != root {
-            let outcome = self.outcomes.entry((path.to_owned(), name.to_owned()));
-            outcome.or_default().is_found_with_others = true;
-        }
+        at += 1;
     }
 }
 
 struct Loaded<'a> {
     path: String,
-    elf: &'a elf::ElfFacts,
+    elf: &'a ElfFacts,
     /// The index of the file for which this one was loaded first.
     loader: Option<usize>,
 }
 
 /// Whether the dynamic loader of the host can load the file: a program or library for x86-64.
-pub fn is_loadable(elf: &elf::ElfFacts) -> bool {
+pub fn is_loadable(elf: &ElfFacts) -> bool {
     elf.machine == Machine::X86_64 && elf.kind != ElfKind::Other
 }
 
@@ -113,7 +108,7 @@ fn find<'a>(
     loaded: &[Loaded<'a>],
     requester: usize,
     name: &str,
-) -> Option<(String, Option<&'a elf::ElfFacts>)> {
+) -> Option<(String, Option<&'a ElfFacts>)> {
     directories(loaded, requester)
         .into_iter()
         .find_map(|directory| {

@@ -9,5 +9,5 @@ mod library_search;
 mod system_libraries;
 
 pub use installed_tree::{FileContents, InstalledFile, InstalledTree, join};
-pub use library_search::{LibrarySearches, SearchOutcome, is_loadable};
+pub use library_search::{MissingLibrary, is_loadable, missing_libraries};
 pub use system_libraries::{Dotted, SystemLibraries};

@@ -3,49 +3,37 @@
 
 use std::{fmt, str::FromStr, sync::LazyLock};
 
-use serde::Deserialize;
-
-use crate::error::{Context as _, Result, ensure};
+use itertools::Itertools as _;
+use serde::{Deserialize, Deserializer, de};
 
 static BUILTIN: LazyLock<SystemLibraries> = LazyLock::new(|| {
-    SystemLibraries::parse(include_str!("system_libraries.toml"))
-        .expect("a test reads the built-in list")
+    toml::from_str(include_str!("system_libraries.toml")).expect("a test reads the built-in list")
 });
 
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SystemLibraries {
-    libraries: Vec<String>,
+    library: Vec<LibraryNames>,
     /// Sorted by the version of glibc.
-    runtimes: Vec<Runtime>,
+    host: Vec<HostRuntime>,
 }
 
-#[derive(Debug)]
-struct Runtime {
-    glibc: Dotted,
-    glibcxx: Dotted,
-    cxxabi: Dotted,
-}
-
-#[derive(Deserialize)]
+/// The libraries of one provider. A `*` in a name stands for any text.
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawHostFile {
-    library: Vec<RawLibraries>,
-    host: Vec<RawHost>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawLibraries {
-    provider: String,
+struct LibraryNames {
+    #[serde(rename = "provider")]
+    _provider: String,
     names: Vec<String>,
 }
 
-#[derive(Deserialize)]
+/// The versions that hosts with this glibc have of the runtime of C++.
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawHost {
-    glibc: String,
-    glibcxx: String,
-    cxxabi: String,
+struct HostRuntime {
+    glibc: Dotted,
+    glibcxx: Dotted,
+    cxxabi: Dotted,
 }
 
 impl SystemLibraries {
@@ -53,52 +41,23 @@ impl SystemLibraries {
         &BUILTIN
     }
 
-    fn parse(text: &str) -> Result<Self> {
-        let raw: RawHostFile =
-            toml::from_str(text).context("failed to read the list of system libraries")?;
-        let mut libraries = Vec::new();
-        for group in raw.library {
-            ensure!(!group.provider.is_empty(), "libraries without a provider");
-            libraries.extend(group.names);
-        }
-        let runtime = |raw: RawHost| -> Result<Runtime> {
-            Ok(Runtime {
-                glibc: raw.glibc.parse()?,
-                glibcxx: raw.glibcxx.parse()?,
-                cxxabi: raw.cxxabi.parse()?,
-            })
-        };
-        let runtimes = raw.host.into_iter().map(runtime);
-        let runtimes = runtimes.collect::<Result<Vec<_>>>()?;
-        ensure!(
-            runtimes.is_sorted_by(|one, next| one.glibc < next.glibc),
-            "hosts that do not ascend by glibc"
-        );
-        Ok(Self {
-            libraries,
-            runtimes,
-        })
-    }
-
     /// Whether every host has a library with this name.
     pub fn has(&self, name: &str) -> bool {
-        self.libraries
-            .iter()
-            .any(|known| match known.split_once('*') {
-                None => known == name,
-                Some((start, end)) => {
-                    let middle = name
-                        .strip_prefix(start)
-                        .and_then(|rest| rest.strip_suffix(end));
-                    middle.is_some_and(|middle| !middle.is_empty())
-                }
-            })
+        let mut names = self.library.iter().flat_map(|it| &it.names);
+        names.any(|known| match known.split_once('*') {
+            None => known == name,
+            Some((start, end)) => {
+                let rest = name.strip_prefix(start);
+                let middle = rest.and_then(|rest| rest.strip_suffix(end));
+                middle.is_some_and(|middle| !middle.is_empty())
+            }
+        })
     }
 
     /// The newest symbol version of a kind, such as `GLIBCXX`, on hosts with this glibc. `None` if
     /// the kind is unknown or has no numbers.
     pub fn newest(&self, kind: &str, glibc: &Dotted) -> Option<Dotted> {
-        let known = self.runtimes.iter().rev().find(|host| host.glibc <= *glibc);
+        let known = self.host.iter().rev().find(|host| host.glibc <= *glibc);
         match kind {
             "GLIBC" => Some(glibc.clone()),
             "GLIBCXX" => known.map(|host| host.glibcxx.clone()),
@@ -127,23 +86,26 @@ pub struct InvalidDotted(String);
 impl FromStr for Dotted {
     type Err = InvalidDotted;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let invalid = || InvalidDotted(text.to_owned());
-        let numbers = text.split('.').map(|number| {
-            // `u32::from_str` accepts a sign: `+2`. Versions have none.
-            Some(number)
-                .filter(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
-                .and_then(|number| number.parse().ok())
-                .ok_or_else(invalid)
-        });
-        numbers.collect::<Result<_, _>>().map(Self)
+    fn from_str(text: &str) -> Result<Self, InvalidDotted> {
+        // `u32::from_str` accepts a sign: `+2`. Versions have none.
+        let number = |it: &str| it.parse().ok().filter(|_| !it.starts_with('+'));
+        let numbers: Option<Vec<u32>> = text.split('.').map(number).collect();
+        numbers
+            .map(Self)
+            .ok_or_else(|| InvalidDotted(text.to_owned()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Dotted {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
     }
 }
 
 impl fmt::Display for Dotted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let numbers: Vec<String> = self.0.iter().map(ToString::to_string).collect();
-        f.write_str(&numbers.join("."))
+        f.write_str(&self.0.iter().join("."))
     }
 }
 
@@ -156,6 +118,7 @@ mod tests {
         let host = SystemLibraries::builtin();
         assert!(host.has("libc.so.6") && host.has("libpython3.12.so.1.0"));
         assert!(!host.has("libpython3.so.1.0") && !host.has("libamdhip64.so.7"));
+        assert!(host.host.is_sorted_by(|one, next| one.glibc < next.glibc));
     }
 
     #[test]

@@ -168,7 +168,7 @@ fn rule(rule: &Rule, rows: &[&Finding]) -> String {
     if rest > 0 {
         let _ = writeln!(text, "| … | {rest} more, in the log of `check` |");
     }
-    let _ = writeln!(text, "\nFix: {}.", message(rule.way_out));
+    let _ = writeln!(text, "\nFix: {}.", message(rule.way_out()));
     text + "\n</details>\n\n"
 }
 

@@ -1,17 +1,29 @@
-//! Reads the targets of a file of device code from its headers, not from its name: `.kpack`
-//! archives, [offload bundles](https://clang.llvm.org/docs/ClangOffloadBundler.html), and code
-//! objects, which are ELF files ([AMDGPU ABI](https://llvm.org/docs/AMDGPUUsage.html)).
+//! Reads device code: its targets from the headers of files of device code, not from their names,
+//! and the code in host libraries and programs: still in them (fat), or moved to archives (split).
+//!
+//! Files of device code are `.kpack` archives,
+//! [offload bundles](https://clang.llvm.org/docs/ClangOffloadBundler.html), and code objects, which
+//! are ELF files ([AMDGPU ABI](https://llvm.org/docs/AMDGPUUsage.html)).
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::{self, Read},
+    ops::Range,
+    sync::Arc,
+};
 
 use crate::{
-    check::{facts::DeviceCodeFacts, sparse::Sift},
+    check::{
+        facts::{Cell, DeviceArchive, DeviceCodeFacts, HostCode, WindowsFile},
+        sparse::SparseFile,
+    },
     elf::ReadAt,
-    error::Error,
+    error::{Error, Result, bail, ensure},
     kpack::{
         ByteRegion, CodeTarget,
         archive::{self, KpackArchive},
-        bundle,
+        bundle::{self, Bundle},
+        host::{self, FatFileKind},
     },
 };
 
@@ -22,46 +34,24 @@ const BEGIN: u64 = 4 << 20;
 const BUNDLE: &[u8] = b"__CL";
 const EM_AMDGPU: u16 = 224;
 
-/// Collects the parts of a file of device code that name its targets, while the file is read once.
-pub(super) struct Sifting {
-    sift: Sift,
-    is_archive: bool,
-}
-
-impl Sifting {
-    /// `None` if the file does not begin like an archive or a bundle.
-    pub(super) fn of(begin: &[u8]) -> Option<Self> {
-        let is_archive = begin.starts_with(archive::MAGIC);
-        let is_bundle = begin.starts_with(bundle::COMPRESSED) || begin.starts_with(BUNDLE);
-        if !is_archive && !is_bundle {
-            return None;
-        }
-        let sift = if is_archive {
-            Sift::archive()
-        } else {
-            Sift::begin(BEGIN)
-        };
-        Some(Self { sift, is_archive })
-    }
-
-    pub(super) fn take(&mut self, chunk: &[u8]) {
-        self.sift.take(chunk);
-    }
-
-    pub(super) fn finish(self) -> DeviceCodeFacts {
-        let sparse = self.sift.finish();
-        let unreadable = |error: Error| DeviceCodeFacts::Unreadable(format!("{error:#}"));
-        if self.is_archive {
-            return match KpackArchive::open(&sparse) {
-                Ok(_) => DeviceCodeFacts::Archive(Arc::new(sparse)),
-                Err(error) => unreadable(error),
-            };
-        }
+/// Reads a file of device code. `None` if it does not begin like an archive or a bundle; then
+/// nothing is read.
+pub(super) fn read(begin: &[u8], source: &mut impl Read) -> io::Result<Option<DeviceCodeFacts>> {
+    let found = if begin.starts_with(archive::MAGIC) {
+        let file = Arc::new(SparseFile::archive(source)?);
+        let archive = KpackArchive::open(Arc::clone(&file));
+        archive.map(|archive| DeviceCodeFacts::Archive(Box::new(DeviceArchive { file, archive })))
+    } else if begin.starts_with(bundle::COMPRESSED) || begin.starts_with(BUNDLE) {
+        let sparse = SparseFile::begin(source, BEGIN)?;
         let region = ByteRegion::whole(&sparse);
         let found = bundle::bundle_at(&region, 0);
         let targets = found.and_then(|found| bundle::targets(&region, &found));
-        targets.map_or_else(unreadable, DeviceCodeFacts::Objects)
-    }
+        targets.map(DeviceCodeFacts::Objects)
+    } else {
+        return Ok(None);
+    };
+    let unreadable = |error: Error| DeviceCodeFacts::Unreadable(format!("{error:#}"));
+    Ok(Some(found.unwrap_or_else(unreadable)))
 }
 
 /// The target of an ELF file that is a code object itself.
@@ -95,6 +85,85 @@ fn target(flags: u32, version: u8) -> Option<CodeTarget> {
         }
     }
     text.parse().ok()
+}
+
+/// The device code of a host ELF file. `is_split` says that it has a marker.
+pub(super) fn of_host(file: &impl ReadAt, is_split: bool) -> HostCode {
+    let found = if is_split {
+        host::references(file).map(HostCode::Split)
+    } else {
+        fat(file)
+    };
+    found.unwrap_or_else(damaged)
+}
+
+/// Reads a Windows file, and the names of the libraries that it imports.
+pub(super) fn of_windows(file: &impl ReadAt) -> WindowsFile {
+    let code = match host::windows(file) {
+        Ok(host::Windows::Plain) => Ok(HostCode::None),
+        Ok(host::Windows::Split(references)) => Ok(HostCode::Split(references)),
+        Ok(host::Windows::Fat { code, wrapped }) => wrapped_code(file, &code, &wrapped),
+        Err(error) => Err(error),
+    };
+    let code = code.unwrap_or_else(damaged);
+    let needed = match code {
+        HostCode::None | HostCode::Damaged(_) => Ok(BTreeSet::new()),
+        HostCode::Split(_) | HostCode::Fat(_) => host::imports(file),
+    };
+    WindowsFile {
+        code,
+        needed: needed.map_err(|error| format!("{error:#}")),
+    }
+}
+
+fn fat(file: &impl ReadAt) -> Result<HostCode> {
+    let code = match host::look(file)? {
+        FatFileKind::Plain | FatFileKind::Split => return Ok(HostCode::None),
+        FatFileKind::Fat(fat) => fat.code,
+        // No wrapper leads to this code, but the library may load it by other means.
+        FatFileKind::Stuck { code, .. } if !code.is_empty() => code,
+        FatFileKind::Stuck { why, .. } => bail!("{why}"),
+    };
+    let section = section(file, &code)?;
+    carried(&section, &bundle::find(&section)?)
+}
+
+/// The code of a file, whose wrappers must all lead to a bundle.
+fn wrapped_code(file: &impl ReadAt, code: &Range<u64>, wrapped: &[u64]) -> Result<HostCode> {
+    let section = section(file, code)?;
+    let found = bundle::find(&section)?;
+    let is_lost = |place: &&u64| !found.iter().any(|bundle| bundle.offset == **place);
+    let lost = wrapped.iter().find(is_lost);
+    ensure!(
+        lost.is_none(),
+        "a wrapper that leads to no bundle: to {:#x}",
+        lost.unwrap_or(&0)
+    );
+    carried(&section, &found)
+}
+
+fn section<'a, R: ReadAt>(file: &'a R, code: &Range<u64>) -> Result<ByteRegion<'a, R>> {
+    let len = code.end.saturating_sub(code.start);
+    ByteRegion::new(file, "device code", code.start, len)
+}
+
+fn carried<R: ReadAt>(section: &ByteRegion<'_, R>, bundles: &[Bundle]) -> Result<HostCode> {
+    let mut carried: BTreeMap<CodeTarget, Cell> = BTreeMap::new();
+    for bundle in bundles {
+        for (target, bytes) in bundle::parts(section, bundle)? {
+            carried.entry(target).or_default().add(Cell {
+                files: 0,
+                code_objects: 1,
+                bytes,
+            });
+        }
+    }
+    Ok(HostCode::Fat(carried))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for `unwrap_or_else`")]
+fn damaged(error: Error) -> HostCode {
+    HostCode::Damaged(format!("{error:#}"))
 }
 
 /// `EF_AMDGPU_MACH` in the [AMDGPU ABI](https://llvm.org/docs/AMDGPUUsage.html), from gfx900 on.
@@ -190,9 +259,7 @@ mod tests {
     }
 
     fn looked(bytes: &[u8]) -> Option<DeviceCodeFacts> {
-        let mut sifting = Sifting::of(bytes)?;
-        sifting.take(bytes);
-        Some(sifting.finish())
+        read(bytes, &mut &*bytes).unwrap()
     }
 
     #[test]

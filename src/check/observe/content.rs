@@ -6,16 +6,13 @@
 
 use std::{
     cell::Cell,
-    io::{self, Read, Write as _},
+    io::{self, BufReader, Read, Write as _},
 };
 
 use crate::{
     check::{
-        facts::{ContentFacts, DeviceCodeFacts, Elf, ElfFile, HostCode},
-        observe::{
-            code::{self, Sifting},
-            host_code,
-        },
+        facts::{ContentFacts, Elf, ElfFile, HostCode},
+        observe::code,
     },
     digest::Hasher,
     elf::{self, Machine, ReadAt},
@@ -24,117 +21,103 @@ use crate::{
 
 const ELF_MAGIC: &[u8] = b"\x7fELF";
 const WINDOWS_MAGIC: &[u8] = b"MZ";
-const MIB: usize = 1 << 20;
-/// The longest RECORD or manifest that is kept. The RECORD of 100,000 files has 12 MiB.
-const LONGEST_LIST: usize = 64 * MIB;
-/// The longest text that is kept, such as METADATA, which may contain a README of 1 MiB.
-const LONGEST_TEXT: usize = 4 * MIB;
+const MIB: u64 = 1 << 20;
 /// The longest binary that is held in memory; a thread holds one at a time. Longer ones are written
 /// to a temporary file, which takes little time compared with unpacking and hashing them.
-const IN_MEMORY: usize = 64 * MIB;
+const IN_MEMORY: usize = 64 << 20;
 /// The longest table of a binary that is read. Tables are read as a whole, and a hostile file could
 /// claim one of any size. Linkers make none that is longer.
-const LONGEST_TABLE: usize = 64 * MIB;
+const LONGEST_TABLE: usize = 64 << 20;
 const CHUNK: usize = 128 << 10;
 /// The text before the target in a launcher.
 const LAUNCHER_MARK: &[u8] = b"rocwheel launcher runs: ";
 
-/// Whether the rules need the bytes of a file, or its facts only.
+/// The longest file whose bytes are kept for the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
 pub(super) enum Keep {
-    Text,
-    List,
-    Facts,
-}
-
-impl Keep {
-    /// The longest file whose bytes are kept.
-    fn most(self) -> usize {
-        match self {
-            Self::Text => LONGEST_TEXT,
-            Self::List => LONGEST_LIST,
-            Self::Facts => 0,
-        }
-    }
-}
-
-/// The format of a host binary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum HostFileForm {
-    Elf,
-    Windows,
-}
-
-impl HostFileForm {
-    fn of(begin: &[u8]) -> Option<Self> {
-        match begin {
-            _ if begin.starts_with(ELF_MAGIC) => Some(Self::Elf),
-            _ if begin.starts_with(WINDOWS_MAGIC) => Some(Self::Windows),
-            _ => None,
-        }
-    }
+    Facts = 0,
+    /// Text such as METADATA, which may contain a README of 1 MiB.
+    Text = 4 * MIB,
+    /// RECORD or a manifest. The RECORD of 100,000 files has 12 MiB.
+    List = 64 * MIB,
 }
 
 /// Reads a file to its end and hashes it. A file that does not have `len` bytes is an error.
-pub(super) fn read(mut source: impl Read, len: u64, keep: Keep) -> io::Result<ContentFacts> {
-    let mut hasher = Hasher::default();
-    let mut buffer = vec![0; CHUNK];
-    let mut chunk = fill(&mut source, &mut buffer)?;
-    let form = HostFileForm::of(chunk);
-    let is_kept = keep != Keep::Facts && len <= keep.most() as u64;
-    let mut device = match keep {
-        Keep::Facts => Sifting::of(chunk),
-        Keep::Text | Keep::List => None,
-    };
+pub(super) fn read(source: impl Read, len: u64, keep: Keep) -> io::Result<ContentFacts> {
+    let mut source = BufReader::with_capacity(CHUNK, HashedReader::new(source));
+    let mut begin = Vec::new();
+    source.by_ref().take(4).read_to_end(&mut begin)?;
+    let is_kept = keep != Keep::Facts && len <= keep as u64;
+    let is_elf = begin.starts_with(ELF_MAGIC);
+    let is_windows = begin.starts_with(WINDOWS_MAGIC);
     let mut held = Spool::new(IN_MEMORY);
-    while !chunk.is_empty() {
-        hasher.write_all(chunk)?;
-        if is_kept || form.is_some() {
-            held.push(chunk)?;
+    let mut code = None;
+    let mut whole = begin.as_slice().chain(&mut source);
+    if is_kept || is_elf || is_windows {
+        let mut chunk = Vec::new();
+        while whole.by_ref().take(CHUNK as u64).read_to_end(&mut chunk)? > 0 {
+            held.push(&chunk)?;
+            chunk.clear();
         }
-        if let Some(device) = &mut device {
-            device.take(chunk);
-        }
-        chunk = fill(&mut source, &mut buffer)?;
+    } else {
+        code = code::read(&begin, &mut whole)?;
     }
-    let (sha256, found) = hasher.finish();
-    if found != len {
-        return Err(io::Error::other(format!(
-            "it has {found} bytes, and {len} in the directory of the archive"
-        )));
+    io::copy(&mut source, &mut io::sink())?;
+    if is_elf {
+        code = code::of_elf(&Tables::of(&held));
     }
-    let is_elf = form == Some(HostFileForm::Elf);
+    let (elf, windows) = (
+        is_elf.then(|| examine(&held)),
+        is_windows.then(|| code::of_windows(&Tables::of(&held))),
+    );
+    let kept = held.into_memory().filter(|_| is_kept);
     Ok(ContentFacts {
-        len,
-        sha256,
-        elf: is_elf.then(|| examine(&held)),
-        code: match device {
-            Some(device) => Some(device.finish()),
-            None => code_of_elf(&held).filter(|_| is_elf),
-        },
-        windows: (form == Some(HostFileForm::Windows))
-            .then(|| host_code::of_windows(&Tables::of(&held))),
-        kept: held.into_memory().filter(|_| is_kept),
+        elf,
+        code,
+        windows,
+        ..source.into_inner().content(len, kept)?
     })
 }
 
-fn code_of_elf(held: &Spool) -> Option<DeviceCodeFacts> {
-    code::of_elf(&Tables::of(held))
+/// Hashes and counts the bytes that are read through it.
+pub(super) struct HashedReader<R> {
+    inner: R,
+    hasher: Hasher,
 }
 
-/// The facts of an ELF file. `None` for other files, of which only the beginning is read.
-pub(super) fn elf(mut source: impl Read) -> io::Result<Option<Elf>> {
-    let mut buffer = vec![0; CHUNK];
-    let mut chunk = fill(&mut source, &mut buffer)?;
-    if HostFileForm::of(chunk) != Some(HostFileForm::Elf) {
-        return Ok(None);
+impl<R> HashedReader<R> {
+    pub(super) fn new(inner: R) -> Self {
+        let hasher = Hasher::default();
+        Self { inner, hasher }
     }
-    let mut held = Spool::new(IN_MEMORY);
-    while !chunk.is_empty() {
-        held.push(chunk)?;
-        chunk = fill(&mut source, &mut buffer)?;
+
+    /// The facts about any file. Fails if it does not have `len` bytes.
+    pub(super) fn content(self, len: u64, kept: Option<Vec<u8>>) -> io::Result<ContentFacts> {
+        let (sha256, found) = self.hasher.finish();
+        if found != len {
+            return Err(io::Error::other(format!(
+                "it has {found} bytes, and {len} in the directory of the archive"
+            )));
+        }
+        Ok(ContentFacts {
+            len,
+            sha256,
+            kept,
+            elf: None,
+            code: None,
+            windows: None,
+        })
     }
-    Ok(Some(examine(&held)))
+}
+
+impl<R: Read> Read for HashedReader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        let passed = buffer.get(..count).unwrap_or_default();
+        self.hasher.write_all(passed)?;
+        Ok(count)
+    }
 }
 
 /// Random access to a held file that refuses reads longer than [`LONGEST_TABLE`], and remembers
@@ -168,51 +151,35 @@ impl ReadAt for Tables<'_> {
     }
 }
 
-/// Fills the buffer; returns fewer bytes only at the end of the file.
-fn fill<'a>(source: &mut impl Read, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
-    let mut done = 0;
-    while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
-        match source.read(rest) {
-            Ok(0) => break,
-            Ok(count) => done = done.saturating_add(count),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(buffer.get(..done).unwrap_or_default())
-}
-
 fn examine(held: &Spool) -> Elf {
     let file = Tables::of(held);
-    let elf = match elf::read(&file) {
-        Err(error) => Elf::Damaged(error.to_string()),
-        Ok(None) => Elf::Damaged("it is cut off after its first bytes".to_owned()),
-        Ok(Some(facts)) => {
-            let loads = facts.machine == Machine::X86_64 && facts.kind != elf::ElfKind::Other;
-            let faults = if loads {
-                elf::faults(&file)
-            } else {
-                Ok(Vec::new())
-            };
-            match faults {
-                Err(error) => Elf::Damaged(error.to_string()),
-                Ok(faults) => Elf::Read(Box::new(ElfFile {
-                    launches: held.memory().and_then(launches),
-                    code: if loads {
-                        host_code::of_elf(&file, facts.kpack_ref)
-                    } else {
-                        HostCode::None
-                    },
-                    facts,
-                    faults,
-                })),
-            }
-        }
-    };
+    let examined = elf::read(&file).and_then(|facts| {
+        let Some(facts) = facts else {
+            let why = "it is cut off after its first bytes".to_owned();
+            return Ok(Elf::Damaged(why));
+        };
+        let loads = facts.machine == Machine::X86_64 && facts.kind != elf::ElfKind::Other;
+        let faults = if loads {
+            elf::faults(&file)?
+        } else {
+            Vec::new()
+        };
+        let code = if loads {
+            code::of_host(&file, facts.kpack_ref)
+        } else {
+            HostCode::None
+        };
+        Ok(Elf::Read(Box::new(ElfFile {
+            launches: held.memory().and_then(launches),
+            code,
+            facts,
+            faults,
+        })))
+    });
     if file.has_refused.get() {
         return Elf::TooLarge;
     }
-    elf
+    examined.unwrap_or_else(|error| Elf::Damaged(error.to_string()))
 }
 
 fn launches(bytes: &[u8]) -> Option<String> {

@@ -1,15 +1,15 @@
 //! Reads the archive of the development files (`_devel.tar`) inside a wheel, in one pass: its
 //! entries and the facts of its files, while the archive itself is hashed.
 
-use std::io::{self, Read, Write as _};
+use std::io::{self, Read};
 
 use crate::{
     archive::{ArchiveFormat, Decompressor, TarKind, TarReader},
     check::{
         facts::{ContentFacts, DevelEntry, DevelTree},
-        observe::content,
+        observe::content::{self, HashedReader, Keep},
+        path_facts::has_extension,
     },
-    digest::Hasher,
     error::{Result, ensure},
 };
 
@@ -19,38 +19,16 @@ const MOST_HELD: u64 = 1 << 30;
 /// The memory of one entry, without its path and link target.
 const ENTRY: u64 = size_of::<DevelEntry>() as u64;
 
-/// The compression of the archive.
-#[derive(Clone, Copy)]
-pub(super) enum ArchivePacking {
-    Plain,
-    Compressed(ArchiveFormat),
-}
-
-impl ArchivePacking {
-    /// The packing of the archive of the development files, if this is its path.
-    pub(super) fn of(path: &str) -> Option<Self> {
-        let (_, name) = path.split_once('/')?;
-        match name {
-            "_devel.tar" => Some(Self::Plain),
-            "_devel.tar.xz" => Some(Self::Compressed(ArchiveFormat::TarXz)),
-            _ => None,
-        }
-    }
-
-    fn open<'a>(self, source: impl Read + 'a) -> Result<TarReader<Box<dyn Read + 'a>>> {
-        let plain: Box<dyn Read + 'a> = match self {
-            Self::Plain => Box::new(source),
-            Self::Compressed(format) => Box::new(Decompressor::new(format, source)?),
-        };
-        Ok(TarReader::new(plain, u64::MAX))
-    }
+/// Whether this is the path of the archive of the development files.
+pub(super) fn is_devel(path: &str) -> bool {
+    let name = path.split_once('/').map(|(_, name)| name);
+    matches!(name, Some("_devel.tar" | "_devel.tar.xz"))
 }
 
 /// Reads the entries and hashes the archive. A damaged archive is not an error: the rest is hashed,
 /// and `fault` of the tree says what is wrong.
 pub(super) fn read(
     member: &str,
-    packing: ArchivePacking,
     source: impl Read,
     len: u64,
 ) -> io::Result<(DevelTree, ContentFacts)> {
@@ -59,78 +37,39 @@ pub(super) fn read(
         entries: Vec::new(),
         fault: None,
     };
-    let mut source = HashedReader {
-        inner: source.take(len.saturating_add(1)),
-        hasher: Hasher::default(),
+    let mut source = HashedReader::new(source);
+    let walked = if has_extension(member, "xz") {
+        let plain = Decompressor::new(ArchiveFormat::TarXz, &mut source);
+        plain
+            .map_err(Into::into)
+            .and_then(|plain| walk(plain, &mut tree.entries, MOST_HELD))
+    } else {
+        walk(&mut source, &mut tree.entries, MOST_HELD)
     };
-    let walked = walk(packing, &mut source, &mut tree.entries, MOST_HELD);
     tree.fault = walked.err().map(|error| format!("{error:#}"));
     io::copy(&mut source, &mut io::sink())?;
-    let (sha256, found) = source.hasher.finish();
-    if found != len {
-        return Err(io::Error::other(format!(
-            "it has {found} bytes, and {len} in the directory of the archive"
-        )));
-    }
-    let content = ContentFacts {
-        len,
-        sha256,
-        kept: None,
-        elf: None,
-        code: None,
-        windows: None,
-    };
-    Ok((tree, content))
+    Ok((tree, source.content(len, None)?))
 }
 
-fn walk(
-    packing: ArchivePacking,
-    source: impl Read,
-    entries: &mut Vec<DevelEntry>,
-    most: u64,
-) -> Result<()> {
-    let mut tar = packing.open(source)?;
+fn walk(source: impl Read, entries: &mut Vec<DevelEntry>, most: u64) -> Result<()> {
+    let mut tar = TarReader::new(source, u64::MAX);
     let mut held = 0_u64;
     while let Some(entry) = tar.next_entry()? {
         let target = match &entry.kind {
-            TarKind::Symlink(text) => text.as_str(),
-            TarKind::Hardlink(path) => path.as_str(),
-            TarKind::Directory | TarKind::File { .. } => "",
+            TarKind::Symlink(text) => text.len(),
+            TarKind::Hardlink(path) => path.as_str().len(),
+            TarKind::Directory | TarKind::File { .. } => 0,
         };
-        for len in [entry.path.as_str().len(), target.len()] {
-            held = held.saturating_add(len as u64);
-        }
-        held = held.saturating_add(ENTRY);
+        let own = ENTRY + entry.path.as_str().len() as u64 + target as u64;
+        held = held.saturating_add(own);
         ensure!(held <= most, "entries that take more than {most} bytes");
-        let (elf, sha256) = match entry.kind {
-            TarKind::File { .. } => {
-                let mut file = HashedReader {
-                    inner: &mut tar,
-                    hasher: Hasher::default(),
-                };
-                let elf = content::elf(&mut file)?;
-                io::copy(&mut file, &mut io::sink())?;
-                (elf, Some(file.hasher.finish().0))
-            }
-            _ => (None, None),
+        let content = match entry.kind {
+            TarKind::File { len, .. } => Some(content::read(&mut tar, len, Keep::Facts)?),
+            _ => None,
         };
-        entries.push(DevelEntry { entry, elf, sha256 });
+        entries.push(DevelEntry { entry, content });
     }
     Ok(())
-}
-
-struct HashedReader<R> {
-    inner: R,
-    hasher: Hasher,
-}
-
-impl<R: Read> Read for HashedReader<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.inner.read(buffer)?;
-        self.hasher
-            .write_all(buffer.get(..count).unwrap_or_default())?;
-        Ok(count)
-    }
 }
 
 #[cfg(test)]
@@ -148,7 +87,7 @@ mod tests {
         let walked = |most| {
             let tar = plan.stream(|_| Ok(io::empty()));
             let mut entries = Vec::new();
-            let walked = walk(ArchivePacking::Plain, tar, &mut entries, most);
+            let walked = walk(tar, &mut entries, most);
             (walked.map_err(|error| error.to_string()), entries.len())
         };
         let nine = 9 * (ENTRY + 2);

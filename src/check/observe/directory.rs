@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use crate::{
     check::{
         facts::{ArchiveFault, MemberKind},
-        observe::source::{PackageReader, bytes},
+        observe::{PackageReader, bytes},
     },
     error::{Context as _, Result, bail, ensure},
 };
@@ -18,7 +18,7 @@ use crate::{
 /// The size of the end record without its comment.
 const END: usize = 22;
 const END_MAGIC: &[u8] = b"PK\x05\x06";
-const END64: usize = 56;
+const END64: u64 = 56;
 const END64_MAGIC: &[u8] = b"PK\x06\x06";
 const LOCATOR: usize = 20;
 const LOCATOR_MAGIC: &[u8] = b"PK\x06\x07";
@@ -49,11 +49,11 @@ pub(super) struct DirectoryEntry {
     /// The raw bytes of the name.
     pub(super) name: Vec<u8>,
     pub(super) path: String,
-    pub(super) flags: u16,
-    pub(super) method: u16,
+    pub(super) flags: u64,
+    pub(super) method: u64,
     /// Time and date as the four raw bytes.
-    pub(super) time: u32,
-    pub(super) crc: u32,
+    pub(super) time: u64,
+    pub(super) crc: u64,
     pub(super) packed: u64,
     pub(super) len: u64,
     /// The offset of its local header in the file.
@@ -72,7 +72,7 @@ struct EndOfDirectory {
 }
 
 impl CentralDirectory {
-    pub(super) fn read(source: &(impl PackageReader + ?Sized)) -> Result<Self> {
+    pub(super) fn read(source: &dyn PackageReader) -> Result<Self> {
         let mut this = Self::default();
         let mut told = Vec::new();
         let end = this.end(source, &mut told)?;
@@ -92,27 +92,21 @@ impl CentralDirectory {
         if before > 0 {
             this.faults.push(ArchiveFault::Around(before));
         }
-        ensure!(
-            end.len <= LONGEST_DIRECTORY,
-            "a directory of {} bytes",
-            end.len
-        );
+        let len = end.len;
+        ensure!(len <= LONGEST_DIRECTORY, "a directory of {len} bytes");
         (this.begin, this.start) = (before, start);
         let directory = bytes(source, start..end.at)?;
-        this.read_entries(&directory, before, &mut told)?;
-        if this.entries.len() as u64 != end.count {
+        this.read_entries(&directory, &mut told)?;
+        let (count, said) = (this.entries.len(), end.count);
+        if count as u64 != said {
             told.push(format!(
-                "{} members in the directory, and {} in the end record",
-                this.entries.len(),
-                end.count
+                "{count} members in the directory, and {said} in the end record"
             ));
         }
         let mut names = HashSet::new();
-        for entry in &this.entries {
-            if !names.insert(entry.path.as_str()) {
-                told.push(format!("`{}` is there twice", entry.path));
-            }
-        }
+        let paths = this.entries.iter().map(|entry| &entry.path);
+        let twice = paths.filter(|path| !names.insert(*path));
+        told.extend(twice.map(|path| format!("`{path}` is there twice")));
         this.faults.extend(inconsistent(told));
         this.entries.sort_by_key(|entry| entry.at);
         Ok(this)
@@ -121,83 +115,65 @@ impl CentralDirectory {
     /// Finds the end record, which must be at the end of the file.
     fn end(
         &mut self,
-        source: &(impl PackageReader + ?Sized),
+        source: &dyn PackageReader,
         told: &mut Vec<String>,
     ) -> Result<EndOfDirectory> {
         let len = source.len();
         let tail_at = len.saturating_sub(LONGEST_END);
         let tail = bytes(source, tail_at..len)?;
         // A comment may contain the magic bytes too. Take the last match, like most readers.
-        let found = tail
-            .windows(END_MAGIC.len())
-            .rposition(|window| window == END_MAGIC);
+        let mut windows = tail.windows(END_MAGIC.len());
+        let found = windows.rposition(|window| window == END_MAGIC);
         let place = found.context("no end record: not a zip archive, or one that is cut off")?;
-        let record = tail.get(place..).unwrap_or_default();
+        let (before, record) = tail.split_at(place);
         ensure!(record.len() >= END, "its end record is cut off");
-        let after = record.len().saturating_sub(END) as u64;
-        if after > 0 {
+        if record.len() > END {
+            let after = (record.len() - END) as u64;
             self.faults.push(ArchiveFault::Around(after));
         }
-        ensure!(
-            half(record, 4) == half(record, 6) && half(record, 8) == half(record, 10),
-            "an archive of several parts"
-        );
+        let is_one = half(record, 4) == half(record, 6) && half(record, 8) == half(record, 10);
+        ensure!(is_one, "an archive of several parts");
         let plain = EndOfDirectory {
-            at: tail_at.saturating_add(place as u64),
-            count: half(record, 10).into(),
-            len: word(record, 12).into(),
-            offset: word(record, 16).into(),
+            at: tail_at + place as u64,
+            count: half(record, 10),
+            len: word(record, 12),
+            offset: word(record, 16),
         };
-        let large = plain.count == 0xffff || plain.len == SATURATED || plain.offset == SATURATED;
-        let locator = place.checked_sub(LOCATOR).and_then(|at| tail.get(at..));
+        let locator = before.len().checked_sub(LOCATOR);
+        let locator = locator.and_then(|at| before.get(at..));
         let Some(locator) = locator.filter(|bytes| bytes.starts_with(LOCATOR_MAGIC)) else {
+            let is_large =
+                plain.count == 0xffff || plain.len == SATURATED || plain.offset == SATURATED;
             ensure!(
-                !large,
+                !is_large,
                 "its end record points to a ZIP64 record, and there is none"
             );
             return Ok(plain);
         };
-        let plain_values = (plain.count, plain.len, plain.offset);
-        let end = large_end(source, plain.at, long(locator, 8))?;
+        let large = large_end(source, plain.at, number(locator, 8, 8))?;
         let agree = |plain: u64, large: u64, most: u64| plain == large || plain == most;
-        if !agree(plain_values.0, end.count, 0xffff)
-            || !agree(plain_values.1, end.len, SATURATED)
-            || !agree(plain_values.2, end.offset, SATURATED)
+        if !agree(plain.count, large.count, 0xffff)
+            || !agree(plain.len, large.len, SATURATED)
+            || !agree(plain.offset, large.offset, SATURATED)
         {
             told.push("its two end records disagree".to_owned());
         }
-        Ok(end)
+        Ok(large)
     }
 
-    fn read_entries(
-        &mut self,
-        mut directory: &[u8],
-        before: u64,
-        told: &mut Vec<String>,
-    ) -> Result<()> {
+    fn read_entries(&mut self, mut directory: &[u8], told: &mut Vec<String>) -> Result<()> {
         while !directory.is_empty() {
-            let whole = directory.len() >= ENTRY && directory.starts_with(ENTRY_MAGIC);
-            ensure!(
-                whole,
-                "its directory is damaged after {} members",
-                self.entries.len()
-            );
-            let len = |at| usize::from(half(directory, at));
-            let (name, extra, comment) = (len(28), len(30), len(32));
-            let extra_at = ENTRY.saturating_add(name);
-            let end = extra_at.saturating_add(extra).saturating_add(comment);
-            let fields = (
-                directory.get(ENTRY..extra_at),
-                directory.get(extra_at..extra_at.saturating_add(extra)),
-                directory.get(end..),
-            );
-            let (Some(name), Some(extra), Some(rest)) = fields else {
-                bail!(
-                    "its directory is cut off after {} members",
-                    self.entries.len()
-                );
-            };
-            let entry = DirectoryEntry::new(directory, name, extra, before, told);
+            let count = self.entries.len();
+            let is_whole = directory.len() >= ENTRY && directory.starts_with(ENTRY_MAGIC);
+            ensure!(is_whole, "its directory is damaged after {count} members");
+            let (header, fields) = directory.split_at(ENTRY);
+            let [name, extra, comment] = [28, 30, 32].map(|at| usize_of(half(header, at)));
+            let rest = fields.get(name + extra + comment..);
+            let rest =
+                rest.with_context(|| format!("its directory is cut off after {count} members"))?;
+            let (name, fields) = fields.split_at(name);
+            let extra = &fields[..extra];
+            let entry = DirectoryEntry::new(header, name, extra, self.begin, told);
             self.entries.push(entry);
             directory = rest;
         }
@@ -206,56 +182,48 @@ impl CentralDirectory {
 }
 
 /// Reads the ZIP64 end record. The locator right before the plain end record points to it.
-fn large_end(
-    source: &(impl PackageReader + ?Sized),
-    plain: u64,
-    offset: u64,
-) -> Result<EndOfDirectory> {
+fn large_end(source: &dyn PackageReader, plain: u64, offset: u64) -> Result<EndOfDirectory> {
     let locator = plain.saturating_sub(LOCATOR as u64);
     // If there are bytes before the archive, the offset in the locator is too low by their number.
     // So take the record right before the locator, and use the offset only as a bound.
-    let at = locator.saturating_sub(END64 as u64);
+    let at = locator.saturating_sub(END64);
     ensure!(
         offset <= at,
         "its ZIP64 record lies outside: {offset} of {at}"
     );
     let record = bytes(source, at..locator)?;
     ensure!(
-        record.starts_with(END64_MAGIC) && long(&record, 4) == END64 as u64 - 12,
+        record.starts_with(END64_MAGIC) && number(&record, 4, 8) == END64 - 12,
         "its ZIP64 record is not before its locator"
     );
     Ok(EndOfDirectory {
         at,
-        count: long(&record, 32),
-        len: long(&record, 40),
-        offset: long(&record, 48),
+        count: number(&record, 32, 8),
+        len: number(&record, 40, 8),
+        offset: number(&record, 48, 8),
     })
 }
 
 impl DirectoryEntry {
     fn new(header: &[u8], name: &[u8], extra: &[u8], before: u64, told: &mut Vec<String>) -> Self {
-        const UTF8: u16 = 1 << 11;
+        const UTF8: u64 = 1 << 11;
         let path = String::from_utf8_lossy(name).into_owned();
         let flags = half(header, 8);
-        if std::str::from_utf8(name).is_err() || (flags & UTF8 == 0 && !name.is_ascii()) {
+        if str::from_utf8(name).is_err() || (flags & UTF8 == 0 && !name.is_ascii()) {
             told.push(format!(
                 "a name that readers decode in different ways: {path:?}"
             ));
         }
         // The header has packed size, size, offset. The ZIP64 field has size, packed size, offset.
-        let plain = [20, 24, 42].map(|at| u64::from(word(header, at)));
+        let plain = [24, 20, 42].map(|at| word(header, at));
         // A ZIP64 field may also have the number of the disk, which has 32 bits. It is not read: a
         // field of that length is reported as too long.
-        let [len, packed, at] = match large_fields(extra, [plain[1], plain[0], plain[2]]) {
-            Ok(fields) => fields,
-            Err(why) => {
-                told.push(format!("`{path}`: {why}"));
-                [plain[1], plain[0], plain[2]]
-            }
-        };
-        let attributes = word(header, 38);
+        let [len, packed, at] = large_fields(extra, plain).unwrap_or_else(|why| {
+            told.push(format!("`{path}`: {why}"));
+            plain
+        });
         let is_unix = half(header, 4) >> 8 == 3;
-        let mode = if is_unix { attributes >> 16 } else { 0 };
+        let mode = if is_unix { half(header, 40) } else { 0 };
         let kind = match mode & 0o170_000 {
             0o120_000 => MemberKind::Symlink,
             _ if path.ends_with('/') => MemberKind::Directory,
@@ -272,7 +240,7 @@ impl DirectoryEntry {
             packed,
             len,
             at: at.saturating_add(before),
-            mode: mode & 0o7777,
+            mode: u32::try_from(mode & 0o7777).unwrap_or(0),
             kind,
         }
     }
@@ -285,49 +253,46 @@ const SATURATED: u64 = 0xffff_ffff;
 /// A ZIP64 field without a saturated value is an error: some readers use its values, others ignore
 /// them, so they would read different members.
 pub(super) fn large_fields<const N: usize>(
-    extra: &[u8],
+    mut extra: &[u8],
     mut fields: [u64; N],
 ) -> Result<[u64; N], &'static str> {
-    const ZIP64: u16 = 1;
+    const ZIP64: u64 = 1;
     /// The Unicode path field: a second name of the member, which some readers use instead.
-    const NAME: u16 = 0x7075;
-    let mut rest = extra;
+    const NAME: u64 = 0x7075;
     let mut large: Option<&[u8]> = None;
-    while !rest.is_empty() {
-        let (id, len) = (half(rest, 0), usize::from(half(rest, 2)));
-        let end = len.saturating_add(4);
-        let (Some(field), Some(after)) = (rest.get(4..end), rest.get(end..)) else {
+    while !extra.is_empty() {
+        let end = usize_of(half(extra, 2)) + 4;
+        let (Some(field), Some(rest)) = (extra.get(4..end), extra.get(end..)) else {
             return Err("an extra field that runs over");
         };
-        match id {
+        match half(extra, 0) {
             ZIP64 if large.is_some() => return Err("two ZIP64 fields"),
             ZIP64 => large = Some(field),
             NAME => return Err("a second name in an extra field"),
             _ => {}
         }
-        rest = after;
+        extra = rest;
     }
     let saturated = fields.iter_mut().filter(|field| **field == SATURATED);
-    let Some(mut large) = large else {
-        return if saturated.count() == 0 {
-            Ok(fields)
-        } else {
-            Err("a size that needs a ZIP64 field, and there is none")
-        };
-    };
-    let mut replaced = 0_usize;
+    let mut saturated = saturated.peekable();
+    match (large, saturated.peek().is_some()) {
+        (None, false) => return Ok(fields),
+        (None, true) => return Err("a size that needs a ZIP64 field, and there is none"),
+        (Some(_), false) => return Err("a ZIP64 field, although no size needs one"),
+        (Some(_), true) => {}
+    }
+    let mut large = large.unwrap_or_default();
     for field in saturated {
         let Some((value, rest)) = large.split_first_chunk() else {
             return Err("a ZIP64 field that is too short");
         };
         *field = u64::from_le_bytes(*value);
         large = rest;
-        replaced = replaced.saturating_add(1);
     }
-    match (replaced, large) {
-        (0, _) => Err("a ZIP64 field, although no size needs one"),
-        (_, []) => Ok(fields),
-        _ => Err("a ZIP64 field that is too long"),
+    if large.is_empty() {
+        Ok(fields)
+    } else {
+        Err("a ZIP64 field that is too long")
     }
 }
 
@@ -340,19 +305,25 @@ pub(super) fn inconsistent(told: Vec<String>) -> impl Iterator<Item = ArchiveFau
     first.chain(more).map(ArchiveFault::Inconsistent)
 }
 
-pub(super) fn half(bytes: &[u8], at: usize) -> u16 {
-    let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk);
-    u16::from_le_bytes(bytes.copied().unwrap_or_default())
+pub(super) fn half(bytes: &[u8], at: usize) -> u64 {
+    number(bytes, at, 2)
 }
 
-pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
-    let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk);
-    u32::from_le_bytes(bytes.copied().unwrap_or_default())
+pub(super) fn word(bytes: &[u8], at: usize) -> u64 {
+    number(bytes, at, 4)
 }
 
-fn long(bytes: &[u8], at: usize) -> u64 {
-    let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk);
-    u64::from_le_bytes(bytes.copied().unwrap_or_default())
+/// A little-endian number; 0 if it is not within the bytes.
+fn number(bytes: &[u8], at: usize, len: usize) -> u64 {
+    let bytes = bytes.get(at..at + len).unwrap_or_default().iter();
+    bytes
+        .rev()
+        .fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// The value of a field of two bytes as a length.
+pub(super) fn usize_of(half: u64) -> usize {
+    usize::try_from(half).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

@@ -5,21 +5,128 @@ mod code;
 mod content;
 mod devel;
 mod directory;
-mod host_code;
-mod portion;
 mod sdist;
-mod source;
 mod wheel;
 
-pub use sdist::read_sdist;
-pub use source::PackageReader;
-pub use wheel::{Outline, Portion, PortionFacts, read_wheel};
+use std::{
+    io::{self, BufRead, BufReader, Read},
+    ops::Range,
+    str::FromStr,
+};
 
-use crate::error::Stop;
+pub use sdist::read_sdist;
+pub use wheel::{Outline, PortionFacts};
+
+use crate::{
+    digest::{Hasher, Sha256},
+    error::{Error, Stop},
+    wheel::filename::InvalidFilename,
+};
 
 /// Progress display and interruption while packages are read.
 pub struct ObserveProgress<'a> {
     pub stop: &'a Stop,
     /// Called with the number of bytes of the package that were read since the last call.
     pub progress: &'a (dyn Fn(u64) + Sync),
+}
+
+/// A package that is read as streams of ranges. In a store every stream costs a request, so readers
+/// open few of them and read on.
+#[expect(
+    clippy::len_without_is_empty,
+    reason = "no caller asks whether a package is empty before it reads the end"
+)]
+pub trait PackageReader: Sync {
+    fn len(&self) -> u64;
+
+    /// Streams the bytes of a range. The stream ends early at the end of the package.
+    fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + '_>>;
+}
+
+/// Reads a whole range into memory. The caller bounds its length.
+fn bytes(source: &dyn PackageReader, range: Range<u64>) -> io::Result<Vec<u8>> {
+    let len = range.end.saturating_sub(range.start);
+    let mut bytes = Vec::new();
+    source.stream(range)?.take(len).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 == len {
+        return Ok(bytes);
+    }
+    let error = io::ErrorKind::UnexpectedEof;
+    Err(io::Error::new(error, "the file is cut off"))
+}
+
+/// Parses the file name of a package, which may be below the directory of its family:
+/// `gfx94X-dcgpu/rocm-7.tar.gz`.
+fn file_name<T: FromStr<Err = InvalidFilename>>(file: &str) -> Result<T, String> {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    let name = name.parse();
+    name.map_err(|error| format!("{:#}", Error::new(error)))
+}
+
+/// A buffered stream that knows its offset in the package, reports progress, can hash what passes,
+/// and fails when the user interrupts.
+pub(super) struct Walk<'a> {
+    inner: BufReader<Box<dyn Read + 'a>>,
+    at: u64,
+    hasher: Option<Hasher>,
+    watch: &'a ObserveProgress<'a>,
+}
+
+const BUFFER: usize = 256 << 10;
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(stream: Box<dyn Read + 'a>, at: u64, watch: &'a ObserveProgress<'a>) -> Self {
+        Self {
+            inner: BufReader::with_capacity(BUFFER, stream),
+            at,
+            hasher: None,
+            watch,
+        }
+    }
+
+    /// Hashes all bytes that pass.
+    pub(super) fn hashing(mut self, is_hashed: bool) -> Self {
+        self.hasher = is_hashed.then(Hasher::default);
+        self
+    }
+
+    /// Skips to an offset.
+    fn skip_to(&mut self, offset: u64) -> io::Result<()> {
+        let rest = offset.saturating_sub(self.at);
+        io::copy(&mut self.take(rest), &mut io::sink())?;
+        Ok(())
+    }
+
+    /// Reads to the end. Returns digest and number of all bytes if they were hashed.
+    pub(super) fn finish(mut self) -> io::Result<Option<(Sha256, u64)>> {
+        self.skip_to(u64::MAX)?;
+        Ok(self.hasher.map(Hasher::finish))
+    }
+}
+
+impl BufRead for Walk<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.watch.stop.check().map_err(io::Error::other)?;
+        self.inner.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        if let Some(hasher) = &mut self.hasher {
+            let passed = self.inner.buffer().get(..amount).unwrap_or_default();
+            // Writing to a hasher cannot fail.
+            let _ = io::Write::write_all(hasher, passed);
+        }
+        self.inner.consume(amount);
+        self.at = self.at.saturating_add(amount as u64);
+        (self.watch.progress)(amount as u64);
+    }
+}
+
+impl Read for Walk<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut ready = self.fill_buf()?;
+        let count = ready.read(buffer)?;
+        self.consume(count);
+        Ok(count)
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    io::{self, Read, Write as _},
+    io::{self, Read},
 };
 
 use flate2::read::GzDecoder;
@@ -11,13 +11,11 @@ use flate2::read::GzDecoder;
 use crate::{
     archive::{TarKind, TarReader},
     check::{
-        error_lines::reasons,
-        facts::{SdistFile, SdistMember},
-        observe::{ObserveProgress, source::Walk, wheel::base_name},
+        facts::{ContentFacts, SdistFile},
+        observe::{ObserveProgress, Walk, content::HashedReader, file_name},
     },
-    digest::Hasher,
-    error::{Interrupted, Result, bail, ensure},
-    wheel::{Metadata, filename::InvalidFilename},
+    error::{Context as _, Interrupted, Result, ensure},
+    wheel::Metadata,
 };
 
 /// The most bytes that an sdist may unpack to. Ours have 40 files of text.
@@ -29,17 +27,15 @@ const TEXTS: [&str; 4] = [".py", ".toml", ".txt", "PKG-INFO"];
 const MOST_HELD: u64 = 64 << 20;
 
 /// Reads an sdist. A damaged sdist is not an error: the facts say what is wrong with it.
-pub fn read_sdist(
+pub fn read_sdist<'a>(
     file: &str,
-    source: impl Read,
-    watch: &ObserveProgress<'_>,
+    source: Box<dyn Read + 'a>,
+    watch: &'a ObserveProgress<'a>,
 ) -> Result<SdistFile, Interrupted> {
-    let mut walk = Walk::new(Box::new(source), 0, watch).hashing();
+    let mut walk = Walk::new(source, 0, watch).hashing(true);
     let mut sdist = SdistFile {
         file: file.to_owned(),
-        name: base_name(file)
-            .parse()
-            .map_err(|error: InvalidFilename| reasons(&error)),
+        name: file_name(file),
         metadata: Err(String::new()),
         copies_agree: true,
         size: 0,
@@ -53,13 +49,11 @@ pub fn read_sdist(
     watch.stop.check()?;
     let metadata = read.and_then(|files| {
         sdist.files = files;
-        let Some(main) = sdist.files.get("PKG-INFO") else {
-            bail!("no `{top}/PKG-INFO`");
-        };
-        let copies = sdist.files.iter().filter(|it| it.0.ends_with("/PKG-INFO"));
-        let mut copies = copies.map(|(_, copy)| copy.sha256);
-        sdist.copies_agree = copies.all(|copy| copy == main.sha256);
-        Ok(Metadata::parse(main.text.as_deref().unwrap_or_default())?)
+        let main = sdist.files.get("PKG-INFO");
+        let main = main.with_context(|| format!("no `{top}/PKG-INFO`"))?;
+        let mut copies = sdist.files.iter().filter(|it| it.0.ends_with("/PKG-INFO"));
+        sdist.copies_agree = copies.all(|(_, copy)| copy.sha256 == main.sha256);
+        Ok(Metadata::parse(main.kept.as_deref().unwrap_or_default())?)
     });
     sdist.metadata = metadata.map_err(|error| format!("{error:#}"));
     Ok(sdist)
@@ -70,7 +64,7 @@ fn files(
     source: impl Read,
     top: &str,
     watch: &ObserveProgress<'_>,
-) -> Result<BTreeMap<String, SdistMember>> {
+) -> Result<BTreeMap<String, ContentFacts>> {
     let mut tar = TarReader::new(GzDecoder::new(source), LONGEST);
     let (mut found, mut held) = (BTreeMap::new(), 0_u64);
     while let Some(entry) = tar.next_entry()? {
@@ -81,21 +75,16 @@ fn files(
         let path = entry.path.as_str();
         let inside = path.strip_prefix(top).and_then(|it| it.strip_prefix('/'));
         let path = inside.unwrap_or(path).to_owned();
-        let mut hasher = Hasher::default();
+        let mut source = HashedReader::new(&mut tar);
         let mut text = None;
         if TEXTS.iter().any(|end| path.ends_with(end)) {
             ensure!(len <= LONGEST_TEXT, "`{path}` has {len} bytes");
             held = held.saturating_add(len);
             ensure!(held <= MOST_HELD, "texts of more than {MOST_HELD} bytes");
-            let mut bytes = Vec::new();
-            tar.read_to_end(&mut bytes)?;
-            hasher.write_all(&bytes)?;
-            text = Some(bytes);
-        } else {
-            io::copy(&mut tar, &mut hasher)?;
+            source.read_to_end(text.insert(Vec::new()))?;
         }
-        let (sha256, len) = hasher.finish();
-        found.insert(path, SdistMember { len, sha256, text });
+        io::copy(&mut source, &mut io::sink())?;
+        found.insert(path, source.content(len, text)?);
     }
     Ok(found)
 }

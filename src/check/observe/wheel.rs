@@ -1,26 +1,46 @@
 //! Reads a wheel ([PEP 427](https://peps.python.org/pep-0427/)): first its directory ([`Outline`]),
 //! then its members, in one stream or in portions that several threads read at the same time.
+//!
+//! A zip archive
+//! ([APPNOTE 6.3](https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT)) describes each
+//! member twice, in its local header and in the central directory. Streaming readers use the first,
+//! others the second; where they differ, installers disagree about the contents, so every
+//! difference is reported.
 
-use std::ops::Range;
+use std::{
+    io::{BufRead, Read},
+    ops::Range,
+};
+
+use flate2::{CrcReader, bufread::DeflateDecoder};
 
 use crate::{
     check::{
-        error_lines::reasons,
-        facts::{ArchiveFault, WheelFile},
+        facts::{ArchiveFault, ContentFacts, DevelTree, MemberFacts, WheelFile},
         observe::{
-            ObserveProgress, PackageReader,
-            directory::{CentralDirectory, inconsistent},
-            portion::PortionContent,
-            source::Walk,
+            ObserveProgress, PackageReader, Walk,
+            content::{self, Keep},
+            devel,
+            directory::{
+                CentralDirectory, DirectoryEntry, half, inconsistent, large_fields, usize_of, word,
+            },
+            file_name,
         },
+        path_facts::has_extension,
     },
     digest::Sha256,
-    error::{Interrupted, Result},
-    wheel::filename::InvalidFilename,
+    error::{Interrupted, Result, bail, ensure},
 };
 
 /// The least size of a portion, so that each is worth a stream of its own. A member is never split.
 const PORTION: u64 = 16 << 20;
+const LOCAL: usize = 30;
+const LOCAL_MAGIC: &[u8] = b"PK\x03\x04";
+const STORED: u64 = 0;
+const DEFLATED: u64 = 8;
+const ENCRYPTED: u64 = 1;
+/// The sizes are in a data descriptor after the data, not in the local header.
+const DESCRIPTOR: u64 = 1 << 3;
 
 /// The facts at the end of a wheel: its directory, or why that cannot be read.
 #[derive(Debug)]
@@ -36,21 +56,18 @@ pub struct Outline {
 pub struct Portion {
     members: Range<usize>,
     bytes: Range<u64>,
-    hash: Hash,
-}
-
-/// Whether to hash the bytes of the archive too, besides those of each member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hash {
-    Members,
-    Archive,
+    /// Whether to hash the bytes of the archive too, besides those of each member.
+    is_hashed: bool,
 }
 
 /// The facts of one portion.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct PortionFacts {
     first: usize,
-    found: PortionContent,
+    members: Vec<MemberFacts>,
+    devel: Option<DevelTree>,
+    /// Contradictions between local headers and the directory.
+    told: Vec<String>,
     digest: Option<(Sha256, u64)>,
     error: Option<String>,
 }
@@ -77,18 +94,18 @@ impl Outline {
     }
 
     /// Path, length and CRC-32 of each member, from the directory.
-    pub fn members(&self) -> impl Iterator<Item = (&str, u64, u32)> {
+    pub fn members(&self) -> impl Iterator<Item = (&str, u64, u64)> {
         let entries = self.directory.entries.iter();
         entries.map(|entry| (entry.path.as_str(), entry.len, entry.crc))
     }
 
     /// The whole wheel as one portion, which is also hashed: for a wheel in a store, of which each
     /// byte should be downloaded once.
-    pub fn whole(&self, source: &dyn PackageReader) -> Portion {
+    pub fn whole(&self) -> Portion {
         Portion {
             members: 0..self.directory.entries.len(),
-            bytes: 0..source.len(),
-            hash: Hash::Archive,
+            bytes: 0..self.size,
+            is_hashed: true,
         }
     }
 
@@ -96,26 +113,25 @@ impl Outline {
     pub fn portions(&self) -> Vec<Portion> {
         let entries = &self.directory.entries;
         let mut portions = Vec::new();
-        let mut first = 0;
-        for index in 0..entries.len() {
-            let at = |index: usize| match entries.get(index) {
-                Some(_) if index == 0 => self.directory.begin,
-                Some(entry) => entry.at,
-                None => self.directory.start,
-            };
-            let next = index.saturating_add(1);
-            let bytes = at(first)..at(next).max(at(first));
-            let len = bytes.end.saturating_sub(bytes.start);
-            if len >= PORTION || next == entries.len() {
+        let (mut first, mut start) = (0, self.directory.begin);
+        for next in 1..=entries.len() {
+            let end = self.offset(next).max(start);
+            if end - start >= PORTION || next == entries.len() {
                 portions.push(Portion {
                     members: first..next,
-                    bytes,
-                    hash: Hash::Members,
+                    bytes: start..end,
+                    is_hashed: false,
                 });
-                first = next;
+                (first, start) = (next, end);
             }
         }
         portions
+    }
+
+    /// The offset of a member, or of the directory after the last one.
+    fn offset(&self, member: usize) -> u64 {
+        let entry = self.directory.entries.get(member);
+        entry.map_or(self.directory.start, |entry| entry.at)
     }
 
     pub fn read_portion(
@@ -126,42 +142,54 @@ impl Outline {
     ) -> Result<PortionFacts, Interrupted> {
         let mut facts = PortionFacts {
             first: portion.members.start,
-            found: PortionContent::default(),
-            digest: None,
-            error: None,
+            ..PortionFacts::default()
         };
-        let read = || -> Result<(PortionContent, Option<(Sha256, u64)>)> {
-            let stream = source.stream(portion.bytes.clone())?;
-            let mut walk = Walk::new(stream, portion.bytes.start, watch);
-            if portion.hash == Hash::Archive {
-                walk = walk.hashing();
-            }
-            let entries = &self.directory.entries;
-            let members = entries.get(portion.members.clone()).unwrap_or_default();
-            let next = entries.get(portion.members.end);
-            let end = next.map_or(self.directory.start, |entry| entry.at);
-            if portion.members.start == 0 {
-                // The directory has reported bytes before the archive already.
-                walk.skip_to(self.directory.begin)?;
-            }
-            let found = PortionContent::read(&mut walk, members, end);
-            Ok((found, walk.finish()?))
-        };
-        match read() {
-            Ok((found, digest)) => (facts.found, facts.digest) = (found, digest),
-            Err(error) => facts.error = Some(format!("{error:#}")),
-        }
+        let read = self.read_members(&mut facts, source, portion, watch);
+        facts.error = read.err().map(|error| format!("{error:#}"));
         watch.stop.check()?;
         Ok(facts)
+    }
+
+    fn read_members(
+        &self,
+        facts: &mut PortionFacts,
+        source: &dyn PackageReader,
+        portion: &Portion,
+        watch: &ObserveProgress<'_>,
+    ) -> Result<()> {
+        let stream = source.stream(portion.bytes.clone())?;
+        let walk = Walk::new(stream, portion.bytes.start, watch);
+        let mut walk = walk.hashing(portion.is_hashed);
+        if portion.members.start == 0 {
+            // The directory has reported bytes before the archive already.
+            walk.skip_to(self.directory.begin)?;
+        }
+        // The end of the member before, if it is known. After a damaged member it is not, so no gap
+        // can be reported.
+        let mut at = Some(walk.at);
+        let entries = self.directory.entries.get(portion.members.clone());
+        for entry in entries.unwrap_or_default() {
+            facts.gap(at, entry.at, &format!("`{}`", entry.path));
+            let content = facts.content(&mut walk, entry);
+            at = content.is_ok().then_some(walk.at);
+            facts.members.push(MemberFacts {
+                path: entry.path.clone(),
+                kind: entry.kind,
+                mode: entry.mode,
+                crc: entry.crc,
+                content: content.map_err(|error| format!("{error:#}")),
+            });
+        }
+        facts.gap(at, self.offset(portion.members.end), "what follows");
+        facts.digest = walk.finish()?;
+        Ok(())
     }
 
     /// Combines the facts of all portions.
     pub fn finish(self, mut portions: Vec<PortionFacts>) -> WheelFile {
         portions.sort_by_key(|portion| portion.first);
         let mut wheel = WheelFile {
-            name: base_name(&self.file)
-                .parse()
-                .map_err(|error: InvalidFilename| reasons(&error)),
+            name: file_name(&self.file),
             file: self.file,
             size: self.size,
             faults: self.directory.faults,
@@ -172,36 +200,145 @@ impl Outline {
         let mut told = Vec::new();
         let mut unreadable = self.unreadable;
         for portion in portions {
-            wheel.members.extend(portion.found.members);
-            wheel.devel = wheel.devel.or(portion.found.devel);
+            wheel.members.extend(portion.members);
+            wheel.devel = wheel.devel.or(portion.devel);
             wheel.digest = wheel.digest.or(portion.digest);
-            told.extend(portion.found.told);
+            told.extend(portion.told);
             unreadable = unreadable.or(portion.error);
         }
         wheel.faults.extend(inconsistent(told));
-        wheel
-            .faults
-            .extend(unreadable.map(ArchiveFault::Unreadable));
+        let unreadable = unreadable.map(ArchiveFault::Unreadable);
+        wheel.faults.extend(unreadable);
         wheel
     }
 }
 
-/// The file name of a package, without the directory of its family: `gfx94X-dcgpu/rocm-7.tar.gz`.
-pub(super) fn base_name(file: &str) -> &str {
-    file.rsplit('/').next().unwrap_or(file)
+impl PortionFacts {
+    /// Reports bytes between two members. Streaming readers would parse them, others skip them.
+    fn gap(&mut self, at: Option<u64>, next: u64, place: &str) {
+        let len = next.saturating_sub(at.unwrap_or(next));
+        if len > 0 {
+            self.told.push(format!(
+                "{len} bytes before {place} that belong to no member"
+            ));
+        }
+    }
+
+    fn content(&mut self, walk: &mut Walk<'_>, entry: &DirectoryEntry) -> Result<ContentFacts> {
+        ensure!(walk.at <= entry.at, "it overlaps the member before it");
+        walk.skip_to(entry.at)?;
+        let header = exactly(walk, LOCAL)?;
+        ensure!(
+            header.starts_with(LOCAL_MAGIC),
+            "no local header where it should begin"
+        );
+        let name = exactly(walk, usize_of(half(&header, 26)))?;
+        let extra = exactly(walk, usize_of(half(&header, 28)))?;
+        let facts = contradictions(entry, &header, &name, &extra).into_iter();
+        let facts = facts.map(|fact| format!("`{}`: {fact}", entry.path));
+        self.told.extend(facts);
+        ensure!(entry.flags & ENCRYPTED == 0, "it is encrypted");
+        let mut packed = walk.by_ref().take(entry.packed);
+        let unpacked: Box<dyn Read + '_> = match entry.method {
+            STORED => Box::new(&mut packed),
+            DEFLATED => Box::new(DeflateDecoder::new(&mut packed)),
+            other => bail!("it is compressed by method {other}, which installers need not know"),
+        };
+        let mut data = CrcReader::new(unpacked);
+        let content = self.unpacked(&mut data, entry)?;
+        let crc = data.crc().sum();
+        drop(data);
+        let rest = packed.limit();
+        ensure!(rest == 0, "{rest} bytes behind the end of its data");
+        ensure!(
+            u64::from(crc) == entry.crc,
+            "its checksum is {crc:08x}, and {:08x} in the directory of the archive",
+            entry.crc
+        );
+        if entry.flags & DESCRIPTOR != 0 {
+            descriptor(walk)?;
+        }
+        Ok(content)
+    }
+
+    /// Reads the data of a member. Its path decides which facts are taken and whether bytes are
+    /// kept.
+    fn unpacked(&mut self, data: &mut impl Read, entry: &DirectoryEntry) -> Result<ContentFacts> {
+        // Read at most one byte more than the directory says: enough to notice data that is too
+        // long, and a bound for data that unpacks to any size.
+        let data = data.take(entry.len.saturating_add(1));
+        if !devel::is_devel(&entry.path) {
+            return Ok(content::read(data, entry.len, keep(&entry.path))?);
+        }
+        let (tree, content) = devel::read(&entry.path, data, entry.len)?;
+        self.devel.get_or_insert(tree);
+        Ok(content)
+    }
 }
 
-/// Reads a wheel in one stream. A damaged wheel is not an error: the facts say what is wrong with
-/// it.
-pub fn read_wheel(
-    file: &str,
-    source: &dyn PackageReader,
-    watch: &ObserveProgress<'_>,
-) -> Result<WheelFile, Interrupted> {
-    let outline = Outline::read(file, source);
-    let portion = outline.whole(source);
-    let facts = outline.read_portion(source, &portion, watch)?;
-    Ok(outline.finish(vec![facts]))
+fn exactly(source: &mut impl Read, len: usize) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(len as u64).read_to_end(&mut bytes)?;
+    ensure!(bytes.len() == len, "the archive is cut off");
+    Ok(bytes)
+}
+
+/// The differences between the local header of a member and its entry in the directory.
+fn contradictions(entry: &DirectoryEntry, header: &[u8], name: &[u8], extra: &[u8]) -> Vec<String> {
+    let mut facts = Vec::new();
+    if name != entry.name {
+        let name = String::from_utf8_lossy(name);
+        facts.push(format!("its local header names it {name:?}"));
+    }
+    let fields = [
+        (half(header, 8), entry.method, "another compression"),
+        (word(header, 10), entry.time, "another time"),
+        (half(header, 6), entry.flags, "other flags"),
+    ];
+    let other = fields.iter().filter(|(local, own, _)| local != own);
+    facts.extend(other.map(|(_, _, what)| format!("{what} in its local header")));
+    match large_fields(extra, [22, 18].map(|at| word(header, at))) {
+        Err(why) => facts.push(why.to_owned()),
+        Ok([len, packed]) => {
+            let is_same = (len, packed, word(header, 14)) == (entry.len, entry.packed, entry.crc);
+            if entry.flags & DESCRIPTOR == 0 && !is_same {
+                facts.push("other sizes or another checksum in its local header".to_owned());
+            }
+        }
+    }
+    facts
+}
+
+/// Skips the data descriptor after the data of a member.
+///
+/// Nothing says how long it is: its signature is optional, and its sizes have 32 or 64 bits. The
+/// signature shows in the first bytes. The width follows from where the next record, which begins
+/// with `PK`, is.
+fn descriptor(walk: &mut Walk<'_>) -> Result<()> {
+    const MARK: &[u8] = b"PK\x07\x08";
+    let ready = walk.fill_buf()?;
+    let mark = if ready.starts_with(MARK) { 4 } else { 0 };
+    // The descriptor is followed by the next member or by the directory; both begin with `PK`.
+    let is_next = |at: usize| ready.get(at..).is_some_and(|rest| rest.starts_with(b"PK"));
+    let is_wide = is_next(mark + 20) && !is_next(mark + 12);
+    exactly(walk, mark + if is_wide { 20 } else { 12 })?;
+    Ok(())
+}
+
+/// Which members the rules need as bytes: lists, metadata, and the Python of the package itself.
+fn keep(path: &str) -> Keep {
+    let mut parts = path.rsplit('/');
+    let name = parts.next().unwrap_or_default();
+    let parent = parts.next().unwrap_or_default();
+    let is_list = name == "RECORD" || name == "_devel_manifest.json" || parent == ".devel_links";
+    // Our Python files are directly in a top-level directory. Python below `_rocm_sdk_core` and
+    // the like belongs to ROCm's own tools.
+    let is_own = has_extension(name, "py") && !parent.starts_with('_') && parts.next().is_none();
+    match parent.ends_with(".dist-info") || is_own {
+        _ if is_list => Keep::List,
+        true => Keep::Text,
+        false => Keep::Facts,
+    }
 }
 
 #[cfg(test)]

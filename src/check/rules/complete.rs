@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use itertools::Itertools as _;
+
 use super::Observed;
 use crate::{
     check::{
-        device_targets,
+        coverage,
         facts::{NAMES, SetFacts},
         finding::Findings,
-        options::CheckOptions,
-        requirement::ParsedRequirement,
         rule,
     },
     set::{identity, is_ours},
@@ -18,17 +18,17 @@ use crate::{
     wheel::{DistName, Metadata},
 };
 
-pub(super) fn find(seen: &Observed<'_>, options: &CheckOptions, findings: &mut Findings) {
+pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     let set = seen.set;
-    requirements(set, options, findings);
+    requirements(set, &seen.options.base, findings);
     versions(set, findings);
     duplicates(set, findings);
     devices(set, findings);
     siblings(set, findings);
     overlaid(set, findings);
     if set.selector().is_none() {
-        let fact = format!("no `rocm` sdist among {} packages", set.len());
-        findings.add(rule::MISSING_SELECTOR, (), fact);
+        let fact = format!("no `rocm` sdist among {} packages", set.packages().count());
+        findings.of_set(rule::MISSING_SELECTOR, fact);
     }
 }
 
@@ -37,8 +37,9 @@ pub(super) fn advertised(set: &SetFacts) -> BTreeSet<Target> {
     let Some(Ok(metadata)) = set.selector().map(|selector| &selector.metadata) else {
         return BTreeSet::new();
     };
-    requirements_of(metadata, &set.platforms())
-        .filter_map(|requirement| device(&requirement.name)?.parse().ok())
+    let requirements = requirements_of(metadata, &set.platforms()).into_iter();
+    requirements
+        .filter_map(|(name, _)| device(&name)?.parse().ok())
         .collect()
 }
 
@@ -46,48 +47,39 @@ fn device(name: &DistName) -> Option<&str> {
     name.normalized().strip_prefix(&NAMES.device)
 }
 
-fn requirements_of<'a>(
-    metadata: &'a Metadata,
-    platforms: &'a [&'static str],
-) -> impl Iterator<Item = ParsedRequirement> + 'a {
+fn requirements_of(metadata: &Metadata, platforms: &[&str]) -> Vec<(DistName, Option<Version>)> {
     let lines = metadata.requires_dist.iter();
-    lines
-        .filter_map(|line| ParsedRequirement::parse(line.as_str()))
-        .filter(move |requirement| requirement.concerns(platforms))
+    let found = lines.filter_map(|line| requirement(line.as_str(), platforms));
+    found.sorted().dedup().collect()
 }
 
 /// Every package of ours that another one requires is in the set, in the required version.
-fn requirements(set: &SetFacts, options: &CheckOptions, findings: &mut Findings) {
+fn requirements(set: &SetFacts, base: &[DistName], findings: &mut Findings) {
     let mut there: BTreeMap<&DistName, Vec<&Version>> = BTreeMap::new();
-    for package in set.identities() {
-        there.entry(package.name).or_default().push(package.version);
+    for (name, version) in set.packages().filter_map(|it| it.identity) {
+        there.entry(name).or_default().push(version);
     }
     for (file, metadata) in set.metadata() {
-        let mut seen = BTreeSet::new();
-        for requirement in requirements_of(&metadata, &set.platforms()) {
-            let name = requirement.name.normalized();
-            if !seen.insert((name.to_owned(), requirement.pin.clone())) {
-                continue;
-            }
-            if !is_ours(&requirement.name) {
-                if !options.base.contains(&requirement.name) {
-                    let fact = format!("it requires `{name}`, which is not one of our packages");
-                    findings.add(rule::FOREIGN_REQUIREMENT, file, fact);
+        for (wanted, pin) in requirements_of(&metadata, &set.platforms()) {
+            let name = wanted.normalized();
+            match (there.get(&wanted), pin) {
+                _ if !is_ours(&wanted) => {
+                    if !base.contains(&wanted) {
+                        let fact =
+                            format!("it requires `{name}`, which is not one of our packages");
+                        findings.of(rule::FOREIGN_REQUIREMENT, file, fact);
+                    }
                 }
-                continue;
-            }
-            match (there.get(&requirement.name), &requirement.pin) {
-                (None, _) => missing(set, file, &requirement.name, findings),
-                (Some(versions), Some(pin)) if !versions.contains(&pin) => {
-                    let there: BTreeSet<String> =
-                        versions.iter().map(ToString::to_string).collect();
-                    let there = Vec::from_iter(there).join(", ");
+                (None, _) => missing(set, file, &wanted, findings),
+                (Some(versions), Some(pin)) if !versions.contains(&&pin) => {
+                    let there = versions.iter().map(ToString::to_string);
+                    let there = there.sorted().dedup().join(", ");
                     let fact = format!("it requires `{name}` {pin}, but the set has {there}");
-                    findings.add(rule::UNRESOLVED_REQUIREMENT, file, fact);
+                    findings.of(rule::UNRESOLVED_REQUIREMENT, file, fact);
                 }
                 (Some(_), None) => {
                     let fact = format!("it requires `{name}` without pinning its version");
-                    findings.add(rule::LOOSE_REQUIREMENT, file, fact);
+                    findings.of(rule::LOOSE_REQUIREMENT, file, fact);
                 }
                 (Some(_), Some(_)) => {}
             }
@@ -101,16 +93,16 @@ fn missing(set: &SetFacts, file: &str, wanted: &DistName, findings: &mut Finding
     let mut gone = set.published.iter().flat_map(|it| &it.gone);
     if gone.any(|file| identity(file).is_some_and(|(name, _)| name == *wanted)) {
         // RW701 reports that a page promises its file.
-    } else if device_targets::is_legacy(set) && is_in_libraries(set, wanted) {
+    } else if coverage::is_legacy(set) && is_in_libraries(set, wanted) {
         let fact =
             format!("it has an extra for `{name}`, but the code is in the libraries of the family");
-        findings.add(rule::LEGACY_PROMISE, file, fact);
+        findings.of(rule::LEGACY_PROMISE, file, fact);
     } else if device(wanted).is_some() {
         let fact = format!("it has an extra for `{name}`, which is not in the set");
-        findings.add(rule::MISSING_DEVICE_WHEEL, file, fact);
+        findings.of(rule::MISSING_DEVICE_WHEEL, file, fact);
     } else {
         let fact = format!("it requires `{name}`, which is not in the set");
-        findings.add_cause(rule::UNRESOLVED_REQUIREMENT, file, fact);
+        findings.cause(rule::UNRESOLVED_REQUIREMENT, file, fact);
     }
 }
 
@@ -122,7 +114,7 @@ fn is_in_libraries(set: &SetFacts, name: &DistName) -> bool {
         return device(name).is_some();
     };
     let mut wheels = set.wheels.iter();
-    wheels.any(|it| device_targets::promised(it).contains(&target))
+    wheels.any(|it| coverage::promised(it).contains(&target))
 }
 
 /// A device wheel requires the package with the libraries to which it adds code.
@@ -132,19 +124,24 @@ fn overlaid(set: &SetFacts, findings: &mut Findings) {
         let Some(metadata) = wheel.metadata() else {
             continue;
         };
-        let mut required = requirements_of(&metadata, &[]);
-        if !required.any(|it| it.name.normalized() == overlaid) {
+        let required = requirements_of(&metadata, &[]);
+        if !required
+            .iter()
+            .any(|(name, _)| name.normalized() == overlaid)
+        {
             let fact = format!("it does not require `{overlaid}`, which its code is for");
-            findings.add(rule::LOOSE_REQUIREMENT, &wheel.file, fact);
+            findings.of(rule::LOOSE_REQUIREMENT, &wheel.file, fact);
         }
     }
 }
 
 fn versions(set: &SetFacts, findings: &mut Findings) {
     let mut files: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for package in set.identities() {
-        let version = package.version.to_string();
-        files.entry(version).or_default().push(package.file);
+    for package in set.packages() {
+        if let Some((_, version)) = package.identity {
+            let files = files.entry(version.to_string()).or_default();
+            files.push(package.file);
+        }
     }
     // The most frequent version is that of the set. Of equally frequent ones the last in text order
     // is taken, so that the result is the same each time.
@@ -153,7 +150,7 @@ fn versions(set: &SetFacts, findings: &mut Findings) {
     for (version, files) in files.iter().filter(|(version, _)| *version != most) {
         for file in files {
             let fact = format!("version {version}, but most of the set has {most}");
-            findings.add(rule::VERSIONS_DISAGREE, *file, fact);
+            findings.of(rule::VERSIONS_DISAGREE, file, fact);
         }
     }
 }
@@ -166,7 +163,7 @@ fn duplicates(set: &SetFacts, findings: &mut Findings) {
         let key = (name.name().normalized(), name.tag().to_string());
         if let Some(first) = seen.get(&key) {
             let fact = format!("the set has `{first}` too");
-            findings.add(rule::DUPLICATE_PACKAGE, &wheel.file, fact);
+            findings.of(rule::DUPLICATE_PACKAGE, &wheel.file, fact);
         } else {
             seen.insert(key, &wheel.file);
         }
@@ -180,15 +177,15 @@ fn devices(set: &SetFacts, findings: &mut Findings) {
         match wheel.device_target() {
             Some(Err(text)) => {
                 let fact = format!("not a target: {text:?}");
-                findings.add(rule::UNKNOWN_TARGET, &wheel.file, fact);
+                findings.of(rule::UNKNOWN_TARGET, &wheel.file, fact);
             }
             Some(Ok(target)) if TargetTable::builtin().product(&target).is_none() => {
                 let fact = format!("not a known target: `{target}`");
-                findings.add(rule::UNKNOWN_TARGET, &wheel.file, fact);
+                findings.of(rule::UNKNOWN_TARGET, &wheel.file, fact);
             }
             Some(Ok(target)) if set.selector().is_some() && !advertised.contains(&target) => {
                 let fact = format!("`rocm` has no extra for `{target}`");
-                findings.add(rule::UNADVERTISED_DEVICE_WHEEL, &wheel.file, fact);
+                findings.of(rule::UNADVERTISED_DEVICE_WHEEL, &wheel.file, fact);
             }
             Some(Ok(_)) | None => {}
         }
@@ -197,11 +194,8 @@ fn devices(set: &SetFacts, findings: &mut Findings) {
 
 /// The sdists of another platform have the same names, so they must have the same bytes.
 fn siblings(set: &SetFacts, findings: &mut Findings) {
-    let Some(siblings) = &set.siblings else {
-        return;
-    };
     for sdist in &set.sdists {
-        let Some((digest, _)) = sdist.digest else {
+        let (Some(siblings), Some((digest, _))) = (&set.siblings, sdist.digest) else {
             continue;
         };
         let fact = match siblings.get(&sdist.file) {
@@ -209,6 +203,53 @@ fn siblings(set: &SetFacts, findings: &mut Findings) {
             Some(other) if *other == digest => continue,
             Some(other) => format!("it has SHA-256 {digest}, and {other} in the other set"),
         };
-        findings.add(rule::SELECTOR_DIFFERS, &sdist.file, fact);
+        findings.of(rule::SELECTOR_DIFFERS, &sdist.file, fact);
+    }
+}
+
+/// The project that a requirement names, and the version after `==`, if it applies on one of these
+/// platforms (`sys_platform`). This is the part of [PEP 508](https://peps.python.org/pep-0508/) that
+/// package sets use: `rocm-sdk-core==7.13.0; sys_platform == "linux" and extra == "devel"`. Other
+/// specifiers than `==` are not checked.
+fn requirement(text: &str, platforms: &[&str]) -> Option<(DistName, Option<Version>)> {
+    let (what, marker) = text.split_once(';').unwrap_or((text, ""));
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let what = what.trim();
+    let end = what.find(|c| !is_name(c)).unwrap_or(what.len());
+    let (name, specifier) = what.split_at(end);
+    let specifier = specifier.trim_matches(|c: char| c.is_whitespace() || "()".contains(c));
+    let pin = specifier.strip_prefix("==");
+    let platform = marker.split(" and ").find_map(|clause| {
+        let (left, right) = clause.split_once("==")?;
+        let is_platform = left.trim().trim_start_matches('(') == "sys_platform";
+        let right = right.trim().trim_end_matches(')');
+        is_platform.then(|| right.trim_matches(['"', '\'']))
+    });
+    let requirement = (
+        name.parse().ok()?,
+        pin.and_then(|pin| pin.trim().parse().ok()),
+    );
+    platform
+        .is_none_or(|it| platforms.contains(&it))
+        .then_some(requirement)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_requirement_says_what_it_pins_and_where() {
+        let shown = |text: &str| {
+            let found = requirement(text, &["linux"]);
+            found.map(|(name, pin)| (name.to_string(), pin.map(|it| it.to_string())))
+        };
+        let pinned = |name: &str| Some((name.to_owned(), Some("7.1".to_owned())));
+        let linux = "rocm-profiler==7.1; sys_platform == \"linux\" and extra == 'profiler'";
+        assert_eq!(shown(linux), pinned("rocm-profiler"));
+        assert_eq!(shown(&linux.replace("linux", "win32")), None);
+        assert_eq!(shown("numpy >=1.20"), Some(("numpy".to_owned(), None)));
+        assert_eq!(shown("rocm-sdk-core (==7.1)"), pinned("rocm-sdk-core"));
+        assert_eq!(shown("; a"), None);
     }
 }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use super::Observed;
 use crate::{
     archive::TarKind,
     check::{
         facts::{DevelTree, WheelFile},
         finding::Findings,
-        options::CheckOptions,
         rule,
     },
     loader::{InstalledTree, join},
@@ -16,13 +17,13 @@ use crate::{
     relpath::RelPath,
 };
 
-pub(super) fn find(seen: &Observed<'_>, _: &CheckOptions, findings: &mut Findings) {
+pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     for wheel in &seen.set.wheels {
         let Some(tree) = &wheel.devel else {
             continue;
         };
         if let Some(why) = &tree.fault {
-            findings.add(rule::UNREADABLE_DEVEL, (&wheel.file, &tree.member), why);
+            findings.at(rule::UNREADABLE_DEVEL, (&wheel.file, &tree.member), why);
             continue;
         }
         manifest(wheel, tree, findings);
@@ -43,15 +44,13 @@ fn manifest(wheel: &WheelFile, tree: &DevelTree, findings: &mut Findings) {
     let Some(bytes) = wheel.text(path) else {
         // Only our builds write it.
         let fact = format!("no `{path}`");
-        return findings.add(rule::NO_DEVEL_MANIFEST, &wheel.file, fact);
+        return findings.of(rule::NO_DEVEL_MANIFEST, &wheel.file, fact);
     };
     let place = (wheel.file.as_str(), path);
-    let Ok(found) = serde_json::from_slice::<serde_json::Value>(bytes) else {
-        return findings.add(rule::DEVEL_MANIFEST_DISAGREES, place, "not JSON");
+    let Ok(found) = serde_json::from_slice::<Value>(bytes) else {
+        return findings.at(rule::DEVEL_MANIFEST_DISAGREES, place, "not JSON");
     };
-    let Some(wanted) = expected_manifest(wheel, tree) else {
-        return;
-    };
+    let wanted = expected_manifest(wheel, tree).unwrap_or_else(|| found.clone());
     let keys = [
         "version",
         "files",
@@ -61,17 +60,17 @@ fn manifest(wheel: &WheelFile, tree: &DevelTree, findings: &mut Findings) {
         "sha256",
     ];
     if let Some(key) = keys.iter().find(|key| found.get(key) != wanted.get(key)) {
-        let value = |from: &serde_json::Value| from.get(key).map(ToString::to_string);
-        let fact = format!(
-            "`{key}` is {}, and {} in the archive",
-            value(&found).unwrap_or_else(|| "not there".to_owned()),
-            value(&wanted).unwrap_or_default()
-        );
-        findings.add(rule::DEVEL_MANIFEST_DISAGREES, place, fact);
+        let value = |from: &Value| {
+            from.get(key)
+                .map_or("not there".to_owned(), Value::to_string)
+        };
+        let (found, wanted) = (value(&found), value(&wanted));
+        let fact = format!("`{key}` is {found}, and {wanted} in the archive");
+        findings.at(rule::DEVEL_MANIFEST_DISAGREES, place, fact);
     }
 }
 
-fn expected_manifest(wheel: &WheelFile, tree: &DevelTree) -> Option<serde_json::Value> {
+fn expected_manifest(wheel: &WheelFile, tree: &DevelTree) -> Option<Value> {
     let root = root(tree)?;
     let members = tree.entries.iter().filter_map(|devel| {
         let path = devel.entry.path.strip_prefix(&root)?;
@@ -97,14 +96,14 @@ fn order(wheel: &WheelFile, tree: &DevelTree, findings: &mut Findings) {
         let place = (wheel.file.as_str(), path.as_str());
         if path.components().next() != root.as_ref().map(RelPath::as_str) || path.depth() < 2 {
             let fact = "it does not lie below the first directory";
-            findings.add(rule::DEVEL_ORDER, place, fact);
+            findings.at(rule::DEVEL_ORDER, place, fact);
         }
         if !seen.insert(path) {
-            findings.add(rule::DEVEL_ORDER, place, "it is in the archive twice");
+            findings.at(rule::DEVEL_ORDER, place, "it is in the archive twice");
         }
         if matches!(devel.entry.kind, TarKind::Hardlink(_)) {
             let fact = "a hard link, which is passed over";
-            findings.add(rule::DEVEL_ORDER, place, fact);
+            findings.at(rule::DEVEL_ORDER, place, fact);
         }
         let emptied = match devel.entry.kind {
             TarKind::Directory => Some(path.clone()),
@@ -116,7 +115,7 @@ fn order(wheel: &WheelFile, tree: &DevelTree, findings: &mut Findings) {
         let mut lost = touched.iter();
         if let Some(lost) = lost.find(|it| it.strip_prefix(&emptied).is_some()) {
             let fact = format!("it comes after `{lost}`, which `rocm-sdk` then deletes");
-            findings.add(rule::DEVEL_ORDER, place, fact);
+            findings.at(rule::DEVEL_ORDER, place, fact);
         }
         touched.insert(emptied);
     }
@@ -147,6 +146,6 @@ fn links(
             rule::DANGLING_DEVEL_LINK
         };
         let fact = format!("it leads to `{text}`, which does not exist");
-        findings.add(rule, (wheel.file.as_str(), path), fact);
+        findings.at(rule, (wheel.file.as_str(), path), fact);
     }
 }

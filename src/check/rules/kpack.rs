@@ -2,18 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Observed, providers};
+use itertools::Itertools as _;
+
+use super::{Observed, providers, some};
 use crate::{
     check::{
-        device_targets,
+        coverage,
         facts::{DeviceCodeFacts, HostCode, SetFacts, WheelFile},
         finding::Findings,
-        options::CheckOptions,
         path_facts,
         reach::{Finds, Library, Reach},
         rule,
     },
-    kpack::{CodeTarget, archive::KpackArchive},
+    kpack::CodeTarget,
     relpath::RelPath,
     target::Target,
 };
@@ -21,7 +22,7 @@ use crate::{
 /// The number of keys named in a finding.
 const MOST_KEYS: usize = 2;
 
-pub(super) fn find(seen: &Observed<'_>, _: &CheckOptions, findings: &mut Findings) {
+pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     let set = seen.set;
     let reach = Reach::of(set);
     for library in &reach.libraries {
@@ -46,20 +47,20 @@ pub(super) fn find(seen: &Observed<'_>, _: &CheckOptions, findings: &mut Finding
 fn unreadable(set: &SetFacts, findings: &mut Findings) -> bool {
     let mut is_known = true;
     for (wheel, member, content) in set.contents() {
-        let place = (&wheel.file, &member.path);
+        let place = (&*wheel.file, &*member.path);
         let has_extension = |extension| path_facts::has_extension(&member.path, extension);
         match (&content.code, content.host_code()) {
             (Some(DeviceCodeFacts::Unreadable(why)), _) => {
-                findings.add(rule::UNREADABLE_DEVICE_CODE, place, why);
+                findings.at(rule::UNREADABLE_DEVICE_CODE, place, why);
             }
             (None | Some(DeviceCodeFacts::Objects(_)), _) if has_extension("kpack") => {
                 let fact = "not an archive of device code";
-                findings.add(rule::UNREADABLE_DEVICE_CODE, place, fact);
+                findings.at(rule::UNREADABLE_DEVICE_CODE, place, fact);
             }
             // A `.debug` file has the section headers of a binary, but not its contents.
             (_, Some(HostCode::Damaged(why))) if !has_extension("debug") => {
                 is_known = false;
-                findings.add(rule::BROKEN_KPACK_REFERENCE, place, why);
+                findings.at(rule::BROKEN_KPACK_REFERENCE, place, why);
             }
             _ => {}
         }
@@ -71,21 +72,24 @@ fn one_library(library: &Library<'_>, findings: &mut Findings) {
     let place = (library.wheel, library.path);
     let is_lost = |finds: &Finds| !finds.any_variant && finds.lacking.is_empty();
     if !library.finds.is_empty() && library.finds.values().all(is_lost) {
-        let patterns: Vec<&str> = library.patterns.iter().map(String::as_str).collect();
-        let fact = format!("no package has `{}` for any target", patterns.join("`, `"));
-        return findings.add(rule::UNRESOLVED_KPACK, place, fact);
+        let patterns = library.patterns.iter().join("`, `");
+        let fact = format!("no package has `{patterns}` for any target");
+        return findings.at(rule::UNRESOLVED_KPACK, place, fact);
     }
     for finds in library.finds.values() {
         for (device, keys) in by_device(&finds.lacking) {
-            let fact = format!("the archives for `{device}` lack {}", some(&keys));
-            findings.add(rule::MISSING_KERNELS, place, fact);
+            let fact = format!(
+                "the archives for `{device}` lack {}",
+                some(&keys, MOST_KEYS)
+            );
+            findings.at(rule::MISSING_KERNELS, place, fact);
         }
         for (device, keys) in by_device(&finds.hidden) {
             let fact = format!(
                 "a runtime that asks one archive only finds no {} for `{device}`",
-                some(&keys)
+                some(&keys, MOST_KEYS)
             );
-            findings.add(rule::EMPTY_VARIANT, place, fact);
+            findings.at(rule::EMPTY_VARIANT, place, fact);
         }
     }
 }
@@ -98,39 +102,29 @@ fn by_device(keys: &BTreeSet<(CodeTarget, String)>) -> BTreeMap<&CodeTarget, Vec
     devices
 }
 
-/// `` `a#0`, `a#1` and 3 more ``
-fn some(keys: &[&str]) -> String {
-    let named: Vec<&str> = keys.iter().take(MOST_KEYS).copied().collect();
-    let rest = keys.len().saturating_sub(named.len());
-    let named = format!("`{}`", named.join("`, `"));
-    match rest {
-        0 => named,
-        _ => format!("{named} and {rest} more"),
-    }
-}
-
 /// The code in the files of a device wheel is for its target, also if their names say otherwise.
 fn foreign_code(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
-    let accepted = device_targets::found_for(target);
+    let accepted = coverage::found_for(target);
     for (member, content) in wheel.contents() {
         let contained: Vec<String> = match &content.code {
             Some(DeviceCodeFacts::Objects(targets)) => {
                 targets.iter().map(ToString::to_string).collect()
             }
-            Some(DeviceCodeFacts::Archive(sparse)) => KpackArchive::open(sparse.as_ref())
-                .map(|archive| archive.targets().to_vec())
-                .unwrap_or_default(),
+            Some(DeviceCodeFacts::Archive(archive)) => archive.archive.targets().to_vec(),
             _ => continue,
         };
         let is_own = |text: &String| {
             let target = text.parse::<CodeTarget>();
             target.is_ok_and(|target| accepted.contains(&target.base()))
         };
-        let foreign: Vec<String> = contained.into_iter().filter(|it| !is_own(it)).collect();
+        let foreign = contained.into_iter().filter(|it| !is_own(it)).join("`, `");
         if !foreign.is_empty() {
-            let foreign = foreign.join("`, `");
             let fact = format!("it holds code for `{foreign}`, in the package of `{target}`");
-            findings.add(rule::FOREIGN_DEVICE_FILE, (&wheel.file, &member.path), fact);
+            findings.at(
+                rule::FOREIGN_DEVICE_FILE,
+                (&*wheel.file, &*member.path),
+                fact,
+            );
         }
     }
 }
@@ -139,46 +133,38 @@ fn foreign_code(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
 /// archives that no library names, which users download for nothing.
 fn unasked(target: &Target, wheel: &WheelFile, reach: &Reach<'_>, findings: &mut Findings) {
     for (member, content) in wheel.contents() {
-        let Some(DeviceCodeFacts::Archive(sparse)) = &content.code else {
+        let (Some(archive), Ok(path)) = (content.archive(), member.path.parse::<RelPath>()) else {
             continue;
         };
-        let (Ok(path), Ok(archive)) = (
-            member.path.parse::<RelPath>(),
-            KpackArchive::open(sparse.as_ref()),
-        ) else {
-            continue;
-        };
+        let codes = archive.archive.codes();
         let is_asked = |key: &&str| reach.asked.contains(&(path.clone(), (*key).to_owned()));
-        let keys = archive.codes().iter().map(|code| code.key.as_str());
+        let keys = codes.iter().map(|code| code.key.as_str());
         let (asked, unasked): (BTreeSet<&str>, BTreeSet<&str>) = keys.partition(is_asked);
         let lost = unasked.iter().filter(|key| reach.lacks(target, key));
         let lost: Vec<&str> = lost.copied().collect();
-        let place = (&wheel.file, &member.path);
+        let place = (&*wheel.file, &*member.path);
         if !lost.is_empty() {
             let fact = format!(
                 "no library looks for {} in it, and no other archive has it",
-                some(&lost)
+                some(&lost, MOST_KEYS)
             );
-            findings.add(rule::LOST_DEVICE_CODE, place, fact);
+            findings.at(rule::LOST_DEVICE_CODE, place, fact);
         } else if asked.is_empty() {
-            let fact = archive.codes().first().map_or_else(
+            let fact = codes.first().map_or_else(
                 || "it holds nothing".to_owned(),
                 |first| format!("no library uses `{}` or its other code", first.key),
             );
-            findings.add(rule::UNASKED_ARCHIVE, place, fact);
+            findings.at(rule::UNASKED_ARCHIVE, place, fact);
         }
     }
 }
 
 /// In a set with device wheels, libraries of host wheels contain no device code.
 fn still_fat(set: &SetFacts, findings: &mut Findings) {
-    for fat in device_targets::fat(set) {
-        let targets: Vec<&str> = fat.carried.targets().map(CodeTarget::as_str).collect();
-        let fact = format!(
-            "it still carries its device code, for {}",
-            targets.join(", ")
-        );
-        let place = (&fat.wheel.file, &fat.member.path);
-        findings.add(rule::DEVICE_FILE_IN_HOST_WHEEL, place, fact);
+    for fat in coverage::fat(set) {
+        let targets = fat.carried.keys().map(CodeTarget::as_str).join(", ");
+        let fact = format!("it still carries its device code, for {targets}");
+        let place = (&*fat.wheel.file, &*fat.member.path);
+        findings.at(rule::DEVICE_FILE_IN_HOST_WHEEL, place, fact);
     }
 }

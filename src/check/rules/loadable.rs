@@ -1,52 +1,89 @@
-//! Rules about host binaries: programs start and libraries load on any supported Linux host.
+//! Rules about host binaries: programs start and libraries load on any supported Linux host. And
+//! about traces of the build machine and unsafe permissions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Observed;
 use crate::{
-    archive::TarKind,
     check::{
-        facts::{Elf, ElfFile, SetFacts},
+        facts::{Elf, ElfFile, MemberFacts, MemberKind, WheelFile},
         finding::Findings,
-        options::CheckOptions,
         path_facts::has_extension,
         rule,
     },
     elf::{self, ElfKind, Machine},
-    loader::{Dotted, InstalledTree, LibrarySearches, SystemLibraries, is_loadable, join},
+    loader::{Dotted, InstalledTree, SystemLibraries, is_loadable, join, missing_libraries},
 };
 
-pub(super) fn find(seen: &Observed<'_>, options: &CheckOptions, findings: &mut Findings) {
+const SETUID_OR_SETGID: u32 = 0o6000;
+const WORLD_WRITABLE: u32 = 0o002;
+/// The extensions of files that only debuggers, compilers and patch tools use.
+const LEFTOVERS: &[&str] = &[
+    ".debug", ".dwo", ".dwp", ".pdb", ".gch", ".pch", ".orig", ".rej",
+];
+
+pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
+    for (wheel, member) in seen.set.members() {
+        clean(wheel, member, findings);
+    }
     for (wheel, path, elf) in seen.set.elf_files() {
         let place = (wheel, path);
         match elf {
-            Elf::Damaged(why) => findings.add(rule::BROKEN_ELF, place, why),
+            Elf::Damaged(why) => findings.at(rule::BROKEN_ELF, place, why),
             Elf::TooLarge => {
                 let fact = "its headers or tables are too large to check";
-                findings.add(rule::UNEXAMINED_ELF, place, fact);
+                findings.at(rule::UNEXAMINED_ELF, place, fact);
             }
-            // A `.debug` file has the section headers of a binary, but not its contents.
-            Elf::Read(_) if has_extension(path, "debug") => {}
-            Elf::Read(elf) => one_file(place, elf, &seen.tree, options, findings),
+            Elf::Read(elf) => {
+                run_paths(place, &elf.facts, findings);
+                // A `.debug` file has the section headers of a binary, but not its contents.
+                if !has_extension(path, "debug") {
+                    one_file(place, elf, seen, findings);
+                }
+            }
         }
     }
     libraries(&seen.tree, findings);
-    empty(seen.set, findings);
+    for wheel in &seen.set.wheels {
+        // A full disk leaves empty libraries behind.
+        for (path, _) in wheel
+            .files()
+            .filter(|(path, it)| it.len == 0 && is_library(path))
+        {
+            findings.at(rule::BROKEN_ELF, (&wheel.file, path), "it is empty");
+        }
+    }
 }
 
-/// Reports empty libraries, which a full disk leaves behind.
-fn empty(set: &SetFacts, findings: &mut Findings) {
-    for wheel in &set.wheels {
-        let members = wheel.contents();
-        let members = members.map(|(member, content)| (&*member.path, content.len));
-        let unpacked = wheel.unpacked().filter_map(|it| match it.entry.kind {
-            TarKind::File { len, .. } => Some((it.entry.path.as_str(), len)),
-            _ => None,
-        });
-        for (path, len) in members.chain(unpacked) {
-            if len == 0 && is_library(path) {
-                findings.add(rule::BROKEN_ELF, (&*wheel.file, path), "it is empty");
-            }
+fn clean(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
+    let place = (&*wheel.file, &*member.path);
+    let mode = || format!("its mode is {:o}", member.mode);
+    if member.mode & SETUID_OR_SETGID != 0 {
+        findings.at(rule::SETUID_MEMBER, place, mode());
+    }
+    // The mode of a symlink is meaningless, and another rule reports symlinks.
+    if member.mode & WORLD_WRITABLE != 0 && member.kind == MemberKind::File {
+        findings.at(rule::WORLD_WRITABLE, place, mode());
+    }
+    let is_cache = member.path.contains("/__pycache__/");
+    if is_cache || LEFTOVERS.iter().any(|end| member.path.ends_with(end)) {
+        let fact = "a leftover of building or debugging";
+        findings.at(rule::DEBUG_LEFTOVER, place, fact);
+    }
+}
+
+fn run_paths(place: (&str, &str), elf: &elf::ElfFacts, findings: &mut Findings) {
+    let Some(run_path) = elf.run_path().filter(|_| is_loadable(elf)) else {
+        return;
+    };
+    for entry in run_path.split(':') {
+        let is_relative = entry.starts_with("$ORIGIN") || entry.starts_with("${ORIGIN}");
+        if entry.is_empty() || !(entry.starts_with('/') || is_relative) {
+            let fact = format!("an entry for the current directory: `{run_path}`");
+            findings.at(rule::OPEN_RUN_PATH, place, fact);
+        } else if !is_relative {
+            let fact = format!("`{entry}` is on its run path");
+            findings.at(rule::ABSOLUTE_RUN_PATH, place, fact);
         }
     }
 }
@@ -62,33 +99,28 @@ fn is_library(path: &str) -> bool {
     version.is_some_and(is_version) || has_extension(name, "dll")
 }
 
-fn one_file(
-    place: (&str, &str),
-    elf: &ElfFile,
-    tree: &InstalledTree<'_>,
-    options: &CheckOptions,
-    findings: &mut Findings,
-) {
+fn one_file(place: (&str, &str), elf: &ElfFile, seen: &Observed<'_>, findings: &mut Findings) {
+    let tree = &seen.tree;
     for fault in &elf.faults {
-        findings.add(rule::BROKEN_ELF, place, fault);
+        findings.at(rule::BROKEN_ELF, place, fault);
     }
     if is_loadable(&elf.facts) {
         if let Some(runpath) = &elf.facts.runpath {
-            findings.add(rule::RUNPATH, place, format!("DT_RUNPATH is `{runpath}`"));
+            findings.at(rule::RUNPATH, place, format!("DT_RUNPATH is `{runpath}`"));
         }
         soname(place, &elf.facts, tree, findings);
-        newer_than(place, &elf.facts, options, findings);
+        newer_than(place, &elf.facts, &seen.options.glibc, findings);
     }
     if let Some(target) = &elf.launches {
         let target_at = join(place.1, target);
         if target_at.is_none_or(|target| tree.file(&target).is_none()) {
             let fact = format!("it runs `{target}`, which no package of the set has");
-            findings.add(rule::DANGLING_LAUNCHER, place, fact);
+            findings.at(rule::DANGLING_LAUNCHER, place, fact);
         }
     }
     if let (Machine::Other(number), true) = (elf.facts.machine, elf.facts.kind != ElfKind::Other) {
         let fact = format!("a program or library for ELF machine {number}");
-        findings.add(rule::FOREIGN_MACHINE, place, fact);
+        findings.at(rule::FOREIGN_MACHINE, place, fact);
     }
 }
 
@@ -104,17 +136,12 @@ fn soname(
     let is_library = elf.kind == ElfKind::SharedObject && !soname.is_empty();
     if is_library && name != soname && !join(path, soname).is_some_and(|it| tree.has(&it)) {
         let fact = format!("its SONAME is `{soname}`, and there is no such file beside it");
-        findings.add(rule::SONAME_WITHOUT_FILE, (wheel, path), fact);
+        findings.at(rule::SONAME_WITHOUT_FILE, (wheel, path), fact);
     }
 }
 
 /// Reports the newest symbol version of each kind, if hosts need not have it.
-fn newer_than(
-    place: (&str, &str),
-    elf: &elf::ElfFacts,
-    options: &CheckOptions,
-    findings: &mut Findings,
-) {
+fn newer_than(place: (&str, &str), elf: &elf::ElfFacts, glibc: &Dotted, findings: &mut Findings) {
     let host = SystemLibraries::builtin();
     let mut newest: BTreeMap<&str, Dotted> = BTreeMap::new();
     let needs = elf.versions.iter().filter(|it| host.has(&it.library));
@@ -128,7 +155,6 @@ fn newer_than(
         let known = newest.entry(kind).or_insert_with(|| number.clone());
         *known = number.max(known.clone());
     }
-    let glibc = &options.glibc;
     for (kind, number) in newest {
         let Some(most) = host.newest(kind, glibc).filter(|most| number > *most) else {
             continue;
@@ -138,36 +164,37 @@ fn newer_than(
         } else {
             format!("it needs {kind}_{number}, but hosts with glibc {glibc} have {most}")
         };
-        findings.add(rule::TOO_NEW_A_HOST, place, fact);
+        findings.at(rule::TOO_NEW_A_HOST, place, fact);
     }
 }
 
 /// Each library that a file needs is found through its own run path, or is on every host.
 fn libraries(tree: &InstalledTree<'_>, findings: &mut Findings) {
-    let searches = LibrarySearches::of(tree);
-    let failures = searches.failures().filter_map(|(path, name, outcome)| {
-        let file = tree.file(path)?;
-        let elf = file.elf().filter(|_| !has_extension(path, "debug"))?;
-        Some((path, name, outcome, file, elf))
+    let missing = missing_libraries(tree);
+    let missing = missing.iter().filter_map(|library| {
+        let file = tree.file(&library.path)?;
+        let elf = file.elf()?;
+        (!has_extension(&library.path, "debug")).then_some((library, file, elf))
     });
-    let failures: Vec<_> = failures.collect();
-    let first_names = failures.iter().filter(|failure| !failure.3.is_second_name);
+    let missing: Vec<_> = missing.collect();
+    let first_names = missing.iter().filter(|(_, file, _)| !file.is_second_name);
     let first_names: BTreeSet<(*const elf::ElfFacts, &str)> = first_names
-        .map(|(_, name, _, _, elf)| (std::ptr::from_ref(*elf), *name))
+        .map(|(library, _, elf)| (std::ptr::from_ref(*elf), &*library.name))
         .collect();
-    for (path, name, outcome, file, elf) in failures {
+    for (library, file, elf) in missing {
+        let name = &library.name;
         // A file that fails at its own path is not reported again under its second path.
         if file.is_second_name && first_names.contains(&(std::ptr::from_ref(elf), name)) {
             continue;
         }
-        let place = (file.package, path);
-        if outcome.is_found_with_others {
+        let place = (file.package, &*library.path);
+        if library.is_found_with_others {
             let fact = format!("`{name}` is found only when another library loads this one");
-            findings.add(rule::LUCKY_LIBRARY, place, fact);
+            findings.at(rule::LUCKY_LIBRARY, place, fact);
         } else {
             let run_path = elf.run_path().unwrap_or("(none)");
             let fact = format!("needs `{name}`, which is not on its run path: {run_path}");
-            findings.add(rule::MISSING_LIBRARY, place, fact);
+            findings.at(rule::MISSING_LIBRARY, place, fact);
         }
     }
 }

@@ -5,134 +5,195 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     archive::TarKind,
     check::{
-        facts::{
-            ContentFacts, DevelEntry, DevelTree, Elf, MemberFacts, SdistFile, SetFacts, WheelFile,
-        },
-        finding::Finding,
-        planned::{Digests, original},
+        facts::{ContentFacts, DevelEntry, DevelTree, SdistFile, SetFacts, WheelFile},
+        finding::{Finding, Findings},
         rule,
     },
     digest::Sha256,
     package::document::{PlanDocument, PlannedMember, PlannedPackage, PlannedSource as Source},
 };
 
+/// A file of an artifact (artifact and path), and its planned run path.
+type Original = (String, String, Option<String>);
+
+/// The digests of these files after the planned edit, as far as they were computed.
+pub type Digests = BTreeMap<Original, Sha256>;
+
+/// Every file of an artifact that a plan names.
+pub fn originals(plan: &PlanDocument) -> BTreeSet<Original> {
+    let members = plan.packages.iter().flat_map(|it| &it.members);
+    let with_trees = members.flat_map(|member| match &member.source {
+        Source::Tree { members, .. } => members.iter().collect(),
+        _ => vec![member],
+    });
+    with_trees.filter_map(|it| original(&it.source)).collect()
+}
+
+fn original(source: &Source) -> Option<Original> {
+    match source {
+        Source::Copy { artifact, file, .. } => Some((artifact.clone(), file.clone(), None)),
+        Source::Relink {
+            artifact,
+            file,
+            rpath,
+            ..
+        } => Some((artifact.clone(), file.clone(), Some(rpath.clone()))),
+        _ => None,
+    }
+}
+
 /// The differences between a set and a plan. The bytes of a file are compared if `digests` has it.
 pub fn differences(set: &SetFacts, plan: &PlanDocument, digests: &Digests) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    let planned = plan.packages.iter().map(|it| (it.path.as_str(), it));
+    let mut planned: BTreeMap<&str, &PlannedPackage> = planned.collect();
+    for wheel in &set.wheels {
+        match planned.remove(wheel.file.as_str()) {
+            Some(package) => wheel_changes(wheel, package, digests, &mut findings),
+            None => findings.of(rule::UNPLANNED, &wheel.file, EXTRA_PACKAGE),
+        }
+    }
+    for sdist in &set.sdists {
+        match planned.remove(sdist.file.as_str()) {
+            Some(package) => sdist_changes(sdist, package, &mut findings),
+            None => findings.of(rule::UNPLANNED, &sdist.file, EXTRA_PACKAGE),
+        }
+    }
+    for file in planned.into_keys() {
+        let fact = "planned, and not in the set";
+        findings.of(rule::PLANNED_MISSING, file, fact);
+    }
+    findings.into_vec()
+}
+
+const EXTRA_PACKAGE: &str = "in the set, and not planned";
+
+/// Reports the paths that only one side has. Returns those that both have.
+fn both<'a, P, T>(
+    file: &str,
+    planned: impl Iterator<Item = (String, P)>,
+    there: impl Iterator<Item = (&'a str, T)>,
+    findings: &mut Findings,
+) -> Vec<(String, P, T)> {
+    let mut there: BTreeMap<&str, T> = there.collect();
     let mut found = Vec::new();
-    let planned: BTreeMap<&str, &PlannedPackage> = plan
-        .packages
-        .iter()
-        .map(|package| (package.path.as_str(), package))
-        .collect();
-    let wheels = set.wheels.iter();
-    let wheels: BTreeMap<&str, &WheelFile> =
-        wheels.map(|it| (it.file.as_str(), it.as_ref())).collect();
-    let sdists = set.sdists.iter();
-    let sdists: BTreeMap<&str, &SdistFile> =
-        sdists.map(|it| (it.file.as_str(), it.as_ref())).collect();
-    let there: BTreeSet<&str> = wheels.keys().chain(sdists.keys()).copied().collect();
-    for (file, package) in &planned {
-        if let Some(wheel) = wheels.get(file) {
-            let changes = wheel_changes(wheel, package, digests).into_iter();
-            found.extend(changes.map(|it| it.in_file(&wheel.file)));
-        } else if let Some(sdist) = sdists.get(file) {
-            let changes = sdist_changes(sdist, package).into_iter();
-            found.extend(changes.map(|it| it.in_file(&sdist.file)));
+    for (path, planned) in planned {
+        if let Some(it) = there.remove(path.as_str()) {
+            found.push((path, planned, it));
         } else {
-            let fact = "planned, and not in the set";
-            found.push(Finding::new(rule::PLANNED_MISSING, fact).in_file(*file));
+            let fact = "planned, and not in the package";
+            findings.at(rule::PLANNED_MISSING, (file, &path), fact);
         }
     }
-    for file in there.iter().filter(|file| !planned.contains_key(*file)) {
-        let fact = "in the set, and not planned";
-        found.push(Finding::new(rule::UNPLANNED, fact).in_file(*file));
+    for path in there.into_keys() {
+        let fact = "in the package, and not planned";
+        findings.at(rule::UNPLANNED, (file, path), fact);
     }
     found
 }
 
-fn name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
-}
-
-fn sdist_changes(sdist: &SdistFile, package: &PlannedPackage) -> Vec<Finding> {
-    let members = package.members.iter();
-    let planned = members.clone().map(|it| it.path.clone());
-    let mut found = outside(planned, sdist.files.keys().map(String::as_str));
-    for planned in members {
-        if let (Some(file), Source::Text { size, sha256 }) =
-            (sdist.files.get(&planned.path), &planned.source)
-            && (file.len != *size || sha256.is_some_and(|sha256| sha256 != file.sha256))
-        {
-            let fact = "another text than planned";
-            found.push(Finding::new(rule::NOT_AS_PLANNED, fact).at(&planned.path));
+fn sdist_changes(sdist: &SdistFile, package: &PlannedPackage, findings: &mut Findings) {
+    let planned = package.members.iter().map(|it| (it.path.clone(), it));
+    let there = sdist.files.iter().map(|(path, it)| (path.as_str(), it));
+    for (path, planned, content) in both(&sdist.file, planned, there, findings) {
+        if let Some(fact) = content_change(content, &planned.source, &Digests::new()) {
+            findings.at(rule::NOT_AS_PLANNED, (&sdist.file, &path), fact);
         }
     }
-    found
 }
 
-fn wheel_changes(wheel: &WheelFile, package: &PlannedPackage, digests: &Digests) -> Vec<Finding> {
-    let own = wheel.members.iter().filter(|it| !is_record(&it.path));
-    let there: BTreeMap<&str, &MemberFacts> = own.map(|it| (it.path.as_str(), it)).collect();
-    let mut found = outside(
-        package.members.iter().map(|it| it.path.clone()),
-        there.keys().copied(),
-    );
-    for planned in &package.members {
-        let Some(member) = there.get(planned.path.as_str()) else {
-            continue;
-        };
+fn wheel_changes(
+    wheel: &WheelFile,
+    package: &PlannedPackage,
+    digests: &Digests,
+    findings: &mut Findings,
+) {
+    let planned = package.members.iter().map(|it| (it.path.clone(), it));
+    // RECORD is not compared: it follows from all other members.
+    let is_compared = |path: &str| !path.ends_with(".dist-info/RECORD");
+    let there = wheel.members.iter().map(|it| (it.path.as_str(), it));
+    let there = there.filter(|(path, _)| is_compared(path));
+    for (path, planned, member) in both(&wheel.file, planned, there, findings) {
         let Ok(content) = &member.content else {
             continue;
         };
-        let differs = |fact| Finding::new(rule::NOT_AS_PLANNED, fact).at(&planned.path);
         if let (Source::Tree { top, members }, Some(tree)) = (&planned.source, &wheel.devel) {
-            found.extend(tree_changes(top, members, tree, digests));
+            tree_changes(&wheel.file, (top, members), tree, digests, findings);
             continue;
         }
-        found.extend(content_change(content, &planned.source, digests).map(differs));
-        let is_executable = member.mode & 0o111 != 0;
-        if is_executable != planned.executable {
-            let fact = if planned.executable {
-                "it is no program, as planned"
-            } else {
-                "it is a program, which was not planned"
-            };
-            found.push(differs(fact.to_owned()));
+        for fact in file_changes(content, member.mode & 0o111 != 0, planned, digests) {
+            findings.at(rule::NOT_AS_PLANNED, (&wheel.file, &path), fact);
         }
     }
-    found
 }
 
-/// RECORD is not compared: it follows from all other members.
-fn is_record(path: &str) -> bool {
-    path.ends_with(".dist-info/RECORD")
+/// How the development files differ from the plan.
+fn tree_changes(
+    file: &str,
+    (top, members): (&str, &[PlannedMember]),
+    tree: &DevelTree,
+    digests: &Digests,
+    findings: &mut Findings,
+) {
+    let path = |member: &PlannedMember| format!("{top}/{}", member.path);
+    let planned = members.iter().map(|it| (path(it), it));
+    let there = tree.entries.iter();
+    let there = there.map(|it| (it.entry.path.as_str(), it));
+    for (path, planned, entry) in both(file, planned, there, findings) {
+        for fact in entry_changes(entry, planned, digests) {
+            findings.at(rule::NOT_AS_PLANNED, (file, &path), fact);
+        }
+    }
 }
 
-/// The paths that only one side has.
-fn outside<'a>(
-    planned: impl Iterator<Item = String>,
-    there: impl Iterator<Item = &'a str>,
-) -> Vec<Finding> {
-    let planned: BTreeSet<String> = planned.collect();
-    let there: BTreeSet<String> = there.map(str::to_owned).collect();
-    let missing = planned.difference(&there).map(|path| {
-        let fact = "planned, and not in the package";
-        Finding::new(rule::PLANNED_MISSING, fact).at(path)
-    });
-    let extra = there.difference(&planned).map(|path| {
-        let fact = "in the package, and not planned";
-        Finding::new(rule::UNPLANNED, fact).at(path)
-    });
-    missing.chain(extra).collect()
+fn entry_changes(entry: &DevelEntry, planned: &PlannedMember, digests: &Digests) -> Vec<String> {
+    let shown = match &entry.entry.kind {
+        TarKind::Directory => "a directory".to_owned(),
+        TarKind::Symlink(text) => format!("a link to `{text}`"),
+        TarKind::Hardlink(to) => format!("a hard link to `{to}`"),
+        TarKind::File { .. } => "a file".to_owned(),
+    };
+    let expected = match &planned.source {
+        Source::Directory => "a directory".to_owned(),
+        Source::Link { target } => format!("a link to `{target}`"),
+        Source::Other => return Vec::new(),
+        _ => "a file".to_owned(),
+    };
+    match (&entry.entry.kind, &entry.content) {
+        _ if shown != expected => vec![format!("{shown}, but {expected} was planned")],
+        (TarKind::File { executable, .. }, Some(content)) => {
+            file_changes(content, *executable, planned, digests)
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn file_changes(
+    content: &ContentFacts,
+    is_executable: bool,
+    planned: &PlannedMember,
+    digests: &Digests,
+) -> Vec<String> {
+    let change = content_change(content, &planned.source, digests);
+    let mode = match (is_executable, planned.executable) {
+        (false, true) => Some("it is no program, as planned"),
+        (true, false) => Some("it is a program, which was not planned"),
+        _ => None,
+    };
+    change.into_iter().chain(mode.map(str::to_owned)).collect()
 }
 
 /// How a file differs from the planned edit of its source. `None` if it does not.
 fn content_change(content: &ContentFacts, source: &Source, digests: &Digests) -> Option<String> {
-    let elf = match &content.elf {
-        Some(Elf::Read(elf)) => Some(elf),
-        _ => None,
-    };
+    let elf = content.elf();
     match source {
+        Source::Text {
+            sha256: Some(expected),
+            ..
+        } => {
+            let is_other = content.sha256 != *expected;
+            return is_other.then(|| "another text than planned".to_owned());
+        }
         Source::Copy {
             size: Some(size), ..
         }
@@ -147,6 +208,7 @@ fn content_change(content: &ContentFacts, source: &Source, digests: &Digests) ->
             return (runs != Some(target))
                 .then(|| format!("it runs {shown}, but `{target}` was planned"));
         }
+        // Its length depends on the run path.
         Source::Relink { rpath, .. } => {
             let found = elf.and_then(|elf| elf.facts.run_path()).unwrap_or_default();
             if found != rpath {
@@ -157,76 +219,31 @@ fn content_change(content: &ContentFacts, source: &Source, digests: &Digests) ->
         }
         _ => {}
     }
-    bytes_change(content.sha256, source, digests)
-}
-
-fn bytes_change(sha256: Sha256, source: &Source, digests: &Digests) -> Option<String> {
-    if let Source::Text {
-        sha256: Some(expected),
-        ..
-    } = source
-    {
-        return (sha256 != *expected).then(|| "another text than planned".to_owned());
-    }
     let original = original(source)?;
-    let expected = digests.get(&original)?;
-    (sha256 != *expected)
-        .then(|| format!("its bytes are not those made from `{}`", name(&original.1)))
+    let is_other = content.sha256 != *digests.get(&original)?;
+    let (_, path, _) = original;
+    let name = path.rsplit('/').next().unwrap_or(&path);
+    is_other.then(|| format!("its bytes are not those made from `{name}`"))
 }
 
-/// How the development files differ from the plan.
-fn tree_changes(
-    top: &str,
-    members: &[PlannedMember],
-    tree: &DevelTree,
-    digests: &Digests,
-) -> Vec<Finding> {
-    let entries = tree.entries.iter();
-    let there: BTreeMap<&str, &DevelEntry> =
-        entries.map(|it| (it.entry.path.as_str(), it)).collect();
-    let path = |member: &PlannedMember| format!("{top}/{}", member.path);
-    let mut found = outside(members.iter().map(path), there.keys().copied());
-    for member in members {
-        let path = path(member);
-        let Some(entry) = there.get(path.as_str()) else {
-            continue;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_that_a_plan_names_are_found_once_each() {
+        let text = r#"{"schema":"rocwheel-plan-v1","version":"1","mode":"split","platform":"linux",
+            "targets":[],"notes":[],"packages":[{"path":"a.whl","package":"a","name":"a","members":[
+            {"path":"a","executable":true,"source":"copy","artifact":"x","file":"/x/a","size":3},
+            {"path":"d","source":"tree","top":"t","members":[
+                {"path":"b","source":"relink","artifact":"x","file":"/x/b","size":3,"rpath":"$ORIGIN"},
+                {"path":"c","source":"copy","artifact":"x","file":"/x/a","size":3}]}]}]}"#;
+        let x = |file: &str, rpath: Option<&str>| {
+            ("x".to_owned(), file.to_owned(), rpath.map(str::to_owned))
         };
-        let change = || bytes_change(entry.sha256?, &member.source, digests);
-        if let Some(fact) = entry_change(entry, member).or_else(change) {
-            found.push(Finding::new(rule::NOT_AS_PLANNED, fact).at(path));
-        }
+        assert_eq!(
+            originals(&PlanDocument::parse(text).unwrap()),
+            [x("/x/a", None), x("/x/b", Some("$ORIGIN"))].into()
+        );
     }
-    found
-}
-
-fn entry_change(entry: &DevelEntry, member: &PlannedMember) -> Option<String> {
-    let shown = match &entry.entry.kind {
-        TarKind::Directory => "a directory".to_owned(),
-        TarKind::Symlink(text) => format!("a link to `{text}`"),
-        TarKind::Hardlink(to) => format!("a hard link to `{to}`"),
-        TarKind::File { len, executable } => {
-            let program = if *executable { "program" } else { "file" };
-            format!("a {program} of {len} bytes")
-        }
-    };
-    let program = if member.executable { "program" } else { "file" };
-    let expected = match &member.source {
-        Source::Directory => "a directory".to_owned(),
-        Source::Link { target } => format!("a link to `{target}`"),
-        Source::Copy {
-            size: Some(size), ..
-        }
-        | Source::Text { size, .. } => format!("a {program} of {size} bytes"),
-        // Its length depends on the run path. Compare the run path instead.
-        Source::Relink { rpath, .. } => {
-            let Some(Elf::Read(elf)) = &entry.elf else {
-                return Some(format!("{shown}, but a library was planned"));
-            };
-            let found = elf.facts.run_path().unwrap_or_default();
-            return (found != rpath)
-                .then(|| format!("its run path is `{found}`, but `{rpath}` was planned"));
-        }
-        _ => return None,
-    };
-    (shown != expected).then(|| format!("{shown}, but {expected} was planned"))
 }

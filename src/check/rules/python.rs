@@ -1,19 +1,25 @@
-//! Rules about the Python in a wheel: it parses, its imports and entry points exist, and nothing is
-//! installed outside of our directories.
+//! Rules about the Python in a wheel: it parses, its imports and entry points exist, nothing is
+//! installed outside of our directories, and the files are there that it looks up by name in
+//! `_dist_info.py`.
 
 use std::collections::BTreeMap;
 
 use super::Observed;
 use crate::{
     check::{
-        facts::{Elf, MemberFacts, MemberKind, WheelFile},
+        facts::{ContentFacts, MemberFacts, MemberKind, WheelFile},
         finding::Findings,
-        options::CheckOptions,
         path_facts::has_extension,
         python::{PythonModule, PythonModules, broken_imports, unresolved},
         rule,
     },
     elf::ElfKind,
+    package::{
+        Catalog,
+        promise::{self, Promise, PromiseKind},
+    },
+    run::Platform,
+    wheel::Metadata,
 };
 
 /// The prefixes of the top-level directories of our packages.
@@ -21,8 +27,16 @@ const OURS: [&str; 2] = ["rocm", "_rocm"];
 /// Files that every Python runs when it starts.
 const AT_START: [&str; 2] = ["sitecustomize.py", "usercustomize.py"];
 
-pub(super) fn find(seen: &Observed<'_>, _: &CheckOptions, findings: &mut Findings) {
+pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
+    let platform = match seen.set.platforms().as_slice() {
+        ["linux"] => Some(Platform::Linux),
+        ["win32"] => Some(Platform::Windows),
+        _ => None,
+    };
     for wheel in seen.set.wheels.iter().filter(|it| it.is_readable()) {
+        if let Some(platform) = platform {
+            promises(wheel, platform, findings);
+        }
         for member in &wheel.members {
             foreign(wheel, member, findings);
             not_executable(wheel, member, findings);
@@ -49,7 +63,7 @@ pub(super) fn modules<'a>(
             Ok(module) => _ = modules.insert(path, module),
             Err(why) => {
                 is_whole = false;
-                findings.add(rule::BROKEN_PYTHON, (file, path), why);
+                findings.at(rule::BROKEN_PYTHON, (file, path), why);
             }
         }
     }
@@ -58,26 +72,22 @@ pub(super) fn modules<'a>(
 
 /// Entry points and imports exist, and the version is that of the package.
 fn names(wheel: &WheelFile, modules: &PythonModules<'_>, findings: &mut Findings) {
+    let file = &wheel.file;
     if let Some((path, text)) = wheel.dist_info("entry_points.txt") {
         for fact in broken_calls(text, modules, "") {
-            findings.add(rule::BROKEN_IMPORT, (&*wheel.file, path), fact);
+            findings.at(rule::BROKEN_IMPORT, (file, path), fact);
         }
     }
-    imports(&wheel.file, modules, findings);
+    imports(file, modules, findings);
     if let Some(metadata) = wheel.metadata() {
-        versions(
-            &wheel.file,
-            modules,
-            &metadata.version.to_string(),
-            findings,
-        );
+        versions(file, modules, &metadata, findings);
     }
 }
 
 /// Relative imports name existing modules, and names that these define.
 pub(super) fn imports(file: &str, modules: &PythonModules<'_>, findings: &mut Findings) {
     for (path, fact) in broken_imports(modules) {
-        findings.add(rule::BROKEN_IMPORT, (file, path), fact);
+        findings.at(rule::BROKEN_IMPORT, (file, path), fact);
     }
 }
 
@@ -85,14 +95,15 @@ pub(super) fn imports(file: &str, modules: &PythonModules<'_>, findings: &mut Fi
 pub(super) fn versions(
     file: &str,
     modules: &PythonModules<'_>,
-    version: &str,
+    metadata: &Metadata,
     findings: &mut Findings,
 ) {
+    let version = metadata.version.to_string();
     for (path, module) in modules {
-        let said = module.text("__version__").filter(|said| *said != version);
+        let said = module.text("__version__").filter(|said| **said != version);
         if let Some(said) = said.filter(|_| path.ends_with("/_dist_info.py")) {
             let fact = format!("its version is {said}, but the metadata says {version}");
-            findings.add(rule::METADATA_DISAGREES, (file, *path), fact);
+            findings.at(rule::METADATA_DISAGREES, (file, *path), fact);
         }
     }
 }
@@ -100,38 +111,26 @@ pub(super) fn versions(
 /// The missing functions that console scripts in `entry_points.txt` call, each with the first
 /// script that calls it.
 pub(super) fn broken_calls(text: &[u8], modules: &PythonModules<'_>, top: &str) -> Vec<String> {
-    let mut callers: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (name, call) in entry_points(text) {
-        if let Some(why) = unresolved(modules, top, &call) {
-            callers.entry(why).or_default().push(name);
+    let text = String::from_utf8_lossy(text);
+    let mut callers: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    let mut is_script = false;
+    for line in text.lines().map(str::trim) {
+        if let Some(section) = line.strip_prefix('[') {
+            let section = section.trim_end_matches(']').trim();
+            is_script = matches!(section, "console_scripts" | "gui_scripts");
+        } else if let Some((name, call)) = line.split_once('=').filter(|_| is_script)
+            && let Some(why) = unresolved(modules, top, call.trim())
+        {
+            callers.entry(why).or_default().push(name.trim());
         }
     }
-    let fact = |(why, names): (String, Vec<String>)| match names.as_slice() {
-        [first, _, ..] => {
-            let rest = names.len().saturating_sub(1);
-            format!("{why}, which `{first}` and {rest} more call")
+    let fact = |(why, names): (String, Vec<&str>)| match names.as_slice() {
+        [first, rest @ ..] if !rest.is_empty() => {
+            format!("{why}, which `{first}` and {} more call", rest.len())
         }
         names => format!("{why}, which `{}` calls", names.concat()),
     };
     callers.into_iter().map(fact).collect()
-}
-
-/// The console scripts: name and call.
-fn entry_points(text: &[u8]) -> Vec<(String, String)> {
-    let text = String::from_utf8_lossy(text);
-    let mut is_script = false;
-    let mut found = Vec::new();
-    for line in text.lines().map(str::trim) {
-        if let Some(section) = line.strip_prefix('[') {
-            is_script = matches!(
-                section.trim_end_matches(']').trim(),
-                "console_scripts" | "gui_scripts"
-            );
-        } else if let Some((name, call)) = line.split_once('=').filter(|_| is_script) {
-            found.push((name.trim().to_owned(), call.trim().to_owned()));
-        }
-    }
-    found
 }
 
 /// No file is installed outside of our own directories.
@@ -145,19 +144,86 @@ fn foreign(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
     } else {
         format!("it is installed as `{top}`, which is not a directory of ours")
     };
-    findings.add(rule::FOREIGN_FILE, (&wheel.file, &member.path), fact);
+    findings.at(rule::FOREIGN_FILE, (&*wheel.file, &*member.path), fact);
 }
 
 /// Programs are executable.
 fn not_executable(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
-    let elf = member.content.as_ref().map(|content| &content.elf);
-    let Ok(Some(Elf::Read(elf))) = elf else {
+    let content = member.content.as_ref().ok();
+    let Some(elf) = content.and_then(ContentFacts::elf) else {
         return;
     };
     let is_called = elf.launches.is_some() || member.path.contains("/bin/");
     let is_program = elf.facts.kind == ElfKind::Executable && is_called;
     if is_program && member.kind == MemberKind::File && member.mode & 0o111 == 0 {
         let fact = format!("a program, and its mode is {:o}", member.mode & 0o7777);
-        findings.add(rule::NOT_EXECUTABLE, (&wheel.file, &member.path), fact);
+        findings.at(rule::NOT_EXECUTABLE, (&*wheel.file, &*member.path), fact);
     }
+}
+
+/// The package has the files that its `_dist_info.py` promises. Each of these files has the promises
+/// of all packages.
+fn promises(wheel: &WheelFile, platform: Platform, findings: &mut Findings) {
+    const OWN: &str = "THIS_PACKAGE_ENTRY = ALL_PACKAGES['";
+    // Skip packages that could not be read to the end: their files only seem to be missing.
+    let is_tree_whole = wheel.devel.as_ref().is_none_or(|it| it.fault.is_none());
+    if !is_tree_whole || wheel.members.iter().any(|it| it.content.is_err()) {
+        return;
+    }
+    let text = wheel.tables().unwrap_or_default();
+    let Some((_, package)) = text.rsplit_once(OWN) else {
+        return;
+    };
+    let package = package.split('\'').next().unwrap_or_default();
+    let members = wheel.members.iter();
+    let members = members.map(|it| (it.path.as_str(), it.mode & 0o111 != 0));
+    // Programs in the tree are mostly symlinks to other packages, which have no mode.
+    let devel = wheel.unpacked().map(|it| (it.entry.path.as_str(), true));
+    // The files of ROCm, relative to their top directory.
+    let rocm = members.chain(devel).filter(|it| it.0.starts_with('_'));
+    let rocm = rocm.filter_map(|(path, runs)| Some((path.split_once('/')?.1, runs)));
+    let files: Vec<(&str, bool)> = rocm.collect();
+    match promise::read(text, platform) {
+        Ok(promises) => {
+            for promise in promises.iter().filter(|it| it.package == package) {
+                kept(wheel, promise, &files, platform, findings);
+            }
+        }
+        Err(error) => findings.of(rule::UNKEPT_PROMISE, &wheel.file, format!("{error:#}")),
+    }
+}
+
+/// Whether a file exists for a promise, and is executable if it must be.
+fn kept(
+    wheel: &WheelFile,
+    promise: &Promise,
+    files: &[(&str, bool)],
+    platform: Platform,
+    findings: &mut Findings,
+) {
+    let there = files.iter();
+    let mut there = there
+        .filter(|(path, _)| promise.pattern.matches(path))
+        .peekable();
+    if there.peek().is_none() {
+        let artifact = artifact(promise, platform);
+        let artifact = artifact.map_or(String::new(), |it| format!("; artifact `{it}` has it"));
+        let fact = format!("its Python needs {promise}, which is missing{artifact}");
+        return findings.of(rule::UNKEPT_PROMISE, &wheel.file, fact);
+    }
+    let is_program = matches!(promise.kind, PromiseKind::Command(_)) && platform == Platform::Linux;
+    if let Some((path, _)) = there.find(|(_, runs)| is_program && !runs) {
+        let name = promise.name();
+        let fact = format!("the command `{name}` runs `{path}`, which has no execute bits");
+        findings.of(rule::NOT_EXECUTABLE, &wheel.file, fact);
+    }
+}
+
+/// The artifact that should contain the file, according to the policy.
+fn artifact(promise: &Promise, platform: Platform) -> Option<String> {
+    let catalog = Catalog::built_in().ok()?;
+    let package = catalog.get(&promise.package)?;
+    let known = package.promises(platform).into_iter();
+    let mut known = known.filter(|it| it.kind == promise.kind && it.name() == promise.name());
+    Some(known.next()?.artifact?.to_string())
 }

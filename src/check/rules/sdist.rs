@@ -8,21 +8,20 @@ use super::{
     python::{broken_calls, imports, modules, versions},
 };
 use crate::check::{
-    facts::{SdistFile, SdistMember},
+    facts::SdistFile,
     finding::Findings,
-    options::CheckOptions,
     python::{PythonModules, unresolved},
     rule,
 };
 
-pub(super) fn find(seen: &Observed<'_>, _: &CheckOptions, findings: &mut Findings) {
+pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     for sdist in &seen.set.sdists {
         let Ok(metadata) = &sdist.metadata else {
             continue;
         };
         let file = &sdist.file;
         let sources = sdist.files.iter();
-        let sources = sources.filter_map(|(path, it)| Some((&**path, it.text.as_deref()?)));
+        let sources = sources.filter_map(|(path, it)| Some((&**path, it.kept.as_deref()?)));
         let modules = modules(file, sources, findings);
         let is_whole = listed(sdist, findings);
         // With a missing or damaged module, names are unknown. Other findings would follow from
@@ -32,10 +31,10 @@ pub(super) fn find(seen: &Observed<'_>, _: &CheckOptions, findings: &mut Finding
             imports(file, &modules, findings);
             scripts(sdist, &modules, findings);
             if let Some(why) = backend(sdist, &modules) {
-                findings.add(rule::BROKEN_SDIST, (file.as_str(), "pyproject.toml"), why);
+                findings.at(rule::BROKEN_SDIST, (file.as_str(), "pyproject.toml"), why);
             }
         }
-        versions(file, &modules, &metadata.version.to_string(), findings);
+        versions(file, &modules, metadata, findings);
     }
 }
 
@@ -44,10 +43,10 @@ fn egg_info<'a>(
     sdist: &'a SdistFile,
     name: &'static str,
 ) -> impl Iterator<Item = (&'a str, &'a [u8])> {
-    let is_it = move |path: &str| path.ends_with(&format!(".egg-info/{name}"));
-    let text = |file: &'a SdistMember| file.text.as_deref().unwrap_or_default();
-    let files = sdist.files.iter().filter(move |(path, _)| is_it(path));
-    files.map(move |(path, file)| (path.as_str(), text(file)))
+    let end = format!(".egg-info/{name}");
+    let files = sdist.files.iter();
+    let files = files.filter(move |(path, _)| path.ends_with(&end));
+    files.map(|(path, file)| (path.as_str(), file.kept.as_deref().unwrap_or_default()))
 }
 
 /// The files in SOURCES.txt exist.
@@ -59,7 +58,7 @@ fn listed(sdist: &SdistFile, findings: &mut Findings) -> bool {
         for path in paths.filter(|path| !sdist.files.contains_key(*path)) {
             is_whole = false;
             let fact = format!("listed in `{list}`, and not in the sdist");
-            findings.add(rule::BROKEN_SDIST, (&*sdist.file, path), fact);
+            findings.at(rule::BROKEN_SDIST, (&*sdist.file, path), fact);
         }
     }
     is_whole
@@ -72,15 +71,15 @@ fn scripts(sdist: &SdistFile, modules: &PythonModules<'_>, findings: &mut Findin
         let top = list.rsplitn(3, '/').nth(2);
         let top = top.map_or(String::new(), |top| format!("{top}/"));
         for fact in broken_calls(text, modules, &top) {
-            findings.add(rule::BROKEN_IMPORT, (&*sdist.file, list), fact);
+            findings.at(rule::BROKEN_IMPORT, (&*sdist.file, list), fact);
         }
     }
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
 struct PyprojectFile {
-    #[serde(rename = "build-system")]
-    build: Option<BuildSystem>,
+    build_system: Option<BuildSystem>,
 }
 
 #[derive(Deserialize)]
@@ -99,22 +98,21 @@ fn backend(sdist: &SdistFile, modules: &PythonModules<'_>) -> Option<String> {
         let is_old = sdist.files.contains_key("setup.py");
         return (!is_old).then(|| "neither it nor `setup.py` is there".to_owned());
     };
-    let text = String::from_utf8_lossy(file.text.as_deref().unwrap_or_default());
+    let text = String::from_utf8_lossy(file.kept.as_deref().unwrap_or_default());
     let project: PyprojectFile = match toml::from_str(&text) {
         Ok(project) => project,
         Err(error) => return Some(error.message().to_owned()),
     };
-    let Some(system) = project.build else {
+    let Some(system) = project.build_system else {
         return Some("no `[build-system]`: installers look for setuptools in the index".to_owned());
     };
-    let backend = system
-        .build_backend
-        .as_deref()
-        .unwrap_or("setuptools.build_meta");
+    let backend = system.build_backend.as_deref();
+    let backend = backend.unwrap_or("setuptools.build_meta");
     if system.backend_path.is_empty() {
-        let fact =
-            || format!("`{backend}` is the build backend, but none of its requirements has it");
-        return system.requires.is_empty().then(fact);
+        let is_lacking = system.requires.is_empty();
+        return is_lacking.then(|| {
+            format!("`{backend}` is the build backend, but none of its requirements has it")
+        });
     }
     let call = format!("{backend}:build_wheel");
     let whys = system.backend_path.iter().map(|place| {

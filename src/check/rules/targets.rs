@@ -7,11 +7,9 @@ use serde::Deserialize;
 use super::{Observed, complete::advertised};
 use crate::{
     check::{
-        coverage::{Coverage, is_device_file},
-        device_targets,
+        coverage::{self, Coverage, is_device_file},
         facts::{MemberFacts, SetFacts, WheelFile},
         finding::Findings,
-        options::CheckOptions,
         path_facts, rule,
     },
     target::{Target, TargetTable},
@@ -21,8 +19,8 @@ use crate::{
 /// empty ones had 171 KB, beside plain files of 43 MB.
 const EMPTY_VARIANT: u64 = 20;
 
-pub(super) fn find(seen: &Observed<'_>, options: &CheckOptions, findings: &mut Findings) {
-    let (set, coverage) = (seen.set, seen.coverage);
+pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
+    let (set, table) = (seen.set, seen.coverage);
     let wheels = set.device_wheels().into_iter();
     for (target, wheel) in wheels.filter(|(_, wheel)| wheel.is_readable()) {
         foreign_files(&target, wheel, findings);
@@ -30,25 +28,25 @@ pub(super) fn find(seen: &Observed<'_>, options: &CheckOptions, findings: &mut F
         empty_variants(wheel, findings);
         if device_files(wheel).next().is_none() {
             let fact = format!("it has no file for `{target}`");
-            findings.add(rule::EMPTY_DEVICE_WHEEL, &wheel.file, fact);
+            findings.of(rule::EMPTY_DEVICE_WHEEL, &wheel.file, fact);
         }
     }
     unknown_promises(set, findings);
-    for (library, target, file) in coverage.only_with_xnack() {
+    for (library, target, file) in table.only_with_xnack() {
         // Devices run with XNACK off by default, and cannot use such code.
         let fact =
             format!("`{library}` has code for `{target}:xnack+`, but none for `{target}` itself");
-        findings.add(rule::ONLY_WITH_XNACK, file, fact);
+        findings.of(rule::ONLY_WITH_XNACK, file, fact);
     }
-    gaps(set, coverage, findings);
+    gaps(set, table, findings);
     if set.device_wheels().is_empty() {
-        fat_gaps(set, coverage, findings);
+        fat_gaps(set, table, findings);
     } else {
         host_wheels(set, findings);
     }
-    let required: BTreeSet<Target> = options.targets.iter().map(Target::base).collect();
+    let required: BTreeSet<Target> = seen.options.targets.iter().map(Target::base).collect();
     for fact in required.iter().filter_map(|target| lack(set, target)) {
-        findings.add(rule::REQUIRED_TARGET, (), fact);
+        findings.of_set(rule::REQUIRED_TARGET, fact);
     }
 }
 
@@ -64,7 +62,11 @@ fn foreign_files(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
         let named = path_facts::covered(&member.path);
         if let Some(first) = named.first().filter(|_| !named.contains(&base)) {
             let fact = format!("a file for `{first}` in the package of `{target}`");
-            findings.add(rule::FOREIGN_DEVICE_FILE, (&wheel.file, &member.path), fact);
+            findings.at(
+                rule::FOREIGN_DEVICE_FILE,
+                (&*wheel.file, &*member.path),
+                fact,
+            );
         }
     }
 }
@@ -87,19 +89,19 @@ fn devel_links(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
     let manifests: Vec<&str> = paths.filter(|it| it.contains("/.devel_links/")).collect();
     let [path] = manifests[..] else {
         let fact = format!("{} lists of links, not one", manifests.len());
-        return findings.add(rule, &wheel.file, fact);
+        return findings.of(rule, &wheel.file, fact);
     };
     let place = (wheel.file.as_str(), path);
     if path.rsplit('/').next() != Some(&format!("{target}.json")) {
-        findings.add(rule, place, format!("not named for `{target}`"));
+        findings.at(rule, place, format!("not named for `{target}`"));
     }
     let read = wheel.text(path).map(serde_json::from_slice::<DevelLinks>);
     let Some(Ok(list)) = read else {
-        return findings.add(rule, place, "not a list of links in JSON");
+        return findings.at(rule, place, "not a list of links in JSON");
     };
     let top = path.split('/').next().unwrap_or_default();
     for fact in wrong_links(wheel, top, &list.links) {
-        findings.add(rule, place, fact);
+        findings.at(rule, place, fact);
     }
 }
 
@@ -141,17 +143,14 @@ fn empty_variants(wheel: &WheelFile, findings: &mut Findings) {
         .map(|(member, content)| (member.path.as_str(), content.len))
         .filter(|(path, _)| path_facts::has_extension(path, "kpack"))
         .collect();
-    for (path, len) in lengths
-        .iter()
-        .filter(|(path, _)| path_facts::is_variant(path))
-    {
+    for (path, len) in &lengths {
         let plain = path_facts::without_features(path);
-        let Some(plain) = lengths.get(plain.as_str()) else {
+        let Some(plain) = lengths.get(plain.as_str()).filter(|_| plain != *path) else {
             continue;
         };
         if len.saturating_mul(EMPTY_VARIANT) < *plain {
             let fact = format!("{len} bytes, where the plain variant has {plain}");
-            findings.add(rule::EMPTY_VARIANT, (&*wheel.file, *path), fact);
+            findings.at(rule::EMPTY_VARIANT, (&*wheel.file, *path), fact);
         }
     }
 }
@@ -164,50 +163,49 @@ fn unknown_promises(set: &SetFacts, findings: &mut Findings) {
     for target in advertised(set) {
         if TargetTable::builtin().product(&target).is_none() {
             let fact = format!("it has an extra for `{target}`, which is not a known target");
-            findings.add(rule::UNKNOWN_TARGET, &selector.file, fact);
+            findings.of(rule::UNKNOWN_TARGET, &selector.file, fact);
         }
     }
 }
 
 /// A library that has code for some targets has code for all targets that the selector offers.
-fn gaps(set: &SetFacts, coverage: &Coverage, findings: &mut Findings) {
+fn gaps(set: &SetFacts, table: &Coverage, findings: &mut Findings) {
     let wheels = set.device_wheels();
     for target in advertised(set) {
         // Another rule reports a wheel without any code.
-        let has_some = coverage.count(&target) > 0;
+        let has_some = table.count(&target) > 0;
         let Some(wheel) = wheels.get(&target).filter(|_| has_some) else {
             continue;
         };
-        for (library, others) in coverage.gaps(&target) {
+        for (library, others) in table.gaps(&target) {
             let fact = gap(library, &others, target.as_str());
-            findings.add(rule::UNCOVERED_LIBRARY, &wheel.file, fact);
+            findings.of(rule::UNCOVERED_LIBRARY, &wheel.file, fact);
         }
     }
 }
 
 /// The same for fat libraries in packages for families.
-fn fat_gaps(set: &SetFacts, coverage: &Coverage, findings: &mut Findings) {
-    let table = TargetTable::builtin();
-    let known = device_targets::targets(set).into_iter();
+fn fat_gaps(set: &SetFacts, table: &Coverage, findings: &mut Findings) {
+    let known = coverage::targets(set).into_iter();
     let mut lacking: BTreeMap<&str, (Vec<&str>, Vec<String>)> = BTreeMap::new();
-    for target in known.filter(|it| table.product(it).is_some()) {
-        if coverage.count(&target) == 0 {
+    for target in known.filter(|it| TargetTable::builtin().product(it).is_some()) {
+        if table.count(&target) == 0 {
             let promising = set.wheels.iter();
-            for wheel in promising.filter(|it| device_targets::promised(it).contains(&target)) {
+            for wheel in promising.filter(|it| coverage::promised(it).contains(&target)) {
                 let fact = format!("no library has code for {target}, which is of its family");
-                findings.add(rule::UNCOVERED_LIBRARY, &wheel.file, fact);
+                findings.of(rule::UNCOVERED_LIBRARY, &wheel.file, fact);
             }
             continue;
         }
-        for (library, others) in coverage.gaps(&target) {
+        for (library, others) in table.gaps(&target) {
             let entry = lacking.entry(library).or_insert((others, Vec::new()));
             entry.1.push(target.to_string());
         }
     }
     for (library, (others, targets)) in lacking {
         let fact = gap(library, &others, &targets.join(", "));
-        let place = coverage.place(library).unwrap_or_default();
-        findings.add(rule::UNCOVERED_LIBRARY, place, fact);
+        let place = table.place(library).unwrap_or_default();
+        findings.of(rule::UNCOVERED_LIBRARY, place, fact);
     }
 }
 
@@ -217,14 +215,14 @@ fn gap(library: &str, others: &[&str], targets: &str) -> String {
 }
 
 /// Whether users can install code for a target.
-pub fn covers(set: &SetFacts, target: &Target) -> bool {
+pub(in crate::check) fn covers(set: &SetFacts, target: &Target) -> bool {
     lack(set, &target.base()).is_none()
 }
 
 fn lack(set: &SetFacts, target: &Target) -> Option<String> {
-    let is_fat = set.device_wheels().is_empty() && !device_targets::fat(set).is_empty();
+    let is_fat = set.device_wheels().is_empty() && !coverage::fat(set).is_empty();
     match (
-        device_targets::covers(set, target),
+        coverage::covers(set, target),
         advertised(set).contains(target),
     ) {
         (false, _) if is_fat => Some(format!("no library has code for `{target}`")),
@@ -243,8 +241,8 @@ fn host_wheels(set: &SetFacts, findings: &mut Findings) {
     for (wheel, member) in set.members() {
         if wheel.device_target().is_none() && is_code(&member.path) {
             let fact = "device code of one target";
-            let place = (&wheel.file, &member.path);
-            findings.add(rule::DEVICE_FILE_IN_HOST_WHEEL, place, fact);
+            let place = (&*wheel.file, &*member.path);
+            findings.at(rule::DEVICE_FILE_IN_HOST_WHEEL, place, fact);
         }
     }
 }

@@ -3,32 +3,33 @@
 
 use std::collections::BTreeMap;
 
+use itertools::Itertools as _;
 use pep440_rs::VersionSpecifiers;
 
 use super::Observed;
 use crate::{
     check::{
-        error_lines::reasons,
         facts::{ArchiveFault, MemberFacts, MemberKind, SdistFile, SetFacts, WheelFile},
         finding::Findings,
-        options::CheckOptions,
         rule,
     },
+    error::Error,
     relpath::RelPath,
-    wheel::{DistName, Metadata, Record, WheelFilename, dist_info::WheelFacts},
+    version::Version,
+    wheel::{DistName, Metadata, Record, dist_info::WheelFacts},
 };
 
 /// The minor versions of Python 3 tried against `Requires-Python`.
 const PYTHONS: (u64, u64) = (6, 40);
 
-pub(super) fn find(seen: &Observed<'_>, options: &CheckOptions, findings: &mut Findings) {
+pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     let set = seen.all;
     for wheel in &set.wheels {
         if let Err(why) = &wheel.name {
-            findings.add_cause(rule::UNREADABLE_PACKAGE, &wheel.file, why);
+            findings.cause(rule::UNREADABLE_PACKAGE, &wheel.file, why);
         }
         for fault in &wheel.faults {
-            archive_fault(wheel, fault, findings);
+            archive_fault(&wheel.file, fault, findings);
         }
         // Without the members there is nothing to compare.
         if wheel.is_readable() {
@@ -44,49 +45,42 @@ pub(super) fn find(seen: &Observed<'_>, options: &CheckOptions, findings: &mut F
         sdist_metadata(sdist, findings);
     }
     shared_paths(set, findings);
-    case_clashes(set, findings);
-    long_paths(set, options, findings);
-    for file in set.foreign() {
-        findings.add(rule::FOREIGN_PACKAGE, file, "a package of another project");
+    long_paths(set, &seen.options.windows_prefix, findings);
+    for package in set.packages().filter(|it| !it.is_ours()) {
+        let fact = "a package of another project";
+        findings.of(rule::FOREIGN_PACKAGE, package.file, fact);
     }
 }
 
-fn archive_fault(wheel: &WheelFile, fault: &ArchiveFault, findings: &mut Findings) {
+fn archive_fault(file: &str, fault: &ArchiveFault, findings: &mut Findings) {
     match fault {
-        ArchiveFault::Unreadable(why) => {
-            findings.add_cause(rule::UNREADABLE_PACKAGE, &wheel.file, why);
-        }
+        ArchiveFault::Unreadable(why) => findings.cause(rule::UNREADABLE_PACKAGE, file, why),
+        ArchiveFault::Inconsistent(why) => findings.of(rule::INCONSISTENT_ZIP, file, why),
         ArchiveFault::Around(len) => {
             let fact = format!("{len} bytes stand before the archive or after its end");
-            findings.add(rule::TRAILING_BYTES, &wheel.file, fact);
-        }
-        ArchiveFault::Inconsistent(why) => {
-            findings.add(rule::INCONSISTENT_ZIP, &wheel.file, why);
+            findings.of(rule::TRAILING_BYTES, file, fact);
         }
     }
 }
 
 fn member(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
-    let place = (&wheel.file, &member.path);
+    let place = (&*wheel.file, &*member.path);
     let path = member.path.strip_suffix('/').unwrap_or(&member.path);
     if let Err(why) = path.parse::<RelPath>() {
-        findings.add(rule::BAD_PATH, place, why.to_string());
+        findings.at(rule::BAD_PATH, place, why.to_string());
     }
-    if is_for_windows(wheel) && path.split('/').any(|name| !windows_has(name)) {
+    if is_for_windows(wheel) && !path.split('/').all(windows_has) {
         let fact = "Windows makes no file of that name";
-        findings.add(rule::BAD_PATH, place, fact);
+        findings.at(rule::BAD_PATH, place, fact);
     }
-    let kind = match member.kind {
-        MemberKind::File => None,
-        MemberKind::Symlink => Some("a symbolic link"),
-        MemberKind::Directory => Some("a directory"),
-        MemberKind::Special => Some("a device or a pipe"),
-    };
-    if let Some(fact) = kind {
-        findings.add(rule::NOT_A_FILE, place, fact);
+    match member.kind {
+        MemberKind::File => {}
+        MemberKind::Symlink => findings.at(rule::NOT_A_FILE, place, "a symbolic link"),
+        MemberKind::Directory => findings.at(rule::NOT_A_FILE, place, "a directory"),
+        MemberKind::Special => findings.at(rule::NOT_A_FILE, place, "a device or a pipe"),
     }
     if let Err(why) = &member.content {
-        findings.add(rule::DAMAGED_MEMBER, place, why);
+        findings.at(rule::DAMAGED_MEMBER, place, why);
     }
 }
 
@@ -102,89 +96,83 @@ fn windows_has(name: &str) -> bool {
 }
 
 fn is_for_windows(wheel: &WheelFile) -> bool {
-    let name = wheel.name.as_ref();
-    name.is_ok_and(|name| name.tag().platform().contains("win"))
+    let platform = wheel.facts().platform;
+    platform.is_some_and(|platform| platform.contains("win"))
+}
+
+/// A file in the `.dist-info` directory: its path and bytes, or why it has none.
+fn dist_info<'a>(wheel: &'a WheelFile, name: &str) -> Result<(&'a str, &'a [u8]), String> {
+    let end = format!(".dist-info/{name}");
+    wheel.dist_info(name).ok_or_else(|| {
+        let member = wheel.members.iter().find(|it| it.path.ends_with(&end));
+        match member.map(|it| (&it.path, &it.content)) {
+            Some((path, Ok(content))) => {
+                let len = content.len;
+                format!("`{path}` has {len} bytes, more than installers read")
+            }
+            Some((_, Err(_))) => format!("no `*{end}` that can be read"),
+            None => format!("no `*{end}`"),
+        }
+    })
 }
 
 /// RECORD lists every member with its digest and size, and nothing else.
 fn record(wheel: &WheelFile, findings: &mut Findings) {
     let file = wheel.file.as_str();
-    let Some((path, bytes)) = wheel.dist_info("RECORD") else {
-        let fact = missing(wheel, "RECORD");
-        return findings.add(rule::INVALID_RECORD, file, fact);
+    let (path, bytes) = match dist_info(wheel, "RECORD") {
+        Ok(found) => found,
+        Err(why) => return findings.of(rule::INVALID_RECORD, file, why),
     };
     let record = match Record::parse(bytes) {
         Ok(record) => record,
         Err(error) => {
-            let why = reasons(&error);
-            return findings.add(rule::INVALID_RECORD, (file, path), why);
+            let why = format!("{:#}", Error::new(error));
+            return findings.at(rule::INVALID_RECORD, (file, path), why);
         }
     };
-    let members = wheel.members.iter();
-    let mut members: BTreeMap<&str, &MemberFacts> =
-        members.map(|it| (it.path.as_str(), it)).collect();
+    let members = wheel.members.iter().map(|it| (it.path.as_str(), it));
+    let mut members: BTreeMap<&str, &MemberFacts> = members.collect();
     for row in record.rows() {
         let place = (file, row.path.as_str());
-        let Some(member) = members.remove(row.path.as_str()) else {
+        let Some(member) = members.remove(place.1) else {
             let fact = "listed in RECORD, and not in the wheel";
-            findings.add(rule::MISSING_MEMBER, place, fact);
+            findings.at(rule::MISSING_MEMBER, place, fact);
             continue;
         };
         // RECORD cannot hold its own hash.
-        if row.path.as_str() == path {
-            continue;
-        }
-        if let Ok(content) = &member.content
+        if place.1 != path
+            && let Ok(content) = &member.content
             && let Err(mismatch) = row.verify(content.sha256, content.len)
         {
             let fact = mismatch.to_string();
             // The finding shows the path already. Do not repeat it in the fact.
             let path = format!("`{}` ", member.path);
             let fact = fact.strip_prefix(&path).unwrap_or(&fact);
-            findings.add(rule::RECORD_MISMATCH, place, fact);
+            findings.at(rule::RECORD_MISMATCH, place, fact);
         }
     }
-    for (path, member) in members {
-        if member.kind != MemberKind::Directory {
-            let fact = "in the wheel, and not listed in RECORD";
-            findings.add(rule::UNRECORDED_MEMBER, (file, path), fact);
-        }
-    }
-}
-
-/// Why a file of the `.dist-info` directory has no text.
-fn missing(wheel: &WheelFile, name: &str) -> String {
-    let end = format!(".dist-info/{name}");
-    let member = wheel.members.iter().find(|it| it.path.ends_with(&end));
-    match member.map(|it| &it.content) {
-        Some(Ok(content)) => {
-            let (path, len) = (&member.map_or(&end, |it| &it.path), content.len);
-            format!("`{path}` has {len} bytes, more than installers read")
-        }
-        Some(Err(_)) => format!("no `*{end}` that can be read"),
-        None => format!("no `*{end}`"),
+    members.retain(|_, member| member.kind != MemberKind::Directory);
+    for path in members.into_keys() {
+        let fact = "in the wheel, and not listed in RECORD";
+        findings.at(rule::UNRECORDED_MEMBER, (file, path), fact);
     }
 }
 
 fn metadata(wheel: &WheelFile, findings: &mut Findings) {
     let rule = rule::METADATA_DISAGREES;
-    let Some((path, bytes)) = wheel.dist_info("METADATA") else {
-        return findings.add(rule, &wheel.file, missing(wheel, "METADATA"));
+    let (path, bytes) = match dist_info(wheel, "METADATA") {
+        Ok(found) => found,
+        Err(why) => return findings.of(rule, &wheel.file, why),
     };
-    let Ok(name) = &wheel.name else {
-        return;
-    };
+    let Ok(name) = &wheel.name else { return };
     let place = (wheel.file.as_str(), path);
     let wanted = format!("{}/METADATA", name.dist_info());
     if path != wanted {
-        findings.add(rule, place, format!("it is not at `{wanted}`"));
+        findings.at(rule, place, format!("it is not at `{wanted}`"));
     }
     match Metadata::parse(bytes) {
-        Err(error) => findings.add(rule, place, reasons(&error)),
-        Ok(inside) => {
-            let version = name.version().to_string();
-            compare(place, &inside, name.name(), &version, findings);
-        }
+        Err(error) => findings.at(rule, place, format!("{:#}", Error::new(error))),
+        Ok(inside) => compare(place, &inside, (name.name(), name.version()), findings),
     }
 }
 
@@ -192,15 +180,21 @@ fn metadata(wheel: &WheelFile, findings: &mut Findings) {
 fn compare(
     place: (&str, &str),
     inside: &Metadata,
-    name: &DistName,
-    version: &str,
+    (name, version): (&DistName, &Version),
     findings: &mut Findings,
 ) {
-    for fact in disagreements(inside, name, version) {
-        findings.add(rule::METADATA_DISAGREES, place, fact);
+    if inside.name != *name {
+        let (inside, outside) = (&inside.name, name.normalized());
+        let fact = format!("it is of `{inside}`, and the file name of `{outside}`");
+        findings.at(rule::METADATA_DISAGREES, place, fact);
+    }
+    if inside.version.to_string() != version.to_string() {
+        let inside = &inside.version;
+        let fact = format!("it is of version {inside}, and the file name of {version}");
+        findings.at(rule::METADATA_DISAGREES, place, fact);
     }
     if let Some(fact) = requires_python(inside) {
-        findings.add(rule::REQUIRES_PYTHON, place, fact);
+        findings.at(rule::REQUIRES_PYTHON, place, fact);
     }
 }
 
@@ -216,138 +210,102 @@ fn requires_python(inside: &Metadata) -> Option<String> {
     (!is_met).then(|| format!("`{text}` is not for Python 3"))
 }
 
-fn disagreements(inside: &Metadata, name: &DistName, version: &str) -> Vec<String> {
-    let mut facts = Vec::new();
-    if inside.name != *name {
-        let (inside, outside) = (&inside.name, name.normalized());
-        facts.push(format!(
-            "it is of `{inside}`, and the file name of `{outside}`"
-        ));
-    }
-    if inside.version.to_string() != version {
-        let inside = &inside.version;
-        facts.push(format!(
-            "it is of version {inside}, and the file name of {version}"
-        ));
-    }
-    facts
-}
-
 /// WHEEL agrees with the file name. `Root-Is-Purelib` is true in all our wheels, so that they are
 /// installed into the same directory (`purelib`).
 fn wheel_text(wheel: &WheelFile, findings: &mut Findings) {
     let rule = rule::WHEEL_DISAGREES;
-    let Some((path, bytes)) = wheel.dist_info("WHEEL") else {
-        return findings.add(rule, &wheel.file, missing(wheel, "WHEEL"));
+    let (path, bytes) = match dist_info(wheel, "WHEEL") {
+        Ok(found) => found,
+        Err(why) => return findings.of(rule, &wheel.file, why),
     };
-    let Ok(name) = &wheel.name else {
-        return;
-    };
+    let Ok(name) = &wheel.name else { return };
     let place = (wheel.file.as_str(), path);
     let facts: WheelFacts = match String::from_utf8_lossy(bytes).parse() {
         Ok(facts) => facts,
-        Err(error) => return findings.add(rule, place, reasons(&error)),
+        Err(error) => return findings.at(rule, place, format!("{:#}", Error::new(error))),
     };
-    let (mut inside, mut outside) = (facts.tags, name.tag().expand());
-    inside.sort();
-    outside.sort();
-    if inside != outside {
-        let inside: Vec<String> = inside.iter().map(ToString::to_string).collect();
-        let (inside, outside) = (inside.join(" "), name.tag());
+    let tags = |tags: &mut dyn Iterator<Item = String>| tags.sorted().join(" ");
+    let inside = tags(&mut facts.tags.iter().map(ToString::to_string));
+    if inside != tags(&mut name.tag().expand().iter().map(ToString::to_string)) {
+        let outside = name.tag();
         let fact = format!("its tag is `{inside}`, and the file name's `{outside}`");
-        findings.add(rule, place, fact);
+        findings.at(rule, place, fact);
     }
-    if !facts.root_is_purelib && wheel.is_ours() {
+    if !facts.root_is_purelib && wheel.facts().is_ours() {
         let fact = "`Root-Is-Purelib` is false, which parts it from the packages beside it";
-        findings.add(rule, place, fact);
+        findings.at(rule, place, fact);
     }
 }
 
 fn sdist_metadata(sdist: &SdistFile, findings: &mut Findings) {
+    let file = sdist.file.as_str();
     if let Err(why) = &sdist.name {
-        findings.add_cause(rule::UNREADABLE_PACKAGE, &sdist.file, why);
+        findings.cause(rule::UNREADABLE_PACKAGE, file, why);
     }
-    match (&sdist.name, &sdist.metadata) {
-        (_, Err(why)) => findings.add_cause(rule::UNREADABLE_PACKAGE, &sdist.file, why),
-        (Ok(name), Ok(inside)) => {
-            let place = (sdist.file.as_str(), "PKG-INFO");
-            let version = name.version().to_string();
-            compare(place, inside, name.name(), &version, findings);
-        }
-        (Err(_), Ok(_)) => {}
+    match (&sdist.metadata, sdist.facts().identity) {
+        (Err(why), _) => findings.cause(rule::UNREADABLE_PACKAGE, file, why),
+        (Ok(inside), Some(name)) => compare((file, "PKG-INFO"), inside, name, findings),
+        (Ok(_), None) => {}
     }
     if !sdist.copies_agree {
         let fact = "the copies of PKG-INFO differ";
-        findings.add(rule::METADATA_DISAGREES, &sdist.file, fact);
+        findings.of(rule::METADATA_DISAGREES, file, fact);
     }
-}
-
-/// Whether a path is in the metadata of the package, which no other package has.
-fn is_own(path: &str) -> bool {
-    path.split('/')
-        .next()
-        .is_some_and(|top| top.ends_with(".dist-info"))
 }
 
 /// Whether both can be installed together: they are of different projects and of the same platform.
 fn are_beside(one: &WheelFile, other: &WheelFile) -> bool {
-    let (Ok(one), Ok(other)) = (&one.name, &other.name) else {
-        return one.file != other.file;
-    };
-    let is_windows = |name: &WheelFilename| name.tag().platform().contains("win");
-    one.name() != other.name() && is_windows(one) == is_windows(other)
+    match (one.project(), other.project()) {
+        (Some(own), Some(others)) => own != others && is_for_windows(one) == is_for_windows(other),
+        _ => one.file != other.file,
+    }
 }
 
-/// Each path belongs to one package, because all packages are installed into one directory.
+/// Each path belongs to one package, because all packages are installed into one directory. No two
+/// paths differ in case only.
 fn shared_paths(set: &SetFacts, findings: &mut Findings) {
-    let mut owners: BTreeMap<&str, Vec<(&WheelFile, &MemberFacts)>> = BTreeMap::new();
-    for (wheel, member) in set.members().filter(|(_, it)| !is_own(&it.path)) {
-        let owners = owners.entry(&member.path).or_default();
-        owners.push((wheel, member));
-    }
-    for (path, owners) in owners {
-        let Some(((first, one), rest)) = owners.split_first() else {
+    let mut owners: BTreeMap<&str, (&WheelFile, &MemberFacts)> = BTreeMap::new();
+    let mut spellings: BTreeMap<String, &str> = BTreeMap::new();
+    for (wheel, member) in set.members() {
+        let (place, path) = ((&*wheel.file, &*member.path), &*member.path);
+        let top = path.split('/').next().unwrap_or_default();
+        // No other package has the metadata of a package.
+        if top.ends_with(".dist-info") {
             continue;
-        };
-        for (wheel, other) in rest.iter().filter(|(wheel, _)| are_beside(first, wheel)) {
+        }
+        let first = spellings.entry(path.to_lowercase()).or_insert(path);
+        if *first != path {
+            let fact = format!("`{first}` differs in case only");
+            findings.at(rule::CASE_CLASH, place, fact);
+        }
+        let (first, one) = *owners.entry(path).or_insert((wheel, member));
+        if are_beside(first, wheel) {
             let digest = |member: &MemberFacts| Some(member.content.as_ref().ok()?.sha256);
-            let (rule, fact) = if digest(one) == digest(other) {
+            let (rule, fact) = if digest(one) == digest(member) {
                 (rule::SHARED_PATH, "the same file")
             } else {
                 (rule::CONFLICTING_PATH, "another file")
             };
             let fact = format!("`{}` has {fact} there", first.file);
-            findings.add(rule, (wheel.file.as_str(), path), fact);
-        }
-    }
-}
-
-fn case_clashes(set: &SetFacts, findings: &mut Findings) {
-    let mut seen: BTreeMap<String, &str> = BTreeMap::new();
-    for (wheel, member) in set.members().filter(|(_, it)| !is_own(&it.path)) {
-        let first = seen.entry(member.path.to_lowercase());
-        let first = first.or_insert(&member.path);
-        if *first != member.path {
-            let fact = format!("`{first}` differs in case only");
-            findings.add(rule::CASE_CLASH, (&wheel.file, &member.path), fact);
+            findings.at(rule, place, fact);
         }
     }
 }
 
 /// Windows can open every path below the directory into which its wheels are installed.
-fn long_paths(set: &SetFacts, options: &CheckOptions, findings: &mut Findings) {
+fn long_paths(set: &SetFacts, prefix: &str, findings: &mut Findings) {
     /// `MAX_PATH`, without the NUL at the end.
     const MOST: usize = 259;
-    let prefix = options.windows_prefix.trim_end_matches(['\\', '/']);
-    let before = prefix.encode_utf16().count().saturating_add(1);
+    let prefix = prefix.trim_end_matches(['\\', '/']);
+    let before = prefix.encode_utf16().count() + 1;
     for wheel in set.wheels.iter().filter(|it| is_for_windows(it)) {
         let members = wheel.members.iter().map(|member| member.path.as_str());
         let unpacked = wheel.unpacked().map(|it| it.entry.path.as_str());
         for path in members.chain(unpacked) {
-            let len = before.saturating_add(path.encode_utf16().count());
+            let len = before + path.encode_utf16().count();
             if len > MOST {
                 let fact = format!("{len} characters in `{prefix}`");
-                findings.add(rule::LONG_PATH, (&*wheel.file, path), fact);
+                findings.at(rule::LONG_PATH, (&wheel.file, path), fact);
             }
         }
     }

@@ -72,9 +72,9 @@ enum CheckVerb {
 }
 
 /// What a set is compared with.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Comparison options")]
-pub struct Since {
+struct Since {
     /// Find lost files and growth since this set: a directory, its `set.json`, or a URL
     #[arg(long, value_name = "SET", env = "ROCWHEEL_BASELINE")]
     baseline: Option<PathBuf>,
@@ -98,7 +98,7 @@ pub struct Since {
 const WINDOWS_PREFIX: &str = r"C:\hostedtoolcache\windows\Python\3.12.10\x64\Lib\site-packages";
 
 /// What counts as wrong; `pipeline` asks the same.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Policy {
     /// Apply only these rules, by id, id prefix, or name: `RW4,missing-device-wheel`
     #[arg(
@@ -158,24 +158,30 @@ pub struct Policy {
     all: bool,
     /// For commands that have a flag for it.
     #[arg(skip)]
-    jobs: Jobs,
+    pub jobs: Jobs,
     /// Whether only a part of a set is here, which cannot be judged as a whole.
     #[arg(skip)]
-    is_part: bool,
+    pub is_part: bool,
     /// Where the packages are, for commands that have a flag for it.
     #[arg(skip)]
-    layout: Option<Layout>,
+    pub layout: Option<Layout>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum FailOn {
     Warning,
+    #[default]
     Error,
 }
 
 pub fn run(args: &CheckArgs, world: &World) -> Result<()> {
-    let Some(place) = args.place.as_ref().filter(|_| args.explain.is_none()) else {
-        return world.console.data(args.explanations());
+    let place = match (&args.explain, &args.place) {
+        (None, Some(place)) => place,
+        (Some(CheckVerb::Explain { rules }), _) => {
+            return world.console.data(explanations(rules));
+        }
+        // clap requires one of them.
+        (None, None) => return Ok(()),
     };
     let report = args.look(place, world)?;
     if place.is_dir() && report.findings.iter().any(|it| it.rule.is_about_pages()) {
@@ -197,9 +203,8 @@ pub fn run(args: &CheckArgs, world: &World) -> Result<()> {
 impl CheckArgs {
     fn look(&self, place: &Path, world: &World) -> Result<Report> {
         let jobs = self.jobs.count();
-        let open = |place: &PathBuf| self.access.place(place, &world.stop);
-        let place = self.access.place(place, &world.stop)?;
-        let mut set = check::facts_of(&place, PlaceDepth::Pages, jobs, world)?;
+        let open = |place: &Path| self.access.place(place, &world.stop);
+        let mut set = check::facts_of(&open(place)?, PlaceDepth::Pages, jobs, world)?;
         if let Some(other) = &self.since.compare {
             set.siblings = Some(check::sdists(&open(other)?)?);
         }
@@ -210,27 +215,24 @@ impl CheckArgs {
         let since = (inventory.as_ref(), &self.since);
         self.policy.judge(&set, since, differences, world)
     }
+}
 
-    /// The text of docs/checks.md for each rule that was named.
-    fn explanations(&self) -> String {
-        let patterns = self.explain.iter();
-        let patterns: Vec<&RulePattern> = patterns
-            .flat_map(|CheckVerb::Explain { rules }| rules)
-            .collect();
-        let rules = RULES.iter();
-        let rules = rules.filter(|rule| patterns.iter().any(|it| it.fits(rule)));
-        let texts = rules.map(|rule| {
-            let (severity, explanation) = (rule.severity, rule.explanation());
-            format!("{rule} ({severity})\n\n{explanation}\n")
-        });
-        texts.collect::<Vec<_>>().join("\n")
-    }
+/// The text of docs/checks.md for each rule that was named.
+fn explanations(patterns: &[RulePattern]) -> String {
+    let rules = RULES.iter();
+    let rules = rules.filter(|rule| patterns.iter().any(|it| it.fits(rule)));
+    let texts = rules.map(|rule| {
+        let (severity, explanation) = (rule.severity, rule.explanation());
+        format!("{rule} ({severity})\n\n{explanation}\n")
+    });
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// Checks a directory with the default policy.
 pub fn report(directory: &Path, accept: &AcceptArgs, world: &World) -> Result<Report> {
     let policy = Policy {
         accept: accept.clone(),
+        windows_prefix: WINDOWS_PREFIX.to_owned(),
         ..Policy::default()
     };
     policy.look(directory, &AccessArgs::default(), world)
@@ -255,73 +257,12 @@ pub fn look(place: &Path, access: &AccessArgs, policy: &Policy, world: &World) -
     Ok(report)
 }
 
-impl Default for Policy {
-    fn default() -> Self {
-        Self {
-            select: Vec::new(),
-            ignore: Vec::new(),
-            fail_on: FailOn::Error,
-            require_targets: None,
-            glibc_max: Dotted::default(),
-            allow_requirements: Vec::new(),
-            windows_prefix: WINDOWS_PREFIX.to_owned(),
-            accept: AcceptArgs::default(),
-            all: false,
-            jobs: Jobs::default(),
-            is_part: false,
-            layout: None,
-        }
-    }
-}
-
-impl Default for Since {
-    fn default() -> Self {
-        Self {
-            baseline: None,
-            growth_max: u64::MAX,
-            gone_max: usize::MAX,
-            compare: None,
-        }
-    }
-}
-
 impl Policy {
-    /// The same policy, with this number of threads.
-    #[must_use]
-    pub fn on(&self, jobs: &Jobs) -> Self {
-        Self {
-            jobs: jobs.clone(),
-            ..self.clone()
-        }
-    }
-
-    /// The same policy, for packages in this layout.
-    #[must_use]
-    pub fn with_layout(&self, layout: Option<Layout>) -> Self {
-        Self {
-            layout,
-            ..self.clone()
-        }
-    }
-
-    /// The same policy, for a part of a set.
-    #[must_use]
-    pub fn of_part(&self, is_part: bool) -> Self {
-        Self {
-            is_part,
-            ..self.clone()
-        }
-    }
-
     /// Checks packages without comparing them with a baseline or a plan.
     fn look(&self, place: &Path, access: &AccessArgs, world: &World) -> Result<Report> {
         let place = access.place(place, &world.stop)?;
-        let set = check::facts_of(
-            &place,
-            PlaceDepth::Packages(self.layout),
-            self.jobs.count(),
-            world,
-        )?;
+        let depth = PlaceDepth::Packages(self.layout);
+        let set = check::facts_of(&place, depth, self.jobs.count(), world)?;
         self.judge(&set, (None, &Since::default()), Vec::new(), world)
     }
 
@@ -349,9 +290,9 @@ impl Policy {
             today: accept::today(),
             is_part: self.is_part,
         };
-        let judged = check::judge(set, &options, inventory, differences);
-        self.tell(&judged.report, &judged.unused, world);
-        Ok(judged.report)
+        let (report, unused) = check::judge(set, &options, inventory, differences);
+        self.tell(&report, &unused, world);
+        Ok(report)
     }
 
     fn tell(&self, report: &Report, unused: &[String], world: &World) {
@@ -397,11 +338,8 @@ impl Policy {
     }
 
     fn targets(&self) -> Result<Vec<Target>> {
-        let names: Vec<&str> = self
-            .require_targets
-            .iter()
-            .flat_map(|it| split_list(it))
-            .collect();
+        let names = self.require_targets.iter();
+        let names: Vec<&str> = names.flat_map(|it| split_list(it)).collect();
         let targets = TargetTable::builtin().expand(&names);
         targets.or_else(|unknown| {
             let hint = unknown.hint.clone();

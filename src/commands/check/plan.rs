@@ -128,13 +128,10 @@ fn one(set: &SetFacts) -> Result<(Platform, String)> {
 
 /// The digests of the files that a plan makes from the artifacts.
 fn digests(plan: &PlanDocument, artifacts: &Path, jobs: &Jobs, world: &World) -> Result<Digests> {
-    let mut originals = originals(plan);
     // Archives that were split off during the build are deleted at its end.
-    originals.retain(|(_, file, _)| {
-        !Path::new(file)
-            .components()
-            .any(|it| it.as_os_str() == SPLIT)
-    });
+    let is_there = |file: &str| !Path::new(file).iter().any(|it| it == SPLIT);
+    let originals = originals(plan).into_iter();
+    let originals: Vec<_> = originals.filter(|(_, file, _)| is_there(file)).collect();
     let title = artifacts.display();
     let progress = world.console.progress("Comparing", title, None);
     let found = parallel::map(

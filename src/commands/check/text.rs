@@ -61,7 +61,7 @@ impl fmt::Display for ReportText<'_> {
             let mut rules = rules;
             rules.sort_by_key(|(rule, _)| rule.id);
             for (rule, _) in rules {
-                writeln!(f, "  {}: {}", rule.id, rule.way_out)?;
+                writeln!(f, "  {}: {}", rule.id, rule.way_out())?;
             }
             writeln!(f)?;
         }

@@ -75,7 +75,8 @@ enum LayoutChoice {
 pub fn run(args: &IndexArgs, world: &World) -> Result<()> {
     let site = args.site(world)?;
     if !args.no_check {
-        let policy = args.policy.on(&args.jobs).with_layout(args.layout());
+        let mut policy = args.policy.clone();
+        (policy.jobs, policy.layout) = (args.jobs.clone(), args.layout());
         check::gate(&args.place.to_path(), &args.access, &policy, world)?;
     }
     let indexed = index(&site, &args.options()?, world)?;

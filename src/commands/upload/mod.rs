@@ -19,7 +19,8 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
     let destination = args.destination(&run, &world.stop)?;
     let extent = args.extent();
     if !args.no_check {
-        let policy = args.policy.of_part(extent == UploadExtent::Part);
+        let mut policy = args.policy.clone();
+        policy.is_part = extent == UploadExtent::Part;
         let access = AccessArgs::default();
         check::gate(&args.packages_dir, &access, &policy, world)?;
     }

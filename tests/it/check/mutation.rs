@@ -2,10 +2,18 @@
 //!
 //! `cargo test --test it check::mutation -- --nocapture` tells of each that was not.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    io::{self, Read},
+    ops::Range,
+    sync::Arc,
+};
 
 use rocwheel::{
-    check::{self, CheckOptions, ObserveProgress, SetFacts},
+    check::{
+        self, CheckOptions, SetFacts,
+        observe::{ObserveProgress, Outline, PackageReader, read_sdist},
+    },
     error::Stop,
 };
 
@@ -57,8 +65,21 @@ fn damage(bytes: &mut Vec<u8>, dice: &mut Dice) -> String {
 }
 
 fn is_found(set: &SetFacts) -> bool {
-    let judged = check::judge(set, &CheckOptions::default(), None, Vec::new());
-    !judged.report.findings.is_empty()
+    let (report, _) = check::judge(set, &CheckOptions::default(), None, Vec::new());
+    !report.findings.is_empty()
+}
+
+struct InMemory<'a>(&'a [u8]);
+
+impl PackageReader for InMemory<'_> {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + '_>> {
+        let place = |offset: u64| usize::try_from(offset).unwrap().min(self.0.len());
+        Ok(Box::new(&self.0[place(range.start)..place(range.end)]))
+    }
 }
 
 #[test]
@@ -79,12 +100,16 @@ fn of_many_damaged_wheels_nearly_all_are_found() {
         if kind == Some("whl") {
             wheels.insert(name, bytes);
         } else if kind == Some("gz") {
-            let sdist = check::read_sdist(&name, bytes.as_slice(), &watch).unwrap();
+            let sdist = read_sdist(&name, Box::new(bytes.as_slice()), &watch).unwrap();
             set.sdists.push(Arc::new(sdist));
         }
     }
-    let read =
-        |name: &str, bytes: &Vec<u8>| Arc::new(check::read_wheel(name, bytes, &watch).unwrap());
+    let read = |name: &str, bytes: &[u8]| {
+        let source = InMemory(bytes);
+        let outline = Outline::read(name, &source);
+        let facts = outline.read_portion(&source, &outline.whole(), &watch);
+        Arc::new(outline.finish(vec![facts.unwrap()]))
+    };
     set.wheels = wheels
         .iter()
         .map(|(name, bytes)| read(name, bytes))

@@ -60,7 +60,6 @@ fn stretched(len: usize) -> Vec<u8> {
 
 fn examined(bytes: &[u8]) -> Elf {
     let content = seen(bytes, Keep::Facts);
-    assert_eq!(content.elf, elf(bytes).unwrap());
     content.elf.unwrap()
 }
 
@@ -130,8 +129,9 @@ fn carried(elf: &Elf) -> String {
     let HostCode::Fat(carried) = &elf.code else {
         panic!("{:?}", elf.code)
     };
-    let amounts = carried.amounts();
-    let amounts = amounts.map(|(target, objects, bytes)| format!("{target}: {objects}, {bytes}"));
+    let amounts = carried.iter();
+    let amounts =
+        amounts.map(|(target, it)| format!("{target}: {}, {}", it.code_objects, it.bytes));
     amounts.collect::<Vec<_>>().join("\n")
 }
 

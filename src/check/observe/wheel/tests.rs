@@ -1,6 +1,6 @@
 //! Wheels in one portion and in many, and archives that readers see in different ways.
 
-use std::io::{Cursor, Write as _};
+use std::io::{self, Cursor, Write as _};
 
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
@@ -28,12 +28,28 @@ fn sample() -> Vec<u8> {
     ])
 }
 
+impl PackageReader for Vec<u8> {
+    fn len(&self) -> u64 {
+        Self::len(self) as u64
+    }
+
+    fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + '_>> {
+        let place = |offset: u64| usize::try_from(offset).unwrap();
+        let end = place(range.end).min(Self::len(self));
+        Ok(Box::new(
+            self.get(place(range.start)..end).unwrap_or_default(),
+        ))
+    }
+}
+
 fn whole(bytes: &[u8]) -> WheelFile {
     let watch = ObserveProgress {
         stop: &Stop::default(),
         progress: &|_| (),
     };
-    read_wheel(FILE, &bytes.to_vec(), &watch).unwrap()
+    let outline = Outline::read(FILE, &bytes.to_vec());
+    let facts = outline.read_portion(&bytes.to_vec(), &outline.whole(), &watch);
+    outline.finish(vec![facts.unwrap()])
 }
 
 /// What is wrong, one line each.
