@@ -8,7 +8,7 @@ use std::{env, hint::black_box, time::Instant};
 
 use rocwheel::{
     digest::Sha256,
-    index::{Draft, Identity, Layout, PackageSet, SetFile, SetJson, Sidecar, drafts},
+    set::{Identity, IndexPage, Layout, PackageSet, SetFile, SetJson, Sidecar, pages},
 };
 
 /// So many versions a project, which is what page sizes depend on.
@@ -24,16 +24,16 @@ fn main() {
     });
     let set = set.expect("names are different");
     let views = set.views();
-    let all = drafts(&set, &views, Layout::Dist);
+    let all = pages(&set, &views, Layout::Dist);
     let bytes = step("every page, one after another", || {
-        let sizes = all.iter().map(|draft: &Draft| draft.page().body.len());
+        let sizes = all.iter().map(|page: &IndexPage| page.body().len());
         sizes.sum::<usize>()
     });
     println!("| {} pages, {} MB | | |", all.len(), bytes / 1_000_000);
     let json = step("`set.json`, written", || {
         SetJson::new(Identity::default(), &set, Layout::Dist)
             .page()
-            .body
+            .body()
     });
     let read = step("`set.json`, read", || SetJson::parse(&json));
     black_box(read).expect("it reads back");
@@ -56,7 +56,7 @@ fn files(count: usize) -> Vec<SetFile> {
             metadata: Some(Sidecar::of(name.as_bytes())),
             requires_python: Some(">=3.10".to_owned()),
             yanked: None,
-            name: name.parse().expect("a file name"),
+            name,
         }
     };
     (0..count).map(file).collect()

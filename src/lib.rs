@@ -40,9 +40,6 @@ pub mod run;
 // The packages that we ship. `packages.toml` is the policy.
 pub mod package;
 
-// The index pages of a package set.
-pub mod index;
-
 // Services: GitHub's API, and the stores that have files.
 pub mod github;
 pub mod store;
@@ -53,7 +50,7 @@ pub mod fetch;
 // Predicts what the dynamic loader of a host does with installed files (uses elf).
 pub mod loader;
 
-// Package sets in a directory or a bucket: reads and indexes them.
+// Package sets in a directory or a bucket: reads, indexes and publishes them.
 pub mod set;
 
 // Finds what is wrong with a package set.

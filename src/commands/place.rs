@@ -11,9 +11,9 @@ use super::{
 };
 use crate::{
     error::{Context as _, Result},
-    index::Urls,
     report::outputs,
     run::ArtifactGroup,
+    set::Urls,
 };
 
 /// Print where a run keeps its packages, and which role may write there

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::index::Urls;
+use crate::set::Urls;
 
 /// Longer texts are cut.
 const LONGEST_TEXT: usize = 300;

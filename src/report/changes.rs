@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::index::{SetJson, SetJsonFile};
+use crate::set::{SetJson, SetJsonFile};
 
 /// How a package differs from the one in the earlier set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,17 +83,17 @@ pub(super) fn percent(before: u64, after: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::documents as samples;
+    use crate::set::tests as samples;
 
     #[test]
     fn packages_are_compared_whatever_their_version_is() {
-        let mut earlier = samples::set_of(&["rocm", "rocm-sdk-core", "rocm-sdk-old"]);
+        let mut earlier = samples::document_of(&["rocm", "rocm-sdk-core", "rocm-sdk-old"]);
         let same = earlier.files()[0].sha256;
         for file in earlier.files_mut().iter_mut().skip(1) {
             file.sha256 = crate::digest::Sha256::of(b"other");
             file.size = 1000;
         }
-        let set = samples::set_of(&["rocm", "rocm-sdk-core", "rocm-sdk-new"]);
+        let set = samples::document_of(&["rocm", "rocm-sdk-core", "rocm-sdk-new"]);
         assert_eq!(set.files()[0].sha256, same);
         let changes = Changes::since(&earlier);
         let all: Vec<PackageChange> = set.files().iter().map(|file| changes.of(file)).collect();

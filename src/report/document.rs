@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use super::markdown::{self, SummaryPage};
 use crate::{
     console::{many, size},
-    index::{Addresses, Choice, SetJson, install},
+    set::{Addresses, Choice, SetJson, install},
 };
 
 #[derive(Serialize)]

@@ -9,9 +9,9 @@ use crate::{
     digest::Sha256,
     error::Result,
     fetch::FetchPlan,
-    index::{Layout, PackageSet, SetFile, Sidecar, paths},
     location::{Key, Location},
     package::Expected,
+    set::{Layout, PackageSet, SetFile, Sidecar, paths},
 };
 
 #[derive(Debug, Serialize)]
@@ -43,7 +43,8 @@ impl<'a> Forecast<'a> {
     ) -> Result<Self> {
         let set = package_set(expected)?;
         let key = |path: String| -> Result<String> {
-            let key: Key = format!("{}{path}", root.key().directory()).parse()?;
+            let below = path.strip_prefix("./").unwrap_or(&path);
+            let key: Key = format!("{}{below}", root.key().directory()).parse()?;
             Ok(key.to_string())
         };
         let writes = paths(&set, Layout::Dist).into_iter().map(key);
@@ -65,7 +66,7 @@ fn package_set(packages: Vec<Expected>) -> Result<PackageSet> {
     let file = |package: Expected| -> Result<SetFile> {
         Ok(SetFile {
             family: package.directory.map(|it| it.parse()).transpose()?,
-            name: package.filename.parse()?,
+            name: package.filename,
             project: package.dist.parse()?,
             version: package.version,
             size: 0,
@@ -77,7 +78,7 @@ fn package_set(packages: Vec<Expected>) -> Result<PackageSet> {
         })
     };
     let files = packages.into_iter().map(file).collect::<Result<_>>()?;
-    Ok(PackageSet::new(files)?)
+    PackageSet::new(files)
 }
 
 impl fmt::Display for Forecast<'_> {

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::{
     check::Report,
-    index::{Choice, Identity, Places, SetJson, Way, install},
     run::Platform,
+    set::{Choice, Identity, Places, SetJson, install},
     target::TargetTable,
 };
 
@@ -203,14 +203,8 @@ impl<'a> SummaryPage<'a> {
         let set = self.set;
         match self.whereabouts {
             Whereabouts::Nowhere => Vec::new(),
-            Whereabouts::Published(places) => Way::ALL
-                .map(|way| (way.title(), install::line(set, places, way, choice)))
-                .to_vec(),
-            Whereabouts::Kept(artifact) => {
-                let directory = artifact.name.as_str();
-                let line = |installer| install::downloaded(set, directory, installer, choice);
-                vec![("pip", line("pip")), ("uv", line("uv pip"))]
-            }
+            Whereabouts::Published(places) => install::lines(set, places, choice),
+            Whereabouts::Kept(artifact) => install::downloaded(set, artifact.name.as_str(), choice),
         }
     }
 

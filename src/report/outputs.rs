@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use crate::{
     digest::Sha256,
     error::{Hint as _, Result, ensure},
-    index::{SetJson, Urls},
     run::ArtifactGroup,
+    set::{SetJson, Urls},
 };
 
 /// GitHub drops the outputs of a job if they are longer than 1 MB, counted as UTF-16.
@@ -131,7 +131,7 @@ pub fn render(outputs: &[(&str, String)]) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{error, index::documents as samples};
+    use crate::{error, set::tests as samples};
 
     /// Parses the file like the runner of GitHub Actions.
     fn read(text: &str) -> Vec<(String, String)> {
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_set_has_these_outputs() {
-        let outputs = of(&samples::set(), Some(&samples::urls()));
+        let outputs = of(&samples::document(), Some(&samples::urls()));
         let read = read(&render(&outputs).unwrap());
         let lines: Vec<String> = read
             .iter()
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn of_several_families_each_has_its_own_addresses() {
         let urls = samples::urls();
-        let set = samples::set_of_families(&["gfx110X-all", "gfx94X-dcgpu"]);
+        let set = samples::document_of_families(&["gfx110X-all", "gfx94X-dcgpu"]);
         let values = ADDRESSES.map(|name| value(&set, Some(&urls), name));
         insta::assert_snapshot!(values.join("\n"), @r#"
         https://bucket.s3.amazonaws.com/1-linux/python/simple/
@@ -199,7 +199,7 @@ mod tests {
         {"gfx110X-all":"https://bucket.s3.amazonaws.com/1-linux/python/gfx110X-all/index.html","gfx94X-dcgpu":"https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/index.html"}
         https://bucket.s3.amazonaws.com/1-linux/python
         "#);
-        let only = samples::set_of_families(&["gfx94X-dcgpu"]);
+        let only = samples::document_of_families(&["gfx94X-dcgpu"]);
         let values = ADDRESSES.map(|name| value(&only, Some(&urls), name));
         insta::assert_snapshot!(values.join("\n"), @r#"
         https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_set_that_is_published_nowhere_has_no_addresses() {
-        let set = samples::set_of_families(&["gfx94X-dcgpu"]);
+        let set = samples::document_of_families(&["gfx94X-dcgpu"]);
         let values = ADDRESSES.map(|name| value(&set, None, name));
         assert_eq!(values, ["", "", "{}", "{}", ""]);
         assert_eq!(value(&set, None, "version"), "7.13.0.dev0+ab");
@@ -222,10 +222,10 @@ mod tests {
     fn a_document_that_is_too_long_is_left_out_and_the_rest_is_told() {
         let projects: Vec<String> = (0..3000).map(|it| format!("project-{it}")).collect();
         let projects: Vec<&str> = projects.iter().map(String::as_str).collect();
-        let set = samples::set_of(&projects);
+        let set = samples::document_of(&projects);
         let outputs = of(&set, Some(&samples::urls()));
         assert!(is_left_out(&outputs));
-        assert!(!is_left_out(&of(&samples::set(), None)));
+        assert!(!is_left_out(&of(&samples::document(), None)));
         let read = read(&render(&outputs).unwrap());
         let index = "https://bucket.s3.amazonaws.com/1-linux/python/simple/";
         assert!(read.contains(&("package-index-url".into(), index.into())));

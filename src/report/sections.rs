@@ -12,8 +12,8 @@ use crate::{
         Finding, Report, Rule, Severity,
         coverage::{Cell, Coverage, short_size},
     },
-    console::many,
-    index::{SetJson, SetJsonFile, Urls, size_text},
+    console::{many, size},
+    set::{SetJson, SetJsonFile, Urls},
 };
 
 /// The most packages of the earlier set that are listed as gone, above the packages of the set.
@@ -54,7 +54,7 @@ pub(super) fn packages(
     let table = files.map(|file| package(file, urls, changes));
     let gone = changes.map(|changes| changes.gone(set)).unwrap_or_default();
     let lost = gone.iter().map(|file| {
-        let (name, size) = (code(file.name()), size_text(file.size));
+        let (name, size) = (code(file.name()), size(file.size));
         format!("| <del>{name}</del> | {size} | **gone** |\n")
     });
     let mut lost: Vec<String> = lost.collect();
@@ -63,7 +63,7 @@ pub(super) fn packages(
     let omitted = rows(&mut text, table.into_iter(), limit);
     let total: u64 = set.files().iter().map(|file| file.size).sum();
     let count = many(set.files().len(), "package");
-    let _ = write!(text, "\n{count}, {}", size_text(total));
+    let _ = write!(text, "\n{count}, {}", size(total));
     if let Some(changes) = changes {
         let before = changes.total();
         let since = changes
@@ -73,7 +73,7 @@ pub(super) fn packages(
             text,
             " (before,{}: {}, {})",
             since.unwrap_or_default(),
-            size_text(before),
+            size(before),
             percent(before, total)
         );
     }
@@ -96,7 +96,7 @@ fn package(file: &SetJsonFile, urls: Option<&Urls>, changes: Option<&Changes<'_>
         Some(urls) => format!("[{name}]({})", urls.path(file.path())),
         None => name,
     };
-    let size = size_text(file.size);
+    let size = size(file.size);
     let change = changes.map(|changes| format!(" {} |", change(file, changes.of(file))));
     format!(
         "| {name}<br><sub>sha256 <code>{}</code></sub> | {size} |{}\n",
@@ -115,7 +115,7 @@ fn change(file: &SetJsonFile, change: PackageChange) -> String {
             } else {
                 ("+", file.size - before)
             };
-            let by = size_text(by);
+            let by = size(by);
             format!("{sign}{by}<br><sub>{}</sub>", percent(before, file.size))
         }
     }

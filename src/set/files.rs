@@ -1,50 +1,39 @@
-//! Lists and opens the packages and sidecars of a place.
+//! Lists the packages and sidecars of a place, and [`PackageFile`]: a wheel or sdist at any place,
+//! read as streams.
 
 use std::{
     io::{self, Read},
+    ops::Range,
     path::Path,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use fs_err as fs;
 
-use super::{package::is_package, place::SetPlace};
-use crate::{
-    digest::Sha256,
-    error::{Hint as _, Result},
-    index::{Layout, SetStamp},
-    run::ArtifactGroup,
-    store::{Depth, Object, Ranged, Span, StoreFailureKind},
+use super::{
+    packages::{Layout, directory, is_package, is_wheel},
+    place::{Address, PlaceKind, SetPlace, found},
+    set_json::SetStamp,
 };
-
-/// A file up to this size is read in one request: digest and metadata come from the same bytes.
-const AT_ONCE: u64 = 256 << 10;
+use crate::{
+    error::{Context as _, Error, Hint as _, Result, anyhow},
+    location::Key,
+    run::ArtifactGroup,
+    store::{Depth, Object, Span, Store},
+};
 
 /// A package or sidecar in the directory of packages, or in that of a family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ListedPackage {
+    /// Relative to the directory of the set: `dist/rocm-7.13.0.tar.gz`.
+    pub(super) path: String,
     pub(super) family: Option<ArtifactGroup>,
     pub(super) name: String,
     pub(super) stamp: SetStamp,
     /// When it was uploaded. `None` in a local directory, where a modification time does not say
     /// it.
     pub(super) uploaded: Option<SystemTime>,
-}
-
-impl ListedPackage {
-    /// Relative to the directory of the set: `dist/rocm-7.13.0.tar.gz`.
-    pub(super) fn path(&self, layout: Layout) -> String {
-        let family = self.family.as_ref();
-        let family = family.map_or_else(String::new, |family| format!("{family}/"));
-        format!("{}{family}{}", layout.files(), self.name)
-    }
-}
-
-/// The bytes of a package: in memory, or read in ranges on demand.
-pub(super) enum Opened {
-    Whole(Vec<u8>),
-    Far(Ranged<'static>),
 }
 
 impl SetPlace {
@@ -64,23 +53,53 @@ impl SetPlace {
             _ => self.list(layout.files(), Depth::All)?,
         };
         let found = objects.into_iter().filter_map(|(path, object)| {
-            let path = path.strip_prefix(layout.files())?;
-            let (family, name) = match path.split_once('/') {
+            let below = path.strip_prefix(layout.files())?;
+            let (family, name) = match below.split_once('/') {
                 Some((family, name)) if is_family(family, layout) => {
                     (ArtifactGroup::of_directory(family).ok(), name)
                 }
-                _ => (None, path),
+                _ => (None, below),
             };
             // A file at a deeper level is not a package of the set.
             let is_wanted = is_package(name) || name.ends_with(".whl.metadata");
             (is_wanted && !name.contains('/') && !name.starts_with('.')).then(|| ListedPackage {
                 family,
                 name: name.to_owned(),
+                path: path.clone(),
                 stamp: self.stamp_of(&object),
                 uploaded: object.modified.filter(|_| self.local().is_none()),
             })
         });
         Ok(found.collect())
+    }
+
+    /// Lists the packages, with those in the directories of families. Without a `layout`, they are
+    /// in `dist/` if it exists. A web server cannot be listed, so the result is empty.
+    pub(super) fn packages(&self, layout: Option<Layout>) -> Result<Vec<PackageFile>> {
+        if *self.kind() == PlaceKind::Web {
+            return Ok(Vec::new());
+        }
+        let files = self
+            .files(layout.map_or_else(|| self.layout(), Ok)?)?
+            .into_iter();
+        let packages = files.filter(|file| is_package(&file.name)).map(|file| {
+            let name = directory(file.family.as_ref()) + &file.name;
+            let key = self.key(&file.path)?;
+            Ok(PackageFile::new(name, self.store(), key, file.stamp.size))
+        });
+        packages.collect()
+    }
+
+    /// A package, not opened yet. `None` if it does not exist.
+    pub(super) fn package(&self, name: &str, address: &Address) -> Result<Option<PackageFile>> {
+        let path = &address.path;
+        let Ok(key) = path.parse::<Key>() else {
+            return Ok(None);
+        };
+        let store = self.store_of(address)?;
+        let object = found(store.head(&key))
+            .with_context(|| format!("failed to look for `{path}` in `{store}`"))?;
+        Ok(object.map(|object| PackageFile::new(name.to_owned(), &store, key, object.size)))
     }
 
     /// The layout of the set: [`Layout::Dist`] if `dist/` exists.
@@ -92,55 +111,20 @@ impl SetPlace {
         Ok(if has_dist { Layout::Dist } else { Layout::Flat })
     }
 
-    pub(super) fn open_file(&self, listed: &ListedPackage, layout: Layout) -> Result<Opened> {
-        let (key, size) = (self.key(&listed.path(layout))?, listed.stamp.size);
-        if size > AT_ONCE {
-            return Ok(Opened::Far(Ranged::of(Arc::clone(self.store()), key, size)));
-        }
-        // Read one byte more than listed, to notice a file that has grown.
-        let mut bytes = Vec::new();
-        let reader = self.store().get(&key, Span::Whole)?;
-        reader.take(size + 1).read_to_end(&mut bytes)?;
-        Ok(Opened::Whole(bytes))
-    }
-
-    /// Streams a package from its first to its last byte.
-    pub(super) fn stream(
-        &self,
-        listed: &ListedPackage,
-        layout: Layout,
-    ) -> Result<Box<dyn Read + Send>> {
-        Ok(self
-            .store()
-            .get(&self.key(&listed.path(layout))?, Span::Whole)?)
-    }
-
-    /// The digest that the store has recorded, if any.
-    pub(super) fn kept_digest(
-        &self,
-        listed: &ListedPackage,
-        layout: Layout,
-    ) -> Result<Option<Sha256>> {
-        Ok(self.store().head(&self.key(&listed.path(layout))?)?.sha256)
-    }
-
     /// The current stamp of a local file. `None` in a bucket: there, one listing later gives the
     /// stamps of a thousand files per request (see `Reading::remember_sidecars`).
     pub(super) fn stamp(&self, path: &str) -> Result<Option<SetStamp>> {
         if self.local().is_none() {
             return Ok(None);
         }
-        match self.store().head(&self.key(path)?) {
-            Err(error) if error.kind() == StoreFailureKind::NotFound => Ok(None),
-            object => Ok(Some(self.stamp_of(&object?))),
-        }
+        let object = found(self.store().head(&self.key(path)?))?;
+        Ok(object.map(|object| self.stamp_of(&object)))
     }
 
     /// The text and the stamp of a document such as `set.json`.
     pub(super) fn document(&self, name: &str) -> Result<Option<(String, SetStamp)>> {
-        let object = match self.store().head(&self.key(name)?) {
-            Err(error) if error.kind() == StoreFailureKind::NotFound => return Ok(None),
-            object => object?,
+        let Some(object) = found(self.store().head(&self.key(name)?))? else {
+            return Ok(None);
         };
         let text = self.text(&self.path(name))?;
         Ok(text.map(|text| (text, self.stamp_of(&object))))
@@ -181,4 +165,88 @@ fn nanoseconds(time: SystemTime) -> Option<u64> {
 fn is_family(name: &str, layout: Layout) -> bool {
     let is_likely = layout == Layout::Dist || name.starts_with("gfx");
     is_likely && !name.is_empty() && ArtifactGroup::of_directory(name).is_ok()
+}
+
+/// One wheel or sdist.
+#[derive(Debug)]
+pub struct PackageFile {
+    /// With the directory of its family: `gfx94X-dcgpu/rocm-7.13.0.tar.gz`.
+    name: String,
+    len: u64,
+    store: Arc<dyn Store>,
+    key: Key,
+    /// The first error of the store while reading. It is not a finding about the package, because
+    /// another attempt may succeed.
+    failure: Mutex<Option<Error>>,
+}
+
+impl PackageFile {
+    pub(super) fn new(name: String, store: &Arc<dyn Store>, key: Key, len: u64) -> Self {
+        Self {
+            name,
+            len,
+            store: Arc::clone(store),
+            key,
+            failure: Mutex::default(),
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn is_wheel(&self) -> bool {
+        is_wheel(&self.name)
+    }
+
+    /// The error of the store, if one occurred while reading. Call it after reading the package,
+    /// before using any findings about it.
+    pub fn outcome(&self) -> Result<()> {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        match failure.take() {
+            Some(error) => Err(error).with_context(|| format!("failed to read `{}`", self.name)),
+            None => Ok(()),
+        }
+    }
+
+    /// Records an error of the store, and returns it as an `io::Error`. The reader of the format
+    /// reports that one like damage in the file, so the original is kept for `outcome`.
+    fn failed(&self, error: Error) -> io::Error {
+        let shown = io::Error::other(format!("{error:#}"));
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.get_or_insert(error);
+        shown
+    }
+
+    pub fn size(&self) -> u64 {
+        self.len
+    }
+
+    /// Streams the bytes of a range. The stream ends early at the end of the package.
+    pub fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + '_>> {
+        let len = range.end.min(self.len).saturating_sub(range.start);
+        let reader = self.store.get(&self.key, Span::Between(range));
+        let reader = reader.map_err(|error| self.failed(error.into()))?;
+        Ok(Box::new(PackageStream {
+            reader: reader.take(len),
+            package: self,
+        }))
+    }
+}
+
+struct PackageStream<'a> {
+    reader: io::Take<Box<dyn Read + Send>>,
+    package: &'a PackageFile,
+}
+
+impl Read for PackageStream<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.reader.read(buffer);
+        let count = count.map_err(|error| self.package.failed(error.into()))?;
+        if count == 0 && self.reader.limit() > 0 && !buffer.is_empty() {
+            let error = anyhow!("it became shorter while it was read");
+            return Err(self.package.failed(error));
+        }
+        Ok(count)
+    }
 }

@@ -1,21 +1,35 @@
 //! [`KnownFacts`]: what an earlier run wrote into `set.json`, and whether a file is unchanged
 //! since, so that it need not be read again.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{files::ListedPackage, package::is_wheel, place::SetPlace};
+use super::{
+    files::ListedPackage,
+    packages::{Sidecar, is_wheel},
+    place::SetPlace,
+    set_json::{Identity, PART, SetJson, SetJsonFile, SetStamp},
+};
 use crate::{
     digest::Sha256,
     error::{Context as _, Hint as _, Result},
-    index::{Identity, Layout, PART, Remembered, SetJson, SetJsonFile, SetStamp, Sidecar},
     run::ArtifactGroup,
+    version::Version,
+    wheel::DistName,
 };
 
-/// The coarsest resolution of modification times. Within it a file can change and keep its time.
-const GRAIN: Duration = Duration::from_secs(2);
+/// The coarsest resolution of modification times, in nanoseconds. Within it a file can change and
+/// keep its time.
+const GRAIN: u64 = 2_000_000_000;
+
+/// The facts of one package that an index shows, from its metadata: METADATA of a wheel ([PEP
+/// 427](https://peps.python.org/pep-0427/)), PKG-INFO of an sdist ([PEP
+/// 625](https://peps.python.org/pep-0625/)).
+#[derive(Debug)]
+pub(super) struct PackageFacts {
+    pub(super) project: DistName,
+    pub(super) version: Version,
+    pub(super) requires_python: Option<String>,
+}
 
 /// The facts of an earlier run about each file.
 #[derive(Debug, Default)]
@@ -31,25 +45,18 @@ pub(super) struct KnownFacts {
 impl KnownFacts {
     /// Reads `set.json`, or `part.json` if only parts were uploaded so far.
     pub(super) fn read(place: &SetPlace) -> Result<Self> {
-        let read = |name: &str| -> Result<Option<(SetJson, SetStamp)>> {
-            let Some((text, stamp)) = place.document(name)? else {
-                return Ok(None);
-            };
-            let document = SetJson::parse(&text)
-                .with_context(|| format!("failed to read `{}`", place.shown_in_full(name)))
-                .hint("remove it, so that it is written again")?;
-            Ok(Some((document, stamp)))
-        };
-        if let Some((document, stamp)) = read("set.json")? {
-            return Ok(Self::new(document, Some(stamp)));
+        for name in ["set.json", PART] {
+            if let Some((text, stamp)) = place.document(name)? {
+                let document = SetJson::parse(&text)
+                    .with_context(|| format!("failed to read `{}`", place.shown_in_full(name)))
+                    .hint("remove it, so that it is written again")?;
+                return Ok(Self::new(document, Some(stamp)));
+            }
         }
-        Ok(match read(PART)? {
-            Some((document, _)) => Self::new(document, None),
-            None => Self::default(),
-        })
+        Ok(Self::default())
     }
 
-    pub(super) fn new(document: SetJson, stamp: Option<SetStamp>) -> Self {
+    fn new(document: SetJson, stamp: Option<SetStamp>) -> Self {
         let (identity, files) = document.into_parts();
         let by_path = |file: SetJsonFile| (file.path().to_owned(), file);
         Self {
@@ -70,10 +77,11 @@ impl KnownFacts {
 
     /// The digest of every file, by path.
     pub(super) fn digests(&self) -> BTreeMap<String, Sha256> {
-        let files = self.files.iter();
-        files
-            .map(|(path, file)| (path.clone(), file.sha256))
-            .collect()
+        let digests = self
+            .files
+            .iter()
+            .map(|(path, file)| (path.clone(), file.sha256));
+        digests.collect()
     }
 
     /// The families of an earlier index, whose pages may exist.
@@ -89,12 +97,10 @@ impl KnownFacts {
     }
 
     /// The digest of a file, if the file is unchanged.
-    pub(super) fn sha256(&self, listed: &ListedPackage, layout: Layout) -> Option<Sha256> {
-        let path = listed.path(layout);
-        let made = self.made.get(&path);
-        match made.filter(|(size, _)| *size == listed.stamp.size) {
-            Some((_, sha256)) => Some(*sha256),
-            None => self.same(listed, layout).map(|(file, _)| file.sha256),
+    pub(super) fn sha256(&self, listed: &ListedPackage) -> Option<Sha256> {
+        match self.made.get(&listed.path) {
+            Some((size, sha256)) if *size == listed.stamp.size => Some(*sha256),
+            _ => self.same(listed).map(|file| file.sha256),
         }
     }
 
@@ -103,26 +109,30 @@ impl KnownFacts {
         &self,
         listed: &ListedPackage,
         sidecar: Option<&SetStamp>,
-        layout: Layout,
-    ) -> Option<(&SetJsonFile, &Remembered, Option<Sidecar>)> {
-        let (file, remembered) = self.same(listed, layout)?;
-        let is_wheel = is_wheel(&listed.name);
-        if remembered.sidecar.as_ref() != sidecar || is_wheel != sidecar.is_some() {
-            return None;
-        }
-        let sidecar = sidecar.zip(remembered.sidecar_sha256);
-        let sidecar = sidecar.map(|(stamp, sha256)| Sidecar {
+    ) -> Option<(Sha256, PackageFacts, Option<Sidecar>)> {
+        let file = self.same(listed)?;
+        let remembered = file.remembered.as_ref()?;
+        let metadata = sidecar.zip(remembered.sidecar_sha256);
+        let metadata = metadata.map(|(stamp, sha256)| Sidecar {
             size: stamp.size,
             sha256,
         });
-        (is_wheel == sidecar.is_some()).then_some((file, remembered, sidecar))
+        let facts = PackageFacts {
+            project: file.project.clone(),
+            version: file.version.clone(),
+            requires_python: remembered.requires_python.clone(),
+        };
+        let is_wheel = is_wheel(&listed.name);
+        let is_same = remembered.sidecar.as_ref() == sidecar
+            && is_wheel == sidecar.is_some()
+            && is_wheel == metadata.is_some();
+        is_same.then_some((file.sha256, facts, metadata))
     }
 
-    fn same(&self, listed: &ListedPackage, layout: Layout) -> Option<(&SetJsonFile, &Remembered)> {
-        let file = self.files.get(&listed.path(layout))?;
-        let remembered = file.remembered.as_ref()?;
-        let is_same = remembered.file == listed.stamp && self.is_settled(&listed.stamp);
-        is_same.then_some((file, remembered))
+    fn same(&self, listed: &ListedPackage) -> Option<&SetJsonFile> {
+        let file = self.files.get(&listed.path)?;
+        let is_same = file.remembered.as_ref()?.file == listed.stamp;
+        (is_same && self.is_settled(&listed.stamp)).then_some(file)
     }
 
     /// Whether equal stamps prove equal bytes.
@@ -134,12 +144,9 @@ impl KnownFacts {
         if stamp.etag.is_some() {
             return true;
         }
-        let grain = u64::try_from(GRAIN.as_nanos()).unwrap_or(u64::MAX);
-        let settled = stamp.modified.map(|time| time.saturating_add(grain));
         let written = self.stamp.as_ref().and_then(|stamp| stamp.modified);
-        settled
-            .zip(written)
-            .is_some_and(|(settled, written)| settled <= written)
+        let ages = stamp.modified.zip(written);
+        ages.is_some_and(|(changed, written)| changed.saturating_add(GRAIN) <= written)
     }
 }
 
@@ -173,6 +180,7 @@ mod tests {
 
     fn listed(name: &str, stamp: SetStamp) -> ListedPackage {
         ListedPackage {
+            path: format!("dist/{name}"),
             family: None,
             name: name.into(),
             stamp,
@@ -184,9 +192,7 @@ mod tests {
     fn a_digest_holds_for_the_same_size_time_and_mark_only() {
         let (old, late) = (stamp(SECOND, None), 3 * SECOND);
         let is_known = |known: &KnownFacts, stamp: SetStamp| {
-            known
-                .sha256(&listed("a-1.tar.gz", stamp), Layout::Dist)
-                .is_some()
+            known.sha256(&listed("a-1.tar.gz", stamp)).is_some()
         };
         assert!(is_known(&known(&old, late), old.clone()));
         assert!(!is_known(&known(&old, late), stamp(SECOND + 1, None)));
@@ -215,12 +221,12 @@ mod tests {
         let old = stamp(SECOND, None);
         let known = known(&old, 3 * SECOND);
         let wheel = listed("b-1-py3-none-any.whl", old.clone());
-        let all = |sidecar| known.all(&wheel, sidecar, Layout::Dist).is_some();
+        let all = |sidecar| known.all(&wheel, sidecar).is_some();
         assert!(all(Some(&old)));
         assert!(!all(None), "the sidecar is gone");
         assert!(!all(Some(&stamp(SECOND + 1, None))), "it was touched");
         let sdist = listed("a-1.tar.gz", old.clone());
-        assert!(known.all(&sdist, None, Layout::Dist).is_some());
-        assert!(known.all(&sdist, Some(&old), Layout::Dist).is_none());
+        assert!(known.all(&sdist, None).is_some());
+        assert!(known.all(&sdist, Some(&old)).is_none());
     }
 }

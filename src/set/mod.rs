@@ -1,35 +1,45 @@
 //! A package set at a place: in a directory, in a bucket or on a web server.
 //!
-//! `place` opens it, `files` and `read` read its packages, `promised` reads its pages, `indexing`
-//! and `write` write its index, and `publish` uploads a local set.
+//! `packages` and `set_json` say what a set is; `pages`, `html` and `install` render its index;
+//! `place` opens a place, `files` and `read` read its packages, `links` and `promised` its pages; `write` writes objects, for `indexing` and `upload`.
 
-mod address;
-mod built;
-mod directory;
-mod facts;
+mod as_text;
 mod files;
-mod found;
+mod html;
 mod indexing;
+pub mod install;
 mod known;
-mod package;
+mod links;
+mod local;
+mod packages;
 mod pages;
 mod place;
+mod plan;
 mod promised;
-pub mod publish;
 mod published;
 mod read;
-mod stale;
+mod set_json;
+#[cfg(test)]
+pub(crate) mod tests;
+mod upload;
+mod urls;
 mod write;
 mod yank;
 
 pub use self::{
-    address::local_urls,
-    directory::LocalSet,
-    found::{PlaceDepth, PublishedSet, find, find_published},
-    indexing::{IndexOptions, Indexed, index},
-    package::{PackageFile, identity, is_ours},
+    files::PackageFile,
+    indexing::{IndexChange, IndexOptions, Indexed, index},
+    install::{Choice, Places},
+    local::LocalSet,
+    packages::{IndexView, Layout, PackageSet, SIDECAR, SetFile, Sidecar, identity, is_ours},
+    pages::{IndexPage, Phase, pages, paths},
     place::{NamedPlace, SetPlace},
+    plan::{RemoteListing, UploadPlan},
+    promised::{PlaceDepth, PublishedSet, find, find_published},
     published::{Listing, ListingPlace, PageClaim, PublishedFacts, SidecarPromise},
-    write::{Act, IndexChange, WriteMode},
+    set_json::{Identity, PART, Remembered, SetJson, SetJsonFile, SetStamp},
+    upload::{PlannedUpload, PublishedUpload, UploadExtent, UploadOptions},
+    urls::{Addresses, Urls},
+    write::{Action, ExistingObject, Item, ItemBytes, Others},
     yank::YankList,
 };

@@ -1,232 +1,233 @@
-//! Parses the pages of an index, also of indexes that other tools wrote: HTML
-//! ([PEP 503](https://peps.python.org/pep-0503/)), JSON
-//! ([PEP 691](https://peps.python.org/pep-0691/)) and SHA256SUMS. Pure: from text to links.
+//! The pages of an index: the simple index in HTML and JSON, the page for `--find-links` and
+//! `SHA256SUMS`.
+//!
+//! Every page is a pure function of the set and its layout, without clock or random order, so the
+//! same set gives the same bytes.
 
-use html5gum::{StartTag, Token, Tokenizer};
-use serde_json::Value;
+use std::{fmt, fmt::Write as _};
 
-use super::published::SidecarPromise;
-use crate::{
-    digest::Sha256,
-    error::{Context as _, Result, bail},
-    location::decode_component,
+use serde_json::{Value, json};
+
+use super::{
+    html::{self, REPOSITORY_VERSION},
+    packages::{IndexView, Layout, PackageSet, SetFile},
+    set_json::{Identity, SetJson},
+    urls::encode_path,
 };
 
-/// A link of a page to a file, with the facts about the file in its attributes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PageLink {
-    pub(super) href: String,
-    pub(super) sha256: Option<Sha256>,
-    pub(super) size: Option<u64>,
-    pub(super) metadata: Option<SidecarPromise>,
+/// The directory of the JSON index, below `simple/` so that one prefix has both indexes. It cannot
+/// be the name of a project: normalized names begin with a letter or a digit.
+const JSON: &str = "simple/_json";
+/// The directory of the set itself, as a path below it.
+pub(super) const TOP: &str = "./";
+
+/// The order of writing a set. Readers may see it at any moment, so an object is written only after
+/// everything that it links to, and a package before its sidecar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    File,
+    Sidecar,
+    /// Links to files.
+    Project,
+    /// Links to pages of projects, or to all files.
+    Root,
+    /// `set.json`: a set that has it is complete.
+    Whole,
 }
 
-/// The target of a link.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Leads {
-    /// On the same server: the percent-decoded path from the top of the store.
-    Within(String),
-    /// On another server: its origin, and the path there.
-    Elsewhere(String, String),
+/// One page, not rendered yet: all pages of a set with many files at once would take much memory.
+pub struct IndexPage<'a> {
+    /// The path relative to the directory of the set: `simple/rocm/index.html`.
+    pub path: String,
+    pub phase: Phase,
+    render: Box<dyn Fn() -> String + Sync + 'a>,
 }
 
-impl Leads {
-    pub(super) fn into_path(self) -> String {
-        match self {
-            Self::Within(path) | Self::Elsewhere(_, path) => path,
+impl<'a> IndexPage<'a> {
+    pub(super) fn new(
+        path: impl Into<String>,
+        phase: Phase,
+        render: impl Fn() -> String + Sync + 'a,
+    ) -> Self {
+        Self {
+            path: path.into(),
+            phase,
+            render: Box::new(render),
         }
+    }
+
+    pub fn body(&self) -> String {
+        (self.render)()
+    }
+
+    /// The paths of the page: its file name, and, if it is the page of a directory, the key that
+    /// installers request.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        [Some(self.path.as_str()), directory_of(&self.path)]
+            .into_iter()
+            .flatten()
     }
 }
 
-/// The links of an HTML page. A tokenizer of the HTML standard finds them, so that `<a>` inside a
-/// comment is not a link, and character references are decoded.
-pub(super) fn html_links(page: &str) -> Vec<PageLink> {
-    let link = |tag: StartTag<()>| -> Option<PageLink> {
-        let value = |name: &str| {
-            let value = tag.attributes.get(name.as_bytes())?;
-            std::str::from_utf8(&value.value).ok()
+impl fmt::Debug for IndexPage<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.path)
+    }
+}
+
+/// The key that installers request: `simple/rocm/` for `simple/rocm/index.html`.
+///
+/// S3 has exact keys only and does not serve `index.html` for a directory, so the page must be
+/// stored under this key too.
+pub(super) fn directory_of(path: &str) -> Option<&str> {
+    let names = ["index.html", "index.json"];
+    let directory = names.iter().find_map(|name| path.strip_suffix(name))?;
+    Some(if directory.is_empty() { TOP } else { directory })
+}
+
+/// The `Content-Type` of a path of a set. pip accepts a JSON index only with the type of PEP 691.
+pub(super) fn content_type(path: &str) -> &'static str {
+    let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+    match name.rsplit('.').next().unwrap_or_default() {
+        "" | "json" if format!("{directory}/").contains("simple/_json/") => {
+            "application/vnd.pypi.simple.v1+json"
+        }
+        "" | "html" => "text/html; charset=utf-8",
+        "json" => "application/json",
+        "whl" => "application/zip",
+        "gz" => "application/gzip",
+        _ => "text/plain; charset=utf-8",
+    }
+}
+
+/// All pages of a set in the order of writing. `views` are those of the set.
+pub fn pages<'a>(
+    set: &'a PackageSet,
+    views: &'a [IndexView<'a>],
+    layout: Layout,
+) -> Vec<IndexPage<'a>> {
+    let mut all = Vec::new();
+    for view in views {
+        let top = view.top();
+        for (project, files) in view.projects() {
+            all.push(IndexPage::new(
+                format!("{top}simple/{project}/index.html"),
+                Phase::Project,
+                move || html::project_page(view, project, files, layout),
+            ));
+            all.push(IndexPage::new(
+                format!("{top}{JSON}/{project}/index.json"),
+                Phase::Project,
+                move || json_project(view, project, files, layout),
+            ));
+        }
+    }
+    for view in views {
+        let mut root = |path: String, render: Box<dyn Fn() -> String + Sync + 'a>| {
+            all.push(IndexPage::new(view.top() + &path, Phase::Root, render));
         };
-        let href = value("href")?;
-        let metadata = value("data-core-metadata").or_else(|| value("data-dist-info-metadata"));
-        Some(PageLink {
-            sha256: fragment(href),
-            href: href.to_owned(),
-            size: value("data-size").and_then(|size| size.parse().ok()),
-            metadata: metadata.filter(|text| *text != "false").map(sidecar),
-        })
-    };
-    let tags = Tokenizer::new(page).filter_map(|token| match token {
-        Ok(Token::StartTag(tag)) if *tag.name == *b"a" => Some(tag),
-        _ => None,
-    });
-    tags.filter_map(link).collect()
-}
-
-/// The digest in the fragment of a URL: `…whl#sha256=…`.
-fn fragment(href: &str) -> Option<Sha256> {
-    let (_, fragment) = href.split_once('#')?;
-    fragment
-        .split('&')
-        .find_map(|part| part.strip_prefix("sha256=")?.parse().ok())
-}
-
-fn sidecar(text: &str) -> SidecarPromise {
-    let digest = text.strip_prefix("sha256=").and_then(|it| it.parse().ok());
-    digest.map_or(SidecarPromise::There, SidecarPromise::Digest)
-}
-
-/// The files of a project page in JSON (PEP 691).
-pub(super) fn json_links(page: &str) -> Result<Vec<PageLink>> {
-    let page: Value = serde_json::from_str(page).context("failed to read JSON")?;
-    let Some(files) = page.get("files").and_then(Value::as_array) else {
-        bail!("no list of `files`");
-    };
-    let link = |file: &Value| -> Option<PageLink> {
-        let metadata = file
-            .get("core-metadata")
-            .filter(|it| **it != Value::Bool(false));
-        let digest = |value: &Value| value.get("sha256")?.as_str()?.parse().ok();
-        Some(PageLink {
-            href: file.get("url")?.as_str()?.to_owned(),
-            sha256: file.get("hashes").and_then(digest),
-            size: file.get("size").and_then(Value::as_u64),
-            metadata: metadata
-                .map(|it| digest(it).map_or(SidecarPromise::There, SidecarPromise::Digest)),
-        })
-    };
-    Ok(files.iter().filter_map(link).collect())
-}
-
-/// The projects of a root page in JSON (PEP 691).
-pub(super) fn json_projects(page: &str) -> Result<Vec<String>> {
-    let page: Value = serde_json::from_str(page).context("failed to read JSON")?;
-    let Some(projects) = page.get("projects").and_then(Value::as_array) else {
-        bail!("no list of `projects`");
-    };
-    let name = |project: &Value| Some(project.get("name")?.as_str()?.to_owned());
-    Ok(projects.iter().filter_map(name).collect())
-}
-
-/// The lines of SHA256SUMS.
-pub(super) fn checksums(page: &str) -> Result<Vec<(Sha256, String)>> {
-    let lines = page.lines().filter(|line| !line.is_empty());
-    let pairs = lines.map(|line| {
-        let (digest, name) = line.split_once(' ').context("a line without a space")?;
-        let name = name.trim_start_matches([' ', '*']);
-        Ok((digest.parse()?, name.to_owned()))
-    });
-    pairs.collect()
-}
-
-/// Resolves a link of a page: `../dist/a%2Bb.whl#sha256=…` of `x/simple/` is `x/dist/a+b.whl`.
-pub(super) fn resolve(page: &str, href: &str) -> Result<Leads> {
-    let path = href.split(['#', '?']).next().unwrap_or_default();
-    if let Some((scheme, rest)) = path.split_once("://") {
-        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-        if !matches!(scheme, "http" | "https") {
-            bail!("a link by `{scheme}`: {href:?}");
-        }
-        let path = walk("", path).with_context(|| format!("failed to resolve {href:?}"))?;
-        return Ok(Leads::Elsewhere(format!("{scheme}://{host}"), path));
+        root(
+            "simple/index.html".into(),
+            Box::new(|| html::root_page(view)),
+        );
+        root(format!("{JSON}/index.json"), Box::new(|| json_root(view)));
+        root(
+            "index.html".into(),
+            Box::new(move || html::find_links_page(view, set, layout)),
+        );
     }
-    let base = if path.starts_with('/') {
-        ""
-    } else {
-        page.rsplit_once('/').map_or("", |(directory, _)| directory)
-    };
-    let path = path.trim_start_matches('/');
-    Ok(Leads::Within(
-        walk(base, path).with_context(|| format!("failed to resolve {href:?}"))?,
-    ))
+    let sums = move || checksums(set, layout);
+    all.push(IndexPage::new("SHA256SUMS", Phase::Root, sums));
+    all
 }
 
-fn walk(base: &str, path: &str) -> Result<String> {
-    let mut parts: Vec<String> = base.split('/').map(str::to_owned).collect();
-    parts.retain(|part| !part.is_empty());
-    for part in path.strip_suffix('/').unwrap_or(path).split('/') {
-        match part {
-            ".." if parts.pop().is_none() => bail!("it leads out of the place"),
-            ".." | "." | "" => {}
-            name => parts.push(decode_component(name).context("it is badly encoded")?),
+/// All paths of a published set: files, sidecars, then pages, each under its file name and under
+/// the key of its directory.
+pub fn paths(set: &PackageSet, layout: Layout) -> Vec<String> {
+    let mut all: Vec<String> = set.files().iter().map(|file| file.path(layout)).collect();
+    let with_metadata = set.files().iter().filter(|file| file.metadata.is_some());
+    all.extend(with_metadata.map(|file| file.sidecar_path(layout)));
+    let (views, document) = (set.views(), SetJson::new(Identity::default(), set, layout));
+    for page in pages(set, &views, layout).iter().chain([&document.page()]) {
+        all.extend(page.paths().map(str::to_owned));
+    }
+    all
+}
+
+/// Lists every file and sidecar by its path relative to the page, so that `sha256sum --check` works
+/// in that directory.
+fn checksums(set: &PackageSet, layout: Layout) -> String {
+    let mut body = String::new();
+    for file in set.files() {
+        let _ = writeln!(body, "{}  {}", file.sha256, file.path(layout));
+        if let Some(sidecar) = &file.metadata {
+            let _ = writeln!(body, "{}  {}", sidecar.sha256, file.sidecar_path(layout));
         }
     }
-    let end = if path.ends_with('/') { "/" } else { "" };
-    Ok(parts.join("/") + end)
+    body
+}
+
+/// The page of a project in JSON ([PEP 691](https://peps.python.org/pep-0691/)), with the sizes,
+/// versions and upload times of [PEP 700](https://peps.python.org/pep-0700/).
+fn json_project(view: &IndexView, project: &str, files: &[&SetFile], layout: Layout) -> String {
+    let directory = view.files_from(3, layout);
+    // `1.0` and `1.0.0` are equal, so their files are mixed. List each text once.
+    let mut versions: Vec<String> = Vec::new();
+    for version in files.iter().map(|file| file.version.to_string()) {
+        if !versions.contains(&version) {
+            versions.push(version);
+        }
+    }
+    let files = files.iter().map(|file| json_file(file, &directory));
+    pretty(&json!({
+        "meta": { "api-version": REPOSITORY_VERSION },
+        "name": project,
+        "versions": versions,
+        "files": files.collect::<Vec<Value>>(),
+    }))
+}
+
+fn json_root(view: &IndexView) -> String {
+    let projects = view.projects().map(|(name, _)| json!({ "name": name }));
+    pretty(&json!({
+        "meta": { "api-version": REPOSITORY_VERSION },
+        "projects": projects.collect::<Vec<Value>>(),
+    }))
+}
+
+fn json_file(file: &SetFile, directory: &str) -> Value {
+    let mut entry = json!({
+        "filename": file.name,
+        "url": format!("{directory}{}", encode_path(&file.below())),
+        "hashes": { "sha256": file.sha256 },
+        "size": file.size,
+    });
+    if let Some(time) = &file.upload_time {
+        entry["upload-time"] = json!(time);
+    }
+    if let Some(requires) = &file.requires_python {
+        entry["requires-python"] = json!(requires);
+    }
+    if let Some(sidecar) = &file.metadata {
+        let hashes = json!({ "sha256": sidecar.sha256 });
+        entry["core-metadata"] = hashes.clone();
+        entry["dist-info-metadata"] = hashes;
+    }
+    if let Some(reason) = &file.yanked {
+        // An empty string would mean "not yanked" to installers written in Python, where it is
+        // false.
+        entry["yanked"] = if reason.is_empty() {
+            json!(true)
+        } else {
+            json!(reason)
+        };
+    }
+    entry
+}
+
+fn pretty(page: &Value) -> String {
+    format!("{page:#}\n")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::error::render;
-
-    #[test]
-    fn links_are_read_as_a_browser_would() {
-        let digest = Sha256::of(b"");
-        let page = format!(
-            "<abbr href='no'><a\n class=x HREF=\"../a%2Bb.whl#sha256={digest}\" data-core-metadata='sha256={digest}' data-size=12>a</a>\
-             <A href=no><a data-dist-info-metadata=true href='b.whl?x=1&amp;y=2'/><a name=none><!-- <a href=gone.whl>gone</a> -->\
-             <a href='&#99;&lowbar;d.whl'>"
-        );
-        let links = html_links(&page);
-        assert_eq!(links.len(), 4, "{links:?}");
-        assert_eq!(links[0].sha256, Some(digest));
-        assert_eq!(links[0].metadata, Some(SidecarPromise::Digest(digest)));
-        assert_eq!(links[0].size, Some(12));
-        assert_eq!(links[1].href, "no");
-        assert_eq!(links[2].href, "b.whl?x=1&y=2");
-        assert_eq!(links[2].metadata, Some(SidecarPromise::There));
-        assert_eq!(links[3].href, "c_d.whl");
-    }
-
-    #[test]
-    fn links_lead_within_the_place_or_to_another_server() {
-        let within = |page, href: &str| match resolve(page, href).unwrap() {
-            Leads::Within(path) => path,
-            Leads::Elsewhere(origin, path) => format!("{origin} {path}"),
-        };
-        assert_eq!(
-            within("x/simple/a/", "../../dist/a%2Bb.whl#c"),
-            "x/dist/a+b.whl"
-        );
-        assert_eq!(within("x/simple/index.html", "a/"), "x/simple/a/");
-        assert_eq!(within("x/simple/", "/y/a?b"), "y/a");
-        assert_eq!(within("x/", "https://h:1/y/./a"), "https://h:1 y/a");
-        let refused = ["../../a", "a%2Fb", "%zz", "file:///etc/passwd"];
-        let refused = refused.map(|href| render(&resolve("x/", href).unwrap_err()));
-        insta::assert_snapshot!(refused.concat(), @r#"
-        error: failed to resolve "../../a"
-          caused by: it leads out of the place
-        error: failed to resolve "a%2Fb"
-          caused by: it is badly encoded
-        error: failed to resolve "%zz"
-          caused by: it is badly encoded
-        error: a link by `file`: "file:///etc/passwd"
-        "#);
-    }
-
-    #[test]
-    fn other_pages_than_ours_are_refused_in_words() {
-        let digest = Sha256::of(b"");
-        assert_eq!(
-            checksums(&format!("{digest}  a b\n{digest} *c\n"))
-                .unwrap()
-                .len(),
-            2
-        );
-        let refused = [
-            checksums("x").unwrap_err(),
-            checksums("x y").unwrap_err(),
-            json_links("<html>").unwrap_err(),
-            json_links("{}").unwrap_err(),
-            json_projects("[]").unwrap_err(),
-        ];
-        insta::assert_snapshot!(refused.map(|error| render(&error)).concat(), @r#"
-        error: a line without a space
-        error: not a SHA-256 of 64 lower-case hexadecimal digits: "x"
-        error: failed to read JSON
-          caused by: expected value at line 1 column 1
-        error: no list of `files`
-        error: no list of `projects`
-        "#);
-    }
-}
+mod tests;

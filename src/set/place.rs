@@ -13,13 +13,9 @@ use std::{
 
 use fs_err as fs;
 
-use super::{
-    address::local_urls,
-    package::{PackageFile, is_package},
-};
+use super::{packages::is_package, pages::TOP, set_json::SetJson, urls::Urls};
 use crate::{
     error::{Context as _, Hint as _, Invalid, Result, Stop, anyhow, bail, ensure},
-    index::{SetJson, Urls},
     location::{Key, Location},
     run::{ArtifactGroup, Buckets},
     store::{
@@ -34,8 +30,6 @@ use crate::{
 /// has 30 MiB.
 const LONGEST_PAGE: u64 = 256 << 20;
 const PAGE: &str = ".html";
-/// The directory of the set itself, as a path below it.
-pub(super) const TOP: &str = "./";
 
 /// A writable place as the user gives it: `dist/` or `s3://bucket/1-linux/python`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,17 +171,14 @@ impl SetPlace {
     }
 
     fn web(text: &str, stop: &Stop) -> Result<Self> {
-        let parts = text.split_once("://").map(|(scheme, rest)| {
-            let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-            (format!("{scheme}://{host}"), path)
-        });
-        let (origin, path) = parts.unwrap_or_default();
+        let (scheme, rest) = text.split_once("://").unwrap_or_default();
+        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
         ensure!(
             !path.contains(['?', '#']),
             "an address with a query or a fragment: `{text}`"
         );
         let (top, page) = top_of(path);
-        let store: Arc<dyn Store> = Arc::new(connect(&origin, stop)?);
+        let store: Arc<dyn Store> = Arc::new(connect(&format!("{scheme}://{host}"), stop)?);
         Ok(Self::new(store, top, page, PlaceKind::Web, stop))
     }
 
@@ -241,7 +232,7 @@ impl SetPlace {
     /// The public URLs of the set.
     pub fn urls(&self) -> Result<Urls> {
         match &self.kind {
-            PlaceKind::Directory(root) => local_urls(root),
+            PlaceKind::Directory(root) => Urls::of_directory(root),
             PlaceKind::Bucket(urls) => Ok(urls.clone()),
             PlaceKind::Web => bail!("a place on a web server cannot be written: `{self}`"),
         }
@@ -327,17 +318,12 @@ impl SetPlace {
 
     /// The text of a page. `None` if it does not exist.
     pub(super) fn text(&self, path: &str) -> Result<Option<String>> {
-        let address = Address {
+        let bytes = self.bytes(&Address {
             origin: None,
             path: path.to_owned(),
-        };
-        let bytes = self.bytes(&address)?;
-        bytes
-            .map(|bytes| {
-                let text = String::from_utf8(bytes);
-                text.with_context(|| format!("failed to read `{path}` of `{}`", self.store))
-            })
-            .transpose()
+        })?;
+        let text = bytes.map(String::from_utf8).transpose();
+        text.with_context(|| format!("failed to read `{path}` of `{}`", self.store))
     }
 
     /// The bytes of a small file, at most `LONGEST_PAGE`. `None` if it does not exist.
@@ -360,19 +346,7 @@ impl SetPlace {
         Ok(Some(bytes))
     }
 
-    /// A package, not opened yet. `None` if it does not exist.
-    pub(super) fn package(&self, address: &Address) -> Result<Option<PackageFile>> {
-        let path = &address.path;
-        let Ok(key) = path.parse::<Key>() else {
-            return Ok(None);
-        };
-        let store = self.store_of(address)?;
-        let looking = || format!("look for `{path}` in `{store}`");
-        let object = found(store.head(&key)).with_context(looking)?;
-        Ok(object.map(|object| PackageFile::object(&store, &key, object.size)))
-    }
-
-    fn store_of(&self, address: &Address) -> Result<Arc<dyn Store>> {
+    pub(super) fn store_of(&self, address: &Address) -> Result<Arc<dyn Store>> {
         let Some(origin) = &address.origin else {
             return Ok(Arc::clone(&self.store));
         };
@@ -424,7 +398,8 @@ fn top_of(path: &str) -> (String, Option<String>) {
     }
 }
 
-fn found<T>(answer: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+/// `None` for an object that does not exist.
+pub(super) fn found<T>(answer: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match answer {
         Err(error) if error.kind() == StoreFailureKind::NotFound => Ok(None),
         answer => answer.map(Some),

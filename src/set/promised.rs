@@ -1,122 +1,241 @@
-//! Collects what the pages of a place say about its files. `found` then opens the files.
+//! [`PublishedSet`]: the packages that are found at a place, by its pages if it has any, and what
+//! the pages say about them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     iter,
+    path::Path,
 };
 
 use super::{
-    package::{identity, is_ours, is_package},
-    pages::{self, Leads, PageLink},
+    files::PackageFile,
+    links::{self, PageLink},
+    packages::{Layout, SIDECAR, identity, is_ours, is_package, is_wheel},
     place::{Address, PlaceKind, SetPlace},
-    published::{Listing, ListingPlace, PageClaim, PublishedFacts},
+    published::{Listing, ListingPlace, PageClaim, PublishedFacts, SidecarPromise},
+    set_json::SetJson,
 };
 use crate::{
-    error::{Result, one_line},
-    index::SetJson,
+    digest::Sha256,
+    error::{Error, Hint as _, Result, anyhow, one_line},
+    store::Depth,
     version::Version,
 };
 
-/// The claims of all pages of a place. The fields are explained at [`PublishedFacts`].
+/// The packages found at a place, and what its pages say.
 #[derive(Debug, Default)]
-pub(super) struct Promised {
-    without: Vec<String>,
-    pub(super) promises: Vec<PageClaim>,
-    listings: BTreeSet<ListingPlace>,
-    empty_pages: Vec<(String, String)>,
-    foreign: BTreeSet<String>,
-    /// The address of each file, by name.
-    pub(super) addresses: BTreeMap<String, Address>,
-    bad_pages: Vec<(String, String)>,
-    pub(super) chosen: Option<Version>,
-    /// The names of all packages on the pages, of every version.
-    pub(super) names: BTreeSet<String>,
+pub struct PublishedSet {
+    pub packages: Vec<PackageFile>,
+    /// `None` for a directory of packages without pages.
+    pub published: Option<PublishedFacts>,
+    /// The version that was selected, if the index has several.
+    pub chosen: Option<Version>,
 }
 
-impl Promised {
+/// How to find the packages of a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlaceDepth {
+    /// List the directory of packages (by default `dist/` if it exists) and ignore the pages, which
+    /// are about to be written.
+    Packages(Option<Layout>),
+    /// Follow the pages, if the place has any.
+    Pages,
+}
+
+/// Finds the packages of a place, sorted by name, and what its pages say if `look` asks for it.
+pub fn find(place: &SetPlace, look: PlaceDepth) -> Result<PublishedSet> {
+    let mut found = match (look, place.local()) {
+        (PlaceDepth::Packages(layout), _) => unpublished(place, place.packages(layout)?)?,
+        (_, Some(root)) if !has_pages(root) => unpublished(place, place.packages(None)?)?,
+        (_, None) => find_published(place)?,
+        (_, Some(_)) => {
+            let mut found = find_published(place)?;
+            // A local directory is checked as a whole, also packages of families that no page
+            // names.
+            let names = found.packages.iter().map(|it| it.name().to_owned());
+            let known: BTreeSet<String> = names.collect();
+            let mut others = place.packages(Some(Layout::Dist))?;
+            others.retain(|it| it.name().contains('/') && !known.contains(it.name()));
+            found.packages.extend(others);
+            found
+        }
+    };
+    let packages = &mut found.packages;
+    packages.sort_by(|one, other| one.name().cmp(other.name()));
+    Ok(found)
+}
+
+/// Reads the pages of a place, and finds the files that they lead to.
+pub fn find_published(place: &SetPlace) -> Result<PublishedSet> {
+    let Promised {
+        mut facts,
+        addresses,
+        chosen,
+        names,
+        ..
+    } = Promised::read(place)?;
+    if facts.promises.is_empty() {
+        // No page names a package: check the packages beside the pages. Any web server has an
+        // `index.html`; it counts only if there are packages beside it.
+        let packages = place.packages(None)?;
+        let has_index = facts
+            .listings
+            .iter()
+            .any(|it| it.listing != Listing::FindLinks);
+        let is_beside_packages = !packages.is_empty() && !facts.listings.is_empty();
+        if !has_index && !is_beside_packages && facts.bad_pages.is_empty() {
+            return unpublished(place, packages);
+        }
+        return Ok(PublishedSet {
+            packages,
+            published: Some(facts),
+            chosen: None,
+        });
+    }
+    facts.unlisted = unlisted(place, &names)?;
+    let promises = facts.promises.iter().filter(|it| it.metadata.is_some());
+    let with_metadata: BTreeSet<String> = promises.map(|it| it.file.clone()).collect();
+    let mut packages = Vec::new();
+    for (name, address) in addresses {
+        match place.package(&name, &address)? {
+            Some(package) => packages.push(package),
+            None => _ = facts.gone.insert(name.clone()),
+        }
+        if is_wheel(&name) && with_metadata.contains(&name) {
+            let sidecar = Address {
+                path: address.path + SIDECAR,
+                ..address
+            };
+            facts.sidecars.insert(name, place.bytes(&sidecar)?);
+        }
+    }
+    Ok(PublishedSet {
+        packages,
+        published: Some(facts),
+        chosen,
+    })
+}
+
+/// The packages of a directory without pages.
+fn unpublished(place: &SetPlace, packages: Vec<PackageFile>) -> Result<PublishedSet> {
+    if !packages.is_empty() {
+        return Ok(PublishedSet {
+            packages,
+            ..PublishedSet::default()
+        });
+    }
+    let (what, hint) = match place.kind() {
+        PlaceKind::Directory(_) => (
+            "no wheel or sdist in",
+            "pass the directory that `rocwheel build` wrote to",
+        ),
+        PlaceKind::Web => ("no index and no link to a package:", PASS_A_SET),
+        PlaceKind::Bucket(_) => ("no wheel or sdist, and no index:", PASS_A_SET),
+    };
+    Err(anyhow!("{what} `{place}`")).hint(hint)
+}
+
+const PASS_A_SET: &str =
+    "pass what holds `simple/`, `set.json` or `dist/`, or the address of a page with links";
+
+/// Packages that exist but that no page names.
+fn unlisted(place: &SetPlace, names: &BTreeSet<String>) -> Result<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
+    if *place.kind() == PlaceKind::Web {
+        return Ok(found);
+    }
+    for below in ["dist/", ""] {
+        let listed = place.list(below, Depth::Children)?.into_iter();
+        let names = listed.map(|(path, _)| path.rsplit('/').next().unwrap_or_default().to_owned());
+        found.extend(names.filter(|name| is_package(name)));
+    }
+    found.retain(|name| !names.contains(name));
+    Ok(found)
+}
+
+/// Whether a local directory has any page of an index.
+fn has_pages(place: &Path) -> bool {
+    ["set.json", "simple", "SHA256SUMS", "index.html"]
+        .iter()
+        .any(|name| place.join(name).exists())
+}
+
+/// The claims of all pages of a place.
+struct Promised<'a> {
+    place: &'a SetPlace,
+    facts: PublishedFacts,
+    /// The address of each file, by name.
+    addresses: BTreeMap<String, Address>,
+    chosen: Option<Version>,
+    /// The names of all packages on the pages, of every version.
+    names: BTreeSet<String>,
+}
+
+impl<'a> Promised<'a> {
     /// Reads all pages that exist.
-    pub(super) fn read(place: &SetPlace) -> Result<Self> {
-        let mut this = Self::default();
-        this.set_json(place)?;
+    fn read(place: &'a SetPlace) -> Result<Self> {
+        let mut this = Self {
+            place,
+            facts: PublishedFacts::default(),
+            addresses: BTreeMap::new(),
+            chosen: None,
+            names: BTreeSet::new(),
+        };
+        this.set_json()?;
         let page = place.path("index.html");
-        this.pages(place, None, place.page().unwrap_or(&page))?;
+        this.pages(None, place.page().unwrap_or(&page))?;
         for family in this.families() {
             let page = place.path(&format!("{family}/index.html"));
-            this.pages(place, Some(&family), &page)?;
+            this.pages(Some(&family), &page)?;
         }
-        this.checksums(place)?;
-        this.missing_pages(place);
+        this.checksums()?;
+        this.missing_pages();
         this.choose();
         Ok(this)
     }
 
-    /// Whether the pages are those of a set. Any web server has an `index.html`; it counts only if
-    /// there are packages beside it.
-    pub(super) fn is_of_a_set(&self, has_packages: bool) -> bool {
-        let mut listings = self.listings.iter();
-        let has_index = listings.any(|it| it.listing != Listing::FindLinks);
-        let is_beside_packages = has_packages && !self.listings.is_empty();
-        has_index || is_beside_packages || !self.bad_pages.is_empty()
-    }
-
-    pub(super) fn into_published(self, unlisted: BTreeSet<String>) -> PublishedFacts {
-        PublishedFacts {
-            without: self.without,
-            promises: self.promises,
-            listings: self.listings,
-            empty_pages: self.empty_pages,
-            bad_pages: self.bad_pages,
-            unlisted,
-            foreign: self.foreign,
-            ..PublishedFacts::default()
-        }
-    }
-
     /// Reports missing pages of a published set. `upload` writes `set.json` last, so a set that has
     /// it must also have the pages.
-    fn missing_pages(&mut self, place: &SetPlace) {
-        let has = |this: &Self, family: Option<&String>, listing| {
-            let family = family.cloned();
-            this.listings.contains(&ListingPlace { family, listing })
-        };
+    fn missing_pages(&mut self) {
+        let is_local = matches!(self.place.kind(), PlaceKind::Directory(_));
         // `build` writes `set.json` beside its packages, but no pages.
-        let is_built = self.listings.len() == 1 && matches!(place.kind(), PlaceKind::Directory(_));
-        if is_built || !has(self, None, Listing::SetJson) {
+        let is_built = self.facts.listings.len() == 1 && is_local;
+        let document = ListingPlace {
+            family: None,
+            listing: Listing::SetJson,
+        };
+        if is_built || !self.facts.listings.contains(&document) {
             return;
         }
-        let families = self.families();
-        for family in iter::once(None).chain(families.iter().map(Some)) {
+        for family in iter::once(None).chain(self.families().into_iter().map(Some)) {
             for listing in [Listing::Simple, Listing::FindLinks] {
-                if !has(self, family, listing) {
-                    let family = family.cloned();
-                    let page = ListingPlace { family, listing }.name();
+                let page = ListingPlace {
+                    family: family.clone(),
+                    listing,
+                };
+                if !self.facts.listings.contains(&page) {
                     let why = "`set.json` is there, and this page is not".to_owned();
-                    self.bad_pages.push((page, why));
+                    self.facts.bad_pages.push((page.name(), why));
                 }
             }
         }
     }
 
-    fn set_json(&mut self, place: &SetPlace) -> Result<()> {
-        let path = place.path("set.json");
-        let Some(text) = place.text(&path)? else {
+    fn set_json(&mut self) -> Result<()> {
+        let path = self.place.path("set.json");
+        let Some(text) = self.place.text(&path)? else {
             return Ok(());
         };
         match SetJson::parse(&text) {
-            Err(error) => self.bad(place, &path, &error),
+            Err(error) => self.bad(&path, &error),
             Ok(set) => {
-                self.without.clone_from(&set.identity.without);
                 let listing = self.listing(None, Listing::SetJson);
                 for file in set.files() {
-                    let address = Address {
-                        origin: None,
-                        path: place.path(file.path()),
-                    };
-                    self.promise(place, (address, &path), &listing, |promise| {
-                        promise.size = Some(file.size);
-                        promise.sha256 = Some(file.sha256);
-                    });
+                    let claims = (Some(file.size), Some(file.sha256), None);
+                    let address = self.here(file.path());
+                    self.promise(&path, &listing, address, claims);
                 }
+                self.facts.without = set.identity.without;
             }
         }
         Ok(())
@@ -130,109 +249,96 @@ impl Promised {
     }
 
     /// Reads the pages of the whole set, or those below the directory of a family.
-    fn pages(&mut self, place: &SetPlace, family: Option<&str>, find_links: &str) -> Result<()> {
+    fn pages(&mut self, family: Option<&str>, find_links: &str) -> Result<()> {
         let below = family.map_or(String::new(), |family| format!("{family}/"));
-        self.simple(place, family, &place.path(&format!("{below}simple/")))?;
-        self.simple_json(place, family, &place.path(&format!("{below}simple/_json/")))?;
-        self.find_links(place, family, find_links)
+        self.simple(family, &self.place.path(&format!("{below}simple/")))?;
+        self.simple_json(family, &self.place.path(&format!("{below}simple/_json/")))?;
+        self.find_links(family, find_links)
     }
 
     /// Records that a listing exists, even if it names no package.
     fn listing(&mut self, family: Option<&str>, listing: Listing) -> ListingPlace {
         let family = family.map(str::to_owned);
         let there = ListingPlace { family, listing };
-        self.listings.insert(there.clone());
+        self.facts.listings.insert(there.clone());
         there
     }
 
-    fn simple(&mut self, place: &SetPlace, family: Option<&str>, root: &str) -> Result<()> {
-        let Some(text) = page(place, root, "index.html")? else {
+    fn simple(&mut self, family: Option<&str>, root: &str) -> Result<()> {
+        let Some(text) = self.page(root, "index.html")? else {
             return Ok(());
         };
         let listing = self.listing(family, Listing::Simple);
         let mut projects = BTreeSet::new();
-        for link in pages::html_links(&text) {
-            match pages::resolve(root, &link.href) {
-                Ok(Leads::Within(path)) => {
-                    let below = path.strip_prefix(root).unwrap_or_default();
-                    let is_project = below.trim_end_matches('/').split('/').count() == 1;
-                    if is_project && is_our_project(below.trim_end_matches('/')) {
-                        projects.insert(format!("{}/", path.trim_end_matches('/')));
+        for link in links::html_links(&text) {
+            match links::resolve(root, &link.href) {
+                Ok(Address { origin: None, path }) => {
+                    let path = path.trim_end_matches('/');
+                    if path.strip_prefix(root).is_some_and(is_our_project) {
+                        projects.insert(format!("{path}/"));
                     }
                 }
-                Ok(Leads::Elsewhere(..)) => {}
-                Err(error) => self.bad(place, root, &error),
+                Ok(_) => {}
+                Err(error) => self.bad(root, &error),
             }
         }
         for project in projects {
-            match page(place, &project, "index.html")? {
-                None => self.missing(place, &project, root),
-                Some(text) => {
-                    let links = pages::html_links(&text);
-                    self.project_links(place, &project, &listing, links);
-                }
+            match self.page(&project, "index.html")? {
+                None => self.missing(&project, root),
+                Some(text) => self.project_links(&project, &listing, links::html_links(&text)),
             }
         }
         Ok(())
     }
 
-    fn simple_json(&mut self, place: &SetPlace, family: Option<&str>, root: &str) -> Result<()> {
-        let Some(text) = page(place, root, "index.json")? else {
+    fn simple_json(&mut self, family: Option<&str>, root: &str) -> Result<()> {
+        let Some(text) = self.page(root, "index.json")? else {
             return Ok(());
         };
         let listing = self.listing(family, Listing::SimpleJson);
-        let projects = match pages::json_projects(&text) {
-            Ok(projects) => projects,
-            Err(error) => {
-                self.bad(place, root, &error);
-                return Ok(());
-            }
-        };
+        let projects = links::json_projects(&text).unwrap_or_else(|error| {
+            self.bad(root, &error);
+            Vec::new()
+        });
         for project in projects.iter().filter(|name| is_our_project(name)) {
             let path = format!("{root}{project}/");
-            let Some(text) = page(place, &path, "index.json")? else {
-                self.missing(place, &path, root);
-                continue;
-            };
-            match pages::json_links(&text) {
-                Ok(links) => self.project_links(place, &path, &listing, links),
-                Err(error) => self.bad(place, &path, &error),
+            match self
+                .page(&path, "index.json")?
+                .map(|text| links::json_links(&text))
+            {
+                None => self.missing(&path, root),
+                Some(Ok(links)) => self.project_links(&path, &listing, links),
+                Some(Err(error)) => self.bad(&path, &error),
             }
         }
         Ok(())
     }
 
-    fn find_links(&mut self, place: &SetPlace, family: Option<&str>, path: &str) -> Result<()> {
-        let mut text = place.text(path)?;
-        if text.is_none() && *place.kind() == PlaceKind::Web {
+    fn find_links(&mut self, family: Option<&str>, path: &str) -> Result<()> {
+        let mut text = self.place.text(path)?;
+        if text.is_none() && *self.place.kind() == PlaceKind::Web {
             // The web server may generate a page that lists the directory.
-            text = place.text(&place.path(""))?;
+            text = self.place.text(&self.place.path(""))?;
         }
         if let Some(text) = text {
             let listing = self.listing(family, Listing::FindLinks);
-            self.links(place, path, &listing, pages::html_links(&text));
+            self.links(path, &listing, links::html_links(&text));
         }
         Ok(())
     }
 
-    fn checksums(&mut self, place: &SetPlace) -> Result<()> {
-        let path = place.path("SHA256SUMS");
-        let Some(text) = place.text(&path)? else {
+    fn checksums(&mut self) -> Result<()> {
+        let path = self.place.path("SHA256SUMS");
+        let Some(text) = self.place.text(&path)? else {
             return Ok(());
         };
-        match pages::checksums(&text) {
-            Err(error) => self.bad(place, &path, &error),
+        match links::checksums(&text) {
+            Err(error) => self.bad(&path, &error),
             Ok(lines) => {
                 let listing = self.listing(None, Listing::Checksums);
                 for (sha256, below) in lines {
-                    let origin = None;
-                    let address = Address {
-                        origin,
-                        path: place.path(&below),
-                    };
-                    self.promise(place, (address, &path), &listing, |promise| {
-                        promise.sha256 = Some(sha256);
-                    });
+                    let address = self.here(&below);
+                    self.promise(&path, &listing, address, (None, Some(sha256), None));
                 }
             }
         }
@@ -240,151 +346,124 @@ impl Promised {
     }
 
     /// Ignores files of other projects than that of the page, as installers do.
-    fn project_links(
-        &mut self,
-        place: &SetPlace,
-        page: &str,
-        listing: &ListingPlace,
-        mut links: Vec<PageLink>,
-    ) {
+    fn project_links(&mut self, page: &str, listing: &ListingPlace, mut links: Vec<PageLink>) {
         let project = page.trim_end_matches('/').rsplit('/').next();
         let project = project.unwrap_or_default().to_owned();
         links.retain(|link| {
-            let file = pages::resolve(page, &link.href).map(Leads::into_path);
-            let named = file.ok().and_then(|file| identity(&file));
+            let file = links::resolve(page, &link.href);
+            let named = file.ok().and_then(|file| identity(&file.path));
             named.is_none_or(|(name, _)| name.normalized() == project)
         });
         if links.is_empty() {
-            let page = place.shown(page).to_owned();
-            self.empty_pages.push((page, project));
+            let page = self.place.shown(page).to_owned();
+            self.facts.empty_pages.push((page, project));
         } else {
-            self.links(place, page, listing, links);
+            self.links(page, listing, links);
         }
     }
 
-    fn links(
-        &mut self,
-        place: &SetPlace,
-        page: &str,
-        listing: &ListingPlace,
-        links: Vec<PageLink>,
-    ) {
+    fn links(&mut self, page: &str, listing: &ListingPlace, links: Vec<PageLink>) {
         for link in links {
-            let address = match pages::resolve(page, &link.href) {
-                Ok(Leads::Within(path)) => Address { origin: None, path },
-                Ok(Leads::Elsewhere(origin, path)) => Address {
-                    origin: Some(origin),
-                    path,
-                },
+            match links::resolve(page, &link.href) {
+                Ok(address) => {
+                    let claims = (link.size, link.sha256, link.metadata);
+                    self.promise(page, listing, address, claims);
+                }
                 Err(error) => {
                     // The directory listing of a web server links to its parent directory, which
                     // may be outside. Only a bad link to a package is an error.
                     let path = link.href.split(['#', '?']).next().unwrap_or_default();
                     if is_package(path) {
-                        self.bad(place, page, &error);
+                        self.bad(page, &error);
                     }
-                    continue;
                 }
-            };
-            self.promise(place, (address, page), listing, |promise| {
-                promise.sha256 = link.sha256;
-                promise.size = link.size;
-                promise.metadata = link.metadata;
-            });
+            }
         }
     }
 
     /// Records a claim about a package. Links to other files are ignored.
     fn promise(
         &mut self,
-        place: &SetPlace,
-        (address, page): (Address, &str),
+        page: &str,
         listing: &ListingPlace,
-        facts: impl FnOnce(&mut PageClaim),
+        address: Address,
+        (size, sha256, metadata): (Option<u64>, Option<Sha256>, Option<SidecarPromise>),
     ) {
-        let file = name_of(place, &address);
+        let file = self.name_of(&address);
         if !is_package(&file) {
             return;
         }
         self.names.insert(file.clone());
         if identity(&file).is_some_and(|(name, _)| !is_ours(&name)) {
-            self.foreign.insert(file);
+            self.facts.foreign.insert(file);
             return;
         }
-        let mut promise = PageClaim {
-            page: place.shown(page).to_owned(),
+        self.facts.promises.push(PageClaim {
+            page: self.place.shown(page).to_owned(),
             listing: listing.clone(),
             file: file.clone(),
-            size: None,
-            sha256: None,
-            metadata: None,
-        };
-        facts(&mut promise);
-        self.promises.push(promise);
+            size,
+            sha256,
+            metadata,
+        });
         self.addresses.entry(file).or_insert(address);
     }
 
     /// Selects the newest version. An index may keep many versions, but a set is only one of them.
     fn choose(&mut self) {
-        let versions = |name: &str| identity(name).map(|(_, version)| version);
-        let all: BTreeSet<Version> = self
-            .addresses
-            .keys()
-            .filter_map(|it| versions(it))
-            .collect();
-        let Some(newest) = all.last().filter(|_| all.len() > 1) else {
+        let version = |name: &str| identity(name).map(|(_, version)| version);
+        let all = self.addresses.keys().filter_map(|it| version(it));
+        let all: BTreeSet<Version> = all.collect();
+        // All files in a `set.json` belong to one set, even if their versions differ.
+        let mut promises = self.facts.promises.iter();
+        let has_document = promises.any(|it| it.listing.listing == Listing::SetJson);
+        let Some(newest) = all.last().filter(|_| all.len() > 1 && !has_document) else {
             return;
         };
-        // All files in a `set.json` belong to one set, even if their versions differ.
-        if self
-            .promises
-            .iter()
-            .any(|it| it.listing.listing == Listing::SetJson)
-        {
-            return;
-        }
-        let is_it = |name: &str| versions(name).is_none_or(|version| version == *newest);
-        self.promises.retain(|promise| is_it(&promise.file));
+        let is_it = |name: &str| version(name).is_none_or(|version| version == *newest);
+        self.facts.promises.retain(|promise| is_it(&promise.file));
         self.addresses.retain(|name, _| is_it(name));
         self.chosen = Some(newest.clone());
     }
 
-    fn missing(&mut self, place: &SetPlace, page: &str, root: &str) {
-        let (page, root) = (place.shown(page), place.shown(root));
+    fn missing(&mut self, page: &str, root: &str) {
+        let (page, root) = (self.place.shown(page), self.place.shown(root));
         let why = format!("`{root}` names it, and it is not there");
-        self.bad_pages.push((page.to_owned(), why));
+        self.facts.bad_pages.push((page.to_owned(), why));
     }
 
-    fn bad(&mut self, place: &SetPlace, page: &str, error: &crate::error::Error) {
-        self.bad_pages
-            .push((place.shown(page).to_owned(), one_line(error)));
+    fn bad(&mut self, page: &str, error: &Error) {
+        let page = self.place.shown(page).to_owned();
+        self.facts.bad_pages.push((page, one_line(error)));
     }
-}
 
-/// The page of a directory, under the key that ends in `/` or under its file name.
-fn page(place: &SetPlace, path: &str, file: &str) -> Result<Option<String>> {
-    match place.text(path)? {
-        // Some servers return an empty object for the key that ends in `/`, others generate an HTML
-        // listing even where JSON is expected. Use the answer only if it has the expected format.
-        Some(text) if !text.is_empty() && text.starts_with('<') == file.ends_with("html") => {
-            Ok(Some(text))
-        }
-        text => {
-            let text = text.filter(|text| !text.is_empty());
-            Ok(place.text(&format!("{path}{file}"))?.or(text))
+    /// The page of a directory, under the key that ends in `/` or under its file name.
+    fn page(&self, path: &str, file: &str) -> Result<Option<String>> {
+        match self.place.text(path)?.filter(|text| !text.is_empty()) {
+            // Some servers return an empty object for the key that ends in `/`, others generate an
+            // HTML listing even where JSON is expected. Use the answer only if it has the expected
+            // format.
+            Some(text) if text.starts_with('<') == file.ends_with("html") => Ok(Some(text)),
+            text => Ok(self.place.text(&format!("{path}{file}"))?.or(text)),
         }
     }
-}
 
-/// The name of a file in the set, with the directory of its family if it has one.
-fn name_of(place: &SetPlace, address: &Address) -> String {
-    let (directory, name) = address.path.rsplit_once('/').unwrap_or(("", &address.path));
-    let dist = place.path("dist/");
-    let family = directory.strip_prefix(&dist);
-    let family = family.filter(|it| address.origin.is_none() && !it.contains('/'));
-    match family {
-        Some(family) => format!("{family}/{name}"),
-        None => name.to_owned(),
+    fn here(&self, below: &str) -> Address {
+        Address {
+            origin: None,
+            path: self.place.path(below),
+        }
+    }
+
+    /// The name of a file in the set, with the directory of its family if it has one.
+    fn name_of(&self, address: &Address) -> String {
+        let (directory, name) = address.path.rsplit_once('/').unwrap_or(("", &address.path));
+        let dist = self.place.path("dist/");
+        let family = directory.strip_prefix(&dist);
+        match family.filter(|it| address.origin.is_none() && !it.contains('/')) {
+            Some(family) => format!("{family}/{name}"),
+            None => name.to_owned(),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! [`PublishedFacts`]: what the pages of a set say about its files, and which files exist. `check`
 //! compares them with the packages.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::digest::Sha256;
 
@@ -41,12 +41,17 @@ pub struct PageClaim {
 }
 
 /// A kind of list of the files of a set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 pub enum Listing {
+    #[strum(serialize = "set.json")]
     SetJson,
+    #[strum(serialize = "simple/")]
     Simple,
+    #[strum(serialize = "simple/_json/")]
     SimpleJson,
+    #[strum(serialize = "index.html")]
     FindLinks,
+    #[strum(serialize = "SHA256SUMS")]
     Checksums,
 }
 
@@ -69,9 +74,11 @@ pub enum SidecarPromise {
 impl ListingPlace {
     /// `simple/`, or `gfx94X-dcgpu/simple/`.
     pub fn name(&self) -> String {
-        let family = self.family.as_ref();
-        let directory = family.map_or(String::new(), |family| format!("{family}/"));
-        directory + self.listing.name()
+        let name: &str = self.listing.into();
+        match &self.family {
+            Some(family) => format!("{family}/{name}"),
+            None => name.to_owned(),
+        }
     }
 
     /// Whether the listing must name a file. `set.json` and SHA256SUMS name every file; the pages
@@ -80,18 +87,6 @@ impl ListingPlace {
         let is_of_all = matches!(self.listing, Listing::SetJson | Listing::Checksums);
         let family = file.split_once('/').map(|(family, _)| family);
         is_of_all || family.is_none() || family == self.family.as_deref()
-    }
-}
-
-impl Listing {
-    fn name(self) -> &'static str {
-        match self {
-            Self::SetJson => "set.json",
-            Self::Simple => "simple/",
-            Self::SimpleJson => "simple/_json/",
-            Self::FindLinks => "index.html",
-            Self::Checksums => "SHA256SUMS",
-        }
     }
 }
 
@@ -104,12 +99,9 @@ impl PublishedFacts {
 
     /// The files that a page names and that do not exist, each with its size if a page says it.
     pub fn promised_and_gone(&self) -> impl Iterator<Item = (&str, Option<u64>)> {
-        let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
-        for promise in &self.promises {
-            if let Some(size) = promise.size {
-                sizes.entry(&promise.file).or_insert(size);
-            }
-        }
+        let sizes = self.promises.iter().rev();
+        let sizes = sizes.filter_map(|it| Some((it.file.as_str(), it.size?)));
+        let sizes: HashMap<&str, u64> = sizes.collect();
         let gone = self.gone.iter().map(String::as_str);
         gone.map(move |file| (file, sizes.get(file).copied()))
     }

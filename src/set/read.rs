@@ -3,29 +3,61 @@
 
 use std::{
     collections::HashMap,
-    io::{self, Cursor, Read},
+    io::{self, BufReader, Cursor, Read, Seek},
     num::NonZeroUsize,
-    sync::{Mutex, PoisonError},
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
 };
+
+use flate2::read::GzDecoder;
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
-    facts,
-    files::{ListedPackage, Opened},
-    known::KnownFacts,
-    package::is_package,
+    files::ListedPackage,
+    known::{KnownFacts, PackageFacts},
+    packages::{Layout, PackageSet, SIDECAR, SetFile, Sidecar, is_package, is_wheel},
     place::SetPlace,
+    set_json::{Remembered, SetStamp},
 };
 use crate::{
+    console::Progress,
     digest::Sha256,
-    error::{Context as _, Hint as _, No, Result, Stop, bail, ensure},
-    index::{Layout, PackageSet, Remembered, SIDECAR, SetFile, SetStamp, Sidecar, UploadTime},
+    error::{Context as _, Hint as _, No, Result, Stop, anyhow, bail, ensure},
+    location::Key,
     parallel,
+    store::{Ranged, Span},
+    version::Version,
+    wheel::{DistName, Metadata, SdistFilename, WheelFilename, WheelReader},
 };
 
-/// Progress display and interruption while reading.
-pub(super) struct SetReadProgress<'a> {
+/// A file up to this size is read in one request: digest and metadata come from the same bytes.
+const AT_ONCE: u64 = 256 << 10;
+/// The largest METADATA or PKG-INFO that is read.
+const LONGEST_METADATA: u64 = 16 << 20;
+/// The uncompressed bytes of an sdist that are searched for PKG-INFO, which is among its first
+/// members. The limit stops a small archive that unpacks to any size.
+const LONGEST_SEARCH: u64 = 1 << 30;
+
+/// Progress display and interruption while files are read.
+#[derive(Clone, Copy)]
+pub(super) struct Watch<'a> {
     pub(super) stop: &'a Stop,
-    pub(super) progress: &'a (dyn Fn(u64) + Sync),
+    pub(super) progress: &'a Progress,
+}
+
+/// A reader that counts its bytes, and that fails once the user asks to stop.
+pub(super) struct Watched<'a, R> {
+    pub(super) source: R,
+    pub(super) watch: Watch<'a>,
+}
+
+impl<R: Read> Read for Watched<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.watch.stop.check().map_err(io::Error::other)?;
+        let count = self.source.read(buffer)?;
+        self.watch.progress.inc(count as u64);
+        Ok(count)
+    }
 }
 
 /// Called with a wheel, the stamp of its sidecar in the listing, and its metadata. Returns the
@@ -33,18 +65,23 @@ pub(super) struct SetReadProgress<'a> {
 pub(super) type Keep<'a> =
     &'a (dyn Fn(&SetFile, Option<&SetStamp>, Vec<u8>) -> Result<Option<SetStamp>> + Sync);
 
-/// Whether to read the metadata of a wheel that is known to be unchanged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MetadataDepth {
-    /// Not if its sidecar is unchanged too.
-    Remembered,
-    /// Always; the caller needs the bytes of every sidecar.
-    Wanted,
+/// How to read the packages of a place.
+pub(super) struct Reading<'a> {
+    pub(super) place: &'a SetPlace,
+    pub(super) layout: Layout,
+    pub(super) known: &'a KnownFacts,
+    pub(super) at_once: NonZeroUsize,
+    pub(super) watch: Watch<'a>,
+    /// What to do with the metadata of wheels that have changed. `None` returns the metadata of
+    /// every wheel.
+    pub(super) keep: Option<Keep<'a>>,
 }
 
 /// The packages of a place, and what to store in the next `set.json`.
 pub(super) struct ReadPackages {
     pub(super) set: PackageSet,
+    /// The METADATA of each wheel, by the path of its sidecar, if `Reading::keep` is `None`.
+    pub(super) metadata: HashMap<String, Vec<u8>>,
     /// The stamps and facts for `set.json`, by path.
     pub(super) remembered: HashMap<String, Remembered>,
     /// The number of packages that were unchanged and not opened.
@@ -53,50 +90,44 @@ pub(super) struct ReadPackages {
     pub(super) orphans: Vec<String>,
 }
 
-/// How to read the packages of a place.
-pub(super) struct Reading<'a> {
-    pub(super) place: &'a SetPlace,
-    pub(super) layout: Layout,
-    pub(super) known: &'a KnownFacts,
-    pub(super) metadata: MetadataDepth,
-    pub(super) at_once: NonZeroUsize,
-    pub(super) watch: SetReadProgress<'a>,
-    pub(super) keep: Keep<'a>,
-}
-
-/// One package, and the stamp of its sidecar if it exists.
-struct ReadTask {
-    package: ListedPackage,
-    sidecar: Option<SetStamp>,
+struct ReadPackage {
+    file: SetFile,
+    remembered: Remembered,
+    metadata: Option<Vec<u8>>,
+    is_untouched: bool,
 }
 
 impl Reading<'_> {
     pub(super) fn run(&self) -> Result<ReadPackages> {
-        let listed = self.place.files(self.layout)?;
-        let (tasks, orphans) = tasks(listed, self.layout);
-        let check = || -> Result<()> {
-            let shown = self.shown(self.layout.files());
-            ensure!(!tasks.is_empty(), "no wheel or sdist in `{shown}`");
-            Ok(())
-        };
-        check().hint("pass the directory that `rocwheel build` wrote to")?;
-        let mut files = Vec::with_capacity(tasks.len());
-        let (mut remembered, mut untouched) = (HashMap::with_capacity(tasks.len()), 0);
-        let reading = |task: &ReadTask| {
-            let path = task.package.path(self.layout);
-            let (file, facts, is_known) = self
-                .one(task, &path)
-                .with_context(|| format!("failed to read `{}`", self.shown(&path)))?;
-            Ok((file, (path, facts), is_known))
+        let (tasks, orphans) = tasks(self.place.files(self.layout)?);
+        if tasks.is_empty() {
+            let shown = self.place.shown_in_full(self.layout.files());
+            return Err(anyhow!("no wheel or sdist in `{shown}`"))
+                .hint("pass the directory that `rocwheel build` wrote to");
+        }
+        let reading = |(listed, sidecar): &(ListedPackage, Option<SetStamp>)| {
+            let package = self.one(listed, sidecar.as_ref());
+            package.with_context(|| {
+                let shown = self.place.shown_in_full(&listed.path);
+                format!("failed to read `{shown}`")
+            })
         };
         let read = parallel::try_map(&tasks, self.at_once, self.watch.stop, reading)?;
-        for (file, facts, is_known) in read {
-            files.push(file);
-            remembered.extend([facts]);
-            untouched += usize::from(is_known);
+        let mut files = Vec::with_capacity(read.len());
+        let (mut metadata, mut remembered, mut untouched) = (HashMap::new(), HashMap::new(), 0);
+        for ((listed, _), package) in tasks.into_iter().zip(read) {
+            untouched += usize::from(package.is_untouched);
+            metadata.extend(
+                package
+                    .metadata
+                    .map(|bytes| (format!("{}{SIDECAR}", listed.path), bytes)),
+            );
+            remembered.insert(listed.path, package.remembered);
+            files.push(package.file);
         }
         Ok(ReadPackages {
             set: PackageSet::new(files)?,
+            metadata,
             remembered,
             untouched,
             orphans,
@@ -110,165 +141,189 @@ impl Reading<'_> {
         if !found.remembered.values().any(lacks) {
             return Ok(());
         }
-        let listed = self.place.files(self.layout)?;
-        let stamps = listed
-            .into_iter()
-            .map(|it| (it.path(self.layout), it.stamp));
-        let mut stamps: HashMap<String, SetStamp> = stamps.collect();
+        let listed = self.place.files(self.layout)?.into_iter();
+        let mut stamps: HashMap<String, SetStamp> = listed.map(|it| (it.path, it.stamp)).collect();
         for (path, facts) in &mut found.remembered {
             facts.sidecar = stamps.remove(&format!("{path}{SIDECAR}"));
-            ensure!(
-                !lacks(facts),
-                No(format!(
-                    "the metadata of `{}` was written and is not there",
-                    self.shown(path)
-                ))
-            );
+            if lacks(facts) {
+                let shown = self.place.shown_in_full(path);
+                bail!(No(format!(
+                    "the metadata of `{shown}` was written and is not there"
+                )));
+            }
         }
         Ok(())
     }
 
-    /// For messages: the full path of a file of the set.
-    fn shown(&self, path: &str) -> String {
-        self.place.shown_in_full(path)
-    }
-
-    /// Reads one package. Returns it, what to remember about it, and whether it was not opened.
-    fn one(&self, task: &ReadTask, path: &str) -> Result<(SetFile, Remembered, bool)> {
-        let (listed, sidecar) = (&task.package, task.sidecar.as_ref());
-        let upload_time = listed.uploaded.and_then(UploadTime::of);
-        let (yanked, name) = (self.known.yanked(path), listed.name.parse()?);
-        let family = listed.family.clone();
-        if self.metadata == MetadataDepth::Remembered
-            && let Some((file, facts, sidecar)) = self.known.all(listed, sidecar, self.layout)
-        {
-            let file = SetFile {
-                family,
-                name,
-                project: file.project.clone(),
-                version: file.version.clone(),
-                size: listed.stamp.size,
-                sha256: file.sha256,
-                upload_time,
-                metadata: sidecar,
-                requires_python: facts.requires_python.clone(),
-                yanked,
-            };
-            return Ok((file, facts.clone(), true));
-        }
-        let (sha256, facts) = self.examine(listed)?;
+    fn one(&self, listed: &ListedPackage, sidecar: Option<&SetStamp>) -> Result<ReadPackage> {
+        let known = self.keep.and_then(|_| self.known.all(listed, sidecar));
+        let is_untouched = known.is_some();
+        let (sha256, facts, metadata, bytes) = if let Some((sha256, facts, metadata)) = known {
+            (sha256, facts, metadata, None)
+        } else {
+            let (sha256, facts, bytes) = self.examine(listed)?;
+            let metadata = bytes.as_deref().map(Sidecar::of);
+            (sha256, facts, metadata, bytes)
+        };
         let file = SetFile {
-            family,
-            name,
+            family: listed.family.clone(),
+            name: listed.name.clone(),
             project: facts.project,
             version: facts.version,
             size: listed.stamp.size,
             sha256,
-            upload_time,
-            metadata: facts.sidecar.as_deref().map(Sidecar::of),
+            upload_time: listed.uploaded.and_then(in_utc),
+            metadata,
             requires_python: facts.requires_python,
-            yanked,
+            yanked: self.known.yanked(&listed.path),
         };
-        let kept = match facts.sidecar {
-            Some(bytes) => (self.keep)(&file, sidecar, bytes)?,
-            None => task.sidecar.clone(),
+        let (sidecar, metadata) = match (bytes, self.keep) {
+            (Some(bytes), Some(keep)) => (keep(&file, sidecar, bytes)?, None),
+            (bytes, _) => (sidecar.cloned(), bytes),
         };
         let remembered = Remembered {
             file: listed.stamp.clone(),
-            sidecar: kept,
+            sidecar,
             sidecar_sha256: file.metadata.map(|sidecar| sidecar.sha256),
             requires_python: file.requires_python.clone(),
         };
-        Ok((file, remembered, false))
+        Ok(ReadPackage {
+            file,
+            remembered,
+            metadata,
+            is_untouched,
+        })
     }
 
-    /// The digest and the facts of a package. The digest comes from an earlier run, from the store,
-    /// or from reading the whole file, in this order.
-    fn examine(&self, listed: &ListedPackage) -> Result<(Sha256, facts::PackageFacts)> {
-        let known = match self.known.sha256(listed, self.layout) {
-            None => self.place.kept_digest(listed, self.layout)?,
+    /// The digest, the facts and the sidecar of a package. The digest comes from an earlier run,
+    /// from the store, or from reading the whole file, in this order.
+    fn examine(&self, listed: &ListedPackage) -> Result<(Sha256, PackageFacts, Option<Vec<u8>>)> {
+        let (store, key) = (self.place.store(), self.place.key(&listed.path)?);
+        let size = listed.stamp.size;
+        let known = match self.known.sha256(listed) {
+            None => store.head(&key)?.sha256,
             known => known,
         };
-        match self.place.open_file(listed, self.layout)? {
-            Opened::Whole(bytes) => {
-                if bytes.len() as u64 != listed.stamp.size {
-                    bail!("it changed while it was read");
-                }
-                let sha256 = known.unwrap_or_else(|| {
-                    (self.watch.progress)(bytes.len() as u64);
-                    Sha256::of(&bytes)
-                });
-                Ok((sha256, facts::read(Cursor::new(bytes), &listed.name)?))
-            }
-            Opened::Far(reader) => {
-                // Parse first: a file that is not a valid package fails without a full download.
-                let facts = facts::read(io::BufReader::new(reader), &listed.name)?;
-                let sha256 = known.map_or_else(|| self.hash(listed), Ok)?;
-                Ok((sha256, facts))
-            }
+        if size <= AT_ONCE {
+            // Read one byte more than listed, to notice a file that has grown.
+            let mut bytes = Vec::new();
+            let reader = store.get(&key, Span::Whole)?;
+            reader.take(size + 1).read_to_end(&mut bytes)?;
+            ensure!(bytes.len() as u64 == size, "it changed while it was read");
+            let sha256 = known.unwrap_or_else(|| {
+                self.watch.progress.inc(size);
+                Sha256::of(&bytes)
+            });
+            let (facts, sidecar) = PackageFacts::read(Cursor::new(bytes), &listed.name)?;
+            return Ok((sha256, facts, sidecar));
         }
+        // Parse first: a file that is not a valid package fails without a full download.
+        let far = BufReader::new(Ranged::of(Arc::clone(store), key.clone(), size));
+        let (facts, sidecar) = PackageFacts::read(far, &listed.name)?;
+        let sha256 = known.map_or_else(|| self.hash(&key, size), Ok)?;
+        Ok((sha256, facts, sidecar))
     }
 
-    fn hash(&self, listed: &ListedPackage) -> Result<Sha256> {
-        let watched = SetFileReader {
-            source: self.place.stream(listed, self.layout)?,
-            watch: &self.watch,
+    fn hash(&self, key: &Key, listed: u64) -> Result<Sha256> {
+        let watched = Watched {
+            source: self.place.store().get(key, Span::Whole)?,
+            watch: self.watch,
         };
-        let answer = Sha256::of_reader(io::BufReader::with_capacity(1 << 20, watched));
+        let answer = Sha256::of_reader(BufReader::with_capacity(1 << 20, watched));
         // After an interruption the reader fails too. Return the interruption, not its error.
         self.watch.stop.check()?;
         let (sha256, size) = answer?;
-        ensure!(size == listed.stamp.size, "it changed while it was read");
+        ensure!(size == listed, "it changed while it was read");
         Ok(sha256)
     }
 }
 
-/// Pairs each package with its sidecar, in order. Also returns the sidecars without a package.
-fn tasks(listed: Vec<ListedPackage>, layout: Layout) -> (Vec<ReadTask>, Vec<String>) {
+/// Pairs each package with the stamp of its sidecar, in order. Also returns the sidecars without a
+/// package.
+fn tasks(listed: Vec<ListedPackage>) -> (Vec<(ListedPackage, Option<SetStamp>)>, Vec<String>) {
     let (mut packages, others): (Vec<ListedPackage>, Vec<ListedPackage>) = listed
         .into_iter()
         .partition(|listed| is_package(&listed.name));
     packages.sort_by(|a, b| (&a.family, &a.name).cmp(&(&b.family, &b.name)));
-    let others = others.into_iter();
-    let mut sidecars: HashMap<String, SetStamp> = others
-        .map(|listed| (listed.path(layout), listed.stamp))
-        .collect();
-    let task = |package: ListedPackage| ReadTask {
-        sidecar: sidecars.remove(&format!("{}{SIDECAR}", package.path(layout))),
-        package,
-    };
-    let tasks = packages.into_iter().map(task).collect();
+    let others = others.into_iter().map(|listed| (listed.path, listed.stamp));
+    let mut sidecars: HashMap<String, SetStamp> = others.collect();
+    let tasks = packages.into_iter().map(|package| {
+        let sidecar = sidecars.remove(&format!("{}{SIDECAR}", package.path));
+        (package, sidecar)
+    });
+    let tasks = tasks.collect();
     let mut orphans: Vec<String> = sidecars.into_keys().collect();
     orphans.sort_unstable();
     (tasks, orphans)
 }
 
-struct SetFileReader<'a> {
-    source: Box<dyn Read + Send>,
-    watch: &'a SetReadProgress<'a>,
+/// `2026-03-01T12:00:05Z`. `None` for a time that no calendar has.
+fn in_utc(time: SystemTime) -> Option<String> {
+    let seconds = time.duration_since(UNIX_EPOCH).ok()?.as_secs();
+    let time = OffsetDateTime::from_unix_timestamp(seconds.try_into().ok()?).ok()?;
+    time.format(&Rfc3339).ok()
 }
 
-impl Read for SetFileReader<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.watch.stop.check().map_err(io::Error::other)?;
-        let count = self.source.read(buffer)?;
-        (self.watch.progress)(count as u64);
-        Ok(count)
+impl PackageFacts {
+    /// Reads a package, and the bytes of its sidecar; of wheels only. The metadata of an sdist may
+    /// differ from that of the wheel built from it.
+    fn read(file: impl Read + Seek, name: &str) -> Result<(Self, Option<Vec<u8>>)> {
+        if is_wheel(name) {
+            let name: WheelFilename = name.parse()?;
+            let text = wheel_metadata(file).context("failed to read METADATA")?;
+            Ok((Self::of(&text, name.name(), name.version())?, Some(text)))
+        } else {
+            let name: SdistFilename = name.parse()?;
+            let text = sdist_metadata(file, name.top()).context("failed to read PKG-INFO")?;
+            Ok((Self::of(&text, name.name(), name.version())?, None))
+        }
+    }
+
+    /// Takes project and version from the metadata. The file name must say the same, because
+    /// installers choose a file by its name.
+    fn of(text: &[u8], project: &DistName, version: &Version) -> Result<Self> {
+        let inside = Metadata::parse(text)?;
+        ensure!(
+            inside.name == *project,
+            "its metadata is that of another project: `{}`",
+            inside.name
+        );
+        ensure!(
+            inside.version == *version,
+            "its metadata is that of another version: `{}`",
+            inside.version
+        );
+        Ok(Self {
+            project: inside.name,
+            version: inside.version,
+            requires_python: inside.requires_python.map(|line| line.as_str().to_owned()),
+        })
     }
 }
 
-/// Collects the bytes of sidecars by path, from several threads.
-#[derive(Debug, Default)]
-pub(super) struct Kept(Mutex<HashMap<String, Vec<u8>>>);
-
-impl Kept {
-    pub(super) fn keep(&self, path: String, bytes: Vec<u8>) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.insert(path, bytes);
-    }
-
-    pub(super) fn into_inner(self) -> HashMap<String, Vec<u8>> {
-        let kept = self.0.into_inner();
-        kept.unwrap_or_else(PoisonError::into_inner)
-    }
+fn wheel_metadata(file: impl Read + Seek) -> Result<Vec<u8>> {
+    let mut wheel = WheelReader::from_directory(file)?;
+    let path = wheel.dist_info().join(&"METADATA".parse()?);
+    Ok(wheel.read(&path, LONGEST_METADATA)?)
 }
+
+fn sdist_metadata(file: impl Read, top: &str) -> Result<Vec<u8>> {
+    let wanted = format!("{top}/PKG-INFO");
+    let mut archive = tar::Archive::new(GzDecoder::new(file).take(LONGEST_SEARCH));
+    for entry in archive.entries()? {
+        let entry = entry?;
+        if *entry.path_bytes() == *wanted.as_bytes() {
+            let mut bytes = Vec::new();
+            entry.take(LONGEST_METADATA + 1).read_to_end(&mut bytes)?;
+            ensure!(
+                bytes.len() as u64 <= LONGEST_METADATA,
+                "more than {LONGEST_METADATA} bytes"
+            );
+            return Ok(bytes);
+        }
+    }
+    bail!("no `{wanted}`")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,426 +1,477 @@
-//! Writes the objects of an index: sidecars, pages and `set.json`.
+//! Writes the objects of a set: packages, sidecars and pages.
 //!
-//! [`Writer`] compares each object with what the place has, and writes it only if the bytes differ.
-//! In a bucket every write has a condition, so that two jobs that index the same set cannot
-//! overwrite each other's pages. `indexing` decides the order of the writes.
+//! `upload` and `index` compare each [`Item`] with what the place has ([`Before`]), decide what to
+//! do with it ([`Action`]), write it and read it back ([`Writer`]).
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     fmt,
-    io::Read as _,
+    io::{self, Read, Seek as _, SeekFrom},
     num::NonZeroUsize,
-    sync::{Mutex, PoisonError},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
-use super::{place::SetPlace, stale};
+use fs_err as fs;
+
+use super::{
+    packages::{Layout, SetFile},
+    pages::{IndexPage, Phase, TOP, content_type},
+    place::{SetPlace, found},
+    read::{Watch, Watched},
+};
 use crate::{
+    console::Console,
     digest::Sha256,
-    error::{Context as _, No, Result, Stop, bail, ensure},
-    index::{IndexPage, PageKind, SIDECAR, SetStamp},
-    location::Key,
+    error::{Context as _, Error, No, Result, bail, ensure, hinted, hints, one_line},
     parallel,
-    run::ArtifactGroup,
-    store::{Condition, Depth, Object, PutOptions, Span, StoreError, StoreFailureKind},
+    store::{Body, Condition, Depth, Object, PutOptions, Span, StoreError, StoreFailureKind},
 };
 
-/// `Cache-Control` of packages and sidecars. Their names contain the version, so their bytes never
-/// change.
-pub(super) const FOREVER: &str = "public, max-age=31536000, immutable";
-/// `Cache-Control` of pages. A cache may keep a page, but must revalidate it.
-pub(super) const ASK_FIRST: &str = "no-cache";
+/// Requests at the same time. They mostly wait for the network; the store bounds the memory of all
+/// of them together.
+pub(super) const REQUESTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 
-/// What the index does with a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Act {
-    New,
-    Replace,
-    Remove,
-}
-
-/// One change to an index.
+/// One object of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IndexChange {
-    pub act: Act,
-    /// Relative to the directory of the set.
+pub struct Item {
+    /// Relative to the directory of the set: `dist/rocm-7.13.0.tar.gz`, `simple/rocm/`.
     pub path: String,
+    pub phase: Phase,
     pub size: u64,
+    pub sha256: Sha256,
+    pub bytes: ItemBytes,
 }
 
-/// Whether to write the changes, or only to list them (`--dry-run`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteMode {
-    Make,
-    Tell,
+/// Where the bytes of an object are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ItemBytes {
+    OnDisk(PathBuf),
+    Here(Arc<[u8]>),
 }
 
-/// How the place stores pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Serving {
-    /// A local directory: a page is a file. Writes have no conditions; two processes that index
-    /// the same directory are not protected from each other.
-    Files,
-    /// A bucket: exact keys, and other jobs may write too. A page replaces only the version that
-    /// this writer has seen.
-    Keys,
-}
+impl Item {
+    /// A wheel or sdist on disk.
+    pub fn file(file: &SetFile, layout: Layout, on_disk: PathBuf) -> Self {
+        Self {
+            path: file.path(layout),
+            phase: Phase::File,
+            size: file.size,
+            sha256: file.sha256,
+            bytes: ItemBytes::OnDisk(on_disk),
+        }
+    }
 
-/// Another job changed the index since this one listed it. The index starts again.
-#[derive(Debug, thiserror::Error)]
-#[error("another writer changed `{0}` meanwhile")]
-pub(super) struct Overtaken(String);
+    pub fn here(path: String, phase: Phase, bytes: impl Into<Arc<[u8]>>) -> Self {
+        let bytes = bytes.into();
+        Self {
+            path,
+            phase,
+            size: bytes.len() as u64,
+            sha256: Sha256::of(&bytes),
+            bytes: ItemBytes::Here(bytes),
+        }
+    }
 
-pub(super) struct Writer<'a> {
-    to: &'a SetPlace,
-    serving: Serving,
-    mode: WriteMode,
-    stop: &'a Stop,
-    /// The pages that existed before the packages were listed, by path. The `ETag` of
-    /// each is the condition of a later write.
-    before: HashMap<String, Object>,
-    /// Directories that were listed completely. A path below one of them that is not in `before`
-    /// did not exist.
-    watched: Vec<String>,
-    /// Whether each page is also stored under its key that ends in `/`.
-    directory_pages: bool,
-    made: Mutex<WrittenIndex>,
-}
-
-#[derive(Default)]
-struct WrittenIndex {
-    changes: Vec<IndexChange>,
-    /// Every page that belongs to this index, changed or not.
-    pages: HashSet<String>,
-    /// The path of a write that failed because another writer changed the object.
-    overtaken: Option<String>,
-    /// What was written since the last `verify`: path, digest and size.
-    written: Vec<(String, Sha256, u64)>,
-}
-
-impl<'a> Writer<'a> {
-    /// Lists the existing pages. Call this before listing the packages.
+    /// A page under its file name and, if it is the page of a directory, under the key that ends in
+    /// `/`: installers request `simple/rocm/`, and S3 answers only to exact keys.
     ///
-    /// The order matters. Suppose another job adds a package after our list of packages, and writes
-    /// its pages. Our pages lack that package. They must not replace the new ones, and do not:
-    /// the `ETag` from before our list no longer matches, the write fails, and the index starts
-    /// again.
-    pub(super) fn new(
-        to: &'a SetPlace,
-        mode: WriteMode,
-        stop: &'a Stop,
-        families: &[ArtifactGroup],
-    ) -> Result<Self> {
-        let serving = match to.local() {
-            Some(_) => Serving::Files,
-            None => Serving::Keys,
+    /// The file name comes first. Listings contain it, so its `ETag` is known and a conflict with
+    /// another writer shows there. A listing may leave out the key that ends in `/`.
+    pub fn page(page: &IndexPage) -> Vec<Self> {
+        let item = Self::here(String::new(), page.phase, page.body().into_bytes());
+        let paths = page.paths().map(|path| Self {
+            path: path.to_owned(),
+            ..item.clone()
+        });
+        paths.collect()
+    }
+
+    /// What is remembered about an object that was written.
+    pub(super) fn without_bytes(&self) -> Self {
+        Self {
+            path: self.path.clone(),
+            bytes: ItemBytes::Here(Arc::default()),
+            ..*self
+        }
+    }
+
+    pub fn content_type(&self) -> &'static str {
+        content_type(&self.path)
+    }
+
+    /// The names of packages and sidecars contain the version, so their bytes never change. A cache
+    /// may keep a page, but must revalidate it.
+    pub fn cache_control(&self) -> &'static str {
+        if self.is_page() {
+            "no-cache"
+        } else {
+            "public, max-age=31536000, immutable"
+        }
+    }
+
+    pub fn is_page(&self) -> bool {
+        self.phase >= Phase::Project
+    }
+
+    fn is_directory(&self) -> bool {
+        self.path.ends_with('/')
+    }
+
+    /// Describes a conflict: size and digest of the item and of the existing object.
+    pub(super) fn conflict(&self, there: &ExistingObject) -> String {
+        format!(
+            "`{}`: here {} bytes with sha256 {}, there {} bytes with sha256 {}",
+            self.path, self.size, self.sha256, there.size, there.sha256
+        )
+    }
+}
+
+/// An object that a place already has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExistingObject {
+    pub size: u64,
+    pub sha256: Sha256,
+    pub etag: Option<String>,
+}
+
+impl ExistingObject {
+    /// `None` if there is no such object. One without a recorded digest is read.
+    fn find(place: &SetPlace, path: &str) -> Result<Option<Self>> {
+        let (store, key) = (place.store(), place.key(path)?);
+        let Some(object) = found(store.head(&key))? else {
+            return Ok(None);
         };
-        let mut watched = vec!["simple/".to_owned()];
-        watched.extend(families.iter().map(|family| format!("{family}/")));
-        let mut listed = match serving {
-            Serving::Files => Vec::new(),
-            Serving::Keys => to.list("", Depth::Children)?,
+        let sha256 = match object.sha256 {
+            Some(sha256) => sha256,
+            None => Sha256::of_reader(store.get(&key, Span::Whole)?)?.0,
         };
-        for directory in &watched {
-            listed.extend(to.list(directory, Depth::All)?);
+        Ok(Some(Self {
+            size: object.size,
+            sha256,
+            etag: object.etag,
+        }))
+    }
+}
+
+/// The objects that a place had before anything was written, from listings of some directories.
+#[derive(Debug)]
+pub(super) struct Before {
+    pub(super) objects: HashMap<String, Object>,
+    /// The directories that were listed completely. An object below one of them, or directly in the
+    /// set, that is not in `objects` did not exist.
+    directories: Vec<String>,
+}
+
+impl Before {
+    /// Lists the objects directly in the set, and everything below some directories.
+    pub(super) fn list(place: &SetPlace, directories: Vec<String>) -> Result<Self> {
+        let mut objects = place.list("", Depth::Children)?;
+        for directory in &directories {
+            objects.extend(place.list(directory, Depth::All)?);
         }
         Ok(Self {
-            to,
-            serving,
-            mode,
-            stop,
-            before: listed.into_iter().collect(),
-            watched,
-            directory_pages: to.has_directory_pages() && serving == Serving::Keys,
-            made: Mutex::default(),
+            objects: objects.into_iter().collect(),
+            directories,
         })
     }
 
-    /// Writes the `.metadata` file of a wheel. If the listing had none, it is written without a
-    /// request to compare it first.
-    pub(super) fn sidecar(
-        &self,
-        path: &str,
-        listed: Option<&SetStamp>,
-        bytes: &[u8],
-    ) -> Result<()> {
-        match listed {
-            Some(_) => self.sync(path, PageKind::Text, bytes),
-            None => self.write(path, PageKind::Text, bytes, ExistingPage::Nothing),
+    /// The existing object of an item, if there is one.
+    pub(super) fn find(&self, place: &SetPlace, item: &Item) -> Result<Option<ExistingObject>> {
+        let listed = self.objects.get(&item.path);
+        if listed.is_none() && !self.is_likely(&item.path) {
+            return Ok(None);
         }
+        let there = ExistingObject::find(place, &item.path)
+            .with_context(|| format!("failed to read `{}`", item.path))?;
+        // The ETag of the listing, not of the request above. A page that another writer changed
+        // between the two may name packages that this one does not know; the write has to fail.
+        Ok(there.map(|there| ExistingObject {
+            etag: listed.map_or(there.etag, |listed| listed.etag.clone()),
+            ..there
+        }))
     }
 
-    /// Writes a page. In a directory it is written even if its bytes are the same: the modification
-    /// time of `set.json` says when the stamps in it were recorded (see `KnownFacts`).
-    pub(super) fn rewrite(&self, page: &IndexPage) -> Result<()> {
-        self.own(page);
-        let there = match self.serving {
-            Serving::Files => ExistingPage::Other(None),
-            Serving::Keys => return self.page(page),
+    /// Whether an object that was not listed may exist, so that it is worth a request. A listing may
+    /// leave out keys that end in `/`, but contains the same page under its file name. If only the
+    /// key that ends in `/` exists, it is written again, which does no harm.
+    fn is_likely(&self, path: &str) -> bool {
+        if path.ends_with('/') {
+            let directory = path.strip_prefix(TOP).unwrap_or(path);
+            let twins = ["index.html", "index.json"].map(|name| format!("{directory}{name}"));
+            return twins.iter().any(|twin| self.objects.contains_key(twin));
+        }
+        let mut directories = self.directories.iter();
+        path.contains('/') && !directories.any(|directory| path.starts_with(directory.as_str()))
+    }
+}
+
+/// What to do with existing files that have other bytes (`--overwrite`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Others {
+    Refuse,
+    Replace,
+}
+
+/// What is done with an object, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    New,
+    /// The place has the same bytes: nothing to do.
+    Same,
+    /// The place has other bytes, which are replaced: a page, or a file with `--overwrite`.
+    Replace(ExistingObject),
+    /// The place has other bytes, which must not be replaced. The upload fails.
+    Refuse(ExistingObject),
+    /// A page that the index no longer has.
+    Remove,
+}
+
+impl Action {
+    pub(super) fn of(item: &Item, there: Option<ExistingObject>, others: Others) -> Self {
+        match there {
+            None => Self::New,
+            Some(there) if there.sha256 == item.sha256 => Self::Same,
+            Some(there) if item.is_page() || others == Others::Replace => Self::Replace(there),
+            Some(there) => Self::Refuse(there),
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::New => "new",
+            Self::Same => "same",
+            Self::Replace(_) => "replace",
+            Self::Refuse(_) => "refuse",
+            Self::Remove => "remove",
+        })
+    }
+}
+
+/// Which writes have a condition, so that no other writer's object is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Guard {
+    /// An upload. A package must not replace one that another job uploaded after the destination
+    /// was listed. Pages are always replaced.
+    Packages,
+    /// An index in a bucket. A page replaces only the version that this writer has seen.
+    Pages,
+    /// An index in a directory. Two processes that index it are not protected from each other.
+    Nothing,
+}
+
+pub(super) struct Writer<'a> {
+    pub(super) to: &'a SetPlace,
+    pub(super) guard: Guard,
+    pub(super) watch: Watch<'a>,
+    /// Whether a write failed because another writer changed the object. Errors of parallel writes
+    /// are joined into one text, in which this could no longer be found.
+    pub(super) overtaken: AtomicBool,
+}
+
+impl Writer<'_> {
+    /// Writes an object. Returns whether it had to be written: another writer may have written the
+    /// same bytes meanwhile.
+    pub(super) fn write(&self, item: &Item, action: &Action) -> Result<bool> {
+        let condition = self.condition(item, action);
+        let options = PutOptions {
+            content_type: item.content_type().to_owned(),
+            cache_control: Some(item.cache_control().to_owned()),
+            condition: condition.clone(),
+            sha256: Some(item.sha256),
         };
-        self.write(&page.path, page.kind, page.body.as_bytes(), there)
-    }
-
-    /// Writes a page under each of its keys.
-    ///
-    /// The key with the file name (`simple/rocm/index.html`) comes first. Listings contain it, so
-    /// its `ETag` is known and a conflict with another writer shows here. A listing may leave out the
-    /// key that ends in `/`.
-    pub(super) fn page(&self, page: &IndexPage) -> Result<()> {
-        self.own(page);
-        self.sync(&page.path, page.kind, page.body.as_bytes())?;
-        match page.directory().filter(|_| self.directory_pages) {
-            Some(directory) => self.sync(directory, page.kind, page.body.as_bytes()),
-            None => Ok(()),
+        let (store, key, size) = (self.to.store(), self.to.key(&item.path)?, item.size);
+        let answer = match &item.bytes {
+            ItemBytes::Here(bytes) => store.put(&key, &&**bytes, &options),
+            ItemBytes::OnDisk(path) => {
+                let watch = self.watch;
+                store.put(&key, &OnDisk { path, size, watch }, &options)
+            }
+        };
+        match answer {
+            Ok(()) => Ok(true),
+            Err(error) if is_conflict(&error, &condition) => {
+                let there = ExistingObject::find(self.to, &item.path)?;
+                if there
+                    .as_ref()
+                    .is_some_and(|there| there.sha256 == item.sha256)
+                {
+                    return Ok(false);
+                }
+                self.overtaken.store(true, Ordering::Relaxed);
+                let others = "another writer came first, with other bytes";
+                let conflict = item.conflict(&there.context(error)?);
+                bail!(No(format!("{others}: {conflict}")));
+            }
+            Err(error) => {
+                self.watch.stop.check()?;
+                Err(failed(error))
+            }
         }
     }
 
-    fn sync(&self, path: &str, kind: PageKind, bytes: &[u8]) -> Result<()> {
-        let there = self.look(path, bytes)?;
-        self.write(path, kind, bytes, there)
-    }
-
-    fn look(&self, path: &str, bytes: &[u8]) -> Result<ExistingPage> {
-        let there = self.there(path, bytes);
-        there.with_context(|| format!("failed to read `{}`", shown(path)))
-    }
-
-    fn own(&self, page: &IndexPage) {
-        self.note(|made| made.pages.insert(page.path.clone()));
-    }
-
-    fn write(&self, path: &str, kind: PageKind, bytes: &[u8], there: ExistingPage) -> Result<()> {
-        let write = || -> Result<()> {
-            let (act, condition) = match there {
-                ExistingPage::Same => return Ok(()),
-                ExistingPage::Nothing => (Act::New, Condition::IfAbsent),
-                ExistingPage::Other(etag) => (
-                    Act::Replace,
-                    etag.map_or(Condition::Always, Condition::IfSame),
-                ),
-            };
+    fn condition(&self, item: &Item, action: &Action) -> Condition {
+        match (self.guard, action) {
             // A key that ends in `/` has no ETag from the listing. It needs no condition: the same
             // page was just written under its file name, with the condition.
-            let condition = if is_directory(path) {
-                Condition::Always
-            } else {
-                condition
-            };
-            if self.mode == WriteMode::Make {
-                self.put(path, kind, bytes, &condition)?;
+            _ if item.is_directory() => Condition::Always,
+            (Guard::Packages, Action::New) if !item.is_page() => Condition::IfAbsent,
+            (Guard::Pages, Action::New) => Condition::IfAbsent,
+            (Guard::Pages, Action::Replace(there)) => {
+                let etag = there.etag.clone();
+                etag.map_or(Condition::Always, Condition::IfSame)
             }
-            let (path, size) = (path.to_owned(), bytes.len() as u64);
-            self.note(|made| made.changes.push(IndexChange { act, path, size }));
-            Ok(())
-        };
-        write().with_context(|| format!("failed to write `{}`", shown(path)))
-    }
-
-    fn there(&self, path: &str, bytes: &[u8]) -> Result<ExistingPage> {
-        let key = &self.to.key(path)?;
-        let object = match (self.before.get(path), self.serving) {
-            // The listing did not have it. If another writer has created it since, the condition
-            // `IfAbsent` fails.
-            (None, _) if self.is_watched(path) => return Ok(ExistingPage::Nothing),
-            (Some(object), Serving::Files) => object.clone(),
-            _ => match self.to.store().head(key) {
-                Err(error) if error.kind() == StoreFailureKind::NotFound => {
-                    return Ok(ExistingPage::Nothing);
-                }
-                object => object?,
-            },
-        };
-        let is_same = object.size == bytes.len() as u64
-            && match object.sha256 {
-                Some(sha256) => sha256 == Sha256::of(bytes),
-                None => self.read(key, object.size)? == bytes,
-            };
-        if is_same {
-            return Ok(ExistingPage::Same);
+            _ => Condition::Always,
         }
-        // The ETag of the listing, not of the request above. A page that another writer changed
-        // between the two may name packages that this index does not know; the write has to fail.
-        let before = self.before.get(path).unwrap_or(&object);
-        Ok(ExistingPage::Other(before.etag.clone()))
     }
 
-    /// Whether the listing would contain this path if it existed. Listings may leave out keys that
-    /// end in `/`.
-    fn is_watched(&self, path: &str) -> bool {
-        let in_listed = self
-            .watched
-            .iter()
-            .any(|directory| path.starts_with(directory));
-        let in_top = self.serving == Serving::Keys && !path.contains('/');
-        !is_directory(path) && (in_listed || in_top)
-    }
-
-    fn read(&self, key: &Key, size: u64) -> Result<Vec<u8>> {
-        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).min(64 << 20) + 1);
-        let reader = self.to.store().get(key, Span::Whole)?;
-        reader
-            .take(size.saturating_add(1))
-            .read_to_end(&mut bytes)?;
-        Ok(bytes)
-    }
-
-    fn put(&self, path: &str, kind: PageKind, bytes: &[u8], condition: &Condition) -> Result<()> {
-        let (condition, sha256) = match self.serving {
-            Serving::Files => (&Condition::Always, None),
-            Serving::Keys => (condition, Some(Sha256::of(bytes))),
-        };
-        let options = PutOptions {
-            content_type: kind.content_type().to_owned(),
-            cache_control: Some(cache_control(path).to_owned()),
-            condition: condition.clone(),
-            sha256,
-        };
-        match self.to.store().put(&self.to.key(path)?, &bytes, &options) {
-            // The other writer may also have deleted the object that this one replaces.
-            Err(error) if is_conflict(&error, condition) => bail!(self.overtaken(path)),
-            done => done?,
-        }
-        if let Some(sha256) = sha256 {
-            let written = (path.to_owned(), sha256, bytes.len() as u64);
-            self.note(|made| made.written.push(written));
-        }
-        Ok(())
-    }
-
-    /// Records the conflict separately: errors of parallel writes are joined into one text, in
-    /// which the type `Overtaken` can no longer be found.
-    fn overtaken(&self, path: &str) -> Overtaken {
-        self.note(|made| made.overtaken = Some(path.to_owned()));
-        Overtaken(path.to_owned())
-    }
-
-    /// Existing pages of projects and families that do not belong to this index.
-    pub(super) fn stale(&self, families: &[ArtifactGroup]) -> Vec<String> {
-        let paths = self.before.keys().map(String::as_str);
-        self.note(|made| stale::find(paths, families, |path| made.pages.contains(path)))
-    }
-
-    /// The conflict with another writer, if there was one.
-    pub(super) fn is_overtaken(&self) -> Option<Overtaken> {
-        self.note(|made| made.overtaken.clone().map(Overtaken))
-    }
-
-    /// Deletes stale pages and sidecars.
-    pub(super) fn remove(&self, paths: Vec<String>) -> Result<()> {
-        for path in paths {
-            self.stop.check()?;
-            if self.mode == WriteMode::Make {
-                // Delete the key that ends in `/` first. Stale pages are found by their file names
-                // in a listing, so an interrupted run leaves the name by which the next one finds
-                // both.
-                let page = path.strip_suffix("index.html");
-                let page = page.or_else(|| path.strip_suffix("index.json"));
-                let page = page.filter(|_| self.directory_pages);
-                for path in page.into_iter().chain([path.as_str()]) {
-                    let deleted = self.to.store().delete(&self.to.key(path)?);
-                    deleted.with_context(|| format!("failed to remove `{path}`"))?;
-                }
-            }
-            self.note(|made| {
-                made.changes.push(IndexChange {
-                    act: Act::Remove,
-                    path,
-                    size: 0,
-                });
-            });
-        }
-        Ok(())
-    }
-
-    /// Reads back everything that was written since the last call, and compares it.
+    /// Reads back what was written, and compares it.
     ///
     /// Returns the keys ending in `/` that are empty: some servers treat such a key as a directory
     /// and drop the bytes. This is no error, because the page also exists under its file name.
-    pub(super) fn verify(&self, at_once: NonZeroUsize) -> Result<Vec<String>> {
-        let written = self.note(|made| std::mem::take(&mut made.written));
+    pub(super) fn verify<'i>(&self, items: impl Iterator<Item = &'i Item>) -> Result<Vec<String>> {
+        let items: Vec<&Item> = items.collect();
         let mut lost = Vec::new();
-        let look = |(path, sha256, size): &(String, Sha256, u64)| {
-            let look = || -> Result<bool> {
-                let key = self.to.key(path)?;
-                let object = self.to.store().head(&key)?;
-                if object.size == 0 && *size > 0 && key.is_directory() {
-                    return Ok(false);
-                }
-                let is = object
-                    .sha256
-                    .map_or_else(|| Ok(Sha256::of(&self.read(&key, *size)?)), Ok);
-                let is: Result<Sha256> = is;
-                let is_same = object.size == *size && is? == *sha256;
-                ensure!(is_same, No("not what was written".to_owned()));
-                Ok(true)
-            };
-            look().with_context(|| format!("failed to read back `{}`", shown(path)))
+        let look = |item: &&Item| {
+            let is_there = self.is_there(item);
+            is_there.with_context(|| format!("failed to read back `{}`", item.path))
         };
-        parallel::try_each(&written, at_once, self.stop, look, |(path, ..), kept| {
-            if !kept {
-                lost.push(path.clone());
+        parallel::try_each(&items, REQUESTS, self.watch.stop, look, |item, is_there| {
+            if !is_there {
+                lost.push(item.path.clone());
             }
         })?;
         lost.sort_unstable();
         Ok(lost)
     }
 
-    /// All changes in the order of the writes. Changes that were made in parallel are sorted by
-    /// path, so that the output is the same each time.
-    pub(super) fn into_changes(self) -> Vec<IndexChange> {
-        let made = self.made.into_inner();
-        let mut changes = made.unwrap_or_else(PoisonError::into_inner).changes;
-        changes.sort_by_cached_key(|change| match change.act {
-            Act::Remove => (3, String::new()),
-            _ if change.path.ends_with(SIDECAR) => (0, change.path.clone()),
-            _ if stale::is_project_page(&change.path) => (1, change.path.clone()),
-            _ => (2, String::new()),
-        });
-        changes
+    /// Whether an object has its bytes. `false` for an empty key that ends in `/`.
+    fn is_there(&self, item: &Item) -> Result<bool> {
+        let (store, key) = (self.to.store(), self.to.key(&item.path)?);
+        let object = store.head(&key).map_err(failed)?;
+        if object.size == 0 && item.size > 0 && item.is_directory() {
+            return Ok(false);
+        }
+        // The store verified a package when it arrived, so it is not downloaded again; without a
+        // recorded digest, only its size is compared. An upload downloads its pages, each under its
+        // file name only.
+        let is_read = item.is_page() && !item.is_directory() && self.guard == Guard::Packages;
+        let (sha256, size) = match object.sha256 {
+            Some(sha256) if !is_read => (sha256, object.size),
+            None if item.phase == Phase::File => (item.sha256, object.size),
+            _ => Sha256::of_reader(store.get(&key, Span::Whole).map_err(failed)?)?,
+        };
+        let there = ExistingObject {
+            size,
+            sha256,
+            etag: None,
+        };
+        ensure!(
+            there.size == item.size && there.sha256 == item.sha256,
+            No(format!("not what was written: {}", item.conflict(&there)))
+        );
+        Ok(true)
     }
 
-    fn note<T>(&self, change: impl FnOnce(&mut WrittenIndex) -> T) -> T {
-        change(&mut self.made.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Warns of a server that drops the pages of directories, see `verify`.
+    pub(super) fn warn(&self, lost: &[String], console: &Console) -> Result<()> {
+        if let Some(path) = lost.first() {
+            let (key, url) = (self.to.key(path)?, self.to.urls()?.find_links());
+            console.warn(format!(
+                "this server drops the pages of directories, such as `{key}`: install with `--find-links {url}`"
+            ));
+        }
+        Ok(())
     }
-}
-
-enum ExistingPage {
-    Nothing,
-    Same,
-    /// Other bytes, with the `ETag` that the write requires, if the store has one.
-    Other(Option<String>),
-}
-
-fn cache_control(path: &str) -> &'static str {
-    if path.ends_with(SIDECAR) {
-        FOREVER
-    } else {
-        ASK_FIRST
-    }
-}
-
-/// Whether a path is the key of a directory. The key of the set's own directory is empty.
-fn is_directory(path: &str) -> bool {
-    path.is_empty() || path.ends_with('/')
-}
-
-/// The path for messages: `./` for the set's own directory, whose path is empty.
-fn shown(path: &str) -> &str {
-    if path.is_empty() { "./" } else { path }
 }
 
 fn is_conflict(error: &StoreError, condition: &Condition) -> bool {
     match error.kind() {
         StoreFailureKind::Exists => true,
+        // The other writer may also have deleted the object that this one replaces.
         StoreFailureKind::NotFound => matches!(condition, Condition::IfSame(_)),
         _ => false,
     }
 }
 
-impl fmt::Display for Act {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::New => "new",
-            Self::Replace => "replace",
-            Self::Remove => "remove",
-        })
+/// Converts the error of a store. Missing access stays an error of usage; any other failure is a
+/// failed transfer, which has its own exit code ([`No`]).
+fn failed(error: StoreError) -> Error {
+    let is_tried = !matches!(
+        error.kind(),
+        StoreFailureKind::Denied | StoreFailureKind::Unusable
+    );
+    let error = Error::from(error);
+    if !is_tried {
+        return error;
+    }
+    let no = Error::new(No(one_line(&error)));
+    hints(&error).into_iter().rev().fold(no, hinted)
+}
+
+/// A file on disk as the body of a request.
+struct OnDisk<'a> {
+    path: &'a Path,
+    size: u64,
+    watch: Watch<'a>,
+}
+
+impl Body for OnDisk<'_> {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send + '_>> {
+        let mut source = fs::File::open(self.path)?;
+        source.seek(SeekFrom::Start(offset))?;
+        let watch = self.watch;
+        Ok(Box::new(Watched { source, watch }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_of_a_directory_may_be_there_when_its_twin_is() {
+        let listed = |paths: &[&str]| {
+            let object = |path: &&str| Object {
+                key: path.parse().unwrap(),
+                size: 1,
+                sha256: None,
+                checksum: None,
+                content_type: None,
+                etag: None,
+                modified: None,
+            };
+            Before {
+                objects: paths
+                    .iter()
+                    .map(|path| ((*path).to_owned(), object(path)))
+                    .collect(),
+                directories: vec!["dist/".into(), "simple/".into()],
+            }
+        };
+        let before = listed(&["simple/a/index.html", "simple/_json/index.json"]);
+        for path in ["simple/a/", "simple/_json/", "other/b.whl"] {
+            assert!(before.is_likely(path), "{path}");
+        }
+        for path in [
+            "dist/b.whl",
+            "simple/b/",
+            "simple/",
+            "./",
+            "simple/a",
+            "SHA256SUMS",
+        ] {
+            assert!(!before.is_likely(path), "{path}");
+        }
+        assert!(listed(&["index.html"]).is_likely("./"));
     }
 }

@@ -3,10 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::package::is_package;
+use super::packages::{PackageSet, SetFile, is_package};
 use crate::{
-    error::{Context as _, No, Result, bail},
-    index::{PackageSet, SetFile},
+    error::{Context as _, No, Result, bail, ensure},
     version::Version,
     wheel::DistName,
 };
@@ -38,7 +37,7 @@ enum YankSubject {
 impl YankSubject {
     fn has(&self, file: &SetFile) -> bool {
         match self {
-            Self::File(name) => file.name.as_str() == name,
+            Self::File(name) => file.name == *name,
             Self::Release(project, version) => file.project == *project && file.version == *version,
         }
     }
@@ -82,9 +81,9 @@ impl YankList {
         let mut used = BTreeSet::new();
         for file in &mut files {
             file.yanked = None;
-            for (at, line) in self.0.iter().enumerate() {
+            for line in &self.0 {
                 if line.what.has(file) {
-                    used.insert(at);
+                    used.insert(&*line.text);
                     // The reason for a file takes precedence over that for its release.
                     if file.yanked.is_none() || matches!(line.what, YankSubject::File(_)) {
                         file.yanked = Some(line.reason.clone());
@@ -92,19 +91,16 @@ impl YankList {
                 }
             }
         }
-        let unused = self
-            .0
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| !used.contains(at));
-        let unused: Vec<&str> = unused.map(|(_, line)| line.text.as_str()).collect();
-        if !unused.is_empty() {
-            bail!(No(format!(
+        let unused = self.0.iter().filter(|line| !used.contains(&*line.text));
+        let unused: Vec<&str> = unused.map(|line| line.text.as_str()).collect();
+        ensure!(
+            unused.is_empty(),
+            No(format!(
                 "not in the set, so not to be yanked: `{}`",
                 unused.join("`, `")
-            )));
-        }
-        Ok(PackageSet::new(files)?)
+            ))
+        );
+        PackageSet::new(files)
     }
 }
 
@@ -124,7 +120,7 @@ mod tests {
     fn file(name: &str, project: &str, version: &str) -> SetFile {
         SetFile {
             family: None,
-            name: name.parse().unwrap(),
+            name: name.to_owned(),
             project: project.parse().unwrap(),
             version: version.parse().unwrap(),
             size: 1,

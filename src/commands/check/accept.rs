@@ -1,22 +1,19 @@
 //! `--accept` and `--write-accept`: the list of known findings.
 
-use std::{
-    path::{Path, PathBuf},
-    time::{Duration, SystemTime},
-};
+use std::path::{Path, PathBuf};
 
 use fs_err as fs;
+use time::{Duration, OffsetDateTime};
 
 use crate::{
     check::{AcceptList, Report, Severity},
     commands::World,
     console::many,
     error::{Context as _, Result},
-    index::UploadTime,
 };
 
 /// How long the entries of a new list are valid.
-const ACCEPTED_FOR: Duration = Duration::from_hours(90 * 24);
+const ACCEPTED_FOR: Duration = Duration::days(90);
 
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct AcceptArgs {
@@ -41,7 +38,7 @@ impl AcceptArgs {
 
     /// Writes a list that accepts all findings of a report.
     pub(super) fn write(&self, file: &Path, report: &Report, world: &World) -> Result<()> {
-        let until = day(SystemTime::now() + ACCEPTED_FOR);
+        let until = day(OffsetDateTime::now_utc() + ACCEPTED_FOR);
         let list = self.list()?;
         fs::write(
             file,
@@ -56,11 +53,10 @@ impl AcceptArgs {
 }
 
 pub(super) fn today() -> String {
-    day(SystemTime::now())
+    day(OffsetDateTime::now_utc())
 }
 
-/// The date in UTC: `2026-11-22`.
-fn day(time: SystemTime) -> String {
-    let time = UploadTime::of(time).map(|time| time.to_string());
-    time.unwrap_or_default().chars().take(10).collect()
+/// `2026-11-22`
+fn day(time: OffsetDateTime) -> String {
+    time.date().to_string()
 }

@@ -15,9 +15,8 @@ use crate::{
     commands::args::{AccessArgs, Jobs},
     console::{OutputFormat, many},
     error::{Hint as _, No, Result},
-    index::Layout,
     loader::Dotted,
-    set::PlaceDepth,
+    set::{Layout, PlaceDepth},
     target::{Target, TargetTable, split_list},
     wheel::DistName,
 };

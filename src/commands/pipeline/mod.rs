@@ -13,15 +13,14 @@ use crate::{
     console::many,
     error::{Hint as _, Result, anyhow, hinted},
     fetch::Purpose,
-    index::{Places, SetJson, Urls},
     package::{
         assemble::Existing,
         build::{Build, BuildSelection},
     },
     report::{LIMIT, PipelineAnswer, SummaryPage, Whereabouts},
     set::{
-        LocalSet, SetPlace,
-        publish::{Others, PlannedUpload, PublishedUpload},
+        LocalSet, Others, Places, PlannedUpload, PublishedUpload, SetJson, SetPlace, UploadExtent,
+        UploadOptions, Urls,
     },
 };
 
@@ -140,9 +139,13 @@ impl PipelineArgs {
         let _group = world.console.group("Index");
         let identity = set.document.identity.clone().or_of(origin.run());
         let destination = SetPlace::below(&self.output_dir, origin.place().key(), &world.stop);
-        // Files of an earlier call in this directory belong to the same user, and may be replaced.
-        PlannedUpload::plan(set, identity, destination, Others::Replace, &world.stop)?
-            .carry_out(world)
+        let options = UploadOptions {
+            extent: UploadExtent::Whole,
+            // Files of an earlier call in this directory belong to the same user.
+            others: Others::Replace,
+            is_dry_run: false,
+        };
+        PlannedUpload::plan(set, identity, destination, options, world)?.carry_out(world)
     }
 
     /// Checks the set. If it has errors, writes a summary that says so, and fails.

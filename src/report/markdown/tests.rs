@@ -1,7 +1,7 @@
 //! Tests of whole summaries, and of summaries that are cut.
 
 use super::*;
-use crate::index::{Urls, documents as samples};
+use crate::set::{Urls, tests as samples};
 
 const SERVER: &str = "https://github.com";
 
@@ -48,7 +48,7 @@ fn report() -> Report {
 
 #[test]
 fn a_summary_says_what_it_is_how_to_install_it_and_what_is_in_it() {
-    let (set, urls) = (samples::set(), samples::urls());
+    let (set, urls) = (samples::document(), samples::urls());
     insta::assert_snapshot!(page(&set, &urls).render(LIMIT), @r#"
     ## ROCm Python packages <code>7.13.0.dev0+ab</code> for Linux
 
@@ -136,21 +136,21 @@ fn a_summary_says_what_it_is_how_to_install_it_and_what_is_in_it() {
 
     | Package | Size |
     | :--- | ---: |
-    | [<code>rocm-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>4b418a8fb07082923c45ba6b276c44f6e14bd90445bf1cbc07a0143c75ca2c24</code></sub> | 1.2 MiB |
-    | [<code>rocm&#95;sdk&#95;core-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm_sdk_core-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>b4f104c33b0531684f20769dd3cfbe6fbe36ddfbe2c16ef81b2154906708e0a1</code></sub> | 1.2 MiB |
-    | [<code>rocm&#95;sdk&#95;devel-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm_sdk_devel-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>0f872144808fed8f9bdc64a8db3f0487522d76c9306a315d72a5ac67110edda3</code></sub> | 1.2 MiB |
-    | [<code>rocm&#95;sdk&#95;device&#95;gfx1100-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm_sdk_device_gfx1100-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>2d01689b386ba4db8df5110ce9c1c8f14f7e014668fceb2b340a35a32756c5ea</code></sub> | 1.2 MiB |
-    | [<code>rocm&#95;sdk&#95;device&#95;gfx942-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm_sdk_device_gfx942-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>c817a8b7c5800e688fbc9730f2ea013c6787e1878f3008cce3d8038e259157f4</code></sub> | 1.2 MiB |
-    | [<code>rocm&#95;sdk&#95;libraries-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm_sdk_libraries-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>8a2b5cb25e25025509a2cbe229c016a501023beebeb4fe654a6a29c3cc713d5a</code></sub> | 1.2 MiB |
+    | [<code>rocm-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>4b418a8fb07082923c45ba6b276c44f6e14bd90445bf1cbc07a0143c75ca2c24</code></sub> | 1.18 MiB |
+    | [<code>rocm&#95;sdk&#95;core-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm_sdk_core-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>b4f104c33b0531684f20769dd3cfbe6fbe36ddfbe2c16ef81b2154906708e0a1</code></sub> | 1.18 MiB |
+    | [<code>rocm&#95;sdk&#95;devel-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm_sdk_devel-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>0f872144808fed8f9bdc64a8db3f0487522d76c9306a315d72a5ac67110edda3</code></sub> | 1.18 MiB |
+    | [<code>rocm&#95;sdk&#95;device&#95;gfx1100-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm_sdk_device_gfx1100-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>2d01689b386ba4db8df5110ce9c1c8f14f7e014668fceb2b340a35a32756c5ea</code></sub> | 1.18 MiB |
+    | [<code>rocm&#95;sdk&#95;device&#95;gfx942-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm_sdk_device_gfx942-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>c817a8b7c5800e688fbc9730f2ea013c6787e1878f3008cce3d8038e259157f4</code></sub> | 1.18 MiB |
+    | [<code>rocm&#95;sdk&#95;libraries-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm_sdk_libraries-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>8a2b5cb25e25025509a2cbe229c016a501023beebeb4fe654a6a29c3cc713d5a</code></sub> | 1.18 MiB |
 
-    6 packages, 7.1 MiB. All of them: [SHA256SUMS](https://bucket.s3.amazonaws.com/1-linux/python/SHA256SUMS), [set.json](https://bucket.s3.amazonaws.com/1-linux/python/set.json).
+    6 packages, 7.06 MiB. All of them: [SHA256SUMS](https://bucket.s3.amazonaws.com/1-linux/python/SHA256SUMS), [set.json](https://bucket.s3.amazonaws.com/1-linux/python/set.json).
     "#);
 }
 
 #[test]
 fn each_family_is_told_how_to_install_it() {
     let urls = samples::urls();
-    let set = samples::set_of_families(&["gfx110X-all", "gfx94X-dcgpu"]);
+    let set = samples::document_of_families(&["gfx110X-all", "gfx94X-dcgpu"]);
     let text = page(&set, &urls).installation();
     let shown: Vec<&str> = text
         .lines()
@@ -167,7 +167,7 @@ fn each_family_is_told_how_to_install_it() {
 
 #[test]
 fn packages_that_are_kept_with_a_run_are_downloaded_from_it() {
-    let set = samples::set_of_families(&["gfx110X-all", "gfx94X-dcgpu"]);
+    let set = samples::document_of_families(&["gfx110X-all", "gfx94X-dcgpu"]);
     let artifact = WorkflowArtifact {
         name: "python-packages-linux".parse().unwrap(),
         run: Some(("ROCm/TheRock".parse().unwrap(), "42".parse().unwrap())),
@@ -232,7 +232,7 @@ fn packages_that_are_kept_with_a_run_are_downloaded_from_it() {
 #[test]
 fn names_beyond_all_measure_leave_the_packages_their_room() {
     let long = format!("7.13.0+{}", "a".repeat(LIMIT));
-    let mut set = samples::set();
+    let mut set = samples::document();
     for file in set.files_mut() {
         file.version = long.parse().unwrap();
     }
@@ -244,7 +244,7 @@ fn names_beyond_all_measure_leave_the_packages_their_room() {
 
 #[test]
 fn what_a_set_goes_without_is_told() {
-    let (mut set, urls) = (samples::set(), samples::urls());
+    let (mut set, urls) = (samples::document(), samples::urls());
     set.identity.without = vec!["rpp".to_owned(), "a|b".to_owned()];
     let head = page(&set, &urls).head();
     let line = head.lines().find(|line| line.contains("Left out"));
@@ -253,7 +253,7 @@ fn what_a_set_goes_without_is_told() {
 
 #[test]
 fn nothing_known_is_nothing_said() {
-    let (set, urls) = (samples::set_of(&["torch"]), samples::urls());
+    let (set, urls) = (samples::document_of(&["torch"]), samples::urls());
     insta::assert_snapshot!(page(&set, &urls).head(), @"
     ## ROCm Python packages
 
@@ -264,13 +264,13 @@ fn nothing_known_is_nothing_said() {
 
 #[test]
 fn findings_coverage_and_changes_have_their_tables() {
-    let (mut earlier, urls) = (samples::set(), samples::urls());
+    let (mut earlier, urls) = (samples::document(), samples::urls());
     earlier.identity.version = "7.12.0".parse().ok();
     for file in earlier.files_mut().iter_mut().skip(1) {
         file.size = 1_000_000;
         file.sha256 = crate::digest::Sha256::of(b"");
     }
-    let set = samples::set_of(&["rocm", "rocm-sdk-core", "rocm-sdk-new"]);
+    let set = samples::document_of(&["rocm", "rocm-sdk-core", "rocm-sdk-new"]);
     let report = report();
     let page = SummaryPage {
         report: Some(&report),
@@ -357,15 +357,15 @@ fn findings_coverage_and_changes_have_their_tables() {
 
     | Package | Size | Change |
     | :--- | ---: | ---: |
-    | <del><code>rocm&#95;sdk&#95;devel-7.13.0.dev0+ab.tar.gz</code></del> | 976.6 KiB | **gone** |
-    | <del><code>rocm&#95;sdk&#95;device&#95;gfx1100-7.13.0.dev0+ab.tar.gz</code></del> | 976.6 KiB | **gone** |
-    | <del><code>rocm&#95;sdk&#95;device&#95;gfx942-7.13.0.dev0+ab.tar.gz</code></del> | 976.6 KiB | **gone** |
-    | <del><code>rocm&#95;sdk&#95;libraries-7.13.0.dev0+ab.tar.gz</code></del> | 976.6 KiB | **gone** |
-    | [<code>rocm-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>4b418a8fb07082923c45ba6b276c44f6e14bd90445bf1cbc07a0143c75ca2c24</code></sub> | 1.2 MiB | same bytes |
-    | [<code>rocm&#95;sdk&#95;core-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm_sdk_core-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>b4f104c33b0531684f20769dd3cfbe6fbe36ddfbe2c16ef81b2154906708e0a1</code></sub> | 1.2 MiB | +229.1 KiB<br><sub>+23.5 %</sub> |
-    | [<code>rocm&#95;sdk&#95;new-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm_sdk_new-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>87c63143ae16d291927597b4ed6fa46349bda25f810d3c3a3fa9fe9c565a1c2d</code></sub> | 1.2 MiB | **new** |
+    | <del><code>rocm&#95;sdk&#95;devel-7.13.0.dev0+ab.tar.gz</code></del> | 976.56 KiB | **gone** |
+    | <del><code>rocm&#95;sdk&#95;device&#95;gfx1100-7.13.0.dev0+ab.tar.gz</code></del> | 976.56 KiB | **gone** |
+    | <del><code>rocm&#95;sdk&#95;device&#95;gfx942-7.13.0.dev0+ab.tar.gz</code></del> | 976.56 KiB | **gone** |
+    | <del><code>rocm&#95;sdk&#95;libraries-7.13.0.dev0+ab.tar.gz</code></del> | 976.56 KiB | **gone** |
+    | [<code>rocm-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>4b418a8fb07082923c45ba6b276c44f6e14bd90445bf1cbc07a0143c75ca2c24</code></sub> | 1.18 MiB | same bytes |
+    | [<code>rocm&#95;sdk&#95;core-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm_sdk_core-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>b4f104c33b0531684f20769dd3cfbe6fbe36ddfbe2c16ef81b2154906708e0a1</code></sub> | 1.18 MiB | +229.07 KiB<br><sub>+23.5 %</sub> |
+    | [<code>rocm&#95;sdk&#95;new-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm_sdk_new-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>87c63143ae16d291927597b4ed6fa46349bda25f810d3c3a3fa9fe9c565a1c2d</code></sub> | 1.18 MiB | **new** |
 
-    3 packages, 3.5 MiB (before, <code>7.12.0</code>: 5.9 MiB, −40.6 %). All of them: [SHA256SUMS](https://bucket.s3.amazonaws.com/1-linux/python/SHA256SUMS), [set.json](https://bucket.s3.amazonaws.com/1-linux/python/set.json).
+    3 packages, 3.53 MiB (before, <code>7.12.0</code>: 5.95 MiB, −40.6 %). All of them: [SHA256SUMS](https://bucket.s3.amazonaws.com/1-linux/python/SHA256SUMS), [set.json](https://bucket.s3.amazonaws.com/1-linux/python/set.json).
     "#);
     insta::assert_snapshot!(page.head(), @"
     ## ROCm Python packages <code>7.13.0.dev0+ab</code>
@@ -409,7 +409,7 @@ fn a_table_of_many_targets_is_folded_below_its_gaps() {
 
 #[test]
 fn a_refused_set_has_findings_and_no_addresses() {
-    let (set, report) = (samples::set(), report());
+    let (set, report) = (samples::document(), report());
     let page = SummaryPage {
         set: &set,
         whereabouts: Whereabouts::Nowhere,
@@ -431,7 +431,7 @@ fn a_long_table_is_cut_and_says_so() {
         .map(|number| format!("project-{number}"))
         .collect();
     let projects: Vec<&str> = projects.iter().map(String::as_str).collect();
-    let set = samples::set_of(&[&["rocm"], projects.as_slice()].concat());
+    let set = samples::document_of(&[&["rocm"], projects.as_slice()].concat());
     let urls = samples::urls();
     let mut report = report();
     let row = report.findings[0].clone();
@@ -468,7 +468,11 @@ fn a_long_table_is_cut_and_says_so() {
 fn what_is_gone_leaves_room_for_what_is_there() {
     let projects: Vec<String> = (0..9000).map(|it| format!("project-{it}")).collect();
     let projects: Vec<&str> = projects.iter().map(String::as_str).collect();
-    let (earlier, urls, set) = (samples::set_of(&projects), samples::urls(), samples::set());
+    let (earlier, urls, set) = (
+        samples::document_of(&projects),
+        samples::urls(),
+        samples::document(),
+    );
     let page = SummaryPage {
         earlier: Some(&earlier),
         ..page(&set, &urls)
@@ -482,7 +486,7 @@ fn what_is_gone_leaves_room_for_what_is_there() {
 
 #[test]
 fn no_room_at_all_is_nothing_at_all() {
-    let (set, urls, report) = (samples::set(), samples::urls(), report());
+    let (set, urls, report) = (samples::document(), samples::urls(), report());
     let page = SummaryPage {
         report: Some(&report),
         ..page(&set, &urls)

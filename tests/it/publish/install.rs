@@ -6,10 +6,9 @@ use rocwheel::{
     commands::World,
     console::{Console, Options},
     error::{Result, Stop},
-    index::Identity,
     set::{
-        LocalSet, SetPlace,
-        publish::{Others, PlannedUpload, PublishedUpload},
+        Identity, LocalSet, Others, PlannedUpload, PublishedUpload, SetPlace, UploadExtent,
+        UploadOptions,
     },
     store::Store,
 };
@@ -151,9 +150,13 @@ pub(crate) fn publish_to(store: Box<dyn Store>, bench: &Bench) -> Result<Publish
     let directory = "42-linux/python/".parse()?;
     let destination = SetPlace::of_store(store.into(), &directory, urls, &world.stop);
     let set = LocalSet::read(&bench.root, &world)?;
-    let (identity, others) = (Identity::default(), Others::Refuse);
-    let upload = PlannedUpload::plan(&set, identity, destination, others, &world.stop)?;
-    upload.carry_out(&world)
+    let options = UploadOptions {
+        extent: UploadExtent::Whole,
+        others: Others::Refuse,
+        is_dry_run: false,
+    };
+    let identity = Identity::default();
+    PlannedUpload::plan(&set, identity, destination, options, &world)?.carry_out(&world)
 }
 
 #[test]

@@ -6,8 +6,8 @@
 
 use std::fmt;
 
+use super::{set_json::SetJson, urls::Urls};
 use crate::{
-    index::{IndexView, SetJson, Urls, html::escape, set_json::device_targets},
     run::{ArtifactGroup, Platform},
     target::Target,
     version::Version,
@@ -15,15 +15,6 @@ use crate::{
 
 /// The most projects in one line. The table of packages has all projects of a larger set.
 const MOST_PROJECTS: usize = 20;
-
-/// The installer of a line, and how it finds the set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    Pip,
-    Uv,
-    PipPage,
-    UvPage,
-}
 
 /// The indexes that an installer uses.
 #[derive(Clone, Copy, Debug)]
@@ -54,19 +45,6 @@ impl fmt::Display for Choice {
     }
 }
 
-impl Way {
-    pub const ALL: [Self; 4] = [Self::Pip, Self::Uv, Self::PipPage, Self::UvPage];
-
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Pip => "pip",
-            Self::Uv => "uv",
-            Self::PipPage => "pip, from the find-links page",
-            Self::UvPage => "uv, from the find-links page",
-        }
-    }
-}
-
 /// All choices of a set, in order. Where only one line is shown, it is for the first.
 pub fn choices(set: &SetJson) -> Vec<Choice> {
     let targets = set.device_targets();
@@ -88,54 +66,63 @@ pub fn choices(set: &SetJson) -> Vec<Choice> {
     families.into_iter().flat_map(of_family).collect()
 }
 
-/// The command line of one installer for one choice.
+/// The command lines of each installer for one choice, with their titles.
 ///
 /// ROCm packages need no other index, not even to build the `rocm` sdist. Other packages, such as
 /// `torch`, need a base index, which the user names. uv takes a package from the first index that
 /// has it; pip takes the highest version from all indexes, so pip depends on the pinned versions.
 ///
 /// In a set with a directory for each family, only the indexes of the families have `rocm`.
-pub fn line(set: &SetJson, places: Places<'_>, way: Way, choice: &Choice) -> String {
+pub fn lines(set: &SetJson, places: Places<'_>, choice: &Choice) -> Vec<(&'static str, String)> {
     let own = choice.family.as_ref().map(|it| places.set.of_family(it));
-    let places = Places {
-        set: own.as_ref().unwrap_or(places.set),
-        base: places.base,
+    let urls = own.as_ref().unwrap_or(places.set);
+    let index = urls.index();
+    let (pip, uv) = match places.base {
+        Some(base) => (
+            format!("--index-url {base} --extra-index-url {index}"),
+            format!("--default-index {base} --index {index}"),
+        ),
+        None => (
+            format!("--index-url {index}"),
+            format!("--default-index {index}"),
+        ),
     };
-    command(places, way) + &quoted_requirements(set, choice)
+    let page = format!("--no-index --find-links {}", urls.find_links());
+    let what = quoted_requirements(set, choice);
+    vec![
+        ("pip", format!("pip install {pip}{what}")),
+        ("uv", format!("uv pip install {uv}{what}")),
+        (
+            "pip, from the find-links page",
+            format!("pip install {page}{what}"),
+        ),
+        (
+            "uv, from the find-links page",
+            format!("uv pip install {page}{what}"),
+        ),
+    ]
 }
 
-/// The command line that installs downloaded packages from a directory.
-pub fn downloaded(set: &SetJson, directory: &str, installer: &str, choice: &Choice) -> String {
+/// The command lines that install downloaded packages from a directory.
+pub fn downloaded(set: &SetJson, directory: &str, choice: &Choice) -> Vec<(&'static str, String)> {
     let family = choice.family.as_ref();
-    let family = family.map(|it| format!(" --find-links {directory}/{it}"));
-    format!(
-        "{installer} install --no-index --find-links {directory}{}{}",
-        family.unwrap_or_default(),
-        quoted_requirements(set, choice)
-    )
+    let family = family.map_or_else(String::new, |it| format!(" --find-links {directory}/{it}"));
+    let what = quoted_requirements(set, choice);
+    let line = |installer: &str| {
+        format!("{installer} install --no-index --find-links {directory}{family}{what}")
+    };
+    vec![("pip", line("pip")), ("uv", line("uv pip"))]
 }
 
+/// Each requirement in quotes. zsh expands unquoted brackets; `cmd` has no single quotes.
 fn quoted_requirements(set: &SetJson, choice: &Choice) -> String {
-    let quote = quote(set);
+    let quote = match set.identity.platform {
+        Some(Platform::Windows) => '"',
+        _ => '\'',
+    };
     let requirements = of_set(set, choice);
     let quoted = requirements.iter().map(|it| format!(" {quote}{it}{quote}"));
     quoted.collect()
-}
-
-fn command(places: Places<'_>, way: Way) -> String {
-    let (index, page) = (places.set.index(), places.set.find_links());
-    match (way, places.base) {
-        (Way::Pip, Some(base)) => {
-            format!("pip install --index-url {base} --extra-index-url {index}")
-        }
-        (Way::Uv, Some(base)) => {
-            format!("uv pip install --default-index {base} --index {index}")
-        }
-        (Way::Pip, None) => format!("pip install --index-url {index}"),
-        (Way::Uv, None) => format!("uv pip install --default-index {index}"),
-        (Way::PipPage, _) => format!("pip install --no-index --find-links {page}"),
-        (Way::UvPage, _) => format!("uv pip install --no-index --find-links {page}"),
-    }
 }
 
 /// The lines for the `pyproject.toml` of a uv project.
@@ -165,38 +152,8 @@ pub fn project(set: &SetJson, places: Places<'_>) -> String {
     )
 }
 
-/// The command lines on a page, as HTML. Empty if there is nothing to install. A page does not know
-/// its own URL; the options in `pip` and `uv` have a placeholder for it.
-pub(super) fn of_page(view: &IndexView<'_>, pip: &str, uv: &str) -> String {
-    let files = view.files.iter().filter(|file| file.yanked.is_none());
-    let files: Vec<Pinned<'_>> = files
-        .map(|file| (file.project.normalized(), &file.version))
-        .collect();
-    if files.is_empty() {
-        return String::new();
-    }
-    let targets = device_targets(files.iter().map(|(project, _)| *project));
-    let requirement = match requirements(&files, targets.first()).as_slice() {
-        [only] => only.clone(),
-        _ => "<project>==<version>".to_owned(),
-    };
-    // Double quotes, because readers on Windows use them too, and `cmd` has no single quotes.
-    let lines =
-        format!("pip install {pip} \"{requirement}\"\nuv pip install {uv} \"{requirement}\"");
-    let lines = lines.lines().map(escape).collect::<Vec<_>>().join("\n");
-    let others: Vec<&str> = targets.iter().skip(1).map(Target::as_str).collect();
-    let others = match targets.first().filter(|_| !others.is_empty()) {
-        Some(first) => format!(
-            "<p>For other GPUs, replace <code>{first}</code> with: {}.</p>\n",
-            others.join(", ")
-        ),
-        None => String::new(),
-    };
-    format!("<pre>{lines}</pre>\n{others}")
-}
-
 /// The normalized name of a project, and one of its versions.
-type Pinned<'a> = (&'a str, &'a Version);
+pub(super) type Pinned<'a> = (&'a str, &'a Version);
 
 fn of_set(set: &SetJson, choice: &Choice) -> Vec<String> {
     let files = set.files().iter().filter(|file| file.yanked.is_none());
@@ -208,7 +165,7 @@ fn of_set(set: &SetJson, choice: &Choice) -> Vec<String> {
 
 /// The requirements of a line: `rocm[libraries,devel,device-gfx942]==7.13.0` in the newest version.
 /// A set without `rocm` has frameworks built against it; then all its projects.
-fn requirements(files: &[Pinned<'_>], target: Option<&Target>) -> Vec<String> {
+pub(super) fn requirements(files: &[Pinned<'_>], target: Option<&Target>) -> Vec<String> {
     let rocm = files.iter().filter(|(project, _)| *project == "rocm");
     let Some(version) = rocm.map(|(_, version)| *version).max() else {
         let mut all: Vec<String> = files
@@ -231,26 +188,16 @@ fn requirements(files: &[Pinned<'_>], target: Option<&Target>) -> Vec<String> {
         extras.push("devel".to_owned());
     }
     extras.extend(target.map(|target| format!("device-{target}")));
-    let extras = if extras.is_empty() {
-        String::new()
-    } else {
-        format!("[{}]", extras.join(","))
-    };
-    vec![format!("rocm{extras}=={version}")]
-}
-
-/// The quote for a requirement. zsh expands unquoted brackets; `cmd` has no single quotes.
-fn quote(set: &SetJson) -> char {
-    match set.identity.platform {
-        Some(Platform::Windows) => '"',
-        _ => '\'',
+    match extras.as_slice() {
+        [] => vec![format!("rocm=={version}")],
+        extras => vec![format!("rocm[{}]=={version}", extras.join(","))],
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::documents as samples;
+    use crate::set::tests as samples;
 
     fn all(set: &SetJson) -> String {
         with_base(set, None)
@@ -259,18 +206,18 @@ mod tests {
     fn with_base(set: &SetJson, base: Option<&Urls>) -> String {
         let urls = samples::urls();
         let places = Places { set: &urls, base };
-        let of_way = |way: Way| {
-            let choices = choices(set).into_iter();
-            choices.map(move |choice| line(set, places, way, &choice))
+        let choices = choices(set);
+        let of_way = |way: usize| {
+            let lines = choices.iter().map(move |choice| lines(set, places, choice));
+            lines.map(move |lines| lines[way].1.clone())
         };
-        let lines = Way::ALL.into_iter().flat_map(of_way);
-        lines.collect::<Vec<String>>().join("\n")
+        (0..4).flat_map(of_way).collect::<Vec<String>>().join("\n")
     }
 
     #[test]
     fn a_base_index_comes_first_for_pip_and_last_for_uv() {
         let base = "https://deps.example/simple".parse().unwrap();
-        let set = samples::set_of(&["rocm", "rocm-sdk-core"]);
+        let set = samples::document_of(&["rocm", "rocm-sdk-core"]);
         insta::assert_snapshot!(with_base(&set, Some(&base)), @"
         pip install --index-url https://deps.example/simple/ --extra-index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm==7.13.0.dev0+ab'
         uv pip install --default-index https://deps.example/simple/ --index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm==7.13.0.dev0+ab'
@@ -283,7 +230,7 @@ mod tests {
     fn a_project_asks_the_index_of_the_set_first() {
         let urls = samples::urls();
         let base = "https://deps.example/simple".parse().unwrap();
-        let set = samples::set_of(&["rocm", "rocm-sdk-core"]);
+        let set = samples::document_of(&["rocm", "rocm-sdk-core"]);
         let places = Places {
             set: &urls,
             base: Some(&base),
@@ -308,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_split_set_is_installed_for_a_target() {
-        insta::assert_snapshot!(all(&samples::set()), @"
+        insta::assert_snapshot!(all(&samples::document()), @"
         pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
         pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
         uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
@@ -322,7 +269,7 @@ mod tests {
 
     #[test]
     fn each_family_has_an_index_of_its_own() {
-        insta::assert_snapshot!(all(&samples::set_of_families(&["gfx110X-all", "gfx94X-dcgpu"])), @"
+        insta::assert_snapshot!(all(&samples::document_of_families(&["gfx110X-all", "gfx94X-dcgpu"])), @"
         pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/gfx110X-all/simple/ 'rocm==7.13.0.dev0+ab'
         pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/ 'rocm==7.13.0.dev0+ab'
         uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/gfx110X-all/simple/ 'rocm==7.13.0.dev0+ab'
@@ -337,13 +284,13 @@ mod tests {
     #[test]
     fn what_was_downloaded_is_found_in_its_directory() {
         let sets = [
-            samples::set(),
-            samples::set_of_families(&["gfx110X-all", "gfx94X-dcgpu"]),
-            samples::set_of(&["torch"]),
+            samples::document(),
+            samples::document_of_families(&["gfx110X-all", "gfx94X-dcgpu"]),
+            samples::document_of(&["torch"]),
         ];
         let lines = sets.iter().flat_map(|set| {
             let choices = choices(set).into_iter();
-            choices.map(|choice| downloaded(set, "packages", "uv pip", &choice))
+            choices.map(|choice| downloaded(set, "packages", &choice)[1].1.clone())
         });
         insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @"
         uv pip install --no-index --find-links packages 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
@@ -358,7 +305,7 @@ mod tests {
     fn a_line_names_no_more_projects_than_anybody_reads() {
         let projects: Vec<String> = (0..10_000).map(|it| format!("project-{it}")).collect();
         let projects: Vec<&str> = projects.iter().map(String::as_str).collect();
-        let line = all(&samples::set_of(&projects))
+        let line = all(&samples::document_of(&projects))
             .lines()
             .next()
             .unwrap()
@@ -368,7 +315,7 @@ mod tests {
 
     #[test]
     fn windows_takes_double_quotes() {
-        let mut set = samples::set();
+        let mut set = samples::document();
         set.identity.platform = Some(Platform::Windows);
         let line = all(&set).lines().next().unwrap().to_owned();
         insta::assert_snapshot!(line, @r#"pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ "rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab""#);
@@ -376,7 +323,8 @@ mod tests {
 
     #[test]
     fn a_set_without_device_wheels_has_one_line() {
-        let set = samples::set_of(&["rocm", "rocm-sdk-core", "rocm-sdk-libraries-gfx94x-dcgpu"]);
+        let set =
+            samples::document_of(&["rocm", "rocm-sdk-core", "rocm-sdk-libraries-gfx94x-dcgpu"]);
         insta::assert_snapshot!(all(&set), @"
         pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries]==7.13.0.dev0+ab'
         uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries]==7.13.0.dev0+ab'
@@ -387,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_set_without_rocm_names_its_projects() {
-        let set = samples::set_of(&["torch", "torchvision"]);
+        let set = samples::document_of(&["torch", "torchvision"]);
         insta::assert_snapshot!(all(&set), @"
         pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'torch==7.13.0.dev0+ab' 'torchvision==7.13.0.dev0+ab'
         uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'torch==7.13.0.dev0+ab' 'torchvision==7.13.0.dev0+ab'

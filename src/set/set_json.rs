@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize, Serializer};
 
+use super::{
+    as_text::{list as list_as_text, one as as_text, option as option_as_text},
+    packages::{Layout, PackageSet},
+    pages::{IndexPage, Phase},
+};
 use crate::{
     digest::Sha256,
-    error::{Context as _, Hint as _, Result, ensure},
-    index::{
-        FileName, IndexPage, Layout, PackageSet, PageKind, Rank,
-        as_text::{list as list_as_text, one as as_text, option as option_as_text},
-    },
+    error::{Context as _, Hint as _, Result, anyhow, ensure},
+    location::Key,
     run::{ArtifactGroup, Platform, Repository, Run, RunId},
     target::{Scope, Target},
     version::{GitSha, Version},
@@ -133,6 +135,18 @@ impl SetJsonFile {
         let (family, _) = below.unwrap_or(&self.path).split_once('/')?;
         ArtifactGroup::of_directory(family).ok()
     }
+
+    /// The path is outside input: it must be a key of a file, in no directory but that of a family.
+    fn ensure_valid(&self) -> Result<()> {
+        let key: Key = self.path.parse()?;
+        let below = self.path.strip_prefix(Layout::Dist.files());
+        let depth = below.unwrap_or(&self.path).matches('/').count();
+        ensure!(
+            !key.is_directory() && depth == usize::from(self.family().is_some()),
+            "not the path of a package"
+        );
+        Ok(())
+    }
 }
 
 impl SetJson {
@@ -178,35 +192,25 @@ impl SetJson {
             files: Vec<SetJsonFile>,
         }
         // Check the schema first: a later version may not parse as this one.
-        let form: SetJsonSchema =
+        let SetJsonSchema { schema } =
             serde_json::from_str(text).context("failed to read the `schema` of a set")?;
-        ensure_known(form.schema)?;
+        if schema != SCHEMA {
+            return Err(anyhow!("a set of another schema than {SCHEMA}: {schema}"))
+                .hint("use the version of rocwheel that wrote it, or a later one");
+        }
         // Parse twice. With `#[serde(flatten)]`, serde would hold the whole document in memory a
         // second time.
         let identity: Identity = serde_json::from_str(text).context("failed to read a set")?;
         let Files { files } = serde_json::from_str(text).context("failed to read a set")?;
         let set = Self {
-            schema: form.schema,
+            schema,
             identity,
             files,
         };
         for file in &set.files {
-            let below = file.path.strip_prefix(Layout::Dist.files());
-            let below = below.unwrap_or(&file.path);
-            let read = || -> Result<()> {
-                let name = match below.split_once('/') {
-                    Some((family, name)) if is_family(family) => name,
-                    _ => below,
-                };
-                name.parse::<FileName>()?;
-                Ok(())
-            };
-            read().with_context(|| {
-                format!(
-                    "failed to read the path of a file in a set: {:?}",
-                    file.path
-                )
-            })?;
+            let path = &file.path;
+            file.ensure_valid()
+                .with_context(|| format!("failed to read the path of a file in a set: {path:?}"))?;
         }
         Ok(set)
     }
@@ -247,31 +251,23 @@ impl SetJson {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The page `part.json`: what all parts of a set have in common, without files.
-    pub fn part(&self) -> IndexPage {
-        let common = Self {
-            identity: Identity {
-                targets: Vec::new(),
-                ..self.identity.clone()
-            },
+    /// The body of `part.json`: what all parts of a set have in common, without files.
+    pub(super) fn part(&self) -> String {
+        let mut common = Self {
             files: Vec::new(),
             ..self.clone()
         };
-        IndexPage {
-            path: PART.into(),
-            ..common.page()
-        }
+        common.identity.targets.clear();
+        common.pretty()
     }
 
     /// The page `set.json`.
-    pub fn page(&self) -> IndexPage {
-        let text = serde_json::to_string_pretty(self).unwrap_or_default();
-        IndexPage {
-            path: "set.json".into(),
-            kind: PageKind::Json,
-            rank: Rank::Whole,
-            body: text + "\n",
-        }
+    pub fn page(&self) -> IndexPage<'_> {
+        IndexPage::new("set.json", Phase::Whole, || self.pretty())
+    }
+
+    fn pretty(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 }
 
@@ -284,22 +280,6 @@ pub(super) fn device_targets<'a>(projects: impl Iterator<Item = &'a str>) -> Vec
     targets
 }
 
-/// Whether the directory before a file name is that of a family.
-fn is_family(text: &str) -> bool {
-    ArtifactGroup::of_directory(text).is_ok_and(|family| !family.is_empty())
-}
-
-fn ensure_known(schema: u32) -> Result<()> {
-    let known = || -> Result<()> {
-        ensure!(
-            schema == SCHEMA,
-            "a set of another schema than {SCHEMA}: {schema}"
-        );
-        Ok(())
-    };
-    known().hint("use the version of rocwheel that wrote it, or a later one")
-}
-
 fn normalized<S: Serializer>(name: &DistName, to: S) -> std::result::Result<S::Ok, S::Error> {
     to.serialize_str(name.normalized())
 }
@@ -307,7 +287,7 @@ fn normalized<S: Serializer>(name: &DistName, to: S) -> std::result::Result<S::O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{error::render, index::set::samples};
+    use crate::{error::render, set::tests as samples};
 
     fn sample() -> SetJson {
         let identity = Identity {
@@ -324,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_set_says_what_it_is_and_what_it_holds() {
-        insta::assert_snapshot!(sample().page().body, @r#"
+        insta::assert_snapshot!(sample().page().body(), @r#"
         {
           "schema": 1,
           "repository": "ROCm/TheRock",
@@ -379,7 +359,7 @@ mod tests {
             sidecar_sha256: Some(Sha256::of(b"")),
             requires_python: Some(">=3".into()),
         });
-        assert_eq!(SetJson::parse(&set.page().body).unwrap(), set);
+        assert_eq!(SetJson::parse(&set.page().body()).unwrap(), set);
         assert_eq!(SetJson::parse(&set.compact()).unwrap(), set);
         assert_eq!(set.files[0].name(), "rocm-7.13.0.dev0+ab.tar.gz");
         let empty = PackageSet::new(Vec::new()).unwrap();
@@ -451,13 +431,13 @@ mod tests {
           caused by: a family with other characters than letters, digits and `-`: "`" at line 1 column 27
 
         error: failed to read the path of a file in a set: "../a.whl"
-          caused by: a path for a file name: "../a.whl"
+          caused by: a key with `.` or `..`: "../a.whl"
 
         error: failed to read the path of a file in a set: "dist/../../a.whl"
-          caused by: a path for a file name: "../../a.whl"
+          caused by: a key with `.` or `..`: "dist/../../a.whl"
 
         error: failed to read the path of a file in a set: "dist/\n"
-          caused by: a control character in a file name: "\n"
+          caused by: a key with a control character: "dist/\n"
 
         error: failed to read a set
           caused by: not a SHA-256 of 64 lower-case hexadecimal digits: "abc" at line 1 column 94

@@ -1,8 +1,6 @@
 //! `summary`: describes a published set and how to install it, for people and for later steps of a
 //! workflow.
 
-mod source;
-
 use std::{
     io::Write as _,
     path::{Path, PathBuf},
@@ -10,16 +8,18 @@ use std::{
 
 use fs_err as fs;
 
-use super::{World, check};
+use super::{
+    World,
+    args::{AccessArgs, GitHubArgs, RunArgs},
+    check,
+};
 use crate::{
     check::Report,
-    commands::args::{AccessArgs, GitHubArgs, RunArgs},
     console::OutputFormat,
-    error::{Hint as _, Result, bail},
-    index::{Places, SetJson, Urls},
+    error::{Context as _, Hint as _, Result, anyhow},
     report::{LIMIT, SummaryPage, Whereabouts, WorkflowArtifact, WorkflowArtifactName, outputs},
     run::{ArtifactGroup, RunReference},
-    set::NamedPlace,
+    set::{LocalSet, NamedPlace, Places, SetJson, Urls},
 };
 
 /// Summarize a package set and how to install it
@@ -136,8 +136,8 @@ impl SummaryArgs {
             return Ok(NamedPlace::Directory(directory.clone()));
         }
         let Ok(run) = self.run.run() else {
-            let none = || -> Result<NamedPlace> { bail!("no package set was named") };
-            return none().hint("pass a directory, `s3://bucket/prefix`, or `--run-id`");
+            return Err(anyhow!("no package set was named"))
+                .hint("pass a directory, `s3://bucket/prefix`, or `--run-id`");
         };
         let run = self.run.resolve(run, &self.github, world)?;
         let root = run.python(&self.artifact_group.clone().unwrap_or_default());
@@ -146,9 +146,7 @@ impl SummaryArgs {
             None => NamedPlace::Bucket(root),
         })
     }
-}
 
-impl SummaryArgs {
     /// Reads the set, and its addresses if it is published.
     fn read(
         &self,
@@ -157,10 +155,10 @@ impl SummaryArgs {
         world: &World,
     ) -> Result<(SetJson, Option<Urls>)> {
         if artifact.is_some() {
-            return Ok((source::unpublished(place, world)?, None));
+            return Ok((unpublished(place, world)?, None));
         }
         let url = self.index_url.as_deref();
-        let (set, urls) = source::read(place, url, &self.access, world)?;
+        let (set, urls) = read_published(place, url, &self.access, world)?;
         Ok((set, Some(urls)))
     }
 
@@ -214,22 +212,15 @@ impl More {
             NamedPlace::Directory(directory) => {
                 check::report(directory, &self.accept, world).map(Some)
             }
-            NamedPlace::Bucket(..) => {
-                let none = || -> Result<_> { bail!("`--check` is for packages in a directory") };
-                none().hint("pass `--findings` with what `rocwheel check --format json` wrote")
-            }
+            NamedPlace::Bucket(..) => Err(anyhow!("`--check` is for packages in a directory"))
+                .hint("pass `--findings` with what `rocwheel check --format json` wrote"),
         }
     }
 
     fn earlier(&self, access: &AccessArgs, world: &World) -> Result<Option<SetJson>> {
-        let read = |place: &NamedPlace| source::document(place, access, world);
+        let read = |place: &NamedPlace| document(place, access, world);
         self.baseline.as_ref().map(read).transpose()
     }
-}
-
-/// Reads the document of a set on disk, see `source::local_document`.
-pub fn local_document(place: &Path, world: &World) -> Result<SetJson> {
-    source::local_document(place, world)
 }
 
 impl Steps {
@@ -285,4 +276,73 @@ pub fn append(file: &Path, text: &str) -> Result<()> {
     let mut options = fs::OpenOptions::new();
     let mut file = options.append(true).create(true).open(file)?;
     Ok(file.write_all(text.as_bytes())?)
+}
+
+/// Reads a published set and its addresses.
+fn read_published(
+    place: &NamedPlace,
+    index_url: Option<&str>,
+    access: &AccessArgs,
+    world: &World,
+) -> Result<(SetJson, Urls)> {
+    let given = index_url.map(Urls::of_index).transpose()?;
+    match place {
+        NamedPlace::Bucket(location) => {
+            let place = access.bucket(location, &world.stop)?;
+            let urls = given.map_or_else(|| place.urls(), Ok)?;
+            Ok((place.set_json()?, urls))
+        }
+        NamedPlace::Directory(directory) => {
+            let local = LocalSet::read(directory, world)?;
+            let urls = match given {
+                Some(urls) => urls,
+                None => urls_of_indexed(&local)?,
+            };
+            Ok((described(&local), urls))
+        }
+    }
+}
+
+/// Reads a set from a directory, which need not have an index.
+fn unpublished(place: &NamedPlace, world: &World) -> Result<SetJson> {
+    match place {
+        NamedPlace::Directory(directory) => Ok(described(&LocalSet::read(directory, world)?)),
+        NamedPlace::Bucket(location) => Err(anyhow!("the set is published: `{location}`"))
+            .hint("`--workflow-artifact` is for packages in a directory"),
+    }
+}
+
+fn described(local: &LocalSet) -> SetJson {
+    SetJson::new(local.document.identity.clone(), &local.set, local.layout)
+}
+
+/// Reads the `set.json` of a set. Its packages need not be there.
+fn document(place: &NamedPlace, access: &AccessArgs, world: &World) -> Result<SetJson> {
+    match place {
+        NamedPlace::Bucket(location) => access.bucket(location, &world.stop)?.set_json(),
+        NamedPlace::Directory(path) => local_document(path, world),
+    }
+}
+
+/// Reads a `set.json`, or a directory. If the directory has no `set.json`, reads its packages.
+pub fn local_document(path: &Path, world: &World) -> Result<SetJson> {
+    let file = if path.is_dir() {
+        path.join("set.json")
+    } else {
+        path.to_owned()
+    };
+    if path.is_dir() && !file.exists() {
+        return Ok(LocalSet::read(path, world)?.document);
+    }
+    let reading = || format!("failed to read `{}`", file.display());
+    SetJson::parse(&fs::read_to_string(&file)?).with_context(reading)
+}
+
+/// The addresses of a set whose directory has its index.
+fn urls_of_indexed(local: &LocalSet) -> Result<Urls> {
+    if !local.root.join("simple").is_dir() {
+        return Err(anyhow!("no index in `{}`", local.root.display()))
+            .hint("run `rocwheel index` on it, or pass `--index-url`");
+    }
+    local.urls()
 }

@@ -7,16 +7,20 @@ use std::{
 };
 
 use super::{
-    address::local_urls,
     known::KnownFacts,
+    packages::{Layout, PackageSet, SetFile},
     place::SetPlace,
-    read::{Kept, MetadataDepth, Reading, SetReadProgress},
+    read::{Reading, Watch},
+    set_json::{Identity, SetJson},
+    urls::Urls,
 };
 use crate::{
+    artifact::TherockManifest,
+    atomic,
     console::World,
     digest::Sha256,
-    error::{Error, Hint as _, No, Result},
-    index::{Layout, PackageSet, SetFile, SetJson, Urls},
+    error::{Context as _, Error, Hint as _, No, Result},
+    package::{BuildPlan, assemble::MadePackage},
 };
 
 /// The packages of a local directory, and what its `set.json` says about them.
@@ -38,56 +42,73 @@ impl LocalSet {
     pub fn read(root: &Path, world: &World) -> Result<Self> {
         let place = SetPlace::directory(root, &world.stop);
         let (layout, known) = (place.layout()?, KnownFacts::read(&place)?);
-        let progress = world.console.progress("Reading", root.display(), None);
-        Self::read_known((root, &place), layout, known, world, &|bytes| {
-            progress.inc(bytes);
-        })
+        Self::read_known(root, &place, layout, known, world)
     }
 
-    /// Reads packages in `dist/` that this process has just made. `made` has their sizes and
-    /// digests by path.
-    pub fn made(root: &Path, made: HashMap<String, (u64, Sha256)>, world: &World) -> Result<Self> {
-        let place = SetPlace::directory(root, &world.stop);
-        Self::read_known(
-            (root, &place),
-            Layout::Dist,
-            KnownFacts::made(made),
-            world,
-            &|_| {},
-        )
+    /// Describes the packages in `{dest}/dist`, which `build` has just made, and the run that they
+    /// were made from, in `{dest}/set.json`. The digests come from packing; nothing is hashed a
+    /// second time.
+    pub fn built(
+        dest: &Path,
+        plan: &BuildPlan,
+        manifest: &TherockManifest,
+        made: &[MadePackage],
+        world: &World,
+    ) -> Result<Self> {
+        let page = dest.join("set.json");
+        // Remove the `set.json` of an earlier build first: it must not stay beside the new packages
+        // if anything below fails.
+        atomic::clear(&page)?;
+        let commit = manifest.commit.as_deref();
+        let run_id = manifest.run_id.as_deref();
+        let made = made.iter().map(|made| {
+            let path = format!("{}{}", Layout::Dist.files(), made.path);
+            (path, (made.size, made.sha256))
+        });
+        let mut known = KnownFacts::made(made.collect());
+        known.identity = Identity {
+            platform: Some(plan.platform),
+            commit: commit.and_then(|commit| commit.parse().ok()),
+            run_id: run_id.and_then(|run| run.parse().ok()),
+            version: Some(plan.version.clone()),
+            targets: plan.targets.clone(),
+            repository: None,
+            without: plan.without.clone(),
+        };
+        let place = SetPlace::directory(dest, &world.stop);
+        let set = Self::read_known(dest, &place, Layout::Dist, known, world)
+            .context("failed to read the finished set")?;
+        // No times in it, so that the same set gives the same bytes.
+        atomic::write(&page, set.document.page().body())?;
+        Ok(set)
     }
 
     fn read_known(
-        (root, place): (&Path, &SetPlace),
+        root: &Path,
+        place: &SetPlace,
         layout: Layout,
         known: KnownFacts,
         world: &World,
-        progress: &(dyn Fn(u64) + Sync),
     ) -> Result<Self> {
-        let kept = Kept::default();
         let reading = Reading {
             place,
             layout,
             known: &known,
-            metadata: MetadataDepth::Wanted,
             at_once: world.jobs(),
-            watch: SetReadProgress {
+            watch: Watch {
                 stop: &world.stop,
-                progress,
+                progress: &world.console.progress("Reading", root.display(), None),
             },
-            keep: &|file, _, bytes| {
-                kept.keep(file.sidecar_path(layout), bytes);
-                Ok(None)
-            },
+            keep: None,
         };
-        let set = reading.run()?.set;
+        let found = reading.run()?;
         Ok(Self {
             root: root.to_owned(),
             layout,
             described: known.digests(),
-            document: SetJson::new(known.identity, &set, layout),
-            set,
-            metadata: kept.into_inner(),
+            document: SetJson::new(known.identity, &found.set, layout),
+            set: found.set,
+            metadata: found.metadata,
         })
     }
 
@@ -112,11 +133,8 @@ impl LocalSet {
         let Some(innermost) = differences.pop() else {
             return Ok(());
         };
-        let innermost = Error::new(No(innermost));
-        let cause = differences
-            .into_iter()
-            .rev()
-            .fold(innermost, Error::context);
+        let causes = differences.into_iter().rev();
+        let cause = causes.fold(Error::new(No(innermost)), Error::context);
         let place = self.root.display();
         Err(cause.context(format!(
             "`{place}` does not hold the set that `build` described there"
@@ -145,12 +163,11 @@ impl LocalSet {
 
     /// The contents of a wheel's sidecar. `None` for an sdist.
     pub fn metadata(&self, file: &SetFile) -> Option<&[u8]> {
-        let bytes = self.metadata.get(&file.sidecar_path(self.layout))?;
-        Some(bytes)
+        Some(self.metadata.get(&file.sidecar_path(self.layout))?)
     }
 
     /// The `file://` URLs of the set.
     pub fn urls(&self) -> Result<Urls> {
-        local_urls(&self.root)
+        Urls::of_directory(&self.root)
     }
 }

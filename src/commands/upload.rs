@@ -1,23 +1,19 @@
-//! The arguments of `upload`, and the run and identity that follow from them.
+//! `upload`: publishes a package set with its index to the place of its run.
 
 use std::path::PathBuf;
 
 use clap::ArgGroup;
 
+use super::{
+    World,
+    args::{AccessArgs, GitHubArgs, RunArgs},
+    check, summary,
+};
 use crate::{
-    commands::{
-        World,
-        args::{AccessArgs, GitHubArgs, RunArgs},
-        check,
-    },
-    error::{Hint as _, Result, Stop, ensure},
-    index::Identity,
+    error::{Hint as _, Result, Stop, anyhow},
     location::Location,
     run::{ArtifactGroup, Run, RunId},
-    set::{
-        SetPlace,
-        publish::{Others, UploadExtent},
-    },
+    set::{Identity, LocalSet, Others, PlannedUpload, SetPlace, UploadExtent, UploadOptions},
 };
 
 /// Publish a package set and its index to the place of its run
@@ -36,13 +32,13 @@ use crate::{
 pub struct UploadArgs {
     /// Directory with packages in it or in its `dist`
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_PACKAGES_DIR")]
-    pub packages_dir: PathBuf,
+    packages_dir: PathBuf,
     /// Family of the set, which names its directory
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP", group = "set")]
-    pub artifact_group: Option<ArtifactGroup>,
+    artifact_group: Option<ArtifactGroup>,
     /// The set is for all targets and goes directly into `python/`
     #[arg(long, env = "ROCWHEEL_MULTI_TARGET", group = "set")]
-    pub multi_target: bool,
+    multi_target: bool,
     /// Write to this address, `s3://bucket/directory`, instead of the place of the run
     #[arg(
         long,
@@ -51,53 +47,89 @@ pub struct UploadArgs {
         group = "set",
         conflicts_with = "output_dir"
     )]
-    pub to: Option<Location>,
+    to: Option<Location>,
     /// Upload a part of a set, without an index; run `index` when all parts are uploaded
     #[arg(long, env = "ROCWHEEL_PART")]
-    pub part: bool,
+    part: bool,
     /// Write to this directory, laid out like the bucket, instead of to S3
     #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
-    pub output_dir: Option<PathBuf>,
+    output_dir: Option<PathBuf>,
     /// Write no pages under keys that end in `/`, for servers that reject such keys; installers
     /// then need `--find-links`
     #[arg(long, env = "ROCWHEEL_NO_DIRECTORY_PAGES")]
-    pub no_directory_pages: bool,
+    no_directory_pages: bool,
     /// Replace existing packages that have other contents
     #[arg(long, env = "ROCWHEEL_OVERWRITE")]
-    pub overwrite: bool,
+    overwrite: bool,
     /// Print what would be written, and write nothing
     #[arg(long, env = "ROCWHEEL_DRY_RUN")]
-    pub dry_run: bool,
+    dry_run: bool,
     /// Append step outputs to this file
     #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
-    pub github_output: Option<PathBuf>,
+    github_output: Option<PathBuf>,
     /// Publish without checking the set
     #[arg(long, env = "ROCWHEEL_NO_CHECK", help_heading = "Check options")]
-    pub no_check: bool,
+    no_check: bool,
     #[command(flatten, next_help_heading = "Check options")]
-    pub policy: check::Policy,
+    policy: check::Policy,
     #[command(flatten)]
-    pub run: RunArgs,
+    run: RunArgs,
     #[command(flatten)]
-    pub access: AccessArgs,
+    access: AccessArgs,
     #[command(flatten)]
-    pub github: GitHubArgs,
+    github: GitHubArgs,
+}
+
+pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
+    let run = args.resolve(world)?;
+    let destination = args.destination(&run, &world.stop)?;
+    if !args.no_check {
+        let mut policy = args.policy.clone();
+        policy.is_part = args.part;
+        let access = AccessArgs::default();
+        check::gate(&args.packages_dir, &access, &policy, world)?;
+    }
+    let set = LocalSet::read(&args.packages_dir, world)?;
+    if !args.no_check {
+        set.ensure_as_described()?;
+    }
+    let identity = args.identity(&set.document.identity, &run)?;
+    let upload = PlannedUpload::plan(&set, identity, destination, args.options(), world)?;
+    if args.dry_run {
+        return world.console.answer(&upload.plan);
+    }
+    let published = upload.carry_out(world)?;
+    if args.part {
+        return Ok(());
+    }
+    if let Some(file) = &args.github_output {
+        summary::append_outputs(file, &published.set, Some(&published.urls), world)?;
+    }
+    world.console.answer(&published)
 }
 
 impl UploadArgs {
-    pub fn others(&self) -> Others {
-        if self.overwrite {
-            Others::Replace
-        } else {
-            Others::Refuse
+    fn options(&self) -> UploadOptions {
+        UploadOptions {
+            extent: if self.part {
+                UploadExtent::Part
+            } else {
+                UploadExtent::Whole
+            },
+            others: if self.overwrite {
+                Others::Replace
+            } else {
+                Others::Refuse
+            },
+            is_dry_run: self.dry_run,
         }
     }
 
     /// Resolves the run of the set.
-    pub fn resolve(&self, world: &World) -> Result<Run> {
+    fn resolve(&self, world: &World) -> Result<Run> {
         let reference = match self.run.run() {
             // With `--to` or `--output-dir`, the set need not come from a run.
-            Err(_) if self.is_elsewhere() => &RunId::local().into(),
+            Err(_) if self.output_dir.is_some() || self.to.is_some() => &RunId::local().into(),
             run => run?,
         };
         let args = match &self.to {
@@ -107,32 +139,23 @@ impl UploadArgs {
         args.resolve(reference, &self.github, world)
     }
 
-    pub fn extent(&self) -> UploadExtent {
-        if self.part {
-            UploadExtent::Part
-        } else {
-            UploadExtent::Whole
-        }
-    }
-
     /// The identity of the set: what its packages say, completed from the arguments and the run.
-    pub fn identity(&self, known: &Identity, run: &Run) -> Result<Identity> {
+    fn identity(&self, known: &Identity, run: &Run) -> Result<Identity> {
         let platform = self.run.platform();
-        let mut identity = known.clone();
-        let check = || -> Result<()> {
-            let built = identity.platform.unwrap_or(platform);
-            ensure!(
-                built == platform,
+        if let Some(built) = known.platform.filter(|built| *built != platform) {
+            return Err(anyhow!(
                 "a set that was built for {built} is to be uploaded for {platform}"
-            );
-            Ok(())
+            ))
+            .hint("pass the right `--platform`");
+        }
+        let identity = Identity {
+            platform: Some(platform),
+            ..known.clone()
         };
-        check().hint("pass the right `--platform`")?;
-        identity.platform = Some(platform);
         Ok(identity.or_of(run))
     }
 
-    pub fn destination(&self, run: &Run, stop: &Stop) -> Result<SetPlace> {
+    fn destination(&self, run: &Run, stop: &Stop) -> Result<SetPlace> {
         let root = run.python(&self.artifact_group.clone().unwrap_or_default());
         let place = match (&self.to, &self.output_dir) {
             (Some(to), _) => self.access.bucket(to, stop)?,
@@ -140,11 +163,5 @@ impl UploadArgs {
             (None, None) => self.access.bucket(&root, stop)?,
         };
         Ok(place.with_directory_pages(!self.no_directory_pages))
-    }
-
-    /// Whether the destination was given with `--to` or `--output-dir`, so that it is not that of a
-    /// run.
-    fn is_elsewhere(&self) -> bool {
-        self.output_dir.is_some() || self.to.is_some()
     }
 }

@@ -6,14 +6,14 @@ pub(super) mod one {
 
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 
-    pub(in crate::index) fn serialize<T: Display, S: Serializer>(
+    pub(in crate::set) fn serialize<T: Display, S: Serializer>(
         value: &T,
         to: S,
     ) -> Result<S::Ok, S::Error> {
         to.collect_str(value)
     }
 
-    pub(in crate::index) fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
+    pub(in crate::set) fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
     where
         T: FromStr<Err: Display>,
         D: Deserializer<'de>,
@@ -28,7 +28,7 @@ pub(super) mod option {
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 
     #[expect(clippy::ref_option, reason = "serde hands over the field itself")]
-    pub(in crate::index) fn serialize<T: Display, S: Serializer>(
+    pub(in crate::set) fn serialize<T: Display, S: Serializer>(
         value: &Option<T>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
@@ -38,7 +38,7 @@ pub(super) mod option {
         }
     }
 
-    pub(in crate::index) fn deserialize<'de, T, D>(from: D) -> Result<Option<T>, D::Error>
+    pub(in crate::set) fn deserialize<'de, T, D>(from: D) -> Result<Option<T>, D::Error>
     where
         T: FromStr<Err: Display>,
         D: Deserializer<'de>,
@@ -54,14 +54,14 @@ pub(super) mod list {
 
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 
-    pub(in crate::index) fn serialize<T: Display, S: Serializer>(
+    pub(in crate::set) fn serialize<T: Display, S: Serializer>(
         values: &[T],
         to: S,
     ) -> Result<S::Ok, S::Error> {
         to.collect_seq(values.iter().map(T::to_string))
     }
 
-    pub(in crate::index) fn deserialize<'de, T, D>(from: D) -> Result<Vec<T>, D::Error>
+    pub(in crate::set) fn deserialize<'de, T, D>(from: D) -> Result<Vec<T>, D::Error>
     where
         T: FromStr<Err: Display>,
         D: Deserializer<'de>,

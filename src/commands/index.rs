@@ -1,22 +1,22 @@
 //! `index`: writes the pages with which pip and uv install from a directory of packages, on disk or
 //! in a bucket.
 
-mod answer;
-
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf};
 
 use fs_err as fs;
+use serde::Serialize;
 
-use self::answer::{IndexReport, Plan};
 use super::{
     World,
     args::{AccessArgs, Jobs},
     check,
 };
 use crate::{
+    console::{many, size},
     error::{Context as _, Hint as _, Result, anyhow},
-    index::Layout,
-    set::{Act, IndexOptions, NamedPlace, SetPlace, WriteMode, YankList, index},
+    set::{
+        Action, Addresses, IndexChange, IndexOptions, Layout, NamedPlace, SetPlace, YankList, index,
+    },
 };
 
 /// Write the package index of a directory or bucket
@@ -81,17 +81,24 @@ pub fn run(args: &IndexArgs, world: &World) -> Result<()> {
     }
     let indexed = index(&site, &args.options()?, world)?;
     if args.dry_run {
-        return world.console.answer(&Plan::new(&site, indexed.changes));
+        return world.console.answer(&IndexPlan {
+            schema: "rocwheel-index-plan-v1",
+            place: site.to_string(),
+            actions: &indexed.changes,
+        });
     }
     for change in &indexed.changes {
-        if change.act == Act::Remove {
+        if change.action == Action::Remove {
             world.console.status("Removed", &change.path);
         }
     }
     world.console.status("Indexed", &indexed.facts);
-    world
-        .console
-        .answer(&IndexReport::new(&site.urls()?, &indexed))
+    world.console.answer(&IndexReport {
+        schema: "rocwheel-index-v1",
+        addresses: Addresses::new(&site.urls()?, &indexed.families),
+        files: indexed.files,
+        changed: indexed.changes.len(),
+    })
 }
 
 impl IndexArgs {
@@ -122,12 +129,49 @@ impl IndexArgs {
         Ok(IndexOptions {
             layout: self.layout(),
             yank: yank.transpose()?,
-            mode: if self.dry_run {
-                WriteMode::Tell
-            } else {
-                WriteMode::Make
-            },
+            is_dry_run: self.dry_run,
             jobs: self.jobs.count(),
         })
+    }
+}
+
+/// The answer after the index was written.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct IndexReport {
+    schema: &'static str,
+    #[serde(flatten)]
+    addresses: Addresses,
+    files: usize,
+    /// The number of objects that were written or removed.
+    changed: usize,
+}
+
+impl fmt::Display for IndexReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.addresses.fmt(f)
+    }
+}
+
+/// The answer of `--dry-run`: what would be written and removed.
+#[derive(Debug, Serialize)]
+struct IndexPlan<'a> {
+    schema: &'static str,
+    place: String,
+    actions: &'a [IndexChange],
+}
+
+impl fmt::Display for IndexPlan<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "in {}", self.place)?;
+        for change in self.actions {
+            let IndexChange { action, path, .. } = change;
+            let size = match action {
+                Action::Remove => String::new(),
+                _ => size(change.size).to_string(),
+            };
+            writeln!(f, "{action:<7} {size:>10}  {path}")?;
+        }
+        writeln!(f, "{}", many(self.actions.len(), "change"))
     }
 }

@@ -1,126 +1,19 @@
-//! Decides what an upload writes. This file is pure: `execute` lists the destination before, and
-//! carries out the [`UploadPlan`] afterwards.
+//! [`UploadPlan`]: decides what an upload writes. Pure: `upload` reads the destination before, and
+//! carries out the plan afterwards.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    path::{Path, PathBuf},
 };
 
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
+use super::write::{Action, ExistingObject, Item, Others};
 use crate::{
-    digest::Sha256,
+    console::size,
     error::{Error, No},
-    index::{IndexPage, Layout, PageKind, Rank, SetFile, size_text},
-    set::{
-        place::TOP,
-        write::{ASK_FIRST, FOREVER},
-    },
 };
-
-/// The order of an upload. Readers may see the set at any moment, so an object is written only
-/// after everything that it links to, and a package before its sidecar.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
-    File,
-    Sidecar,
-    Project,
-    Root,
-}
-
-/// One object of a published set.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
-    /// Relative to the directory of the set: `dist/rocm-7.13.0.tar.gz`, `simple/rocm/`.
-    pub path: String,
-    pub phase: Phase,
-    pub size: u64,
-    pub sha256: Sha256,
-    pub content_type: &'static str,
-    pub bytes: Bytes,
-}
-
-/// Where the bytes of an object are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Bytes {
-    OnDisk(PathBuf),
-    Here(Vec<u8>),
-}
-
-impl Item {
-    /// A wheel or sdist on disk.
-    pub fn file(file: &SetFile, layout: Layout, on_disk: PathBuf) -> Self {
-        let extension = Path::new(file.name.as_str()).extension();
-        let is_wheel = extension.is_some_and(|extension| extension == "whl");
-        Self {
-            path: file.path(layout),
-            phase: Phase::File,
-            size: file.size,
-            sha256: file.sha256,
-            content_type: if is_wheel {
-                "application/zip"
-            } else {
-                "application/gzip"
-            },
-            bytes: Bytes::OnDisk(on_disk),
-        }
-    }
-
-    /// The `.metadata` file of a wheel (PEP 658).
-    pub fn sidecar(file: &SetFile, layout: Layout, bytes: &[u8]) -> Self {
-        let path = file.sidecar_path(layout);
-        Self::here(path, Phase::Sidecar, PageKind::Text, bytes)
-    }
-
-    /// A page under its file name and, if it is the page of a directory, under the key that ends in
-    /// `/`: installers request `simple/rocm/`, and S3 answers only to exact keys.
-    pub fn page(page: &IndexPage) -> Vec<Self> {
-        let phase = match page.rank {
-            Rank::Project => Phase::Project,
-            Rank::Root | Rank::Whole => Phase::Root,
-        };
-        let directory = page.directory();
-        let directory = directory.map(|path| if path.is_empty() { TOP } else { path });
-        let paths = [Some(page.path.as_str()), directory].into_iter().flatten();
-        let item = |path: &str| Self::here(path.to_owned(), phase, page.kind, page.body.as_bytes());
-        paths.map(item).collect()
-    }
-
-    /// `part.json`: the run and commit of a part. All parts of a set write the same bytes, so other
-    /// bytes at the destination mean another build, and are refused.
-    pub fn part(page: &IndexPage) -> Self {
-        let path = page.path.clone();
-        Self::here(path, Phase::Sidecar, page.kind, page.body.as_bytes())
-    }
-
-    fn here(path: String, phase: Phase, kind: PageKind, bytes: &[u8]) -> Self {
-        Self {
-            path,
-            phase,
-            size: bytes.len() as u64,
-            sha256: Sha256::of(bytes),
-            content_type: kind.content_type(),
-            bytes: Bytes::Here(bytes.to_vec()),
-        }
-    }
-
-    pub fn cache_control(&self) -> &'static str {
-        if self.is_page() { ASK_FIRST } else { FOREVER }
-    }
-
-    pub fn is_page(&self) -> bool {
-        matches!(self.phase, Phase::Project | Phase::Root)
-    }
-}
-
-/// An object that the destination already has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExistingObject {
-    pub size: u64,
-    pub sha256: Sha256,
-}
 
 /// What the destination holds before an upload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -131,42 +24,12 @@ pub struct RemoteListing {
     pub paths: BTreeSet<String>,
 }
 
-/// What to do with existing files that have other bytes (`--overwrite`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Others {
-    Refuse,
-    Replace,
-}
-
-/// What an upload does with an item, and why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UploadReason {
-    New,
-    /// The destination has the same bytes: nothing to do.
-    Same,
-    /// The destination has other bytes, which are replaced: a page, or a file with `--overwrite`.
-    Changed(ExistingObject),
-    /// The destination has other bytes, which must not be replaced. The upload fails.
-    Refused(ExistingObject),
-}
-
-impl fmt::Display for UploadReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::New => "new",
-            Self::Same => "same",
-            Self::Changed(_) => "replace",
-            Self::Refused(_) => "refuse",
-        })
-    }
-}
-
 /// Everything that an upload does, in order.
 #[derive(Clone, Debug)]
 pub struct UploadPlan {
     /// The store and the directory in it, for messages.
     pub destination: String,
-    pub actions: Vec<(Item, UploadReason)>,
+    pub actions: Vec<(Item, Action)>,
     /// Existing files and pages that do not belong to this set. They stay.
     pub strangers: Vec<String>,
 }
@@ -175,21 +38,21 @@ impl UploadPlan {
     pub fn new(
         destination: String,
         mut items: Vec<Item>,
-        seen: &RemoteListing,
+        mut seen: RemoteListing,
         others: Others,
     ) -> Self {
         items.sort_by_key(|item| item.phase);
         let ours: BTreeSet<String> = items.iter().map(|item| item.path.clone()).collect();
         // A server that keeps files lists the page of `simple/rocm/` as `simple/rocm`.
-        let is_own = |path: &&String| {
+        let is_own = |path: &String| {
             let file = |name: &str| ours.contains(&format!("{path}/{name}"));
-            ours.contains(*path) || file("index.html") || file("index.json")
+            ours.contains(path) || file("index.html") || file("index.json")
         };
-        let strangers = seen.paths.iter().filter(|path| !is_own(path));
-        let strangers = strangers.cloned().collect();
+        let strangers = seen.paths.into_iter().filter(|path| !is_own(path));
+        let strangers = strangers.collect();
         let actions = items.into_iter().map(|item| {
-            let why = why(&item, seen.there.get(&item.path), others);
-            (item, why)
+            let action = Action::of(&item, seen.there.remove(&item.path), others);
+            (item, action)
         });
         Self {
             destination,
@@ -202,9 +65,9 @@ impl UploadPlan {
     pub fn refusal(&self) -> Option<Error> {
         const SHOWN: usize = 10;
         let mut lines = Vec::new();
-        for (item, why) in &self.actions {
-            if let UploadReason::Refused(there) = why {
-                lines.push(conflict(item, *there));
+        for (item, action) in &self.actions {
+            if let Action::Refuse(there) = action {
+                lines.push(item.conflict(there));
             }
         }
         let count = lines.len();
@@ -224,34 +87,28 @@ impl UploadPlan {
         Some(cause.context(headline))
     }
 
-    fn total(&self, wanted: impl Fn(&UploadReason) -> bool) -> (usize, u64) {
-        let items = self.actions.iter().filter(|(_, why)| wanted(why));
-        items.fold((0, 0), |(count, size), (item, _)| {
-            (count + 1, size + item.size)
-        })
-    }
-
     /// The number of bytes to write.
     pub fn size(&self) -> u64 {
-        self.total(|why| matches!(why, UploadReason::New | UploadReason::Changed(_)))
-            .1
+        let items = self.actions.iter();
+        let written = items.filter(|(_, it)| matches!(it, Action::New | Action::Replace(_)));
+        written.map(|(item, _)| item.size).sum()
     }
 
     /// The plan as JSON.
     fn json(&self) -> Value {
-        let actions = self.actions.iter().map(|(item, why)| {
-            let mut action = json!({
-                "action": why.to_string(),
+        let actions = self.actions.iter().map(|(item, action)| {
+            let mut object = json!({
+                "action": action.to_string(),
                 "path": item.path,
                 "size": item.size,
                 "sha256": item.sha256,
-                "content-type": item.content_type,
+                "content-type": item.content_type(),
                 "cache-control": item.cache_control(),
             });
-            if let UploadReason::Changed(there) | UploadReason::Refused(there) = why {
-                action["there"] = json!({ "size": there.size, "sha256": there.sha256 });
+            if let Action::Replace(there) | Action::Refuse(there) = action {
+                object["there"] = json!({ "size": there.size, "sha256": there.sha256 });
             }
-            action
+            object
         });
         json!({
             "schema": "rocwheel-upload-plan-v1",
@@ -259,23 +116,6 @@ impl UploadPlan {
             "actions": actions.collect::<Vec<Value>>(),
             "not-of-this-set": self.strangers,
         })
-    }
-}
-
-/// Describes a conflict: size and digest of the local file and of the existing object.
-pub(super) fn conflict(item: &Item, there: ExistingObject) -> String {
-    format!(
-        "`{}`: here {} bytes with sha256 {}, there {} bytes with sha256 {}",
-        item.path, item.size, item.sha256, there.size, there.sha256
-    )
-}
-
-fn why(item: &Item, there: Option<&ExistingObject>, others: Others) -> UploadReason {
-    match there {
-        None => UploadReason::New,
-        Some(there) if there.sha256 == item.sha256 => UploadReason::Same,
-        Some(there) if item.is_page() || others == Others::Replace => UploadReason::Changed(*there),
-        Some(there) => UploadReason::Refused(*there),
     }
 }
 
@@ -288,31 +128,33 @@ impl Serialize for UploadPlan {
 impl fmt::Display for UploadPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "to {}", self.destination)?;
-        for (item, why) in &self.actions {
-            let size = size_text(item.size);
-            let (kind, cache) = (item.content_type, item.cache_control());
-            writeln!(f, "{why:<7} {size:>10}  {}  ({kind}; {cache})", item.path)?;
+        for (item, action) in &self.actions {
+            let size = size(item.size).to_string();
+            let (kind, cache) = (item.content_type(), item.cache_control());
+            writeln!(
+                f,
+                "{action:<7} {size:>10}  {}  ({kind}; {cache})",
+                item.path
+            )?;
         }
         for path in &self.strangers {
             writeln!(f, "leave   {:>10}  {path}  (not of this set)", "")?;
         }
-        let total = |what: &str, (count, size)| format!("{count} {what} ({})", size_text(size));
+        let total = |(action, what): (&str, &str)| {
+            let items = self.actions.iter();
+            let items: Vec<u64> = items
+                .filter(|(_, it)| it.to_string() == action)
+                .map(|(item, _)| item.size)
+                .collect();
+            format!("{} {what} ({})", items.len(), size(items.iter().sum()))
+        };
         let totals = [
-            total("new", self.total(|why| *why == UploadReason::New)),
-            total(
-                "to replace",
-                self.total(|why| matches!(why, UploadReason::Changed(_))),
-            ),
-            total(
-                "there already",
-                self.total(|why| *why == UploadReason::Same),
-            ),
-            total(
-                "refused",
-                self.total(|why| matches!(why, UploadReason::Refused(_))),
-            ),
+            ("new", "new"),
+            ("replace", "to replace"),
+            ("same", "there already"),
+            ("refuse", "refused"),
         ];
-        writeln!(f, "{}", totals.join(", "))
+        writeln!(f, "{}", totals.map(total).join(", "))
     }
 }
 
@@ -320,8 +162,9 @@ impl fmt::Display for UploadPlan {
 mod tests {
     use super::*;
     use crate::{
+        digest::Sha256,
         error::{Exit, render},
-        index::{PackageSet, Sidecar, pages},
+        set::{Layout, PackageSet, Phase, SetFile, Sidecar, pages},
     };
 
     const METADATA: &[u8] = b"Metadata-Version: 2.4\n";
@@ -329,7 +172,7 @@ mod tests {
     fn items() -> Vec<Item> {
         let file = |name: &str, project: &str, metadata| SetFile {
             family: None,
-            name: name.parse().unwrap(),
+            name: name.to_owned(),
             project: project.parse().unwrap(),
             version: "7.13.0+ab".parse().unwrap(),
             size: 642_000_000,
@@ -349,14 +192,15 @@ mod tests {
             ),
         ])
         .unwrap();
-        let pages = pages(&set, Layout::Dist);
+        let views = set.views();
+        let pages = pages(&set, &views, Layout::Dist);
         let pages = pages.iter().flat_map(Item::page);
         let sidecars = set
             .files()
             .iter()
             .filter(|file| file.metadata.is_some())
-            .map(|file| Item::sidecar(file, Layout::Dist, METADATA));
-        let on_disk = |file: &SetFile| PathBuf::from(file.name.as_str());
+            .map(|file| Item::here(file.sidecar_path(Layout::Dist), Phase::Sidecar, METADATA));
+        let on_disk = |file: &SetFile| file.name.clone().into();
         let files = set
             .files()
             .iter()
@@ -368,13 +212,13 @@ mod tests {
     fn plan(there: &[(&str, ExistingObject)], others: Others) -> UploadPlan {
         let there = there
             .iter()
-            .map(|(path, there)| ((*path).to_owned(), *there));
+            .map(|(path, there)| ((*path).to_owned(), there.clone()));
         let there: BTreeMap<String, ExistingObject> = there.collect();
         let seen = RemoteListing {
             paths: there.keys().cloned().collect(),
             there,
         };
-        UploadPlan::new("out/1-linux/python".into(), items(), &seen, others)
+        UploadPlan::new("out/1-linux/python".into(), items(), seen, others)
     }
 
     fn same(path: &str) -> ExistingObject {
@@ -383,12 +227,14 @@ mod tests {
         ExistingObject {
             size: item.size,
             sha256: item.sha256,
+            etag: None,
         }
     }
 
     const OTHER: fn() -> ExistingObject = || ExistingObject {
         size: 7,
         sha256: Sha256::of(b"other"),
+        etag: None,
     };
     const SDIST: &str = "dist/rocm-7.13.0+ab.tar.gz";
     const WHEEL: &str = "dist/rocm_sdk_core-7.13.0+ab-py3-none-linux_x86_64.whl";
@@ -397,25 +243,25 @@ mod tests {
     fn files_go_before_sidecars_pages_and_roots() {
         insta::assert_snapshot!(plan(&[], Others::Refuse), @"
         to out/1-linux/python
-        new      612.3 MiB  dist/rocm-7.13.0+ab.tar.gz  (application/gzip; public, max-age=31536000, immutable)
-        new      612.3 MiB  dist/rocm_sdk_core-7.13.0+ab-py3-none-linux_x86_64.whl  (application/zip; public, max-age=31536000, immutable)
+        new     612.26 MiB  dist/rocm-7.13.0+ab.tar.gz  (application/gzip; public, max-age=31536000, immutable)
+        new     612.26 MiB  dist/rocm_sdk_core-7.13.0+ab-py3-none-linux_x86_64.whl  (application/zip; public, max-age=31536000, immutable)
         new           22 B  dist/rocm_sdk_core-7.13.0+ab-py3-none-linux_x86_64.whl.metadata  (text/plain; charset=utf-8; public, max-age=31536000, immutable)
-        new        1.9 KiB  simple/rocm/index.html  (text/html; charset=utf-8; no-cache)
-        new        1.9 KiB  simple/rocm/  (text/html; charset=utf-8; no-cache)
+        new       1.93 KiB  simple/rocm/index.html  (text/html; charset=utf-8; no-cache)
+        new       1.93 KiB  simple/rocm/  (text/html; charset=utf-8; no-cache)
         new          363 B  simple/_json/rocm/index.json  (application/vnd.pypi.simple.v1+json; no-cache)
         new          363 B  simple/_json/rocm/  (application/vnd.pypi.simple.v1+json; no-cache)
-        new        2.2 KiB  simple/rocm-sdk-core/index.html  (text/html; charset=utf-8; no-cache)
-        new        2.2 KiB  simple/rocm-sdk-core/  (text/html; charset=utf-8; no-cache)
+        new       2.19 KiB  simple/rocm-sdk-core/index.html  (text/html; charset=utf-8; no-cache)
+        new       2.19 KiB  simple/rocm-sdk-core/  (text/html; charset=utf-8; no-cache)
         new          671 B  simple/_json/rocm-sdk-core/index.json  (application/vnd.pypi.simple.v1+json; no-cache)
         new          671 B  simple/_json/rocm-sdk-core/  (application/vnd.pypi.simple.v1+json; no-cache)
-        new        2.1 KiB  simple/index.html  (text/html; charset=utf-8; no-cache)
-        new        2.1 KiB  simple/  (text/html; charset=utf-8; no-cache)
+        new       2.15 KiB  simple/index.html  (text/html; charset=utf-8; no-cache)
+        new       2.15 KiB  simple/  (text/html; charset=utf-8; no-cache)
         new          142 B  simple/_json/index.json  (application/vnd.pypi.simple.v1+json; no-cache)
         new          142 B  simple/_json/  (application/vnd.pypi.simple.v1+json; no-cache)
-        new        2.6 KiB  index.html  (text/html; charset=utf-8; no-cache)
-        new        2.6 KiB  ./  (text/html; charset=utf-8; no-cache)
+        new       2.59 KiB  index.html  (text/html; charset=utf-8; no-cache)
+        new       2.59 KiB  ./  (text/html; charset=utf-8; no-cache)
         new          344 B  SHA256SUMS  (text/plain; charset=utf-8; no-cache)
-        18 new (1.2 GiB), 0 to replace (0 B), 0 there already (0 B), 0 refused (0 B)
+        18 new (1.20 GiB), 0 to replace (0 B), 0 there already (0 B), 0 refused (0 B)
         ");
     }
 
@@ -456,7 +302,7 @@ mod tests {
         assert_eq!(Exit::of(&refusal), Exit::No);
         let replacing = plan(&there, Others::Replace);
         assert!(replacing.refusal().is_none());
-        assert_eq!(replacing.actions[0].1, UploadReason::Changed(OTHER()));
+        assert_eq!(replacing.actions[0].1, Action::Replace(OTHER()));
     }
 
     #[test]

@@ -1,0 +1,209 @@
+//! Parses the pages of an index, also of indexes that other tools wrote: HTML
+//! ([PEP 503](https://peps.python.org/pep-0503/)), JSON
+//! ([PEP 691](https://peps.python.org/pep-0691/)) and SHA256SUMS. Pure: from text to links.
+
+use html5gum::{StartTag, Token, Tokenizer};
+use serde_json::Value;
+
+use super::{place::Address, published::SidecarPromise};
+use crate::{
+    digest::Sha256,
+    error::{Context as _, Result, bail},
+    location::decode_component,
+};
+
+/// A link of a page to a file, with the facts about the file in its attributes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PageLink {
+    pub(super) href: String,
+    pub(super) sha256: Option<Sha256>,
+    pub(super) size: Option<u64>,
+    pub(super) metadata: Option<SidecarPromise>,
+}
+
+/// The links of an HTML page. A tokenizer of the HTML standard finds them, so that `<a>` inside a
+/// comment is not a link, and character references are decoded.
+pub(super) fn html_links(page: &str) -> Vec<PageLink> {
+    let link = |tag: StartTag<()>| -> Option<PageLink> {
+        let value = |name: &str| {
+            let value = tag.attributes.get(name.as_bytes())?;
+            std::str::from_utf8(&value.value).ok()
+        };
+        let href = value("href")?;
+        let metadata = value("data-core-metadata").or_else(|| value("data-dist-info-metadata"));
+        Some(PageLink {
+            sha256: fragment(href),
+            href: href.to_owned(),
+            size: value("data-size").and_then(|size| size.parse().ok()),
+            metadata: metadata.filter(|text| *text != "false").map(sidecar),
+        })
+    };
+    let tags = Tokenizer::new(page).filter_map(|token| match token {
+        Ok(Token::StartTag(tag)) if *tag.name == *b"a" => Some(tag),
+        _ => None,
+    });
+    tags.filter_map(link).collect()
+}
+
+/// The digest in the fragment of a URL: `…whl#sha256=…`.
+fn fragment(href: &str) -> Option<Sha256> {
+    let (_, fragment) = href.split_once('#')?;
+    fragment
+        .split('&')
+        .find_map(|part| part.strip_prefix("sha256=")?.parse().ok())
+}
+
+fn sidecar(text: &str) -> SidecarPromise {
+    let digest = text.strip_prefix("sha256=").and_then(|it| it.parse().ok());
+    digest.map_or(SidecarPromise::There, SidecarPromise::Digest)
+}
+
+/// The files of a project page in JSON (PEP 691).
+pub(super) fn json_links(page: &str) -> Result<Vec<PageLink>> {
+    let page: Value = serde_json::from_str(page).context("failed to read JSON")?;
+    let Some(files) = page.get("files").and_then(Value::as_array) else {
+        bail!("no list of `files`");
+    };
+    let link = |file: &Value| -> Option<PageLink> {
+        let metadata = file
+            .get("core-metadata")
+            .filter(|it| **it != Value::Bool(false));
+        let digest = |value: &Value| value.get("sha256")?.as_str()?.parse().ok();
+        Some(PageLink {
+            href: file.get("url")?.as_str()?.to_owned(),
+            sha256: file.get("hashes").and_then(digest),
+            size: file.get("size").and_then(Value::as_u64),
+            metadata: metadata
+                .map(|it| digest(it).map_or(SidecarPromise::There, SidecarPromise::Digest)),
+        })
+    };
+    Ok(files.iter().filter_map(link).collect())
+}
+
+/// The projects of a root page in JSON (PEP 691).
+pub(super) fn json_projects(page: &str) -> Result<Vec<String>> {
+    let page: Value = serde_json::from_str(page).context("failed to read JSON")?;
+    let Some(projects) = page.get("projects").and_then(Value::as_array) else {
+        bail!("no list of `projects`");
+    };
+    let name = |project: &Value| Some(project.get("name")?.as_str()?.to_owned());
+    Ok(projects.iter().filter_map(name).collect())
+}
+
+/// The lines of SHA256SUMS.
+pub(super) fn checksums(page: &str) -> Result<Vec<(Sha256, String)>> {
+    let lines = page.lines().filter(|line| !line.is_empty());
+    let pairs = lines.map(|line| {
+        let (digest, name) = line.split_once(' ').context("a line without a space")?;
+        let name = name.trim_start_matches([' ', '*']);
+        Ok((digest.parse()?, name.to_owned()))
+    });
+    pairs.collect()
+}
+
+/// Resolves a link of a page: `../dist/a%2Bb.whl#sha256=…` of `x/simple/` is `x/dist/a+b.whl`.
+pub(super) fn resolve(page: &str, href: &str) -> Result<Address> {
+    let path = href.split(['#', '?']).next().unwrap_or_default();
+    let (origin, base, path) = match path.split_once("://") {
+        Some((scheme @ ("http" | "https"), rest)) => {
+            let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+            (Some(format!("{scheme}://{host}")), "", path)
+        }
+        Some((scheme, _)) => bail!("a link by `{scheme}`: {href:?}"),
+        None if path.starts_with('/') => (None, "", path.trim_start_matches('/')),
+        None => (None, page.rsplit_once('/').unwrap_or_default().0, path),
+    };
+    let path = walk(base, path).with_context(|| format!("failed to resolve {href:?}"))?;
+    Ok(Address { origin, path })
+}
+
+fn walk(base: &str, path: &str) -> Result<String> {
+    let mut parts: Vec<String> = base.split('/').map(str::to_owned).collect();
+    parts.retain(|part| !part.is_empty());
+    for part in path.strip_suffix('/').unwrap_or(path).split('/') {
+        match part {
+            ".." if parts.pop().is_none() => bail!("it leads out of the place"),
+            ".." | "." | "" => {}
+            name => parts.push(decode_component(name).context("it is badly encoded")?),
+        }
+    }
+    let end = if path.ends_with('/') { "/" } else { "" };
+    Ok(parts.join("/") + end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::render;
+
+    #[test]
+    fn links_are_read_as_a_browser_would() {
+        let digest = Sha256::of(b"");
+        let page = format!(
+            "<abbr href='no'><a\n class=x HREF=\"../a%2Bb.whl#sha256={digest}\" data-core-metadata='sha256={digest}' data-size=12>a</a>\
+             <A href=no><a data-dist-info-metadata=true href='b.whl?x=1&amp;y=2'/><a name=none><!-- <a href=gone.whl>gone</a> -->\
+             <a href='&#99;&lowbar;d.whl'>"
+        );
+        let links = html_links(&page);
+        assert_eq!(links.len(), 4, "{links:?}");
+        assert_eq!(links[0].sha256, Some(digest));
+        assert_eq!(links[0].metadata, Some(SidecarPromise::Digest(digest)));
+        assert_eq!(links[0].size, Some(12));
+        assert_eq!(links[1].href, "no");
+        assert_eq!(links[2].href, "b.whl?x=1&y=2");
+        assert_eq!(links[2].metadata, Some(SidecarPromise::There));
+        assert_eq!(links[3].href, "c_d.whl");
+    }
+
+    #[test]
+    fn links_lead_within_the_place_or_to_another_server() {
+        let within = |page, href: &str| {
+            let Address { origin, path } = resolve(page, href).unwrap();
+            origin.map_or(path.clone(), |origin| format!("{origin} {path}"))
+        };
+        assert_eq!(
+            within("x/simple/a/", "../../dist/a%2Bb.whl#c"),
+            "x/dist/a+b.whl"
+        );
+        assert_eq!(within("x/simple/index.html", "a/"), "x/simple/a/");
+        assert_eq!(within("x/simple/", "/y/a?b"), "y/a");
+        assert_eq!(within("x/", "https://h:1/y/./a"), "https://h:1 y/a");
+        let refused = ["../../a", "a%2Fb", "%zz", "file:///etc/passwd"];
+        let refused = refused.map(|href| render(&resolve("x/", href).unwrap_err()));
+        insta::assert_snapshot!(refused.concat(), @r#"
+        error: failed to resolve "../../a"
+          caused by: it leads out of the place
+        error: failed to resolve "a%2Fb"
+          caused by: it is badly encoded
+        error: failed to resolve "%zz"
+          caused by: it is badly encoded
+        error: a link by `file`: "file:///etc/passwd"
+        "#);
+    }
+
+    #[test]
+    fn other_pages_than_ours_are_refused_in_words() {
+        let digest = Sha256::of(b"");
+        assert_eq!(
+            checksums(&format!("{digest}  a b\n{digest} *c\n"))
+                .unwrap()
+                .len(),
+            2
+        );
+        let refused = [
+            checksums("x").unwrap_err(),
+            checksums("x y").unwrap_err(),
+            json_links("<html>").unwrap_err(),
+            json_links("{}").unwrap_err(),
+            json_projects("[]").unwrap_err(),
+        ];
+        insta::assert_snapshot!(refused.map(|error| render(&error)).concat(), @r#"
+        error: a line without a space
+        error: not a SHA-256 of 64 lower-case hexadecimal digits: "x"
+        error: failed to read JSON
+          caused by: expected value at line 1 column 1
+        error: no list of `files`
+        error: no list of `projects`
+        "#);
+    }
+}

@@ -1,0 +1,107 @@
+//! Sample sets for the tests of modules that show or describe a set.
+
+use crate::{
+    digest::Sha256,
+    run::Platform,
+    set::{Identity, Layout, PackageSet, SetFile, SetJson, Sidecar, Urls},
+};
+
+const VERSION: &str = "7.13.0.dev0+ab";
+
+pub(crate) fn file(name: &str, project: &str, version: &str) -> SetFile {
+    SetFile {
+        family: None,
+        name: name.to_owned(),
+        project: project.parse().unwrap(),
+        version: version.parse().unwrap(),
+        size: 1_234_567,
+        sha256: Sha256::of(name.as_bytes()),
+        upload_time: None,
+        metadata: None,
+        requires_python: None,
+        yanked: None,
+    }
+}
+
+pub(crate) fn files() -> Vec<SetFile> {
+    let sdist = file("rocm-7.13.0.dev0+ab.tar.gz", "rocm", VERSION);
+    let core = SetFile {
+        metadata: Some(Sidecar::of(b"Metadata-Version: 2.4\n")),
+        ..file(
+            "rocm_sdk_core-7.13.0.dev0+ab-py3-none-linux_x86_64.whl",
+            "rocm_sdk_core",
+            VERSION,
+        )
+    };
+    let old = SetFile {
+        requires_python: Some(">=3.8,<4".into()),
+        yanked: Some("broken \"launcher\" & more".into()),
+        upload_time: Some("2026-03-01T12:00:05.250000Z".into()),
+        size: 12,
+        ..file(
+            "rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl",
+            "rocm_sdk_core",
+            "7.9.0",
+        )
+    };
+    vec![core, sdist, old]
+}
+
+pub(crate) fn set() -> PackageSet {
+    PackageSet::new(files()).unwrap()
+}
+
+/// A file whose name and facts try to break out of wherever they are written.
+pub(crate) fn hostile() -> PackageSet {
+    let name = "a\" onload='x'><b>&amp;|`%2B+ é\u{202e}-1.0.tar.gz";
+    let file = SetFile {
+        requires_python: Some("\"><script>".into()),
+        yanked: Some("\n\"'<&>".into()),
+        ..file(name, "a", "1.0")
+    };
+    PackageSet::new(vec![file]).unwrap()
+}
+
+pub(crate) fn urls() -> Urls {
+    "https://bucket.s3.amazonaws.com/1-linux/python"
+        .parse()
+        .unwrap()
+}
+
+fn sdist(project: &str) -> SetFile {
+    let name = format!("{}-{VERSION}.tar.gz", project.replace('-', "_"));
+    file(&name, project, VERSION)
+}
+
+/// A set without the kpack split, with a `rocm` sdist in the directory of each family.
+pub(crate) fn document_of_families(families: &[&str]) -> SetJson {
+    let of = |family: &&str| SetFile {
+        family: Some(family.parse().unwrap()),
+        ..sdist("rocm")
+    };
+    let files = families.iter().map(of).chain([sdist("rocm-sdk-core")]);
+    let set = PackageSet::new(files.collect()).unwrap();
+    SetJson::new(Identity::default(), &set, Layout::Dist)
+}
+
+pub(crate) fn document_of(projects: &[&str]) -> SetJson {
+    let files = projects.iter().map(|project| sdist(project)).collect();
+    let set = PackageSet::new(files).unwrap();
+    SetJson::new(Identity::default(), &set, Layout::Dist)
+}
+
+pub(crate) fn document() -> SetJson {
+    let mut set = document_of(&[
+        "rocm",
+        "rocm-sdk-core",
+        "rocm-sdk-devel",
+        "rocm-sdk-libraries",
+        "rocm-sdk-device-gfx1100",
+        "rocm-sdk-device-gfx942",
+    ]);
+    set.identity.repository = "ROCm/TheRock".parse().ok();
+    set.identity.run_id = "21440027240".parse().ok();
+    set.identity.platform = Some(Platform::Linux);
+    set.identity.commit = Some("89553ce3746eda74ade42557470d25e37c91b6f0".parse().unwrap());
+    set
+}

@@ -1,0 +1,281 @@
+//! [`Urls`]: the public URLs of a set, and [`Addresses`], as commands print them.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Component, Path, PathBuf, Prefix},
+    str::FromStr,
+};
+
+use fs_err as fs;
+use serde::Serialize;
+
+use crate::{
+    error::{Context as _, Invalid, Result, bail},
+    location::percent_encode,
+    run::ArtifactGroup,
+};
+
+/// The URL of the directory of a set, which has `simple/`, `index.html` and the files.
+///
+/// The scheme is `http`, `https` or `file`. It ends in `/`, has no user, query or fragment, and no
+/// character with a meaning in shells, Markdown or HTML; those can be percent-encoded.
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
+pub struct Urls(Box<str>);
+
+impl Urls {
+    /// The URLs of a set whose simple index is `https://host/python/simple/`.
+    pub fn of_index(url: &str) -> Result<Self, Invalid> {
+        let base = url.strip_suffix('/').unwrap_or(url).strip_suffix("simple");
+        match base.filter(|base| base.ends_with('/')) {
+            Some(base) => base.parse(),
+            None => Err(Invalid::new(
+                "an index whose address does not end in `/simple/`",
+                url,
+            )),
+        }
+    }
+
+    /// The `file://` URLs of a set in a local directory, which need not exist yet.
+    pub fn of_directory(directory: &Path) -> Result<Self> {
+        let wanted = std::path::absolute(directory);
+        let wanted = wanted.with_context(|| format!("failed to find `{}`", directory.display()))?;
+        Ok(file_url(&resolved(&wanted))?.parse()?)
+    }
+
+    /// For `--index-url` and `--extra-index-url`.
+    pub fn index(&self) -> String {
+        format!("{self}simple/")
+    }
+
+    /// For `--find-links`.
+    pub fn find_links(&self) -> String {
+        format!("{self}index.html")
+    }
+
+    /// The URLs of the index of a family.
+    #[must_use]
+    pub fn of_family(&self, family: &ArtifactGroup) -> Self {
+        // The name of a group needs no percent-encoding.
+        Self(format!("{self}{family}/").into())
+    }
+
+    /// The URL of a file or page, by its path relative to the set.
+    pub fn path(&self, path: &str) -> String {
+        format!("{self}{}", encode_path(path))
+    }
+}
+
+impl FromStr for Urls {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let known = |c: char| c.is_ascii_alphanumeric() || "-._~:/%,=".contains(c);
+        let rest = ["https://", "http://", "file:///"]
+            .iter()
+            .find_map(|scheme| text.strip_prefix(scheme));
+        let reason = match rest {
+            None => "not an `https`, `http` or `file` address",
+            Some(rest) if rest.contains('@') => "an address with a user in it",
+            Some(rest) if rest.contains(['?', '#']) => "an address with a query or a fragment",
+            Some(rest) if !rest.chars().all(known) => {
+                "an address with characters that are not percent-encoded"
+            }
+            Some("") if !text.starts_with("file") => "an address without a host",
+            Some(_) => {
+                let slash = if text.ends_with('/') { "" } else { "/" };
+                return Ok(Self(format!("{text}{slash}").into()));
+            }
+        };
+        Err(Invalid::new(reason, text))
+    }
+}
+
+/// Percent-encodes each segment of a path.
+pub(super) fn encode_path(path: &str) -> String {
+    let segments: Vec<String> = path.split('/').map(percent_encode).collect();
+    segments.join("/")
+}
+
+/// Resolves symlinks and `..` in the longest part of the path that exists.
+fn resolved(path: &Path) -> PathBuf {
+    for above in path.ancestors() {
+        if let (Ok(above), Ok(below)) = (fs::canonicalize(above), path.strip_prefix(above)) {
+            return above.join(below);
+        }
+    }
+    path.to_owned()
+}
+
+/// The URL of an absolute path: `file:///tmp/a%20b/`.
+fn file_url(path: &Path) -> Result<String> {
+    let mut url = String::from("file://");
+    for component in path.components() {
+        match component {
+            Component::Prefix(prefix) => match prefix.kind() {
+                Prefix::Disk(letter) | Prefix::VerbatimDisk(letter) => {
+                    url.extend(["/", &char::from(letter).to_string(), ":"]);
+                }
+                _ => bail!("a network path has no address: `{}`", path.display()),
+            },
+            Component::RootDir => {}
+            Component::Normal(name) => {
+                let name = name.to_str();
+                let name = name.with_context(|| format!("not Unicode: `{}`", path.display()))?;
+                url.extend(["/", &percent_encode(name)]);
+            }
+            Component::CurDir | Component::ParentDir => {
+                bail!("not a direct path: `{}`", path.display());
+            }
+        }
+    }
+    Ok(url + "/")
+}
+
+/// The URLs of the index of the set, and of each family that has its own index.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Addresses {
+    index_url: String,
+    find_links_url: String,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    families: BTreeMap<String, Addresses>,
+}
+
+impl Addresses {
+    pub fn new(urls: &Urls, families: &[ArtifactGroup]) -> Self {
+        let families = families.iter().map(|family| {
+            let own = Self::new(&urls.of_family(family), &[]);
+            (family.to_string(), own)
+        });
+        Self {
+            index_url: urls.index(),
+            find_links_url: urls.find_links(),
+            families: families.collect(),
+        }
+    }
+}
+
+/// Shows the index of the set, then one line for each family.
+impl fmt::Display for Addresses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.index_url)?;
+        for own in self.families.values() {
+            write!(f, "\n{}", own.index_url)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_has_an_address_for_each_way_to_install_it() {
+        let urls: Urls = "https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu"
+            .parse()
+            .unwrap();
+        let shown = [
+            urls.index(),
+            urls.find_links(),
+            urls.path("dist/a+b c.whl"),
+            urls.of_family(&"gfx110X-all".parse().unwrap()).index(),
+        ];
+        insta::assert_snapshot!(shown.join("\n"), @"
+        https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/
+        https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/index.html
+        https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/dist/a%2Bb%20c.whl
+        https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/gfx110X-all/simple/
+        ");
+        for index in [urls.index(), urls.index().trim_end_matches('/').to_owned()] {
+            assert_eq!(Urls::of_index(&index).unwrap(), urls);
+        }
+    }
+
+    #[test]
+    fn an_address_that_could_do_harm_is_refused_in_words() {
+        let refused = [
+            "",
+            "ftp://h/",
+            "/tmp/x",
+            "https://",
+            "https://user:secret@h/",
+            "https://h/?x=1",
+            "https://h/a b",
+            "https://h/$(x)",
+            "https://h/`x`",
+            "https://h/|\"'<>",
+            "https://h/\n::error::x",
+            "file://host/x",
+        ];
+        let messages: Vec<String> = refused
+            .iter()
+            .map(|text| text.parse::<Urls>().unwrap_err().to_string())
+            .collect();
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        not an `https`, `http` or `file` address: ""
+        not an `https`, `http` or `file` address: "ftp://h/"
+        not an `https`, `http` or `file` address: "/tmp/x"
+        an address without a host: "https://"
+        an address with a user in it: "https://user:secret@h/"
+        an address with a query or a fragment: "https://h/?x=1"
+        an address with characters that are not percent-encoded: "https://h/a b"
+        an address with characters that are not percent-encoded: "https://h/$(x)"
+        an address with characters that are not percent-encoded: "https://h/`x`"
+        an address with characters that are not percent-encoded: "https://h/|\"'<>"
+        an address with characters that are not percent-encoded: "https://h/\n::error::x"
+        not an `https`, `http` or `file` address: "file://host/x"
+        "#);
+        for text in ["https://h/", "https://h/notsimple/", "simple/"] {
+            assert!(Urls::of_index(text).is_err(), "{text}");
+        }
+        insta::assert_snapshot!(Urls::of_index("https://h/whl").unwrap_err(), @r#"an index whose address does not end in `/simple/`: "https://h/whl""#);
+    }
+
+    #[test]
+    fn families_have_addresses_of_their_own() {
+        let urls: Urls = "https://host.example/python".parse().unwrap();
+        let family: ArtifactGroup = "gfx94X-dcgpu".parse().unwrap();
+        let some = Addresses::new(&urls, &[family]);
+        insta::assert_snapshot!(some, @"
+        https://host.example/python/simple/
+        https://host.example/python/gfx94X-dcgpu/simple/
+        ");
+        insta::assert_snapshot!(serde_json::to_string_pretty(&some).unwrap(), @r#"
+        {
+          "index-url": "https://host.example/python/simple/",
+          "find-links-url": "https://host.example/python/index.html",
+          "families": {
+            "gfx94X-dcgpu": {
+              "index-url": "https://host.example/python/gfx94X-dcgpu/simple/",
+              "find-links-url": "https://host.example/python/gfx94X-dcgpu/index.html"
+            }
+          }
+        }
+        "#);
+        let none = serde_json::to_value(Addresses::new(&urls, &[])).unwrap();
+        assert_eq!(none.as_object().unwrap().len(), 2, "{none}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_path_becomes_an_address_whatever_is_in_it() {
+        let url = file_url(Path::new("/tmp/a b+c%41/é'\"<x>#?/python")).unwrap();
+        insta::assert_snapshot!(url, @"file:///tmp/a%20b%2Bc%2541/%C3%A9%27%22%3Cx%3E%23%3F/python/");
+        assert!(url.parse::<Urls>().is_ok());
+        assert_eq!(file_url(Path::new("/")).unwrap(), "file:///");
+        assert!(file_url(Path::new("/a/../b")).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_directory_that_is_not_there_yet_has_an_address() {
+        let here = fs::canonicalize(".").unwrap();
+        let expected = file_url(&here).unwrap() + "not/yet%20there/";
+        for path in ["not/yet there", "./src/../not/yet there/"] {
+            let urls = Urls::of_directory(Path::new(path)).unwrap();
+            assert_eq!(urls.to_string(), expected);
+        }
+    }
+}
